@@ -1,0 +1,130 @@
+// Package audit keeps what happened, in files that only grow.
+//
+// A Log holds events, one JSON object per line. An Output holds what a program
+// wrote, byte for byte. Both are bounded: a file that is full is renamed to
+// path.1, which replaces the one before, and a new one begins; so the disk
+// holds at most twice the limit and always the latest part. Read, Follow, Copy
+// and Tail read both files in order, while they are written and renamed.
+//
+// A file has one writer at a time, which may be used from many goroutines, and
+// any number of readers. Each event is a single write, so a process that is
+// killed leaves at most one torn line; readers skip it and the next writer ends
+// it. A full disk loses events, never the writer: the loss is counted, and the
+// first event that fits again is preceded by one that says how much is missing.
+//
+// What is written is in the hands of the kernel at once, and on the disk when
+// the kernel pleases: after a power failure the last lines may be missing.
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// DefaultMaxBytes is the limit of a file if none is given.
+const DefaultMaxBytes = 4 << 20
+
+// maxEvent bounds one event, and so what a reader has to keep in memory.
+const maxEvent = 1 << 20
+
+// Options is what can be chosen about a Log. Its zero value is good.
+type Options struct {
+	// MaxBytes is the size at which the file becomes the old one. A file holds
+	// at least one event, however small this is. Default DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// Log is an append-only list of events.
+type Log struct {
+	mu   sync.Mutex
+	file *file
+	loss loss
+}
+
+// Open opens the log at path to append to it, and makes it if it is missing.
+func Open(path string, o Options) (*Log, error) {
+	f, err := openFile(path, o.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return &Log{file: f}, nil
+}
+
+// Write records an event of the given kind. It adds the fields "time" and
+// "event", which must not be among fields.
+//
+// Write never waits for room on the disk. If the event cannot be written, it is
+// lost and counted, and Write returns the error, but only for the first of a
+// row of losses. An event of more than 1 MiB is recorded without its fields, so
+// that nothing can hide by being large, and Write says so.
+func (l *Log) Write(kind string, fields map[string]any) error {
+	now := time.Now()
+	line, err := encode(now, kind, fields)
+	if err != nil {
+		return fmt.Errorf("encode event %s: %w", kind, err)
+	}
+	if len(line) <= maxEvent {
+		return l.append(now, line)
+	}
+	stub, err := encode(now, kind[:min(len(kind), 100)], map[string]any{"oversize": len(line)})
+	if err == nil {
+		err = l.append(now, stub)
+	}
+	return errors.Join(err, fmt.Errorf("record event of %d bytes: larger than %d, its fields are left out", len(line), maxEvent))
+}
+
+func (l *Log) append(now time.Time, line []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file.closed {
+		return fmt.Errorf("append to log: %w", os.ErrClosed)
+	}
+	note := l.loss.note(now)
+	err := l.write(note, line)
+	if err == nil {
+		return nil
+	}
+	if l.loss.add(len(line)) {
+		return fmt.Errorf("append to log: %w", err)
+	}
+	return nil
+}
+
+// write makes one write of note and line, and tells the loss what arrived.
+func (l *Log) write(note, line []byte) error {
+	record := append(note[:len(note):len(note)], line...)
+	if err := l.file.makeRoom(len(record) + 1); err != nil {
+		return err
+	}
+	lead := 0
+	if l.file.torn() {
+		record, lead = append([]byte{'\n'}, record...), 1
+	}
+	n, err := l.file.write(record)
+	if n >= lead+len(note) {
+		l.loss.noted()
+	}
+	if n >= len(record)-1 { // all but the line end, which the next write adds, is all
+		err = nil
+	}
+	if err == nil {
+		l.loss.end()
+	}
+	return err
+}
+
+// Close ends the log. If something was lost, this is the last chance to say so.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file.closed {
+		return nil
+	}
+	if note := l.loss.note(time.Now()); len(note) > 0 {
+		_ = l.write(nil, note) // it was reported when it happened
+	}
+	return l.file.close()
+}

@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Event is one thing that happened.
+type Event struct {
+	Time   time.Time
+	Kind   string
+	Fields map[string]any // as encoding/json decodes them, without time and event
+
+	// Line is the whole event as it stands in the log: one JSON object without
+	// the line end.
+	Line json.RawMessage
+}
+
+// Decode reads the whole event, "time" and "event" included, into v.
+func (e Event) Decode(v any) error {
+	if err := json.Unmarshal(e.Line, v); err != nil {
+		return fmt.Errorf("decode event %s: %w", e.Kind, err)
+	}
+	return nil
+}
+
+// encode makes the line of an event: time and kind first, for the human reader.
+func encode(now time.Time, kind string, fields map[string]any) ([]byte, error) {
+	for _, taken := range []string{"time", "event"} {
+		if _, ok := fields[taken]; ok {
+			return nil, fmt.Errorf("field %q is the log's own", taken)
+		}
+	}
+	head, err := encodeJSON(struct {
+		Time  string `json:"time"`
+		Event string `json:"event"`
+	}{now.UTC().Format(time.RFC3339Nano), kind})
+	if err != nil || len(fields) == 0 {
+		return head, err
+	}
+	tail, err := encodeJSON(fields)
+	if err != nil {
+		return nil, err
+	}
+	head = append(bytes.TrimSuffix(head, []byte("}\n")), ',')
+	return append(head, tail[1:]...), nil // tail is {…}\n
+}
+
+func encodeJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return escapeInvisible(out.Bytes()), nil
+}
+
+// escapeInvisible writes DEL, the C1 controls and the bidirectional controls as
+// \uXXXX, as encoding/json does with the C0 controls: a log holds text that an
+// attacker chose, and people look at it with cat.
+func escapeInvisible(line []byte) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRune(line[i:])
+		if isInvisible(r) {
+			out = append(out, line[done:i]...)
+			out = fmt.Appendf(out, `\u%04x`, r)
+			done = i + size
+		}
+		i += size
+	}
+	if done == 0 {
+		return line
+	}
+	return append(out, line[done:]...)
+}
+
+func isInvisible(r rune) bool {
+	switch {
+	case r >= 0x7f && r <= 0x9f:
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f:
+		return true
+	}
+	return r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x206f
+}
+
+// decode reads a line. A line that is no event is what a crash or a full disk
+// left behind.
+func decode(line []byte) (Event, bool) {
+	line = bytes.TrimSpace(line)
+	var fields map[string]any
+	if json.Unmarshal(line, &fields) != nil {
+		return Event{}, false
+	}
+	stamp, _ := fields["time"].(string)
+	kind, ok := fields["event"].(string)
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil || !ok {
+		return Event{}, false
+	}
+	delete(fields, "time")
+	delete(fields, "event")
+	return Event{Time: at, Kind: kind, Fields: fields, Line: bytes.Clone(line)}, true
+}

@@ -1,0 +1,39 @@
+package audit
+
+import "time"
+
+// KindDropped is the kind of the event that says how many bytes of the log were
+// lost before it, in its field "bytes".
+const KindDropped = "log.dropped"
+
+// loss counts what could not be written and has not been told yet.
+type loss struct {
+	bytes   int64
+	ongoing bool
+}
+
+// add counts n lost bytes and reports whether they begin a new row of losses.
+func (l *loss) add(n int) (first bool) {
+	first = !l.ongoing
+	l.bytes += int64(n)
+	l.ongoing = true
+	return first
+}
+
+// note is the line that tells what was lost, or nothing.
+func (l *loss) note(now time.Time) []byte {
+	if l.bytes == 0 {
+		return nil
+	}
+	line, err := encode(now, KindDropped, map[string]any{"bytes": l.bytes})
+	if err != nil {
+		return nil // a number always encodes
+	}
+	return line
+}
+
+// noted says that the note is on the disk.
+func (l *loss) noted() { l.bytes = 0 }
+
+// end says that writing works again.
+func (l *loss) end() { l.bytes, l.ongoing = 0, false }

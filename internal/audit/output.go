@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Output keeps the latest part of what a program wrote, byte for byte. It is an
+// io.Writer that a program's output can be copied to without danger.
+type Output struct {
+	mu   sync.Mutex
+	file *file
+	loss loss
+	err  error // the first of a row of losses, until Err hands it out
+}
+
+// OpenOutput opens the output kept at path to add to it. It and its old file
+// hold at most maxBytes each; 0 is DefaultMaxBytes.
+func OpenOutput(path string, maxBytes int64) (*Output, error) {
+	f, err := openFile(path, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("open output log: %w", err)
+	}
+	return &Output{file: f}, nil
+}
+
+// Write adds p. It takes all of p even if the disk does not: an error would end
+// io.Copy, and with that the program that writes. What is lost is counted, and
+// told in a line of its own before the next bytes that fit: an event of
+// KindDropped, as in a Log. Err has the reason. Only after Close is there an
+// error.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file.closed {
+		return 0, fmt.Errorf("append to output log: %w", os.ErrClosed)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := o.tell(); err != nil {
+		o.lose(len(p), err)
+		return len(p), nil
+	}
+	n, err := o.fill(p)
+	if err != nil {
+		o.lose(len(p)-n, err)
+		return len(p), nil
+	}
+	o.loss.end()
+	return len(p), nil
+}
+
+// tell writes what was lost, if anything was.
+func (o *Output) tell() error {
+	note := o.loss.note(time.Now())
+	if len(note) == 0 {
+		return nil
+	}
+	if o.file.torn() {
+		note = append([]byte{'\n'}, note...)
+	}
+	if _, err := o.fill(note); err != nil {
+		return err
+	}
+	o.loss.noted()
+	return nil
+}
+
+// fill writes p, to as many files as it needs, and returns how much arrived.
+func (o *Output) fill(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		if err := o.file.makeRoom(1); err != nil {
+			return done, err
+		}
+		room := int(min(o.file.max-o.file.size, int64(len(p)-done)))
+		n, err := o.file.write(p[done : done+room])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (o *Output) lose(n int, err error) {
+	if o.loss.add(n) {
+		o.err = fmt.Errorf("append to output log: %w", err)
+	}
+}
+
+// Err returns why output was lost, once for each row of losses, and nil if
+// there is nothing new to say.
+func (o *Output) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.err
+	o.err = nil
+	return err
+}
+
+// Close ends the output. If something was lost, this is the last chance to say
+// so.
+func (o *Output) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.file.closed {
+		return nil
+	}
+	_ = o.tell() // Err has the reason already
+	return o.file.close()
+}

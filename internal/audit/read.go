@@ -1,0 +1,78 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+)
+
+// Read calls fn for each event of the log at path, oldest first, and stops at
+// the first error of fn, which it returns. Torn lines are left out. If there is
+// no log, the error is fs.ErrNotExist.
+func Read(path string, fn func(Event) error) error {
+	return readEvents(context.Background(), path, false, fn)
+}
+
+// Follow is Read that does not end: it waits for further events, and for the
+// log itself if there is none yet, until ctx is done or fn returns an error. It
+// returns the error of either. It loses nothing as long as fn keeps up with the
+// writer: what is two files behind is gone.
+func Follow(ctx context.Context, path string, fn func(Event) error) error {
+	return readEvents(ctx, path, true, fn)
+}
+
+func readEvents(ctx context.Context, path string, follow bool, fn func(Event) error) error {
+	lines := splitter{each: func(line []byte) error {
+		if e, ok := decode(line); ok {
+			return fn(e)
+		}
+		return nil
+	}}
+	w := walk{path: path, follow: follow, data: lines.add, fileEnd: lines.end}
+	if err := w.run(ctx); err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	return nil
+}
+
+// splitter cuts a stream into lines.
+type splitter struct {
+	each func(line []byte) error
+	rest []byte // the beginning of a line
+	skip bool   // the line is longer than any event: wait for its end
+}
+
+func (s *splitter) add(p []byte) error {
+	for {
+		line, after, found := bytes.Cut(p, []byte{'\n'})
+		if !found {
+			s.keep(p)
+			return nil
+		}
+		s.keep(line)
+		if err := s.end(); err != nil {
+			return err
+		}
+		p = after
+	}
+}
+
+// keep adds to the line. maxEvent bounds every line that a Log writes, so what is
+// longer is something else.
+func (s *splitter) keep(p []byte) {
+	if s.skip = s.skip || len(s.rest)+len(p) > maxEvent; s.skip {
+		s.rest = s.rest[:0]
+		return
+	}
+	s.rest = append(s.rest, p...)
+}
+
+// end hands out the line. At the end of a file it may be without its line end.
+func (s *splitter) end() error {
+	line, skip := s.rest, s.skip
+	s.rest, s.skip = s.rest[:0], false
+	if skip || len(line) == 0 {
+		return nil
+	}
+	return s.each(line)
+}

@@ -1,0 +1,94 @@
+// Package cgroup answers two questions: what may this sandbox take from the
+// host, and does the host hold it to that?
+//
+// A Group is the set of control groups (see cgroups(7)) that the processes of
+// one sandbox live in. Create makes it with limits on processors and memory
+// and a wide cap on processes, and says of each limit whether it binds. What
+// was asked for and cannot be held is an error; what is a mere default is only
+// reported. It refuses to guess: a limit counts as enforced once the kernel
+// has taken the number.
+//
+// # Where groups are made
+//
+// Always below a group the caller is in, so that the limits of that group and
+// of those above it still hold.
+//
+//   - cgroup v1: in each hierarchy, below the caller's own group.
+//   - cgroup v2: below the nearest group, from the caller's own upward, that
+//     the caller may write to and that can hand on the controllers. A group
+//     other than the root cannot do so while processes sit directly in it, so
+//     the caller's own is taken only if the caller is alone there, and the
+//     caller then moves into a leaf of its own beside the sandboxes.
+//   - hybrid: each controller in the hierarchy that has it.
+//
+// On v2 the group lies in a directory "bothy.<uid>", the pin. It hands the
+// controllers on once more, and this is what keeps others that manage the same
+// tree (systemd) from taking a controller away above a running sandbox: the
+// kernel refuses while a child hands it on.
+//
+// A group is named "bothy-<id>" after its sandbox, so that the leftover of a
+// crash is found, and nothing else is ever removed.
+package cgroup
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Group is the control groups of one sandbox: one directory on cgroup v2, up
+// to one for each controller on v1, none where the host allows nothing. The
+// methods of a Group without directories do nothing and report nothing.
+//
+// The process that created it need not be the one that uses it: see Open.
+type Group struct {
+	host *host
+	dirs []string
+}
+
+// Create makes the group of the sandbox with this id (12 hex digits) and sets
+// its limits. A limit in asked is one somebody relies on: if the host cannot
+// hold it, nothing is created and the error says what to do. Where asked is
+// zero, def counts, and a limit that cannot be held is only reported. Disk is
+// not a matter of this package, and Pids only in so far as the host-side cap
+// on processes is a multiple of it: the wall itself holds the limit.
+//
+// The returned list has one entry for each limit on processors and memory that
+// is set. An empty group of the same id, left behind by a crash, is replaced;
+// one in which processes still live is a conflict, to be solved with Kill.
+//
+// On cgroup v2 the calling process may be moved into another group; it should
+// call Create before it starts children that are to stay outside the sandbox.
+func Create(id string, asked, def spec.Limits) (*Group, []spec.Enforcement, error) {
+	return thisHost().create(id, asked, def)
+}
+
+// Open gives the group that Path described. It touches nothing and cannot
+// fail; a group that is gone shows in the errors of its methods.
+func Open(path string) *Group {
+	return &Group{host: thisHost(), dirs: split(path)}
+}
+
+// Path names everything that is to be removed once the sandbox is gone: the
+// group's directories joined by ":". On cgroup v2 it is one directory. It is
+// empty if there are none.
+func (g *Group) Path() string { return strings.Join(g.dirs, ":") }
+
+// split undoes Path. A colon alone does not part two directories, since names
+// on the way may contain one; all of them end in the same name.
+func split(path string) []string {
+	if path == "" {
+		return nil
+	}
+	name := filepath.Base(path)
+	dirs := strings.Split(path+":", "/"+name+":")
+	dirs = dirs[:len(dirs)-1]
+	for i := range dirs {
+		dirs[i] += "/" + name
+	}
+	if strings.Join(dirs, ":") != path {
+		return []string{path} // damaged; whoever acts on it refuses it
+	}
+	return dirs
+}

@@ -1,0 +1,116 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (h *host) create(id string, asked, def spec.Limits) (*Group, []spec.Enforcement, error) {
+	name := prefix + id
+	if !isName(name) {
+		return nil, nil, fmt.Errorf("create cgroup: %q is not the id of a sandbox", id)
+	}
+	wishes := wishesOf(asked, def)
+	places := h.plan(controllersOf(wishes))
+	for _, w := range wishes {
+		if p := places[w.controller]; w.asked && p.parent == "" {
+			return nil, nil, w.denied(p.refusal)
+		}
+	}
+	return h.build(name, wishes, places)
+}
+
+// build carries out a plan. Directories in which no limit binds in the end are
+// removed again.
+func (h *host) build(name string, wishes []wish, places map[string]place) (*Group, []spec.Enforcement, error) {
+	dirs, err := h.makeAll(name, places)
+	if err != nil {
+		h.discard(dirs, nil)
+		return nil, nil, err
+	}
+	g := &Group{host: h}
+	var report []spec.Enforcement
+	for _, w := range wishes {
+		e, refused := h.grant(w, places[w.controller], dirs[w.controller])
+		if w.asked && refused != nil {
+			h.discard(dirs, nil)
+			return nil, nil, w.denied(*refused)
+		}
+		if dir := dirs[w.controller]; e.Enforced && !slices.Contains(g.dirs, dir) {
+			g.dirs = append(g.dirs, dir)
+		}
+		if w.limit != "" {
+			report = append(report, e)
+		}
+	}
+	h.discard(dirs, g.dirs)
+	return g, report, nil
+}
+
+// makeAll makes the group's directory for each controller that has a place. A
+// controller that the kernel does not give after all loses its place, with the
+// reason. The only error is that the group is in use.
+func (h *host) makeAll(name string, places map[string]place) (map[string]string, error) {
+	dirs := make(map[string]string)
+	done := make(map[string]error) // by directory: v1 hierarchies and v2 are shared
+	for _, c := range slices.Sorted(maps.Keys(places)) {
+		p := places[c]
+		if p.parent == "" {
+			continue
+		}
+		dir := filepath.Join(h.home(p), name)
+		err, known := done[dir]
+		if !known {
+			err = h.makeDir(p, dir)
+			done[dir] = err
+		}
+		if errors.Is(err, spec.ErrConflict) {
+			return dirs, err
+		}
+		if err == nil {
+			dirs[c] = dir
+			err = h.handOn(p, c)
+		}
+		if err != nil {
+			places[c] = place{version: p.version, refusal: refusal{err.Error(), adviceFor(p.version)}}
+		}
+	}
+	return dirs, nil
+}
+
+// grant sets one limit and says what came of it; refused is nil if it binds.
+func (h *host) grant(w wish, p place, dir string) (e spec.Enforcement, refused *refusal) {
+	e = spec.Enforcement{Limit: w.limit, Value: w.value}
+	if p.parent == "" {
+		e.Reason = p.reason
+		return e, &p.refusal
+	}
+	caveat, err := w.set(h, p.version, dir)
+	if err != nil {
+		e.Reason = err.Error()
+		return e, &refusal{e.Reason, adviceFor(p.version)}
+	}
+	e.Enforced, e.By, e.Reason = true, byVersion(p.version), caveat
+	return e, nil
+}
+
+// discard removes the directories in dirs that are not to be kept.
+func (h *host) discard(dirs map[string]string, keep []string) {
+	for _, dir := range dirs {
+		if !slices.Contains(keep, dir) {
+			h.remove(dir, time.Now()) //nolint:errcheck // an empty group does no harm and is found again by its name
+		}
+	}
+}
+
+// denied is the error for a limit that was asked for and cannot be held.
+func (w wish) denied(r refusal) error {
+	op := fmt.Sprintf("limit %s to %s", w.limit, w.value)
+	return &spec.Error{Class: spec.ErrSandbox, Op: op, Err: errors.New(r.reason), Hint: r.fix}
+}

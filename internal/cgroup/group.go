@@ -1,0 +1,180 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Events counts what a group's limits did to its processes since it was made.
+type Events struct {
+	OOMKills   int64 // processes the kernel killed for want of memory
+	PidsDenied int64 // attempts to start a process beyond the host-side cap
+}
+
+// Add moves a process into the group. Children it starts from then on are born
+// in the group; those it has already stay where they are.
+func (g *Group) Add(pid int) error {
+	for _, dir := range g.dirs {
+		err := g.host.kernel.write(filepath.Join(dir, "cgroup.procs"), strconv.Itoa(pid))
+		if err != nil {
+			return fmt.Errorf("move process %d into cgroup %s: %w", pid, dir, bare(err))
+		}
+	}
+	return nil
+}
+
+// Memory reports, in bytes, what the group's processes take and may take.
+// Pages of files that the kernel can drop at once (inactive page cache) are
+// not counted, since they never bring the group into distress. A limit of zero
+// means that there is none, or that the host does not count memory.
+func (g *Group) Memory() (current, limit int64, err error) {
+	if dir := g.with("memory.current"); dir != "" {
+		return readMemory(dir, "memory.current", "memory.max", "inactive_file")
+	}
+	if dir := g.with("memory.usage_in_bytes"); dir != "" {
+		return readMemory(dir, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
+	}
+	return 0, 0, g.gone()
+}
+
+func readMemory(dir, usage, max, droppable string) (current, limit int64, err error) {
+	if current, err = readNumber(dir, usage); err == nil {
+		limit, err = readNumber(dir, max)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
+	}
+	stat, err := readCounts(dir, "memory.stat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
+	}
+	if limit < 0 || limit > math.MaxInt64/2 { // v1 writes "none" as a huge number
+		limit = 0
+	}
+	return max0(current - stat[droppable]), limit, nil
+}
+
+func max0(n int64) int64 { return max(n, 0) }
+
+// Events reads the counters. They can be read until the group is removed, so
+// also after all its processes have ended.
+func (g *Group) Events() (Events, error) {
+	var e Events
+	for _, c := range []struct {
+		file, key string
+		to        *int64
+	}{
+		{"memory.events", "oom_kill", &e.OOMKills},
+		{"memory.oom_control", "oom_kill", &e.OOMKills},
+		{"pids.events", "max", &e.PidsDenied},
+	} {
+		dir := g.with(c.file)
+		if dir == "" {
+			continue
+		}
+		counts, err := readCounts(dir, c.file)
+		if err != nil {
+			return Events{}, fmt.Errorf("read events of cgroup %s: %w", dir, bare(err))
+		}
+		*c.to = counts[c.key]
+	}
+	return e, g.gone()
+}
+
+// Procs lists the processes in the group, in rising order. Processes that are
+// not visible in the caller's process namespace are left out.
+func (g *Group) Procs() ([]int, error) {
+	var all []int
+	for _, dir := range g.dirs {
+		pids, err := readPidsBelow(dir)
+		if err != nil {
+			return nil, fmt.Errorf("list processes of cgroup %s: %w", dir, bare(err))
+		}
+		all = append(all, pids...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(all, func(pid int) bool { return pid == 0 }), nil
+}
+
+// with finds the directory that has a control file.
+func (g *Group) with(file string) string {
+	for _, dir := range g.dirs {
+		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// gone tells of a directory that does not exist any more.
+func (g *Group) gone() error {
+	for _, dir := range g.dirs {
+		if _, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("find cgroup %s: %w", dir, bare(err))
+		}
+	}
+	return nil
+}
+
+// readPidsBelow lists the processes of a group and of all groups below it.
+func readPidsBelow(dir string) ([]int, error) {
+	pids, err := readPids(dir)
+	if vanished(err) {
+		return nil, nil
+	}
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // a threaded group; its parent lists them
+		return nil, err
+	}
+	for _, child := range children(dir) {
+		more, err := readPidsBelow(child)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, more...)
+	}
+	return pids, nil
+}
+
+// readPids lists the processes directly in a group; one that is invisible to
+// the caller shows as 0.
+func readPids(dir string) ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(data)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// readCounts reads a control file of lines "name number". Lines of another
+// form are skipped.
+func readCounts(dir, file string) (map[string]int64, error) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[string]int64)
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			counts[name] = n
+		}
+	}
+	return counts, nil
+}

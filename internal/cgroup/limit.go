@@ -1,0 +1,176 @@
+package cgroup
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// The controllers this package uses.
+const (
+	cpuController    = "cpu"
+	memoryController = "memory"
+	pidsController   = "pids"
+)
+
+// wish is one limit somebody wants, and how to set it.
+type wish struct {
+	limit      string // as in spec.Enforcement; empty for our own safety net
+	value      string // as a person would write it
+	controller string
+	asked      bool // and not merely a default
+	// set writes the limit into a group. The caveat, if any, is a way around
+	// the limit that this host leaves open.
+	set func(h *host, version int, dir string) (caveat string, err error)
+}
+
+func wishesOf(asked, def spec.Limits) []wish {
+	var wishes []wish
+	if n := cmp.Or(asked.CPUs, def.CPUs); n > 0 {
+		wishes = append(wishes, wish{spec.LimitCPUs, formatCPUs(n), cpuController, asked.CPUs > 0, cpuQuota(n)})
+	}
+	if n := cmp.Or(asked.Memory, def.Memory); n > 0 {
+		wishes = append(wishes, wish{spec.LimitMemory, formatBytes(n), memoryController, asked.Memory > 0, memoryMax(n)})
+	}
+	n := hostPids(cmp.Or(asked.Pids, def.Pids))
+	return append(wishes, wish{controller: pidsController, set: pidsMax(n)})
+}
+
+func controllersOf(wishes []wish) []string {
+	var names []string
+	for _, w := range wishes {
+		names = append(names, w.controller)
+	}
+	return names
+}
+
+const (
+	period   = 100_000   // microseconds over which the quota counts, the kernel's default
+	minQuota = 1_000     // the kernel takes no smaller one
+	maxPids  = 4_194_304 // the kernel takes no larger cap
+	freePids = 32_768    // the cap without a limit inside
+)
+
+// hostPids is the cap on the host's processes for a limit inside. One process
+// inside takes several outside, and the wall has threads of its own. Running
+// into the cap ends the whole sandbox, so it only guards the host.
+func hostPids(inside int64) int64 {
+	switch {
+	case inside <= 0:
+		return freePids
+	case inside > maxPids/4:
+		return maxPids
+	}
+	return min(4*inside+1024, maxPids)
+}
+
+func pidsMax(n int64) func(*host, int, string) (string, error) {
+	return func(h *host, _ int, dir string) (string, error) {
+		return "", h.set(dir, "pids.max", strconv.FormatInt(n, 10))
+	}
+}
+
+// cpuQuota allows so many processors' worth of time, at least a hundredth.
+func cpuQuota(cpus float64) func(*host, int, string) (string, error) {
+	quota := max(int64(math.Round(min(cpus, 1e6)*period)), minQuota)
+	return func(h *host, version int, dir string) (string, error) {
+		if version == 2 {
+			return "", h.set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period))
+		}
+		if err := h.set(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+			return "", err
+		}
+		err := h.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+		if errors.Is(err, unix.EINVAL) && outerQuota(dir) <= float64(quota)/period {
+			return "", nil // v1 takes no more than a group outside allows, and that one holds
+		}
+		return "", err
+	}
+}
+
+// outerQuota is the number of processors that the v1 groups around a group
+// leave it.
+func outerQuota(dir string) float64 {
+	outer := math.Inf(1)
+	for {
+		dir = filepath.Dir(dir)
+		quota, err := readNumber(dir, "cpu.cfs_quota_us")
+		if err != nil {
+			return outer
+		}
+		if per, err := readNumber(dir, "cpu.cfs_period_us"); err == nil && quota > 0 && per > 0 {
+			outer = min(outer, float64(quota)/float64(per))
+		}
+	}
+}
+
+// memoryMax bounds memory and closes the way around it, which is swap.
+func memoryMax(n int64) func(*host, int, string) (string, error) {
+	limit := strconv.FormatInt(n, 10)
+	return func(h *host, version int, dir string) (string, error) {
+		file, swapFile, swapLimit := "memory.max", "memory.swap.max", "0"
+		if version == 1 {
+			file, swapFile, swapLimit = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", limit
+		}
+		if err := h.set(dir, file, limit); err != nil {
+			return "", err
+		}
+		if h.set(dir, swapFile, swapLimit) != nil && h.hasSwap() {
+			return "swap is not counted on this host, so that memory may still move there", nil
+		}
+		return "", nil
+	}
+}
+
+// hasSwap tells whether the machine can swap at all.
+func (h *host) hasSwap() bool {
+	data, err := os.ReadFile(filepath.Join(h.proc, "swaps"))
+	return err == nil && bytes.Count(data, []byte("\n")) > 1 // the first line is a heading
+}
+
+// set writes a control file of a group.
+func (h *host) set(dir, file, value string) error {
+	if err := h.kernel.write(filepath.Join(dir, file), value); err != nil {
+		return fmt.Errorf("set %s of cgroup %s: %w", file, dir, bare(err))
+	}
+	return nil
+}
+
+func formatCPUs(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// formatBytes writes a size with the largest unit that leaves a whole number.
+func formatBytes(n int64) string {
+	units := "kmgt"
+	i := -1
+	for n >= 1024 && n%1024 == 0 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	if i < 0 {
+		return strconv.FormatInt(n, 10)
+	}
+	return strconv.FormatInt(n, 10) + units[i:i+1]
+}
+
+// readNumber reads a control file of one number; "max" and "-1" are -1.
+func readNumber(dir, file string) (int64, error) {
+	data, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, err
+	}
+	word := strings.TrimSpace(string(data))
+	if word == "max" {
+		return -1, nil
+	}
+	return strconv.ParseInt(word, 10, 64)
+}

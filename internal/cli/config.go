@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// config is the user's config.yaml. An unknown key is an error: a misspelt
+// limit must not go unnoticed.
+type config struct {
+	IdleTimeout *spec.Duration `yaml:"idle_timeout"` // default 30m; 0 never stops
+	DetachKeys  *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
+	CPUs        float64        `yaml:"cpus"`         // for sandboxes that ask for none
+	Memory      string         `yaml:"memory"`       // default: half of the host's
+	Pids        int64          `yaml:"pids"`         // default 4096
+	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
+
+	memory, disk int64
+}
+
+// Defaults of the configuration.
+const (
+	defaultIdle   = 30 * time.Minute
+	defaultDetach = `ctrl-\,ctrl-\`
+	defaultPids   = 4096
+	defaultDisk   = 20 << 30
+	minMemory     = 512 << 20
+	maxMemory     = 32 << 30
+)
+
+// loadConfig reads $XDG_CONFIG_HOME/bothy/config.yaml. A missing file is an
+// empty one.
+func loadConfig() (config, error) {
+	var c config
+	path, err := configPath()
+	if err != nil {
+		return c, nil // no home, no configuration
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, &spec.Error{Op: "read " + path, Err: err}
+	}
+	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return c, spec.Errorf(spec.ErrUsage, "%s:\n%s", path, yaml.FormatError(err, false, true)).
+			WithHint("docs/cli.md lists the settings")
+	}
+	return c, c.check(path)
+}
+
+func (c *config) check(path string) (err error) {
+	if c.memory, err = parseSize(c.Memory); err != nil {
+		return spec.Errorf(spec.ErrUsage, "%s: memory: %w", path, err)
+	}
+	if c.disk, err = parseSize(c.Disk); err != nil {
+		return spec.Errorf(spec.ErrUsage, "%s: disk: %w", path, err)
+	}
+	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
+		return spec.Errorf(spec.ErrUsage, "%s: detach_keys: %w", path, err)
+	}
+	if c.CPUs < 0 || c.Pids < 0 {
+		return spec.Errorf(spec.ErrUsage, "%s: a limit cannot be negative", path)
+	}
+	return nil
+}
+
+func configPath() (string, error) {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "bothy", "config.yaml"), nil
+	}
+	home, err := store.Home()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".config", "bothy", "config.yaml"), nil
+}
+
+func (c config) idleTimeout() spec.Duration {
+	if c.IdleTimeout != nil {
+		return *c.IdleTimeout
+	}
+	return spec.Duration(defaultIdle)
+}
+
+func (c config) detachKeys() string {
+	if c.DetachKeys != nil {
+		return *c.DetachKeys
+	}
+	return defaultDetach
+}
+
+// limits are those of a sandbox that asks for none: nothing inside may starve
+// the host.
+func (c config) limits() spec.Limits {
+	l := spec.Limits{CPUs: c.CPUs, Memory: c.memory, Pids: c.Pids, Disk: c.disk}
+	if l.Memory == 0 {
+		l.Memory = min(max(hostMemory()/2, minMemory), maxMemory)
+	}
+	if l.Pids == 0 {
+		l.Pids = defaultPids
+	}
+	if l.Disk == 0 {
+		l.Disk = defaultDisk
+	}
+	return l
+}

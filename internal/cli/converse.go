@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// session is what the command line knows about the program it watches.
+type session struct {
+	sandbox  *spec.Sandbox
+	keys     []byte // that detach; none for no detaching
+	reattach bool   // bothy run leads back to it
+	noStdin  bool
+}
+
+// converse starts a program in a sandbox and stays with it until it ends or
+// the terminal detaches. The program's exit code becomes the command's.
+func (a *app) converse(conn *wire.Conn, ask wire.Ask, s session) error {
+	if ask.Command.TTY {
+		return a.attach(conn, ask, s)
+	}
+	return a.stream(conn, ask, s)
+}
+
+// stream runs a program on pipes.
+func (a *app) stream(conn *wire.Conn, ask wire.Ask, s session) error {
+	signal.Ignore(unix.SIGPIPE)
+	st, err := openStreams(a, s.noStdin)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	if err := conn.SendJSON(wire.Request, ask, st.theirs[:]...); err != nil {
+		return lost(err)
+	}
+	if err := conn.Expect(wire.Reply, &wire.Started{}); err != nil {
+		return lost(err)
+	}
+	st.start()
+	defer forwardSignals(conn)()
+	for {
+		f, err := conn.Receive()
+		if err != nil {
+			return lost(err)
+		}
+		switch f.Kind {
+		case wire.Exit:
+			ended, err := f.Ended()
+			if err != nil {
+				return err
+			}
+			st.drain()
+			return exited(ended)
+		case wire.Failure:
+			st.drain()
+			return f.Failure()
+		}
+	}
+}
+
+// forwarded are the signals that a program inside gets in our stead.
+var forwarded = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2}
+
+// forwardSignals passes signals on until the returned function is called.
+func forwardSignals(conn *wire.Conn) func() {
+	sigs := make(chan os.Signal, 16)
+	signal.Notify(sigs, forwarded...)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-sigs:
+				_ = conn.Send(wire.SignalFrame(0, int(s.(unix.Signal))))
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(sigs); close(done) }
+}
+
+// attach runs a program on a terminal inside, shown on ours.
+func (a *app) attach(conn *wire.Conn, ask wire.Ask, s session) error {
+	ask.Command.Env = append([]string{"TERM=" + termName()}, ask.Command.Env...)
+	if rows, cols, err := term.Size(a.stdout); err == nil {
+		ask.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
+	}
+	if err := conn.SendJSON(wire.Request, ask); err != nil {
+		return lost(err)
+	}
+	var started wire.Started
+	if err := conn.Expect(wire.Reply, &started); err != nil {
+		return lost(err)
+	}
+	if started.Existing {
+		a.note("back in the running session")
+	}
+	return a.watch(conn, s)
+}
+
+// watch shows a session until it ends or is detached from.
+func (a *app) watch(conn *wire.Conn, s session) error {
+	var raw *term.Raw
+	if term.IsTerminal(a.stdin) {
+		var err error
+		if raw, err = term.MakeRaw(a.stdin); err != nil {
+			return err
+		}
+	}
+	modes := &term.Modes{}
+	restore := sync.OnceFunc(func() {
+		if raw == nil {
+			return
+		}
+		_, _ = a.stdout.Write(modes.Undo())
+		_ = raw.Restore()
+	})
+	defer restore()
+
+	detached := make(chan error, 2)
+	stopSignals := a.watchSignals(conn, func(why error) { detached <- why })
+	defer stopSignals()
+	go a.typeKeys(conn, s.keys, detached)
+
+	result := make(chan error, 1)
+	go func() { result <- a.show(conn, modes) }()
+	select {
+	case err := <-result:
+		return err
+	case why := <-detached:
+		restore()
+		if errors.Is(why, errDetached) {
+			fmt.Fprintln(a.stderr)
+			if s.reattach {
+				a.note("detached; the session goes on: bothy run --name %s", s.sandbox.Name)
+			} else {
+				a.note("detached; the command goes on in %s", s.sandbox.Name)
+			}
+			return nil
+		}
+		return why
+	}
+}
+
+var errDetached = errors.New("detached")
+
+// show writes what the program prints.
+func (a *app) show(conn *wire.Conn, modes *term.Modes) error {
+	for {
+		f, err := conn.Receive()
+		if err != nil {
+			return lost(err)
+		}
+		switch f.Kind {
+		case wire.Data, wire.Data2:
+			_, _ = modes.Write(f.Payload)
+			if _, err := a.stdout.Write(f.Payload); err != nil {
+				return &spec.Error{Op: "write to the terminal", Err: err}
+			}
+		case wire.Exit:
+			ended, err := f.Ended()
+			if err != nil {
+				return err
+			}
+			return exited(ended)
+		case wire.Failure:
+			return f.Failure()
+		}
+	}
+}
+
+// keyPatience is how long the first half of the detach keys is held back.
+const keyPatience = 500 * time.Millisecond
+
+// typeKeys sends what is typed. The end of input ends nothing: the program may
+// go on talking.
+func (a *app) typeKeys(conn *wire.Conn, keys []byte, detached chan<- error) {
+	filter := term.NewFilter(keys)
+	typed := make(chan []byte)
+	go func() {
+		defer close(typed)
+		for {
+			b := make([]byte, wire.Chunk)
+			n, err := a.stdin.Read(b)
+			if n > 0 {
+				typed <- b[:n]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	send := func(b []byte) {
+		if len(b) > 0 {
+			_ = conn.Send(wire.Frame{Kind: wire.Data, Payload: b})
+		}
+	}
+	timer := time.NewTimer(0)
+	for {
+		select {
+		case b, ok := <-typed:
+			if !ok {
+				_ = conn.Send(wire.Frame{Kind: wire.EOF})
+				return
+			}
+			out, gone := filter.Feed(b)
+			send(out)
+			if gone {
+				detached <- errDetached
+				return
+			}
+			timer.Reset(keyPatience)
+		case <-timer.C:
+			send(filter.Flush())
+		}
+	}
+}
+
+// watchSignals keeps the size right and leaves in order when we are told to
+// go. The program inside goes on then.
+func (a *app) watchSignals(conn *wire.Conn, leave func(error)) func() {
+	sigs := make(chan os.Signal, 16)
+	signal.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-sigs:
+				if s == unix.SIGWINCH {
+					if rows, cols, err := term.Size(a.stdout); err == nil {
+						_ = conn.Send(wire.ResizeFrame(0, wire.Winsize{Rows: rows, Cols: cols}))
+					}
+					continue
+				}
+				leave(&spec.Exited{Code: spec.ExitSignal + int(s.(unix.Signal))})
+				return
+			}
+		}
+	}()
+	return func() { signal.Stop(sigs); close(done) }
+}
+
+func termName() string {
+	if t := os.Getenv("TERM"); t != "" {
+		return t
+	}
+	return "xterm"
+}
+
+// exited turns the end of a program into that of the command.
+func exited(e wire.Ended) error {
+	if e.Status() == 0 {
+		return nil
+	}
+	return &spec.Exited{Code: e.Status()}
+}
+
+// lost explains the end of a conversation nobody ended.
+func lost(err error) error {
+	var e *spec.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return spec.Errorf(spec.ErrSandbox, "the sandbox ended: %w", err).
+		WithHint("bothy ls shows its state, bothy inspect the reason")
+}

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) cpCommand() *cobra.Command {
+	var follow bool
+	var user string
+	c := &cobra.Command{
+		Use:   "cp SANDBOX:PATH PATH|-  or  cp PATH|- SANDBOX:PATH",
+		Short: "Copy files between the host and a sandbox",
+		Long: `Copies a file or a tree, as cp -r does: into PATH if that is a directory, to
+PATH otherwise. A source that ends in /. stands for what is in the directory.
+With - a tar archive is written to standard output or read from standard input.
+Nothing is ever written outside PATH, whatever the archive or the links in it
+say; set-uid bits, devices and sockets are left out.`,
+		Example: `  bothy cp shell-app:/etc/os-release .
+  bothy cp notes.md shell-app:/tmp/
+  bothy cp shell-app:/opt - | tar t`,
+		Args: exactly(2, "a source and a destination"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, fromPath, outward := splitSandboxPath(args[0])
+			to, toPath, inward := splitSandboxPath(args[1])
+			if outward == inward {
+				return spec.Errorf(spec.ErrUsage, "exactly one side must be SANDBOX:PATH").WithHint("usage: %s", cmd.UseLine())
+			}
+			name, path := from, fromPath
+			if inward {
+				name, path = to, toPath
+			}
+			if !filepath.IsAbs(path) {
+				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s", path)
+			}
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(name)
+			if err != nil {
+				return err
+			}
+			conn, err := e.Connect(cmd.Context(), sb)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if outward {
+				return a.copyOut(conn, path, args[1], user, follow)
+			}
+			return a.copyIn(conn, args[0], path, user, follow)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow-link", "L", false, "copy what symbolic links point to")
+	c.Flags().StringVarP(&user, "user", "u", "", "user inside who reads or writes (default yours)")
+	return c
+}
+
+// splitSandboxPath reads SANDBOX:PATH. Paths that begin with / or . and "-"
+// are the host's.
+func splitSandboxPath(arg string) (name, path string, ok bool) {
+	if arg == "-" || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") {
+		return "", "", false
+	}
+	name, path, ok = strings.Cut(arg, ":")
+	return name, path, ok && spec.CheckName(name) == nil
+}
+
+// copyOut brings a tree out. What arrives may be anything: it is extracted
+// beneath the destination only.
+func (a *app) copyOut(conn *wire.Conn, path, dst, user string, follow bool) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	how := "keep"
+	if follow {
+		how = "follow"
+	}
+	job, err := a.helper(conn, user, nil, w, guest.CopyName, "out", path, how)
+	w.Close()
+	if err != nil {
+		return err
+	}
+	if dst == "-" {
+		_, err = io.Copy(a.stdout, r)
+	} else {
+		err = extractTo(r, dst, sourceName(path))
+	}
+	if err != nil {
+		r.Close()
+		if jerr := job(); jerr != nil && errors.Is(err, io.ErrUnexpectedEOF) {
+			return jerr
+		}
+		return &spec.Error{Op: "copy to " + dst, Err: err}
+	}
+	return job()
+}
+
+func extractTo(r io.Reader, dst, name string) error {
+	br := bufio.NewReaderSize(r, 256<<10)
+	if _, err := br.Peek(1); err == io.EOF {
+		return io.ErrUnexpectedEOF // the other half failed before it began
+	}
+	dir, rename, err := archive.Destination(dst, name)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename})
+}
+
+// copyIn sends a tree in.
+func (a *app) copyIn(conn *wire.Conn, src, path, user string, follow bool) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	name := "."
+	if src != "-" {
+		name = sourceName(src)
+		if _, err := os.Lstat(src); err != nil {
+			r.Close()
+			return &spec.Error{Class: spec.ErrNotFound, Op: "copy " + src, Err: err}
+		}
+	}
+	job, err := a.helper(conn, user, r, nil, guest.CopyName, "in", path, name)
+	r.Close()
+	if err != nil {
+		return err
+	}
+	if src == "-" {
+		_, err = io.Copy(w, a.stdin)
+	} else {
+		bw := bufio.NewWriterSize(w, 256<<10)
+		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{Follow: follow, Name: name})
+		if ferr := bw.Flush(); err == nil {
+			err = ferr
+		}
+	}
+	w.Close()
+	if jerr := job(); jerr != nil {
+		return jerr
+	}
+	return err
+}
+
+// sourceName is what a source is called at the other end; "." when only its
+// contents are meant.
+func sourceName(path string) string {
+	if strings.HasSuffix(path, "/.") || path == "." || filepath.Clean(path) == "/" {
+		return "."
+	}
+	if base := filepath.Base(filepath.Clean(path)); base != ".." {
+		return base
+	}
+	return "."
+}
+
+// helper starts one of Bothy's own programs inside. The returned function
+// waits for it and gives its complaint, if it had one.
+func (a *app) helper(conn *wire.Conn, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
+	er, ew, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ew.Close()
+	nr, nw, err := os.Pipe() // for the stream that is not used
+	if err != nil {
+		er.Close()
+		return nil, err
+	}
+	defer nr.Close()
+	defer nw.Close()
+	if stdin == nil {
+		stdin = nr
+	}
+	if stdout == nil {
+		stdout = nw
+	}
+	ask := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: append([]string{guest.Path}, args...), User: user, Dir: "/"}}
+	err = conn.SendJSON(wire.Request, ask, stdin, stdout, ew)
+	if err == nil {
+		err = conn.Expect(wire.Reply, &wire.Started{})
+	}
+	if err != nil {
+		er.Close()
+		return nil, lost(err)
+	}
+	complaint := make(chan string, 1)
+	go func() {
+		defer er.Close()
+		b, _ := io.ReadAll(io.LimitReader(er, 4096))
+		complaint <- term.Sanitize(strings.TrimSpace(string(b)))
+	}()
+	return func() error {
+		f, err := conn.Receive()
+		if err != nil {
+			return lost(err)
+		}
+		if f.Kind == wire.Failure {
+			return f.Failure()
+		}
+		ended, err := f.Ended()
+		if err != nil {
+			return err
+		}
+		if ended.Status() != 0 {
+			return spec.Errorf(nil, "in the sandbox: %s", orElse(<-complaint, fmt.Sprintf("exit status %d", ended.Status())))
+		}
+		return nil
+	}, nil
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) execCommand() *cobra.Command {
+	var (
+		interactive, tty, detached bool
+		env, envFiles              []string
+		workdir, user, keys        string
+	)
+	c := &cobra.Command{
+		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
+		Short: "Run a command in a sandbox, starting it if it is stopped",
+		Example: `  bothy exec shell-app git status
+  bothy exec -it shell-app bash
+  tar c . | bothy exec -i shell-app tar x -C /opt`,
+		Args:              atLeast(2, "a sandbox and a command"),
+		ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if tty && (!term.IsTerminal(a.stdin) || !term.IsTerminal(a.stdout)) {
+				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").WithHint("leave out -t")
+			}
+			if tty && detached {
+				return spec.Errorf(spec.ErrUsage, "--tty and --detach exclude each other")
+			}
+			detach, err := a.detachKeysOf(keys)
+			if err != nil {
+				return err
+			}
+			vars, err := environment(env, envFiles)
+			if err != nil {
+				return err
+			}
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(args[0])
+			if err != nil {
+				return err
+			}
+			conn, err := e.Connect(cmd.Context(), sb)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			ask := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
+				Args: args[1:], Env: vars, Dir: workdir, User: user, TTY: tty,
+			}}
+			if detached {
+				if err := conn.SendJSON(wire.Request, ask); err != nil {
+					return err
+				}
+				return conn.Expect(wire.Reply, &wire.Started{})
+			}
+			return a.converse(conn, ask, session{sandbox: sb, keys: detach, noStdin: !interactive && !tty})
+		},
+	}
+	fs := c.Flags()
+	fs.SetInterspersed(false)
+	fs.BoolVarP(&interactive, "interactive", "i", false, "connect standard input")
+	fs.BoolVarP(&tty, "tty", "t", false, "use a terminal inside")
+	fs.BoolVarP(&detached, "detach", "d", false, "run in the background")
+	fs.StringArrayVarP(&env, "env", "e", nil, "set KEY=VALUE, or pass KEY on from your environment")
+	fs.StringArrayVar(&envFiles, "env-file", nil, "read KEY=VALUE lines from a file")
+	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
+	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
+	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
+	return c
+}

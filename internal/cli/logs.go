@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) logsCommand() *cobra.Command {
+	var follow bool
+	var source string
+	c := &cobra.Command{
+		Use:   "logs SANDBOX",
+		Short: "Show what a sandbox's agent printed, or what happened to it",
+		Long: `Shows a log of a sandbox. --source chooses which:
+  output   what the agent session and background commands printed (default)
+  events   life cycle: started, stopped, saved, killed for memory, …
+  keeper   what the process that owns the sandbox had to say
+
+Control sequences are taken out: nothing printed inside reaches your terminal
+as more than text.`,
+		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+			defer stop()
+			if a.json && source == "output" && !cmd.Flags().Changed("source") {
+				source = "events"
+			}
+			err = a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
+			if ctx.Err() != nil {
+				return nil // that is how following ends
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
+	c.Flags().StringVar(&source, "source", "output", "output, events or keeper")
+	return a.jsonFlag(c)
+}
+
+func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follow bool) error {
+	switch source {
+	case "output":
+		w := term.NewSanitizingWriter(a.stdout)
+		err := audit.Copy(ctx, d.Log("output.log"), w, follow)
+		if cerr := w.Flush(); err == nil {
+			err = cerr
+		}
+		return err
+	case "events":
+		show := func(ev audit.Event) error { return a.showEvent(ev) }
+		if follow {
+			return audit.Follow(ctx, d.Log("events.jsonl"), show)
+		}
+		return audit.Read(d.Log("events.jsonl"), show)
+	case "keeper":
+		f, err := os.Open(d.Log("keeper.log"))
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		w := term.NewSanitizingWriter(a.stdout)
+		if _, err := io.Copy(w, f); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events or keeper")
+}
+
+func (a *app) showEvent(ev audit.Event) error {
+	if a.json {
+		_, err := fmt.Fprintf(a.stdout, "%s\n", ev.Line)
+		return err
+	}
+	keys := make([]string, 0, len(ev.Fields))
+	for k := range ev.Fields {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	var b strings.Builder
+	for _, k := range keys {
+		fmt.Fprintf(&b, " %s=%s", term.Sanitize(k), term.Sanitize(fmt.Sprint(ev.Fields[k])))
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s%s\n", ev.Time.Local().Format(time.RFC3339), term.Sanitize(ev.Kind), b.String())
+	return err
+}

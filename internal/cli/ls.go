@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// listed is a sandbox in ls --json. The form is that of docker's ls.
+type listed struct {
+	Name       string     `json:"name"`
+	ID         string     `json:"id"`
+	Agent      string     `json:"agent"`
+	Status     spec.State `json:"status"`
+	Ports      []string   `json:"ports"` // none can be published yet
+	Workspaces []string   `json:"workspaces"`
+	Missing    bool       `json:"workspace_missing"`
+	CreatedAt  time.Time  `json:"created_at"`
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+func (a *app) lsCommand() *cobra.Command {
+	var quiet bool
+	c := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List sandboxes", Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			list, err := e.List()
+			if err != nil {
+				return err
+			}
+			switch {
+			case a.json:
+				return a.printJSON(map[string]any{"sandboxes": rows(list)})
+			case quiet:
+				for _, i := range list {
+					fmt.Fprintln(a.stdout, i.Spec.Name)
+				}
+				return nil
+			}
+			return a.table(list)
+		},
+	}
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
+	return a.jsonFlag(c)
+}
+
+func rows(list []engine.Info) []listed {
+	out := make([]listed, 0, len(list))
+	for _, i := range list {
+		l := listed{
+			Name: i.Spec.Name, ID: i.Spec.ID, Agent: i.Spec.Agent, Status: i.Status.State,
+			Ports: []string{}, Workspaces: []string{}, CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,
+		}
+		for _, m := range i.Spec.Workspaces {
+			l.Workspaces = append(l.Workspaces, workspaceCell(m))
+			if _, err := os.Stat(m.Source); err != nil {
+				l.Missing = true
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func workspaceCell(m spec.Mount) string {
+	if m.ReadOnly {
+		return m.Source + ":ro"
+	}
+	return m.Source
+}
+
+func (a *app) table(list []engine.Info) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
+	for _, l := range rows(list) {
+		var cells []string
+		for _, ws := range l.Workspaces {
+			cells = append(cells, term.Sanitize(ws))
+		}
+		where := strings.Join(cells, ", ")
+		if l.Missing {
+			where += " (missing)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t\t%s\n", l.Name, l.Agent, l.Status, where)
+	}
+	return w.Flush()
+}

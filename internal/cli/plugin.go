@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+)
+
+// pluginName is the file name under which docker runs us as
+// "docker sandbox", and the argument it asks for metadata with.
+const (
+	pluginName     = "docker-sandbox"
+	pluginMetadata = "docker-cli-plugin-metadata"
+)
+
+// asPlugin adapts to being run by the docker command. It gives the arguments
+// as if bothy had been called, and reports whether the call is answered.
+func (a *app) asPlugin(args []string) ([]string, bool) {
+	if filepath.Base(args[0]) != pluginName {
+		return args, false
+	}
+	a.command = "docker sandbox"
+	if len(args) > 1 && args[1] == pluginMetadata {
+		_ = json.NewEncoder(a.stdout).Encode(map[string]string{
+			"SchemaVersion":    "0.1.0",
+			"Vendor":           "Bothy",
+			"Version":          version(),
+			"ShortDescription": "Run agents in isolated sandboxes (Bothy)",
+		})
+		return nil, true
+	}
+	// docker calls "docker-sandbox sandbox ARGS", with its own global flags,
+	// if any, before that.
+	for i, arg := range args[1:] {
+		if arg == "sandbox" {
+			return append([]string{args[0]}, args[i+2:]...), false
+		}
+	}
+	return args, false
+}

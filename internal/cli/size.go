@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// parseSize reads a number of bytes with an optional unit: b, k, m, g, t, also
+// in the forms kb and kib, all powers of 1024. The empty string is zero.
+func parseSize(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	t := strings.ToLower(s)
+	t = strings.TrimSuffix(strings.TrimSuffix(t, "b"), "i")
+	shift := 0
+	if n := len(t); n > 0 {
+		if i := strings.IndexByte("kmgt", t[n-1]); i >= 0 {
+			shift, t = 10*(i+1), t[:n-1]
+		}
+	}
+	f, err := strconv.ParseFloat(t, 64)
+	if err != nil || f <= 0 || f*float64(int64(1)<<shift) > 1<<62 {
+		return 0, fmt.Errorf("%q is not a size; write it like 512m or 4g", s)
+	}
+	return int64(f * float64(int64(1)<<shift)), nil
+}
+
+// formatSize writes bytes for a person.
+func formatSize(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 || f == float64(int64(f)) {
+		return fmt.Sprintf("%.0f %s", f, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// hostMemory is the memory of this machine in bytes.
+func hostMemory() int64 {
+	var si unix.Sysinfo_t
+	if unix.Sysinfo(&si) != nil {
+		return 0
+	}
+	return int64(si.Totalram) * int64(si.Unit)
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) stopCommand() *cobra.Command {
+	var grace time.Duration
+	var all bool
+	c := &cobra.Command{
+		Use: "stop SANDBOX...", Short: "Stop sandboxes, keeping their state",
+		ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
+				return e.Stop(cmd.Context(), sb, grace)
+			})
+		},
+	}
+	c.Flags().DurationVar(&grace, "timeout", 2*time.Second, "how long programs get to end")
+	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
+	return c
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	var force, all bool
+	c := &cobra.Command{
+		Use: "rm SANDBOX...", Aliases: []string{"remove", "delete"},
+		Short:             "Remove sandboxes and everything in them but your directories",
+		ValidArgsFunction: a.sandboxNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
+				if !force && !a.ask("remove sandbox %s, its home and its installed programs?", sb.Name) {
+					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
+				}
+				return e.Remove(cmd.Context(), sb, force)
+			})
+		},
+	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when in use")
+	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
+	return c
+}
+
+// each does something to every named sandbox, and prints the name of each it
+// was done to. One failure does not keep the others from their turn.
+func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandbox) error) error {
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	targets, errs := a.targets(e, names, all)
+	if len(targets) == 0 && len(errs) == 0 && !all {
+		return spec.Errorf(spec.ErrUsage, "name a sandbox, or use --all")
+	}
+	for _, sb := range targets {
+		if err := do(e, sb); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintln(a.stdout, sb.Name)
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.Sandbox, errs []error) {
+	if all {
+		infos, err := e.List()
+		if err != nil {
+			return nil, []error{err}
+		}
+		for _, i := range infos {
+			list = append(list, i.Spec)
+		}
+		return list, nil
+	}
+	for _, name := range names {
+		sb, err := e.Find(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		list = append(list, sb)
+	}
+	return list, errs
+}
+
+func (a *app) resetCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			list, err := e.List()
+			if err != nil {
+				return err
+			}
+			if !force && !a.ask("remove all %d sandboxes and everything in %s?", len(list), e.Store.Path()) {
+				return spec.Errorf(spec.ErrDenied, "nothing was removed")
+			}
+			gone, err := e.Reset(cmd.Context())
+			for _, name := range gone {
+				fmt.Fprintln(a.stdout, name)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	return c
+}

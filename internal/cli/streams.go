@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// streams are the three standard streams of a program inside. What is a pipe
+// already is opened anew and handed over, so that its bytes pass through
+// nobody. Anything else, a terminal, a file, a socket, stays outside: the
+// program gets a pipe of ours, and we copy.
+type streams struct {
+	theirs [3]*os.File
+	copies []*copying
+	wg     sync.WaitGroup
+}
+
+// copying is one stream that goes through us.
+type copying struct {
+	dst, src *os.File
+	input    bool
+	moved    chan struct{} // a sign of life
+}
+
+func openStreams(a *app, noStdin bool) (*streams, error) {
+	s := &streams{}
+	for i, f := range []*os.File{a.stdin, a.stdout, a.stderr} {
+		if err := s.open(i, f, noStdin && i == 0); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *streams) open(i int, f *os.File, none bool) error {
+	if !none {
+		if direct := reopenPipe(f, i); direct != nil {
+			s.theirs[i] = direct
+			return nil
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	switch {
+	case none:
+		w.Close()
+		s.theirs[i] = r
+	case i == 0:
+		s.theirs[i] = r
+		s.copies = append(s.copies, &copying{dst: w, src: f, input: true})
+	default:
+		s.theirs[i] = w
+		s.copies = append(s.copies, &copying{dst: f, src: r, moved: make(chan struct{}, 1)})
+	}
+	return nil
+}
+
+// reopenPipe opens an anonymous pipe anew in the one direction that is needed.
+// A fresh description keeps the sentry's O_NONBLOCK away from the caller's.
+func reopenPipe(f *os.File, i int) *os.File {
+	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	target, err := os.Readlink(name)
+	if err != nil || !strings.HasPrefix(target, "pipe:[") {
+		return nil
+	}
+	how := unix.O_WRONLY
+	if i == 0 {
+		how = unix.O_RDONLY
+	}
+	fd, err := unix.Open(name, how|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // another user's pipe: copied instead
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// start gives up the program's ends and begins copying.
+func (s *streams) start() {
+	for i, f := range s.theirs {
+		f.Close()
+		s.theirs[i] = nil
+	}
+	for _, c := range s.copies {
+		if c.input {
+			go c.run() // may wait for a terminal for ever: nobody waits for it
+			continue
+		}
+		s.wg.Go(c.run)
+	}
+}
+
+func (c *copying) run() {
+	if c.input {
+		_, _ = io.Copy(c.dst, c.src)
+		c.dst.Close()
+		return
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.src.Read(buf)
+		if n > 0 {
+			if _, werr := c.dst.Write(buf[:n]); werr != nil {
+				c.src.Close() // the program inside gets SIGPIPE
+				return
+			}
+			select {
+			case c.moved <- struct{}{}:
+			default:
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// quiet is how long a stream must be silent after the program's end before it
+// counts as finished although some child still holds it open.
+const quiet = 150 * time.Millisecond
+
+// drain waits for the last output.
+func (s *streams) drain() {
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(quiet):
+			if !s.alive() {
+				return
+			}
+		}
+	}
+}
+
+func (s *streams) alive() bool {
+	alive := false
+	for _, c := range s.copies {
+		select {
+		case <-c.moved:
+			alive = true
+		default:
+		}
+	}
+	return alive
+}
+
+func (s *streams) close() {
+	for _, f := range s.theirs {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Package driver is the seam between a keeper and the wall that holds a
+// sandbox. A driver turns a Machine, a complete description of what should
+// exist inside, into a running Wall. It decides nothing about policy, names or
+// life cycle; it knows how to build one kind of wall, run processes behind it,
+// save what changed in its root, and take it down so that nothing stays.
+//
+// Every implementation passes the suite in driver/drivertest.
+package driver
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// Driver builds walls of one kind.
+type Driver interface {
+	Name() string
+	// Start builds the wall and boots init behind it. It must be called from
+	// the keeper's main thread, locked to it, and may be called once per
+	// process. When it fails nothing is left behind.
+	Start(ctx context.Context, m Machine) (Wall, error)
+}
+
+// Machine describes what shall exist behind the wall.
+type Machine struct {
+	ID       string // 12 hex digits
+	Hostname string
+	// Scratch is a private directory, empty at the start, for the driver's own
+	// run-time files. It may vanish when the keeper dies.
+	Scratch string
+	// Root is the assembled tree the sandbox's root starts from. The driver
+	// never writes to it.
+	Root string
+	// Overlay is a directory on disk in which the driver may keep the data of
+	// the writable layer over Root while the sandbox runs.
+	Overlay string
+	// RootLimit bounds the writable layer, in bytes. Zero means no bound.
+	RootLimit int64
+	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root.
+	Restore string
+	Mounts  []Mount
+	// UID and GID are those of the caller inside: the only ids that own files
+	// on the host.
+	UID, GID int
+	// Init is the program that becomes process 1, with its arguments. It finds
+	// its end of the control socket as file descriptor InitFD.
+	Init []string
+	Env  []string
+	// Files bounds open files per process inside.
+	Files uint64
+	// PanicLog is a file for the last words of a dying wall.
+	PanicLog string
+}
+
+// InitFD is the descriptor under which init finds its control socket.
+const InitFD = 7
+
+// Mount is one thing mounted over the root.
+type Mount struct {
+	Source   string // host path, for binds
+	Target   string // absolute path inside; exists in Root or in an earlier mount
+	ReadOnly bool
+	// Memory makes it an empty file system in the sandbox's own memory instead
+	// of a bind, of at most Size bytes.
+	Memory bool
+	Size   int64
+	Mode   os.FileMode
+}
+
+// Process is a program to run behind the wall.
+type Process struct {
+	Args   []string // Args[0] is looked up in the PATH of Env
+	Env    []string
+	Dir    string
+	UID    int
+	GID    int
+	Groups []int
+	// Elevate leaves an ordinary user the ability to become root behind the
+	// wall (see Package guest, sudo). Root always has every capability there.
+	Elevate bool
+	// Stdin, Stdout and Stderr are pipes or regular files, opened for this
+	// process alone. The caller closes its copies after Exec returns.
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int // when Signal is 0
+	Signal int
+}
+
+// Running is a process behind the wall.
+type Running interface {
+	PID() int // inside
+	// Wait blocks until the process ended. It is called once.
+	Wait() (Exit, error)
+	Signal(sig int) error
+}
+
+// Task is one line of the process table behind the wall.
+type Task struct {
+	PID, PPID int
+	UID       int
+	CPU       time.Duration
+	Command   string
+	Threads   int
+}
+
+// Wall is a running sandbox. Its methods may be called concurrently. Each has
+// a deadline of its own, or takes a context: a wall that hangs never hangs its
+// keeper.
+type Wall interface {
+	// Control is the keeper's end of init's control socket.
+	Control() *os.File
+	// Exec starts a process. A program that does not exist or cannot be
+	// executed is reported as spec.ErrNoSuchBinary or spec.ErrNotRunnable.
+	Exec(ctx context.Context, p Process) (Running, error)
+	Tasks(ctx context.Context) ([]Task, error)
+	// Signal sends a signal to one process inside; SignalAll to all of them
+	// but init.
+	Signal(ctx context.Context, pid, sig int) error
+	// SaveRoot writes the layer over the root into dir, which must be an empty
+	// directory. The sandbox stands still meanwhile, and goes on afterwards.
+	SaveRoot(ctx context.Context, dir string) error
+	// Pids are the host processes that make up the wall.
+	Pids() []int
+	// Done is closed once any of them died or Destroy was called.
+	Done() <-chan struct{}
+	// Err says why the wall ended by itself; nil while it stands or after
+	// Destroy.
+	Err() error
+	// Destroy ends everything behind the wall and the wall itself. It always
+	// succeeds within a few seconds and may be called again.
+	Destroy()
+}

@@ -1,0 +1,111 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// capabilities are what root has behind the wall: everything. They are
+// capabilities towards the sentry, a program without any on the host.
+var capabilities = []string{
+	"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
+	"CAP_FOWNER", "CAP_FSETID", "CAP_IPC_LOCK", "CAP_IPC_OWNER", "CAP_KILL",
+	"CAP_LEASE", "CAP_LINUX_IMMUTABLE", "CAP_MKNOD", "CAP_NET_ADMIN",
+	"CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
+	"CAP_SETUID", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_NICE",
+	"CAP_SYS_PTRACE", "CAP_SYS_RESOURCE", "CAP_SYS_TTY_CONFIG",
+}
+
+// elevate is the one pair of capabilities an ordinary user keeps so that sudo
+// works without set-uid files.
+var elevate = []string{"CAP_SETUID", "CAP_SETGID"}
+
+// writeBundle writes config.json, which gVisor's children read again.
+func writeBundle(m driver.Machine) (string, error) {
+	dir := filepath.Join(m.Scratch, "bundle")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(ociSpec(m))
+	if err != nil {
+		return "", fmt.Errorf("encode config.json: %w", err)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
+}
+
+// ociSpec describes the machine in the runtime specification's words. No
+// annotation is ever taken from outside: annotations override flags.
+func ociSpec(m driver.Machine) *specs.Spec {
+	id := func(n int) []specs.LinuxIDMapping {
+		return []specs.LinuxIDMapping{{ContainerID: uint32(n), HostID: uint32(n), Size: 1}}
+	}
+	return &specs.Spec{
+		Version:  "1.2.1",
+		Hostname: m.Hostname,
+		Root:     &specs.Root{Path: m.Root},
+		Process: &specs.Process{
+			// The sentry and the gofer run as the id init starts with, and only
+			// this one is mapped. Init makes itself root of the inside.
+			User: specs.User{UID: uint32(m.UID), GID: uint32(m.GID)},
+			Args: m.Init,
+			Env:  m.Env,
+			Cwd:  "/",
+			Capabilities: &specs.LinuxCapabilities{
+				Bounding: capabilities, Effective: capabilities, Permitted: capabilities,
+				Inheritable: capabilities, Ambient: capabilities,
+			},
+			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: m.Files, Hard: m.Files}},
+		},
+		Mounts: append(systemMounts(), binds(m.Mounts)...),
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.UserNamespace},
+				{Type: specs.PIDNamespace},
+				{Type: specs.MountNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.NetworkNamespace},
+				{Type: specs.CgroupNamespace},
+			},
+			UIDMappings: id(m.UID),
+			GIDMappings: id(m.GID),
+		},
+	}
+}
+
+func systemMounts() []specs.Mount {
+	return []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc"},
+		{Destination: "/dev", Type: "tmpfs", Source: "dev"},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
+		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup"},
+	}
+}
+
+func binds(mounts []driver.Mount) []specs.Mount {
+	var out []specs.Mount
+	for _, m := range mounts {
+		if m.Memory {
+			opts := []string{"mode=" + strconv.FormatUint(uint64(m.Mode), 8)}
+			if m.Size > 0 {
+				opts = append(opts, "size="+strconv.FormatInt(m.Size, 10))
+			}
+			out = append(out, specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: opts})
+			continue
+		}
+		access := "rw"
+		if m.ReadOnly {
+			access = "ro"
+		}
+		out = append(out, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: []string{"rbind", access}})
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package gvisor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	_ "gvisor.dev/gvisor/pkg/sentry/platform/platforms" // the keeper chooses a platform by name
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/flag"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// configure turns the posture of docs/security-model.md into gVisor's
+// configuration. Flags are used, never a literal Config: only flags carry the
+// defaults and reach the children.
+func configure(m driver.Machine) (*config.Config, error) {
+	overlay := "root:dir=" + m.Overlay
+	if m.RootLimit > 0 {
+		overlay += fmt.Sprintf(",size=%d", m.RootLimit)
+	}
+	fs := flag.NewFlagSet("gvisor", flag.ContinueOnError)
+	config.RegisterFlags(fs)
+	err := fs.Parse([]string{
+		"--root=" + filepath.Join(m.Scratch, "state"),
+		"--platform=systrap",
+		"--network=none",
+		"--directfs=true",
+		"--overlay2=" + overlay,
+		"--file-access=exclusive",
+		"--file-access-mounts=shared",
+		"--host-uds=none",
+		"--host-fifo=none",
+		"--character-device-policy=emulated-only",
+		"--net-raw=false",
+		"--allow-packet-socket-write=false",
+		"--allow-suid=false",
+		"--host-settings=ignore",
+		"--ignore-cgroups=true",
+		"--in-sandbox-cgroup=v1",
+		"--allow-flag-override=false",
+		"--sidecar-usage-policy=STRICT",
+		"--gofer-network-namespace=new",
+		"--panic-log=" + m.PanicLog,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure gvisor: %w", err)
+	}
+	conf, err := config.NewFromFlags(fs)
+	if err != nil {
+		return nil, fmt.Errorf("configure gvisor: %w", err)
+	}
+	return conf, nil
+}
+
+// pinSidecars makes gVisor find its programs, all of them this binary, in a
+// private directory and nowhere else: by default it would execute what lies in
+// gvisor-bin beside the binary, or where an environment variable points.
+func pinSidecars(scratch string) error {
+	dir := filepath.Join(scratch, "bin")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{sentryName, prewarmerName} {
+		if err := os.Symlink("/proc/self/exe", filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Unsetenv("GVISOR_ENFORCE_RELEASE"); err != nil {
+		return err
+	}
+	return os.Setenv("GVISOR_SIDECAR_BINARIES_DIR", dir)
+}

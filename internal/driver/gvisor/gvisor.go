@@ -1,0 +1,250 @@
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/specutils"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// callTimeout bounds a request to the sentry. gVisor's own calls have no
+// deadline: a stopped sentry would hang its keeper for ever.
+const callTimeout = 10 * time.Second
+
+// Driver is the gVisor wall. Its zero value works.
+type Driver struct{}
+
+var _ driver.Driver = Driver{}
+
+// Name is "gvisor".
+func (Driver) Name() string { return "gvisor" }
+
+// Start boots a sentry and a gofer for the machine. The calling thread must be
+// the keeper's locked main thread: the children die with the thread that made
+// them.
+func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
+	if filepath.Clean(m.Root) == "/" {
+		return nil, errors.New("the root of a sandbox cannot be the host's own root: mounts under it would be ignored")
+	}
+	log.SetTarget(log.GoogleEmitter{Writer: &log.Writer{Next: discard{}}})
+	if err := pinSidecars(m.Scratch); err != nil {
+		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
+	}
+	conf, err := configure(m)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := writeBundle(m)
+	if err != nil {
+		return nil, fmt.Errorf("write bundle: %w", err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make init's socket: %w", err)
+	}
+	mine, theirs := os.NewFile(uintptr(pair[0]), "init"), os.NewFile(uintptr(pair[1]), "init")
+	defer theirs.Close()
+
+	c, err := create(conf, m, bundle, theirs)
+	if err != nil {
+		mine.Close()
+		return nil, err
+	}
+	w := &wall{conf: conf, c: c, control: mine, done: make(chan struct{})}
+	if err := c.Start(conf); err != nil {
+		w.Destroy()
+		return nil, fmt.Errorf("start the sentry: %w", brief(err))
+	}
+	if err := w.watch(); err != nil {
+		w.Destroy()
+		return nil, err
+	}
+	return w, nil
+}
+
+// create makes the container, giving it /dev/null as standard streams, which
+// gVisor takes from this process's globals.
+func create(conf *config.Config, m driver.Machine, bundle string, init *os.File) (*container.Container, error) {
+	spec, err := specutils.ReadSpec(bundle, conf)
+	if err != nil {
+		return nil, fmt.Errorf("read bundle: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	stdin, stdout, stderr := os.Stdin, os.Stdout, os.Stderr
+	os.Stdin, os.Stdout, os.Stderr = null, null, null
+	defer func() { os.Stdin, os.Stdout, os.Stderr = stdin, stdout, stderr }()
+
+	c, err := container.New(conf, container.Args{
+		ID:                 m.ID,
+		Spec:               spec,
+		BundleDir:          bundle,
+		Attached:           true,
+		PassFiles:          map[int]*os.File{driver.InitFD: init},
+		FSRestoreImagePath: m.Restore,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the sandbox: %w", brief(err))
+	}
+	return c, nil
+}
+
+// wall is a running container and the processes that make it up.
+type wall struct {
+	conf    *config.Config
+	c       *container.Container
+	control *os.File
+
+	done     chan struct{}
+	doneOnce sync.Once
+	mu       sync.Mutex
+	err      error // why it ended by itself
+	ended    bool  // Destroy was called
+}
+
+var _ driver.Wall = (*wall)(nil)
+
+func (w *wall) Control() *os.File { return w.control }
+
+func (w *wall) Done() <-chan struct{} { return w.done }
+
+func (w *wall) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *wall) Pids() []int {
+	var pids []int
+	if w.c.Sandbox != nil {
+		if pid := w.c.Sandbox.Getpid(); pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	if pid := w.c.GoferPid.Load(); pid > 0 {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// watch notices the end of the sentry or the gofer: either of them makes the
+// sandbox useless, so both go.
+func (w *wall) watch() error {
+	names := []string{"sentry", "gofer"}
+	for i, pid := range w.Pids() {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return fmt.Errorf("watch the %s: %w", names[i], err)
+		}
+		go func() {
+			defer unix.Close(fd)
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			for {
+				if _, err := unix.Poll(poll, -1); err != unix.EINTR {
+					break
+				}
+			}
+			w.end(fmt.Errorf("the %s (process %d) died", names[i], pid))
+		}()
+	}
+	return nil
+}
+
+func (w *wall) end(err error) {
+	w.mu.Lock()
+	if w.err == nil && !w.ended {
+		w.err = err
+	}
+	w.mu.Unlock()
+	w.doneOnce.Do(func() { close(w.done) })
+}
+
+func (w *wall) Destroy() {
+	w.mu.Lock()
+	first := !w.ended
+	w.ended = true
+	w.mu.Unlock()
+	if !first {
+		return
+	}
+	pids := w.Pids()
+	w.end(nil)
+	gone := make(chan struct{})
+	go func() {
+		_ = w.c.Destroy()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(2 * time.Second):
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		select {
+		case <-gone:
+		case <-time.After(3 * time.Second):
+		}
+	}
+	for _, pid := range pids {
+		reap(pid)
+	}
+	w.control.Close()
+}
+
+// reap collects a killed child, which gVisor may or may not have done.
+func reap(pid int) {
+	_ = unix.Kill(pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// call runs a request to the sentry under a deadline. The request itself
+// cannot be cancelled; it ends with the sentry.
+func (w *wall) call(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	select {
+	case err := <-result:
+		if err != nil {
+			return brief(err)
+		}
+		return nil
+	case <-w.done:
+		return errors.New("the sandbox ended")
+	case <-ctx.Done():
+		return fmt.Errorf("the sandbox does not answer: %w", ctx.Err())
+	}
+}
+
+// brief cuts the pages of stack that gVisor's errors carry.
+func brief(err error) error {
+	line, _, cut := strings.Cut(err.Error(), "\n")
+	if !cut {
+		return err
+	}
+	return errors.New(line)
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,151 @@
+package gvisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/sentry/checkpoint"
+	"gvisor.dev/gvisor/pkg/sentry/control"
+	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
+	"gvisor.dev/gvisor/runsc/sandbox"
+	"gvisor.dev/gvisor/runsc/specutils"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, error) {
+	caps, err := specutils.Capabilities(false, capabilitySets(p))
+	if err != nil {
+		return nil, fmt.Errorf("capabilities: %w", err)
+	}
+	groups := make([]auth.KGID, len(p.Groups))
+	for i, g := range p.Groups {
+		groups[i] = auth.KGID(g)
+	}
+	args := &control.ExecArgs{
+		Argv:             p.Args,
+		Envv:             p.Env,
+		WorkingDirectory: p.Dir,
+		KUID:             auth.KUID(p.UID),
+		KGID:             auth.KGID(p.GID),
+		ExtraKGIDs:       groups,
+		Capabilities:     caps,
+		FilePayload: control.NewFilePayload(map[int]*os.File{
+			0: p.Stdin, 1: p.Stdout, 2: p.Stderr,
+		}, nil),
+	}
+	var pid int32
+	err = w.call(ctx, func() (err error) {
+		pid, err = w.c.Execute(w.conf, args)
+		return err
+	})
+	if err != nil {
+		return nil, execError(p.Args[0], err)
+	}
+	return &running{w: w, pid: pid}, nil
+}
+
+// capabilitySets gives root everything and an ordinary user nothing, but for
+// the ability to become root where that is wanted.
+func capabilitySets(p driver.Process) *specs.LinuxCapabilities {
+	switch {
+	case p.UID == 0:
+		return &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+	case p.Elevate:
+		return &specs.LinuxCapabilities{
+			Bounding: capabilities, Effective: elevate, Permitted: elevate,
+			Inheritable: elevate, Ambient: elevate,
+		}
+	}
+	return &specs.LinuxCapabilities{}
+}
+
+// execError tells a missing or unusable program from a failing sandbox, by the
+// text the sentry sends: the error's type is lost on the way.
+func execError(program string, err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "no such file or directory"), strings.Contains(text, "not a directory"):
+		return spec.Errorf(spec.ErrNoSuchBinary, "%s: command not found in the sandbox", program)
+	case strings.Contains(text, "permission denied"):
+		return spec.Errorf(spec.ErrNotRunnable, "%s: permission denied", program)
+	case strings.Contains(text, "exec format error"):
+		return spec.Errorf(spec.ErrNotRunnable, "%s: not a program this machine can run", program)
+	case strings.Contains(text, "is a directory"):
+		return spec.Errorf(spec.ErrNotRunnable, "%s: is a directory", program)
+	}
+	return spec.Errorf(spec.ErrSandbox, "run %s: %w", program, err)
+}
+
+type running struct {
+	w   *wall
+	pid int32
+}
+
+func (r *running) PID() int { return int(r.pid) }
+
+func (r *running) Wait() (driver.Exit, error) {
+	ws, err := r.w.c.WaitPID(r.pid)
+	if err != nil {
+		return driver.Exit{}, spec.Errorf(spec.ErrSandbox, "wait for process %d: %w", r.pid, brief(err))
+	}
+	if ws.Signaled() {
+		return driver.Exit{Signal: int(ws.Signal())}, nil
+	}
+	return driver.Exit{Code: ws.ExitStatus()}, nil
+}
+
+func (r *running) Signal(sig int) error {
+	return r.w.Signal(context.Background(), int(r.pid), sig)
+}
+
+func (w *wall) Signal(ctx context.Context, pid, sig int) error {
+	return w.call(ctx, func() error {
+		return w.c.Sandbox.SignalProcess(w.c.ID, int32(pid), unix.Signal(sig), false)
+	})
+}
+
+func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
+	var tasks []driver.Task
+	err := w.call(ctx, func() error {
+		list, err := w.c.Processes()
+		for _, p := range list {
+			cpu, _ := time.ParseDuration(p.Time)
+			tasks = append(tasks, driver.Task{
+				PID: int(p.PID), PPID: int(p.PPID), UID: int(p.UID),
+				CPU: cpu, Command: p.Cmd, Threads: len(p.Threads),
+			})
+		}
+		return err
+	})
+	return tasks, err
+}
+
+// saveTimeout bounds the writing of a root layer, which may be gigabytes.
+const saveTimeout = 10 * time.Minute
+
+func (w *wall) SaveRoot(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		result <- w.c.FSSave(w.conf, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
+	}()
+	select {
+	case err := <-result:
+		if err != nil {
+			return fmt.Errorf("save the root layer: %w", brief(err))
+		}
+		return nil
+	case <-w.done:
+		return fmt.Errorf("save the root layer: the sandbox ended")
+	case <-ctx.Done():
+		return fmt.Errorf("save the root layer: %w", ctx.Err())
+	}
+}

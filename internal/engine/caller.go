@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// person is who calls, as the inside shall know them.
+type person struct{ name, home, shell string }
+
+// caller finds the person behind this process. Root of the host is nobody
+// special inside.
+func caller() person {
+	p := person{name: "agent", home: "/home/agent", shell: "/bin/sh"}
+	shell := os.Getenv("SHELL")
+	if os.Geteuid() != 0 {
+		if home, err := store.Home(); err == nil && home != "/" {
+			p.home = filepath.Clean(home)
+		}
+		name, account := account(os.Geteuid())
+		if name != "" && name != "root" {
+			p.name = name
+		}
+		if shell == "" {
+			shell = account
+		}
+	}
+	for _, s := range []string{shell, "/bin/bash"} {
+		if usable(s) {
+			p.shell = s
+			break
+		}
+	}
+	return p
+}
+
+// usable reports whether a shell lies among the programs a sandbox gets too.
+func usable(shell string) bool {
+	if !strings.HasPrefix(shell, "/bin/") && !strings.HasPrefix(shell, "/usr/bin/") {
+		return false
+	}
+	base := filepath.Base(shell)
+	info, err := os.Stat(shell)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && base != "nologin" && base != "false"
+}
+
+func account(uid int) (name, shell string) {
+	b, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) == 7 && f[2] == strconv.Itoa(uid) {
+			return f[0], f[6]
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,170 @@
+// Package engine is the life cycle of sandboxes as seen from the host: create,
+// find, start, stop, remove. It decides who may start a sandbox and cleans up
+// after what crashed; what happens inside a running one is its keeper's affair.
+//
+// Truth about a sandbox lies in three places: spec.json, what was wished;
+// the lock, which a keeper holds as long as it lives; and status.json, what
+// the keeper last said. The lock outranks the status.
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Engine works on one state directory.
+type Engine struct {
+	Store   *store.Store
+	Version string // of this binary
+	// Progress is told what a long step does now. May be nil.
+	Progress func(string)
+	// Defaults are limits for sandboxes that ask for none.
+	Defaults spec.Limits
+}
+
+// Info is a sandbox as a list shows it.
+type Info struct {
+	Spec   *spec.Sandbox
+	Status spec.Status // its State is corrected by the lock
+}
+
+func (e *Engine) say(format string, args ...any) {
+	if e.Progress != nil {
+		e.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// List gives all sandboxes, by name.
+func (e *Engine) List() ([]Info, error) {
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]Info, len(list))
+	for i, sb := range list {
+		infos[i] = Info{sb, e.Status(sb)}
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	return infos, nil
+}
+
+// Find gives the sandbox with a name or an id.
+func (e *Engine) Find(ref string) (*spec.Sandbox, error) {
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, sb := range list {
+		if sb.Name == ref || sb.ID == ref {
+			return sb, nil
+		}
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "no sandbox named %q", ref).WithHint("bothy ls shows what there is")
+}
+
+// FindFor gives the sandbox of an agent in a directory: the one bothy run comes
+// back to. It is nil when there is none. With several, made by --name, the
+// oldest is the one.
+func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	var found *spec.Sandbox
+	for _, sb := range list {
+		if sb.Agent != agent || len(sb.Workspaces) == 0 || sb.Workspaces[0].Source != dir {
+			continue
+		}
+		if found == nil || sb.CreatedAt.Before(found.CreatedAt) {
+			found = sb
+		}
+	}
+	return found, nil
+}
+
+// Create writes a new sandbox down. The name may be empty: one is chosen from
+// the agent and the directory.
+func (e *Engine) Create(sb *spec.Sandbox) error {
+	lock, err := e.Store.NamesLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := workspace.Check(sb.Workspaces, sb.Volumes); err != nil {
+		return err
+	}
+	taken, err := e.names()
+	if err != nil {
+		return err
+	}
+	if sb.Name == "" {
+		sb.Name = freeName(sb, taken)
+	} else if taken[sb.Name] {
+		return spec.Errorf(spec.ErrConflict, "a sandbox named %q exists already", sb.Name).
+			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", sb.Name, sb.Name)
+	}
+	if err := spec.CheckName(sb.Name); err != nil {
+		return err
+	}
+	_ = e.Store.Sweep()
+	_, err = e.Store.Create(sb)
+	return err
+}
+
+func (e *Engine) names() (map[string]bool, error) {
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, sb := range list {
+		taken[sb.Name] = true
+	}
+	return taken, nil
+}
+
+// freeName is the sandbox's default name, numbered if it is taken.
+func freeName(sb *spec.Sandbox, taken map[string]bool) string {
+	dir := ""
+	if len(sb.Workspaces) > 0 {
+		dir = sb.Workspaces[0].Source
+	}
+	base := spec.DefaultName(sb.Agent, dir)
+	name := base
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return name
+}
+
+// Status is a sandbox's status, with the state corrected by the lock.
+func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
+	d := e.Store.Sandbox(sb.ID)
+	st := d.ReadStatus()
+	if st.State == spec.Stopped {
+		return st
+	}
+	lock, err := store.TryLock(d.Lock())
+	if err != nil {
+		return st
+	}
+	lock.Unlock()
+	st.State, st.Crashed = spec.Stopped, true
+	if st.Reason == "" {
+		st.Reason = "its keeper died"
+	}
+	return st
+}
+
+// exists reports whether a sandbox was removed meanwhile.
+func (e *Engine) exists(sb *spec.Sandbox) bool {
+	_, err := e.Store.Load(sb.ID)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	lockPoll     = 5 * time.Millisecond
+)
+
+// Connect gives a conversation with the sandbox's keeper, starting the sandbox
+// if it does not run. Of several callers at once one starts it and the others
+// wait.
+func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*wire.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	d := e.Store.Sandbox(sb.ID)
+	for {
+		if c, err := dial(d); err == nil {
+			return c, nil
+		}
+		if !e.exists(sb) {
+			return nil, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+		}
+		lock, err := store.TryLock(d.Lock())
+		switch {
+		case err == nil:
+			err := e.start(ctx, sb, lock)
+			lock.Unlock()
+			if err != nil {
+				return nil, err
+			}
+		case errors.Is(err, store.ErrLocked):
+			// It starts or stops just now.
+		default:
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, (&spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: context.Cause(ctx)}).
+				WithHint("see what its keeper says: bothy logs --source keeper %s", sb.Name)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// Dial gives a conversation with the keeper of a running sandbox.
+func (e *Engine) Dial(sb *spec.Sandbox) (*wire.Conn, error) {
+	c, err := dial(e.Store.Sandbox(sb.ID))
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name).
+			WithHint("start it with: bothy run --name %s", sb.Name)
+	}
+	return c, nil
+}
+
+// dial reaches the control socket through the directory's descriptor: a
+// socket's path may have only 107 bytes.
+func dial(d store.Sandbox) (*wire.Conn, error) {
+	dir, err := os.Open(d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	name := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(d.Control()))
+	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewConn(uc), nil
+}
+
+// start launches a keeper for a sandbox whose lock the caller holds.
+func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) error {
+	d := e.Store.Sandbox(sb.ID)
+	if err := e.clean(sb, d); err != nil {
+		return err
+	}
+	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults)
+	if err != nil {
+		return &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
+	}
+	launch, err := e.launch(sb, group.Path(), limits)
+	if err == nil {
+		err = e.spawn(ctx, d, launch, group, lock)
+	}
+	if err != nil {
+		_ = group.Remove()
+		hint := spec.Hint(err)
+		if hint == "" {
+			hint = "bothy doctor tells what this host lacks; the keeper's own words: bothy logs --source keeper " + sb.Name
+		}
+		return &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: hint}
+	}
+	return nil
+}
+
+// launch collects what the keeper must be told.
+func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
+	me := caller()
+	l := keeper.Launch{
+		Version: e.Version, State: e.Store.Path(),
+		User: me.name, Home: me.home, Shell: me.shell,
+		Cgroup: group, Limits: limits,
+		Pids: first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
+	}
+	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
+		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
+			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)
+		}
+	}
+	for _, x := range []struct {
+		name string
+		n    int64
+	}{{spec.LimitPids, l.Pids}, {spec.LimitDisk, l.Disk}} {
+		if x.n > 0 {
+			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: fmt.Sprint(x.n), Enforced: true, By: "sentry"})
+		}
+	}
+	rules := workspace.Rules{State: e.Store.Path()}
+	for _, m := range append(append([]spec.Mount{}, sb.Workspaces...), sb.Volumes...) {
+		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
+	}
+	return l, nil
+}
+
+func first(values ...int64) int64 {
+	for _, v := range values {
+		if v > 0 {
+			return v
+		}
+	}
+	return 0
+}
+
+// spawn starts the keeper in namespaces of its own and waits until it is
+// ready. The pid namespace makes sure that nothing survives it.
+func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	mine, theirs := os.NewFile(uintptr(pair[0]), "launch"), os.NewFile(uintptr(pair[1]), "launch")
+	defer theirs.Close()
+	conn, err := fileConn(mine)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stderr, err := os.OpenFile(d.Log("keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer stderr.Close()
+
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{keeper.Argv0, d.Dir},
+		Env: []string{}, Dir: "/", Stderr: stderr,
+		ExtraFiles:  []*os.File{theirs, lock.File()},
+		SysProcAttr: nsproc.Attributes(),
+	}
+	if err := cmd.Start(); err != nil {
+		return namespaceError(err)
+	}
+	theirs.Close()
+	if err := group.Add(cmd.Process.Pid); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return err
+	}
+	l.PID = cmd.Process.Pid
+	if err := handshake(ctx, conn, l); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return keeperError(d, err)
+	}
+	return cmd.Process.Release()
+}
+
+// handshake tells the keeper what to do and waits until it is done.
+func handshake(ctx context.Context, conn *wire.Conn, l keeper.Launch) error {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := conn.SendJSON(wire.Request, l); err != nil {
+		return err
+	}
+	return conn.Expect(wire.Reply, &struct{}{})
+}
+
+// namespaceError explains why no namespaces could be made.
+func namespaceError(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		return (&spec.Error{Class: spec.ErrSandbox, Op: "create user, mount and pid namespaces", Err: err}).
+			WithHint("this host does not let you make user namespaces; bothy doctor says how to allow them")
+	}
+	return err
+}
+
+// keeperError prefers what the keeper said to how the conversation ended.
+func keeperError(d store.Sandbox, err error) error {
+	var e *spec.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	if b, rerr := os.ReadFile(d.Log("keeper.log")); rerr == nil {
+		if line := strings.TrimSpace(lastLine(string(b))); line != "" {
+			return fmt.Errorf("the keeper died: %s", line)
+		}
+	}
+	return fmt.Errorf("the keeper died: %w", err)
+}
+
+func lastLine(s string) string {
+	s = strings.TrimRight(s, "\n")
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+func fileConn(f *os.File) (*wire.Conn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewConn(c.(*net.UnixConn)), nil
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// hangTimeout is how long a keeper gets beyond the programs' grace period
+// before it is killed.
+const hangTimeout = 30 * time.Second
+
+// Stop ends a sandbox, its state kept. One that does not run is no error.
+func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
+	return e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, grace)
+}
+
+// end asks the keeper to end the sandbox and sees to it that it is gone.
+func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, grace time.Duration) error {
+	d := e.Store.Sandbox(sb.ID)
+	ctx, cancel := context.WithTimeout(ctx, grace+hangTimeout)
+	defer cancel()
+	for {
+		lock, err := store.TryLock(d.Lock())
+		if err == nil {
+			defer lock.Unlock()
+			return e.clean(sb, d)
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		if c, err := dial(d); err == nil {
+			request(ctx, c, ask)
+		}
+		select {
+		case <-ctx.Done():
+			if err := e.killKeeper(d); err != nil {
+				return fmt.Errorf("stop sandbox %s: %w", sb.Name, errors.Join(context.Cause(ctx), err))
+			}
+			return e.afterKill(sb, d)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// request sends a request and waits for its answer, whatever it is.
+func request(ctx context.Context, c *wire.Conn, ask wire.Ask) {
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if c.SendJSON(wire.Request, ask) == nil {
+		_, _ = c.Receive()
+	}
+}
+
+// killKeeper ends a keeper that hangs. Its pid is believed only if that process
+// is a keeper of this very directory.
+func (e *Engine) killKeeper(d store.Sandbox) error {
+	pid := d.ReadStatus().KeeperPID
+	if pid <= 1 {
+		return errors.New("its keeper is not known")
+	}
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || !strings.Contains(string(cmdline), d.Dir) {
+		return fmt.Errorf("process %d is not its keeper", pid)
+	}
+	return unix.Kill(pid, unix.SIGKILL)
+}
+
+func (e *Engine) afterKill(sb *spec.Sandbox, d store.Sandbox) error {
+	lock, err := store.WaitLock(d.Lock())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return e.clean(sb, d)
+}
+
+// clean puts a sandbox without a keeper in order: what a crash left is removed
+// and noted. The caller holds the lock.
+func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
+	st := d.ReadStatus()
+	if st.Cgroup != "" {
+		if st.State != spec.Stopped {
+			_ = cgroup.Kill(st.Cgroup)
+		}
+		if err := cgroup.Remove(st.Cgroup); err != nil {
+			return fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
+		}
+	}
+	_ = os.Remove(d.Control())
+	if st.State == spec.Stopped && st.Cgroup == "" {
+		return nil
+	}
+	if st.State != spec.Stopped && st.State != spec.Stopping {
+		e.say("sandbox %s had not been stopped properly; cleaned up", sb.Name)
+		now := time.Now().UTC()
+		st.Crashed, st.StoppedAt = true, &now
+		if st.Reason == "" {
+			st.Reason = "its keeper died"
+		}
+	}
+	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, ""
+	_ = (layer.Store{Dir: d.Layers()}).Sweep()
+	return store.WriteJSON(d.Status(), st)
+}
+
+// Remove makes a sandbox and everything Bothy made for it disappear. Without
+// force one in which somebody works is left alone.
+func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error {
+	if !force {
+		if n := e.inUse(ctx, sb); n > 0 {
+			return spec.Errorf(spec.ErrConflict, "sandbox %s is in use (%d running)", sb.Name, n).
+				WithHint("stop it first, or use --force")
+		}
+	}
+	if err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, 0); err != nil {
+		return err
+	}
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	if err != nil {
+		if !e.exists(sb) {
+			return nil
+		}
+		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name).WithHint("try again")
+	}
+	defer lock.Unlock()
+	return e.Store.Remove(sb.ID)
+}
+
+// inUse counts the sessions of a running sandbox.
+func (e *Engine) inUse(ctx context.Context, sb *spec.Sandbox) int {
+	st, err := e.Inside(ctx, sb)
+	if err != nil {
+		return 0
+	}
+	return len(st.Sessions)
+}
+
+// Inside asks a running sandbox's keeper how things stand.
+func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatus, error) {
+	var st wire.KeeperStatus
+	c, err := dial(e.Store.Sandbox(sb.ID))
+	if err != nil {
+		return st, spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err != nil {
+		return st, err
+	}
+	return st, c.Expect(wire.Reply, &st)
+}
+
+// Reset removes every sandbox and every file of Bothy's in the state directory.
+func (e *Engine) Reset(ctx context.Context) ([]string, error) {
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	var errs []error
+	for _, sb := range list {
+		if err := e.Remove(ctx, sb, true); err != nil {
+			errs = append(errs, fmt.Errorf("remove %s: %w", sb.Name, err))
+			continue
+		}
+		gone = append(gone, sb.Name)
+	}
+	if len(errs) == 0 {
+		errs = append(errs, e.Store.Erase())
+	}
+	return gone, errors.Join(errs...)
+}

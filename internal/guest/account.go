@@ -1,0 +1,74 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// findAccount reads the sandbox's own user database for NAME|UID[:GROUP|GID].
+func findAccount(user string) (wire.Account, error) {
+	name, group, hasGroup := strings.Cut(user, ":")
+	a := wire.Account{Name: name, UID: -1, Home: "/", Shell: "/bin/sh"}
+	passwd, _ := os.ReadFile("/etc/passwd")
+	groups, _ := os.ReadFile("/etc/group")
+	for line := range strings.Lines(string(passwd)) {
+		f := strings.Split(strings.TrimRight(line, "\n"), ":")
+		if len(f) == 7 && (f[0] == name || f[2] == name) {
+			a.Name, a.UID, a.GID = f[0], number(f[2]), number(f[3])
+			a.Home, a.Shell = f[5], f[6]
+			break
+		}
+	}
+	if a.UID < 0 {
+		// A number need not stand in the database.
+		if a.UID = number(name); a.UID < 0 {
+			return a, fmt.Errorf("no user %q in the sandbox", name)
+		}
+		a.GID = a.UID
+	}
+	a.Groups = memberOf(string(groups), a.Name)
+	if !hasGroup {
+		return a, nil
+	}
+	a.Groups = nil
+	if a.GID = findGroup(string(groups), group); a.GID < 0 {
+		return a, fmt.Errorf("no group %q in the sandbox", group)
+	}
+	return a, nil
+}
+
+func findGroup(db, group string) int {
+	for line := range strings.Lines(db) {
+		if f := strings.Split(strings.TrimRight(line, "\n"), ":"); len(f) == 4 && f[0] == group {
+			return number(f[2])
+		}
+	}
+	return number(group)
+}
+
+func memberOf(db, user string) []int {
+	var gids []int
+	for line := range strings.Lines(db) {
+		f := strings.Split(strings.TrimRight(line, "\n"), ":")
+		if len(f) == 4 && slices.Contains(strings.Split(f[3], ","), user) {
+			if gid := number(f[2]); gid >= 0 {
+				gids = append(gids, gid)
+			}
+		}
+	}
+	return gids
+}
+
+// number reads an id, or gives -1.
+func number(s string) int {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}

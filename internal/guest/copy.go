@@ -1,0 +1,64 @@
+package guest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/archive"
+)
+
+// Copy is the inside's half of cp:
+//
+//	out PATH (follow|keep)   archives PATH to standard output
+//	in PATH NAME             extracts standard input at PATH, NAME being what
+//	                         the source was called; "." extracts its contents
+func Copy(args []string) int {
+	var err error
+	switch {
+	case len(args) == 3 && args[0] == "out":
+		err = copyOut(args[1], args[2] == "follow")
+	case len(args) == 3 && args[0] == "in":
+		err = copyIn(args[1], args[2])
+	default:
+		err = errors.New("wrong arguments")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func copyOut(path string, follow bool) error {
+	w := bufio.NewWriterSize(os.Stdout, 256<<10)
+	o := archive.WriteOptions{Follow: follow}
+	if strings.HasSuffix(path, "/.") || path == "/" {
+		o.Name = "."
+	}
+	if err := archive.Write(w, filepath.Clean(path), o); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func copyIn(path, name string) error {
+	dir, rename, err := archive.Destination(path, name)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	err = archive.Extract(bufio.NewReaderSize(os.Stdin, 256<<10), root, archive.ExtractOptions{Rename: rename})
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w (copy as root with -u root?)", err)
+	}
+	return err
+}

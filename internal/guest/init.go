@@ -1,0 +1,203 @@
+// Package guest is what Bothy runs inside a sandbox: init, which is process 1
+// and owns long-lived sessions and their terminals; sudo; and the two halves
+// of cp. It runs behind the wall, next to hostile code, and is trusted by
+// nobody outside.
+package guest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// Names under which the binary is started inside.
+const (
+	InitName = "bothy-init"
+	SudoName = "sudo"
+	CopyName = "bothy-copy"
+)
+
+// Path is where the binary lies inside.
+const Path = "/.bothy/guest"
+
+// pidsMax is the sentry's own control file for the cgroup everything inside
+// lives in. Root of the inside can write it too: it keeps accidents small, the
+// host's cgroup is what holds an attacker.
+const pidsMax = "/sys/fs/cgroup/pids/pids.max"
+
+// initFD is where the keeper put init's socket (driver.InitFD).
+const initFD = 7
+
+// Init is process 1. It returns only when the keeper is gone. Its argument is
+// the greatest number of processes and threads inside, 0 for no bound.
+func Init(args []string) int {
+	err := become(0, 0, nil)
+	if err == nil && len(args) > 0 && args[0] != "0" {
+		err = os.WriteFile(pidsMax, []byte(args[0]), 0)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "init: %v\n", err)
+		return 1
+	}
+	unix.CloseOnExec(initFD)
+	sock := os.NewFile(initFD, "keeper")
+	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
+	go in.reap()
+	if err := in.serve(sock); err != nil {
+		fmt.Fprintf(os.Stderr, "init: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// initProc is the state of process 1.
+type initProc struct {
+	wmu sync.Mutex
+	out *os.File
+
+	mu       sync.Mutex
+	sessions map[uint32]*session
+
+	// forks is held for reading while a child is made and noted, and for
+	// writing while children are collected: none ends unnoticed in between.
+	forks sync.RWMutex
+	wm    sync.Mutex
+	waits map[int]chan unix.WaitStatus
+}
+
+// serve answers the keeper until it goes away.
+func (in *initProc) serve(sock *os.File) error {
+	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol})
+	if err != nil {
+		return err
+	}
+	if err := in.send(hello); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(sock, wire.Chunk)
+	for {
+		f, err := wire.Read(r)
+		if err != nil {
+			return err
+		}
+		if err := in.handle(f); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *initProc) send(f wire.Frame) error {
+	in.wmu.Lock()
+	defer in.wmu.Unlock()
+	_, err := in.out.Write(f.Append(nil))
+	return err
+}
+
+func (in *initProc) handle(f wire.Frame) error {
+	if f.Kind == wire.Request && f.Stream == 0 {
+		return in.answer(f)
+	}
+	if f.Kind == wire.Request {
+		var sp wire.Spawn
+		if err := f.Decode(&sp); err != nil {
+			return err
+		}
+		in.open(f.Stream, sp)
+		return nil
+	}
+	in.mu.Lock()
+	s := in.sessions[f.Stream]
+	in.mu.Unlock()
+	if s == nil {
+		return nil // ended meanwhile
+	}
+	return s.handle(f)
+}
+
+// answer is a question of the keeper's.
+func (in *initProc) answer(f wire.Frame) error {
+	var q wire.InitAsk
+	if err := f.Decode(&q); err != nil {
+		return err
+	}
+	r := wire.InitReply{ID: q.ID}
+	var err error
+	switch q.Ask {
+	case wire.AskUser:
+		r.Account, err = findAccount(q.User)
+	case wire.AskLargest:
+		r.PID, r.Command = largestProcess()
+	default:
+		err = fmt.Errorf("unknown question %q", q.Ask)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	reply, err := wire.JSON(wire.Reply, 0, r)
+	if err != nil {
+		return err
+	}
+	return in.send(reply)
+}
+
+// largestProcess finds the process with the most resident memory.
+func largestProcess() (pid int, command string) {
+	entries, _ := os.ReadDir("/proc")
+	var most int64
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil || n == 1 {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + e.Name() + "/statm")
+		var size, resident int64
+		if err == nil {
+			_, err = fmt.Sscan(string(b), &size, &resident)
+		}
+		if err == nil && resident >= most {
+			comm, _ := os.ReadFile("/proc/" + e.Name() + "/comm")
+			most, pid, command = resident, n, strings.TrimSpace(string(comm))
+		}
+	}
+	return pid, command
+}
+
+// reap collects every child, its own and orphans, for ever.
+func (in *initProc) reap() {
+	chld := make(chan os.Signal, 1)
+	signal.Notify(chld, unix.SIGCHLD)
+	for {
+		in.collect()
+		<-chld
+	}
+}
+
+func (in *initProc) collect() {
+	in.forks.Lock()
+	defer in.forks.Unlock()
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		in.wm.Lock()
+		if ch := in.waits[pid]; ch != nil {
+			ch <- ws
+			delete(in.waits, pid)
+		}
+		in.wm.Unlock()
+	}
+}

@@ -1,0 +1,27 @@
+package guest
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// Main plays one of the roles inside a sandbox, if that is what the process
+// was started for.
+func Main(args []string) (code int, ok bool) {
+	if filepath.Base(args[0]) == SudoName {
+		return Sudo(args[1:]), true
+	}
+	if args[0] != Path || len(args) < 2 {
+		return 0, false
+	}
+	switch args[1] {
+	case InitName:
+		if os.Getpid() != 1 {
+			return 2, true
+		}
+		return Init(args[2:]), true
+	case CopyName:
+		return Copy(args[2:]), true
+	}
+	return 0, false
+}

@@ -1,0 +1,316 @@
+package guest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// session is one program under init, with its terminal or pipes.
+type session struct {
+	in  *initProc
+	id  uint32
+	pid int
+	tty *os.File // the master side; nil without a terminal
+
+	stdin   *os.File
+	toStdin chan []byte // closed by the end of input
+	eofOnce sync.Once
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	credit int // bytes of output the keeper is ready for
+}
+
+// drainTime is how long output is still read after a program ended while one
+// of its children holds the terminal open.
+const drainTime = 100 * time.Millisecond
+
+// open starts a session and tells the keeper how that went.
+func (in *initProc) open(id uint32, sp wire.Spawn) {
+	s := &session{in: in, id: id, credit: wire.Window, toStdin: make(chan []byte, wire.MaxFrames)}
+	s.cond = sync.NewCond(&s.mu)
+	outputs, wait, err := s.start(sp)
+	if err != nil {
+		if f, ferr := wire.JSON(wire.Failure, id, spec.ToWire(err)); ferr == nil {
+			_ = in.send(f)
+		}
+		return
+	}
+	in.mu.Lock()
+	in.sessions[id] = s
+	in.mu.Unlock()
+	if f, err := wire.JSON(wire.Reply, id, wire.Spawned{PID: s.pid}); err == nil {
+		_ = in.send(f)
+	}
+	go s.feed()
+	go s.run(outputs, wait)
+}
+
+// output is a stream of the program and the kind of frame it travels in.
+type output struct {
+	f    *os.File
+	kind wire.Kind
+}
+
+// start makes the program. What it returns is to be read until its end.
+func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
+	path, err := lookPath(sp.Args[0], sp.Env, sp.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	attr := &syscall.ProcAttr{Dir: sp.Dir, Env: sp.Env, Sys: &syscall.SysProcAttr{
+		Setsid:     true,
+		Credential: credential(sp),
+	}}
+	if sp.Elevate && sp.UID != 0 {
+		attr.Sys.AmbientCaps = []uintptr{unix.CAP_SETGID, unix.CAP_SETUID}
+	}
+	var outputs []output
+	var theirs []*os.File
+	if sp.TTY {
+		master, slave, err := openTerminal(sp)
+		if err != nil {
+			return nil, nil, err
+		}
+		attr.Sys.Setctty, attr.Sys.Ctty = true, 0
+		s.tty, s.stdin = master, master
+		theirs = []*os.File{slave, slave, slave}
+		outputs = []output{{master, wire.Data}}
+	} else {
+		mine, child, err := pipes()
+		if err != nil {
+			return nil, nil, err
+		}
+		s.stdin, theirs = mine[0], child
+		outputs = []output{{mine[1], wire.Data}, {mine[2], wire.Data2}}
+	}
+	for _, f := range theirs {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	wait, err := s.fork(path, sp.Args, attr)
+	for _, f := range theirs {
+		f.Close()
+	}
+	if err != nil {
+		s.stdin.Close()
+		return nil, nil, err
+	}
+	return outputs, wait, nil
+}
+
+func (s *session) fork(path string, args []string, attr *syscall.ProcAttr) (chan unix.WaitStatus, error) {
+	s.in.forks.RLock()
+	defer s.in.forks.RUnlock()
+	pid, err := syscall.ForkExec(path, args, attr)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, spec.Errorf(spec.ErrNoSuchBinary, "%s: cannot be run: %w", args[0], err)
+	case err != nil:
+		return nil, spec.Errorf(spec.ErrNotRunnable, "%s: %w", args[0], err)
+	}
+	s.pid = pid
+	wait := make(chan unix.WaitStatus, 1)
+	s.in.wm.Lock()
+	s.in.waits[pid] = wait
+	s.in.wm.Unlock()
+	return wait, nil
+}
+
+func credential(sp wire.Spawn) *syscall.Credential {
+	c := &syscall.Credential{Uid: uint32(sp.UID), Gid: uint32(sp.GID)}
+	for _, g := range sp.Groups {
+		c.Groups = append(c.Groups, uint32(g))
+	}
+	return c
+}
+
+// pipes makes the three standard streams: ours and the child's.
+func pipes() (mine, child []*os.File, err error) {
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for _, f := range append(mine, child...) {
+				f.Close()
+			}
+			return nil, nil, err
+		}
+		if i == 0 {
+			mine, child = append(mine, w), append(child, r)
+		} else {
+			mine, child = append(mine, r), append(child, w)
+		}
+	}
+	return mine, child, nil
+}
+
+// feed writes what arrives to the program's standard input and gives credit
+// for what was taken.
+func (s *session) feed() {
+	broken := false
+	for b := range s.toStdin {
+		if !broken {
+			if _, err := s.stdin.Write(b); err != nil {
+				broken = true
+			}
+		}
+		_ = s.in.send(wire.CreditFrame(s.id, wire.Cost(len(b))))
+	}
+	if s.tty == nil {
+		s.stdin.Close()
+	}
+}
+
+// run carries the output until the program ended, then says how.
+func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
+	var wg sync.WaitGroup
+	for _, o := range outputs {
+		wg.Go(func() { s.carry(o) })
+	}
+	ws := <-wait
+	drained := make(chan struct{})
+	go func() { wg.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-s.patience():
+	}
+	ended := wire.Ended{Code: ws.ExitStatus()}
+	if ws.Signaled() {
+		ended = wire.Ended{Signal: int(ws.Signal())}
+	}
+	s.in.mu.Lock()
+	delete(s.in.sessions, s.id)
+	s.in.mu.Unlock()
+	_ = s.in.send(wire.ExitFrame(s.id, ended))
+	s.endInput()
+	for _, o := range outputs {
+		o.f.Close() // hangs up what still uses the terminal
+	}
+	s.mu.Lock()
+	s.credit = wire.MaxPayload // frees carriers that wait for credit
+	s.cond.Broadcast()
+	s.mu.Unlock()
+}
+
+// patience ends some time after output stopped moving: children that hold the
+// streams open do not keep a session alive, unread output does.
+func (s *session) patience() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			s.mu.Lock()
+			blocked := s.credit <= 0
+			s.mu.Unlock()
+			time.Sleep(drainTime)
+			if !blocked {
+				return
+			}
+		}
+	}()
+	return done
+}
+
+func (s *session) carry(o output) {
+	buf := make([]byte, wire.Chunk)
+	for {
+		n, err := o.f.Read(buf)
+		if n > 0 {
+			s.take(n)
+			if s.in.send(wire.Frame{Kind: o.kind, Stream: s.id, Payload: buf[:n]}) != nil {
+				return
+			}
+		}
+		if err != nil {
+			return // EOF, or EIO once the terminal's last user is gone
+		}
+	}
+}
+
+// take waits for credit and uses n of it.
+func (s *session) take(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.credit <= 0 {
+		s.cond.Wait()
+	}
+	s.credit -= wire.Cost(n)
+}
+
+func (s *session) endInput() { s.eofOnce.Do(func() { close(s.toStdin) }) }
+
+// handle is one message of the keeper for this session.
+func (s *session) handle(f wire.Frame) error {
+	switch f.Kind {
+	case wire.Data:
+		select {
+		case s.toStdin <- f.Payload:
+		default:
+			return errors.New("the keeper sent more than it had credit for")
+		}
+	case wire.EOF:
+		if s.tty == nil {
+			s.endInput()
+		}
+	case wire.Credit:
+		n, err := f.CreditValue()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.credit += n
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	case wire.Resize:
+		w, err := f.Winsize()
+		if err != nil {
+			return err
+		}
+		if s.tty != nil {
+			return setSize(s.tty, w)
+		}
+	case wire.Signal:
+		sig, err := f.SignalValue()
+		if err != nil {
+			return err
+		}
+		_ = unix.Kill(-s.pid, unix.Signal(sig)) // its whole group
+	}
+	return nil
+}
+
+// lookPath finds a program in the PATH of env, as seen from dir.
+func lookPath(name string, env []string, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, nil
+	}
+	for _, kv := range env {
+		list, ok := strings.CutPrefix(kv, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, d := range filepath.SplitList(list) {
+			if !filepath.IsAbs(d) {
+				d = filepath.Join(dir, d)
+			}
+			p := filepath.Join(d, name)
+			if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+				return p, nil
+			}
+		}
+	}
+	return "", spec.Errorf(spec.ErrNoSuchBinary, "%s: command not found in the sandbox", name)
+}

@@ -1,0 +1,137 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// saver brings the root layer to disk: at the end, when asked, and in the
+// background soon after the sandbox worked.
+type saver struct {
+	wall  driver.Wall
+	store layer.Store
+	log   *slog.Logger
+	every time.Duration
+	note  func(spec.RootLayer) // writes it into the status
+
+	mu       sync.Mutex // held while a save runs
+	smu      sync.Mutex
+	state    spec.RootLayer
+	worked   time.Duration // CPU time of the wall at the last save
+	lastCost time.Duration
+}
+
+// dutyCycle keeps background saves below this share of the time: the next one
+// waits so many times as long as the last one took.
+const dutyCycle = 20
+
+// idleCPU is how much a wall without any work uses in a minute. Below it
+// nothing inside can have changed a file.
+const idleCPU = 2 * time.Millisecond
+
+func (s *saver) layer() spec.RootLayer {
+	s.smu.Lock()
+	defer s.smu.Unlock()
+	return s.state
+}
+
+// save writes the layer and makes it the one the next start begins from.
+func (s *saver) save(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	began := time.Now()
+	worked := cpuTime(s.wall.Pids())
+	bytes, err := s.store.Save(func(dir string) error { return s.wall.SaveRoot(ctx, dir) })
+	s.smu.Lock()
+	s.lastCost = time.Since(began)
+	s.worked = worked
+	s.state.Bound = spec.Duration(s.bound())
+	if err != nil {
+		s.state.SaveError = err.Error()
+	} else {
+		now := time.Now().UTC()
+		s.state.SavedAt, s.state.Bytes, s.state.SaveError = &now, bytes, ""
+	}
+	state := s.state
+	s.smu.Unlock()
+	s.note(state)
+	if err != nil {
+		return fmt.Errorf("save the root layer: %w", err)
+	}
+	return nil
+}
+
+// bound is the longest a change waits while the sandbox works.
+func (s *saver) bound() time.Duration {
+	return max(s.every, dutyCycle*s.lastCost) + s.every
+}
+
+// run saves in the background until the context ends.
+func (s *saver) run(ctx context.Context) {
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.smu.Lock()
+		early := time.Since(last) < dutyCycle*s.lastCost
+		idle := cpuTime(s.wall.Pids())-s.worked < idleCPU
+		s.smu.Unlock()
+		if early || idle {
+			continue
+		}
+		if err := s.save(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			s.log.Warn("background save", "err", err)
+		}
+		last = time.Now()
+		// What the save itself used is no work of the sandbox.
+		s.smu.Lock()
+		s.worked = cpuTime(s.wall.Pids())
+		s.smu.Unlock()
+	}
+}
+
+// cpuTime is what a set of processes has used since they began.
+func cpuTime(pids []int) time.Duration {
+	var sum time.Duration
+	for _, pid := range pids {
+		sum += processCPU(pid)
+	}
+	return sum
+}
+
+// processCPU sums the scheduler's exact run times of a process's threads; the
+// clock ticks of stat are too coarse to tell idle from a single write.
+func processCPU(pid int) time.Duration {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	var sum time.Duration
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name(), "schedstat"))
+		var ns int64
+		if err == nil {
+			_, err = fmt.Sscan(string(b), &ns)
+		}
+		if err == nil {
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,217 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Kinds of session.
+const (
+	kindAgent = "agent"
+	kindExec  = "exec"
+)
+
+// session is one program somebody started, and who watches it.
+type session struct {
+	info spec.Session
+	st   *stream        // under init: with a terminal, or detached
+	proc driver.Running // started by the wall: with the caller's own descriptors
+	log  io.Writer      // where a detached session's output goes; may be nil
+
+	mu      sync.Mutex
+	viewers map[*viewer]bool
+	ended   chan struct{}
+	exit    wire.Ended
+	err     error
+}
+
+// viewer is a terminal attached to a session.
+type viewer struct {
+	conn *wire.Conn
+	size wire.Winsize
+}
+
+// sessions is the table of what runs now.
+type sessions struct {
+	mu   sync.Mutex
+	next int
+	live map[string]*session
+}
+
+func (t *sessions) add(s *session, kind string, c wire.Command, pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	s.info = spec.Session{
+		ID: strconv.Itoa(t.next), Kind: kind, Command: c.Args, TTY: c.TTY, PID: pid, Started: time.Now().UTC(),
+	}
+	s.viewers = map[*viewer]bool{}
+	s.ended = make(chan struct{})
+	t.live[s.info.ID] = s
+}
+
+func (t *sessions) remove(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.live, s.info.ID)
+}
+
+// agent is the main session, if it runs.
+func (t *sessions) agent() *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.live {
+		if s.info.Kind == kindAgent && s.st != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+func (t *sessions) list() []spec.Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]spec.Session, 0, len(t.live))
+	for _, s := range t.live {
+		info := s.info
+		s.mu.Lock()
+		info.Attached = len(s.viewers)
+		if s.proc != nil {
+			info.Attached = 1
+		}
+		s.mu.Unlock()
+		out = append(out, info)
+	}
+	return out
+}
+
+// pump carries a session's output to its viewers and its log until it ends.
+// A slow viewer slows the program, as a slow terminal does; without viewers
+// output is only logged.
+func (s *session) pump() {
+	for {
+		f, ok := s.st.output()
+		if !ok {
+			s.finish(wire.Ended{}, spec.Errorf(spec.ErrSandbox, "the sandbox ended while the command ran"))
+			return
+		}
+		if f.Kind == wire.Exit {
+			ended, err := f.Ended()
+			s.finish(ended, err)
+			return
+		}
+		if s.log != nil {
+			_, _ = s.log.Write(f.Payload)
+		}
+		for _, v := range s.watching() {
+			if v.conn.Send(wire.Frame{Kind: f.Kind, Payload: f.Payload}) != nil {
+				s.detach(v)
+			}
+		}
+		s.st.grant(f)
+	}
+}
+
+// wait collects a session that the wall started.
+func (s *session) wait() {
+	exit, err := s.proc.Wait()
+	s.finish(wire.Ended{Code: exit.Code, Signal: exit.Signal}, err)
+}
+
+func (s *session) finish(exit wire.Ended, err error) {
+	s.mu.Lock()
+	s.exit, s.err = exit, err
+	viewers := s.viewers
+	s.viewers = map[*viewer]bool{}
+	s.mu.Unlock()
+	for v := range viewers {
+		if err != nil {
+			_ = v.conn.SendError(err)
+		} else {
+			_ = v.conn.Send(wire.ExitFrame(0, exit))
+		}
+	}
+	close(s.ended)
+}
+
+func (s *session) watching() []*viewer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*viewer, 0, len(s.viewers))
+	for v := range s.viewers {
+		out = append(out, v)
+	}
+	return out
+}
+
+// attach adds a viewer. It is false when the session has ended.
+func (s *session) attach(v *viewer) bool {
+	s.mu.Lock()
+	select {
+	case <-s.ended:
+		s.mu.Unlock()
+		return false
+	default:
+	}
+	s.viewers[v] = true
+	s.mu.Unlock()
+	return true
+}
+
+func (s *session) detach(v *viewer) {
+	s.mu.Lock()
+	delete(s.viewers, v)
+	s.mu.Unlock()
+	s.resize()
+}
+
+// resize gives the program the largest size every viewer can show.
+func (s *session) resize() {
+	s.mu.Lock()
+	var w wire.Winsize
+	for v := range s.viewers {
+		if v.size.Rows == 0 || v.size.Cols == 0 {
+			continue
+		}
+		if w.Rows == 0 || v.size.Rows < w.Rows {
+			w.Rows = v.size.Rows
+		}
+		if w.Cols == 0 || v.size.Cols < w.Cols {
+			w.Cols = v.size.Cols
+		}
+	}
+	s.mu.Unlock()
+	if w.Rows > 0 && s.st != nil {
+		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
+	}
+}
+
+// redraw makes a full-screen program or a line editor draw itself for a
+// terminal that has just come: one line less, and back.
+func (s *session) redraw(w wire.Winsize) {
+	if w.Rows > 1 {
+		_ = s.st.l.send(wire.ResizeFrame(s.st.id, wire.Winsize{Rows: w.Rows - 1, Cols: w.Cols}))
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.resize()
+}
+
+// signal sends a signal to the program.
+func (s *session) signal(ctx context.Context, sig int) error {
+	if s.proc != nil {
+		return s.proc.Signal(sig)
+	}
+	return s.st.l.send(wire.SignalFrame(s.st.id, sig))
+}
+
+func (s *session) String() string {
+	return fmt.Sprintf("session %s (%s)", s.info.ID, s.info.Kind)
+}

@@ -1,0 +1,45 @@
+package keeper
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// status keeps status.json true. Only the keeper writes it while it lives.
+type status struct {
+	dir store.Sandbox
+	log *slog.Logger
+
+	mu sync.Mutex
+	st spec.Status
+}
+
+func (s *status) get() spec.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.st
+}
+
+// update changes the status and writes it down. A disk that refuses is logged:
+// the status file is advice, the lock is the truth.
+func (s *status) update(change func(*spec.Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.st)
+	if err := store.WriteJSON(s.dir.Status(), s.st); err != nil {
+		s.log.Warn("write status", "err", err)
+	}
+}
+
+// used notes that somebody uses the sandbox now. It is written with the next
+// update, not at once: it would cost every exec a sync.
+func (s *status) used() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now().UTC()
+	s.st.UsedAt = &now
+}

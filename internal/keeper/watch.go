@@ -1,0 +1,170 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// idlePoll is how often a sandbox is looked at for idleness, at most.
+const idlePoll = 10 * time.Second
+
+// idleShare is the part of one processor below which programs inside count as
+// waiting.
+const idleShare = 0.01
+
+// idle stops a sandbox nobody uses and in which nothing works.
+func (k *Keeper) idle(ctx context.Context) {
+	limit := time.Duration(k.spec.IdleTimeout)
+	if limit <= 0 {
+		return
+	}
+	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
+	defer tick.Stop()
+	since, cpu, at := time.Now(), cpuTime(k.wall.Pids()), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, used := time.Now(), cpuTime(k.wall.Pids())
+		busy := k.busy() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
+		cpu, at = used, now
+		if busy {
+			since = now
+		}
+		if now.Sub(since) >= limit {
+			k.stop(fmt.Sprintf("idle for %s", limit), stopGrace)
+			return
+		}
+	}
+}
+
+// saveAllowance is what Bothy's own look at an idle sandbox may cost.
+const saveAllowance = 20 * time.Millisecond
+
+// busy reports whether somebody watches or waits for a program inside.
+func (k *Keeper) busy() bool {
+	k.mu.Lock()
+	active := k.active
+	k.mu.Unlock()
+	if active > 0 {
+		return true
+	}
+	for _, s := range k.sessions.list() {
+		if s.Attached > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// usage is what the sandbox's processes take from the host.
+func (k *Keeper) usage() spec.Usage {
+	pids := append(k.wall.Pids(), os.Getpid())
+	u := spec.Usage{CPUSeconds: cpuTime(pids).Seconds()}
+	for _, pid := range pids {
+		u.Memory += resident(pid)
+	}
+	return u
+}
+
+// resident is the memory of a process, shared pages counted in part.
+func resident(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kb int64
+		if _, err := fmt.Sscanf(line, "Pss: %d kB", &kb); err == nil {
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+// Memory is looked at this often, and acted on from this share of the limit:
+// at the limit itself the host's kernel would kill the whole sandbox.
+const (
+	memoryPoll   = 100 * time.Millisecond
+	memoryDanger = 0.90
+	headroom     = 40 << 20
+)
+
+// guardMemory kills the program inside that takes most when the sandbox comes
+// near its memory limit, so that the others go on.
+func (k *Keeper) guardMemory(ctx context.Context) {
+	if k.launch.Cgroup == "" {
+		return
+	}
+	group := cgroup.Open(k.launch.Cgroup)
+	if _, limit, err := group.Memory(); err != nil || limit <= 0 {
+		return
+	}
+	tick := time.NewTicker(memoryPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		current, limit, err := group.Memory()
+		if err != nil || !near(current, limit) {
+			continue
+		}
+		k.killLargest(ctx, current, limit)
+	}
+}
+
+func near(current, limit int64) bool {
+	if limit <= 0 {
+		return false
+	}
+	return float64(current) > float64(limit)*memoryDanger || limit-current < headroom && limit > 4*headroom
+}
+
+// killLargest ends the program with the most memory, as init sees it.
+func (k *Keeper) killLargest(ctx context.Context, current, limit int64) {
+	victim, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
+	if err != nil {
+		k.log.Warn("memory is short, but no program was found to end", "err", err)
+		return
+	}
+	if victim.PID <= 1 {
+		return
+	}
+	if err := k.wall.Signal(ctx, victim.PID, int(unix.SIGKILL)); err != nil {
+		k.log.Warn("end a program for memory", "pid", victim.PID, "err", err)
+		return
+	}
+	k.event("memory.killed", map[string]any{
+		"pid": victim.PID, "command": victim.Command, "used": current, "limit": limit,
+	})
+	time.Sleep(memoryPoll)
+}
+
+// postMortem explains the fall of the wall from what the host's kernel counted.
+func (k *Keeper) postMortem() string {
+	if k.launch.Cgroup != "" {
+		if e, err := cgroup.Open(k.launch.Cgroup).Events(); err == nil {
+			switch {
+			case e.OOMKills > 0:
+				return "out of memory: the host's kernel killed it at its memory limit"
+			case e.PidsDenied > 0:
+				return "out of processes: the host refused more at the limit"
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+// Package layer keeps the private layer of a sandbox's root on disk: the
+// newest complete save, and never half of one. A save is a directory that is
+// written beside the current one and takes its place by a rename; a crash at
+// any point leaves the one or the other.
+package layer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// Store is the directory the saves of one sandbox lie in.
+type Store struct{ Dir string }
+
+const (
+	savePrefix = "root-"
+	workPrefix = ".root-"
+)
+
+// Current is the directory of the newest save, or "" if there is none.
+func (s Store) Current() (string, error) {
+	n, err := s.newest()
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return s.path(savePrefix, n), nil
+}
+
+// Save lets write fill an empty directory and makes it the newest save. It
+// returns the bytes it takes on disk.
+func (s Store) Save(write func(dir string) error) (int64, error) {
+	n, err := s.newest()
+	if err != nil {
+		return 0, err
+	}
+	work := s.path(workPrefix, n+1)
+	if err := os.RemoveAll(work); err != nil {
+		return 0, err
+	}
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return 0, err
+	}
+	size, err := s.fill(work, write)
+	if err == nil {
+		err = os.Rename(work, s.path(savePrefix, n+1))
+	}
+	if err == nil {
+		err = store.SyncDir(s.Dir)
+	}
+	if err != nil {
+		os.RemoveAll(work)
+		return 0, err
+	}
+	if n > 0 {
+		_ = os.RemoveAll(s.path(savePrefix, n)) // tried again by Sweep
+	}
+	return size, nil
+}
+
+func (s Store) fill(dir string, write func(string) error) (int64, error) {
+	if err := write(dir); err != nil {
+		return 0, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	for _, e := range entries {
+		n, err := syncFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return 0, fmt.Errorf("sync %s: %w", e.Name(), err)
+		}
+		size += n
+	}
+	return size, store.SyncDir(dir)
+}
+
+func syncFile(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Sweep removes half-written and outdated saves.
+func (s Store) Sweep() error {
+	n, err := s.newest()
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		old := strings.HasPrefix(e.Name(), savePrefix) && e.Name() != filepath.Base(s.path(savePrefix, n))
+		if old || strings.HasPrefix(e.Name(), workPrefix) {
+			errs = append(errs, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s Store) newest() (int, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var all []int
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), savePrefix); ok {
+			if n, err := strconv.Atoi(rest); err == nil && n > 0 {
+				all = append(all, n)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return 0, nil
+	}
+	return slices.Max(all), nil
+}
+
+func (s Store) path(prefix string, n int) string {
+	return filepath.Join(s.Dir, prefix+strconv.Itoa(n))
+}

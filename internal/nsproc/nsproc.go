@@ -1,0 +1,61 @@
+// Package nsproc says in which namespaces a keeper runs, for the engine, which
+// starts keepers, and for the doctor, who tries whether that can be done.
+package nsproc
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// InnerID is the uid and gid that root of the host has inside. It is not zero,
+// so that no process of the wall keeps a capability when it executes.
+const InnerID = 1000
+
+// Attributes start a process in a session, and in user, mount and pid
+// namespaces, of its own, with every capability in them and none outside. One
+// id is mapped: the caller's. When such a process dies, the kernel kills every
+// process it made.
+func Attributes() *syscall.SysProcAttr {
+	uid, gid := os.Geteuid(), os.Getegid()
+	attr := &syscall.SysProcAttr{
+		Setsid:      true,
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: inner(uid), HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: inner(gid), HostID: gid, Size: 1}},
+	}
+	for c := range lastCapability() + 1 {
+		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
+	}
+	return attr
+}
+
+func inner(id int) int {
+	if id == 0 {
+		return InnerID
+	}
+	return id
+}
+
+// lastCapability is the highest one this kernel knows.
+func lastCapability() int {
+	n := unix.CAP_LAST_CAP
+	if b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
+		_, _ = fmt.Sscan(string(b), &n)
+	}
+	return n
+}
+
+// Enter finishes the move from inside: mounts are made private, and /proc
+// shows the new pid namespace.
+func Enter() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mount namespace private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc for the new pid namespace: %w", err)
+	}
+	return nil
+}

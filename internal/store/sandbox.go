@@ -1,0 +1,210 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Sandbox is the directory of one sandbox.
+type Sandbox struct{ Dir string }
+
+// Names of the files in a sandbox's directory.
+func (d Sandbox) Spec() string    { return filepath.Join(d.Dir, "spec.json") }
+func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
+func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
+func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
+func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
+func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
+func (d Sandbox) Scratch() string { return filepath.Join(d.Dir, "scratch") }
+func (d Sandbox) Log(name string) string {
+	return filepath.Join(d.Dir, "log", name)
+}
+
+// ID is the sandbox's id, the name of its directory.
+func (d Sandbox) ID() string { return filepath.Base(d.Dir) }
+
+// Sandbox gives the directory of an id. It need not exist.
+func (s *Store) Sandbox(id string) Sandbox {
+	return Sandbox{filepath.Join(s.sandboxes(), id)}
+}
+
+// NewID makes a fresh id: 12 hex digits. All ids have one length, so that none
+// is the beginning of another.
+func NewID() string {
+	var b [6]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+const idLength = 12
+
+func isID(name string) bool {
+	_, err := hex.DecodeString(name)
+	return err == nil && len(name) == idLength
+}
+
+// NamesLock is held while a name is chosen and its sandbox created.
+func (s *Store) NamesLock() (*Lock, error) {
+	return WaitLock(filepath.Join(s.dir, "names.lock"))
+}
+
+// Create makes the directory of a new sandbox appear with its spec in it, all
+// at once.
+func (s *Store) Create(sb *spec.Sandbox) (Sandbox, error) {
+	tmp := Sandbox{filepath.Join(s.sandboxes(), ".new-"+sb.ID)}
+	fail := func(err error) (Sandbox, error) {
+		os.RemoveAll(tmp.Dir)
+		return Sandbox{}, fmt.Errorf("create sandbox %s: %w", sb.Name, err)
+	}
+	for _, d := range []string{tmp.Dir, tmp.Home(), tmp.Layers(), tmp.Log("")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fail(err)
+		}
+	}
+	if err := WriteJSON(tmp.Status(), spec.Status{Version: spec.Version, State: spec.Stopped}); err != nil {
+		return fail(err)
+	}
+	if err := WriteJSON(tmp.Spec(), sb); err != nil {
+		return fail(err)
+	}
+	d := s.Sandbox(sb.ID)
+	if err := os.Rename(tmp.Dir, d.Dir); err != nil {
+		return fail(err)
+	}
+	return d, SyncDir(s.sandboxes())
+}
+
+// List gives every sandbox there is, those half made or half removed left out.
+func (s *Store) List() ([]*spec.Sandbox, error) {
+	entries, err := os.ReadDir(s.sandboxes())
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	var list []*spec.Sandbox
+	for _, e := range entries {
+		if !isID(e.Name()) {
+			continue
+		}
+		sb, err := s.Load(e.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, sb)
+	}
+	return list, nil
+}
+
+// Load reads the spec of an id.
+func (s *Store) Load(id string) (*spec.Sandbox, error) {
+	d := s.Sandbox(id)
+	sb := &spec.Sandbox{}
+	if err := ReadJSON(d.Spec(), sb); err != nil {
+		return nil, err
+	}
+	if sb.Version > spec.Version {
+		return nil, (&spec.Error{Op: "open sandbox " + sb.Name,
+			Err: fmt.Errorf("it was made by a newer Bothy (format %d, this one knows %d)", sb.Version, spec.Version)}).
+			WithHint("use the newer bothy")
+	}
+	if sb.ID != id {
+		return nil, fmt.Errorf("read %s: it names another sandbox, %q", d.Spec(), sb.ID)
+	}
+	return sb, nil
+}
+
+// ReadStatus reads a sandbox's status; a missing or torn one reads as stopped.
+func (d Sandbox) ReadStatus() spec.Status {
+	var st spec.Status
+	if err := ReadJSON(d.Status(), &st); err != nil {
+		return spec.Status{Version: spec.Version, State: spec.Stopped}
+	}
+	return st
+}
+
+// removedPrefix marks directories that are on their way out. What carries it
+// belongs to no sandbox and may be deleted by anybody at any time.
+const removedPrefix = ".gone-"
+
+// Remove makes a sandbox disappear at once and then deletes its files.
+func (s *Store) Remove(id string) error {
+	d := s.Sandbox(id)
+	gone := filepath.Join(s.sandboxes(), removedPrefix+id+"-"+NewID())
+	if err := os.Rename(d.Dir, gone); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return removeTree(gone)
+}
+
+// Sweep deletes what crashed creations and removals left behind.
+func (s *Store) Sweep() error {
+	entries, err := os.ReadDir(s.sandboxes())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, removedPrefix) || strings.HasPrefix(name, ".new-") {
+			errs = append(errs, removeTree(filepath.Join(s.sandboxes(), name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree deletes a tree whose directories somebody inside a sandbox may
+// have made unwritable. It never follows a symbolic link.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	root, rerr := os.OpenRoot(dir)
+	if rerr != nil {
+		return err
+	}
+	unlock(root, ".")
+	root.Close()
+	return os.RemoveAll(dir)
+}
+
+// unlock gives the owner access to every directory below name again.
+func unlock(root *os.Root, name string) {
+	_ = root.Chmod(name, 0o700)
+	f, err := root.Open(name)
+	if err != nil {
+		return
+	}
+	entries, _ := f.ReadDir(-1)
+	f.Close()
+	for _, e := range entries {
+		if e.IsDir() {
+			unlock(root, filepath.Join(name, e.Name()))
+		}
+	}
+}
+
+// passwdHome finds the home directory of a uid in the text of /etc/passwd.
+func passwdHome(passwd string, uid int) string {
+	for line := range strings.Lines(passwd) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) == 7 && f[2] == strconv.Itoa(uid) && filepath.IsAbs(f[5]) {
+			return f[5]
+		}
+	}
+	return ""
+}

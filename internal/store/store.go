@@ -1,0 +1,208 @@
+// Package store says where things lie on disk, and keeps them whole: every
+// document is written to a temporary file, synced and renamed, so that a
+// reader, also one after a crash, sees the old or the new text and never half
+// of one. Locks are flocks, which the kernel drops when their holder dies.
+//
+// The files are described one by one in docs/state.md.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Store is one state directory.
+type Store struct{ dir string }
+
+// Dir is where the state of the calling user lies: $BOTHY_HOME, else
+// $XDG_DATA_HOME/bothy, else ~/.local/share/bothy.
+func Dir() (string, error) {
+	if dir := os.Getenv("BOTHY_HOME"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "bothy"), nil
+	}
+	home, err := Home()
+	if err != nil {
+		return "", (&spec.Error{Op: "find the state directory", Err: err}).
+			WithHint("set BOTHY_HOME to a directory for Bothy's state")
+	}
+	return filepath.Join(home, ".local", "share", "bothy"), nil
+}
+
+// Open makes sure the state directory is there, belongs to the caller and is
+// closed to everybody else, and returns it.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir}
+	for _, d := range []string{dir, s.sandboxes()} {
+		if err := private(d); err != nil {
+			return nil, (&spec.Error{Op: "open the state directory " + dir, Err: err}).
+				WithHint("set BOTHY_HOME to a directory of yours that you can write to")
+		}
+	}
+	return s, nil
+}
+
+// private creates a directory with mode 0700, or checks and closes the one
+// that is there.
+func private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a directory", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d, not to you", dir, st.Uid)
+	case st.Mode&0o077 != 0:
+		return os.Chmod(dir, 0o700)
+	}
+	return nil
+}
+
+// Path is the state directory itself.
+func (s *Store) Path() string { return s.dir }
+
+func (s *Store) sandboxes() string { return filepath.Join(s.dir, "sandboxes") }
+
+// Cache is where a template's derived files lie. They can be removed at any
+// time no sandbox runs.
+func (s *Store) Cache() string { return filepath.Join(s.dir, "cache") }
+
+// Erase deletes the state directory. Nothing may use it.
+func (s *Store) Erase() error {
+	for _, name := range []string{"sandboxes", "cache", "names.lock"} {
+		if err := removeTree(filepath.Join(s.dir, name)); err != nil {
+			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
+		}
+	}
+	// Whatever else lies there is not ours: the directory goes only if empty.
+	_ = os.Remove(s.dir)
+	return nil
+}
+
+// WriteJSON replaces a document: temporary file, sync, rename, sync of the
+// directory.
+func WriteJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
+	}
+	return WriteFile(path, append(data, '\n'))
+}
+
+// WriteFile replaces a file by the same steps as WriteJSON. Its mode is 0600.
+func WriteFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // fails, as it should, once renamed
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// ReadJSON reads a document into v. A missing one is fs.ErrNotExist.
+func ReadJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// ErrLocked says that somebody else holds a lock.
+var ErrLocked = errors.New("locked by another process")
+
+// Lock is a held flock.
+type Lock struct{ f *os.File }
+
+// TryLock takes a lock, or returns ErrLocked at once.
+func TryLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
+
+// WaitLock takes a lock, waiting for it.
+func WaitLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX) }
+
+func lock(path string, how int) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch {
+	case err == unix.EWOULDBLOCK:
+		f.Close()
+		return nil, ErrLocked
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &Lock{f}, nil
+}
+
+// File is the open lock file, to hand the lock to a child.
+func (l *Lock) File() *os.File { return l.f }
+
+// Unlock gives the lock back. Copies of the file in other processes keep it.
+func (l *Lock) Unlock() { l.f.Close() }
+
+// Home is the caller's home directory, by $HOME, else by the account.
+func Home() (string, error) {
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return home, nil
+	}
+	data, err := os.ReadFile("/etc/passwd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if home := passwdHome(string(data), os.Getuid()); home != "" {
+		return home, nil
+	}
+	return "", errors.New("HOME is not set and the account has no home directory")
+}

@@ -1,0 +1,97 @@
+package template
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobodyOutside is whom the host's root is taken for in a disowned directory.
+const nobodyOutside = 65534
+
+// Disown is for a caller that is the host's root, before it starts a keeper. A
+// keeper of root's owns root's files even though it has no privilege, and
+// could read those below /usr or /opt that nobody else may. Disown runs start
+// on a thread with a mount namespace in which these directories belong to
+// nobody; a process started there, in whatever further namespaces, sees only
+// what everybody may read.
+//
+// Not every kernel and file system can do that: Linux 5.12, and no overlay. A
+// directory where it fails stays as it is, and the keeper's Host lists it in
+// its Gaps. The thread ends after start, so the process must not be started
+// with a parent death signal.
+func Disown(start func() error) error {
+	return source{}.disown(start)
+}
+
+func (s source) disown(start func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread dies with its namespace
+		err := s.disownHere()
+		if err == nil {
+			err = start()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+func (s source) disownHere() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the mount namespace private: %w", err)
+	}
+	owners, err := nobodyMap()
+	if err != nil {
+		return nil // no user namespaces: the keeper will say so better
+	}
+	defer unix.Close(owners)
+	for _, p := range programs {
+		if s.has(p.path) == isDir {
+			_ = disownDir(s.path(p.path), owners) // see Gaps
+		}
+	}
+	return nil
+}
+
+// disownDir mounts a directory over itself with other owners.
+func disownDir(dir string, owners int) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(owners)}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return err
+	}
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// nobodyMap opens a user namespace that maps root to nobody, and nobody else.
+// It belongs to a process that is stopped before its first instruction. The
+// caller must be locked to its thread.
+func nobodyMap() (int, error) {
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobodyOutside, Size: 1}}
+	p, err := os.StartProcess("/proc/self/exe", []string{"bothy-owners"}, &os.ProcAttr{
+		Env: []string{},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+			Ptrace: true, Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err != nil {
+		return -1, err
+	}
+	defer func() {
+		_ = p.Kill()
+		_, _ = p.Wait()
+	}()
+	return unix.Open(fmt.Sprintf("/proc/%d/ns/user", p.Pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}

@@ -1,0 +1,163 @@
+// Package template answers what the root file system of a sandbox starts from.
+//
+// There is one template so far: host, the programs of this machine, read-only.
+// It is an allow-list. Directories of programs (/usr, /opt, …) are bound into a
+// tree of our own; /etc is not bound but copied, file by file, and only what
+// everybody on the machine may read and what does not look like a secret.
+// /home, /root, /run, /tmp and everything else of the host are not hidden: they
+// are not there.
+//
+// A keeper calls Prepare, which finds or makes the copy of /etc, and then
+// Assemble, which builds the tree. Both run inside the keeper's own user and
+// mount namespace, whose mounts must be private already. Nothing needs undoing:
+// the tree is gone with the namespace.
+//
+// What the kernel lets the caller read below the bound directories can be read
+// inside. For an ordinary user that is what everybody may read, and the
+// caller's own files. See Host.Gaps for root.
+//
+// # On disk
+//
+// The cache directory belongs to the caller alone and holds
+//
+//	etc-<fingerprint>/  a copy of /etc; whoever uses it holds a shared flock on it
+//	tmp-<random>/       a copy being made or removed; abandoned unless locked
+//
+// A copy is made in a tmp- directory and renamed when complete, so a keeper may
+// be killed at any moment. The fingerprint names what /etc looked like (names,
+// modes, sizes, times, inodes), the rules of this package and the boot: after
+// a crash of the whole machine no half-written copy is ever found again.
+package template
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// User is whom a sandbox works for, as the inside knows them.
+type User struct {
+	Name  string
+	UID   int
+	GID   int
+	Home  string // absolute; a directory of the sandbox's own is mounted there
+	Shell string // absolute; empty means the best one there is
+}
+
+// Host is the host template, ready to be assembled. It is not safe for
+// concurrent use.
+type Host struct {
+	source
+	user   User
+	cache  string
+	name   string // of the snapshot in the cache
+	lock   int    // holds the snapshot; a bare descriptor, so that no finalizer lets go of it
+	mounts []mount
+	asRoot bool
+	gaps   []string
+}
+
+// source is where the host's files are found. The zero value is the host
+// itself; tests put a tree of their own under root.
+type source struct {
+	root string
+}
+
+func (s source) path(p string) string { return s.root + p }
+
+// Prepare finds the copy of the host's /etc in cacheDir, or makes it anew if
+// /etc changed. It may be called by any number of processes at once. The copy
+// stays in place until the Host is closed or the process ends.
+func Prepare(cacheDir string, u User) (*Host, error) {
+	return source{}.prepare(cacheDir, u)
+}
+
+func (s source) prepare(cacheDir string, u User) (*Host, error) {
+	if err := u.check(); err != nil {
+		return nil, err
+	}
+	mounts, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{source: s, user: u, cache: cacheDir, mounts: mounts, asRoot: mappedToRoot()}
+	h.name, h.lock, err = s.snapshot(cacheDir, mounts)
+	if err != nil {
+		return nil, fmt.Errorf("copy %s: %w", s.path("/etc"), err)
+	}
+	return h, nil
+}
+
+// Gaps tells in sentences where this template shows more, or less, than it
+// should. It is complete once Assemble was called.
+func (h *Host) Gaps() []string {
+	gaps := h.gaps
+	if bare := h.readableByRoot(); h.asRoot && len(bare) > 0 {
+		gaps = append(gaps, "files below "+strings.Join(bare, ", ")+" that only root may read can be read inside, because root started the sandbox")
+	}
+	return gaps
+}
+
+// readableByRoot lists the bound directories in which the host's root is still
+// the owner of its files (see Disown).
+func (h *Host) readableByRoot() []string {
+	var bare []string
+	for _, p := range programs {
+		if h.has(p.path) == isDir && !idMapped(h.mounts, h.path(p.path)) {
+			bare = append(bare, p.path)
+		}
+	}
+	return bare
+}
+
+// Close lets go of the copy of /etc and removes older copies nobody uses. The
+// tree must not be used afterwards. It may be called again.
+func (h *Host) Close() error {
+	if h.lock < 0 {
+		return nil
+	}
+	err := unix.Close(h.lock)
+	h.lock = -1
+	sweep(h.cache, h.name)
+	return err
+}
+
+// Clean removes every copy of /etc from the cache. Those a sandbox still uses
+// stay, and the error then is a spec.ErrConflict.
+func Clean(cacheDir string) error {
+	used := sweep(cacheDir, "")
+	if len(used) == 0 {
+		return nil
+	}
+	return spec.Errorf(spec.ErrConflict, "remove %s from %s: a sandbox uses it", strings.Join(used, ", "), cacheDir).
+		WithHint("stop all sandboxes first: bothy stop --all")
+}
+
+// mappedToRoot reports whether files this process owns are root's, seen from
+// the namespace around its own.
+func mappedToRoot() bool {
+	outside, _, err := uidMap()
+	return err == nil && outside == 0
+}
+
+// ownNamespace reports whether the process lives in a user namespace that
+// maps nobody but the caller.
+func ownNamespace() bool {
+	_, size, err := uidMap()
+	return err == nil && size == 1
+}
+
+// uidMap reads the first entry of the map of this user namespace.
+func uidMap() (outside, size uint32, err error) {
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return 0, 0, err
+	}
+	var inside uint32
+	_, err = fmt.Sscan(string(b), &inside, &outside, &size)
+	return outside, size, err
+}

@@ -1,0 +1,191 @@
+package term
+
+import "unicode/utf8"
+
+const (
+	bel = 0x07
+	can = 0x18
+	sub = 0x1a
+	esc = 0x1b
+	del = 0x7f
+
+	// maxParams bounds what is kept of a control sequence. A longer one is
+	// swallowed like any other but means nothing to us.
+	maxParams = 256
+)
+
+// decoder turns bytes into characters wherever the chunks are cut. A byte that
+// is no UTF-8 becomes U+FFFD. Its zero value works.
+type decoder struct {
+	held [utf8.UTFMax]byte
+	n    int
+}
+
+// add takes one byte and calls each for the characters it completes.
+func (d *decoder) add(b byte, each func(rune)) {
+	if d.n == 0 && b < utf8.RuneSelf {
+		each(rune(b))
+		return
+	}
+	d.held[d.n] = b
+	d.n++
+	for d.n > 0 && utf8.FullRune(d.held[:d.n]) {
+		r, size := utf8.DecodeRune(d.held[:d.n])
+		d.n = copy(d.held[:], d.held[size:d.n])
+		each(r)
+	}
+}
+
+type place uint8
+
+const (
+	inText place = iota
+	inEscape
+	inCSI
+	inString // OSC, DCS, APC, PM, SOS and screen's title
+)
+
+type token uint8
+
+const (
+	tokenNone    token = iota // swallowed: part of a sequence
+	tokenText                 // a character to show
+	tokenControl              // a control character that stands alone
+	tokenEscape               // the last character of ESC … final
+	tokenCSI                  // the last character of CSI … final
+)
+
+// lexer tells text, control characters and escape sequences apart, as
+// terminals do (ECMA-48 and the states of the DEC VT500). Its zero value works.
+type lexer struct {
+	place place
+	size  int // characters since the sequence began
+
+	// The parts of the sequence that ended with tokenEscape or tokenCSI.
+	params []byte
+	inter  byte
+	final  byte
+
+	skip bool // the sequence is well formed for nobody: swallow, do not report
+}
+
+func (l *lexer) reset() { l.place, l.size = inText, 0 }
+
+func (l *lexer) begin(p place) token {
+	l.place, l.size = p, 0
+	l.params, l.inter, l.final, l.skip = l.params[:0], 0, 0, false
+	return tokenNone
+}
+
+// next takes one character and says what it is.
+func (l *lexer) next(r rune) token {
+	if l.place != inText {
+		l.size++
+	}
+	switch {
+	case r == esc:
+		return l.begin(inEscape)
+	case r >= 0x80 && r <= 0x9f:
+		return l.c1(r)
+	case l.place == inText:
+		return alone(r)
+	case r == can || r == sub:
+		l.reset()
+		return tokenNone
+	}
+	switch l.place {
+	case inEscape:
+		return l.escape(r)
+	case inCSI:
+		return l.csi(r)
+	default:
+		return l.str(r)
+	}
+}
+
+func alone(r rune) token {
+	if r < 0x20 || r == del {
+		return tokenControl
+	}
+	return tokenText
+}
+
+// c1 handles the one-character forms of ESC [, ESC ] and so on.
+func (l *lexer) c1(r rune) token {
+	switch r {
+	case 0x9b:
+		return l.begin(inCSI)
+	case 0x90, 0x98, 0x9d, 0x9e, 0x9f:
+		return l.begin(inString)
+	case 0x9c:
+		if l.place == inString {
+			l.reset()
+			return tokenNone
+		}
+	}
+	l.reset()
+	return tokenControl
+}
+
+func (l *lexer) escape(r rune) token {
+	if l.inter == 0 {
+		switch r {
+		case '[':
+			return l.begin(inCSI)
+		case ']', 'P', 'X', '^', '_', 'k':
+			return l.begin(inString)
+		}
+	}
+	if r >= 0x30 && r < 0x40 { // a final here, a parameter in csi
+		return l.finish(r, tokenEscape)
+	}
+	return l.common(r, tokenEscape)
+}
+
+func (l *lexer) csi(r rune) token {
+	if r < 0x30 || r >= 0x40 {
+		return l.common(r, tokenCSI)
+	}
+	if l.inter != 0 || len(l.params) == maxParams {
+		l.skip = true
+		return tokenNone
+	}
+	l.params = append(l.params, byte(r))
+	return tokenNone
+}
+
+// common handles what is the same in both kinds of short sequences.
+func (l *lexer) common(r rune, done token) token {
+	switch {
+	case r < 0x20: // terminals act on it and go on with the sequence
+		return tokenControl
+	case r < 0x30:
+		l.skip = l.skip || l.inter != 0
+		l.inter = byte(r)
+		return tokenNone
+	case r < del:
+		return l.finish(r, done)
+	case r == del:
+		return tokenNone
+	}
+	l.reset()
+	return tokenText
+}
+
+func (l *lexer) finish(r rune, done token) token {
+	l.reset()
+	l.final = byte(r)
+	if l.skip {
+		return tokenNone
+	}
+	return done
+}
+
+// str swallows. ESC \ needs no care: ESC ends the string, and what is left is
+// a sequence without effect.
+func (l *lexer) str(r rune) token {
+	if r == bel {
+		l.reset()
+	}
+	return tokenNone
+}

@@ -1,0 +1,184 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"unicode/utf8"
+)
+
+// maxSequence is how far an escape sequence may reach. Text after that is shown
+// again, so that one that never ends cannot hide the rest.
+const maxSequence = 4 << 10
+
+// Sanitize makes text that somebody else wrote safe to show in one line, such
+// as a cell of a table. Escape sequences are taken out whole; control and
+// bidirectional characters, line ends and tabs are shown as \x07, \u202e, \n,
+// \t; bytes that are no UTF-8 become U+FFFD, and so does a sequence that was
+// cut off.
+func Sanitize(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	c := cleaner{cell: true}
+	c.feed([]byte(s))
+	c.finish()
+	return string(c.out)
+}
+
+// isPlain reports whether s is printable ASCII, which nearly everything is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= del {
+			return false
+		}
+	}
+	return true
+}
+
+// SanitizingWriter makes a stream that somebody else writes safe to show on a
+// terminal. Lines and tabs stay, CR and CR LF become LF, escape sequences and
+// all other control and bidirectional characters are taken out, bytes that are
+// no UTF-8 become U+FFFD. An escape sequence ends with its line at the latest;
+// one that was cut off leaves a U+FFFD. The result does not depend on how the
+// stream is cut into writes. It is not safe for concurrent use.
+type SanitizingWriter struct {
+	w io.Writer
+	c cleaner
+}
+
+// NewSanitizingWriter writes to w what is left. Call Flush at the end.
+func NewSanitizingWriter(w io.Writer) *SanitizingWriter {
+	return &SanitizingWriter{w: w}
+}
+
+// Write takes the next piece. It holds back at most one unfinished character.
+func (w *SanitizingWriter) Write(p []byte) (int, error) {
+	done := 0
+	for chunk := range slices.Chunk(p, 16<<10) {
+		w.c.feed(chunk)
+		if err := w.drain(); err != nil {
+			return done, err
+		}
+		done += len(chunk)
+	}
+	return done, nil
+}
+
+// Flush ends the stream: it writes what an unfinished character or sequence at
+// its end becomes. It does not close the writer below.
+func (w *SanitizingWriter) Flush() error {
+	w.c.finish()
+	return w.drain()
+}
+
+func (w *SanitizingWriter) drain() error {
+	if len(w.c.out) == 0 {
+		return nil
+	}
+	_, err := w.w.Write(w.c.out)
+	w.c.out = w.c.out[:0]
+	return err
+}
+
+// cleaner is what Sanitize and SanitizingWriter have in common.
+type cleaner struct {
+	cell bool // one line, and everything taken out that stands alone is visible
+	dec  decoder
+	lex  lexer
+	cr   bool // the line end just written was a CR: an LF now belongs to it
+	out  []byte
+}
+
+func (c *cleaner) feed(p []byte) {
+	for _, b := range p {
+		c.dec.add(b, c.take)
+	}
+}
+
+func (c *cleaner) take(r rune) {
+	if r == '\n' || r == '\r' {
+		c.cut() // what follows is another line, perhaps another writer's
+		c.lineEnd(r)
+		return
+	}
+	switch c.lex.next(r) {
+	case tokenText:
+		c.text(r)
+	case tokenControl:
+		c.control(r)
+	}
+	if c.lex.size >= maxSequence {
+		c.cut()
+	}
+}
+
+// cut gives up the sequence that is being read, and leaves a trace of it.
+func (c *cleaner) cut() {
+	if c.lex.place == inText {
+		return
+	}
+	c.lex.reset()
+	c.text(utf8.RuneError)
+}
+
+func (c *cleaner) lineEnd(r rune) {
+	if r == '\n' && c.cr {
+		c.cr = false
+		return
+	}
+	c.cr = r == '\r'
+	if c.cell {
+		c.out = append(c.out, `\n`...)
+		return
+	}
+	c.out = append(c.out, '\n')
+}
+
+func (c *cleaner) text(r rune) {
+	if misleads(r) {
+		c.control(r)
+		return
+	}
+	c.cr = false
+	c.out = utf8.AppendRune(c.out, r)
+}
+
+// control handles a character that must not reach the terminal.
+func (c *cleaner) control(r rune) {
+	c.cr = false
+	switch {
+	case r == '\t' && c.cell:
+		c.out = append(c.out, `\t`...)
+	case r == '\t':
+		c.out = append(c.out, '\t')
+	case c.cell && r < 0x80:
+		c.out = fmt.Appendf(c.out, `\x%02x`, r)
+	case c.cell:
+		c.out = fmt.Appendf(c.out, `\u%04x`, r)
+	}
+}
+
+// finish ends the text: nothing that is still open will be completed.
+func (c *cleaner) finish() {
+	for range c.dec.n {
+		c.take(utf8.RuneError)
+	}
+	c.dec.n = 0
+	c.cut()
+	c.cr = false
+}
+
+// misleads reports whether r changes the order in which text is shown, or ends
+// a line where no terminal and no program agrees on it.
+func misleads(r rune) bool {
+	switch {
+	case r == 0x061c, r == 0x200e, r == 0x200f: // direction marks
+		return true
+	case r >= 0x2028 && r <= 0x202e: // line and paragraph separator, embeddings, overrides
+		return true
+	case r >= 0x2066 && r <= 0x206f: // isolates, and their deprecated kin
+		return true
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+// Package term is the thin door to the user's terminal.
+//
+// It puts the terminal into raw mode and brings it back whatever happens
+// (Raw), remembers what a program did to it so that this can be undone
+// (Modes), takes the detach keys out of what the user types (Filter,
+// DetachReader), and makes text that somebody else wrote safe to show
+// (Sanitize, SanitizingWriter). It draws nothing and decides nothing.
+package term
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool {
+	err := control(f, func(fd int) error {
+		_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		return err
+	})
+	return err == nil
+}
+
+// Size is the size of the terminal f in characters.
+func Size(f *os.File) (rows, cols uint16, err error) {
+	err = control(f, func(fd int) error {
+		ws, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+		if err != nil {
+			return err
+		}
+		rows, cols = ws.Row, ws.Col
+		return nil
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read terminal size: %w", err)
+	}
+	return rows, cols, nil
+}
+
+// control runs fn with the descriptor of f. Unlike f.Fd it leaves f's blocking
+// mode alone, so that deadlines on it keep working.
+func control(f *os.File, fn func(fd int) error) error {
+	if f == nil {
+		return os.ErrInvalid
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := conn.Control(func(fd uintptr) { inner = fn(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}

@@ -1,0 +1,180 @@
+// Package wire is the language of Bothy's two private conversations: between a
+// command and a keeper, over the sandbox's control socket, and between a
+// keeper and the init process inside, over a socket of init's own. Both speak
+// frames; what is inside is JSON for requests and plain bytes for terminals.
+//
+// The inside is hostile: every length is bounded before memory is taken for
+// it, and a frame that makes no sense ends the conversation.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Kind says what a frame carries.
+type Kind byte
+
+// The kinds of frame.
+const (
+	Hello   Kind = iota + 1 // first frame of either side; JSON
+	Request                 // JSON
+	Reply                   // JSON
+	Failure                 // JSON, a spec.WireError
+	Data                    // bytes for standard input, or of standard output
+	Data2                   // bytes of standard error
+	EOF                     // no more standard input
+	Credit                  // uint32: so many more bytes may be sent
+	Resize                  // rows, cols: two uint16
+	Signal                  // one byte
+	Exit                    // code and signal: two int32
+	lastKind
+)
+
+// MaxPayload bounds a frame. Data is cut into smaller frames by its sender.
+const MaxPayload = 1 << 20
+
+// Chunk is how much of a stream a sender puts into one frame.
+const Chunk = 32 << 10
+
+// Window is how many bytes of one stream may be under way without credit.
+const Window = 256 << 10
+
+const headerSize = 9
+
+// Cost is what n bytes in one frame take from a window. Small frames are
+// charged for their own weight, so that a window also bounds their number.
+func Cost(n int) int { return max(n, minCost) }
+
+const minCost = 64
+
+// MaxFrames is how many frames can be under way within one window.
+const MaxFrames = Window/minCost + 1
+
+// Frame is one message. Stream tells sessions apart where one socket carries
+// several; it is zero elsewhere.
+type Frame struct {
+	Kind    Kind
+	Stream  uint32
+	Payload []byte
+}
+
+// Append encodes a frame behind b.
+func (f Frame) Append(b []byte) []byte {
+	b = append(b, byte(f.Kind))
+	b = binary.BigEndian.AppendUint32(b, f.Stream)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.Payload)))
+	return append(b, f.Payload...)
+}
+
+// Read reads one frame.
+func Read(r io.Reader) (Frame, error) {
+	var h [headerSize]byte
+	if _, err := io.ReadFull(r, h[:]); err != nil {
+		return Frame{}, err
+	}
+	f := Frame{Kind: Kind(h[0]), Stream: binary.BigEndian.Uint32(h[1:])}
+	n := binary.BigEndian.Uint32(h[5:])
+	if f.Kind == 0 || f.Kind >= lastKind || n > MaxPayload {
+		return Frame{}, fmt.Errorf("malformed frame (kind %d, %d bytes)", f.Kind, n)
+	}
+	f.Payload = make([]byte, n)
+	_, err := io.ReadFull(r, f.Payload)
+	return f, err
+}
+
+// JSON makes a frame of a document.
+func JSON(k Kind, stream uint32, v any) (Frame, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return Frame{}, err
+	}
+	if len(b) > MaxPayload {
+		return Frame{}, fmt.Errorf("a message of %d bytes is too long (environment or arguments?)", len(b))
+	}
+	return Frame{Kind: k, Stream: stream, Payload: b}, nil
+}
+
+// Decode reads the document in a frame.
+func (f Frame) Decode(v any) error {
+	if err := json.Unmarshal(f.Payload, v); err != nil {
+		return fmt.Errorf("malformed message: %w", err)
+	}
+	return nil
+}
+
+// CreditFrame grants n bytes.
+func CreditFrame(stream uint32, n int) Frame {
+	return Frame{Credit, stream, binary.BigEndian.AppendUint32(nil, uint32(n))}
+}
+
+// CreditValue reads a credit frame.
+func (f Frame) CreditValue() (int, error) {
+	if len(f.Payload) != 4 {
+		return 0, fmt.Errorf("malformed credit")
+	}
+	return int(binary.BigEndian.Uint32(f.Payload)), nil
+}
+
+// Winsize is the size of a terminal in characters.
+type Winsize struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
+}
+
+// ResizeFrame tells a new size.
+func ResizeFrame(stream uint32, w Winsize) Frame {
+	b := binary.BigEndian.AppendUint16(nil, w.Rows)
+	return Frame{Resize, stream, binary.BigEndian.AppendUint16(b, w.Cols)}
+}
+
+// Winsize reads a resize frame.
+func (f Frame) Winsize() (Winsize, error) {
+	if len(f.Payload) != 4 {
+		return Winsize{}, fmt.Errorf("malformed resize")
+	}
+	return Winsize{binary.BigEndian.Uint16(f.Payload), binary.BigEndian.Uint16(f.Payload[2:])}, nil
+}
+
+// SignalFrame asks for a signal.
+func SignalFrame(stream uint32, sig int) Frame {
+	return Frame{Signal, stream, []byte{byte(sig)}}
+}
+
+// SignalValue reads a signal frame.
+func (f Frame) SignalValue() (int, error) {
+	if len(f.Payload) != 1 || f.Payload[0] == 0 || f.Payload[0] > 64 {
+		return 0, fmt.Errorf("malformed signal")
+	}
+	return int(f.Payload[0]), nil
+}
+
+// Ended is how a program ended.
+type Ended struct{ Code, Signal int }
+
+// ExitFrame tells how a program ended.
+func ExitFrame(stream uint32, e Ended) Frame {
+	b := binary.BigEndian.AppendUint32(nil, uint32(int32(e.Code)))
+	return Frame{Exit, stream, binary.BigEndian.AppendUint32(b, uint32(int32(e.Signal)))}
+}
+
+// Ended reads an exit frame.
+func (f Frame) Ended() (Ended, error) {
+	if len(f.Payload) != 8 {
+		return Ended{}, fmt.Errorf("malformed exit")
+	}
+	return Ended{
+		int(int32(binary.BigEndian.Uint32(f.Payload))),
+		int(int32(binary.BigEndian.Uint32(f.Payload[4:]))),
+	}, nil
+}
+
+// Status is the exit code a shell would give it.
+func (e Ended) Status() int {
+	if e.Signal != 0 {
+		return 128 + e.Signal
+	}
+	return e.Code
+}

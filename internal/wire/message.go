@@ -1,0 +1,122 @@
+package wire
+
+import "github.com/bothy-dev/bothy/spec"
+
+// Protocol is the version of both conversations. A keeper started by another
+// version of the binary is told from its hello.
+const Protocol = 1
+
+// Greeting opens a conversation.
+type Greeting struct {
+	Protocol int    `json:"protocol"`
+	Version  string `json:"version"`
+}
+
+// Operations a command asks of a keeper.
+const (
+	OpStatus  = "status"  // Reply: KeeperStatus
+	OpExec    = "exec"    // Reply: Started, then frames of the session, last Exit
+	OpAttach  = "attach"  // the running agent session; as OpExec
+	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
+	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
+	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
+)
+
+// Ask is a request to a keeper. For OpExec without a terminal it comes with
+// three file descriptors: standard input, output and error.
+type Ask struct {
+	Op      string  `json:"op"`
+	Command Command `json:"command,omitzero"`
+	// Agent marks the sandbox's main session, which others can attach to.
+	Agent bool `json:"agent,omitempty"`
+	// Detached sessions go on without anybody watching; their output is
+	// logged.
+	Detached bool `json:"detached,omitempty"`
+	// Timeout bounds OpStop's wait for programs to end, in seconds.
+	Timeout int `json:"timeout,omitempty"`
+}
+
+// Command is a program to run inside.
+type Command struct {
+	Args []string `json:"args"`           // empty: the user's shell
+	Env  []string `json:"env,omitempty"`  // over the sandbox's own
+	Dir  string   `json:"dir,omitempty"`  // empty: the sandbox's primary directory
+	User string   `json:"user,omitempty"` // NAME|UID[:GROUP|GID]; empty: the sandbox's user
+	TTY  bool     `json:"tty,omitempty"`
+	Size Winsize  `json:"size,omitzero"`
+}
+
+// Started answers OpExec and OpAttach.
+type Started struct {
+	Session  string `json:"session"`
+	PID      int    `json:"pid"`
+	Existing bool   `json:"existing,omitempty"` // attached to a program that ran already
+}
+
+// KeeperStatus answers OpStatus.
+type KeeperStatus struct {
+	Version  string         `json:"version"`
+	Status   spec.Status    `json:"status"`
+	Sessions []spec.Session `json:"sessions"`
+	Usage    spec.Usage     `json:"usage"`
+	Tasks    []Task         `json:"tasks,omitempty"`
+}
+
+// Task is a process inside.
+type Task struct {
+	PID        int     `json:"pid"`
+	PPID       int     `json:"ppid"`
+	UID        int     `json:"uid"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Command    string  `json:"command"`
+}
+
+// Spawn asks init for a session. Ids are numbers: names are resolved before.
+type Spawn struct {
+	Args    []string `json:"args"`
+	Env     []string `json:"env"`
+	Dir     string   `json:"dir"`
+	UID     int      `json:"uid"`
+	GID     int      `json:"gid"`
+	Groups  []int    `json:"groups,omitempty"`
+	Elevate bool     `json:"elevate,omitempty"`
+	TTY     bool     `json:"tty,omitempty"`
+	Size    Winsize  `json:"size,omitzero"`
+}
+
+// Spawned answers Spawn.
+type Spawned struct {
+	PID int `json:"pid"`
+}
+
+// Questions to init, sent as a Request on stream zero.
+const (
+	AskUser    = "user"    // who is User: InitReply.Account
+	AskLargest = "largest" // which program uses the most memory: InitReply.PID
+)
+
+// InitAsk is a question to init.
+type InitAsk struct {
+	ID   uint32 `json:"id"` // repeated in the answer
+	Ask  string `json:"ask"`
+	User string `json:"user,omitempty"`
+}
+
+// InitReply is init's answer.
+type InitReply struct {
+	ID      uint32  `json:"id"`
+	Error   string  `json:"error,omitempty"`
+	Account Account `json:"account,omitzero"`
+	PID     int     `json:"pid,omitempty"`
+	Command string  `json:"command,omitempty"`
+}
+
+// Account is an entry of the inside's user database.
+type Account struct {
+	Name   string `json:"name"`
+	UID    int    `json:"uid"`
+	GID    int    `json:"gid"`
+	Groups []int  `json:"groups,omitempty"`
+	Home   string `json:"home"`
+	Shell  string `json:"shell"`
+}

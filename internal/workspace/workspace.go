@@ -1,0 +1,159 @@
+// Package workspace answers which directories and files of the host a sandbox
+// gets to see. It reads what a person typed (PATH[:ro], SRC[:DST][:ro]),
+// resolves it to real paths, and refuses what would give away more than a
+// person means to share: the whole home directory, the whole disk, Bothy's own
+// state.
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Rules are the host's facts a path is judged by.
+type Rules struct {
+	Home  string // the caller's home directory; may be empty
+	State string // Bothy's state directory: never visible inside
+	Force bool   // share a home directory or the disk's root all the same
+}
+
+// Parse reads one PATH[:ro] argument. The path is made absolute and real: the
+// sandbox sees the directory where it really lies.
+func (r Rules) Parse(arg string) (spec.Mount, error) {
+	path, ro := strings.CutSuffix(arg, ":ro")
+	real, err := r.resolve(path)
+	if err != nil {
+		return spec.Mount{}, err
+	}
+	return spec.Mount{Source: real, Target: real, ReadOnly: ro}, nil
+}
+
+// ParseVolume reads one -v SRC[:DST][:ro|:rw] argument.
+func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
+	rest, ro := strings.CutSuffix(arg, ":ro")
+	if !ro {
+		rest = strings.TrimSuffix(rest, ":rw")
+	}
+	src, dst, mapped := strings.Cut(rest, ":")
+	if mapped && (!filepath.IsAbs(dst) || strings.Contains(dst, ":")) {
+		return spec.Mount{}, spec.Errorf(spec.ErrUsage, "volume %q: the path inside must be absolute", arg).
+			WithHint("write -v SRC:/absolute/path[:ro]")
+	}
+	real, err := r.resolve(src)
+	if err != nil {
+		return spec.Mount{}, err
+	}
+	if !mapped {
+		dst = real
+	}
+	return spec.Mount{Source: real, Target: filepath.Clean(dst), ReadOnly: ro}, nil
+}
+
+// resolve makes a path real and judges it.
+func (r Rules) resolve(path string) (string, error) {
+	if path == "" {
+		return "", spec.Errorf(spec.ErrUsage, "an empty path cannot be shared")
+	}
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Home != "" {
+		path = filepath.Join(r.Home, rest)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", spec.Errorf(spec.ErrNotFound, "%s does not exist", abs).
+			WithHint("create it first: mkdir -p %s", abs)
+	case err != nil:
+		return "", &spec.Error{Op: "open " + abs, Err: err}
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", &spec.Error{Op: "open " + real, Err: err}
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return "", spec.Errorf(spec.ErrDenied, "%s is neither a directory nor a regular file", real).
+			WithHint("devices and sockets of the host are never shared")
+	}
+	if strings.ContainsAny(real, "\n\x00") {
+		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it", real)
+	}
+	return real, r.judge(real)
+}
+
+// judge refuses paths that share too much. The state directory is judged even
+// when forced: seeing it is never meant.
+func (r Rules) judge(real string) error {
+	if r.State != "" && within(realOr(r.State), real) {
+		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
+			WithHint("choose a directory outside %s", r.State)
+	}
+	if r.Force {
+		return nil
+	}
+	what := ""
+	switch {
+	case real == "/":
+		what = "the whole disk"
+	case r.Home != "" && within(real, realOr(r.Home)):
+		what = "your whole home directory"
+	}
+	if what == "" {
+		return nil
+	}
+	return spec.Errorf(spec.ErrDenied, "%s is %s: the sandbox would see every key and secret in it", real, what).
+		WithHint("go into a project directory, or share it all the same with --force-workspace")
+}
+
+// Within reports whether path is dir or lies below it. Both are clean and
+// absolute.
+func within(dir, path string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+func realOr(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// Check looks at all mounts of a sandbox together. The primary workspace must
+// be a directory that can be written to, and no two mounts may share a path.
+func Check(workspaces, volumes []spec.Mount) error {
+	if len(workspaces) > 0 {
+		p := workspaces[0]
+		if info, err := os.Stat(p.Source); err == nil && !info.IsDir() {
+			return spec.Errorf(spec.ErrUsage, "the first workspace must be a directory, %s is a file", p.Source)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range append(append([]spec.Mount{}, workspaces...), volumes...) {
+		if seen[m.Target] {
+			return spec.Errorf(spec.ErrUsage, "two mounts at %s", m.Target)
+		}
+		seen[m.Target] = true
+	}
+	return nil
+}
+
+// Hidden lists what must be covered in a mount because it lies below it: the
+// state directory, when a forced workspace holds it.
+func (r Rules) Hidden(m spec.Mount) []string {
+	state := realOr(r.State)
+	if r.State == "" || !within(m.Source, state) || m.Source == state {
+		return nil
+	}
+	rel, err := filepath.Rel(m.Source, state)
+	if err != nil {
+		return nil
+	}
+	return []string{filepath.Join(m.Target, rel)}
+}

@@ -1,0 +1,159 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Classes of failure. Errors are told apart with errors.Is; every class has an
+// exit code of its own (see ExitCode).
+var (
+	ErrUsage        = errors.New("usage")
+	ErrDenied       = errors.New("denied")
+	ErrNotFound     = errors.New("not found")
+	ErrConflict     = errors.New("conflict")
+	ErrSandbox      = errors.New("the sandbox itself failed")
+	ErrNotRunnable  = errors.New("command cannot be run")
+	ErrNoSuchBinary = errors.New("command not found")
+)
+
+// Error is a failure a person can do something about: what was tried, on what,
+// why it failed, and what to do next.
+type Error struct {
+	Class error  // one of the Err… above; nil is a plain error
+	Op    string // what was tried, a verb phrase: "start sandbox shell-app"
+	Err   error  // the cause
+	Hint  string // what to do next, a sentence without a full stop; may be empty
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Err == nil:
+		return e.Op
+	case e.Op == "":
+		return e.Err.Error()
+	}
+	return e.Op + ": " + e.Err.Error()
+}
+
+// Unwrap lets errors.Is find the class and the cause.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	if e.Class != nil {
+		errs = append(errs, e.Class)
+	}
+	if e.Err != nil {
+		errs = append(errs, e.Err)
+	}
+	return errs
+}
+
+// Errorf makes an Error of a class without a hint.
+func Errorf(class error, format string, args ...any) *Error {
+	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// WithHint adds what to do next and returns the error.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Hint finds the innermost advice in a chain of errors.
+func Hint(err error) string {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+	return ""
+}
+
+// Exit codes of every bothy command. Otherwise a command that runs a program
+// ends with that program's own code, or 128 plus the signal that ended it.
+const (
+	ExitOK          = 0
+	ExitError       = 1
+	ExitUsage       = 2
+	ExitDenied      = 3
+	ExitNotFound    = 4
+	ExitConflict    = 5
+	ExitSandbox     = 125
+	ExitNotRunnable = 126
+	ExitNoSuchFile  = 127
+	ExitSignal      = 128 // plus the signal's number
+)
+
+// Exited is the error of a command whose program ended with a code of its own.
+type Exited struct{ Code int }
+
+func (e *Exited) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
+
+// classes pairs each class with its name on the wire and its exit code.
+var classes = []struct {
+	err  error
+	name string
+	code int
+}{
+	{ErrUsage, "usage", ExitUsage},
+	{ErrDenied, "denied", ExitDenied},
+	{ErrNotFound, "not_found", ExitNotFound},
+	{ErrConflict, "conflict", ExitConflict},
+	{ErrSandbox, "sandbox", ExitSandbox},
+	{ErrNotRunnable, "not_runnable", ExitNotRunnable},
+	{ErrNoSuchBinary, "no_such_command", ExitNoSuchFile},
+}
+
+// ExitCode gives the exit code for an error; nil is ExitOK.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	var exited *Exited
+	if errors.As(err, &exited) {
+		return exited.Code
+	}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return ExitError
+}
+
+// WireError is an Error as it crosses a process boundary or is printed with
+// --json.
+type WireError struct {
+	Class   string `json:"class"` // usage, denied, not_found, conflict, sandbox, not_runnable, no_such_command or error
+	Code    int    `json:"code"`  // the exit code
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// ToWire flattens an error for the other side.
+func ToWire(err error) *WireError {
+	w := &WireError{Class: "error", Code: ExitCode(err), Message: err.Error(), Hint: Hint(err)}
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			w.Class = c.name
+			break
+		}
+	}
+	return w
+}
+
+// Err rebuilds the error on the receiving side, its class intact.
+func (w *WireError) Err() error {
+	e := &Error{Err: errors.New(w.Message), Hint: w.Hint}
+	for _, c := range classes {
+		if c.name == w.Class {
+			e.Class = c.err
+		}
+	}
+	return e
+}

@@ -1,0 +1,114 @@
+// Package spec holds the words Bothy is described in: what a sandbox is, what
+// state it is in, how an error is told to a person, and which exit code a
+// command ends with. It depends on nothing but the standard library, so that
+// every other package, and any program outside, can share the vocabulary.
+package spec
+
+import "time"
+
+// Version is the version of every document this package describes. Readers
+// refuse a newer one.
+const Version = 1
+
+// Sandbox is the wish: everything that was decided when a sandbox was created.
+// It is written once, at creation, and never changes while the sandbox lives.
+type Sandbox struct {
+	Version   int       `json:"version"`
+	ID        string    `json:"id"`   // 12 hex digits, random
+	Name      string    `json:"name"` // unique in one state directory
+	Agent     string    `json:"agent"`
+	Driver    string    `json:"driver"`
+	Template  string    `json:"template"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Workspaces are the directories (or files) of the host the sandbox works
+	// on, mounted at their own path. The first is the primary one: commands
+	// start there. None means a sandbox without a project.
+	Workspaces []Mount `json:"workspaces"`
+	// Volumes are further mounts, at a path of their own.
+	Volumes []Mount `json:"volumes,omitempty"`
+
+	User    string   `json:"user,omitempty"` // who commands run as; empty: the caller's own uid
+	Workdir string   `json:"workdir,omitempty"`
+	Env     []string `json:"env,omitempty"` // KEY=VALUE, for every command
+
+	Limits      Limits   `json:"limits"`
+	IdleTimeout Duration `json:"idle_timeout"` // zero: never stops by itself
+	// Remove asks for the sandbox to be removed once its first command ends.
+	Remove bool `json:"remove,omitempty"`
+}
+
+// Primary is the directory commands start in: the workdir that was asked for,
+// else the first workspace, else the empty string for "the home directory".
+func (s *Sandbox) Primary() string {
+	if s.Workdir != "" {
+		return s.Workdir
+	}
+	if len(s.Workspaces) > 0 {
+		return s.Workspaces[0].Target
+	}
+	return ""
+}
+
+// Mount makes one directory or file of the host visible in the sandbox.
+type Mount struct {
+	Source   string `json:"source"` // absolute, symbolic links resolved
+	Target   string `json:"target"` // absolute, inside
+	ReadOnly bool   `json:"read_only,omitempty"`
+}
+
+// String gives the mount in the form of the -v flag.
+func (m Mount) String() string {
+	s := m.Source
+	if m.Target != m.Source {
+		s += ":" + m.Target
+	}
+	if m.ReadOnly {
+		s += ":ro"
+	}
+	return s
+}
+
+// Limits bounds what a sandbox may take from the host. Zero means no limit was
+// asked for.
+type Limits struct {
+	CPUs   float64 `json:"cpus,omitempty"`   // processors, may be a fraction
+	Memory int64   `json:"memory,omitempty"` // bytes, everything inside plus the wall itself
+	Pids   int64   `json:"pids,omitempty"`   // processes and threads inside
+	Disk   int64   `json:"disk,omitempty"`   // bytes in the root layer
+}
+
+// Names of the limits, as they stand in an Enforcement and behind the flags.
+const (
+	LimitCPUs   = "cpus"
+	LimitMemory = "memory"
+	LimitPids   = "pids"
+	LimitDisk   = "disk"
+)
+
+// Enforcement tells whether one limit really binds on this host, and by what.
+type Enforcement struct {
+	Limit    string `json:"limit"`
+	Value    string `json:"value"`
+	Enforced bool   `json:"enforced"`
+	By       string `json:"by,omitempty"`     // what holds it: "cgroup v2", "sentry"
+	Reason   string `json:"reason,omitempty"` // why it is not enforced
+}
+
+// Duration is a time.Duration written as text ("30m") in JSON and YAML.
+type Duration time.Duration
+
+// MarshalText writes the duration as time.Duration does.
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return err
+	}
+	*d = Duration(v)
+	return nil
+}

@@ -1,0 +1,65 @@
+package spec
+
+import "time"
+
+// State is where a sandbox stands in its life.
+type State string
+
+// The states. A sandbox that was removed has none: it is gone.
+const (
+	Stopped  State = "stopped"
+	Starting State = "starting"
+	Running  State = "running"
+	Stopping State = "stopping"
+)
+
+// Status is what is true of a sandbox now, as its keeper last wrote it. Only
+// the keeper writes it while it lives. Whether the sandbox really runs is told
+// by the keeper's lock, never by this file alone.
+type Status struct {
+	Version   int        `json:"version"`
+	State     State      `json:"state"`
+	Reason    string     `json:"reason,omitempty"` // why it stopped
+	Crashed   bool       `json:"crashed,omitempty"`
+	KeeperPID int        `json:"keeper_pid,omitempty"`
+	Cgroup    string     `json:"cgroup,omitempty"` // directory to remove after a crash
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	StoppedAt *time.Time `json:"stopped_at,omitempty"`
+	UsedAt    *time.Time `json:"last_used_at,omitempty"` // the last time somebody attached or ran something
+
+	Limits []Enforcement `json:"limits,omitempty"`
+	Root   RootLayer     `json:"root_layer"`
+}
+
+// RootLayer tells how safe the private layer over the template is.
+type RootLayer struct {
+	// SavedAt is when the layer was last written to disk. What was changed in
+	// it later is lost if the keeper or the wall is killed.
+	SavedAt *time.Time `json:"saved_at,omitempty"`
+	// Bytes is the size of the saved layer on disk.
+	Bytes int64 `json:"bytes"`
+	// Bound is the longest time a change waits for its save while the sandbox
+	// works.
+	Bound Duration `json:"bound"`
+	// SaveError is why the last save failed, empty when it did not.
+	SaveError string `json:"save_error,omitempty"`
+}
+
+// Session is one program a person or a script started in a sandbox.
+type Session struct {
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind"` // agent or exec
+	Command  []string  `json:"command"`
+	TTY      bool      `json:"tty"`
+	Attached int       `json:"attached"` // terminals attached now
+	PID      int       `json:"pid"`      // inside
+	Started  time.Time `json:"started_at"`
+}
+
+// Usage is what a running sandbox takes from the host.
+type Usage struct {
+	CPUSeconds float64 `json:"cpu_seconds"` // of all its processes since start
+	Memory     int64   `json:"memory"`      // bytes resident, all its processes
+	Processes  int     `json:"processes"`   // inside
+	Sessions   int     `json:"sessions"`
+}
