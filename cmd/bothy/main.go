@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor"
-	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	_ "github.com/bothy-dev/bothy/internal/role" // the light roles, before anything heavy
 )
 
 func init() {
@@ -36,9 +36,6 @@ func main() {
 			os.Exit(0) // the inner probe: being started was all
 		}
 		os.Exit(doctor.Probe())
-	}
-	if code, ok := guest.Main(os.Args); ok {
-		os.Exit(code)
 	}
 	os.Exit(cli.Main(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...)))
 }

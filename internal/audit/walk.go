@@ -139,7 +139,7 @@ func (w *walk) choose(old, current *os.File) *os.File {
 	case w.file != nil && current != nil && sameFile(current, w.file):
 		return nil
 	case w.file != nil && old != nil && sameFile(old, w.file):
-		return nil
+		return current
 	case old != nil: // the first file, or two renames since the last look
 		return old
 	}

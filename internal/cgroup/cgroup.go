@@ -49,17 +49,22 @@ type Group struct {
 
 // Create makes the group of the sandbox with this id (12 hex digits) and sets
 // its limits. A limit in asked is one somebody relies on: if the host cannot
-// hold it, nothing is created and the error says what to do. Where asked is
-// zero, def counts, and a limit that cannot be held is only reported. Disk is
-// not a matter of this package, and Pids only in so far as the host-side cap
-// on processes is a multiple of it: the wall itself holds the limit.
+// hold it, nothing is created and the error, of class spec.ErrSandbox, says
+// what to do. Where asked is zero, def counts, and a limit that cannot be held
+// is only reported. Disk is not a matter of this package, and Pids only in so
+// far as the host-side cap on processes is a multiple of it: the wall itself
+// holds the limit.
 //
 // The returned list has one entry for each limit on processors and memory that
-// is set. An empty group of the same id, left behind by a crash, is replaced;
-// one in which processes still live is a conflict, to be solved with Kill.
+// is set. An entry that is enforced and still has a reason tells of a way
+// around the limit (swap that cannot be counted).
 //
-// On cgroup v2 the calling process may be moved into another group; it should
-// call Create before it starts children that are to stay outside the sandbox.
+// An empty group of the same id, left behind by a crash, is replaced; one in
+// which processes still live is a spec.ErrConflict, to be solved with Kill.
+//
+// On cgroup v2 the calling process may be moved into a leaf beside the
+// sandboxes. That needs it to be alone in its group, so it should call Create
+// before it starts children.
 func Create(id string, asked, def spec.Limits) (*Group, []spec.Enforcement, error) {
 	return thisHost().create(id, asked, def)
 }

@@ -127,7 +127,11 @@ func (h *host) makeFresh(dir string) error {
 	if err != nil {
 		return fmt.Errorf("create cgroup %s: %w", dir, bare(err))
 	}
-	return h.inheritCPUSet(dir)
+	if err := h.inheritCPUSet(dir); err != nil {
+		h.kernel.rmdir(dir) //nolint:errcheck // the other error tells more
+		return err
+	}
+	return nil
 }
 
 // inheritCPUSet fills what a new v1 group has empty if its hierarchy also

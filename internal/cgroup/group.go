@@ -45,9 +45,9 @@ func (g *Group) Memory() (current, limit int64, err error) {
 	return 0, 0, g.gone()
 }
 
-func readMemory(dir, usage, max, droppable string) (current, limit int64, err error) {
+func readMemory(dir, usage, bound, droppable string) (current, limit int64, err error) {
 	if current, err = readNumber(dir, usage); err == nil {
-		limit, err = readNumber(dir, max)
+		limit, err = readNumber(dir, bound)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
@@ -59,10 +59,8 @@ func readMemory(dir, usage, max, droppable string) (current, limit int64, err er
 	if limit < 0 || limit > math.MaxInt64/2 { // v1 writes "none" as a huge number
 		limit = 0
 	}
-	return max0(current - stat[droppable]), limit, nil
+	return max(current-stat[droppable], 0), limit, nil
 }
-
-func max0(n int64) int64 { return max(n, 0) }
 
 // Events reads the counters. They can be read until the group is removed, so
 // also after all its processes have ended.

@@ -20,7 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// The tests in this file use the machine they run on. They skip what it does
+// The tests in this file use the host they run on. They skip what it does
 // not allow, and say why.
 
 // role makes the test binary a process to be limited: see child.
@@ -73,7 +73,7 @@ func startIn(t *testing.T, as string, attr *syscall.SysProcAttr) (cmd *exec.Cmd,
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command(exe)
+	cmd = exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), role+"="+as)
 	if in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -97,12 +97,12 @@ func randomID() string {
 	return hex.EncodeToString(b)
 }
 
-// newGroup creates a group on this machine, or skips the test.
+// newGroup creates a group on this host, or skips the test.
 func newGroup(t *testing.T, asked spec.Limits) *Group {
 	t.Helper()
 	g, report, err := Create(randomID(), asked, spec.Limits{})
 	if errors.Is(err, spec.ErrSandbox) {
-		t.Skipf("this machine does not let this user set limits: %v (%s)", err, spec.Hint(err))
+		t.Skipf("this host does not let this user set limits: %v (%s)", err, spec.Hint(err))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestRealDefaults(t *testing.T) {
 
 func TestRealMembers(t *testing.T) {
 	g := newGroup(t, spec.Limits{CPUs: 1, Memory: 128 << 20})
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestRealOutOfMemory(t *testing.T) {
 }
 
 func TestRealQuota(t *testing.T) {
-	g := newGroup(t, spec.Limits{CPUs: 0.2})
+	g := newGroup(t, spec.Limits{CPUs: 0.05})
 	cmd, in := start(t, "spin")
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestRealPidsCap(t *testing.T) {
 	g := newGroup(t, spec.Limits{Memory: 128 << 20, Pids: 10})
 	dir := g.with("pids.max")
 	if dir == "" {
-		t.Skip("this machine does not let this user cap processes")
+		t.Skip("this host does not let this user cap processes")
 	}
 	if got := fields(dir, "pids.max")[0]; got != "1064" {
 		t.Errorf("pids.max is %s, want 1064", got)
@@ -253,7 +253,7 @@ func TestRealPidsCap(t *testing.T) {
 	if err := (linux{}).write(filepath.Join(dir, "pids.max"), "1"); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", "read line; (true); (true)")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "read line; (true); (true)")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestRealLeftover(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g.Path() == "" {
-		t.Skipf("this machine does not let this user have groups: %+v", Support())
+		t.Skipf("this host does not let this user have groups: %+v", Support())
 	}
 	cmd, _ := start(t, "wait")
 	if err := g.Add(cmd.Process.Pid); err != nil {
@@ -321,7 +321,7 @@ func TestRealKillLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestRealUnified takes whatever controller this machine's cgroup v2 has, for
+// TestRealUnified takes whatever controller this host's cgroup v2 has, for
 // on a hybrid machine cpu and memory are elsewhere.
 func TestRealUnified(t *testing.T) {
 	h := thisHost()

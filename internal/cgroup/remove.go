@@ -35,6 +35,9 @@ func (h *host) removePath(path string) error {
 	if err != nil {
 		return fmt.Errorf("remove cgroup: %w", err)
 	}
+	if len(dirs) == 0 {
+		return nil
+	}
 	var errs []error
 	deadline := time.Now().Add(h.patience)
 	for _, dir := range dirs {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,7 +26,7 @@ type session struct {
 
 // converse starts a program in a sandbox and stays with it until it ends or
 // the terminal detaches. The program's exit code becomes the command's.
-func (a *app) converse(conn *wire.Conn, ask wire.Ask, s session) error {
+func (a *app) converse(conn *unixconn.Conn, ask wire.Ask, s session) error {
 	if ask.Command.TTY {
 		return a.attach(conn, ask, s)
 	}
@@ -33,7 +34,7 @@ func (a *app) converse(conn *wire.Conn, ask wire.Ask, s session) error {
 }
 
 // stream runs a program on pipes.
-func (a *app) stream(conn *wire.Conn, ask wire.Ask, s session) error {
+func (a *app) stream(conn *unixconn.Conn, ask wire.Ask, s session) error {
 	signal.Ignore(unix.SIGPIPE)
 	st, err := openStreams(a, s.noStdin)
 	if err != nil {
@@ -72,7 +73,7 @@ func (a *app) stream(conn *wire.Conn, ask wire.Ask, s session) error {
 var forwarded = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2}
 
 // forwardSignals passes signals on until the returned function is called.
-func forwardSignals(conn *wire.Conn) func() {
+func forwardSignals(conn *unixconn.Conn) func() {
 	sigs := make(chan os.Signal, 16)
 	signal.Notify(sigs, forwarded...)
 	done := make(chan struct{})
@@ -90,7 +91,7 @@ func forwardSignals(conn *wire.Conn) func() {
 }
 
 // attach runs a program on a terminal inside, shown on ours.
-func (a *app) attach(conn *wire.Conn, ask wire.Ask, s session) error {
+func (a *app) attach(conn *unixconn.Conn, ask wire.Ask, s session) error {
 	ask.Command.Env = append([]string{"TERM=" + termName()}, ask.Command.Env...)
 	if rows, cols, err := term.Size(a.stdout); err == nil {
 		ask.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
@@ -109,7 +110,7 @@ func (a *app) attach(conn *wire.Conn, ask wire.Ask, s session) error {
 }
 
 // watch shows a session until it ends or is detached from.
-func (a *app) watch(conn *wire.Conn, s session) error {
+func (a *app) watch(conn *unixconn.Conn, s session) error {
 	var raw *term.Raw
 	if term.IsTerminal(a.stdin) {
 		var err error
@@ -155,7 +156,7 @@ func (a *app) watch(conn *wire.Conn, s session) error {
 var errDetached = errors.New("detached")
 
 // show writes what the program prints.
-func (a *app) show(conn *wire.Conn, modes *term.Modes) error {
+func (a *app) show(conn *unixconn.Conn, modes *term.Modes) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -184,7 +185,7 @@ const keyPatience = 500 * time.Millisecond
 
 // typeKeys sends what is typed. The end of input ends nothing: the program may
 // go on talking.
-func (a *app) typeKeys(conn *wire.Conn, keys []byte, detached chan<- error) {
+func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, detached chan<- error) {
 	filter := term.NewFilter(keys)
 	typed := make(chan []byte)
 	go func() {
@@ -228,7 +229,7 @@ func (a *app) typeKeys(conn *wire.Conn, keys []byte, detached chan<- error) {
 
 // watchSignals keeps the size right and leaves in order when we are told to
 // go. The program inside goes on then.
-func (a *app) watchSignals(conn *wire.Conn, leave func(error)) func() {
+func (a *app) watchSignals(conn *unixconn.Conn, leave func(error)) func() {
 	sigs := make(chan os.Signal, 16)
 	signal.Notify(sigs, unix.SIGWINCH, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	done := make(chan struct{})

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -82,7 +83,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
-func (a *app) copyOut(conn *wire.Conn, path, dst, user string, follow bool) error {
+func (a *app) copyOut(conn *unixconn.Conn, path, dst, user string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func extractTo(r io.Reader, dst, name string) error {
 }
 
 // copyIn sends a tree in.
-func (a *app) copyIn(conn *wire.Conn, src, path, user string, follow bool) error {
+func (a *app) copyIn(conn *unixconn.Conn, src, path, user string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func sourceName(path string) string {
 
 // helper starts one of Bothy's own programs inside. The returned function
 // waits for it and gives its complaint, if it had one.
-func (a *app) helper(conn *wire.Conn, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
+func (a *app) helper(conn *unixconn.Conn, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err

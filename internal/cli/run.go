@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -260,7 +261,7 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	return f.tty || term.IsTerminal(a.stdin) && term.IsTerminal(a.stdout)
 }
 
-func (a *app) runDetached(conn *wire.Conn, ask wire.Ask, sb *spec.Sandbox, f *runFlags) error {
+func (a *app) runDetached(conn *unixconn.Conn, ask wire.Ask, sb *spec.Sandbox, f *runFlags) error {
 	var started wire.Started
 	if err := conn.SendJSON(wire.Request, ask); err != nil {
 		return err

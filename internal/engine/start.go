@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -30,7 +31,7 @@ const (
 // Connect gives a conversation with the sandbox's keeper, starting the sandbox
 // if it does not run. Of several callers at once one starts it and the others
 // wait.
-func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*wire.Conn, error) {
+func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
@@ -64,7 +65,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*wire.Conn, err
 }
 
 // Dial gives a conversation with the keeper of a running sandbox.
-func (e *Engine) Dial(sb *spec.Sandbox) (*wire.Conn, error) {
+func (e *Engine) Dial(sb *spec.Sandbox) (*unixconn.Conn, error) {
 	c, err := dial(e.Store.Sandbox(sb.ID))
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name).
@@ -75,7 +76,7 @@ func (e *Engine) Dial(sb *spec.Sandbox) (*wire.Conn, error) {
 
 // dial reaches the control socket through the directory's descriptor: a
 // socket's path may have only 107 bytes.
-func dial(d store.Sandbox) (*wire.Conn, error) {
+func dial(d store.Sandbox) (*unixconn.Conn, error) {
 	dir, err := os.Open(d.Dir)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func dial(d store.Sandbox) (*wire.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.NewConn(uc), nil
+	return unixconn.New(uc), nil
 }
 
 // start launches a keeper for a sandbox whose lock the caller holds.
@@ -200,7 +201,7 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 }
 
 // handshake tells the keeper what to do and waits until it is done.
-func handshake(ctx context.Context, conn *wire.Conn, l keeper.Launch) error {
+func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.SendJSON(wire.Request, l); err != nil {
 		return err
@@ -236,11 +237,11 @@ func lastLine(s string) string {
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-func fileConn(f *os.File) (*wire.Conn, error) {
+func fileConn(f *os.File) (*unixconn.Conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
 	}
-	return wire.NewConn(c.(*net.UnixConn)), nil
+	return unixconn.New(c.(*net.UnixConn)), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,7 +56,7 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, grace 
 }
 
 // request sends a request and waits for its answer, whatever it is.
-func request(ctx context.Context, c *wire.Conn, ask wire.Ask) {
+func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	if c.SendJSON(wire.Request, ask) == nil {

@@ -50,7 +50,9 @@ func Init(args []string) int {
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE)
+	// Received and dropped, not ignored: an ignored signal would be inherited
+	// by every program.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go in.reap()
 	if err := in.serve(sock); err != nil {
 		fmt.Fprintf(os.Stderr, "init: %v\n", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -74,7 +75,7 @@ func Main(dir string, d driver.Driver) int {
 }
 
 // launchConn is the conversation with the engine that started this keeper.
-func launchConn() (*wire.Conn, error) {
+func launchConn() (*unixconn.Conn, error) {
 	f := os.NewFile(LaunchFD, "launch")
 	defer f.Close()
 	c, err := net.FileConn(f)
@@ -85,7 +86,7 @@ func launchConn() (*wire.Conn, error) {
 	if !ok {
 		return nil, errors.New("not started by bothy")
 	}
-	return wire.NewConn(uc), nil
+	return unixconn.New(uc), nil
 }
 
 // boot brings the sandbox up, or leaves nothing behind.
@@ -117,10 +118,12 @@ func boot(dir store.Sandbox, l Launch, d driver.Driver) (_ *Keeper, _ *net.UnixL
 	if err := layers.Sweep(); err != nil {
 		return nil, nil, fmt.Errorf("clean the layers: %w", err)
 	}
+	began := time.Now()
 	machine, err := k.machine(layers)
 	if err != nil {
 		return nil, nil, err
 	}
+	assembled := time.Now()
 	if k.wall, err = d.Start(context.Background(), machine); err != nil {
 		return nil, nil, err
 	}
@@ -129,9 +132,8 @@ func boot(dir store.Sandbox, l Launch, d driver.Driver) (_ *Keeper, _ *net.UnixL
 			k.wall.Destroy()
 		}
 	}()
-	if k.link, err = newLink(k.wall.Control()); err != nil {
-		return nil, nil, err
-	}
+	k.link = newLink(k.wall.Control())
+	k.log.Info("up", "assemble", assembled.Sub(began), "wall", time.Since(assembled))
 	k.saver = &saver{wall: k.wall, store: layers, log: k.log, every: time.Duration(l.SaveEvery),
 		note: func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) }}
 	if k.saver.every <= 0 {

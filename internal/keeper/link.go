@@ -23,6 +23,7 @@ type link struct {
 	next    uint32
 	streams map[uint32]*stream
 	asks    map[uint32]chan wire.InitReply
+	up      chan struct{} // closed by init's hello
 	down    chan struct{} // closed when the conversation ended
 	err     error
 }
@@ -30,20 +31,30 @@ type link struct {
 // helloTimeout bounds the wait for init's first word.
 const helloTimeout = 20 * time.Second
 
-// newLink waits for init's hello and starts listening.
-func newLink(sock *os.File) (*link, error) {
-	l := &link{sock: sock, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{}, down: make(chan struct{})}
-	hello := make(chan error, 1)
-	go l.listen(hello)
+// newLink starts listening to init. It does not wait for init's first word: a
+// sandbox takes plain commands while init still starts.
+func newLink(sock *os.File) *link {
+	l := &link{sock: sock, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{},
+		up: make(chan struct{}), down: make(chan struct{})}
+	go l.listen()
+	return l
+}
+
+// ready waits for init's hello.
+func (l *link) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
 	select {
-	case err := <-hello:
-		return l, err
-	case <-time.After(helloTimeout):
-		return nil, errors.New("init inside the sandbox does not answer")
+	case <-l.up:
+		return nil
+	case <-l.down:
+		return spec.Errorf(spec.ErrSandbox, "the sandbox ended")
+	case <-ctx.Done():
+		return spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not answer")
 	}
 }
 
-func (l *link) listen(hello chan<- error) {
+func (l *link) listen() {
 	r := bufio.NewReaderSize(l.sock, wire.Chunk)
 	f, err := wire.Read(r)
 	var g wire.Greeting
@@ -52,7 +63,9 @@ func (l *link) listen(hello chan<- error) {
 			err = errors.New("init inside the sandbox speaks another protocol")
 		}
 	}
-	hello <- err
+	if err == nil {
+		close(l.up)
+	}
 	for err == nil {
 		if f, err = wire.Read(r); err == nil {
 			err = l.dispatch(f)
@@ -96,6 +109,9 @@ func (l *link) send(f wire.Frame) error {
 
 // ask puts a question to init.
 func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) {
+	if err := l.ready(ctx); err != nil {
+		return wire.InitReply{}, err
+	}
 	ch := make(chan wire.InitReply, 1)
 	l.mu.Lock()
 	l.next++
@@ -124,6 +140,9 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 
 // spawn starts a program under init.
 func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, 0, err
+	}
 	l.mu.Lock()
 	l.next++
 	s := newStream(l, l.next)

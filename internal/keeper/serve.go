@@ -14,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -52,12 +53,12 @@ func (k *Keeper) serve(ctx context.Context, l *net.UnixListener) {
 		if err != nil {
 			return
 		}
-		k.wg.Go(func() { k.converse(ctx, wire.NewConn(uc)) })
+		k.wg.Go(func() { k.converse(ctx, unixconn.New(uc)) })
 	}
 }
 
 // converse answers one command. Only the sandbox's owner is listened to.
-func (k *Keeper) converse(ctx context.Context, c *wire.Conn) {
+func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	uid, err := c.PeerUID()
 	if err != nil || uid != os.Geteuid() {
@@ -73,7 +74,7 @@ func (k *Keeper) converse(ctx context.Context, c *wire.Conn) {
 	}
 }
 
-func (k *Keeper) answer(ctx context.Context, c *wire.Conn, ask wire.Ask) error {
+func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	switch ask.Op {
 	case wire.OpStatus:
 		return k.answerStatus(ctx, c)
@@ -102,7 +103,7 @@ func (k *Keeper) answer(ctx context.Context, c *wire.Conn, ask wire.Ask) error {
 	return spec.Errorf(spec.ErrUsage, "unknown request %q", ask.Op)
 }
 
-func (k *Keeper) answerStatus(ctx context.Context, c *wire.Conn) error {
+func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 	st := wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage()}
 	if tasks, err := k.wall.Tasks(ctx); err == nil {
 		for _, t := range tasks {
@@ -115,7 +116,7 @@ func (k *Keeper) answerStatus(ctx context.Context, c *wire.Conn) error {
 
 // answerExec starts a program and stays with it. A second agent session is not
 // started: the caller is attached to the one that runs.
-func (k *Keeper) answerExec(ctx context.Context, c *wire.Conn, ask wire.Ask) error {
+func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	if err := k.begin(); err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *wire.Conn, ask wire.Ask) err
 
 // execDirect runs a program on descriptors the caller made for it. When the
 // caller vanishes the program is hung up, and a little later killed.
-func (k *Keeper) execDirect(ctx context.Context, c *wire.Conn, cmd wire.Command, p driver.Process, kind string) error {
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string) error {
 	files := c.TakeFiles()
 	defer func() {
 		for _, f := range files {
@@ -214,7 +215,7 @@ func plainStream(f *os.File) error {
 
 // obey carries out what a caller without a terminal asks for its program, and
 // notices when it goes away.
-func (k *Keeper) obey(c *wire.Conn, s *session) {
+func (k *Keeper) obey(c *unixconn.Conn, s *session) {
 	for {
 		f, err := c.Receive()
 		if err != nil {
@@ -245,7 +246,7 @@ func (k *Keeper) abandon(s *session) {
 
 // view attaches a terminal to a session until either ends. A terminal that
 // goes away leaves the program running.
-func (k *Keeper) view(c *wire.Conn, s *session, size wire.Winsize, existing bool) error {
+func (k *Keeper) view(c *unixconn.Conn, s *session, size wire.Winsize, existing bool) error {
 	v := &viewer{conn: c, size: size}
 	started := wire.Started{Session: s.info.ID, PID: s.info.PID, Existing: existing}
 	if err := c.SendJSON(wire.Reply, started); err != nil {
@@ -276,7 +277,7 @@ func (k *Keeper) view(c *wire.Conn, s *session, size wire.Winsize, existing bool
 
 // unixHalfClose wakes the reader of a conversation that has nothing more to
 // say.
-func unixHalfClose(c *wire.Conn) error {
+func unixHalfClose(c *unixconn.Conn) error {
 	time.Sleep(time.Second) // the caller normally hangs up first
 	return c.Close()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -35,7 +36,7 @@ type session struct {
 
 // viewer is a terminal attached to a session.
 type viewer struct {
-	conn *wire.Conn
+	conn *unixconn.Conn
 	size wire.Winsize
 }
 

@@ -60,7 +60,7 @@ func TestAssemble(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]os.FileMode{
-		".": 0o755, "tmp": 0o1777, "var/tmp": 0o1777, "run/lock": 0o1777, "root": 0o755, "work": 0o755, "work/project": 0o755, "work/file": 0o644, ".bothy": 0o755,
+		".": 0o755, "tmp": 0o1777, "var/tmp": 0o1777, "run/lock": 0o1777, "root": 0o755, "work": 0o755, "work/project": 0o755, "work/file": 0o644, ".bothy": 0o755, "etc": 0o755, "etc/profile.d": 0o755, "etc/passwd": 0o644,
 	} {
 		var st unix.Stat_t
 		must(t, unix.Stat(filepath.Join(dir, path), &st))

@@ -32,6 +32,7 @@ package template
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -95,7 +96,7 @@ func (s source) prepare(cacheDir string, u User) (*Host, error) {
 // Gaps tells in sentences where this template shows more, or less, than it
 // should. It is complete once Assemble was called.
 func (h *Host) Gaps() []string {
-	gaps := h.gaps
+	gaps := slices.Clone(h.gaps)
 	if bare := h.readableByRoot(); h.asRoot && len(bare) > 0 {
 		gaps = append(gaps, "files below "+strings.Join(bare, ", ")+" that only root may read can be read inside, because root started the sandbox")
 	}

@@ -150,7 +150,7 @@ func (s *scanner) record(name string, st *unix.Stat_t) {
 	s.rec = append(append(s.rec, '.'), name...)
 	s.rec = append(s.rec, 0)
 	s.rec = binary.NativeEndian.AppendUint32(s.rec, st.Mode)
-	for _, v := range [...]int64{st.Size, int64(st.Ino), st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec} { //nolint:unconvert // Timespec fields are 32 bits wide on some systems
+	for _, v := range [...]int64{st.Size, int64(st.Ino), st.Mtim.Nano(), st.Ctim.Nano()} {
 		s.rec = binary.NativeEndian.AppendUint64(s.rec, uint64(v))
 	}
 	if len(s.rec) > 12<<10 {

@@ -162,6 +162,9 @@ func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
 	if err := addOwnFiles(dst); err != nil {
 		return "", err
 	}
+	if err := unix.Fchmod(dst, 0o755); err != nil { // it becomes /etc; the cache around it stays closed
+		return "", err
+	}
 	if bootID() == "" {
 		// Nothing else tells this copy from one a crash cut short.
 		err = unix.Syncfs(dst)

@@ -12,6 +12,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Kind says what a frame carries.
@@ -42,7 +44,8 @@ const Chunk = 32 << 10
 // Window is how many bytes of one stream may be under way without credit.
 const Window = 256 << 10
 
-const headerSize = 9
+// HeaderSize is what a frame has before its payload, in bytes.
+const HeaderSize = 9
 
 // Cost is what n bytes in one frame take from a window. Small frames are
 // charged for their own weight, so that a window also bounds their number.
@@ -71,7 +74,7 @@ func (f Frame) Append(b []byte) []byte {
 
 // Read reads one frame.
 func Read(r io.Reader) (Frame, error) {
-	var h [headerSize]byte
+	var h [HeaderSize]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
 		return Frame{}, err
 	}
@@ -177,4 +180,13 @@ func (e Ended) Status() int {
 		return 128 + e.Signal
 	}
 	return e.Code
+}
+
+// Failure gives the error in a Failure frame.
+func (f Frame) Failure() error {
+	var w spec.WireError
+	if err := f.Decode(&w); err != nil {
+		return err
+	}
+	return w.Err()
 }

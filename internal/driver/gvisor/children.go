@@ -5,11 +5,7 @@
 package gvisor
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd"
@@ -25,17 +21,14 @@ const (
 
 // IsChild reports whether this process was started by gVisor itself, judged by
 // the arguments gVisor's children carry. It must be asked before any flag is
-// parsed.
+// parsed. The prewarmer, and the umounter, are played by package role.
 func IsChild(args []string) bool {
 	if len(args) == 0 {
 		return false
 	}
 	a0 := args[0]
 	switch {
-	case strings.HasPrefix(a0, "runsc["),
-		filepath.Base(a0) == prewarmerName,
-		a0 == "runsc-sandbox",
-		a0 == "runsc-gofer":
+	case strings.HasPrefix(a0, "runsc["), a0 == "runsc-sandbox", a0 == "runsc-gofer":
 		return true
 	}
 	return a0 == "/proc/self/exe" && len(args) > 1 && args[1] == "umount"
@@ -43,15 +36,8 @@ func IsChild(args []string) bool {
 
 // RunChild plays the role gVisor asked for. It does not return.
 func RunChild(args []string) {
-	switch {
-	case strings.HasPrefix(args[0], "runsc["):
+	if strings.HasPrefix(args[0], "runsc[") {
 		select {} // a user namespace probe: killed by its parent at once
-	case filepath.Base(args[0]) == prewarmerName:
-		if len(args) > 2 {
-			err := syscall.Exec(args[1], args[2:], os.Environ())
-			fmt.Fprintf(os.Stderr, "exec %s: %v\n", args[1], err)
-		}
-		os.Exit(127)
 	}
 	cli.Run(nil, map[util.SubCommand]string{
 		new(sentrycmd.Boot):   "internal",

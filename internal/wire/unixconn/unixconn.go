@@ -1,4 +1,7 @@
-package wire
+// Package unixconn carries wire's frames, and file descriptors with them, over
+// a unix socket. It is apart from wire because init, inside, needs no sockets
+// and shall not pay for the net package.
+package unixconn
 
 import (
 	"errors"
@@ -9,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -21,12 +25,12 @@ type Conn struct {
 	fds []*os.File
 }
 
-// NewConn speaks over a connected socket.
-func NewConn(uc *net.UnixConn) *Conn { return &Conn{uc: uc} }
+// New speaks over a connected socket.
+func New(uc *net.UnixConn) *Conn { return &Conn{uc: uc} }
 
 // Send writes a frame, with descriptors if any are given. It may be called
 // concurrently.
-func (c *Conn) Send(f Frame, files ...*os.File) error {
+func (c *Conn) Send(f wire.Frame, files ...*os.File) error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
 	b := f.Append(nil)
@@ -47,8 +51,8 @@ func (c *Conn) Send(f Frame, files ...*os.File) error {
 }
 
 // SendJSON writes a document.
-func (c *Conn) SendJSON(k Kind, v any, files ...*os.File) error {
-	f, err := JSON(k, 0, v)
+func (c *Conn) SendJSON(k wire.Kind, v any, files ...*os.File) error {
+	f, err := wire.JSON(k, 0, v)
 	if err != nil {
 		return err
 	}
@@ -56,33 +60,24 @@ func (c *Conn) SendJSON(k Kind, v any, files ...*os.File) error {
 }
 
 // SendError writes a failure.
-func (c *Conn) SendError(err error) error { return c.SendJSON(Failure, spec.ToWire(err)) }
+func (c *Conn) SendError(err error) error { return c.SendJSON(wire.Failure, spec.ToWire(err)) }
 
 // Receive reads the next frame. One goroutine at a time may call it.
-func (c *Conn) Receive() (Frame, error) { return Read(connReader{c}) }
+func (c *Conn) Receive() (wire.Frame, error) { return wire.Read(connReader{c}) }
 
 // Expect reads a frame of one kind into v. A Failure becomes its error.
-func (c *Conn) Expect(k Kind, v any) error {
+func (c *Conn) Expect(k wire.Kind, v any) error {
 	f, err := c.Receive()
 	if err != nil {
 		return err
 	}
-	if f.Kind == Failure {
+	if f.Kind == wire.Failure {
 		return f.Failure()
 	}
 	if f.Kind != k {
 		return errors.New("unexpected answer")
 	}
 	return f.Decode(v)
-}
-
-// Failure gives the error in a Failure frame.
-func (f Frame) Failure() error {
-	var w spec.WireError
-	if err := f.Decode(&w); err != nil {
-		return err
-	}
-	return w.Err()
 }
 
 // TakeFiles gives the descriptors received so far. The caller closes them.
@@ -126,7 +121,7 @@ type connReader struct{ c *Conn }
 func (r connReader) Read(p []byte) (int, error) {
 	c := r.c
 	if len(c.buf) == 0 {
-		b := make([]byte, Chunk+headerSize)
+		b := make([]byte, wire.Chunk+wire.HeaderSize)
 		oob := make([]byte, unix.CmsgSpace(4*maxFiles))
 		n, oobn, _, _, err := c.uc.ReadMsgUnix(b, oob)
 		c.collect(oob[:oobn])
