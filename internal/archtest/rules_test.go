@@ -10,13 +10,14 @@ const module = "github.com/bothy-dev/bothy"
 // other. A name that ends in /... stands for a tree, within which imports are
 // free.
 //
-//	words · leaves · mechanisms · the inside · the wall · who owns it ·
-//	the host's view · the command line · the binary · tests of the whole
+//	words · leaves · mechanisms · the inside · the light roles · the wall ·
+//	who owns it · the host's view · the command line · the binary · tests of it all
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc
-internal/template internal/cgroup internal/workspace internal/layer internal/archive
+internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn
 internal/guest
+internal/role
 internal/driver
 internal/driver/drivertest
 internal/driver/fake internal/driver/gvisor
@@ -69,6 +70,17 @@ var notLinked = map[string]string{
 	"pgregory.net/rapid":              "for tests, and under another licence",
 }
 
+// light is the package whose init function plays the light roles of the binary
+// before anything heavy is initialised, and lightDeps is all it may link from
+// outside the standard library and this module. Most of the standard library
+// is light; net is not.
+const light = "internal/role"
+
+var (
+	lightDeps    = []string{"golang.org/x/sys/unix"}
+	notLightDeps = []string{"net", "net/http", "encoding/gob", "text/template", "regexp", "log/slog"}
+)
+
 // pins are versions that move only together, or not at all. Those marked must
 // be there; the others hold as soon as somebody brings the module in.
 var pins = []struct {
@@ -95,4 +107,5 @@ const (
 	initAllocs    = 11_000     // 10.4k when this was written
 	initOwnBytes  = 4 << 10    // of all our own packages together: no work in init
 	initNamedFrom = 64 << 10   // packages above this are named in the failure
+	initLight     = 224 << 10  // before the light roles begin; 176 KiB when this was written
 )
