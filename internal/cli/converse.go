@@ -3,9 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,14 +118,12 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 			return err
 		}
 	}
-	modes := &term.Modes{}
-	restore := sync.OnceFunc(func() {
-		if raw == nil {
-			return
-		}
-		_, _ = a.stdout.Write(modes.Undo())
-		_ = raw.Restore()
-	})
+	var out io.Writer = a.stdout
+	restore := func() {}
+	if raw != nil {
+		out = io.MultiWriter(&raw.Modes, a.stdout)
+		restore = func() { _ = raw.Restore() }
+	}
 	defer restore()
 
 	detached := make(chan error, 2)
@@ -134,11 +132,13 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	go a.typeKeys(conn, s.keys, detached)
 
 	result := make(chan error, 1)
-	go func() { result <- a.show(conn, modes) }()
+	go func() { result <- show(conn, out) }()
 	select {
 	case err := <-result:
 		return err
 	case why := <-detached:
+		conn.Close() // nothing is shown any more: it could set modes again
+		<-result
 		restore()
 		if errors.Is(why, errDetached) {
 			fmt.Fprintln(a.stderr)
@@ -156,7 +156,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 var errDetached = errors.New("detached")
 
 // show writes what the program prints.
-func (a *app) show(conn *unixconn.Conn, modes *term.Modes) error {
+func show(conn *unixconn.Conn, out io.Writer) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -164,8 +164,7 @@ func (a *app) show(conn *unixconn.Conn, modes *term.Modes) error {
 		}
 		switch f.Kind {
 		case wire.Data, wire.Data2:
-			_, _ = modes.Write(f.Payload)
-			if _, err := a.stdout.Write(f.Payload); err != nil {
+			if _, err := out.Write(f.Payload); err != nil {
 				return &spec.Error{Op: "write to the terminal", Err: err}
 			}
 		case wire.Exit:
@@ -217,10 +216,13 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, detached chan<- error) 
 			out, gone := filter.Feed(b)
 			send(out)
 			if gone {
+				_ = conn.Send(wire.Frame{Kind: wire.Detach})
 				detached <- errDetached
 				return
 			}
-			timer.Reset(keyPatience)
+			if filter.Holding() {
+				timer.Reset(keyPatience)
+			}
 		case <-timer.C:
 			send(filter.Flush())
 		}

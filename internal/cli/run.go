@@ -208,6 +208,9 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.remove {
+		keys = nil // what nobody watches could not be removed at its end
+	}
 	sb, created, err := a.find(cmd, e, f)
 	if err != nil {
 		return err

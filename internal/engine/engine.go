@@ -9,10 +9,12 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -113,9 +115,33 @@ func (e *Engine) Create(sb *spec.Sandbox) error {
 	if err := spec.CheckName(sb.Name); err != nil {
 		return err
 	}
-	_ = e.Store.Sweep()
+	e.sweep()
 	_, err = e.Store.Create(sb)
 	return err
+}
+
+// abandonedAfter is the age from which a sandbox made for one command counts as
+// abandoned although it was never started.
+const abandonedAfter = 2 * time.Minute
+
+// sweep removes what crashed commands left: half-made and half-removed
+// directories, and sandboxes made for one command that is over.
+func (e *Engine) sweep() {
+	_ = e.Store.Sweep()
+	list, err := e.Store.List()
+	if err != nil {
+		return
+	}
+	for _, sb := range list {
+		if !sb.Remove {
+			continue
+		}
+		st := e.Status(sb)
+		over := st.StartedAt != nil || time.Since(sb.CreatedAt) > abandonedAfter
+		if st.State == spec.Stopped && over {
+			_ = e.Remove(context.Background(), sb, true)
+		}
+	}
 }
 
 func (e *Engine) names() (map[string]bool, error) {

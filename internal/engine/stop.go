@@ -18,20 +18,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// hangTimeout is how long a keeper gets beyond the programs' grace period
-// before it is killed.
-const hangTimeout = 30 * time.Second
+// A keeper that does not answer is killed: one that is busy, with a large save
+// for instance, still answers a ping.
+const (
+	pingEvery  = 2 * time.Second
+	pingFails  = 3
+	endTimeout = 15 * time.Minute
+)
 
 // Stop ends a sandbox, its state kept. One that does not run is no error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	return e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, grace)
+	return e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)})
 }
 
 // end asks the keeper to end the sandbox and sees to it that it is gone.
-func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, grace time.Duration) error {
+func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) error {
 	d := e.Store.Sandbox(sb.ID)
-	ctx, cancel := context.WithTimeout(ctx, grace+hangTimeout)
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
+	go e.watchKeeper(ctx, d)
 	for {
 		lock, err := store.TryLock(d.Lock())
 		if err == nil {
@@ -46,21 +51,42 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, grace 
 		}
 		select {
 		case <-ctx.Done():
-			if err := e.killKeeper(d); err != nil {
-				return fmt.Errorf("stop sandbox %s: %w", sb.Name, errors.Join(context.Cause(ctx), err))
-			}
-			return e.afterKill(sb, d)
+			return fmt.Errorf("stop sandbox %s: %w", sb.Name, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
 // request sends a request and waits for its answer, whatever it is.
-func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) {
+func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) bool {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if c.SendJSON(wire.Request, ask) == nil {
-		_, _ = c.Receive()
+	if c.SendJSON(wire.Request, ask) != nil {
+		return false
+	}
+	_, err := c.Receive()
+	return err == nil
+}
+
+// watchKeeper kills a keeper that hangs, until the context ends.
+func (e *Engine) watchKeeper(ctx context.Context, d store.Sandbox) {
+	for fails := 0; fails < pingFails; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pingEvery):
+		}
+		fails++
+		if c, err := dial(d); err == nil {
+			pctx, cancel := context.WithTimeout(ctx, pingEvery)
+			if request(pctx, c, wire.Ask{Op: wire.OpPing}) {
+				fails = 0
+			}
+			cancel()
+		}
+	}
+	if err := e.killKeeper(d); err != nil {
+		e.say("%v", err)
 	}
 }
 
@@ -76,15 +102,6 @@ func (e *Engine) killKeeper(d store.Sandbox) error {
 		return fmt.Errorf("process %d is not its keeper", pid)
 	}
 	return unix.Kill(pid, unix.SIGKILL)
-}
-
-func (e *Engine) afterKill(sb *spec.Sandbox, d store.Sandbox) error {
-	lock, err := store.WaitLock(d.Lock())
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	return e.clean(sb, d)
 }
 
 // clean puts a sandbox without a keeper in order: what a crash left is removed
@@ -125,7 +142,7 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 				WithHint("stop it first, or use --force")
 		}
 	}
-	if err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, 0); err != nil {
+	if err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}); err != nil {
 		return err
 	}
 	d := e.Store.Sandbox(sb.ID)

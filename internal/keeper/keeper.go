@@ -236,8 +236,11 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
-		k.endPrograms()
-		if err := k.saver.save(context.Background()); err != nil {
+		err := k.endPrograms()
+		if err == nil {
+			err = k.saver.save(context.Background())
+		}
+		if err != nil {
 			k.log.Error("last save", "err", err)
 			k.event("save.failed", map[string]any{"error": err.Error()})
 		}
@@ -250,27 +253,30 @@ func (k *Keeper) shutDown() {
 	k.event("stopped", map[string]any{"reason": k.reason})
 }
 
-// endPrograms asks everything inside to end and waits a little.
-func (k *Keeper) endPrograms() {
-	ctx, cancel := context.WithTimeout(context.Background(), k.grace)
-	defer cancel()
-	for sig := int(unix.SIGTERM); ctx.Err() == nil; sig = 0 {
+// endPrograms asks everything inside to end and waits a little. An error means
+// that the wall does not answer.
+func (k *Keeper) endPrograms() error {
+	ctx := context.Background()
+	deadline := time.Now().Add(k.grace)
+	asked := false
+	for {
 		tasks, err := k.wall.Tasks(ctx)
-		if err != nil || len(tasks) <= 1 {
-			return
+		if err != nil {
+			return err
 		}
-		if sig != 0 {
+		if len(tasks) <= 1 || time.Now().After(deadline) {
+			return nil
+		}
+		if !asked {
 			for _, t := range tasks {
-				if t.PID != 1 {
-					_ = k.wall.Signal(ctx, t.PID, sig)
-					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGHUP)) // shells ignore SIGTERM
+				if t.PID != 1 { // shells ignore SIGTERM and heed SIGHUP
+					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGTERM))
+					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGHUP))
 				}
 			}
+			asked = true
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

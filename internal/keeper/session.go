@@ -29,7 +29,8 @@ type session struct {
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
-	ended   chan struct{}
+	life    context.Context // ends with the program; exit and err are set then
+	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
 }
@@ -55,7 +56,7 @@ func (t *sessions) add(s *session, kind string, c wire.Command, pid int) {
 		ID: strconv.Itoa(t.next), Kind: kind, Command: c.Args, TTY: c.TTY, PID: pid, Started: time.Now().UTC(),
 	}
 	s.viewers = map[*viewer]bool{}
-	s.ended = make(chan struct{})
+	s.life, s.end = context.WithCancel(context.Background())
 	t.live[s.info.ID] = s
 }
 
@@ -132,6 +133,7 @@ func (s *session) finish(exit wire.Ended, err error) {
 	s.exit, s.err = exit, err
 	viewers := s.viewers
 	s.viewers = map[*viewer]bool{}
+	s.end()
 	s.mu.Unlock()
 	for v := range viewers {
 		if err != nil {
@@ -140,7 +142,6 @@ func (s *session) finish(exit wire.Ended, err error) {
 			_ = v.conn.Send(wire.ExitFrame(0, exit))
 		}
 	}
-	close(s.ended)
 }
 
 func (s *session) watching() []*viewer {
@@ -156,14 +157,11 @@ func (s *session) watching() []*viewer {
 // attach adds a viewer. It is false when the session has ended.
 func (s *session) attach(v *viewer) bool {
 	s.mu.Lock()
-	select {
-	case <-s.ended:
-		s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
 		return false
-	default:
 	}
 	s.viewers[v] = true
-	s.mu.Unlock()
 	return true
 }
 
@@ -206,7 +204,7 @@ func (s *session) redraw(w wire.Winsize) {
 }
 
 // signal sends a signal to the program.
-func (s *session) signal(ctx context.Context, sig int) error {
+func (s *session) signal(sig int) error {
 	if s.proc != nil {
 		return s.proc.Signal(sig)
 	}

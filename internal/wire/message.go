@@ -19,6 +19,7 @@ const (
 	OpAttach  = "attach"  // the running agent session; as OpExec
 	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
 	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
+	OpPing    = "ping"    // Reply: empty, at once
 	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
 )
 

@@ -1,0 +1,82 @@
+package keeper
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// process turns a command into something the wall can run: who, where, with
+// which environment.
+func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, error) {
+	who := k.account
+	if user := c.User; user != "" || k.spec.User != "" {
+		if user == "" {
+			user = k.spec.User
+		}
+		r, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskUser, User: user})
+		if err != nil {
+			return driver.Process{}, err
+		}
+		who = r.Account
+	}
+	p := driver.Process{Args: c.Args, Dir: c.Dir, UID: who.UID, GID: who.GID, Groups: who.Groups, Elevate: true}
+	if len(p.Args) == 0 {
+		p.Args = []string{who.Shell}
+	}
+	if p.Dir == "" {
+		p.Dir = k.spec.Primary()
+	}
+	if p.Dir == "" {
+		p.Dir = who.Home
+	}
+	if !filepath.IsAbs(p.Dir) {
+		return driver.Process{}, spec.Errorf(spec.ErrUsage, "working directory %q is not absolute", p.Dir)
+	}
+	p.Env = k.environment(who, c)
+	return p, nil
+}
+
+// environment is what every program inside starts with; later entries win.
+func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
+	env := []string{
+		"PATH=/.bothy/bin:" + who.Home + "/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + who.Home,
+		"USER=" + who.Name,
+		"LOGNAME=" + who.Name,
+		"SHELL=" + who.Shell,
+		"LANG=C.UTF-8",
+		"HOSTNAME=" + k.spec.Name,
+		"IS_SANDBOX=1",
+		"SANDBOX_NAME=" + k.spec.Name,
+		"SANDBOX_ID=" + k.spec.ID,
+		"WORKSPACE_DIR=" + k.spec.Primary(),
+		// Files have other inode numbers inside: without this, git reads every
+		// file again whenever it changes sides.
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
+	}
+	env = append(env, k.spec.Env...)
+	env = append(env, c.Env...)
+	return lastWins(env)
+}
+
+// lastWins drops all but the last value of each variable, and what is none.
+func lastWins(env []string) []string {
+	last := map[string]int{}
+	for i, kv := range env {
+		if name, _, ok := strings.Cut(kv, "="); ok {
+			last[name] = i
+		}
+	}
+	var out []string
+	for i, kv := range env {
+		if name, _, ok := strings.Cut(kv, "="); ok && last[name] == i {
+			out = append(out, kv)
+		}
+	}
+	return out
+}

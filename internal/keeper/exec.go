@@ -1,0 +1,160 @@
+package keeper
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// answerExec starts a program and stays with it. A second agent session is not
+// started: the caller is attached to the one that runs.
+func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
+	if err := k.begin(); err != nil {
+		return err
+	}
+	defer k.end()
+	if k.spec.Remove && !ask.Detached {
+		// Whoever made the sandbox for this one command is served; should it
+		// have vanished, nobody else would take the sandbox down.
+		defer k.destroy()
+	}
+	v := &viewer{conn: c, size: ask.Command.Size}
+	if running := k.sessions.agent(); running != nil && ask.Agent && ask.Command.TTY {
+		if ask.Detached {
+			return c.SendJSON(wire.Reply, wire.Started{Session: running.info.ID, PID: running.info.PID, Existing: true})
+		}
+		return k.view(c, running, v)
+	}
+	p, err := k.process(ctx, ask.Command)
+	if err != nil {
+		return err
+	}
+	kind := kindExec
+	if ask.Agent {
+		kind = kindAgent
+	}
+	if !ask.Command.TTY && !ask.Detached {
+		return k.execDirect(ctx, c, ask.Command, p, kind)
+	}
+	return k.execSession(ctx, c, ask, p, kind, v)
+}
+
+// execSession runs a program under init: one with a terminal, or one nobody
+// waits for.
+func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer) error {
+	sp := wire.Spawn{Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
+		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size}
+	st, pid, err := k.link.spawn(ctx, sp)
+	if err != nil {
+		return err
+	}
+	s := &session{st: st}
+	if ask.Detached || ask.Agent {
+		s.log = k.output
+	}
+	k.sessions.add(s, kind, ask.Command, pid)
+	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
+	if ask.Detached {
+		pump()
+		return c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid})
+	}
+	s.attach(v) // before the pump: it shall see the first byte
+	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid}); err != nil {
+		pump()
+		return nil
+	}
+	pump()
+	return k.watch(c, s, v)
+}
+
+// execDirect runs a program on descriptors the caller made for it. When the
+// caller vanishes the program is hung up, and a little later killed.
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string) error {
+	files := c.TakeFiles()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if len(files) != 3 {
+		return spec.Errorf(spec.ErrUsage, "a command without a terminal needs three descriptors, got %d", len(files))
+	}
+	for _, f := range files {
+		if err := plainStream(f); err != nil {
+			return err
+		}
+	}
+	p.Stdin, p.Stdout, p.Stderr = files[0], files[1], files[2]
+	proc, err := k.wall.Exec(ctx, p)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	files = nil
+	s := &session{proc: proc}
+	k.sessions.add(s, kind, cmd, proc.PID())
+	k.wg.Go(func() { s.wait(); k.ended(s) })
+	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {
+		k.abandon(s)
+		return nil
+	}
+	go k.obey(c, s)
+	<-s.life.Done()
+	if s.err != nil {
+		return s.err
+	}
+	return c.Send(wire.ExitFrame(0, s.exit))
+}
+
+// plainStream admits only pipes made for this purpose: a terminal, a device, a
+// socket or a file of the host never reaches the inside as a descriptor.
+func plainStream(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		return spec.Errorf(spec.ErrDenied, "only pipes are handed to a sandbox")
+	}
+	return nil
+}
+
+// obey carries out what a caller without a terminal asks for its program, and
+// notices when it goes away.
+func (k *Keeper) obey(c *unixconn.Conn, s *session) {
+	for {
+		f, err := c.Receive()
+		if err != nil {
+			select {
+			case <-s.life.Done():
+			default:
+				k.abandon(s)
+			}
+			return
+		}
+		if f.Kind == wire.Signal {
+			if sig, err := f.SignalValue(); err == nil {
+				_ = s.proc.Signal(sig)
+			}
+		}
+	}
+}
+
+// abandon ends a program whose caller vanished.
+func (k *Keeper) abandon(s *session) {
+	_ = s.proc.Signal(int(unix.SIGHUP))
+	select {
+	case <-s.life.Done():
+	case <-time.After(orphanGrace):
+		_ = s.proc.Signal(int(unix.SIGKILL))
+	}
+}
