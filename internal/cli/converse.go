@@ -55,6 +55,8 @@ func (a *app) stream(conn *unixconn.Conn, ask wire.Ask, s session) error {
 			return lost(err)
 		}
 		switch f.Kind {
+		case wire.Note:
+			a.note("%s", printable(string(f.Payload)))
 		case wire.Exit:
 			ended, err := f.Ended()
 			if err != nil {
@@ -131,10 +133,15 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	defer stopSignals()
 	go a.typeKeys(conn, s.keys, detached)
 
+	var notes []string
 	result := make(chan error, 1)
-	go func() { result <- show(conn, out) }()
+	go func() { result <- show(conn, out, &notes) }()
 	select {
 	case err := <-result:
+		restore()
+		for _, n := range notes {
+			a.note("%s", printable(n))
+		}
 		return err
 	case why := <-detached:
 		conn.Close() // nothing is shown any more: it could set modes again
@@ -155,8 +162,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 
 var errDetached = errors.New("detached")
 
-// show writes what the program prints.
-func show(conn *unixconn.Conn, out io.Writer) error {
+// show writes what the program prints. Notes are for later: the terminal is
+// still the program's.
+func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -167,6 +175,8 @@ func show(conn *unixconn.Conn, out io.Writer) error {
 			if _, err := out.Write(f.Payload); err != nil {
 				return &spec.Error{Op: "write to the terminal", Err: err}
 			}
+		case wire.Note:
+			*notes = append(*notes, string(f.Payload))
 		case wire.Exit:
 			ended, err := f.Ended()
 			if err != nil {

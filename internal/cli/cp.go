@@ -216,6 +216,10 @@ func (a *app) helper(conn *unixconn.Conn, user string, stdin, stdout *os.File, a
 	}()
 	return func() error {
 		f, err := conn.Receive()
+		for err == nil && f.Kind == wire.Note {
+			a.note("%s", printable(string(f.Payload)))
+			f, err = conn.Receive()
+		}
 		if err != nil {
 			return lost(err)
 		}

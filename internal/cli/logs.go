@@ -104,8 +104,16 @@ func (a *app) showEvent(ev audit.Event) error {
 	sort.Strings(keys)
 	var b strings.Builder
 	for _, k := range keys {
-		fmt.Fprintf(&b, " %s=%s", term.Sanitize(k), term.Sanitize(fmt.Sprint(ev.Fields[k])))
+		fmt.Fprintf(&b, " %s=%s", term.Sanitize(k), term.Sanitize(fieldText(ev.Fields[k])))
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s %s%s\n", ev.Time.Local().Format(time.RFC3339), term.Sanitize(ev.Kind), b.String())
 	return err
+}
+
+// fieldText writes a field's value; JSON knows numbers only as floats.
+func fieldText(v any) string {
+	if f, ok := v.(float64); ok && f == float64(int64(f)) {
+		return fmt.Sprint(int64(f))
+	}
+	return fmt.Sprint(v)
 }

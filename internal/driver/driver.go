@@ -120,6 +120,9 @@ type Wall interface {
 	// Signal sends a signal to one process inside; SignalAll to all of them
 	// but init.
 	Signal(ctx context.Context, pid, sig int) error
+	// Memory is what the programs inside take from the host, in bytes, file
+	// caches and file systems in memory included.
+	Memory(ctx context.Context) (int64, error)
 	// SaveRoot writes the layer over the root into dir, which must be an empty
 	// directory. The sandbox stands still meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -122,7 +123,8 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		Version: e.Version, State: e.Store.Path(),
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
-		Pids: first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
+		Memory: first(sb.Limits.Memory, e.Defaults.Memory),
+		Pids:   first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
 	}
 	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
 		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
@@ -179,7 +181,7 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 		ExtraFiles:  []*os.File{theirs, lock.File()},
 		SysProcAttr: nsproc.Attributes(),
 	}
-	if err := cmd.Start(); err != nil {
+	if err := template.Disown(cmd.Start); err != nil {
 		return namespaceError(err)
 	}
 	theirs.Close()

@@ -109,10 +109,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	}
 	go k.obey(c, s)
 	<-s.life.Done()
-	if s.err != nil {
-		return s.err
-	}
-	return c.Send(wire.ExitFrame(0, s.exit))
+	return s.tellEnd(c)
 }
 
 // plainStream admits only pipes made for this purpose: a terminal, a device, a

@@ -38,6 +38,9 @@ type Launch struct {
 	// Pids and Disk are the limits the wall itself holds.
 	Pids int64 `json:"pids"`
 	Disk int64 `json:"disk"`
+	// Memory is the limit the keeper watches over itself, in bytes; where a
+	// cgroup holds it too, this is the gentler one.
+	Memory int64 `json:"memory"`
 	// SaveEvery is the shortest time between two background saves.
 	SaveEvery spec.Duration `json:"save_every"`
 }

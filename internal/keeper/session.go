@@ -33,6 +33,7 @@ type session struct {
 	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
+	notes   []string // what the person should know about the end
 }
 
 // viewer is a terminal attached to a session.
@@ -136,11 +137,31 @@ func (s *session) finish(exit wire.Ended, err error) {
 	s.end()
 	s.mu.Unlock()
 	for v := range viewers {
-		if err != nil {
-			_ = v.conn.SendError(err)
-		} else {
-			_ = v.conn.Send(wire.ExitFrame(0, exit))
+		_ = s.tellEnd(v.conn)
+	}
+}
+
+// tellEnd tells a caller how the program ended.
+func (s *session) tellEnd(c *unixconn.Conn) error {
+	for _, n := range s.notes {
+		if err := c.Send(wire.Frame{Kind: wire.Note, Payload: []byte(n)}); err != nil {
+			return err
 		}
+	}
+	if s.err != nil {
+		return c.SendError(s.err)
+	}
+	return c.Send(wire.ExitFrame(0, s.exit))
+}
+
+// tell notes something for the end of every program that runs now.
+func (t *sessions) tell(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.live {
+		s.mu.Lock()
+		s.notes = append(s.notes, text)
+		s.mu.Unlock()
 	}
 }
 

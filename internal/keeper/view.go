@@ -13,7 +13,7 @@ import (
 // view attaches a terminal to a program that runs already.
 func (k *Keeper) view(c *unixconn.Conn, s *session, v *viewer) error {
 	if !s.attach(v) {
-		return c.Send(wire.ExitFrame(0, s.exit))
+		return s.tellEnd(c)
 	}
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: s.info.PID, Existing: true}); err != nil {
 		s.detach(v)

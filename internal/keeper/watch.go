@@ -101,16 +101,15 @@ const (
 	headroom     = 40 << 20
 )
 
-// guardMemory kills the program inside that takes most when the sandbox comes
-// near its memory limit, so that the others go on.
+// guardMemory ends the program inside that takes most when the sandbox comes
+// near its memory limit, so that the others go on. It holds the limit, less
+// strictly, also where the host gives us no cgroup.
 func (k *Keeper) guardMemory(ctx context.Context) {
-	if k.launch.Cgroup == "" {
+	limit := k.launch.Memory
+	if limit <= 0 {
 		return
 	}
-	group := cgroup.Open(k.launch.Cgroup)
-	if _, limit, err := group.Memory(); err != nil || limit <= 0 {
-		return
-	}
+	current := k.memoryGauge(ctx, limit)
 	tick := time.NewTicker(memoryPoll)
 	defer tick.Stop()
 	for {
@@ -119,11 +118,34 @@ func (k *Keeper) guardMemory(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		current, limit, err := group.Memory()
-		if err != nil || !near(current, limit) {
-			continue
+		if used := current(); near(used, limit) {
+			k.killLargest(ctx, used, limit)
 		}
-		k.killLargest(ctx, current, limit)
+	}
+}
+
+// memoryGauge reads what the sandbox takes: from its cgroup, else by asking the
+// wall, which costs it a little work and is done only if it worked meanwhile.
+func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() int64 {
+	if k.launch.Cgroup != "" {
+		group := cgroup.Open(k.launch.Cgroup)
+		if _, held, err := group.Memory(); err == nil && held > 0 {
+			return func() int64 {
+				used, _, _ := group.Memory()
+				return used
+			}
+		}
+	}
+	worked := time.Duration(0)
+	return func() int64 {
+		if now := cpuTime(k.wall.Pids()); now-worked >= idleCPU {
+			used, err := k.wall.Memory(ctx)
+			worked = cpuTime(k.wall.Pids())
+			if err == nil {
+				return used
+			}
+		}
+		return 0
 	}
 }
 
@@ -151,6 +173,8 @@ func (k *Keeper) killLargest(ctx context.Context, current, limit int64) {
 	k.event("memory.killed", map[string]any{
 		"pid": victim.PID, "command": victim.Command, "used": current, "limit": limit,
 	})
+	k.sessions.tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
+		victim.Command, victim.PID, limit>>20))
 	time.Sleep(memoryPoll)
 }
 

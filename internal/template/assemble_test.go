@@ -77,6 +77,9 @@ func TestAssemble(t *testing.T) {
 	if gaps := strings.Join(h.Gaps(), "\n"); !strings.Contains(gaps, "/snap is missing inside, because on the host it is a link to /home/victim") {
 		t.Errorf("gaps: %s", gaps)
 	}
+	if gaps := strings.Join(h.Gaps(), "\n"); strings.Contains(gaps, "files below /usr, /opt that only root may read") != mappedToRoot() {
+		t.Errorf("gaps of root: %v: %s", mappedToRoot(), gaps)
+	}
 }
 
 // TestNothingOfTheHostCanBeReached walks the whole tree.

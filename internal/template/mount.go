@@ -166,7 +166,7 @@ func (b *binder) coverUnwanted(m mount) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR, unix.S_IFREG:
-		if true {
+		if !pseudo[m.fstype] {
 			return nil
 		}
 	}

@@ -146,6 +146,27 @@ func TestSnapshotOfHostileEtc(t *testing.T) {
 	}
 }
 
+// TestFileThatWasClosedMeanwhile plays a file that changes between the
+// scanner's look at it and the copy.
+func TestFileThatWasClosedMeanwhile(t *testing.T) {
+	s, dst := fakeHost(t), t.TempDir()
+	put(t, s, "/etc/closed", "CANARY", 0o600)
+	must(t, unix.Mkfifo(s.path("/etc/fifo"), 0o666))
+	symlink(t, s, "/etc/hostname", "/etc/link")
+	from, err := unix.Open(s.path("/etc"), unix.O_PATH|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(from)
+	to, err := unix.Open(dst, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(to)
+	for _, name := range []string{"closed", "fifo", "link", "missing"} {
+		must(t, newCopier(to).file(from, name))
+	}
+	if got := list(t, dst); got != "" {
+		t.Errorf("copied %s", got)
+	}
+}
+
 func TestSnapshotIsBounded(t *testing.T) {
 	s := fakeHost(t)
 	for i := range maxTotal/maxFile + 3 {
@@ -233,6 +254,12 @@ func TestUnchangedEtcIsNotCopiedAgain(t *testing.T) {
 	if got := read(t, filepath.Join(h.snapshotDir(), "services")); got != "ssh 2222/tcp\n" {
 		t.Errorf("services: %q", got)
 	}
+	info, err := os.Stat(s.path("/etc/services"))
+	must(t, err)
+	time.Sleep(20 * time.Millisecond) // the clock of the file system is coarse
+	put(t, s, "/etc/services", "ssh 3333/tcp\n", 0o644)
+	must(t, os.Chtimes(s.path("/etc/services"), info.ModTime(), info.ModTime()))
+	same(false, "a change with the same size and time")
 	must(t, os.Chmod(s.path("/etc/services"), 0o600))
 	same(false, "a file being closed")
 	if exists(filepath.Join(h.snapshotDir(), "services")) {
@@ -254,10 +281,10 @@ func TestUnchangedEtcIsNotCopiedAgain(t *testing.T) {
 
 func TestConcurrentPrepares(t *testing.T) {
 	s, cache := fakeHost(t), newCache(t)
-	for i := range 300 {
+	for i := range 60 {
 		put(t, s, fmt.Sprintf("/etc/many/%d", i), "x", 0o644)
 	}
-	for round := range 5 {
+	for round := range 3 {
 		put(t, s, "/etc/round", strings.Repeat("x", round), 0o644)
 		hosts := make([]*Host, 8)
 		var wg sync.WaitGroup
@@ -274,12 +301,12 @@ func TestConcurrentPrepares(t *testing.T) {
 			return
 		}
 		for _, h := range hosts {
-			if h.name != hosts[0].name || read(t, filepath.Join(h.snapshotDir(), "many/299")) != "x" {
+			if h.name != hosts[0].name || read(t, filepath.Join(h.snapshotDir(), "many/59")) != "x" {
 				t.Errorf("%s is not a whole copy", h.name)
 			}
 		}
 		for i, h := range hosts {
-			if i < len(hosts)-1 || round < 4 {
+			if i < len(hosts)-1 || round < 2 {
 				must(t, h.Close())
 			}
 		}

@@ -32,6 +32,7 @@ const (
 	Resize                  // rows, cols: two uint16
 	Signal                  // one byte
 	Exit                    // code and signal: two int32
+	Note                    // text for the person: why the program ended
 	Detach                  // the terminal leaves on purpose, the program goes on
 	lastKind
 )

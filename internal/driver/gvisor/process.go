@@ -127,6 +127,16 @@ func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
 	return tasks, err
 }
 
+func (w *wall) Memory(ctx context.Context) (int64, error) {
+	var total uint64
+	err := w.call(ctx, func() error {
+		u, err := w.c.Sandbox.Usage(false)
+		total = u.Total
+		return err
+	})
+	return int64(total), err
+}
+
 // saveTimeout bounds the writing of a root layer, which may be gigabytes.
 const saveTimeout = 10 * time.Minute
 
