@@ -29,6 +29,9 @@ type Status struct {
 
 	Limits []Enforcement `json:"limits,omitempty"`
 	Root   RootLayer     `json:"root_layer"`
+	// Gaps are what the template shows more, or less, than it should on this
+	// host, in sentences.
+	Gaps []string `json:"gaps,omitempty"`
 }
 
 // RootLayer tells how safe the private layer over the template is.

@@ -181,7 +181,11 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 		ExtraFiles:  []*os.File{theirs, lock.File()},
 		SysProcAttr: nsproc.Attributes(),
 	}
-	if err := template.Disown(cmd.Start); err != nil {
+	start := cmd.Start
+	if os.Geteuid() == 0 {
+		start = func() error { return template.Disown(cmd.Start) }
+	}
+	if err := start(); err != nil {
 		return namespaceError(err)
 	}
 	theirs.Close()

@@ -98,6 +98,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	if err != nil {
 		return fmt.Errorf("assemble template %s: %w", k.spec.Template, err)
 	}
+	k.status.st.Gaps = host.Gaps()
 	return nil
 }
 
