@@ -39,6 +39,7 @@ func RunChild(args []string) {
 	if strings.HasPrefix(args[0], "runsc[") {
 		select {} // a user namespace probe: killed by its parent at once
 	}
+	installFilters()
 	cli.Run(nil, map[util.SubCommand]string{
 		new(sentrycmd.Boot):   "internal",
 		new(cmd.Gofer):        "internal",

@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package gvisor
+
+import "gvisor.dev/gvisor/pkg/seccomp/precompiledseccomp"
+
+var sentryFilters, goferFilters []precompiledseccomp.Program
