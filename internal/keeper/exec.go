@@ -63,6 +63,9 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
 	if ask.Detached {
 		pump()
+		if !ask.Command.TTY {
+			_ = st.l.send(wire.Frame{Kind: wire.EOF, Stream: st.id}) // nobody will write to it
+		}
 		return c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: pid})
 	}
 	s.attach(v) // before the pump: it shall see the first byte

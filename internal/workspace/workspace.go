@@ -30,8 +30,17 @@ func (r Rules) Parse(arg string) (spec.Mount, error) {
 	if err != nil {
 		return spec.Mount{}, err
 	}
-	return spec.Mount{Source: real, Target: real, ReadOnly: ro}, nil
+	target := real
+	if real == "/" {
+		target = WholeDisk
+	}
+	m := spec.Mount{Source: real, Target: target, ReadOnly: ro}
+	return m, r.judge(m)
 }
+
+// WholeDisk is where a forced workspace of / lies inside: the root of a sandbox
+// is its own.
+const WholeDisk = "/host"
 
 // ParseVolume reads one -v SRC[:DST][:ro|:rw] argument.
 func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
@@ -51,10 +60,11 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	if !mapped {
 		dst = real
 	}
-	return spec.Mount{Source: real, Target: filepath.Clean(dst), ReadOnly: ro}, nil
+	m := spec.Mount{Source: real, Target: filepath.Clean(dst), ReadOnly: ro}
+	return m, r.judge(m)
 }
 
-// resolve makes a path real and judges it.
+// resolve makes a path real.
 func (r Rules) resolve(path string) (string, error) {
 	if path == "" {
 		return "", spec.Errorf(spec.ErrUsage, "an empty path cannot be shared")
@@ -85,15 +95,25 @@ func (r Rules) resolve(path string) (string, error) {
 	if strings.ContainsAny(real, "\n\x00") {
 		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it", real)
 	}
-	return real, r.judge(real)
+	return real, nil
 }
 
-// judge refuses paths that share too much. The state directory is judged even
-// when forced: seeing it is never meant.
-func (r Rules) judge(real string) error {
-	if r.State != "" && within(realOr(r.State), real) {
+// kernelTrees show the host's devices and processes: never shared.
+var kernelTrees = []string{"/proc", "/sys", "/dev"}
+
+// judge refuses mounts that share too much. Some are never meant, so that force
+// does not help.
+func (r Rules) judge(m spec.Mount) error {
+	real, state := m.Source, realOr(r.State)
+	if r.State != "" && within(state, real) {
 		return spec.Errorf(spec.ErrDenied, "%s lies in Bothy's own state directory", real).
 			WithHint("choose a directory outside %s", r.State)
+	}
+	for _, t := range kernelTrees {
+		if within(t, real) {
+			return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
+				WithHint("a sandbox has a %s of its own", t)
+		}
 	}
 	if r.Force {
 		return nil
@@ -101,14 +121,15 @@ func (r Rules) judge(real string) error {
 	what := ""
 	switch {
 	case real == "/":
-		what = "the whole disk"
+		what = "is the whole disk: the sandbox would see every key and secret on it"
 	case r.Home != "" && within(real, realOr(r.Home)):
-		what = "your whole home directory"
-	}
-	if what == "" {
+		what = "holds your whole home directory: the sandbox would see every key and secret in it"
+	case r.State != "" && within(real, state):
+		what = "holds Bothy's state directory " + r.State
+	default:
 		return nil
 	}
-	return spec.Errorf(spec.ErrDenied, "%s is %s: the sandbox would see every key and secret in it", real, what).
+	return spec.Errorf(spec.ErrDenied, "%s %s", real, what).
 		WithHint("go into a project directory, or share it all the same with --force-workspace")
 }
 
@@ -145,15 +166,20 @@ func Check(workspaces, volumes []spec.Mount) error {
 }
 
 // Hidden lists what must be covered in a mount because it lies below it: the
-// state directory, when a forced workspace holds it.
+// state directory, and what the kernel shows of the host.
 func (r Rules) Hidden(m spec.Mount) []string {
-	state := realOr(r.State)
-	if r.State == "" || !within(m.Source, state) || m.Source == state {
-		return nil
+	trees := kernelTrees
+	if r.State != "" {
+		trees = append([]string{realOr(r.State)}, trees...)
 	}
-	rel, err := filepath.Rel(m.Source, state)
-	if err != nil {
-		return nil
+	var hidden []string
+	for _, t := range trees {
+		if t == m.Source || !within(m.Source, t) {
+			continue
+		}
+		if rel, err := filepath.Rel(m.Source, t); err == nil {
+			hidden = append(hidden, filepath.Join(m.Target, rel))
+		}
 	}
-	return []string{filepath.Join(m.Target, rel)}
+	return hidden
 }
