@@ -72,8 +72,10 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.createCommand(), a.execCommand(), a.lsCommand(), a.inspectCommand(),
 		a.stopCommand(), a.rmCommand(), a.resetCommand(), a.cpCommand(), a.logsCommand(),
-		a.topCommand(), a.doctorCommand(), a.versionCommand(),
+		a.topCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand(),
 	)
+	root.SetHelpCommand(a.helpCommand())
+	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
 

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"sort"
@@ -48,8 +50,8 @@ as more than text.`,
 				source = "events"
 			}
 			err = a.showLog(ctx, e.Store.Sandbox(sb.ID), source, follow)
-			if ctx.Err() != nil {
-				return nil // that is how following ends
+			if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
+				return nil // following ends so; and what never ran has no log
 			}
 			return err
 		},

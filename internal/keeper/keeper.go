@@ -268,10 +268,10 @@ func (k *Keeper) endPrograms() error {
 			return nil
 		}
 		if !asked {
+			k.sessions.hangUp() // shells ignore SIGTERM
 			for _, t := range tasks {
-				if t.PID != 1 { // shells ignore SIGTERM and heed SIGHUP
+				if t.PID != 1 {
 					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGTERM))
-					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGHUP))
 				}
 			}
 			asked = true

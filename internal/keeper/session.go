@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -103,7 +105,7 @@ func (s *session) pump() {
 	for {
 		f, ok := s.st.output()
 		if !ok {
-			s.finish(wire.Ended{}, spec.Errorf(spec.ErrSandbox, "the sandbox ended while the command ran"))
+			s.finish(wire.Ended{}, errEnded())
 			return
 		}
 		if f.Kind == wire.Exit {
@@ -126,7 +128,15 @@ func (s *session) pump() {
 // wait collects a session that the wall started.
 func (s *session) wait() {
 	exit, err := s.proc.Wait()
+	if err != nil {
+		err = errEnded()
+	}
 	s.finish(wire.Ended{Code: exit.Code, Signal: exit.Signal}, err)
+}
+
+func errEnded() error {
+	return spec.Errorf(spec.ErrSandbox, "the sandbox ended while the command ran").
+		WithHint("bothy inspect shows the reason, bothy logs --source events what went before")
 }
 
 func (s *session) finish(exit wire.Ended, err error) {
@@ -152,6 +162,17 @@ func (s *session) tellEnd(c *unixconn.Conn) error {
 		return c.SendError(s.err)
 	}
 	return c.Send(wire.ExitFrame(0, s.exit))
+}
+
+// hangUp does to every session with a terminal what pulling its plug would.
+func (t *sessions) hangUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.live {
+		if s.info.TTY {
+			_ = s.signal(int(unix.SIGHUP))
+		}
+	}
 }
 
 // tell notes something for the end of every program that runs now.
