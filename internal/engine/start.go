@@ -181,6 +181,7 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 		ExtraFiles:  []*os.File{theirs, lock.File()},
 		SysProcAttr: nsproc.Attributes(),
 	}
+	nsproc.KeepDescriptors()
 	start := cmd.Start
 	if os.Geteuid() == 0 {
 		start = func() error { return template.Disown(cmd.Start) }

@@ -4,7 +4,9 @@ package nsproc
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -58,4 +60,22 @@ func Enter() error {
 		return fmt.Errorf("mount /proc for the new pid namespace: %w", err)
 	}
 	return nil
+}
+
+// KeepDescriptors keeps what the caller's own parents left open from reaching
+// the processes we start.
+func KeepDescriptors() {
+	const first = 3
+	if unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
