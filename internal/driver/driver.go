@@ -61,6 +61,9 @@ type Mount struct {
 	Source   string // host path, for binds
 	Target   string // absolute path inside; exists in Root or in an earlier mount
 	ReadOnly bool
+	// Exclusive promises that nobody outside changes what is mounted while the
+	// sandbox runs, so that the wall may remember names and attributes.
+	Exclusive bool
 	// Memory makes it an empty file system in the sandbox's own memory instead
 	// of a bind, of at most Size bytes.
 	Memory bool

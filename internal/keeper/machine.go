@@ -112,7 +112,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	}
 	list := []driver.Mount{
 		{Target: "/tmp", Memory: true, Mode: 0o1777},
-		{Source: k.dir.Home(), Target: k.account.Home},
+		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
 	for i, m := range append(slices.Clone(k.spec.Workspaces), k.spec.Volumes...) {
 		source, err := k.pin(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))

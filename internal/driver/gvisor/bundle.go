@@ -40,8 +40,7 @@ func writeBundle(m driver.Machine) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
 }
 
-// ociSpec describes the machine in the runtime specification's words. No
-// annotation is ever taken from outside: annotations override flags.
+// ociSpec describes the machine in the runtime specification's words.
 func ociSpec(m driver.Machine) *specs.Spec {
 	id := func(n int) []specs.LinuxIDMapping {
 		return []specs.LinuxIDMapping{{ContainerID: uint32(n), HostID: uint32(n), Size: 1}}
@@ -63,7 +62,8 @@ func ociSpec(m driver.Machine) *specs.Spec {
 			},
 			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: m.Files, Hard: m.Files}},
 		},
-		Mounts: append(systemMounts(), binds(m.Mounts)...),
+		Mounts:      append(systemMounts(), binds(m.Mounts)...),
+		Annotations: hints(m.Mounts),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.UserNamespace},
@@ -78,6 +78,19 @@ func ociSpec(m driver.Machine) *specs.Spec {
 			GIDMappings: id(m.GID),
 		},
 	}
+}
+
+// hints tells gVisor which mounts it may cache. They are all the annotations
+// there are: none is ever taken from outside, for annotations override flags.
+func hints(mounts []driver.Mount) map[string]string {
+	out := map[string]string{}
+	for i, m := range mounts {
+		if m.Exclusive {
+			key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
+			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "container"
+		}
+	}
+	return out
 }
 
 func systemMounts() []specs.Mount {
