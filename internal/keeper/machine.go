@@ -126,7 +126,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
 	for _, h := range k.launch.Hidden {
-		list = append(list, driver.Mount{Source: empty, Target: h, ReadOnly: true})
+		list = append(list, driver.Mount{Source: empty, Target: h, ReadOnly: true, Exclusive: true})
 	}
 	slices.SortStableFunc(list, func(a, b driver.Mount) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")

@@ -80,14 +80,16 @@ func ociSpec(m driver.Machine) *specs.Spec {
 	}
 }
 
-// hints tells gVisor which mounts it may cache. They are all the annotations
-// there are: none is ever taken from outside, for annotations override flags.
+// hints tells gVisor which mounts others change too; the rest it may cache, by
+// configuration. (The opposite hint would put an overlay over a mount and keep
+// what is written to it from the host.) They are all the annotations there
+// are: none is ever taken from outside, for annotations override flags.
 func hints(mounts []driver.Mount) map[string]string {
 	out := map[string]string{}
 	for i, m := range mounts {
-		if m.Exclusive {
+		if !m.Memory && !m.Exclusive {
 			key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
-			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "container"
+			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "shared"
 		}
 	}
 	return out

@@ -29,7 +29,7 @@ func configure(m driver.Machine) (*config.Config, error) {
 		"--directfs=true",
 		"--overlay2=" + overlay,
 		"--file-access=exclusive",
-		"--file-access-mounts=shared",
+		"--file-access-mounts=exclusive", // but for those hints names shared
 		"--host-uds=none",
 		"--host-fifo=none",
 		"--character-device-policy=emulated-only",
