@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +42,7 @@ func Main(args []string) int {
 		return spec.ExitOK
 	}
 	root := a.root()
-	root.SetArgs(args[1:])
+	root.SetArgs(dockerFingers(args[1:]))
 	err := root.ExecuteContext(context.Background())
 	return a.report(err)
 }
@@ -77,6 +79,23 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommand(a.helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root
+}
+
+// dockerFingers understands "run -it", which fingers type from habit although
+// -t names a template here.
+func dockerFingers(args []string) []string {
+	if len(args) > 1 && args[0] == "run" {
+		for i, arg := range args {
+			if arg == "--" {
+				break
+			}
+			if arg == "-it" || arg == "-ti" {
+				args = slices.Clone(args)
+				args[i] = "-i"
+			}
+		}
+	}
+	return args
 }
 
 // jsonFlag adds --json to a command that prints data.
@@ -117,11 +136,32 @@ func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "bothy: %s\n", fmt.Sprintf(format, args...))
 }
 
-// printJSON prints the answer as one indented document.
+// printJSON prints the answer as one indented document. Strings in it may come
+// from inside: what JSON itself lets through and a terminal would obey is
+// escaped too.
 func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", escapeControls(b))
+	return err
+}
+
+// escapeControls writes DEL, C1 controls and the characters that change the
+// direction of text as \u escapes. In JSON they occur in strings only.
+func escapeControls(b []byte) []byte {
+	var out []byte
+	for _, r := range string(b) {
+		switch {
+		case r >= 0x7f && r <= 0x9f, r == 0x61c, r >= 0x200e && r <= 0x200f,
+			r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 // engine opens the state directory.
