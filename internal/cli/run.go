@@ -287,15 +287,11 @@ func (a *app) find(cmd *cobra.Command, e *engine.Engine, f *runFlags) (sb *spec.
 		return nil, false, err
 	}
 	wish.Remove = f.remove
-	if !f.remove {
-		if f.name != "" {
-			sb, _ = e.Find(f.name)
-		} else if sb, err = e.FindFor(f.agent, wish.Workspaces[0].Source); err != nil {
-			return nil, false, err
-		}
-	}
-	if sb == nil {
+	if f.remove {
 		return wish, true, e.Create(wish)
+	}
+	if sb, created, err = e.Obtain(wish); err != nil || created {
+		return sb, created, err
 	}
 	return sb, false, a.sameSettings(cmd, sb, wish)
 }

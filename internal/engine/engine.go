@@ -99,9 +99,38 @@ func (e *Engine) Create(sb *spec.Sandbox) error {
 		return err
 	}
 	defer lock.Unlock()
+	return e.create(sb)
+}
+
+// Obtain gives the sandbox that is wished for, if there is one already: by its
+// name, or, without a name, that of the same agent in the same directory.
+// Otherwise the wish is created. Of several callers at once one creates.
+func (e *Engine) Obtain(wish *spec.Sandbox) (sb *spec.Sandbox, created bool, err error) {
+	lock, err := e.Store.NamesLock()
+	if err != nil {
+		return nil, false, err
+	}
+	defer lock.Unlock()
+	if wish.Name != "" {
+		sb, err = e.Find(wish.Name)
+		if errors.Is(err, spec.ErrNotFound) {
+			sb, err = nil, nil
+		}
+	} else {
+		sb, err = e.FindFor(wish.Agent, wish.Workspaces[0].Source)
+	}
+	if err != nil || sb != nil {
+		return sb, false, err
+	}
+	return wish, true, e.create(wish)
+}
+
+// create does the work. The caller holds the names lock.
+func (e *Engine) create(sb *spec.Sandbox) error {
 	if err := workspace.Check(sb.Workspaces, sb.Volumes); err != nil {
 		return err
 	}
+	e.sweep()
 	taken, err := e.names()
 	if err != nil {
 		return err
@@ -115,7 +144,6 @@ func (e *Engine) Create(sb *spec.Sandbox) error {
 	if err := spec.CheckName(sb.Name); err != nil {
 		return err
 	}
-	e.sweep()
 	_, err = e.Store.Create(sb)
 	return err
 }

@@ -28,8 +28,15 @@ type link struct {
 	err     error
 }
 
-// helloTimeout bounds the wait for init's first word.
-const helloTimeout = 20 * time.Second
+// The waits for init's first word, and for each answer. The inside can stop
+// its init at any time; that must stop nobody else.
+const (
+	helloTimeout  = 20 * time.Second
+	answerTimeout = 10 * time.Second
+)
+
+var errSilent = spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not answer").
+	WithHint("stop the sandbox and start it again: something inside may have stopped its init")
 
 // newLink starts listening to init. It does not wait for init's first word: a
 // sandbox takes plain commands while init still starts.
@@ -50,7 +57,7 @@ func (l *link) ready(ctx context.Context) error {
 	case <-l.down:
 		return spec.Errorf(spec.ErrSandbox, "the sandbox ended")
 	case <-ctx.Done():
-		return spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not answer")
+		return errSilent
 	}
 }
 
@@ -112,6 +119,8 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 	if err := l.ready(ctx); err != nil {
 		return wire.InitReply{}, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errSilent)
+	defer cancel()
 	ch := make(chan wire.InitReply, 1)
 	l.mu.Lock()
 	l.next++
@@ -134,7 +143,10 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 	case <-l.down:
 		return wire.InitReply{}, spec.Errorf(spec.ErrSandbox, "the sandbox ended")
 	case <-ctx.Done():
-		return wire.InitReply{}, ctx.Err()
+		l.mu.Lock()
+		delete(l.asks, q.ID)
+		l.mu.Unlock()
+		return wire.InitReply{}, context.Cause(ctx)
 	}
 }
 
@@ -143,6 +155,8 @@ func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, 0, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errSilent)
+	defer cancel()
 	l.mu.Lock()
 	l.next++
 	s := newStream(l, l.next)
@@ -169,7 +183,7 @@ func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
 		return nil, 0, spec.Errorf(spec.ErrSandbox, "the sandbox ended")
 	case <-ctx.Done():
 		l.forget(s.id)
-		return nil, 0, ctx.Err()
+		return nil, 0, context.Cause(ctx)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -92,8 +93,9 @@ func (r Rules) resolve(path string) (string, error) {
 		return "", spec.Errorf(spec.ErrDenied, "%s is neither a directory nor a regular file", real).
 			WithHint("devices and sockets of the host are never shared")
 	}
-	if strings.ContainsAny(real, "\n\x00") {
-		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it", real)
+	if strings.ContainsAny(real, "\n\x00") || !utf8.ValidString(real) {
+		return "", spec.Errorf(spec.ErrUsage, "%q cannot be shared: its name has a line break in it, or is no UTF-8", real).
+			WithHint("rename it, or share the directory above")
 	}
 	return real, nil
 }
