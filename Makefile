@@ -1,0 +1,55 @@
+# CI runs .ci/run; everything here is a part of it, for one's fingers.
+.DEFAULT_GOAL := help
+export CGO_ENABLED = 0
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build ./bothy
+	go build -o bothy ./cmd/bothy
+
+.PHONY: install
+install: ## put bothy into $(go env GOPATH)/bin
+	go install ./cmd/...
+
+.PHONY: tour
+tour: ## build, and show what a sandbox is, on this directory
+	sh examples/tour.sh
+
+.PHONY: test
+test: ## run all tests
+	go test ./...
+
+.PHONY: unit
+unit: ## run the tests that start no sandbox
+	go test -short ./internal/... ./spec/...
+
+.PHONY: race
+race: ## run the unit tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race -short ./internal/... ./spec/...
+
+.PHONY: arch
+arch: ## check layers, doors, pins and the init budget
+	go test ./internal/archtest
+
+.PHONY: lint
+lint: ## run the linters at their pinned versions
+	go tool -modfile=tools/go.mod golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format the code
+	go tool -modfile=tools/go.mod golangci-lint fmt
+
+.PHONY: tidy
+tidy: ## bring go.mod and go.sum in order
+	go mod tidy && go mod verify
+
+.PHONY: ci
+ci: ## run what CI runs (as root, on Debian)
+	.ci/run
+
+.PHONY: clean
+clean: ## remove ./bothy
+	rm -f bothy
