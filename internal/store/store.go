@@ -45,8 +45,8 @@ func Dir() (string, error) {
 // closed to everybody else, and returns it.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	if strings.ContainsAny(dir, ",\n") || !utf8.ValidString(dir) {
-		return nil, spec.Errorf(spec.ErrUsage, "the state directory %q has a comma or a line break in its name, or is no UTF-8", dir).
+	if strings.ContainsAny(dir, "\n") || !utf8.ValidString(dir) {
+		return nil, spec.Errorf(spec.ErrUsage, "the state directory %q has a line break in its name, or is no UTF-8", dir).
 			WithHint("set BOTHY_HOME to a directory with a plainer name")
 	}
 	for _, d := range []string{dir, s.sandboxes()} {

@@ -15,8 +15,10 @@ import (
 // configure turns the posture of docs/security-model.md into gVisor's
 // configuration. Flags are used, never a literal Config: only flags carry the
 // defaults and reach the children.
-func configure(m driver.Machine) (*config.Config, error) {
-	overlay := "root:dir=" + m.Overlay
+func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
+	// By descriptor: the flag's value is split at colons and commas, which a
+	// path may have.
+	overlay := fmt.Sprintf("root:dir=/proc/self/fd/%d", overlayDir.Fd())
 	if m.RootLimit > 0 {
 		overlay += fmt.Sprintf(",size=%d", m.RootLimit)
 	}

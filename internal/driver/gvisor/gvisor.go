@@ -42,7 +42,12 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err := pinSidecars(m.Scratch); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
 	}
-	conf, err := configure(m)
+	overlay, err := os.Open(m.Overlay)
+	if err != nil {
+		return nil, fmt.Errorf("open the place for the root layer: %w", err)
+	}
+	defer overlay.Close()
+	conf, err := configure(m, overlay)
 	if err != nil {
 		return nil, err
 	}
