@@ -1,0 +1,166 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// path is where scripts and tests find programs: those that a sandbox finds
+// too, and bothy.
+func path() string {
+	return lab.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+// home is the state directory of one test. It notes every sandbox that lived
+// in it, so that what is left of one can be told from the doings of others.
+type home struct {
+	dir  string
+	also string // another directory of the test's; no process may mention it
+	stop chan struct{}
+	done sync.WaitGroup
+	ids  map[string]bool
+}
+
+// newHome makes a state directory with a short path.
+func newHome() (*home, error) {
+	dir, err := os.MkdirTemp("/tmp", "bh")
+	if err != nil {
+		return nil, err
+	}
+	h := &home{dir: filepath.Join(dir, "s"), stop: make(chan struct{}), ids: map[string]bool{}}
+	h.done.Go(h.watch)
+	return h, nil
+}
+
+func (h *home) watch() {
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		entries, _ := os.ReadDir(filepath.Join(h.dir, "sandboxes"))
+		for _, e := range entries {
+			if name := e.Name(); !strings.HasPrefix(name, ".") {
+				h.ids[name] = true
+			}
+		}
+		select {
+		case <-h.stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// end removes what is there and complains about what remains.
+func (h *home) end(t *testing.T) {
+	t.Helper()
+	for _, dir := range h.states() {
+		reset := exec.Command(filepath.Join(lab.bin, "bothy"), "reset", "-f")
+		reset.Env = []string{"PATH=" + path(), "HOME=/nonexistent", "BOTHY_HOME=" + dir}
+		if out, err := reset.CombinedOutput(); err != nil {
+			t.Errorf("BOTHY_HOME=%q bothy reset -f: %v\n%s", dir, err, out)
+		}
+	}
+	close(h.stop)
+	h.done.Wait()
+	var left []string
+	for deadline := time.Now().Add(3 * time.Second); ; {
+		if left = h.left(); len(left) == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, l := range left {
+		t.Errorf("left behind: %s", l)
+	}
+	for _, pid := range h.pids() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the next test starts clean
+	}
+	removeAll(filepath.Dir(h.dir))
+}
+
+// states lists the state directory and those a test made below it.
+func (h *home) states() []string {
+	dirs := []string{h.dir}
+	for _, top := range []string{h.dir, h.also} {
+		if top == "" {
+			continue
+		}
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() || d.Name() != "sandboxes" {
+				return nil
+			}
+			if dir := filepath.Dir(path); dir != h.dir {
+				dirs = append(dirs, dir)
+			}
+			return fs.SkipDir
+		})
+	}
+	return dirs
+}
+
+// left lists what still is there of the sandboxes of this state directory.
+func (h *home) left() []string {
+	left := append(h.processes(), h.cgroups()...)
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, h.dir) {
+			left = append(left, "mount "+strings.TrimSpace(line))
+		}
+	}
+	entries, _ := os.ReadDir(h.dir)
+	for _, e := range entries {
+		left = append(left, "file "+filepath.Join(h.dir, e.Name()))
+	}
+	return left
+}
+
+func (h *home) processes() []string {
+	var left []string
+	for _, pid := range h.pids() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		left = append(left, fmt.Sprintf("process %d: %.200q", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '})))
+	}
+	return left
+}
+
+// pids are the processes that mention a directory of the test's.
+func (h *home) pids() []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if bytes.Contains(line, []byte(h.dir)) || h.also != "" && bytes.Contains(line, []byte(h.also)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// cgroups looks for control groups of the sandboxes seen.
+func (h *home) cgroups() []string {
+	var left []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		if id, ok := strings.CutPrefix(d.Name(), "bothy-"); ok && h.ids[id] {
+			left = append(left, "cgroup "+path)
+		}
+		return nil
+	})
+	return left
+}

@@ -1,0 +1,194 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ordinary is the uid and gid of the user that root runs the tests as a second
+// time. No account goes with it.
+const ordinary = 54321
+
+// lab is what all tests of this process share.
+var lab struct {
+	bin     string // directory with the bothy under test
+	scripts string // directory with the scripts
+	user    string // directory of the ordinary user; root only
+	self    string // this test binary, where the ordinary user can reach it
+	wall    error  // why no sandbox can be made here
+}
+
+// Variables by which root's process tells the ordinary user's where things are.
+// Set by hand, the first names a directory with a bothy to be tested instead
+// of one built from these sources.
+const (
+	binVar     = "BOTHY_TEST_BIN"
+	scriptsVar = "BOTHY_TEST_SCRIPTS"
+)
+
+func TestMain(m *testing.M) { os.Exit(runMain(m)) }
+
+func runMain(m *testing.M) int {
+	dir, err := prepare()
+	if dir != "" {
+		defer removeAll(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prepare the tests:", err)
+		return 1
+	}
+	if lab.wall = namespaces(); lab.wall != nil {
+		fmt.Fprintln(os.Stderr, "SKIP: no sandboxes on this host:", lab.wall)
+	}
+	return m.Run()
+}
+
+// prepare builds the binary, once, where every user can run it.
+func prepare() (dir string, err error) {
+	if scripts := os.Getenv(scriptsVar); scripts != "" {
+		lab.bin, lab.scripts = os.Getenv(binVar), scripts
+		return "", nil
+	}
+	if dir, err = os.MkdirTemp("/tmp", "bothy-test-"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return dir, err
+	}
+	lab.bin, lab.scripts = filepath.Join(dir, "bin"), filepath.Join(dir, "script")
+	if err := os.Mkdir(lab.bin, 0o755); err != nil {
+		return dir, err
+	}
+	if err := build(filepath.Join(lab.bin, "bothy")); err != nil {
+		return dir, err
+	}
+	if os.Geteuid() != 0 {
+		lab.scripts = filepath.Join("testdata", "script")
+		return dir, nil
+	}
+	return dir, prepareUser(dir)
+}
+
+func build(to string) error {
+	if bin := os.Getenv(binVar); bin != "" {
+		return copyProgram(filepath.Join(bin, "bothy"), to)
+	}
+	cmd := exec.Command("go", "build", "-o", to, "../cmd/bothy")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build ./cmd/bothy: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func copyProgram(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
+}
+
+// prepareUser gives the ordinary user what they need: the sources may lie
+// where they cannot go.
+func prepareUser(dir string) error {
+	if err := os.CopyFS(lab.scripts, os.DirFS(filepath.Join("testdata", "script"))); err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	lab.self = filepath.Join(dir, "bothy.test")
+	if err := copyProgram(exe, lab.self); err != nil {
+		return err
+	}
+	lab.user = filepath.Join(dir, "user")
+	if err := os.Mkdir(lab.user, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(lab.user, ordinary, ordinary)
+}
+
+// namespaces tries what no sandbox can do without.
+func namespaces() error {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("user namespaces cannot be made: %w", err)
+	}
+	return nil
+}
+
+// asBoth runs a test as root and as an ordinary user, or only as the latter
+// when that is who we are.
+func asBoth(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		t.Run("root", func(t *testing.T) { needWall(t); test(t) })
+		t.Run("user", func(t *testing.T) { t.Parallel(); again(t) })
+		return
+	}
+	t.Run("user", func(t *testing.T) { needWall(t); test(t) })
+}
+
+func needWall(t *testing.T) {
+	t.Helper()
+	if lab.wall != nil {
+		t.Skip(lab.wall)
+	}
+}
+
+// again runs the calling test, and only that, in a process of the ordinary
+// user.
+func again(t *testing.T) {
+	t.Helper()
+	pattern := ""
+	for name := range strings.SplitSeq(t.Name(), "/") {
+		pattern += "/^" + regexp.QuoteMeta(name) + "$"
+	}
+	cmd := exec.CommandContext(t.Context(), lab.self, "-test.v", "-test.run="+pattern[1:])
+	cmd.Dir = lab.user
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + lab.user, "TMPDIR=" + lab.user,
+		binVar + "=" + lab.bin, scriptsVar + "=" + lab.scripts,
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary},
+		Pdeathsig:  syscall.SIGTERM,
+	}
+	out, err := cmd.CombinedOutput()
+	result := regexp.MustCompile(`(?m)^\s*--- (PASS|SKIP|FAIL): ` + regexp.QuoteMeta(t.Name()) + ` `).FindSubmatch(out)
+	var exit *exec.ExitError
+	switch {
+	case err != nil && !errors.As(err, &exit):
+		t.Fatal(err)
+	case err != nil:
+		t.Fatalf("as uid %d:\n%s", ordinary, out)
+	case result == nil:
+		t.Fatalf("as uid %d: the test did not run:\n%s", ordinary, out)
+	case bytes.Equal(result[1], []byte("SKIP")):
+		t.Skipf("as uid %d:\n%s", ordinary, out)
+	case testing.Verbose():
+		t.Logf("%s", out)
+	}
+}
+
+// removeAll deletes a tree whose directories may have become unwritable.
+func removeAll(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir)
+}

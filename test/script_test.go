@@ -1,0 +1,391 @@
+package test
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptTime is how long one script may take on a slow and busy machine.
+const scriptTime = 3 * time.Minute
+
+func TestScript(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(lab.scripts, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts in %s: %v", lab.scripts, err)
+	}
+	each := func(run func(t *testing.T, file string)) func(t *testing.T) {
+		return func(t *testing.T) {
+			for _, file := range files {
+				t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+					t.Parallel()
+					run(t, file)
+				})
+			}
+		}
+	}
+	if os.Geteuid() == 0 {
+		t.Run("root", each(runScript))
+		t.Run("user", each(func(t *testing.T, _ string) { again(t) }))
+		return
+	}
+	t.Run("user", each(runScript))
+}
+
+// scriptT runs a script in the test it is asked from, not in one below it.
+type scriptT struct{ *testing.T }
+
+func (s scriptT) Run(_ string, f func(testscript.T)) { f(s) }
+func (s scriptT) Parallel()                          {}
+func (s scriptT) Verbose() bool                      { return testing.Verbose() }
+
+func runScript(t *testing.T, file string) {
+	needWall(t)
+	testscript.RunT(scriptT{t}, testscript.Params{
+		Files:     []string{file},
+		Deadline:  time.Now().Add(scriptTime),
+		Setup:     func(env *testscript.Env) error { return setUp(t, env) },
+		Condition: condition,
+		Cmds:      commands,
+	})
+}
+
+// setUp gives a script a home and a state directory of its own.
+func setUp(t *testing.T, env *testscript.Env) error {
+	h, err := newHome()
+	if err != nil {
+		return err
+	}
+	h.also = env.WorkDir
+	env.Defer(func() { h.end(t) })
+	person := filepath.Join(env.WorkDir, "home")
+	for _, dir := range []string{person, filepath.Join(env.WorkDir, "proj")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	env.Setenv("PATH", path())
+	env.Setenv("HOME", person)
+	env.Setenv("BOTHY_HOME", h.dir)
+	env.Setenv("BOTHY_BIN", filepath.Join(lab.bin, "bothy"))
+	env.Setenv("UID", strconv.Itoa(os.Getuid()))
+	env.Setenv("INNER_UID", "1000")
+	if os.Getuid() != 0 {
+		env.Setenv("INNER_UID", strconv.Itoa(os.Getuid()))
+	}
+	return nil
+}
+
+// condition answers [root], [user], [cgroup] (this caller's limits can be
+// enforced) and [inside:PROGRAM] (a sandbox has that program).
+func condition(cond string) (bool, error) {
+	switch cond {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "user":
+		return os.Geteuid() != 0, nil
+	case "cgroup":
+		return canLimit()
+	}
+	if prog, ok := strings.CutPrefix(cond, "inside:"); ok {
+		for _, dir := range []string{"/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"} {
+			if info, err := os.Stat(filepath.Join(dir, prog)); err == nil && info.Mode().IsRegular() {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", cond)
+}
+
+// canLimit asks doctor; the scripts hold it to both answers.
+func canLimit() (bool, error) {
+	dir, err := os.MkdirTemp("", "doctor")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command(filepath.Join(lab.bin, "bothy"), "doctor", "--json")
+	cmd.Env = []string{"PATH=" + path(), "HOME=" + dir, "BOTHY_HOME=" + dir + "/s"}
+	out, err := cmd.Output()
+	if err != nil {
+		return false, fmt.Errorf("bothy doctor: %w", err)
+	}
+	v, err := lookUp(string(out), "checks.name=limit memory.result")
+	return v == "ok", err
+}
+
+// commands are those of the scripts, beside the usual ones of testscript.
+var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"bothy":      cmdBothy,
+	"sh":         cmdSh,
+	"code":       cmdCode,
+	"json":       cmdJSON,
+	"hint":       cmdHint,
+	"eventually": cmdEventually,
+	"printable":  cmdPrintable,
+	"random":     cmdRandom,
+	"same":       cmdSame,
+	"mine":       cmdMine,
+	"mode":       cmdMode,
+	"scratch":    cmdScratch,
+	"socket":     cmdSocket,
+	"deb":        cmdDeb,
+	"keep":       cmdKeep,
+	"clean":      cmdClean,
+}
+
+// bothy ARG... runs the binary under test.
+func cmdBothy(ts *testscript.TestScript, neg bool, args []string) {
+	run(ts, neg, append([]string{"bothy"}, args...))
+}
+
+// sh SCRIPT [ARG...] runs a line of shell.
+func cmdSh(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: sh SCRIPT [ARG...]")
+	}
+	run(ts, neg, append([]string{"sh", "-c", args[0], "sh"}, args[1:]...))
+}
+
+func run(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec(args[0], args[1:]...)
+	switch {
+	case err == nil && neg:
+		ts.Fatalf("unexpected success")
+	case err != nil && !neg:
+		ts.Fatalf("unexpected failure: %v", err)
+	}
+}
+
+// code N COMMAND [ARG...] wants a command to end with exactly that code.
+func cmdCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		if got = exit.ExitCode(); got < 0 {
+			ts.Fatalf("ended by %v", err)
+		}
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// json PATH [= TEXT | ~ REGEXP | len N] looks into the last standard output.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: json PATH [= TEXT | ~ REGEXP | len N]")
+	}
+	err := checkJSON(ts.ReadFile("stdout"), args)
+	if neg && err == nil {
+		ts.Fatalf("json %s: unexpectedly so", strings.Join(args, " "))
+	}
+	if !neg {
+		ts.Check(err)
+	}
+}
+
+// hint REGEXP wants the last standard error to be an error in the form of this
+// house with a hint that matches.
+func cmdHint(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: hint REGEXP")
+	}
+	var hints []string
+	errs := 0
+	for line := range strings.Lines(ts.ReadFile("stderr")) {
+		line = strings.TrimRight(line, "\n")
+		if text, ok := strings.CutPrefix(line, "bothy: error: "); ok {
+			errs++
+			if text == "" || strings.HasSuffix(text, ".") || strings.HasPrefix(text, "failed to") {
+				ts.Fatalf("not in the house style: %q", line)
+			}
+		}
+		if text, ok := strings.CutPrefix(line, "bothy: hint: "); ok {
+			hints = append(hints, text)
+		}
+	}
+	if errs != 1 || len(hints) != 1 {
+		ts.Fatalf("%d errors and %d hints, want one of each", errs, len(hints))
+	}
+	if ok, err := regexp.MatchString(args[0], hints[0]); err != nil || !ok {
+		ts.Fatalf("hint %q does not match %q", hints[0], args[0])
+	}
+}
+
+// eventually REGEXP COMMAND [ARG...] repeats a command until it succeeds and
+// its standard output matches; "! eventually" until it fails or does not.
+func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP COMMAND [ARG...]")
+	}
+	re := regexp.MustCompile("(?m)" + args[0])
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if (err == nil && re.MatchString(ts.ReadFile("stdout"))) != neg {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it did not come to that in time (%v)", err)
+		}
+	}
+}
+
+// printable FILE... wants no control characters but line breaks and tabs.
+func cmdPrintable(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		for i, r := range ts.ReadFile(name) {
+			if unicode.IsControl(r) && r != '\n' && r != '\t' {
+				ts.Fatalf("%s has %q at byte %d", name, r, i)
+			}
+		}
+	}
+}
+
+// random FILE SIZE makes a file of random bytes.
+func cmdRandom(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: random FILE SIZE")
+	}
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = io.CopyN(f, rand.Reader, n)
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// same FILE FILE wants two files with the same bytes.
+func cmdSame(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same FILE FILE")
+	}
+	a, b := ts.ReadFile(args[0]), ts.ReadFile(args[1])
+	if (sha256.Sum256([]byte(a)) == sha256.Sum256([]byte(b))) == neg {
+		ts.Fatalf("%s has %d bytes, %s has %d", args[0], len(a), args[1], len(b))
+	}
+}
+
+// mine FILE... wants files that belong to the caller. Directories count with
+// all that is in them.
+func cmdMine(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		ts.Check(filepath.WalkDir(ts.MkAbs(name), func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			st := info.Sys().(*syscall.Stat_t)
+			if int(st.Uid) != os.Getuid() || int(st.Gid) != os.Getgid() {
+				return fmt.Errorf("%s belongs to %d:%d", path, st.Uid, st.Gid)
+			}
+			return nil
+		}))
+	}
+}
+
+// mode OCTAL FILE... wants files with those permission bits, set-uid and the
+// like included.
+func cmdMode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: mode OCTAL FILE...")
+	}
+	want, err := strconv.ParseUint(args[0], 8, 32)
+	ts.Check(err)
+	for _, name := range args[1:] {
+		var st syscall.Stat_t
+		ts.Check(syscall.Lstat(ts.MkAbs(name), &st))
+		if got := st.Mode & 0o7777; got != uint32(want) {
+			ts.Fatalf("%s has mode %o", name, got)
+		}
+	}
+}
+
+// scratch VAR DIR makes a directory of this test's in DIR and sets VAR to it.
+// Without a DIR that can be written to the script is skipped.
+func cmdScratch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: scratch VAR DIR")
+	}
+	dir, err := os.MkdirTemp(args[1], "bothy-test-")
+	ts.Check(err)
+	ts.Defer(func() { removeAll(dir) })
+	ts.Setenv(args[0], dir)
+}
+
+// socket PATH listens on a unix socket until the script ends.
+func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: socket PATH")
+	}
+	l, err := net.Listen("unix", args[0])
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+}
+
+// deb FILE builds a Debian package "hello-bothy" with /usr/bin/hello-bothy in
+// it.
+func cmdDeb(ts *testscript.TestScript, neg bool, args []string) {
+	tree := ts.MkAbs("deb-tree")
+	for name, content := range map[string]string{
+		"DEBIAN/control": "Package: hello-bothy\nVersion: 1.0\nArchitecture: all\n" +
+			"Maintainer: Nobody <nobody@example.com>\nDescription: a greeting\n",
+		"usr/bin/hello-bothy": "#!/bin/sh\necho hello from a package\n",
+	} {
+		file := filepath.Join(tree, name)
+		ts.Check(os.MkdirAll(filepath.Dir(file), 0o755))
+		ts.Check(os.WriteFile(file, []byte(content), 0o755))
+		ts.Check(os.Chmod(file, 0o755))
+	}
+	ts.Check(ts.Exec("dpkg-deb", "--root-owner-group", "-b", tree, ts.MkAbs(args[0])))
+}
+
+// keep VAR sets a variable to the last standard output, without its last line
+// break.
+func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep VAR")
+	}
+	ts.Setenv(args[0], strings.TrimSuffix(ts.ReadFile("stdout"), "\n"))
+}
+
+// clean wants no process of any sandbox of this state directory to run.
+func cmdClean(ts *testscript.TestScript, neg bool, args []string) {
+	h := &home{dir: ts.Getenv("BOTHY_HOME")}
+	var left []string
+	for range 60 {
+		if left = h.processes(); len(left) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("still there: %s", strings.Join(left, "\n"))
+}
