@@ -161,6 +161,9 @@ func (k *Keeper) run(l *net.UnixListener) {
 	go k.saver.run(ctx)
 	go k.idle(ctx)
 	go k.guardMemory(ctx)
+	if k.spec.Remove {
+		time.AfterFunc(abandonedAfter, k.destroyUnused)
+	}
 	select {
 	case <-k.asked:
 	case s := <-sigs:
@@ -220,6 +223,19 @@ func (k *Keeper) destroy() {
 	k.discard = true
 	k.mu.Unlock()
 	k.stop("removed", time.Millisecond)
+}
+
+// abandonedAfter is how long a sandbox made for one command waits for it.
+const abandonedAfter = 20 * time.Second
+
+// destroyUnused ends a sandbox whose one command never came.
+func (k *Keeper) destroyUnused() {
+	k.mu.Lock()
+	used := k.active > 0
+	k.mu.Unlock()
+	if !used {
+		k.destroy()
+	}
 }
 
 // shutDown ends the programs inside, saves the root layer, takes the wall down
