@@ -1,0 +1,131 @@
+package keeper
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// fell notes that the sandbox ended without being asked to.
+func (k *Keeper) fell() {
+	reason := "init ended"
+	if err := k.wall.Err(); err != nil {
+		reason = err.Error()
+	}
+	if why := k.postMortem(); why != "" {
+		reason += ": " + why
+	}
+	k.mu.Lock()
+	if !k.stopping {
+		k.stopping, k.reason = true, reason
+	}
+	k.mu.Unlock()
+	k.status.update(func(st *spec.Status) { st.Crashed = true })
+}
+
+// stop asks for the end. Only the first request counts.
+func (k *Keeper) stop(reason string, grace time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopping {
+		return
+	}
+	if grace <= 0 {
+		grace = stopGrace
+	}
+	k.stopping, k.reason, k.grace = true, reason, grace
+	close(k.asked)
+}
+
+// destroy asks for the end without ceremony: nothing of the sandbox is wanted
+// any more.
+func (k *Keeper) destroy() {
+	k.mu.Lock()
+	k.discard = true
+	k.mu.Unlock()
+	k.stop("removed", time.Millisecond)
+}
+
+// abandonedAfter is how long a sandbox made for one command waits for it.
+const abandonedAfter = 20 * time.Second
+
+// destroyUnused ends a sandbox whose one command never came.
+func (k *Keeper) destroyUnused() {
+	k.mu.Lock()
+	used := k.active > 0
+	k.mu.Unlock()
+	if !used {
+		k.destroy()
+	}
+}
+
+// shutDown ends the programs inside, saves the root layer, takes the wall down
+// and writes the last status.
+func (k *Keeper) shutDown() {
+	k.mu.Lock()
+	discard := k.discard
+	k.mu.Unlock()
+	k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+	if discard {
+		k.wall.Destroy()
+		return
+	}
+	select {
+	case <-k.wall.Done():
+	default:
+		err := k.endPrograms()
+		if err == nil {
+			err = k.saver.save(context.Background())
+		}
+		if err != nil {
+			k.log.Error("last save", "err", err)
+			k.event("save.failed", map[string]any{"error": err.Error()})
+		}
+	}
+	k.wall.Destroy()
+	now := time.Now().UTC()
+	k.status.update(func(st *spec.Status) {
+		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
+	})
+	k.event("stopped", map[string]any{"reason": k.reason})
+}
+
+// endPrograms asks everything inside to end and waits a little. An error means
+// that the wall does not answer.
+func (k *Keeper) endPrograms() error {
+	ctx := context.Background()
+	deadline := time.Now().Add(k.grace)
+	asked := false
+	for {
+		tasks, err := k.wall.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		if len(tasks) <= 1 || time.Now().After(deadline) {
+			return nil
+		}
+		if !asked {
+			k.sessions.hangUp() // shells ignore SIGTERM
+			for _, t := range tasks {
+				if t.PID != 1 {
+					_ = k.wall.Signal(ctx, t.PID, int(unix.SIGTERM))
+				}
+			}
+			asked = true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// drain lets commands that are being answered hear how it ended.
+func (k *Keeper) drain() {
+	done := make(chan struct{})
+	go func() { k.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+}
