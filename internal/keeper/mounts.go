@@ -1,0 +1,174 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// mounts lists what lies over the root, outer ones first, and makes the mount
+// points that lie in the sandbox's own home.
+func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
+	empty := filepath.Join(scratch, "empty")
+	if err := os.Mkdir(empty, 0o555); err != nil {
+		return nil, err
+	}
+	list := []driver.Mount{
+		{Target: "/tmp", Memory: true, Mode: 0o1777},
+		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
+	}
+	for i, m := range append(slices.Clone(k.spec.Workspaces), k.spec.Volumes...) {
+		source, err := k.pin(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, k.anchors(m, source)...)
+		if m.Target == k.account.Home { // a forced workspace replaces the home
+			list = slices.DeleteFunc(list, func(d driver.Mount) bool { return d.Target == m.Target })
+		}
+		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	for _, h := range k.launch.Hidden {
+		list = append(list, driver.Mount{Source: empty, Target: h, ReadOnly: true, Exclusive: true})
+	}
+	slices.SortStableFunc(list, func(a, b driver.Mount) int {
+		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
+	})
+	return list, k.makeHomePoints(list)
+}
+
+// pin makes a directory or file of the host appear at a place of ours, and
+// gives that place. The path was real when the sandbox was created; somebody
+// who can write to a directory above it, another sandbox for instance, may have
+// put a symbolic link in its way since. None is followed, and what was opened
+// is what is mounted.
+func (k *Keeper) pin(source, at string) (string, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return "", spec.Errorf(spec.ErrDenied, "%s has a symbolic link in its path now, which it had not when the sandbox was created", source).
+			WithHint("put the directory back, or remove the sandbox: bothy rm %s", k.spec.Name)
+	case err != nil:
+		return "", spec.Errorf(spec.ErrNotFound, "workspace %s: %w", source, err).
+			WithHint("put it back, or remove the sandbox: bothy rm %s", k.spec.Name)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		err = os.MkdirAll(at, 0o700)
+	case unix.S_IFREG:
+		if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
+			err = os.WriteFile(at, nil, 0o600)
+		}
+	default:
+		return "", spec.Errorf(spec.ErrDenied, "%s is neither a directory nor a regular file any more", source)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return "", fmt.Errorf("mount %s: %w", source, err)
+	}
+	return at, nil
+}
+
+// anchors are mounts of directories onto themselves, for those between a
+// shared directory and something hidden below it: a mount point cannot be
+// renamed, so that the inside cannot move away what lies above the hidden.
+func (k *Keeper) anchors(m spec.Mount, source string) []driver.Mount {
+	var list []driver.Mount
+	for _, h := range k.launch.Hidden {
+		rel, err := filepath.Rel(m.Target, h)
+		if err != nil || strings.HasPrefix(rel, "..") {
+			continue
+		}
+		for d := filepath.Dir(rel); d != "."; d = filepath.Dir(d) {
+			a := driver.Mount{Source: filepath.Join(source, d), Target: filepath.Join(m.Target, d), ReadOnly: m.ReadOnly}
+			if !slices.Contains(list, a) {
+				list = append(list, a)
+			}
+		}
+	}
+	return list
+}
+
+// makeHomePoints makes mount points inside the sandbox's own home, which is a
+// directory of ours. In a workspace nothing is ever made.
+func (k *Keeper) makeHomePoints(list []driver.Mount) error {
+	home, err := os.OpenRoot(k.dir.Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	for i, m := range list {
+		outer, ok := innermost(list[:i], m.Target)
+		if !ok || outer.Memory && outer.Target == "/tmp" {
+			continue
+		}
+		rel, err := filepath.Rel(outer.Target, m.Target)
+		if err != nil {
+			return err
+		}
+		if outer.Source == k.dir.Home() {
+			if err := makePoint(home, rel, isDir(m.Source)); err != nil {
+				return fmt.Errorf("make mount point %s: %w", m.Target, err)
+			}
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(outer.Source, rel)); err != nil {
+			return spec.Errorf(spec.ErrUsage, "mount point %s does not exist in %s", m.Target, outer.Source).
+				WithHint("create it, or mount somewhere else")
+		}
+	}
+	return nil
+}
+
+func makePoint(root *os.Root, rel string, dir bool) error {
+	if dir {
+		return root.MkdirAll(rel, 0o755)
+	}
+	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(rel, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// innermost finds the deepest of the mounts that target lies below.
+func innermost(list []driver.Mount, target string) (driver.Mount, bool) {
+	var best driver.Mount
+	for _, m := range list {
+		if strings.HasPrefix(target, strings.TrimSuffix(m.Target, "/")+"/") && len(m.Target) > len(best.Target) {
+			best = m
+		}
+	}
+	return best, best.Target != ""
+}
+
+func below(list []driver.Mount, target string) bool {
+	_, ok := innermost(list, target)
+	return ok
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
