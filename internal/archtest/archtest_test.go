@@ -145,7 +145,7 @@ func TestLinked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dep := range strings.Fields(string(out)) {
+	for dep := range strings.FieldsSeq(string(out)) {
 		for path, why := range notLinked {
 			if under(dep, path) {
 				t.Errorf("cmd/bothy links %s: %s", dep, why)
@@ -242,7 +242,7 @@ func TestLight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dep := range strings.Fields(string(out)) {
+	for dep := range strings.FieldsSeq(string(out)) {
 		first, _, _ := strings.Cut(dep, "/")
 		foreign := strings.Contains(first, ".") && !under(dep, module) && !slices.Contains(lightDeps, dep)
 		if foreign || slices.Contains(notLightDeps, dep) {
