@@ -1,0 +1,300 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is what is compared of a file.
+type file struct {
+	mode  fs.FileMode
+	body  string
+	mtime time.Time
+	inode uint64
+}
+
+// tree reads everything below dir.
+func tree(t testing.TB, dir string) map[string]file {
+	t.Helper()
+	files := map[string]file{}
+	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(p)
+		if err != nil {
+			return err
+		}
+		f := file{mode: info.Mode(), mtime: info.ModTime().Truncate(time.Microsecond)}
+		switch {
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			var st unix.Stat_t
+			if err := unix.Lstat(p, &st); err != nil {
+				return err
+			}
+			f.body, f.inode = string(b), st.Ino
+		case info.Mode()&fs.ModeSymlink != 0:
+			f.body, f.mtime = mustReadlink(t, p), time.Time{} // links are made now
+		}
+		rel, err := filepath.Rel(dir, p)
+		files[rel] = f
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func mustReadlink(t testing.TB, p string) string {
+	t.Helper()
+	target, err := os.Readlink(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// withoutInodes makes trees comparable that are copies of each other.
+func withoutInodes(files map[string]file) map[string]file {
+	out := map[string]file{}
+	for name, f := range files {
+		f.inode = 0
+		out[name] = f
+	}
+	return out
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t testing.TB, dir, name, body string, mode fs.FileMode) string {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+	must(t, os.WriteFile(p, []byte(body), 0o600))
+	must(t, os.Chmod(p, mode))
+	return p
+}
+
+func write(t testing.TB, src string, o WriteOptions) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, Write(&b, src, o))
+	return b.Bytes()
+}
+
+func extract(t testing.TB, data io.Reader, dir string, o ExtractOptions) error {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	return Extract(data, root, o)
+}
+
+func names(t testing.TB, data []byte) []string {
+	t.Helper()
+	var list []string
+	for tr := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return list
+		}
+		must(t, err)
+		list = append(list, h.Name)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "app")
+	put(t, src, "empty", "", 0o644)
+	put(t, src, "big", strings.Repeat("0123456789abcdef", 70_000), 0o640)
+	put(t, src, "secret", "s", 0o400)
+	put(t, src, "tool", "#!/bin/sh\n", 0o755)
+	must(t, os.Link(filepath.Join(src, "tool"), filepath.Join(src, "tool2")))
+	put(t, src, "sub/deep/er/f", "x", 0o600)
+	must(t, os.Link(filepath.Join(src, "tool"), filepath.Join(src, "sub/tool3")))
+	must(t, os.Mkdir(filepath.Join(src, "hollow"), 0o711))
+	for link, to := range map[string]string{"in": "sub/deep", "out": "../../elsewhere", "abs": "/etc/passwd", "dangling": "nothing", "self": "self"} {
+		must(t, os.Symlink(to, filepath.Join(src, link)))
+	}
+	for _, odd := range []string{" ", "-rf", "a\nb", "tab\there", "\x1b[2J", "caf\xe9", "naïve", "日本", "back\\slash", "a'b\"c", "...", "..x", "=", strings.Repeat("n", 255), "päth/" + strings.Repeat("d/", 120) + "leaf"} {
+		put(t, src, odd, odd, 0o644)
+	}
+	must(t, os.Chmod(filepath.Join(src, "hollow"), 0o500))
+	when := time.Date(2001, 2, 3, 4, 5, 6, 789_000, time.UTC)
+	for _, name := range []string{"tool", "sub/deep/er/f", "sub/deep", "hollow"} {
+		must(t, os.Chtimes(filepath.Join(src, name), when, when))
+	}
+
+	dst := t.TempDir()
+	must(t, extract(t, bytes.NewReader(write(t, src, WriteOptions{})), dst, ExtractOptions{}))
+	want, got := tree(t, src), tree(t, filepath.Join(dst, "app"))
+	if w, g := withoutInodes(want), withoutInodes(got); !reflect.DeepEqual(w, g) {
+		for name := range w {
+			if !reflect.DeepEqual(w[name], g[name]) {
+				t.Errorf("%q: wrote %v %s, read %v %s", name, w[name].mode, w[name].mtime, g[name].mode, g[name].mtime)
+			}
+		}
+		t.Errorf("wrote %d files, read %d", len(w), len(g))
+	}
+	if a, b, c := got["tool"].inode, got["tool2"].inode, got["sub/tool3"].inode; a != b || a != c {
+		t.Errorf("three names of one file became inodes %d, %d, %d", a, b, c)
+	}
+	if got["tool"].inode == got["empty"].inode {
+		t.Error("two files became one")
+	}
+}
+
+func TestRoundTripSparse(t *testing.T) {
+	src := put(t, t.TempDir(), "disk", "", 0o644)
+	f, err := os.OpenFile(src, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte("end"), 8<<20)
+	must(t, err)
+	must(t, f.Close())
+	dst := t.TempDir()
+	must(t, extract(t, bytes.NewReader(write(t, src, WriteOptions{})), dst, ExtractOptions{}))
+	want, err := os.ReadFile(src)
+	must(t, err)
+	got, err := os.ReadFile(filepath.Join(dst, "disk"))
+	must(t, err)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes became %d others", len(want), len(got))
+	}
+}
+
+func TestWriteOptions(t *testing.T) {
+	dir := t.TempDir()
+	src := filepath.Join(dir, "app")
+	put(t, src, "f", "body", 0o644)
+	must(t, os.Symlink("f", filepath.Join(src, "l")))
+	must(t, os.Symlink("app", filepath.Join(dir, "alias")))
+	tests := []struct {
+		name, src string
+		o         WriteOptions
+		want      []string
+	}{
+		{"a tree", "app", WriteOptions{}, []string{"app/", "app/f", "app/l"}},
+		{"another name", "app", WriteOptions{Name: "x"}, []string{"x/", "x/f", "x/l"}},
+		{"contents only", "app", WriteOptions{Name: "."}, []string{"./", "f", "l"}},
+		{"one file", "app/f", WriteOptions{}, []string{"f"}},
+		{"a link stays one", "alias", WriteOptions{}, []string{"alias"}},
+		{"a link is followed", "alias", WriteOptions{Follow: true}, []string{"alias/", "alias/f", "alias/l"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := names(t, write(t, filepath.Join(dir, tt.src), tt.o)); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("it has %q, want %q", got, tt.want)
+			}
+		})
+	}
+	dst := t.TempDir()
+	must(t, extract(t, bytes.NewReader(write(t, src, WriteOptions{Follow: true})), dst, ExtractOptions{}))
+	if l := tree(t, dst)["app/l"]; !l.mode.IsRegular() || l.body != "body" {
+		t.Errorf("a followed link is %v with %q", l.mode, l.body)
+	}
+}
+
+// What is no file is left out, and nobody waits for a pipe's other end.
+func TestWriteSkipsSpecialFiles(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "app")
+	put(t, src, "f", "x", 0o644)
+	must(t, unix.Mkfifo(filepath.Join(src, "pipe"), 0o666))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(src, "sock")}))
+	if got, want := names(t, write(t, src, WriteOptions{})), []string{"app/", "app/f"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("it has %q, want %q", got, want)
+	}
+}
+
+func TestWriteMissing(t *testing.T) {
+	if err := Write(io.Discard, filepath.Join(t.TempDir(), "nothing"), WriteOptions{}); !os.IsNotExist(err) {
+		t.Errorf("archived what is not there: %v", err)
+	}
+}
+
+// A file that changes its size while it is read keeps the size of its header,
+// so that what follows in the stream stays readable.
+func TestWriteWhileFilesChange(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "app")
+	path := put(t, src, "a", strings.Repeat("x", 1<<20), 0o644)
+	put(t, src, "b", "after", 0o644)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for size := int64(0); ; size = (size + 300_001) % (2 << 20) {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.Truncate(path, size)
+			}
+		}
+	}()
+	for range 100 {
+		dst := t.TempDir()
+		must(t, extract(t, bytes.NewReader(write(t, src, WriteOptions{})), dst, ExtractOptions{}))
+		if got := tree(t, dst)["app/b"].body; got != "after" {
+			t.Fatalf("the file behind it reads %q", got)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+func TestDestination(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "file", "x", 0o644)
+	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o755))
+	tests := []struct {
+		path, name  string
+		dir, rename string
+		fails       bool
+	}{
+		{"there", "src", "there", "src", false},
+		{"there/", "src", "there", "src", false},
+		{"there", ".", "there", "", false},
+		{"new", "src", "", "new", false},
+		{"new2", ".", "new2", "", false},
+		{"new/", "src", "", "", true},
+		{"file", "src", "", "file", false},
+		{"file/", "src", "", "", true},
+		{"file", ".", "", "", true},
+		{"file/below", "src", "", "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.path+" "+tt.name, func(t *testing.T) {
+			to, rename, err := Destination(dir+"/"+tt.path, tt.name)
+			if tt.fails {
+				if err == nil {
+					t.Fatalf("it goes to %s as %q", to, rename)
+				}
+				return
+			}
+			if want := filepath.Join(dir, tt.dir); err != nil || to != want || rename != tt.rename {
+				t.Errorf("%s, %q, %v; want %s, %q", to, rename, err, want, tt.rename)
+			}
+		})
+	}
+}
