@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// bothy is the program that is measured, with a state directory of its own.
+type bothy struct {
+	bin, home string
+	env       []string
+}
+
+// moduleRoot is where the source of bothy lies.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
+	return strings.TrimSpace(out), err
+}
+
+// build makes the binary as it is released.
+func build(ctx context.Context, root, work string) (*bothy, error) {
+	b := &bothy{bin: filepath.Join(work, "bin", "bothy"), home: filepath.Join(work, "bothy")}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin, "./cmd/bothy")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	home := filepath.Join(work, "home")
+	if err := os.Mkdir(home, 0o755); err != nil {
+		return nil, err
+	}
+	b.env = append(cleanEnv(home), "BOTHY_HOME="+b.home)
+	_, err := output(cmd)
+	return b, err
+}
+
+// cleanEnv is the environment of every subject.
+func cleanEnv(home string) []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "USER=" + os.Getenv("USER"),
+		"SHELL=/bin/sh", // XDG_CONFIG_HOME stays unset: no settings
+	}
+}
+
+func (b *bothy) command(ctx context.Context, args ...string) *exec.Cmd {
+	return command(ctx, b.env, b.bin, args...)
+}
+
+// do runs a command that is not measured.
+func (b *bothy) do(ctx context.Context, args ...string) error {
+	_, err := output(b.command(ctx, args...))
+	return err
+}
+
+// reset removes every sandbox that is left, also after an interrupt.
+func (b *bothy) reset() error {
+	if _, err := os.Stat(b.home); err != nil {
+		return nil
+	}
+	return b.do(context.Background(), "reset", "--force")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// action is one command of a round. Without a case it is not measured.
+type action struct {
+	name, subject string
+	target        float64
+	cmd           func(round int) *exec.Cmd
+}
+
+// settle lets what the last command left behind come to rest.
+const settle = 100 * time.Millisecond
+
+// life measures the life of a sandbox, each step as a whole process.
+func (b *bench) life(ctx context.Context) (err error) {
+	dir := filepath.Join(b.work, "life")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	l := &life{bench: b, dir: dir}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if err := l.prepare(ctx); err != nil {
+		return err
+	}
+	n := b.samples(21)
+	for round := range n {
+		progress("life: round %d of %d", round+1, n)
+		for _, a := range l.actions(ctx) {
+			if err := l.act(a, round); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// life is what stands ready while steps are measured.
+type life struct {
+	*bench
+	dir      string
+	noBwrap  string
+	runc     *runc
+	docker   *docker
+	resident string // a sandbox that runs all the time
+}
+
+func (l *life) prepare(ctx context.Context) error {
+	var err error
+	if l.noBwrap = noBwrap(ctx); l.noBwrap != "" {
+		l.report.skip(groupLife, caseRun, "bwrap", l.noBwrap)
+	}
+	if l.runc, err = newRunc(ctx, filepath.Join(l.work, "life-runc"), l.dir); err != nil {
+		l.report.skip(groupLife, caseRun, "runc", l.redact(err))
+	}
+	if l.docker, err = newDocker(ctx, l.work); err != nil {
+		l.report.skip(groupLife, caseRun, "docker", l.redact(err))
+	}
+	// The first of all copies the host's settings, which later ones share.
+	if err := l.bothy.do(ctx, "create", "--quiet", "--name", "resident", "shell", l.dir); err != nil {
+		return err
+	}
+	return l.bothy.do(ctx, "exec", "resident", "true")
+}
+
+func (l *life) close() error {
+	errs := []error{l.bothy.do(context.Background(), "rm", "--force", "resident")}
+	if l.runc != nil {
+		errs = append(errs, l.runc.remove())
+	}
+	if l.docker != nil {
+		errs = append(errs, l.docker.remove())
+	}
+	return errors.Join(errs...)
+}
+
+// Cases that more than one subject takes part in.
+const (
+	caseRun  = "run --rm shell . -- true"
+	caseExec = "exec NAME true"
+)
+
+// actions are one round, in order.
+func (l *life) actions(ctx context.Context) []action {
+	bothy := func(args ...string) func(int) *exec.Cmd {
+		return func(int) *exec.Cmd { return l.in(l.bothy.command(ctx, args...)) }
+	}
+	// Each round has a sandbox of its own.
+	own := func(args ...string) func(int) *exec.Cmd {
+		return func(round int) *exec.Cmd {
+			list := make([]string, len(args))
+			for i, a := range args {
+				list[i] = a
+				if a == "NAME" {
+					list[i] = fmt.Sprintf("life-%d", round)
+				}
+			}
+			return l.in(l.bothy.command(ctx, list...))
+		}
+	}
+	list := []action{{caseRun, "bothy", 120, bothy("run", "--rm", "shell", ".", "--", "true")}}
+	list = append(list, l.peers(ctx)...)
+	return append(list,
+		action{caseExec, "bothy", 15, bothy("exec", "resident", "true")},
+		action{"version", "bothy", 10, bothy("version")},
+
+		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
+		action{cmd: own("exec", "NAME", "sh", "-c", "echo kept > /var/tmp/kept")},
+		action{"stop NAME", "bothy", 100, own("stop", "NAME")},
+		action{"run NAME -- true (stopped)", "bothy", 120, own("run", "NAME", "--", "true")},
+		action{cmd: own("exec", "NAME", "grep", "kept", "/var/tmp/kept")},
+		action{"rm NAME (running)", "bothy", 50, own("rm", "NAME")},
+
+		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
+		action{cmd: own("exec", "NAME", "true")},
+		action{cmd: own("stop", "NAME")},
+		action{"rm NAME (stopped)", "bothy", 50, own("rm", "NAME")},
+	)
+}
+
+// peers are the commands of other programs that do the same.
+func (l *life) peers(ctx context.Context) []action {
+	var list []action
+	if l.noBwrap == "" {
+		list = append(list, action{caseRun, "bwrap", 0, func(int) *exec.Cmd {
+			return l.in(command(ctx, cleanEnv(l.dir), "bwrap", append(bwrapArgs(""), "true")...))
+		}})
+	}
+	if l.runc != nil {
+		list = append(list, action{caseRun, "runc", 0, func(round int) *exec.Cmd {
+			return l.runc.once(ctx, fmt.Sprintf("bench-%d", round))
+		}}, action{caseExec, "runc", 0, func(int) *exec.Cmd {
+			return l.runc.exec(ctx, l.dir, "true")
+		}})
+	}
+	if l.docker != nil {
+		list = append(list, action{caseRun, "docker", 0, func(int) *exec.Cmd {
+			return exec.CommandContext(ctx, "docker", "run", "--rm", l.docker.image, "/true")
+		}})
+	}
+	return list
+}
+
+// in runs a command in the workspace.
+func (l *life) in(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Dir = l.dir
+	return cmd
+}
+
+// act does one thing and keeps the time it took.
+func (l *life) act(a action, round int) error {
+	cmd := a.cmd(round)
+	if a.name == "" {
+		_, err := output(cmd)
+		return err
+	}
+	time.Sleep(settle)
+	ms, err := timed(cmd)
+	if err != nil {
+		return fmt.Errorf("%s with %s: %w", a.name, a.subject, err)
+	}
+	s := l.report.series(groupLife, a.name, a.subject, unitMS)
+	s.Target = a.target
+	s.add(ms)
+	return nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// place is a directory that programs work in, and how they are started there.
+type place struct {
+	name string
+	dir  string
+	// command runs a program in the directory. Its standard input is connected
+	// only if asked for.
+	command func(ctx context.Context, stdin bool, args ...string) *exec.Cmd
+	skip    string // why nothing can be measured there
+}
+
+// native is the place the others are compared with.
+const native = "native"
+
+// places makes every place, the native one first. Each has a directory of its
+// own, so that none finds what another left in a cache or an index.
+func (b *bench) places(ctx context.Context) (list []*place, closer func() error, err error) {
+	var closers []func() error
+	closer = func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c())
+		}
+		return errors.Join(errs...)
+	}
+	dir := func(name string) string { return filepath.Join(b.work, "files-"+name) }
+	for _, name := range []string{native, "bwrap", "runc", "workspace"} {
+		if err := os.Mkdir(dir(name), 0o755); err != nil {
+			return nil, closer, err
+		}
+	}
+	list = append(list, nativePlace(dir(native)), bwrapPlace(ctx, dir("bwrap")))
+
+	r, err := newRunc(ctx, filepath.Join(b.work, "files-runc-bundle"), dir("runc"))
+	if err == nil {
+		closers = append(closers, r.remove)
+		list = append(list, runcPlace(r, dir("runc")))
+	} else {
+		list = append(list, &place{name: "runc", skip: b.redact(err)})
+	}
+
+	// A sandbox each: the saving of a full root layer, which goes on in the
+	// background, is part of what the root layer costs, but not the others.
+	for _, p := range []struct{ name, dir string }{
+		{"workspace", dir("workspace")}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
+	} {
+		at, err := b.bothyPlace(ctx, p.name, p.dir)
+		if err != nil {
+			return nil, closer, err
+		}
+		list = append(list, at)
+	}
+	closers = append(closers, func() error { return b.bothy.do(context.Background(), "rm", "--force", "--all") })
+	return list, closer, nil
+}
+
+func nativePlace(dir string) *place {
+	return &place{name: native, dir: dir, command: func(ctx context.Context, _ bool, args ...string) *exec.Cmd {
+		cmd := command(ctx, cleanEnv(dir), args[0], args[1:]...)
+		cmd.Dir = dir
+		return cmd
+	}}
+}
+
+func bwrapPlace(ctx context.Context, dir string) *place {
+	return &place{name: "bwrap", dir: dir, skip: noBwrap(ctx), command: func(ctx context.Context, _ bool, args ...string) *exec.Cmd {
+		return command(ctx, cleanEnv(dir), "bwrap", append(bwrapArgs(dir), args...)...)
+	}}
+}
+
+func runcPlace(r *runc, dir string) *place {
+	return &place{name: "runc", dir: dir, command: func(ctx context.Context, _ bool, args ...string) *exec.Cmd {
+		return r.exec(ctx, dir, args...)
+	}}
+}
+
+// bothyPlace starts a sandbox and makes a directory in it.
+func (b *bench) bothyPlace(ctx context.Context, name, dir string) (*place, error) {
+	sandbox := "files-" + map[string]string{"workspace": "ws", "root layer": "root", "/tmp": "tmp"}[name]
+	workspace := dir
+	if name != "workspace" {
+		workspace = filepath.Join(b.work, sandbox)
+		if err := os.Mkdir(workspace, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.bothy.do(ctx, "create", "--quiet", "--name", sandbox, "shell", workspace); err != nil {
+		return nil, err
+	}
+	if err := b.bothy.do(ctx, "exec", sandbox, "mkdir", "-p", dir); err != nil {
+		return nil, err
+	}
+	return &place{name: "bothy " + name, dir: dir, command: func(ctx context.Context, stdin bool, args ...string) *exec.Cmd {
+		exec := []string{"exec", "--workdir", dir}
+		if stdin {
+			exec = append(exec, "--interactive")
+		}
+		return b.bothy.command(ctx, append(append(exec, sandbox), args...)...)
+	}}, nil
+}
