@@ -1,0 +1,272 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ExtractOptions say how Extract writes.
+type ExtractOptions struct {
+	// Rename, if not empty, replaces the first element of every name.
+	Rename string
+	// MaxBytes bounds the sum of all files; zero means no bound.
+	MaxBytes int64
+}
+
+// Extract writes the archive beneath root. It passes through no symbolic link,
+// neither one that was there nor one that came with the archive. Existing files
+// are replaced by new ones, so that a hard link to them is cut and never
+// written through. Set-uid bits, devices and pipes are left out.
+func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
+	fd, err := dirHandle(root)
+	if err != nil {
+		return err
+	}
+	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}}
+	defer x.close()
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return x.finish()
+		}
+		if err != nil {
+			return fmt.Errorf("read archive: %w", err)
+		}
+		if err := x.entry(h, tr); err != nil {
+			return fmt.Errorf("extract %q: %w", h.Name, err)
+		}
+	}
+}
+
+type extractor struct {
+	root  int
+	o     ExtractOptions
+	bytes int64
+	made  map[string]bool // files this archive made, which it may link to
+	dirs  []dirMeta       // set last: a read-only directory must be filled first
+
+	parent     int // the directory the last entry lay in, and its name
+	parentName string
+}
+
+type dirMeta struct {
+	name  string
+	mode  uint32
+	mtime time.Time
+}
+
+func (x *extractor) close() {
+	x.leave()
+	unix.Close(x.root)
+}
+
+func (x *extractor) leave() {
+	if x.parent >= 0 {
+		unix.Close(x.parent)
+		x.parent = -1
+	}
+}
+
+func (x *extractor) entry(h *tar.Header, r io.Reader) error {
+	name, err := x.name(h.Name)
+	if err != nil {
+		return err
+	}
+	mode := uint32(h.FileInfo().Mode().Perm()) // never set-uid
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return x.dir(name, mode, h.ModTime)
+	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
+		return x.file(name, mode, h, r)
+	case tar.TypeSymlink:
+		at, base, err := x.place(name)
+		if err != nil {
+			return err
+		}
+		return unix.Symlinkat(h.Linkname, at, base)
+	case tar.TypeLink:
+		return x.link(name, h.Linkname)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
+		return nil
+	}
+	return fmt.Errorf("it is of an unknown kind (%q)", h.Typeflag)
+}
+
+var errOutside = errors.New("its name leads out of the directory")
+
+// name makes an archive's name local, or refuses it: before anything in it is
+// replaced, and after.
+func (x *extractor) name(name string) (string, error) {
+	name = path.Clean(strings.TrimRight(name, "/"))
+	if !filepath.IsLocal(name) || strings.ContainsRune(name, 0) {
+		return "", errOutside
+	}
+	if x.o.Rename == "" {
+		return name, nil
+	}
+	_, rest, _ := strings.Cut(name, "/")
+	if name = path.Join(x.o.Rename, rest); !filepath.IsLocal(name) {
+		return "", errOutside
+	}
+	return name, nil
+}
+
+// enter opens the directory a name lies in, making what is missing of it.
+func (x *extractor) enter(dir string) error {
+	if x.parent >= 0 && x.parentName == dir {
+		return nil
+	}
+	x.leave()
+	at, err := unix.FcntlInt(uintptr(x.root), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if dir != "." {
+		for element := range strings.SplitSeq(dir, "/") {
+			next, err := openOrMake(at, element)
+			unix.Close(at)
+			if err != nil {
+				return err
+			}
+			at = next
+		}
+	}
+	x.parent, x.parentName = at, dir
+	return nil
+}
+
+func openOrMake(parent int, name string) (int, error) {
+	fd, err := openDir(parent, name)
+	if errors.Is(err, unix.ENOENT) {
+		if err := unix.Mkdirat(parent, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return -1, err
+		}
+		fd, err = openDir(parent, name)
+	}
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return -1, fmt.Errorf("%q in its way is not a directory", name)
+	}
+	return fd, err
+}
+
+// place makes room for a name: what is there goes, unless it is a directory.
+func (x *extractor) place(name string) (at int, base string, err error) {
+	if name == "." {
+		return -1, "", errOutside
+	}
+	if err := x.enter(path.Dir(name)); err != nil {
+		return -1, "", err
+	}
+	base = path.Base(name)
+	delete(x.made, name)
+	err = unix.Unlinkat(x.parent, base, 0)
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return x.parent, base, nil
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.EPERM):
+		return -1, "", errors.New("a directory is in the way")
+	}
+	return -1, "", err
+}
+
+func (x *extractor) dir(name string, mode uint32, mtime time.Time) error {
+	if name == "." {
+		return nil
+	}
+	// Entering the directory itself makes it.
+	if err := x.enter(name); err != nil {
+		return err
+	}
+	x.dirs = append(x.dirs, dirMeta{name, mode, mtime})
+	return nil
+}
+
+func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) error {
+	if h.Size < 0 || x.o.MaxBytes > 0 && h.Size > x.o.MaxBytes-x.bytes {
+		return fmt.Errorf("the archive has more than %d bytes", x.o.MaxBytes)
+	}
+	x.bytes += h.Size
+	at, base, err := x.place(name)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(at, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Chmod(fs.FileMode(mode))
+	}
+	if err == nil {
+		err = setTime(fd, h.ModTime)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	x.made[name] = true
+	return err
+}
+
+// link gives another name to a file of this archive, and to no other.
+func (x *extractor) link(name, old string) error {
+	old, err := x.name(old)
+	if err != nil {
+		return err
+	}
+	if !x.made[old] || name == old {
+		return errors.New("it is a link to something that was not in the archive")
+	}
+	if err := x.enter(path.Dir(old)); err != nil {
+		return err
+	}
+	from, err := unix.FcntlInt(uintptr(x.parent), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(from)
+	at, base, err := x.place(name)
+	if err != nil {
+		return err
+	}
+	if err := unix.Linkat(from, path.Base(old), at, base, 0); err != nil {
+		return err
+	}
+	x.made[name] = true
+	return nil
+}
+
+// finish gives directories their own mode and time, inner ones first.
+func (x *extractor) finish() error {
+	for i := len(x.dirs) - 1; i >= 0; i-- {
+		d := x.dirs[i]
+		if err := x.enter(d.name); err != nil {
+			continue // replaced by something else since
+		}
+		if err := unix.Fchmod(x.parent, d.mode); err != nil {
+			return fmt.Errorf("set mode of %q: %w", d.name, err)
+		}
+		if err := setTime(x.parent, d.mtime); err != nil {
+			return fmt.Errorf("set time of %q: %w", d.name, err)
+		}
+		x.leave()
+	}
+	return nil
+}
+
+func setTime(fd int, t time.Time) error {
+	ts := unix.NsecToTimespec(t.UnixNano())
+	return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), []unix.Timespec{ts, ts}, 0)
+}

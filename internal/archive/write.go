@@ -1,0 +1,187 @@
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteOptions say how Write reads the file system.
+type WriteOptions struct {
+	// Follow archives what symbolic links point to instead of the links.
+	Follow bool
+	// Name replaces the top element's name in the archive; "." archives only
+	// what is in the directory.
+	Name string
+}
+
+// Write archives the file or tree at src. Devices, sockets and pipes are left
+// out.
+func Write(w io.Writer, src string, o WriteOptions) error {
+	src = filepath.Clean(src)
+	dir, base := filepath.Split(src)
+	if base == "" || base == ".." || base == "." {
+		dir, base = src, "."
+	}
+	if dir == "" {
+		dir = "."
+	}
+	parent, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(parent)
+	name := o.Name
+	if name == "" {
+		name = filepath.Base(src)
+	}
+	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, links: map[fileID]string{}}
+	if err := a.add(parent, base, name); err != nil {
+		return fmt.Errorf("archive %s: %w", src, err)
+	}
+	return a.tw.Close()
+}
+
+type writer struct {
+	tw     *tar.Writer
+	follow bool
+	links  map[fileID]string // files with several names, by their first
+	above  []fileID          // the directories we are in, to notice circles of links
+}
+
+// add archives one entry of an open directory.
+func (a *writer) add(parent int, base, name string) error {
+	f, target, err := a.open(parent, base)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if f == nil && target == "" {
+		return nil // of a kind that is not copied
+	}
+	if f == nil {
+		return a.tw.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777, Format: tar.FormatPAX,
+		})
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	h, err := tar.FileInfoHeader(info, "")
+	if err != nil {
+		return err
+	}
+	h.Name, h.Uname, h.Gname, h.Format = name, "", "", tar.FormatPAX
+	h.ModTime = info.ModTime().Truncate(time.Microsecond)
+	h.AccessTime, h.ChangeTime = time.Time{}, time.Time{}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if info.IsDir() {
+		h.Name += "/"
+		return a.addDir(f, h, id(&st), name)
+	}
+	return a.addFile(f, h, &st)
+}
+
+// open opens a file or directory, or reads a symbolic link. What is of another
+// kind, and what was swapped for something else meanwhile, is not opened.
+func (a *writer) open(parent int, base string) (f *os.File, target string, err error) {
+	how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if a.follow {
+		how &^= unix.O_NOFOLLOW
+	}
+	fd, err := unix.Openat(parent, base, how, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	defer unix.Close(fd)
+	var before, after unix.Stat_t
+	if err := unix.Fstat(fd, &before); err != nil {
+		return nil, "", err
+	}
+	switch before.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		b := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(fd, "", b)
+		return nil, string(b[:max(n, 0)]), err
+	case unix.S_IFREG, unix.S_IFDIR:
+	default:
+		return nil, "", nil
+	}
+	how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if !a.follow {
+		how |= unix.O_NOFOLLOW
+	}
+	rfd, err := unix.Openat(parent, base, how, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, "", errChanged
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	f = os.NewFile(uintptr(rfd), base)
+	if err := unix.Fstat(rfd, &after); err != nil || id(&before) != id(&after) {
+		f.Close()
+		return nil, "", errChanged
+	}
+	return f, "", nil
+}
+
+func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) error {
+	if slices.Contains(a.above, self) {
+		return fmt.Errorf("%s: its links lead in a circle", name)
+	}
+	a.above = append(a.above, self)
+	defer func() { a.above = a.above[:len(a.above)-1] }()
+	if err := a.tw.WriteHeader(h); err != nil {
+		return err
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for _, e := range entries {
+		err := a.add(int(f.Fd()), e.Name(), path.Join(name, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it vanished while we looked
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addFile copies exactly as many bytes as the header promises.
+func (a *writer) addFile(f *os.File, h *tar.Header, st *unix.Stat_t) error {
+	if st.Nlink > 1 {
+		if first, ok := a.links[id(st)]; ok {
+			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+			return a.tw.WriteHeader(h)
+		}
+		a.links[id(st)] = h.Name
+	}
+	if err := a.tw.WriteHeader(h); err != nil {
+		return err
+	}
+	n, err := io.CopyN(a.tw, f, h.Size)
+	if errors.Is(err, io.EOF) && n < h.Size {
+		_, err = io.CopyN(a.tw, zeros{}, h.Size-n)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", h.Name, err)
+	}
+	return nil
+}
