@@ -1,0 +1,726 @@
+package test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a test waits for what a terminal should show.
+const patience = 30 * time.Second
+
+// lodging is a person with a home, a project and a state directory.
+type lodging struct {
+	t    *testing.T
+	proj string
+	env  []string
+	home *home
+}
+
+func newLodging(t *testing.T) *lodging {
+	t.Helper()
+	h, err := newHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	h.also = dir
+	t.Cleanup(func() { h.end(t) })
+	l := &lodging{t: t, proj: filepath.Join(dir, "proj"), home: h}
+	for _, d := range []string{l.proj, filepath.Join(dir, "home", ".config", "bothy")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.env = []string{
+		"PATH=" + path(), "HOME=" + filepath.Join(dir, "home"), "BOTHY_HOME=" + h.dir,
+		"SHELL=/bin/bash", "TERM=xterm-256color",
+	}
+	return l
+}
+
+// command is a bothy, to be run in the project.
+func (l *lodging) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(l.t.Context(), filepath.Join(lab.bin, "bothy"), args...)
+	cmd.Dir, cmd.Env = l.proj, l.env
+	return cmd
+}
+
+// bothy runs one without a terminal and gives what it printed.
+func (l *lodging) bothy(args ...string) string {
+	l.t.Helper()
+	cmd := l.command(args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		l.t.Fatalf("bothy %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// terminal is an emulator with a person at it, and one program that runs on it.
+type terminal struct {
+	t        *testing.T
+	emulator *os.File
+	fd       int      // the emulator's
+	line     *os.File // what programs see; open all the time, to read its settings
+	cmd      *exec.Cmd
+	ended    chan error
+	asked    int
+
+	mu     sync.Mutex
+	screen []byte
+	seen   int // how much of it was expected already
+}
+
+// terminal opens one and runs a bothy on it.
+func (l *lodging) terminal(args ...string) *terminal {
+	l.t.Helper()
+	tm := openTerminal(l.t)
+	tm.start(l.command(args...))
+	return tm
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	emulator := os.NewFile(uintptr(fd), "emulator")
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm := &terminal{t: t, emulator: emulator, fd: fd, line: line}
+	t.Cleanup(func() {
+		if tm.cmd != nil && tm.ended != nil {
+			_ = tm.cmd.Process.Kill()
+			<-tm.ended
+		}
+		line.Close()
+		emulator.Close()
+	})
+	tm.resize(24, 80)
+	// Settings that no default would bring back.
+	s := tm.settings()
+	s.Iflag |= unix.IXANY
+	s.Lflag &^= unix.ECHOK
+	s.Cc[unix.VTIME] = 7
+	if err := unix.IoctlSetTermios(int(line.Fd()), unix.TCSETS, &s); err != nil {
+		t.Fatal(err)
+	}
+	go tm.read()
+	return tm
+}
+
+func (tm *terminal) start(cmd *exec.Cmd) {
+	tm.t.Helper()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.line, tm.line, tm.line
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		tm.t.Fatal(err)
+	}
+	tm.cmd, tm.ended = cmd, make(chan error, 1)
+	go func() { tm.ended <- cmd.Wait() }()
+}
+
+func (tm *terminal) read() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := tm.emulator.Read(buf)
+		tm.mu.Lock()
+		tm.screen = append(tm.screen, buf[:n]...)
+		tm.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// press sends keys as they are.
+func (tm *terminal) press(keys string) {
+	tm.t.Helper()
+	if _, err := tm.emulator.WriteString(keys); err != nil {
+		tm.t.Fatal(err)
+	}
+}
+
+// expect waits until what was not yet looked at matches, and gives the groups.
+func (tm *terminal) expect(pattern string) []string {
+	tm.t.Helper()
+	re := regexp.MustCompile("(?s)" + pattern)
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		tm.mu.Lock()
+		rest := tm.screen[tm.seen:]
+		at := re.FindSubmatchIndex(rest)
+		if at != nil {
+			tm.seen += at[1]
+			var groups []string
+			for i := 0; i < len(at); i += 2 {
+				groups = append(groups, string(rest[max(at[i], 0):max(at[i+1], 0)]))
+			}
+			tm.mu.Unlock()
+			return groups
+		}
+		shown := string(rest)
+		tm.mu.Unlock()
+		if time.Now().After(deadline) {
+			tm.t.Fatalf("%q does not come; what came is\n%q", pattern, shown)
+		}
+	}
+}
+
+// shown is what has not been looked at yet.
+func (tm *terminal) shown() string {
+	tm.mu.Lock()
+	defer tm.mu.Unlock()
+	return string(tm.screen[tm.seen:])
+}
+
+// ask types a command to the shell and gives what it printed.
+func (tm *terminal) ask(command string) string {
+	tm.t.Helper()
+	tm.asked++
+	tm.press(fmt.Sprintf("printf '{%%s:%%s}' $((%d+1000)) \"$(%s)\"\r", tm.asked, command))
+	return tm.expect(fmt.Sprintf(`\{%d:(.*?)\}`, tm.asked+1000))[1]
+}
+
+// code waits for the end of the program and gives its exit code.
+func (tm *terminal) code() int {
+	tm.t.Helper()
+	select {
+	case <-tm.ended:
+	case <-time.After(patience):
+		tm.t.Fatalf("it does not end; unseen is\n%q", tm.shown())
+	}
+	tm.ended = nil
+	return tm.cmd.ProcessState.ExitCode()
+}
+
+func (tm *terminal) resize(rows, cols uint16) {
+	tm.t.Helper()
+	if err := unix.IoctlSetWinsize(tm.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
+		tm.t.Fatal(err)
+	}
+}
+
+func (tm *terminal) settings() unix.Termios {
+	tm.t.Helper()
+	s, err := unix.IoctlGetTermios(int(tm.line.Fd()), unix.TCGETS)
+	if err != nil {
+		tm.t.Fatal(err)
+	}
+	return *s
+}
+
+// restored checks that the settings are those from before.
+func (tm *terminal) restored(before unix.Termios) {
+	tm.t.Helper()
+	if now := tm.settings(); !reflect.DeepEqual(now, before) {
+		tm.t.Errorf("the terminal is left with other settings:\n%+v, was\n%+v", now, before)
+	}
+}
+
+const (
+	ctrlC      = "\x03"
+	ctrlD      = "\x04"
+	ctrlZ      = "\x1a"
+	ctrlQuit   = "\x1c" // Ctrl-\
+	detachKeys = ctrlQuit + ctrlQuit
+)
+
+// terminalTest runs a test as both users, beside others.
+func terminalTest(t *testing.T, test func(t *testing.T, l *lodging)) {
+	t.Parallel()
+	asBoth(t, func(t *testing.T) { test(t, newLodging(t)) })
+}
+
+func TestTerminalShell(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := openTerminal(t)
+		before := tm.settings()
+		tm.resize(37, 91)
+		tm.start(l.command("run", "shell", "."))
+		if got := tm.ask("tty"); !strings.HasPrefix(got, "/dev/pts/") {
+			t.Errorf("tty says %q", got)
+		}
+		if s := tm.settings(); s.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != 0 {
+			t.Errorf("the terminal is not raw: lflag %x", s.Lflag)
+		}
+		if got := tm.ask("pwd; echo $TERM; echo $-"); !regexp.MustCompile("^" + l.proj + "\r?\nxterm-256color\r?\n.*m.*$").MatchString(got) {
+			t.Errorf("a shell with job control in the project says %q", got)
+		}
+
+		// Its size follows ours.
+		if got := tm.ask("stty size </dev/tty"); got != "37 91" {
+			t.Errorf("size %q", got)
+		}
+		tm.press("bash -c 'trap \"stty size; exit\" WINCH; echo armed-$((1+1)); while :; do sleep 0.1; done'\r")
+		tm.expect("armed-2")
+		tm.resize(50, 132)
+		tm.expect("\n50 132\r")
+		if got := tm.ask("stty size </dev/tty"); got != "50 132" {
+			t.Errorf("size %q after a change", got)
+		}
+
+		// What is typed passes as it is.
+		if got := tm.ask("echo grüße-日本-🏠"); got != "grüße-日本-🏠" {
+			t.Errorf("typed text comes back as %q", got)
+		}
+		tm.press("exit 3\r")
+		if code := tm.code(); code != 3 {
+			t.Errorf("exit code %d", code)
+		}
+		tm.restored(before)
+	})
+}
+
+func TestTerminalBulk(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := l.terminal("run", "shell", ".", "--", "bash", "-c", `stty raw -echo; printf 'go{'; head -c 300000 | sha256sum; printf '}'; stty sane; seq 100000; echo end`)
+		tm.expect(`go\{`)
+		typed := strings.Repeat("0123456789abcdefghijklmnopqrs\n", 10000)
+		go func() { _, _ = tm.emulator.WriteString(typed) }()
+		if got, want := tm.expect(`([0-9a-f]{64})`)[1], fmt.Sprintf("%x", sha256.Sum256([]byte(typed))); got != want {
+			t.Errorf("300000 bytes typed arrive as others")
+		}
+		out := tm.expect(`\}(.*)end\r\n`)[1]
+		if lines := strings.Count(out, "\r\n"); lines != 100000 || !strings.Contains(out, "\r\n54321\r\n") {
+			t.Errorf("%d lines of 100000 shown", lines)
+		}
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestTerminalKeys(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := l.terminal("run", "shell", ".")
+		tm.ask("true")
+
+		// Ctrl-C is the program's.
+		tm.press("echo begun-$((1+1)); sleep 1000; echo ended with $?\r")
+		tm.expect("begun-2")
+		time.Sleep(300 * time.Millisecond)
+		tm.press(ctrlC)
+		tm.ask("true")
+		tm.press("bash -c 'trap \"echo caught-\\$((2+2)); exit 7\" INT; echo armed-$((3+3)); while :; do sleep 0.1; done'; echo code-$?\r")
+		tm.expect("armed-6")
+		tm.press(ctrlC)
+		tm.expect("caught-4")
+		tm.expect("code-7")
+
+		// Job control.
+		tm.press("sleep 1001\r")
+		time.Sleep(500 * time.Millisecond)
+		tm.press(ctrlZ)
+		tm.expect(`Stopped +sleep 1001`)
+		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
+			t.Errorf("jobs says %q", got)
+		}
+		tm.press("bg\r")
+		tm.expect("sleep 1001 &")
+		if got := tm.ask("jobs"); !strings.Contains(got, "Running") {
+			t.Errorf("jobs says %q", got)
+		}
+		tm.press("fg\r")
+		tm.expect(`fg\r\n.*sleep 1001`)
+		time.Sleep(300 * time.Millisecond)
+		tm.press(ctrlC)
+		tm.press("echo code-$?\r")
+		tm.expect("code-130")
+
+		// Ctrl-\ once is the program's too, a little later.
+		tm.press("sleep 1002; echo code-$?\r")
+		time.Sleep(500 * time.Millisecond)
+		tm.press(ctrlQuit)
+		tm.expect("code-131")
+		if l.bothy("exec", "shell-proj", "sh", "-c", "pgrep sleep || echo none"); !strings.Contains(l.bothy("ls"), "running") {
+			t.Error("it does not run any more")
+		}
+
+		// Ctrl-D at the prompt ends the shell.
+		tm.press(ctrlD)
+		if code := tm.code(); code != 131 && code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestTerminalDetach(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := openTerminal(t)
+		before := tm.settings()
+		tm.start(l.command("run", "shell", "."))
+		tm.press("X=kept-$((20+22))\r")
+		pid := tm.ask("echo $$")
+		tm.press(detachKeys)
+		tm.expect(`bothy: detached; the session goes on: bothy run --name shell-proj\r\n`)
+		if code := tm.code(); code != 0 {
+			t.Errorf("detaching ends with %d", code)
+		}
+		tm.restored(before)
+		if got := l.bothy("inspect", "shell-proj"); checkJSON(got, []string{"sessions.kind=agent.attached", "=", "0"}) != nil {
+			t.Errorf("nobody is attached, inspect says %s", got)
+		}
+
+		// Back to the same shell, from a terminal of another size.
+		tm2 := openTerminal(t)
+		tm2.resize(40, 100)
+		tm2.start(l.command("run", "shell", "."))
+		tm2.expect("back in the running session")
+		if got := tm2.ask("echo $X $$; stty size </dev/tty"); strings.ReplaceAll(got, "\r", "") != "kept-42 "+pid+"\n40 100" {
+			t.Errorf("the shell with pid %s says %q", pid, got)
+		}
+
+		// Its program goes on meanwhile.
+		tm2.press("for i in 1 2 3; do sleep 0.3; echo tick-$((i*11)); done; echo all-$((6*7)) > done\r")
+		tm2.expect("tick-11")
+		tm2.press(detachKeys)
+		tm2.expect("detached")
+		tm2.code()
+		waitFor(t, "the program", func() bool {
+			b, _ := os.ReadFile(filepath.Join(l.proj, "done"))
+			return string(b) == "all-42\n"
+		})
+
+		// The keys in two pieces, and by the sandbox's name.
+		tm3 := l.terminal("run", "--name", "shell-proj")
+		if got := tm3.ask("echo $$"); got != pid {
+			t.Errorf("another shell, %s, not %s", got, pid)
+		}
+		tm3.press(ctrlQuit)
+		time.Sleep(100 * time.Millisecond)
+		tm3.press(ctrlQuit)
+		tm3.expect("detached")
+		tm3.code()
+
+		// A terminal that is closed leaves the shell running, too.
+		tm4 := l.terminal("run", "shell-proj")
+		tm4.ask("true")
+		tm4.line.Close()
+		tm4.emulator.Close()
+		tm4.code()
+		tm5 := l.terminal("run", "shell-proj")
+		if got := tm5.ask("echo $X $$"); got != "kept-42 "+pid {
+			t.Errorf("after a hang-up the shell with pid %s says %q", pid, got)
+		}
+		tm5.press("exit\r")
+		if code := tm5.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+
+		// After its end there is a new one.
+		tm6 := l.terminal("run", "shell-proj")
+		if got := tm6.ask("echo .$X."); got != ".." {
+			t.Errorf("a new shell says %q", got)
+		}
+		tm6.press("exit\r")
+		tm6.code()
+	})
+}
+
+func TestTerminalDetachKeys(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := l.terminal("run", "--detach-keys", "ctrl-p,ctrl-q", "shell", ".")
+		pid := tm.ask("echo $$")
+		tm.press("sleep 1000; echo code-$?\r")
+		time.Sleep(500 * time.Millisecond)
+		tm.press(detachKeys)
+		tm.expect("code-131") // not ours now
+		tm.press("\x10\x11")
+		tm.expect("detached")
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+
+		// By configuration; a single key.
+		config := filepath.Join(l.proj, "..", "home", ".config", "bothy", "config.yaml")
+		if err := os.WriteFile(config, []byte("detach_keys: ctrl-]\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tm = l.terminal("run", "shell", ".")
+		if got := tm.ask("echo $$"); got != pid {
+			t.Errorf("another shell, %s, not %s", got, pid)
+		}
+		tm.press("\x1d")
+		tm.expect("detached")
+		tm.code()
+		if err := os.Remove(config); err != nil {
+			t.Fatal(err)
+		}
+
+		// A command started by exec -it goes on as well.
+		tm = l.terminal("exec", "-it", "shell-proj", "sh", "-c", "echo up-$((1+1)); sleep 1; echo over > over")
+		tm.expect("up-2")
+		tm.press(detachKeys)
+		tm.expect("detached; the command goes on in shell-proj")
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		waitFor(t, "the command", func() bool { _, err := os.Stat(filepath.Join(l.proj, "over")); return err == nil })
+
+		cmd := l.command("run", "--detach-keys", "ctrl-nonsense", "shell", ".")
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("nonsense detach keys: %d %s", cmd.ProcessState.ExitCode(), out)
+		}
+	})
+}
+
+// modes turns on what a full-screen program turns on.
+const modes = `printf '\033[?1049h\033[?25l\033[?1000h\033[?1006h\033[?2004h\033[?1h\033=drawn-%s' $((50+5))`
+
+// undone is what has to come before the prompt is a prompt again.
+func (tm *terminal) undone() {
+	tm.t.Helper()
+	shown := string(tm.screen)
+	for _, seq := range []string{"\x1b[?1049l", "\x1b[?25h", "\x1b[?1000l", "\x1b[?2004l"} {
+		if !strings.Contains(shown[strings.LastIndex(shown, "drawn-55"):], seq) {
+			tm.t.Errorf("the terminal never sees %q", seq)
+		}
+	}
+}
+
+func TestTerminalRestore(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.bothy("create", "shell", ".")
+		for _, end := range []struct {
+			name string
+			code int
+			do   func(tm *terminal)
+		}{
+			{"detach", 0, func(tm *terminal) { tm.press(detachKeys) }},
+			{"SIGTERM", 128 + 15, func(tm *terminal) { _ = tm.cmd.Process.Signal(unix.SIGTERM) }},
+			{"SIGHUP", 128 + 1, func(tm *terminal) { _ = tm.cmd.Process.Signal(unix.SIGHUP) }},
+			{"exit", 4, func(tm *terminal) { tm.press("\rexit 4\r") }},
+			{"program killed", 128 + 9, func(tm *terminal) { tm.press("\rkill -9 $$\r") }},
+			{"stop", -1, func(*terminal) { l.bothy("stop", "shell-proj") }},
+			{"sentry killed", 125, func(*terminal) { l.kill("runsc-sandbox") }},
+			{"keeper killed", 125, func(*terminal) { l.kill("bothy-keeper") }},
+			{"rm -f", 125, func(*terminal) { l.bothy("rm", "-f", "shell-proj") }},
+		} {
+			tm := openTerminal(t)
+			before := tm.settings()
+			tm.start(l.command("run", "shell-proj"))
+			tm.ask("true")
+			tm.press(modes + "\r")
+			tm.expect("drawn-55")
+			end.do(tm)
+			code := tm.code()
+			if end.code >= 0 && code != end.code {
+				t.Errorf("%s: exit code %d, want %d, after %q", end.name, code, end.code, tm.shown())
+			}
+			time.Sleep(50 * time.Millisecond)
+			tm.mu.Lock()
+			tm.undone()
+			tm.mu.Unlock()
+			tm.restored(before)
+			if t.Failed() {
+				t.Fatalf("after %s", end.name)
+			}
+		}
+	})
+}
+
+// kill ends processes of this lodging by the name they run under.
+func (l *lodging) kill(name string) {
+	l.t.Helper()
+	killed := 0
+	for _, pid := range l.home.pids() {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if bytes.HasPrefix(line, []byte(name)) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			killed++
+		}
+	}
+	if killed == 0 {
+		l.t.Errorf("there is no %s to kill", name)
+	}
+}
+
+func TestTerminalExec(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := openTerminal(t)
+		before := tm.settings()
+		l.bothy("create", "shell", ".")
+		tm.start(l.command("exec", "-it", "shell-proj", "sh", "-c", "tty; stty size; read x; echo got-$x; echo err >&2; exit 9"))
+		tm.expect("/dev/pts/")
+		tm.expect("24 80")
+		tm.press("some text\r")
+		tm.expect("got-some text")
+		tm.expect("err")
+		if code := tm.code(); code != 9 {
+			t.Errorf("exit code %d", code)
+		}
+		tm.restored(before)
+
+		// Without -t there is none inside, though here is one.
+		tm.start(l.command("exec", "-i", "shell-proj", "sh", "-c", "tty; cat"))
+		tm.expect("not a tty")
+		tm.press("line\r" + ctrlD)
+		tm.expect("line\r\nline")
+		tm.code()
+		tm.restored(before)
+		tm.start(l.command("exec", "shell-proj", "sh", "-c", "cat; echo no input"))
+		tm.expect("no input")
+		tm.code()
+
+		// Ctrl-C on a command without a terminal of its own ends it.
+		tm.start(l.command("exec", "shell-proj", "sh", "-c", "echo up-$((1+1)); exec sleep 1000"))
+		tm.expect("up-2")
+		tm.press(ctrlC)
+		if code := tm.code(); code != 130 {
+			t.Errorf("exit code %d after Ctrl-C", code)
+		}
+
+		// A command that cannot be run, or is not there.
+		tm.start(l.command("exec", "-it", "shell-proj", "no-such-program"))
+		tm.expect("bothy: error: .*no-such-program")
+		if code := tm.code(); code != 127 {
+			t.Errorf("exit code %d", code)
+		}
+		tm.start(l.command("exec", "-it", "shell-proj", "/etc/passwd"))
+		if code := tm.code(); code != 126 {
+			t.Errorf("exit code %d", code)
+		}
+		tm.restored(before)
+
+		// A pipe on one side means no terminal inside.
+		pipe := l.command("run", "shell", ".", "--", "tty")
+		pipe.Stdin = tm.line
+		if out, _ := pipe.Output(); string(out) != "not a tty\n" {
+			t.Errorf("with a pipe for output, tty says %q", out)
+		}
+		if out := l.bothy("run", "--tty", "shell", ".", "--", "tty"); !strings.HasPrefix(out, "/dev/pts/") {
+			t.Errorf("with --tty, tty says %q", out)
+		}
+	})
+}
+
+func TestTerminalTwo(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		one := openTerminal(t)
+		one.resize(40, 120)
+		one.start(l.command("run", "shell", "."))
+		pid := one.ask("echo $$")
+		two := openTerminal(t)
+		two.resize(30, 140)
+		two.start(l.command("run", "shell", "."))
+		if got := two.ask("echo $$"); got != pid {
+			t.Errorf("another shell, %s, not %s", got, pid)
+		}
+		one.expect(`\{1001:` + pid + `\}`) // both see it
+		if got := one.ask("stty size </dev/tty"); got != "30 120" {
+			t.Errorf("with 40×120 and 30×140 the size is %q", got)
+		}
+		two.press(detachKeys)
+		two.expect("detached")
+		two.code()
+		waitFor(t, "the size", func() bool { return one.ask("stty size </dev/tty") == "40 120" })
+		one.press("exit\r")
+		one.code()
+	})
+}
+
+func TestTerminalQuestions(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.bothy("create", "--name", "first", "shell")
+		l.bothy("create", "--name", "second", "shell")
+		for _, answer := range []string{"n\r", "\r", "nonsense\r", ctrlD} {
+			tm := l.terminal("rm", "first")
+			tm.expect(`remove sandbox first.*\[y/N\] `)
+			tm.press(answer)
+			if code := tm.code(); code != 3 {
+				t.Errorf("%q: exit code %d", answer, code)
+			}
+		}
+		if got := l.bothy("ls", "-q"); got != "first\nsecond\n" {
+			t.Errorf("ls says %q", got)
+		}
+		tm := l.terminal("rm", "first")
+		tm.expect(`\[y/N\] `)
+		tm.press("y\r")
+		tm.expect("first")
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+
+		tm = l.terminal("reset")
+		tm.expect(`remove all 1 sandboxes.*\[y/N\] `)
+		tm.press("no\r")
+		if code := tm.code(); code != 3 {
+			t.Errorf("exit code %d", code)
+		}
+		tm = l.terminal("rm", "-f", "second")
+		if code := tm.code(); code != 0 || strings.Contains(tm.shown(), "[y/N]") {
+			t.Errorf("rm -f: exit code %d, %q", code, tm.shown())
+		}
+		l.bothy("create", "--name", "third", "shell")
+		tm = l.terminal("reset")
+		tm.expect(`\[y/N\] `)
+		tm.press("yes\r")
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+
+		// Ctrl-C at a question answers it.
+		l.bothy("create", "--name", "fourth", "shell")
+		tm = l.terminal("rm", "fourth")
+		tm.expect(`\[y/N\] `)
+		tm.press(ctrlC)
+		if code := tm.code(); code == 0 {
+			t.Error("Ctrl-C at a question counts as success")
+		}
+		if got := l.bothy("ls", "-q"); got != "fourth\n" {
+			t.Errorf("ls says %q", got)
+		}
+	})
+}
+
+func TestTerminalTop(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.bothy("run", "-d", "shell", ".", "--", "sleep", "1000")
+		tm := l.terminal("top")
+		before := tm.settings()
+		tm.expect("SANDBOX.*shell-proj")
+		tm.expect("SANDBOX.*shell-proj") // again, a moment later
+		tm.press(ctrlC)
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		tm.restored(before)
+	})
+}
+
+// waitFor waits until something is so.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
