@@ -1,0 +1,136 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// TestStateDirectoryStaysHidden shares directories that hold Bothy's own
+// state: it is never visible inside, neither where it lies nor through a link
+// to it, nor below the gofer's root. D7, D11.
+func TestStateDirectoryStaysHidden(t *testing.T) {
+	cases := []struct {
+		name  string
+		setup func(t *testing.T, c *harness.Caller) (args []string, inside string)
+	}{
+		{"forced home", func(_ *testing.T, c *harness.Caller) ([]string, string) {
+			c.State = filepath.Join(c.Home, ".local/share/bothy")
+			return []string{"--force-workspace", "shell", c.Home}, c.State
+		}},
+		{"forced home, state behind a link", func(t *testing.T, c *harness.Caller) ([]string, string) {
+			real := filepath.Join(c.Home, "real-state")
+			c.Mkdir(t, real)
+			c.State = filepath.Join(c.Home, "link-state")
+			if err := os.Symlink(real, c.State); err != nil {
+				t.Fatal(err)
+			}
+			return []string{"--force-workspace", "shell", c.Home}, real
+		}},
+		{"volume above it, at another path", func(_ *testing.T, c *harness.Caller) ([]string, string) {
+			return []string{"-v", c.Base + ":/mnt/base", "shell", c.Work}, "/mnt/base/state"
+		}},
+		{"read-only volume above it", func(_ *testing.T, c *harness.Caller) ([]string, string) {
+			return []string{"-v", c.Base + ":/mnt/base:ro", "shell", c.Work}, "/mnt/base/state"
+		}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			harness.Each(t, func(t *testing.T, c *harness.Caller) {
+				args, inside := tc.setup(t, c)
+				k := &canaries{mark: newMark()}
+				r := c.Run(append(append([]string{"create", "--name", "box"}, args...), "-q")...)
+				if r.Code != 0 {
+					if strings.Contains(tc.name, "behind a link") && strings.Contains(r.Stderr, "not a directory") {
+						c.Dirty = true
+						return // a linked state directory is refused: as good
+					}
+					t.Fatalf("%v", r)
+				}
+				path := filepath.Join(c.State, "sandboxes", "note")
+				k.file(t, path, 0o644)
+				k.files = append(k.files, filepath.Join(inside, "sandboxes", "note"))
+				link := filepath.Join(c.Home, "shortcut")
+				if err := os.Symlink(filepath.Join(c.State, "sandboxes"), link); err != nil {
+					t.Fatal(err)
+				}
+				c.Own(t, link)
+				me := filepath.Join(filepath.Dir(install(t, c, c.Work)), "intruder")
+				for _, user := range []string{"0", ""} {
+					out := c.Sh("box", user, me+" intruder search "+k.mark+" / 2>&1; "+
+						me+" intruder read "+path+" "+filepath.Join(inside, "sandboxes/note")+" "+link+"/note 2>&1").Stdout
+					k.quiet(t, "as "+user, out)
+					list := c.Sh("box", user, "ls -A "+inside)
+					if list.Code != 0 || strings.TrimSpace(list.Stdout) != "" {
+						t.Errorf("as %q, the place of the state directory is not an empty directory: %v", user, list)
+					}
+				}
+				m := c.Machine(t, "box")
+				k.unreachable(t, "gofer", m.Gofer)
+				k.unreachable(t, "sentry", m.Sentry)
+			})
+		})
+	}
+}
+
+// TestStateDirectoryIsNotForged lets the inside move the state directory's
+// parents away and put a state of its own there, with a sandbox that mounts
+// what it likes. D11.
+func TestStateDirectoryIsNotForged(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		shared := filepath.Join(c.Base, "shared")
+		c.Mkdir(t, filepath.Join(shared, "deep"))
+		c.State = filepath.Join(shared, "deep", "state")
+		c.Must(t, "create", "--name", "box", "-v", shared+":/mnt/shared", "shell", c.Work)
+		id := c.Inspect(t, "box").ID
+		r := c.Sh("box", "", "cd /mnt/shared && mv deep moved && mkdir -p deep/state/sandboxes && chmod 700 deep deep/state deep/state/sandboxes; ls -A moved/state deep/state")
+		t.Logf("the inside tried: %v", r)
+		if _, err := os.Lstat(filepath.Join(c.State, "sandboxes", id, "spec.json")); err != nil {
+			t.Errorf("the inside moved the state directory away and put its own there: %v", harness.Tree(shared))
+			c.Dirty = true
+			c.KillAll()
+		}
+	})
+}
+
+// TestWorkspaceRefusals are the places no sandbox gets without being forced.
+// D7, F7.
+func TestWorkspaceRefusals(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "ls")
+		link := filepath.Join(c.Work, "to-state")
+		if err := os.Symlink(c.State, link); err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			args []string
+			code int
+		}{
+			{[]string{"shell", "/"}, 3},
+			{[]string{"shell", c.Home}, 3},
+			{[]string{"shell", c.Home + "/."}, 3},
+			{[]string{"shell", c.Work + "/.."}, 3},
+			{[]string{"shell", c.Base}, 3}, // above the home
+			{[]string{"-v", c.Home + ":/mnt/x", "shell", c.Work}, 3},
+			{[]string{"shell", c.State}, 3},
+			{[]string{"--force-workspace", "shell", c.State}, 3},
+			{[]string{"--force-workspace", "shell", filepath.Join(c.State, "sandboxes")}, 3},
+			{[]string{"shell", link}, 3},
+			{[]string{"-v", "/dev/null:/mnt/null", "shell", c.Work}, 3},
+			{[]string{"-v", "/dev:/mnt/dev", "shell", c.Work}, 3},
+			{[]string{"-v", "/proc:/mnt/proc", "shell", c.Work}, 3},
+			{[]string{"-v", "/sys:/mnt/sys", "shell", c.Work}, 3},
+		} {
+			r := c.Run(append([]string{"create", "--name", "box"}, tc.args...)...)
+			if r.Code != tc.code {
+				t.Errorf("want exit code %d: %v", tc.code, r)
+			}
+			if r.Code == 0 {
+				c.Must(t, "rm", "-f", "box")
+			}
+		}
+	})
+}

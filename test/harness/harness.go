@@ -1,0 +1,320 @@
+// Package harness runs the real bothy binary for tests that stand outside of
+// it: as root and as an ordinary user, each with a home and a state directory
+// of its own, and it looks at the host for what a sandbox left there.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// OrdinaryID is the uid and gid of the ordinary user. No account is needed.
+const OrdinaryID = 54322
+
+// Timeout bounds every command that is run without one of its own.
+const Timeout = 90 * time.Second
+
+// binary is what Main built.
+var binary string
+
+// Binary is the path of the bothy under test. Everybody may execute it.
+func Binary() string { return binary }
+
+// Main builds bothy, runs the tests and returns their exit code. BOTHY_TEST_BINARY
+// names a binary to be used instead of a fresh one.
+func Main(m *testing.M) int {
+	if binary = os.Getenv("BOTHY_TEST_BINARY"); binary != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "bothy-bin-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		binary = filepath.Join(dir, "bothy")
+		err = build(binary)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+func build(to string) error {
+	_, here, _, ok := runtime.Caller(0)
+	if !ok {
+		return errors.New("find the module: no caller information")
+	}
+	cmd := exec.Command("go", "build", "-o", to, "./cmd/bothy")
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build bothy: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Caller is somebody who runs bothy.
+type Caller struct {
+	Name     string // root or user
+	UID, GID int
+	Base     string // holds everything below; others may pass through, not look
+	Home     string
+	State    string // BOTHY_HOME
+	Work     string // a directory to work in, in Home
+	Env      []string
+	Binary   string // what is run; default Binary()
+	// Dirty says that the test breaks the state on purpose: what is left is
+	// removed without a complaint.
+	Dirty bool
+
+	ids map[string]bool
+}
+
+// Each runs a test for every kind of caller there can be here: as root, then
+// as an ordinary user; only as oneself when not root.
+func Each(t *testing.T, f func(t *testing.T, c *Caller)) {
+	t.Helper()
+	for _, name := range Callers() {
+		t.Run(name, func(t *testing.T) { f(t, New(t, name)) })
+	}
+}
+
+// Callers are the names of the callers there can be here.
+func Callers() []string {
+	if os.Geteuid() != 0 {
+		return []string{"user"}
+	}
+	return []string{"root", "user"}
+}
+
+// New makes a caller with empty directories, all of which the test's end
+// removes, after it made sure that nothing of a sandbox is left.
+func New(t *testing.T, name string) *Caller {
+	t.Helper()
+	id := os.Geteuid()
+	gid := os.Getegid()
+	if name == "user" && id == 0 {
+		id, gid = OrdinaryID, OrdinaryID
+	}
+	return NewAs(t, name, id, gid)
+}
+
+// NewAs is New for any uid and gid.
+func NewAs(t *testing.T, name string, uid, gid int) *Caller {
+	t.Helper()
+	base, err := os.MkdirTemp("", "bothy-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base, err = filepath.EvalSymlinks(base); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(base, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	c := &Caller{
+		Name: name, UID: uid, GID: gid, Base: base,
+		Home: filepath.Join(base, "home"), State: filepath.Join(base, "state"),
+		Binary: binary, ids: map[string]bool{},
+	}
+	c.Work = filepath.Join(c.Home, "project")
+	c.Own(t, base)
+	c.Mkdir(t, c.Home)
+	c.Mkdir(t, c.Work)
+	t.Cleanup(func() { c.finish(t) })
+	return c
+}
+
+// finish takes everything of the caller's away and complains about what bothy
+// itself did not.
+func (c *Caller) finish(t *testing.T) {
+	defer os.RemoveAll(c.Base)
+	c.noteIDs()
+	if !c.Dirty {
+		if r := c.Run("reset", "-f"); r.Code != 0 {
+			t.Errorf("reset failed: %v", r)
+		}
+		c.NothingLeft(t)
+		if _, err := os.Lstat(c.State); err == nil {
+			t.Errorf("reset left the state directory: %v", Tree(c.State))
+		}
+	}
+	c.KillAll()
+}
+
+// Mkdir makes a directory of the caller's own, and those above it.
+func (c *Caller) Mkdir(t testing.TB, dir string) {
+	t.Helper()
+	if _, err := os.Lstat(dir); err == nil {
+		return
+	}
+	c.Mkdir(t, filepath.Dir(dir))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Own(t, dir)
+}
+
+// Write writes a file of the caller's own.
+func (c *Caller) Write(t testing.TB, path, content string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.Own(t, path)
+	return path
+}
+
+// Own gives a file to the caller.
+func (c *Caller) Own(t testing.TB, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Lchown(path, c.UID, c.GID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Attributes make a process the caller's.
+func (c *Caller) Attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 && c.UID != 0 {
+		attr.Credential = &syscall.Credential{Uid: uint32(c.UID), Gid: uint32(c.GID)}
+	}
+	return attr
+}
+
+// Environment is what the caller's commands start with.
+func (c *Caller) Environment() []string {
+	return append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + c.Home, "BOTHY_HOME=" + c.State}, c.Env...)
+}
+
+// Command prepares a bothy command in the caller's working directory.
+func (c *Caller) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.Binary, args...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = c.Work, c.Environment(), c.Attributes()
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// Result is how a command ended.
+type Result struct {
+	Args           []string
+	Code           int // -1: it did not end by itself
+	Stdout, Stderr string
+	Took           time.Duration
+	TimedOut       bool
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("bothy %q: code %d after %v (timed out: %v)\nstdout: %s\nstderr: %s",
+		r.Args, r.Code, r.Took.Round(time.Millisecond), r.TimedOut, clip(r.Stdout), clip(r.Stderr))
+}
+
+func clip(s string) string {
+	if len(s) > 4000 {
+		return s[:4000] + "…"
+	}
+	return s
+}
+
+// Run runs a bothy command without input.
+func (c *Caller) Run(args ...string) Result { return c.RunInput("", args...) }
+
+// RunInput runs a bothy command with input.
+func (c *Caller) RunInput(input string, args ...string) Result {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	cmd := c.Command(ctx, args...)
+	if input != "" {
+		cmd.Stdin = strings.NewReader(input)
+	}
+	return Finish(ctx, cmd, args)
+}
+
+// Finish runs a prepared command to its end.
+func Finish(ctx context.Context, cmd *exec.Cmd, args []string) Result {
+	var out, errs bytes.Buffer
+	if cmd.Stdout == nil {
+		cmd.Stdout = &out
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &errs
+	}
+	began := time.Now()
+	err := cmd.Run()
+	r := Result{Args: args, Took: time.Since(began), Stdout: out.String(), Stderr: errs.String(), TimedOut: ctx.Err() != nil}
+	r.Code = cmd.ProcessState.ExitCode()
+	if cmd.ProcessState == nil {
+		r.Code, r.Stderr = -1, r.Stderr+err.Error()
+	}
+	return r
+}
+
+// Must runs a command that has to succeed and gives its output.
+func (c *Caller) Must(t testing.TB, args ...string) string {
+	t.Helper()
+	r := c.Run(args...)
+	if r.Code != 0 {
+		t.Fatalf("%v", r)
+	}
+	return r.Stdout
+}
+
+// Sh runs a shell script inside a sandbox as the given user; "" is the
+// caller.
+func (c *Caller) Sh(name, user, script string) Result {
+	args := []string{"exec"}
+	if user != "" {
+		args = append(args, "-u", user)
+	}
+	return c.Run(append(args, name, "/bin/sh", "-c", script)...)
+}
+
+// Inspected is what inspect prints.
+type Inspected struct {
+	spec.Sandbox
+	Status    spec.Status    `json:"status"`
+	Directory string         `json:"directory"`
+	Sessions  []spec.Session `json:"sessions"`
+}
+
+// Inspect asks bothy about a sandbox.
+func (c *Caller) Inspect(t testing.TB, name string) Inspected {
+	t.Helper()
+	var i Inspected
+	out := c.Must(t, "inspect", name)
+	if err := json.Unmarshal([]byte(out), &i); err != nil {
+		t.Fatalf("inspect %s: %v\n%s", name, err, out)
+	}
+	c.ids[i.ID] = true
+	return i
+}
+
+// WaitFor polls until cond holds.
+func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if cond() {
+			return
+		}
+	}
+	t.Fatalf("waited %v in vain for %s", limit, what)
+}
