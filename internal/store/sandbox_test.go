@@ -1,0 +1,325 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func open(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "state"))
+	must(t, err)
+	return s
+}
+
+func wish(name string) *spec.Sandbox {
+	return &spec.Sandbox{Version: spec.Version, ID: NewID(), Name: name, Agent: "shell", Workspaces: []spec.Mount{{Source: "/srv/a", Target: "/srv/a"}}}
+}
+
+func TestNewID(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		id := NewID()
+		if !isID(id) || seen[id] {
+			t.Fatalf("%q", id)
+		}
+		seen[id] = true
+	}
+	for _, bad := range []string{"", "..", "0123456789a", "0123456789abc", "0123456789ag", ".gone-012345", "0123456789a/", "-123456789ab"} {
+		if isID(bad) {
+			t.Errorf("%q is an id", bad)
+		}
+	}
+}
+
+func TestCreate(t *testing.T) {
+	s, sb := open(t), wish("one")
+	d, err := s.Create(sb)
+	must(t, err)
+	if d != s.Sandbox(sb.ID) || d.ID() != sb.ID {
+		t.Errorf("it lies in %s", d.Dir)
+	}
+	for _, dir := range []string{d.Dir, d.Home(), d.Layers(), d.Log("")} {
+		if info, err := os.Stat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", dir, info, err)
+		}
+	}
+	got, err := s.Load(sb.ID)
+	must(t, err)
+	if !reflect.DeepEqual(got, sb) {
+		t.Errorf("wrote %+v, read %+v", sb, got)
+	}
+	if st := d.ReadStatus(); st.State != spec.Stopped || st.Version != spec.Version {
+		t.Errorf("its status is %+v", st)
+	}
+
+	// The same id again takes nothing away from the first.
+	must(t, os.WriteFile(filepath.Join(d.Home(), "precious"), []byte("x"), 0o600))
+	if _, err := s.Create(&spec.Sandbox{Version: 1, ID: sb.ID, Name: "two"}); err == nil {
+		t.Error("an id was given twice")
+	}
+	if got, err := s.Load(sb.ID); err != nil || got.Name != "one" {
+		t.Errorf("it is now %+v, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.Home(), "precious")); err != nil {
+		t.Error(err)
+	}
+	if got := list(t, s.sandboxes()); !slices.Equal(got, []string{sb.ID}) {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	s := open(t)
+	change := func(name string, change func(*spec.Sandbox), want string) {
+		t.Run(name, func(t *testing.T) {
+			sb := wish(name)
+			d, err := s.Create(sb)
+			must(t, err)
+			defer os.RemoveAll(d.Dir)
+			change(sb)
+			must(t, WriteJSON(d.Spec(), sb))
+			_, err = s.Load(d.ID())
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("it was read: %v", err)
+			}
+			if _, err := s.List(); err == nil {
+				t.Error("it was listed")
+			}
+		})
+	}
+	change("newer", func(sb *spec.Sandbox) { sb.Version = spec.Version + 1 }, "newer")
+	change("moved", func(sb *spec.Sandbox) { sb.ID = NewID() }, "another sandbox")
+	if _, err := s.Load(NewID()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("one that is not there: %v", err)
+	}
+}
+
+// A status that a crash or another version left unreadable is that of a
+// stopped sandbox.
+func TestReadStatus(t *testing.T) {
+	d := Sandbox{t.TempDir()}
+	for _, text := range []string{"", "{", "[]", "\x00\x00", `{"state": 7}`} {
+		must(t, os.WriteFile(d.Status(), []byte(text), 0o600))
+		if st := d.ReadStatus(); st.State != spec.Stopped {
+			t.Errorf("%q reads as %+v", text, st)
+		}
+	}
+	must(t, os.Remove(d.Status()))
+	if st := d.ReadStatus(); st.State != spec.Stopped {
+		t.Errorf("none reads as %+v", st)
+	}
+}
+
+// What a crash leaves is never listed, and swept away.
+func TestCrashStates(t *testing.T) {
+	s := open(t)
+	kept := wish("kept")
+	_, err := s.Create(kept)
+	must(t, err)
+	for _, name := range []string{".new-" + NewID(), removedPrefix + NewID() + "-" + NewID(), ".new-empty"} {
+		must(t, os.MkdirAll(filepath.Join(s.sandboxes(), name, "home", "deep"), 0o700))
+	}
+	must(t, WriteJSON(Sandbox{filepath.Join(s.sandboxes(), ".new-"+NewID())}.Dir, wish("file")))
+	half := s.Sandbox(NewID()) // its spec.json is gone
+	must(t, os.MkdirAll(half.Home(), 0o700))
+	must(t, os.WriteFile(filepath.Join(s.sandboxes(), "notes.txt"), nil, 0o600))
+
+	all, err := s.List()
+	must(t, err)
+	if len(all) != 1 || all[0].ID != kept.ID {
+		t.Errorf("listed: %+v", all)
+	}
+	must(t, s.Sweep())
+	want := []string{half.ID(), kept.ID, "notes.txt"}
+	slices.Sort(want)
+	if got := list(t, s.sandboxes()); !slices.Equal(got, want) {
+		t.Errorf("after the sweep there are %q, want %q", got, want)
+	}
+}
+
+func cycleForEver(args []string) error {
+	s, err := Open(args[0])
+	if err != nil {
+		return err
+	}
+	for {
+		lock, err := s.NamesLock()
+		if err != nil {
+			return err
+		}
+		if err := s.Sweep(); err != nil {
+			return fmt.Errorf("sweep: %w", err)
+		}
+		sb := wish("cycle")
+		d, err := s.Create(sb)
+		lock.Unlock()
+		if err != nil {
+			return err
+		}
+		fmt.Println("+" + sb.ID)
+		for i := range 20 {
+			if err := os.MkdirAll(filepath.Join(d.Home(), fmt.Sprint(i), "x"), 0o700); err != nil {
+				return err
+			}
+		}
+		if err := s.Remove(sb.ID); err != nil {
+			return err
+		}
+		fmt.Println("-" + sb.ID)
+	}
+}
+
+// Killed anywhere between create and remove, a sandbox is there with all its
+// files, or gone; the rest is swept.
+func TestCreateRemoveSurviveKill(t *testing.T) {
+	s := open(t)
+	for round := range 18 {
+		cmd := again(t, "cycle", s.Path())
+		var out strings.Builder
+		cmd.Stdout = &out
+		must(t, cmd.Start())
+		time.Sleep(time.Duration(8+4*round) * time.Millisecond)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		all, err := s.List()
+		must(t, err)
+		for _, sb := range all {
+			d := s.Sandbox(sb.ID)
+			for _, p := range []string{d.Home(), d.Layers(), d.Log(""), d.Status()} {
+				if _, err := os.Stat(p); err != nil {
+					t.Fatalf("round %d: a sandbox without %s", round, filepath.Base(p))
+				}
+			}
+			if strings.Contains(out.String(), "-"+sb.ID) {
+				t.Fatalf("round %d: %s was removed and is there", round, sb.ID)
+			}
+		}
+		acks := strings.Fields(out.String())
+		if n := len(acks); n > 0 && acks[n-1][0] == '+' && len(all) == 0 {
+			// Its removal may have begun; then what is left of it says so.
+			if left := list(t, s.sandboxes()); len(left) > 1 {
+				t.Fatalf("round %d: %s is lost, there are %q", round, acks[n-1], left)
+			}
+		}
+		must(t, s.Sweep())
+		for _, sb := range all {
+			must(t, s.Remove(sb.ID))
+		}
+		if left := list(t, s.sandboxes()); len(left) != 0 {
+			t.Fatalf("round %d: left behind: %q", round, left)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	s, sb := open(t), wish("one")
+	_, err := s.Create(sb)
+	must(t, err)
+	must(t, s.Remove(sb.ID))
+	must(t, s.Remove(sb.ID)) // once more is no error
+	if left := list(t, s.sandboxes()); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// makeHostileTree makes what somebody inside may leave in a home.
+func makeHostileTree(args []string) error {
+	dir, outside := args[0], args[1]
+	var errs []error
+	do := func(err error) { errs = append(errs, err) }
+	deep := filepath.Join(dir, "home", "a", "b", "c", "d")
+	do(os.MkdirAll(deep, 0o700))
+	do(os.WriteFile(filepath.Join(deep, "f"), nil, 0))
+	for i, to := range []string{outside, outside + "/sub", "..", "../../..", "/", "self", "."} {
+		name := fmt.Sprintf("link%d", i)
+		do(os.Symlink(to, filepath.Join(dir, "home", name)))
+		do(os.Symlink(to, filepath.Join(deep, name)))
+	}
+	do(unix.Mkfifo(filepath.Join(deep, "pipe"), 0))
+	do(os.Mkdir(filepath.Join(dir, "home", strings.Repeat("n", 255)), 0o700))
+	do(os.Mkdir(filepath.Join(dir, "home", "\xff\n\x1b[2J"), 0o700))
+	do(os.MkdirAll(filepath.Join(dir, "home", "wide"), 0o700))
+	for i := range 300 {
+		do(os.Mkdir(filepath.Join(dir, "home", "wide", fmt.Sprint(i)), 0))
+	}
+	do(os.MkdirAll(filepath.Join(dir, "home", strings.Repeat("x/", 100)), 0o700))
+	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 100)), 0))
+	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 50)), 0))
+	for _, d := range []string{deep, filepath.Join(dir, "home", "a", "b"), filepath.Join(dir, "home", "a"), filepath.Join(dir, "home")} {
+		do(os.Chmod(d, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// A home full of locked directories and links goes, as an ordinary user, and
+// nothing the links point to is touched.
+func TestRemoveHostileTree(t *testing.T) {
+	dir, outside := ordinaryDir(t), ordinaryDir(t)
+	must(t, os.MkdirAll(filepath.Join(outside, "sub"), 0o755))
+	must(t, os.WriteFile(filepath.Join(outside, "sub", "canary"), []byte("alive"), 0o644))
+	must(t, os.Chmod(filepath.Join(outside, "sub"), 0o500))
+	if os.Geteuid() == 0 {
+		must(t, os.Chown(filepath.Join(outside, "sub"), ordinaryID, ordinaryID))
+	}
+	gone := filepath.Join(dir, "gone")
+	must(t, ordinary(again(t, "hostile", gone, outside)).Run())
+	must(t, ordinary(again(t, "remove", gone)).Run())
+	if left := list(t, dir); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	info, err := os.Stat(filepath.Join(outside, "sub"))
+	must(t, err)
+	if b, err := os.ReadFile(filepath.Join(outside, "sub", "canary")); err != nil || string(b) != "alive" || info.Mode().Perm() != 0o500 {
+		t.Errorf("what a link points to: %q, %v, mode %v", b, err, info.Mode())
+	}
+}
+
+// A tree that is a link goes as a link.
+func TestRemoveLink(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "real", "sub"), 0o700))
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	must(t, removeTree(filepath.Join(dir, "link")))
+	if got := list(t, dir); !slices.Equal(got, []string{"real"}) {
+		t.Errorf("there are %q", got)
+	}
+	if got := list(t, filepath.Join(dir, "real")); !slices.Equal(got, []string{"sub"}) {
+		t.Errorf("in the real one are %q", got)
+	}
+}
+
+func TestErase(t *testing.T) {
+	s := open(t)
+	for range 3 {
+		_, err := s.Create(wish("x"))
+		must(t, err)
+	}
+	must(t, os.MkdirAll(filepath.Join(s.Cache(), "host"), 0o700))
+	lock, err := s.NamesLock()
+	must(t, err)
+	lock.Unlock()
+	foreign := filepath.Join(s.Path(), "mine.txt")
+	must(t, os.WriteFile(foreign, []byte("x"), 0o600))
+	must(t, s.Erase())
+	if got := list(t, s.Path()); !slices.Equal(got, []string{"mine.txt"}) {
+		t.Errorf("there are %q", got)
+	}
+	must(t, os.Remove(foreign))
+	must(t, s.Erase())
+	if _, err := os.Stat(s.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty directory stays: %v", err)
+	}
+}

@@ -1,0 +1,430 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// roles are what this binary does when it is started again.
+var roles = map[string]func(args []string) error{
+	"write":    writeForEver,
+	"hold":     holdLock,
+	"cycle":    cycleForEver,
+	"remove":   func(args []string) error { return removeTree(args[0]) },
+	"full":     writeOnFullDisk,
+	"hostile":  makeHostileTree,
+	"openhere": func(args []string) error { _, err := Open(args[0]); return err },
+}
+
+// document is one whose halves must agree.
+type document struct {
+	N    int
+	Body string
+	Sum  int
+}
+
+func newDocument(n int) document {
+	body := strings.Repeat(fmt.Sprint(n%10), 1+n%9000)
+	return document{n, body, n + len(body)}
+}
+
+func (d document) whole() bool { return d == newDocument(d.N) }
+
+func writeForEver(args []string) error {
+	var d document
+	_ = ReadJSON(args[0], &d)
+	for n := d.N + 1; ; n++ {
+		if err := WriteJSON(args[0], newDocument(n)); err != nil {
+			return err
+		}
+		fmt.Println(n) // acknowledged
+	}
+}
+
+// Whenever the writer is killed, the document is whole and not older than what
+// was acknowledged.
+func TestWriteSurvivesKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "doc.json")
+	for round := range 20 {
+		cmd := again(t, "write", path)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		must(t, cmd.Start())
+		time.Sleep(time.Duration(5+round*2) * time.Millisecond)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		var d document
+		err := ReadJSON(path, &d)
+		if errors.Is(err, fs.ErrNotExist) && out.Len() == 0 {
+			continue // killed before its first write
+		}
+		must(t, err)
+		if !d.whole() {
+			t.Fatalf("round %d: document %d is torn", round, d.N)
+		}
+		var acked int
+		if lines := strings.Fields(out.String()); len(lines) > 0 {
+			_, _ = fmt.Sscan(lines[len(lines)-1], &acked)
+		}
+		if d.N < acked {
+			t.Fatalf("round %d: document %d was acknowledged, %d is there", round, acked, d.N)
+		}
+	}
+}
+
+// A reader at the same time never sees half a document, nor none.
+func TestWriteWhileReading(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "doc.json")
+	must(t, WriteJSON(path, newDocument(0)))
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				var d document
+				if err := ReadJSON(path, &d); err != nil || !d.whole() {
+					t.Errorf("document %d: %v", d.N, err)
+					return
+				}
+			}
+		})
+	}
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			for n := range 30 {
+				if err := WriteJSON(path, newDocument(w*1000+n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	wg.Wait()
+	if left := list(t, filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func list(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	must(t, os.WriteFile(filepath.Join(dir, "target"), []byte("old"), 0o644))
+	must(t, os.Symlink("target", path))
+	must(t, WriteFile(path, []byte("new")))
+	info, err := os.Lstat(path)
+	must(t, err)
+	if info.Mode() != 0o600 {
+		t.Errorf("the file has mode %v", info.Mode())
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "target")); string(b) != "old" {
+		t.Errorf("a link was written through: %q", b)
+	}
+	if err := WriteFile(filepath.Join(dir, "none", "f"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("wrote into a directory that is not there: %v", err)
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	if err := WriteFile(filepath.Join(dir, "d"), nil); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if err := WriteJSON(path, func() {}); err == nil {
+		t.Error("a function was encoded")
+	}
+	if got := list(t, dir); len(got) != 3 {
+		t.Errorf("there are %q", got)
+	}
+}
+
+func writeOnFullDisk(args []string) error {
+	dir := args[0]
+	if err := unix.Mount("full", dir, "tmpfs", 0, "size=64k"); err != nil {
+		fmt.Println("skip: mount:", err)
+		return nil
+	}
+	path := filepath.Join(dir, "doc.json")
+	if err := WriteJSON(path, newDocument(7)); err != nil {
+		return err
+	}
+	if err := WriteFile(path, make([]byte, 1<<20)); !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("a megabyte on 64 KiB: %w", err)
+	}
+	var d document
+	if err := ReadJSON(path, &d); err != nil || d.N != 7 || !d.whole() {
+		return fmt.Errorf("the old document: %+v, %w", d.N, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".tmp-*")); len(left) != 0 {
+		return fmt.Errorf("left behind: %q", left)
+	}
+	return nil
+}
+
+func TestWriteOnFullDisk(t *testing.T) {
+	out, err := onFullDisk(t, "full").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) > 0 {
+		t.Skipf("no mount namespace here: %s", out)
+	}
+}
+
+func TestReadJSON(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var v map[string]any
+	if err := ReadJSON(path, &v); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing document: %v", err)
+	}
+	must(t, os.WriteFile(path, []byte(`{"a": 1`), 0o600))
+	var syntax *json.SyntaxError
+	if err := ReadJSON(path, &v); !errors.As(err, &syntax) || !strings.Contains(err.Error(), path) {
+		t.Errorf("half a document: %v", err)
+	}
+}
+
+func holdLock(args []string) error {
+	if _, err := TryLock(args[0]); err != nil {
+		return err
+	}
+	fmt.Println("held")
+	time.Sleep(time.Hour)
+	return nil
+}
+
+// A lock binds other processes and other openings, and goes with its holder.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	cmd := again(t, "hold", path)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1))
+	must(t, err)
+	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
+		t.Fatalf("another process holds it: %v", err)
+	}
+	got := make(chan error, 1)
+	go func() {
+		l, err := WaitLock(path)
+		if err == nil {
+			l.Unlock()
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		t.Fatalf("did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	must(t, <-got)
+
+	l, err := TryLock(path)
+	must(t, err)
+	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("this process holds it: %v", err)
+	}
+	l.Unlock()
+	l, err = TryLock(path)
+	must(t, err)
+	l.Unlock()
+	if _, err := TryLock(filepath.Join(path, "below")); err == nil || errors.Is(err, ErrLocked) {
+		t.Errorf("a lock that cannot be made: %v", err)
+	}
+}
+
+// What a child got keeps the lock, whatever its parent does.
+func TestLockHandedOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	l, err := TryLock(path)
+	must(t, err)
+	fd, err := unix.FcntlInt(l.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	l.Unlock()
+	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("the copy does not hold it: %v", err)
+	}
+	unix.Close(fd)
+	l, err = TryLock(path)
+	must(t, err)
+	l.Unlock()
+}
+
+// A lock's descriptor reaches no program that is started meanwhile.
+func TestLockIsNotInherited(t *testing.T) {
+	l, err := TryLock(filepath.Join(t.TempDir(), "lock"))
+	must(t, err)
+	defer l.Unlock()
+	flags, err := unix.FcntlInt(l.File().Fd(), unix.F_GETFD, 0)
+	must(t, err)
+	if flags&unix.FD_CLOEXEC == 0 {
+		t.Error("it is")
+	}
+}
+
+func TestLockExcludes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	n, inside := 0, 0
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				l, err := WaitLock(path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if inside++; inside != 1 {
+					t.Errorf("%d hold it", inside)
+				}
+				n++
+				inside--
+				l.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if n != 400 {
+		t.Errorf("counted %d", n)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "a", "b", "state")
+	for range 2 {
+		s, err := Open(dir)
+		must(t, err)
+		if s.Path() != dir {
+			t.Errorf("it lies in %s", s.Path())
+		}
+	}
+	for _, d := range []string{dir, filepath.Join(dir, "sandboxes")} {
+		must(t, os.Chmod(d, 0o777))
+	}
+	_, err := Open(dir)
+	must(t, err)
+	for _, d := range []string{dir, filepath.Join(dir, "sandboxes")} {
+		if info, err := os.Stat(d); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v (%v)", d, info.Mode(), err)
+		}
+	}
+}
+
+// D10: nothing that somebody else prepared is used.
+func TestOpenRefuses(t *testing.T) {
+	refused := func(t *testing.T, dir string) {
+		t.Helper()
+		_, err := Open(dir)
+		if err == nil {
+			t.Fatal("it was opened")
+		}
+		if !strings.Contains(spec.Hint(err), "BOTHY_HOME") {
+			t.Errorf("%v gives the hint %q", err, spec.Hint(err))
+		}
+	}
+	t.Run("a link", func(t *testing.T) {
+		base := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(base, "real"), 0o755))
+		must(t, os.Symlink("real", filepath.Join(base, "state")))
+		refused(t, filepath.Join(base, "state"))
+		if info, _ := os.Stat(filepath.Join(base, "real")); info.Mode().Perm() != 0o755 {
+			t.Errorf("what it points to was changed to %v", info.Mode())
+		}
+	})
+	t.Run("a link in it", func(t *testing.T) {
+		base := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(base, "real"), 0o755))
+		must(t, os.Mkdir(filepath.Join(base, "state"), 0o700))
+		must(t, os.Symlink("../real", filepath.Join(base, "state", "sandboxes")))
+		refused(t, filepath.Join(base, "state"))
+	})
+	t.Run("a file", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state")
+		must(t, os.WriteFile(path, nil, 0o600))
+		refused(t, path)
+	})
+	t.Run("another user's", func(t *testing.T) {
+		if os.Geteuid() == 0 {
+			dir := t.TempDir()
+			must(t, os.Chown(dir, ordinaryID, ordinaryID))
+			refused(t, dir)
+			return
+		}
+		refused(t, "/")
+	})
+	t.Run("a place without permission", func(t *testing.T) {
+		dir := ordinaryDir(t)
+		must(t, os.Chmod(dir, 0o555))
+		cmd := ordinary(again(t, "openhere", filepath.Join(dir, "state")))
+		cmd.Stderr = nil
+		if err := cmd.Run(); err == nil {
+			t.Error("it was opened")
+		}
+	})
+}
+
+func TestDir(t *testing.T) {
+	wd, err := os.Getwd()
+	must(t, err)
+	tests := []struct{ name, bothy, xdg, home, want string }{
+		{"own variable", "/b", "/x", "/h", "/b"},
+		{"own variable, relative", "b", "", "/h", filepath.Join(wd, "b")},
+		{"xdg", "", "/x", "/h", "/x/bothy"},
+		{"relative xdg does not count", "", "x", "/h", "/h/.local/share/bothy"},
+		{"home", "", "", "/h", "/h/.local/share/bothy"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("BOTHY_HOME", tt.bothy)
+			t.Setenv("XDG_DATA_HOME", tt.xdg)
+			t.Setenv("HOME", tt.home)
+			if got, err := Dir(); got != tt.want || err != nil {
+				t.Errorf("Dir() = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPasswdHome(t *testing.T) {
+	db := "root:x:0:0:root:/root:/bin/sh\nbroken:x:7\nme:x:1000:1000:,,,:/home/me:/bin/sh\nnowhere:x:8:8:::/bin/false\nrelative:x:9:9::home:/bin/sh\nlast:x:10:10::/l:/bin/sh"
+	tests := []struct {
+		uid  int
+		want string
+	}{{0, "/root"}, {1000, "/home/me"}, {7, ""}, {8, ""}, {9, ""}, {10, "/l"}, {11, ""}, {100, ""}}
+	for _, tt := range tests {
+		if got := passwdHome(db, tt.uid); got != tt.want {
+			t.Errorf("uid %d lives in %q, want %q", tt.uid, got, tt.want)
+		}
+	}
+}
