@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,7 +106,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	for l := range strings.FieldsSeq(layers) {
-		if !used[l] && !strings.HasSuffix(l, "/...") {
+		if !used[l] && !strings.HasSuffix(l, "/...") && !isSuite(l) {
 			t.Errorf("%s stands in the layers, but there is no such package", l)
 		}
 	}
@@ -251,14 +252,40 @@ func TestLight(t *testing.T) {
 	}
 }
 
-// trace builds the binary and gives the init trace of its smallest command.
-func trace(t *testing.T) []initCost {
+// build gives the binary, made once.
+func build(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "bothy")
-	if _, err := run(nil, "go", "build", "-o", bin, "./cmd/bothy"); err != nil {
+	bin, err := binary()
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(bin, "version")
+	return bin
+}
+
+var binary = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(work, "bothy")
+	_, err := run(nil, "go", "build", "-o", bin, "./cmd/bothy")
+	return bin, err
+})
+
+// work is a directory for as long as the tests run.
+var work string
+
+func TestMain(m *testing.M) {
+	var err error
+	if work, err = os.MkdirTemp("", "archtest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(work)
+	os.Exit(code)
+}
+
+// trace gives the init trace of its smallest command.
+func trace(t *testing.T) []initCost {
+	t.Helper()
+	cmd := exec.Command(build(t), "version")
 	cmd.Env = []string{"GODEBUG=inittrace=1", "HOME=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -303,5 +330,55 @@ func TestInit(t *testing.T) {
 	}
 	if own.bytes > initOwnBytes {
 		t.Errorf("our own packages take %d bytes in init, the budget is %d: use sync.OnceValue", own.bytes, initOwnBytes)
+	}
+}
+
+var (
+	commandLine = regexp.MustCompile(`(?m)^  ([a-z]+) +[A-Z]`)
+	flagLine    = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?(--[a-z-]+)`)
+)
+
+// TestCommandPage compares docs/cli.md with what the commands say of
+// themselves.
+func TestCommandPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := func(command ...string) string {
+		cmd := exec.Command(build(t), append(command, "--help")...)
+		cmd.Env = []string{"HOME=" + t.TempDir()}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("bothy %v --help: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	section := func(command string) string {
+		_, s, _ := strings.Cut(string(page), "\n### "+command+"\n")
+		s, _, _ = strings.Cut(s, "\n##")
+		return s
+	}
+	commands := commandLine.FindAllStringSubmatch(help(), -1)
+	if len(commands) < 10 {
+		t.Fatalf("bothy --help lists only %d commands", len(commands))
+	}
+	for _, c := range commands {
+		name, text := c[1], section(c[1])
+		if name == "help" {
+			continue
+		}
+		if text == "" {
+			t.Errorf("docs/cli.md has no section %q", "### "+name)
+			continue
+		}
+		if name == "run" { // it refers to create for what it shares with it
+			text += section("create")
+		}
+		for _, f := range flagLine.FindAllStringSubmatch(help(name), -1) {
+			if f[1] != "--help" && !strings.Contains(text, f[1]) {
+				t.Errorf("docs/cli.md does not tell of %s in its section on %s", f[1], name)
+			}
+		}
 	}
 }
