@@ -12,6 +12,7 @@ var (
 	ErrDenied       = errors.New("denied")
 	ErrNotFound     = errors.New("not found")
 	ErrConflict     = errors.New("conflict")
+	ErrStopping     = errors.New("stopping") // the sandbox ends just now: try again
 	ErrSandbox      = errors.New("the sandbox itself failed")
 	ErrNotRunnable  = errors.New("command cannot be run")
 	ErrNoSuchBinary = errors.New("command not found")
@@ -104,6 +105,7 @@ var classes = []struct {
 	{ErrDenied, "denied", ExitDenied},
 	{ErrNotFound, "not_found", ExitNotFound},
 	{ErrConflict, "conflict", ExitConflict},
+	{ErrStopping, "stopping", ExitConflict},
 	{ErrSandbox, "sandbox", ExitSandbox},
 	{ErrNotRunnable, "not_runnable", ExitNotRunnable},
 	{ErrNoSuchBinary, "no_such_command", ExitNoSuchFile},
@@ -129,7 +131,7 @@ func ExitCode(err error) int {
 // WireError is an Error as it crosses a process boundary or is printed with
 // --json.
 type WireError struct {
-	Class   string `json:"class"` // usage, denied, not_found, conflict, sandbox, not_runnable, no_such_command or error
+	Class   string `json:"class"` // usage, denied, not_found, conflict, stopping, sandbox, not_runnable, no_such_command or error
 	Code    int    `json:"code"`  // the exit code
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`

@@ -34,6 +34,9 @@ type Sandbox struct {
 
 	Limits      Limits   `json:"limits"`
 	IdleTimeout Duration `json:"idle_timeout"` // zero: never stops by itself
+	// Broken says why the sandbox cannot be used: its spec cannot be read. It
+	// then has an ID and nothing else, and can only be removed.
+	Broken string `json:"broken,omitempty"`
 	// Remove asks for the sandbox to be removed once its first command ends.
 	Remove bool `json:"remove,omitempty"`
 }

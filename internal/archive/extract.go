@@ -206,7 +206,7 @@ func (x *extractor) file(name string, mode uint32, h *tar.Header, r io.Reader) e
 		return err
 	}
 	f := os.NewFile(uintptr(fd), name)
-	_, err = io.Copy(f, r)
+	err = copyHoles(f, r, h.Size)
 	if err == nil {
 		err = f.Chmod(fs.FileMode(mode))
 	}
@@ -264,6 +264,37 @@ func (x *extractor) finish() error {
 		x.leave()
 	}
 	return nil
+}
+
+// copyHoles writes a file without its zeros: a small archive can claim a file of
+// terabytes, and may have it, as long as there is nothing in it.
+func copyHoles(f *os.File, r io.Reader, size int64) error {
+	buf := make([]byte, 64<<10)
+	var at int64
+	for {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 && !allZero(buf[:n]) {
+			if _, werr := f.WriteAt(buf[:n], at); werr != nil {
+				return werr
+			}
+		}
+		at += int64(n)
+		switch {
+		case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF) && at == size:
+			return f.Truncate(size)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func setTime(fd int, t time.Time) error {

@@ -1,15 +1,19 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -18,6 +22,7 @@ import (
 
 // session is what the command line knows about the program it watches.
 type session struct {
+	engine   *engine.Engine
 	sandbox  *spec.Sandbox
 	keys     []byte // that detach; none for no detaching
 	reattach bool   // bothy run leads back to it
@@ -26,27 +31,60 @@ type session struct {
 
 // converse starts a program in a sandbox and stays with it until it ends or
 // the terminal detaches. The program's exit code becomes the command's.
-func (a *app) converse(conn *unixconn.Conn, ask wire.Ask, s session) error {
+func (a *app) converse(ctx context.Context, ask wire.Ask, s session) error {
 	if ask.Command.TTY {
-		return a.attach(conn, ask, s)
+		return a.attach(ctx, ask, s)
 	}
-	return a.stream(conn, ask, s)
+	return a.stream(ctx, ask, s)
+}
+
+// Asking again, when a sandbox stops just while it is asked.
+const (
+	askTries = 50
+	askPause = 50 * time.Millisecond
+)
+
+// ask reaches a sandbox, starting it if needed, and has a program started in
+// it. Its answer is Started; the rest of the conversation is the caller's.
+func ask(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
+	var started wire.Started
+	for _, s := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
+		if !utf8.ValidString(s) {
+			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", s)
+		}
+	}
+	for try := 1; ; try++ {
+		conn, err := e.Connect(ctx, sb)
+		if err != nil {
+			return nil, started, err
+		}
+		if err = conn.SendJSON(wire.Request, q, files...); err == nil {
+			err = conn.Expect(wire.Reply, &started)
+		}
+		if err == nil {
+			return conn, started, nil
+		}
+		conn.Close()
+		if !errors.Is(err, spec.ErrStopping) || try == askTries {
+			return nil, started, lost(err)
+		}
+		time.Sleep(askPause)
+	}
 }
 
 // stream runs a program on pipes.
-func (a *app) stream(conn *unixconn.Conn, ask wire.Ask, s session) error {
+func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	signal.Ignore(unix.SIGPIPE)
 	st, err := openStreams(a, s.noStdin)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	if err := conn.SendJSON(wire.Request, ask, st.theirs[:]...); err != nil {
-		return lost(err)
+	conn, _, err := ask(ctx, s.engine, s.sandbox, q, st.theirs[:]...)
+	if err != nil {
+		return err
 	}
-	if err := conn.Expect(wire.Reply, &wire.Started{}); err != nil {
-		return lost(err)
-	}
+	defer conn.Close()
 	st.start()
 	defer forwardSignals(conn)()
 	for {
@@ -93,18 +131,16 @@ func forwardSignals(conn *unixconn.Conn) func() {
 }
 
 // attach runs a program on a terminal inside, shown on ours.
-func (a *app) attach(conn *unixconn.Conn, ask wire.Ask, s session) error {
-	ask.Command.Env = append([]string{"TERM=" + termName()}, ask.Command.Env...)
+func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
+	q.Command.Env = append([]string{"TERM=" + termName()}, q.Command.Env...)
 	if rows, cols, err := term.Size(a.stdout); err == nil {
-		ask.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
+		q.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
 	}
-	if err := conn.SendJSON(wire.Request, ask); err != nil {
-		return lost(err)
+	conn, started, err := ask(ctx, s.engine, s.sandbox, q)
+	if err != nil {
+		return err
 	}
-	var started wire.Started
-	if err := conn.Expect(wire.Reply, &started); err != nil {
-		return lost(err)
-	}
+	defer conn.Close()
 	if started.Existing {
 		a.note("back in the running session")
 	}
@@ -144,6 +180,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		}
 		return err
 	case why := <-detached:
+		if errors.Is(why, errDetached) {
+			_ = conn.Send(wire.Frame{Kind: wire.Detach})
+		}
 		conn.Close() // nothing is shown any more: it could set modes again
 		<-result
 		restore()
@@ -226,7 +265,6 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, detached chan<- error) 
 			out, gone := filter.Feed(b)
 			send(out)
 			if gone {
-				_ = conn.Send(wire.Frame{Kind: wire.Detach})
 				detached <- errDetached
 				return
 			}
@@ -286,6 +324,6 @@ func lost(err error) error {
 	if errors.As(err, &e) {
 		return err
 	}
-	return spec.Errorf(spec.ErrSandbox, "the sandbox ended: %w", err).
+	return spec.Errorf(spec.ErrSandbox, "the sandbox ended").
 		WithHint("bothy ls shows its state, bothy inspect the reason")
 }

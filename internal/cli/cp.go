@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,15 +56,13 @@ say; set-uid bits, devices and sockets are left out.`,
 			if err != nil {
 				return err
 			}
-			conn, err := e.Connect(cmd.Context(), sb)
-			if err != nil {
-				return err
+			start := func(stdin, stdout *os.File, args ...string) (func() error, error) {
+				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, args...)
 			}
-			defer conn.Close()
 			if outward {
-				return a.copyOut(conn, path, args[1], user, follow)
+				return a.copyOut(start, path, args[1], follow)
 			}
-			return a.copyIn(conn, args[0], path, user, follow)
+			return a.copyIn(start, args[0], path, follow)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow-link", "L", false, "copy what symbolic links point to")
@@ -83,7 +82,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
-func (a *app) copyOut(conn *unixconn.Conn, path, dst, user string, follow bool) error {
+func (a *app) copyOut(start starter, path, dst string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -93,7 +92,7 @@ func (a *app) copyOut(conn *unixconn.Conn, path, dst, user string, follow bool) 
 	if follow {
 		how = "follow"
 	}
-	job, err := a.helper(conn, user, nil, w, guest.CopyName, "out", path, how)
+	job, err := start(nil, w, guest.CopyName, "out", path, how)
 	w.Close()
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func extractTo(r io.Reader, dst, name string) error {
 }
 
 // copyIn sends a tree in.
-func (a *app) copyIn(conn *unixconn.Conn, src, path, user string, follow bool) error {
+func (a *app) copyIn(start starter, src, path string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -145,7 +144,7 @@ func (a *app) copyIn(conn *unixconn.Conn, src, path, user string, follow bool) e
 			return &spec.Error{Class: spec.ErrNotFound, Op: "copy " + src, Err: err}
 		}
 	}
-	job, err := a.helper(conn, user, r, nil, guest.CopyName, "in", path, name)
+	job, err := start(r, nil, guest.CopyName, "in", path, name)
 	r.Close()
 	if err != nil {
 		return err
@@ -178,9 +177,12 @@ func sourceName(path string) string {
 	return "."
 }
 
+// starter starts a helper inside on the given streams.
+type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
+
 // helper starts one of Bothy's own programs inside. The returned function
 // waits for it and gives its complaint, if it had one.
-func (a *app) helper(conn *unixconn.Conn, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
+func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -199,14 +201,11 @@ func (a *app) helper(conn *unixconn.Conn, user string, stdin, stdout *os.File, a
 	if stdout == nil {
 		stdout = nw
 	}
-	ask := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: append([]string{guest.Path}, args...), User: user, Dir: "/"}}
-	err = conn.SendJSON(wire.Request, ask, stdin, stdout, ew)
-	if err == nil {
-		err = conn.Expect(wire.Reply, &wire.Started{})
-	}
+	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: append([]string{guest.Path}, args...), User: user, Dir: "/"}}
+	conn, _, err := ask(ctx, e, sb, q, stdin, stdout, ew)
 	if err != nil {
 		er.Close()
-		return nil, lost(err)
+		return nil, err
 	}
 	complaint := make(chan string, 1)
 	go func() {
@@ -215,6 +214,7 @@ func (a *app) helper(conn *unixconn.Conn, user string, stdin, stdout *os.File, a
 		complaint <- term.Sanitize(strings.TrimSpace(string(b)))
 	}()
 	return func() error {
+		defer conn.Close()
 		f, err := conn.Receive()
 		for err == nil && f.Kind == wire.Note {
 			a.note("%s", printable(string(f.Payload)))

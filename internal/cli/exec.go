@@ -45,21 +45,17 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := e.Connect(cmd.Context(), sb)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			ask := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
+			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
 				Args: args[1:], Env: vars, Dir: workdir, User: user, TTY: tty,
 			}}
 			if detached {
-				if err := conn.SendJSON(wire.Request, ask); err != nil {
+				conn, _, err := ask(cmd.Context(), e, sb, q)
+				if err != nil {
 					return err
 				}
-				return conn.Expect(wire.Reply, &wire.Started{})
+				return conn.Close()
 			}
-			return a.converse(conn, ask, session{sandbox: sb, keys: detach, noStdin: !interactive && !tty})
+			return a.converse(cmd.Context(), q, session{engine: e, sandbox: sb, keys: detach, noStdin: !interactive && !tty})
 		},
 	}
 	fs := c.Flags()

@@ -59,6 +59,9 @@ func (a *app) lsCommand() *cobra.Command {
 func rows(list []engine.Info) []listed {
 	out := make([]listed, 0, len(list))
 	for _, i := range list {
+		if i.Spec.Broken != "" {
+			i.Status.State = "broken"
+		}
 		l := listed{
 			Name: i.Spec.Name, ID: i.Spec.ID, Agent: i.Spec.Agent, Status: i.Status.State,
 			Ports: []string{}, Workspaces: []string{}, CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,

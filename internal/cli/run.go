@@ -12,7 +12,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -130,28 +129,36 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
+	if err := a.startFirst(ctx, e, sb, created && !f.remove); err != nil {
+		return err
+	}
+	a.warnLimits(e, sb)
+	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
+		Args: shellCommand(f.command), TTY: a.wantsTTY(f),
+	}}
+	if q.Command.Env, err = environment(f.env, f.envFiles); err != nil {
+		return err
+	}
+	if f.existing != nil || !created {
+		q.Command.Dir, q.Command.User = f.workdir, f.user
+	}
+	if f.detached {
+		return a.runDetached(ctx, e, q, sb)
+	}
+	return a.converse(ctx, q, session{engine: e, sandbox: sb, keys: keys, reattach: q.Agent && q.Command.TTY})
+}
+
+// startFirst starts a sandbox. One that was just created and cannot start does
+// not stay behind.
+func (a *app) startFirst(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, created bool) error {
 	conn, err := e.Connect(ctx, sb)
 	if err != nil {
-		if created && !f.remove {
+		if created {
 			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 		}
 		return err
 	}
-	defer conn.Close()
-	a.warnLimits(e, sb)
-	ask := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: shellCommand(f.command), TTY: a.wantsTTY(f),
-	}}
-	if ask.Command.Env, err = environment(f.env, f.envFiles); err != nil {
-		return err
-	}
-	if f.existing != nil || !created {
-		ask.Command.Dir, ask.Command.User = f.workdir, f.user
-	}
-	if f.detached {
-		return a.runDetached(conn, ask, sb, f)
-	}
-	return a.converse(conn, ask, session{sandbox: sb, keys: keys, reattach: ask.Agent && ask.Command.TTY})
+	return conn.Close()
 }
 
 // shellCommand gives the shell's arguments: flags are for the shell, anything
@@ -170,14 +177,12 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	return f.tty || term.IsTerminal(a.stdin) && term.IsTerminal(a.stdout)
 }
 
-func (a *app) runDetached(conn *unixconn.Conn, ask wire.Ask, sb *spec.Sandbox, f *runFlags) error {
-	var started wire.Started
-	if err := conn.SendJSON(wire.Request, ask); err != nil {
+func (a *app) runDetached(ctx context.Context, e *engine.Engine, q wire.Ask, sb *spec.Sandbox) error {
+	conn, _, err := ask(ctx, e, sb, q)
+	if err != nil {
 		return err
 	}
-	if err := conn.Expect(wire.Reply, &started); err != nil {
-		return err
-	}
+	defer conn.Close()
 	fmt.Fprintln(a.stdout, sb.Name)
 	return nil
 }

@@ -81,7 +81,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 	}
 	var found *spec.Sandbox
 	for _, sb := range list {
-		if sb.Agent != agent || len(sb.Workspaces) == 0 || sb.Workspaces[0].Source != dir {
+		if sb.Broken != "" || sb.Agent != agent || len(sb.Workspaces) == 0 || sb.Workspaces[0].Source != dir {
 			continue
 		}
 		if found == nil || sb.CreatedAt.Before(found.CreatedAt) {
@@ -94,6 +94,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 // Create writes a new sandbox down. The name may be empty: one is chosen from
 // the agent and the directory.
 func (e *Engine) Create(sb *spec.Sandbox) error {
+	e.sweep()
 	lock, err := e.Store.NamesLock()
 	if err != nil {
 		return err
@@ -106,6 +107,7 @@ func (e *Engine) Create(sb *spec.Sandbox) error {
 // name, or, without a name, that of the same agent in the same directory.
 // Otherwise the wish is created. Of several callers at once one creates.
 func (e *Engine) Obtain(wish *spec.Sandbox) (sb *spec.Sandbox, created bool, err error) {
+	e.sweep()
 	lock, err := e.Store.NamesLock()
 	if err != nil {
 		return nil, false, err
@@ -130,7 +132,6 @@ func (e *Engine) create(sb *spec.Sandbox) error {
 	if err := workspace.Check(sb.Workspaces, sb.Volumes); err != nil {
 		return err
 	}
-	e.sweep()
 	taken, err := e.names()
 	if err != nil {
 		return err

@@ -33,6 +33,10 @@ const (
 // if it does not run. Of several callers at once one starts it and the others
 // wait.
 func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn, error) {
+	if sb.Broken != "" {
+		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
+			WithHint("remove it: bothy rm %s", sb.Name)
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
@@ -94,6 +98,10 @@ func dial(d store.Sandbox) (*unixconn.Conn, error) {
 // start launches a keeper for a sandbox whose lock the caller holds.
 func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) error {
 	d := e.Store.Sandbox(sb.ID)
+	if nsproc.Anonymous() {
+		return spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
+			WithHint("run bothy as another user")
+	}
 	if err := e.clean(sb, d); err != nil {
 		return err
 	}

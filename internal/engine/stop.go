@@ -117,6 +117,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		}
 	}
 	_ = os.Remove(d.Control())
+	store.SweepTemp(d.Dir)
 	if st.State == spec.Stopped && st.Cgroup == "" {
 		return nil
 	}

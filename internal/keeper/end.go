@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,40 @@ func (k *Keeper) fell() {
 	}
 	k.mu.Unlock()
 	k.status.update(func(st *spec.Status) { st.Crashed = true })
+}
+
+// fallTime is how long a dying wall may take to be noticed.
+const fallTime = time.Second
+
+// obituary tells a caller why its program ended with the whole sandbox.
+func (k *Keeper) obituary() error {
+	reason := "the sandbox ended while the command ran"
+	select {
+	case <-k.wall.Done():
+		if err := k.wall.Err(); err != nil {
+			reason += ": " + err.Error()
+		}
+		if why := k.postMortem(); why != "" {
+			reason += ": " + why
+		}
+	case <-time.After(fallTime):
+	}
+	return spec.Errorf(spec.ErrSandbox, "%s", reason).
+		WithHint("bothy logs --source events %s tells what went before; the next command starts it again", k.spec.Name)
+}
+
+// unlessFallen keeps an error of the wall, unless the wall just fell: the
+// caller then tries again with the sandbox's next start.
+func (k *Keeper) unlessFallen(err error) error {
+	if !errors.Is(err, spec.ErrSandbox) {
+		return err
+	}
+	select {
+	case <-k.wall.Done():
+		return spec.Errorf(spec.ErrStopping, "sandbox %s just ended", k.spec.Name)
+	case <-time.After(fallTime):
+		return err
+	}
 }
 
 // stop asks for the end. Only the first request counts.

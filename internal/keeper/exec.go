@@ -55,7 +55,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if err != nil {
 		return err
 	}
-	s := &session{st: st}
+	s := &session{st: st, why: k.obituary}
 	if ask.Detached || ask.Agent {
 		s.log = k.output
 	}
@@ -97,13 +97,13 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	p.Stdin, p.Stdout, p.Stderr = files[0], files[1], files[2]
 	proc, err := k.wall.Exec(ctx, p)
 	if err != nil {
-		return err
+		return k.unlessFallen(err)
 	}
 	for _, f := range files {
 		f.Close()
 	}
 	files = nil
-	s := &session{proc: proc}
+	s := &session{proc: proc, why: k.obituary}
 	k.sessions.add(s, kind, cmd, proc.PID())
 	k.wg.Go(func() { s.wait(); k.ended(s) })
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {

@@ -190,7 +190,7 @@ func (k *Keeper) begin() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopping {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
+		return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
 	}
 	k.active++
 	k.status.used()

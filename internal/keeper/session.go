@@ -27,6 +27,7 @@ type session struct {
 	info spec.Session
 	st   *stream        // under init: with a terminal, or detached
 	proc driver.Running // started by the wall: with the caller's own descriptors
+	why  func() error   // what became of the sandbox, when it is gone
 	log  io.Writer      // where a detached session's output goes; may be nil
 
 	mu      sync.Mutex
@@ -105,7 +106,7 @@ func (s *session) pump() {
 	for {
 		f, ok := s.st.output()
 		if !ok {
-			s.finish(wire.Ended{}, errEnded())
+			s.finish(wire.Ended{}, s.why())
 			return
 		}
 		if f.Kind == wire.Exit {
@@ -129,14 +130,9 @@ func (s *session) pump() {
 func (s *session) wait() {
 	exit, err := s.proc.Wait()
 	if err != nil {
-		err = errEnded()
+		err = s.why()
 	}
 	s.finish(wire.Ended{Code: exit.Code, Signal: exit.Signal}, err)
-}
-
-func errEnded() error {
-	return spec.Errorf(spec.ErrSandbox, "the sandbox ended while the command ran").
-		WithHint("bothy inspect shows the reason, bothy logs --source events what went before")
 }
 
 func (s *session) finish(exit wire.Ended, err error) {

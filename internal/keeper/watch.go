@@ -97,6 +97,7 @@ func resident(pid int) int64 {
 // at the limit itself the host's kernel would kill the whole sandbox.
 const (
 	memoryPoll   = 100 * time.Millisecond
+	memoryHurry  = 10 * time.Millisecond // from half the limit on
 	memoryDanger = 0.90
 	headroom     = 40 << 20
 )
@@ -110,16 +111,19 @@ func (k *Keeper) guardMemory(ctx context.Context) {
 		return
 	}
 	current := k.memoryGauge(ctx, limit)
-	tick := time.NewTicker(memoryPoll)
-	defer tick.Stop()
+	pause := memoryPoll
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(pause):
 		}
-		if used := current(); near(used, limit) {
+		used := current()
+		if near(used, limit) {
 			k.killLargest(ctx, used, limit)
+		}
+		if pause = memoryPoll; used > limit/2 {
+			pause = memoryHurry
 		}
 	}
 }

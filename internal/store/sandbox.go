@@ -84,6 +84,7 @@ func (s *Store) Create(sb *spec.Sandbox) (Sandbox, error) {
 }
 
 // List gives every sandbox there is, those half made or half removed left out.
+// One whose spec cannot be read is listed as broken.
 func (s *Store) List() ([]*spec.Sandbox, error) {
 	entries, err := os.ReadDir(s.sandboxes())
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, err
+			sb = &spec.Sandbox{ID: e.Name(), Name: e.Name(), Broken: err.Error()}
 		}
 		list = append(list, sb)
 	}
@@ -156,6 +157,7 @@ func (s *Store) Sweep() error {
 	if err != nil {
 		return err
 	}
+	SweepTemp(s.dir)
 	var errs []error
 	for _, e := range entries {
 		name := e.Name()
@@ -164,38 +166,6 @@ func (s *Store) Sweep() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removeTree deletes a tree whose directories somebody inside a sandbox may
-// have made unwritable. It never follows a symbolic link.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil {
-		return nil
-	}
-	root, rerr := os.OpenRoot(dir)
-	if rerr != nil {
-		return err
-	}
-	unlock(root, ".")
-	root.Close()
-	return os.RemoveAll(dir)
-}
-
-// unlock gives the owner access to every directory below name again.
-func unlock(root *os.Root, name string) {
-	_ = root.Chmod(name, 0o700)
-	f, err := root.Open(name)
-	if err != nil {
-		return
-	}
-	entries, _ := f.ReadDir(-1)
-	f.Close()
-	for _, e := range entries {
-		if e.IsDir() {
-			unlock(root, filepath.Join(name, e.Name()))
-		}
-	}
 }
 
 // passwdHome finds the home directory of a uid in the text of /etc/passwd.

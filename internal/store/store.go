@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -73,16 +74,30 @@ func private(dir string) error {
 		return fmt.Errorf("%s is not a directory", dir)
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to uid %d, not to you", dir, st.Uid)
-	case st.Mode&0o077 != 0:
-		return os.Chmod(dir, 0o700)
+	case st.Mode&0o077 == 0:
+		return nil
 	}
-	return nil
+	// Somebody's directory for other things must not be closed to others.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	ours := len(entries) == 0
+	for _, e := range entries {
+		ours = ours || e.Name() == sandboxesName
+	}
+	if !ours {
+		return fmt.Errorf("%s is open to others and holds other things", dir)
+	}
+	return os.Chmod(dir, 0o700)
 }
+
+const sandboxesName = "sandboxes"
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }
 
-func (s *Store) sandboxes() string { return filepath.Join(s.dir, "sandboxes") }
+func (s *Store) sandboxes() string { return filepath.Join(s.dir, sandboxesName) }
 
 // Cache is where a template's derived files lie. They can be removed at any
 // time no sandbox runs.
@@ -90,7 +105,7 @@ func (s *Store) Cache() string { return filepath.Join(s.dir, "cache") }
 
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{"sandboxes", "cache", "names.lock"} {
+	for _, name := range []string{sandboxesName, "cache", "names.lock"} {
 		if err := removeTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
@@ -112,7 +127,7 @@ func WriteJSON(path string, v any) error {
 
 // WriteFile replaces a file by the same steps as WriteJSON. Its mode is 0600.
 func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -134,6 +149,22 @@ func WriteFile(path string, data []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// tempPrefix marks files that are being written. A crash leaves them behind.
+const tempPrefix = ".tmp-"
+
+// tempAge is the age from which such a file belongs to nobody any more.
+const tempAge = time.Minute
+
+// SweepTemp removes what crashed writers left in a directory.
+func SweepTemp(dir string) {
+	names, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempAge {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // SyncDir makes the names in a directory durable.

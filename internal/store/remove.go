@@ -1,0 +1,133 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// removeTree deletes a tree that somebody inside a sandbox may have made: deeper
+// than there are descriptors, with directories that cannot be entered, full of
+// links. It follows none, and works on two levels at a time: what lies deeper is
+// moved up first.
+func removeTree(dir string) error {
+	top, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return os.Remove(dir)
+	case errors.Is(err, unix.EACCES):
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
+		if top, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+	case err != nil:
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	r := &remover{top: os.NewFile(uintptr(top), dir)}
+	defer r.top.Close()
+	if err := r.empty(); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return os.Remove(dir)
+}
+
+type remover struct {
+	top   *os.File
+	moved int
+}
+
+// empty removes everything in the top directory, round by round: each round
+// brings one level of what is left up into it.
+func (r *remover) empty() error {
+	_ = unix.Fchmod(int(r.top.Fd()), 0o700)
+	for {
+		if _, err := r.top.Seek(0, 0); err != nil {
+			return err
+		}
+		entries, err := r.top.ReadDir(-1)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, e := range entries {
+			if err := r.remove(e.Name(), e.IsDir()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *remover) remove(name string, dir bool) error {
+	top := int(r.top.Fd())
+	if !dir {
+		return unix.Unlinkat(top, name, 0)
+	}
+	child, err := enter(top, name)
+	if err != nil {
+		return err
+	}
+	defer child.Close()
+	entries, err := child.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	fd := int(child.Fd())
+	for _, e := range entries {
+		if !e.IsDir() {
+			if err := unix.Unlinkat(fd, e.Name(), 0); err != nil {
+				return err
+			}
+			continue
+		}
+		if unix.Unlinkat(fd, e.Name(), unix.AT_REMOVEDIR) == nil {
+			continue // it was empty
+		}
+		if err := r.moveUp(fd, e.Name()); err != nil {
+			return err
+		}
+	}
+	return unix.Unlinkat(top, name, unix.AT_REMOVEDIR)
+}
+
+// moveUp brings a directory into the top one, under a name that is free.
+func (r *remover) moveUp(from int, name string) error {
+	d, err := enter(from, name) // to be moved it must be writable
+	if err != nil {
+		return err
+	}
+	d.Close()
+	for {
+		r.moved++
+		err := unix.Renameat2(from, name, int(r.top.Fd()), ".deep-"+strconv.Itoa(r.moved), unix.RENAME_NOREPLACE)
+		if !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+}
+
+// enter opens a directory, giving its owner access first. Nobody is at work in
+// the tree any more: the sandbox is gone.
+func enter(parent int, name string) (*os.File, error) {
+	const how = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(parent, name, how, 0)
+	if errors.Is(err, unix.EACCES) {
+		if err := unix.Fchmodat(parent, name, 0o700, 0); err != nil {
+			return nil, err
+		}
+		fd, err = unix.Openat(parent, name, how, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Fchmod(fd, 0o700); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
