@@ -1,0 +1,316 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// dialRole is set where this binary is started again as another user's command.
+const dialRole = "BOTHY_TEST_KEEPER_DIAL"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(dialRole); path != "" {
+		os.Exit(dial(path))
+	}
+	os.Exit(m.Run())
+}
+
+// dial asks a keeper for everything a stranger could want.
+func dial(path string) int {
+	for _, op := range []string{wire.OpPing, wire.OpStatus, wire.OpStop, wire.OpDestroy, wire.OpExec} {
+		uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		c := unixconn.New(uc)
+		_ = c.SendJSON(wire.Request, wire.Ask{Op: op})
+		if err := c.Expect(wire.Reply, &struct{}{}); !errors.Is(err, spec.ErrDenied) {
+			fmt.Printf("%s: %v\n", op, err)
+			return 1
+		}
+	}
+	return 0
+}
+
+// wall is one whose only abilities are those of the test.
+type wall struct {
+	driver.Wall
+	pids []int
+	save func(dir string) error
+}
+
+func (w *wall) Pids() []int { return w.pids }
+func (w *wall) SaveRoot(_ context.Context, dir string) error {
+	if w.save == nil {
+		return os.WriteFile(filepath.Join(dir, "layer"), []byte("12345"), 0o600)
+	}
+	return w.save(dir)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestBound(t *testing.T) {
+	tests := []struct{ every, cost, want time.Duration }{
+		{5 * time.Second, 0, 10 * time.Second},
+		{5 * time.Second, 100 * time.Millisecond, 10 * time.Second},
+		{5 * time.Second, time.Second, 25 * time.Second},
+		{time.Millisecond, time.Second, 20*time.Second + time.Millisecond},
+	}
+	for _, tt := range tests {
+		s := &saver{every: tt.every, lastCost: tt.cost}
+		if got := s.bound(); got != tt.want {
+			t.Errorf("every %v, the last took %v: %v, want %v", tt.every, tt.cost, got, tt.want)
+		}
+	}
+}
+
+func TestSaver(t *testing.T) {
+	var noted []spec.RootLayer
+	w := &wall{}
+	s := &saver{wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: time.Second,
+		note: func(r spec.RootLayer) { noted = append(noted, r) }}
+	must(t, s.save(t.Context()))
+	good := s.layer()
+	if good.Bytes != 5 || good.SavedAt == nil || good.SaveError != "" || time.Duration(good.Bound) < time.Second {
+		t.Errorf("after a save: %+v", good)
+	}
+	boom := errors.New("boom")
+	w.save = func(string) error { return boom }
+	if err := s.save(t.Context()); !errors.Is(err, boom) {
+		t.Errorf("a failing save: %v", err)
+	}
+	if bad := s.layer(); bad.SaveError != "boom" || bad.SavedAt != good.SavedAt || bad.Bytes != 5 {
+		t.Errorf("after a failed one: %+v", bad)
+	}
+	w.save = nil
+	must(t, s.save(t.Context()))
+	if again := s.layer(); again.SaveError != "" {
+		t.Errorf("after a good one: %+v", again)
+	}
+	if len(noted) != 3 || noted[1].SaveError != "boom" {
+		t.Errorf("noted: %+v", noted)
+	}
+}
+
+// worker is a process that works when it is told to.
+func worker(t *testing.T) (pid int, work func()) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `while read x; do i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo; done`)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	return cmd.Process.Pid, func() {
+		_, err := fmt.Fprintln(in)
+		must(t, err)
+		_, err = out.Read(make([]byte, 1))
+		must(t, err)
+	}
+}
+
+// In the background a layer is saved after work, within the bound, and not
+// without.
+func TestBackgroundSave(t *testing.T) {
+	pid, work := worker(t)
+	saved := make(chan struct{}, 100)
+	s := &saver{wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
+		note: func(spec.RootLayer) { saved <- struct{}{} }}
+	s.worked = cpuTime([]int{pid})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.run(ctx) }()
+	select {
+	case <-saved:
+		t.Error("saved although nothing worked")
+	case <-time.After(100 * time.Millisecond):
+	}
+	for range 2 {
+		work()
+		select {
+		case <-saved:
+		case <-time.After(patience):
+			t.Fatal("not saved")
+		}
+		for quiet := false; !quiet; { // what worked while it was saved
+			select {
+			case <-saved:
+			case <-time.After(200 * time.Millisecond):
+				quiet = true
+			}
+		}
+	}
+	cancel()
+	within(t, "run", func() { <-done })
+}
+
+func TestNear(t *testing.T) {
+	const mib = 1 << 20
+	tests := []struct {
+		current, limit int64
+		want           bool
+	}{
+		{100, 0, false}, {100, -1, false}, {0, 100 * mib, false},
+		{91 * mib, 100 * mib, true}, {89 * mib, 100 * mib, false}, // no headroom in a small one
+		{985 * mib, 1024 * mib, true}, {980 * mib, 1024 * mib, true}, {900 * mib, 1024 * mib, false},
+		{2000 * mib, 1024 * mib, true},
+	}
+	for _, tt := range tests {
+		if got := near(tt.current, tt.limit); got != tt.want {
+			t.Errorf("%d of %d MiB is near: %t", tt.current/mib, tt.limit/mib, got)
+		}
+	}
+}
+
+func TestStopOnce(t *testing.T) {
+	k := bare()
+	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
+	k.asked = make(chan struct{})
+	must(t, k.begin())
+	if !k.busy() {
+		t.Error("nobody is served")
+	}
+	k.end()
+	if k.busy() {
+		t.Error("somebody is served")
+	}
+	k.stop("first", 0)
+	k.stop("second", time.Hour)
+	k.destroy()
+	if k.reason != "first" || k.grace != stopGrace || !k.discard {
+		t.Errorf("reason %q, grace %v, discard %t", k.reason, k.grace, k.discard)
+	}
+	if err := k.begin(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("a command while it stops: %v", err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 30))
+	must(t, os.MkdirAll(dir, 0o700))
+	path := filepath.Join(dir, "control.sock")
+	for _, leftover := range []string{path, filepath.Join(dir, ".control.sock")} {
+		must(t, os.WriteFile(leftover, nil, 0o600))
+	}
+	for range 2 { // the second over what a dead keeper left
+		l, err := listen(path)
+		must(t, err)
+		info, err := os.Stat(path)
+		must(t, err)
+		if info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("its mode is %v", info.Mode())
+		}
+		if names, _ := os.ReadDir(dir); len(names) != 1 {
+			t.Errorf("there are %v", names)
+		}
+		l.Close()
+		if _, err := os.Stat(path); err != nil {
+			t.Error("closing took it away: a later keeper's would go too")
+		}
+	}
+	if _, err := listen(filepath.Join(dir, "none", "control.sock")); err == nil {
+		t.Error("listens in a directory that is not there")
+	}
+}
+
+// serving is a keeper that answers on a socket until the test ends.
+func serving(t *testing.T, path string) *Keeper {
+	t.Helper()
+	k := bare()
+	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}
+	k.asked, k.stopped = make(chan struct{}), make(chan struct{})
+	k.sessions.live = map[string]*session{}
+	l, err := listen(path)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	k.wg.Go(func() { k.serve(ctx, l) })
+	t.Cleanup(func() {
+		cancel()
+		l.Close()
+		within(t, "serve", k.wg.Wait)
+	})
+	return k
+}
+
+func TestServe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	serving(t, path)
+	ask := func(send func(c *unixconn.Conn)) error {
+		uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		must(t, err)
+		c := unixconn.New(uc)
+		defer c.Close()
+		must(t, uc.SetDeadline(time.Now().Add(patience)))
+		send(c)
+		return c.Expect(wire.Reply, &struct{}{})
+	}
+	request := func(a wire.Ask) func(*unixconn.Conn) {
+		return func(c *unixconn.Conn) { _ = c.SendJSON(wire.Request, a) }
+	}
+	tests := []struct {
+		name string
+		send func(*unixconn.Conn)
+		ok   bool
+		want error
+	}{
+		{"ping", request(wire.Ask{Op: wire.OpPing}), true, nil},
+		{"an unknown request", request(wire.Ask{Op: "melt"}), false, spec.ErrUsage},
+		{"nothing", func(c *unixconn.Conn) { c.Close() }, false, nil},
+		{"another kind", func(c *unixconn.Conn) { _ = c.Send(wire.Frame{Kind: wire.Data, Payload: []byte("{}")}) }, false, nil},
+		{"garbage", func(c *unixconn.Conn) { _ = c.Send(wire.Frame{Kind: 99}) }, false, nil},
+		{"a command without descriptors", request(wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: []string{"ls"}}}), false, spec.ErrUsage},
+		{"ping again", request(wire.Ask{Op: wire.OpPing}), true, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := ask(tt.send); (err == nil) != tt.ok || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("answered %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// F3: another user is refused whatever he asks, even where the socket's mode
+// would let him in.
+func TestServeRefusesOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be two users")
+	}
+	dir, err := os.MkdirTemp("", "keeper")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	must(t, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "control.sock")
+	k := serving(t, path)
+	must(t, os.Chmod(path, 0o777))
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = []string{dialRole + "=" + path}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	select {
+	case <-k.asked:
+		t.Error("a stranger stopped it")
+	default:
+	}
+}
