@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,6 +38,10 @@ const (
 func TestMain(m *testing.M) { os.Exit(runMain(m)) }
 
 func runMain(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		return m.Run()
+	}
 	dir, err := prepare()
 	if dir != "" {
 		defer removeAll(dir)
@@ -133,15 +138,18 @@ func namespaces() error {
 func asBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Geteuid() == 0 {
-		t.Run("root", func(t *testing.T) { needWall(t); test(t) })
+		t.Run("root", test)
 		t.Run("user", func(t *testing.T) { t.Parallel(); again(t) })
 		return
 	}
-	t.Run("user", func(t *testing.T) { needWall(t); test(t) })
+	t.Run("user", test)
 }
 
 func needWall(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no sandboxes are started")
+	}
 	if lab.wall != nil {
 		t.Skip(lab.wall)
 	}

@@ -25,6 +25,7 @@ import (
 const scriptTime = 3 * time.Minute
 
 func TestScript(t *testing.T) {
+	needWall(t)
 	files, err := filepath.Glob(filepath.Join(lab.scripts, "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in %s: %v", lab.scripts, err)
@@ -55,7 +56,6 @@ func (s scriptT) Parallel()                          {}
 func (s scriptT) Verbose() bool                      { return testing.Verbose() }
 
 func runScript(t *testing.T, file string) {
-	needWall(t)
 	testscript.RunT(scriptT{t}, testscript.Params{
 		Files:     []string{file},
 		Deadline:  time.Now().Add(scriptTime),

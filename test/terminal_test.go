@@ -253,6 +253,7 @@ const (
 
 // terminalTest runs a test as both users, beside others.
 func terminalTest(t *testing.T, test func(t *testing.T, l *lodging)) {
+	needWall(t)
 	t.Parallel()
 	asBoth(t, func(t *testing.T) { test(t, newLodging(t)) })
 }
