@@ -1,0 +1,74 @@
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tour runs a script as a person would, in a directory of its own, and gives
+// what it printed. It must leave nothing behind.
+func tour(t *testing.T, script string) (string, error) {
+	t.Helper()
+	project, tmp := t.TempDir(), t.TempDir()
+	cmd := exec.Command("sh", script)
+	cmd.Dir = project
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "PWD="+project)
+	out, err := cmd.CombinedOutput()
+	home, herr := os.UserHomeDir()
+	if herr != nil {
+		t.Fatal(herr)
+	}
+	for _, pattern := range []string{project + "/*", project + "/.*", tmp + "/*", home + "/.bothy-tour*"} {
+		left, _ := filepath.Glob(pattern)
+		for _, name := range left {
+			if base := filepath.Base(name); base != "." && base != ".." && !strings.HasPrefix(base, "go-build") {
+				t.Errorf("left behind: %s", name)
+			}
+		}
+	}
+	return string(out), err
+}
+
+func TestTour(t *testing.T) {
+	script, err := filepath.Abs("tour.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tour(t, script)
+	if err != nil || strings.Count(out, "  ok   ") != 8 {
+		t.Errorf("sh examples/tour.sh: %v\n%s", err, out)
+	}
+}
+
+// TestTourCanFail takes the sandbox out of the tour: it must notice.
+func TestTourCanFail(t *testing.T) {
+	text, err := os.ReadFile("tour.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := strings.NewReplacer(
+		`"$tmp/bothy" run --rm shell . -- sh`, `sh`,
+		`$(cd "$(dirname "$0")/.." && pwd -P)`, source,
+		"1.1.1.1", "127.0.0.1",
+	).Replace(string(text))
+	script := filepath.Join(t.TempDir(), "tour.sh")
+	if err := os.WriteFile(script, []byte(bare), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := tour(t, script)
+	if err == nil {
+		t.Errorf("the tour praises the host itself:\n%s", out)
+	}
+	for _, fact := range []string{"kernel", "home", "way out"} {
+		if !strings.Contains(out, "BAD  "+fact) {
+			t.Errorf("the tour does not notice that %q is wrong:\n%s", fact, out)
+		}
+	}
+}
