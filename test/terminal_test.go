@@ -725,3 +725,65 @@ func waitFor(t *testing.T, what string, is func() bool) {
 		}
 	}
 }
+
+// hostShell runs an interactive shell of the host on a terminal.
+func (l *lodging) hostShell() *terminal {
+	l.t.Helper()
+	tm := openTerminal(l.t)
+	cmd := exec.CommandContext(l.t.Context(), "bash", "--norc", "--noprofile", "-i")
+	cmd.Dir, cmd.Env = l.proj, append(l.env, "PS1=host> ")
+	tm.start(cmd)
+	tm.expect("host> ")
+	return tm
+}
+
+func TestTerminalHostJobs(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		l.bothy("run", "shell", ".", "--", "true")
+		tm := l.hostShell()
+
+		// A command in the background writes, and stops when it would read.
+		tm.press("bothy exec shell-proj sh -c 'sleep 0.3; echo back-$((1+1))' &\r")
+		tm.expect("back-2")
+		tm.press("wait; echo waited-$((3+3))\r")
+		tm.expect("waited-6")
+		tm.press("bothy exec -i shell-proj cat &\r")
+		time.Sleep(700 * time.Millisecond)
+		tm.press("\r")
+		tm.expect("Stopped")
+		tm.press("fg\r")
+		tm.expect("exec -i shell-proj cat")
+		time.Sleep(300 * time.Millisecond)
+		tm.press("a line\r" + ctrlD)
+		tm.expect("a line\r\na line")
+
+		// Ctrl-Z stops a command that has no terminal inside; fg continues it.
+		tm.press("bothy exec shell-proj sh -c 'sleep 1; echo later-$((2+2))'; echo ended-$?\r")
+		time.Sleep(500 * time.Millisecond)
+		tm.press(ctrlZ)
+		tm.expect("Stopped")
+		tm.press("fg\r")
+		tm.expect("later-4")
+
+		// A shell that is begun in the background waits to be fetched.
+		tm.press("bothy run shell . &\r")
+		time.Sleep(time.Second)
+		tm.press("\r")
+		tm.expect("Stopped")
+		tm.press("fg\r")
+		tm.expect("run shell")
+		time.Sleep(300 * time.Millisecond)
+		tm.press("\r")
+		if got := tm.ask("uname -r"); !strings.HasSuffix(got, "gvisor") {
+			t.Errorf("uname -r says %q", got)
+		}
+		tm.press("exit 5\r")
+		tm.expect("host> ")
+		if got := tm.ask("echo $?; stty -a"); !regexp.MustCompile(`^5\r\n`).MatchString(got) ||
+			!regexp.MustCompile(`[^-]icanon.*[^-]echo `).MatchString(got) {
+			t.Errorf("afterwards the host's shell says %q", got)
+		}
+		tm.press("exit\r")
+		tm.code()
+	})
+}
