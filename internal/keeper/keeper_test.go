@@ -199,7 +199,7 @@ func TestStopOnce(t *testing.T) {
 	if k.reason != "first" || k.grace != stopGrace || !k.discard {
 		t.Errorf("reason %q, grace %v, discard %t", k.reason, k.grace, k.discard)
 	}
-	if err := k.begin(); !errors.Is(err, spec.ErrConflict) {
+	if err := k.begin(); !errors.Is(err, spec.ErrStopping) {
 		t.Errorf("a command while it stops: %v", err)
 	}
 }

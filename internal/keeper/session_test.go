@@ -105,6 +105,9 @@ func TestAttachWhileFinishing(t *testing.T) {
 	}
 }
 
+// fell is why a program ended with the whole sandbox.
+func fell() error { return spec.Errorf(spec.ErrSandbox, "it fell") }
+
 func TestFinishTells(t *testing.T) {
 	tests := []struct {
 		name string
@@ -113,7 +116,7 @@ func TestFinishTells(t *testing.T) {
 	}{
 		{"an exit", nil, wire.Ended{Code: 3}},
 		{"a signal", nil, wire.Ended{Signal: 9}},
-		{"a fall", errEnded(), wire.Ended{}},
+		{"a fall", fell(), wire.Ended{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,7 +223,7 @@ func TestPump(t *testing.T) {
 func TestPumpWithoutInit(t *testing.T) {
 	l, in := connect(t)
 	in.hello()
-	s := &session{st: spawned(t, l, in)}
+	s := &session{st: spawned(t, l, in), why: fell}
 	table().add(s, kindExec, wire.Command{}, 7)
 	ours, theirs := conns(t)
 	s.attach(&viewer{conn: ours})

@@ -95,13 +95,16 @@ func TestLoadRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("it was read: %v", err)
 			}
-			if _, err := s.List(); err == nil {
-				t.Error("it was listed")
+			all, err := s.List()
+			must(t, err)
+			if len(all) != 1 || all[0].ID != d.ID() || all[0].Name != d.ID() || all[0].Broken == "" {
+				t.Errorf("it is listed as %+v", all)
 			}
 		})
 	}
 	change("newer", func(sb *spec.Sandbox) { sb.Version = spec.Version + 1 }, "newer")
 	change("moved", func(sb *spec.Sandbox) { sb.ID = NewID() }, "another sandbox")
+	change("moved to another name", func(sb *spec.Sandbox) { sb.ID = "../../etc" }, "another sandbox")
 	if _, err := s.Load(NewID()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("one that is not there: %v", err)
 	}
@@ -141,6 +144,10 @@ func TestCrashStates(t *testing.T) {
 	must(t, err)
 	if len(all) != 1 || all[0].ID != kept.ID {
 		t.Errorf("listed: %+v", all)
+	}
+	must(t, os.WriteFile(s.Sandbox(kept.ID).Spec(), []byte("{"), 0o600)) // no crash does this
+	if all, err := s.List(); err != nil || len(all) != 1 || all[0].Broken == "" {
+		t.Errorf("listed: %+v, %v", all, err)
 	}
 	must(t, s.Sweep())
 	want := []string{half.ID(), kept.ID, "notes.txt"}
@@ -255,9 +262,9 @@ func makeHostileTree(args []string) error {
 	for i := range 300 {
 		do(os.Mkdir(filepath.Join(dir, "home", "wide", fmt.Sprint(i)), 0))
 	}
-	do(os.MkdirAll(filepath.Join(dir, "home", strings.Repeat("x/", 100)), 0o700))
-	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 100)), 0))
-	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 50)), 0))
+	do(os.MkdirAll(filepath.Join(dir, "home", strings.Repeat("x/", 600)), 0o700))
+	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 600)), 0))
+	do(os.Chmod(filepath.Join(dir, "home", strings.Repeat("x/", 300)), 0))
 	for _, d := range []string{deep, filepath.Join(dir, "home", "a", "b"), filepath.Join(dir, "home", "a"), filepath.Join(dir, "home")} {
 		do(os.Chmod(d, 0))
 	}

@@ -198,6 +198,20 @@ func TestWriteOnFullDisk(t *testing.T) {
 	}
 }
 
+// What killed writers left goes, once it is old; what is being written stays.
+func TestSweepTemp(t *testing.T) {
+	dir := t.TempDir()
+	for name, age := range map[string]time.Duration{tempPrefix + "old": time.Hour, tempPrefix + "new": 0, "other": time.Hour} {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age)))
+	}
+	SweepTemp(dir)
+	if got := list(t, dir); len(got) != 2 || got[0] != tempPrefix+"new" {
+		t.Errorf("there are %q", got)
+	}
+}
+
 func TestReadJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	var v map[string]any
@@ -368,6 +382,15 @@ func TestOpenRefuses(t *testing.T) {
 		must(t, os.Mkdir(filepath.Join(base, "state"), 0o700))
 		must(t, os.Symlink("../real", filepath.Join(base, "state", "sandboxes")))
 		refused(t, filepath.Join(base, "state"))
+	})
+	t.Run("one for other things, open to others", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.Chmod(dir, 0o777|os.ModeSticky))
+		must(t, os.WriteFile(filepath.Join(dir, "somebody's"), nil, 0o644))
+		refused(t, dir)
+		if info, _ := os.Stat(dir); info.Mode().Perm() != 0o777 {
+			t.Errorf("it was changed to %v", info.Mode())
+		}
 	})
 	t.Run("a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
