@@ -37,7 +37,7 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	}
 	parent, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: dir, Err: err}
+		return &fs.PathError{Op: "open", Path: src, Err: err}
 	}
 	defer unix.Close(parent)
 	name := o.Name

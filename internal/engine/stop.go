@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -42,6 +43,9 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) error 
 		if err == nil {
 			defer lock.Unlock()
 			return e.clean(sb, d)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // somebody else removed it
 		}
 		if !errors.Is(err, store.ErrLocked) {
 			return err

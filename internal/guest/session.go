@@ -65,6 +65,9 @@ type output struct {
 
 // start makes the program. What it returns is to be read until its end.
 func (s *session) start(sp wire.Spawn) ([]output, chan unix.WaitStatus, error) {
+	if st, err := os.Stat(sp.Dir); err != nil || !st.IsDir() {
+		return nil, nil, spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", sp.Dir)
+	}
 	path, err := lookPath(sp.Args[0], sp.Env, sp.Dir)
 	if err != nil {
 		return nil, nil, err

@@ -24,6 +24,12 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 		}
 		who = r.Account
 	}
+	if who.Shell == "" { // as login does
+		who.Shell = "/bin/sh"
+	}
+	if who.Home == "" {
+		who.Home = "/"
+	}
 	p := driver.Process{Args: c.Args, Dir: c.Dir, UID: who.UID, GID: who.GID, Groups: who.Groups, Elevate: true}
 	if len(p.Args) == 0 {
 		p.Args = []string{who.Shell}

@@ -113,7 +113,7 @@ func (k *Keeper) shutDown() {
 	default:
 		err := k.endPrograms()
 		if err == nil {
-			err = k.saver.save(context.Background())
+			err = k.saver.saveLast(context.Background())
 		}
 		if err != nil {
 			k.log.Error("last save", "err", err)

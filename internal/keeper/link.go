@@ -110,7 +110,11 @@ func (l *link) dispatch(f wire.Frame) error {
 func (l *link) send(f wire.Frame) error {
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
+	_ = l.sock.SetWriteDeadline(time.Now().Add(answerTimeout))
 	_, err := l.sock.Write(f.Append(nil))
+	if err != nil {
+		l.sock.Close() // half a frame may be out: nothing more can be said
+	}
 	return err
 }
 
@@ -172,9 +176,12 @@ func (l *link) spawn(ctx context.Context, sp wire.Spawn) (*stream, int, error) {
 	}
 	select {
 	case f := <-s.reply:
-		if f.Kind == wire.Failure {
+		if f.Kind != wire.Reply {
 			l.forget(s.id)
-			return nil, 0, f.Failure()
+			if f.Kind == wire.Failure {
+				return nil, 0, f.Failure()
+			}
+			return nil, 0, errSilent
 		}
 		var sp wire.Spawned
 		err := f.Decode(&sp)

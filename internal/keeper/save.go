@@ -47,11 +47,24 @@ func (s *saver) layer() spec.RootLayer {
 
 // save writes the layer and makes it the one the next start begins from.
 func (s *saver) save(ctx context.Context) error {
+	return s.saveThen(ctx, s.settled)
+}
+
+// saveLast is save when nothing comes after it.
+func (s *saver) saveLast(ctx context.Context) error {
+	return s.saveThen(ctx, func() time.Duration { return 0 })
+}
+
+func (s *saver) saveThen(ctx context.Context, settled func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	began := time.Now()
-	worked := cpuTime(s.wall.Pids())
-	bytes, err := s.store.Save(func(dir string) error { return s.wall.SaveRoot(ctx, dir) })
+	var worked time.Duration
+	bytes, err := s.store.Save(func(dir string) error {
+		err := s.wall.SaveRoot(ctx, dir)
+		worked = settled()
+		return err
+	})
 	s.smu.Lock()
 	s.lastCost = time.Since(began)
 	s.worked = worked
@@ -98,11 +111,24 @@ func (s *saver) run(ctx context.Context) {
 			s.log.Warn("background save", "err", err)
 		}
 		last = time.Now()
-		// What the save itself used is no work of the sandbox.
-		s.smu.Lock()
-		s.worked = cpuTime(s.wall.Pids())
-		s.smu.Unlock()
 	}
+}
+
+// The wall goes on working a little when a save is over. That much, within
+// that time, is no work of the inside.
+const (
+	afterSave     = 50 * time.Millisecond
+	afterSaveWork = 3 * time.Millisecond
+)
+
+// settled is the CPU time from which the inside's next work is counted.
+func (s *saver) settled() time.Duration {
+	now := cpuTime(s.wall.Pids())
+	time.Sleep(afterSave)
+	if later := cpuTime(s.wall.Pids()); later-now < afterSaveWork {
+		return later
+	}
+	return now
 }
 
 // cpuTime is what a set of processes has used since they began.

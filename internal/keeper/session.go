@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -149,7 +151,10 @@ func (s *session) finish(exit wire.Ended, err error) {
 
 // tellEnd tells a caller how the program ended.
 func (s *session) tellEnd(c *unixconn.Conn) error {
-	for _, n := range s.notes {
+	s.mu.Lock()
+	notes := slices.Clone(s.notes)
+	s.mu.Unlock()
+	for _, n := range notes {
 		if err := c.Send(wire.Frame{Kind: wire.Note, Payload: []byte(n)}); err != nil {
 			return err
 		}
@@ -163,8 +168,9 @@ func (s *session) tellEnd(c *unixconn.Conn) error {
 // hangUp does to every session with a terminal what pulling its plug would.
 func (t *sessions) hangUp() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.live {
+	live := slices.Collect(maps.Values(t.live))
+	t.mu.Unlock()
+	for _, s := range live {
 		if s.info.TTY {
 			_ = s.signal(int(unix.SIGHUP))
 		}

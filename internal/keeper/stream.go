@@ -50,6 +50,10 @@ func (s *stream) receive(f wire.Frame) error {
 		s.queue = append(s.queue, f)
 		s.cond.Broadcast()
 	case wire.Exit:
+		select {
+		case s.reply <- f: // an answer to spawn, if it still waits for one
+		default:
+		}
 		s.ended = true
 		s.queue = append(s.queue, f)
 		s.cond.Broadcast()

@@ -56,6 +56,11 @@ func Open(dir string) (*Store, error) {
 				WithHint("set BOTHY_HOME to a directory of yours that you can write to")
 		}
 	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, &spec.Error{Op: "open the state directory " + dir, Err: err}
+	}
+	s.dir = real // mounts in a keeper follow no links
 	return s, nil
 }
 

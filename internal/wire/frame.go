@@ -87,6 +87,9 @@ func Read(r io.Reader) (Frame, error) {
 	}
 	f.Payload = make([]byte, n)
 	_, err := io.ReadFull(r, f.Payload)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
 	return f, err
 }
 

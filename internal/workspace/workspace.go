@@ -103,6 +103,9 @@ func (r Rules) resolve(path string) (string, error) {
 // kernelTrees show the host's devices and processes: never shared.
 var kernelTrees = []string{"/proc", "/sys", "/dev"}
 
+// sharedMemory is a file system like any other, in spite of its place.
+const sharedMemory = "/dev/shm"
+
 // judge refuses mounts that share too much. Some are never meant, so that force
 // does not help.
 func (r Rules) judge(m spec.Mount) error {
@@ -112,7 +115,7 @@ func (r Rules) judge(m spec.Mount) error {
 			WithHint("choose a directory outside %s", r.State)
 	}
 	for _, t := range kernelTrees {
-		if within(t, real) {
+		if within(t, real) && !within(sharedMemory, real) {
 			return spec.Errorf(spec.ErrDenied, "%s shows the host's devices or processes", real).
 				WithHint("a sandbox has a %s of its own", t)
 		}

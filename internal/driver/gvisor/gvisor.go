@@ -59,6 +59,10 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make init's socket: %w", err)
 	}
+	// Not blocking, so that writes to an init that does not read have a deadline.
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, err
+	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "init"), os.NewFile(uintptr(pair[1]), "init")
 	defer theirs.Close()
 

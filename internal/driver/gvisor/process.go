@@ -46,7 +46,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 		return err
 	})
 	if err != nil {
-		return nil, execError(p.Args[0], err)
+		return nil, execError(p, err)
 	}
 	return &running{w: w, pid: pid}, nil
 }
@@ -68,9 +68,11 @@ func capabilitySets(p driver.Process) *specs.LinuxCapabilities {
 
 // execError tells a missing or unusable program from a failing sandbox, by the
 // text the sentry sends: the error's type is lost on the way.
-func execError(program string, err error) error {
-	text := err.Error()
+func execError(p driver.Process, err error) error {
+	program, text := p.Args[0], err.Error()
 	switch {
+	case strings.Contains(text, "working directory"):
+		return spec.Errorf(spec.ErrNotRunnable, "working directory %s: no such directory in the sandbox", p.Dir)
 	case strings.Contains(text, "no such file or directory"), strings.Contains(text, "not a directory"):
 		return spec.Errorf(spec.ErrNoSuchBinary, "%s: command not found in the sandbox", program)
 	case strings.Contains(text, "permission denied"):

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	tests := []struct {
+		text string
+		want int64
+	}{
+		{"", 0}, {"1", 1}, {"512", 512}, {"1b", 1}, {"1k", 1 << 10}, {"1K", 1 << 10}, {"1kb", 1 << 10}, {"1KiB", 1 << 10},
+		{"512m", 512 << 20}, {"1.5g", 3 << 29}, {"4G", 4 << 30}, {"2t", 2 << 40}, {".5k", 512}, {"1e3", 1000},
+	}
+	for _, tt := range tests {
+		if got, err := parseSize(tt.text); got != tt.want || err != nil {
+			t.Errorf("parseSize(%q) = %d, %v, want %d", tt.text, got, err, tt.want)
+		}
+	}
+	for _, text := range []string{"0", "0g", "-1", "-1g", "m", "b", "kib", "1x", "1mm", "1 g", "g1", "1,5g", "inf", "infg", "99999999t", "1e300", "0x", "٣m"} {
+		if n, err := parseSize(text); err == nil {
+			t.Errorf("parseSize(%q) = %d", text, n)
+		}
+	}
+}
+
+// What formatSize writes for a whole number of units, parseSize reads.
+func TestSizeRoundTrip(t *testing.T) {
+	for _, n := range []int64{1, 512, 1 << 10, 3 << 20, 1 << 30, 5 << 40, 1536 << 20} {
+		text := strings.ReplaceAll(formatSize(n), " ", "")
+		if got, err := parseSize(text); got != n || err != nil {
+			t.Errorf("%d is written %q and read %d, %v", n, text, got, err)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1: "1 B", 1023: "1023 B", 1536: "1.5 KiB", 1 << 50: "1024 TiB"} {
+		if got := formatSize(n); got != want {
+			t.Errorf("formatSize(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "env")
+	must(t, os.WriteFile(file, []byte("# a comment\n\n  # another\nA=file\r\nB=x=y # kept\nPASSED\nABSENT\nEMPTY=\nlast=1"), 0o600))
+	t.Setenv("PASSED", "from outside")
+	must(t, os.Unsetenv("ABSENT"))
+	got, err := environment([]string{"A=flag", "PASSED", "ABSENT", "M=a\nb", "U=naïve"}, []string{file})
+	must(t, err)
+	want := []string{"A=file", "B=x=y # kept", "PASSED=from outside", "EMPTY=", "last=1", "A=flag", "PASSED=from outside", "M=a\nb", "U=naïve"}
+	if !slices.Equal(got, want) {
+		t.Errorf("environment() = %q, want %q", got, want)
+	}
+	for _, bad := range []string{"=x", "", "A B=c", " A=b", "A\t=b", "A=\x00", "A\n=x", "export A=b"} {
+		if got, err := environment([]string{bad}, nil); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%q gives %q, %v", bad, got, err)
+		}
+	}
+	if _, err := environment(nil, []string{file + "x"}); !errors.Is(err, spec.ErrUsage) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestSplitSandboxPath(t *testing.T) {
+	tests := []struct {
+		arg, name, path string
+		ok              bool
+	}{
+		{"shell-app:/etc/os-release", "shell-app", "/etc/os-release", true},
+		{"shell-app:/a:b", "shell-app", "/a:b", true},
+		{"shell-app:relative", "shell-app", "relative", true},
+		{"shell-app:", "shell-app", "", true},
+		{"shell-app", "", "", false}, {"-", "", "", false}, {"", "", "", false}, {":/x", "", "", false},
+		{"/host:/x", "", "", false}, {"./a:b", "", "", false}, {"../a:b", "", "", false}, {".:x", "", "", false},
+		{"a:/x", "", "", false}, {"my file:/x", "", "", false}, {"-rf:/x", "", "", false}, {"default:/x", "", "", false}, {"a/b:/x", "", "", false},
+	}
+	for _, tt := range tests {
+		name, path, ok := splitSandboxPath(tt.arg)
+		if ok != tt.ok || ok && (name != tt.name || path != tt.path) {
+			t.Errorf("splitSandboxPath(%q) = %q, %q, %t", tt.arg, name, path, ok)
+		}
+	}
+}
+
+func TestSourceName(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/b": "b", "/a/b/": "b", "b": "b", "/a/b/.": ".", ".": ".", "/": ".", "//": ".", "..": ".", "../..": ".", "../b": "b", "/a/..": ".", "b/.//": "b",
+	} {
+		if got := sourceName(path); got != want {
+			t.Errorf("sourceName(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestShellCommand(t *testing.T) {
+	tests := []struct{ args, want []string }{
+		{nil, nil}, {[]string{"make", "-j"}, []string{"make", "-j"}},
+		{[]string{"-c", "echo hi"}, []string{"/bin/sh", "-c", "echo hi"}}, {[]string{"-"}, []string{"/bin/sh", "-"}},
+	}
+	for _, tt := range tests {
+		if got := shellCommand(tt.args); !slices.Equal(got, tt.want) {
+			t.Errorf("shellCommand(%q) = %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
+// captured is an app that prints into files.
+func captured(t *testing.T) (a *app, printed func() string) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	t.Cleanup(func() { out.Close() })
+	return &app{stdin: os.Stdin, stdout: out, stderr: out, command: "bothy"}, func() string {
+		b, err := os.ReadFile(out.Name())
+		must(t, err)
+		return string(b)
+	}
+}
+
+func TestPlugin(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{"bothy ls", "bothy ls"},
+		{"/usr/bin/bothy sandbox ls", "/usr/bin/bothy sandbox ls"},
+		{"bothy docker-cli-plugin-metadata", "bothy docker-cli-plugin-metadata"},
+		{"/p/docker-sandbox sandbox ls -q", "/p/docker-sandbox ls -q"},
+		{"docker-sandbox sandbox", "docker-sandbox"},
+		{"docker-sandbox sandbox exec box sandbox ls", "docker-sandbox exec box sandbox ls"},
+		{"docker-sandbox --debug sandbox ls", "docker-sandbox ls"},
+		{"docker-sandbox ls", "docker-sandbox ls"},
+		{"docker-sandbox", "docker-sandbox"},
+	}
+	for _, tt := range tests {
+		a, printed := captured(t)
+		got, done := a.asPlugin(strings.Fields(tt.args))
+		if strings.Join(got, " ") != tt.want || done || printed() != "" {
+			t.Errorf("%q becomes %q, answered %t, printed %q", tt.args, got, done, printed())
+		}
+		if want := strings.Contains(tt.args, "docker-sandbox"); (a.command == "docker sandbox") != want {
+			t.Errorf("after %q we are called %q", tt.args, a.command)
+		}
+	}
+	a, printed := captured(t)
+	if _, done := a.asPlugin([]string{"/p/docker-sandbox", pluginMetadata}); !done {
+		t.Error("the metadata call is not answered")
+	}
+	var m map[string]string
+	must(t, json.Unmarshal([]byte(printed()), &m))
+	if m["SchemaVersion"] != "0.1.0" || m["Vendor"] == "" || m["Version"] == "" || m["ShortDescription"] == "" {
+		t.Errorf("metadata: %v", m)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	must(t, os.Mkdir(filepath.Join(dir, "bothy"), 0o700))
+	path := filepath.Join(dir, "bothy", "config.yaml")
+	c, err := loadConfig()
+	if err != nil || c.idleTimeout() != spec.Duration(defaultIdle) || c.detachKeys() != defaultDetach {
+		t.Errorf("without a file: %+v, %v", c, err)
+	}
+	if l := c.limits(); l.Pids != defaultPids || l.Disk != defaultDisk || l.Memory < minMemory || l.Memory > maxMemory || l.CPUs != 0 {
+		t.Errorf("default limits: %+v", l)
+	}
+	for _, text := range []string{"", "# nothing\n", "{}\n"} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if _, err := loadConfig(); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	must(t, os.WriteFile(path, []byte("idle_timeout: 0s\ndetach_keys: ctrl-p,ctrl-q\ncpus: 1.5\nmemory: 2g\npids: 9\ndisk: 1t\n"), 0o600))
+	c, err = loadConfig()
+	must(t, err)
+	if want := (spec.Limits{CPUs: 1.5, Memory: 2 << 30, Pids: 9, Disk: 1 << 40}); c.limits() != want || c.idleTimeout() != 0 || c.detachKeys() != "ctrl-p,ctrl-q" {
+		t.Errorf("read: %+v, %v, %q", c.limits(), time.Duration(c.idleTimeout()), c.detachKeys())
+	}
+	for name, text := range map[string]string{
+		"an unknown key": "memroy: 1g\n", "a key in another case": "Memory: 1g\n", "a key twice": "pids: 1\npids: 2\n",
+		"no size": "memory: lots\n", "no size of a disk": "disk: 0\n", "a negative limit": "pids: -1\n", "negative processors": "cpus: -0.5\n",
+		"no duration": "idle_timeout: soon\n", "a duration without a unit": "idle_timeout: 30\n", "no keys": "detach_keys: hyper-x\n",
+		"no mapping": "[1, 2]\n", "no YAML": "a: [\n", "a text for a number": "pids: many\n",
+	} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if c, err := loadConfig(); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o700))
+	if _, err := loadConfig(); err == nil {
+		t.Error("a directory was read")
+	}
+}
+
+// Everything a person or a sandbox put into an error is printed harmless.
+func TestReport(t *testing.T) {
+	err := spec.Errorf(spec.ErrNotFound, "no \x1b]0;evil\a%s", "x\x1b[2J").WithHint("look \x1b[31mhere")
+	a, printed := captured(t)
+	if code := a.report(err); code != spec.ExitNotFound {
+		t.Errorf("exit code %d", code)
+	}
+	text := printed()
+	if strings.ContainsAny(text, "\x1b\a") || !strings.HasPrefix(text, "bothy: error: ") || !strings.Contains(text, "\nbothy: hint: look ") {
+		t.Errorf("printed %q", text)
+	}
+	a, printed = captured(t)
+	a.json = true
+	a.report(err)
+	var doc struct{ Error spec.WireError }
+	must(t, json.Unmarshal([]byte(printed()), &doc))
+	if doc.Error.Class != "not_found" || doc.Error.Code != 4 {
+		t.Errorf("printed %+v", doc)
+	}
+	for _, quiet := range []error{nil, &spec.Exited{Code: 9}} {
+		a, printed = captured(t)
+		if code := a.report(quiet); code != spec.ExitCode(quiet) || printed() != "" {
+			t.Errorf("%v: exit code %d, printed %q", quiet, code, printed())
+		}
+	}
+}
+
+// A size is refused or is a positive number, whatever the text.
+func FuzzParseSize(f *testing.F) {
+	for _, text := range []string{"1", "1.5g", "4GiB", "-1", "1e3", "0x1p4", "k", "1bb"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if n, err := parseSize(text); err == nil && n < 0 {
+			t.Errorf("%q is %d", text, n)
+		}
+	})
+}
