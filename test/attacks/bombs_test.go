@@ -47,13 +47,13 @@ func bomb(kind string) int {
 		fmt.Println("GOT IT ALL", len(hold))
 	case "fd":
 		// Root of the inside may raise the limit: then a bound of our own.
-		for n := 0; n < 150_000; n++ {
+		for n := 0; n < 70_000; n++ {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				fmt.Println("LIMIT", n, err)
 				break
 			}
 		}
-		for range 150_000 {
+		for range 20_000 {
 			if _, err := unix.EpollCreate1(0); err != nil {
 				break
 			}

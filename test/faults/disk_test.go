@@ -1,0 +1,387 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// small gives the caller a state directory on a tmpfs that only a mount
+// namespace of its own has. It returns the path under which this process sees
+// it.
+func small(t *testing.T, c *harness.Caller, options string) (outside string, wrap func(args ...string) harness.Result) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a small disk needs a mount, and a user's own mount namespace would be inside another user namespace, where no keeper can start twice")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := filepath.Join(c.Base, "tool")
+	if err := os.WriteFile(tool, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.Mkdir(t, c.State)
+	uid, gid := strconv.Itoa(c.UID), strconv.Itoa(c.GID)
+	holder := exec.Command(tool, "fault-helper", "hold", c.State, options, uid, gid)
+	holder.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	stdin, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	holder.Stdout, holder.Stderr = &out, os.Stderr
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	outside = fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, c.State)
+	c.Dirty = true // the harness does not see this state
+	t.Cleanup(func() {
+		for pid := range c.Keepers() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		stdin.Close()
+		_ = holder.Wait()
+	})
+	harness.WaitFor(t, 10*time.Second, "the small disk", func() bool {
+		var st syscall.Statfs_t
+		return syscall.Statfs(outside, &st) == nil && st.Type == 0x01021994
+	})
+	return outside, func(args ...string) harness.Result {
+		ctx := t.Context()
+		cmd := c.Command(ctx, args...)
+		cmd.Args = append([]string{tool, "fault-helper", "enter", strconv.Itoa(holder.Process.Pid), uid, gid, c.Binary}, args...)
+		cmd.Path = tool
+		cmd.SysProcAttr.Credential = nil
+		done := make(chan harness.Result, 1)
+		go func() { done <- harness.Finish(ctx, cmd, args) }()
+		select {
+		case r := <-done:
+			return r
+		case <-time.After(harness.Timeout):
+			_ = cmd.Process.Kill()
+			r := <-done
+			r.TimedOut = true
+			return r
+		}
+	}
+}
+
+// fill takes the last byte of a disk, and gives it back.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for {
+			if _, err := f.Write(make([]byte, size)); err != nil {
+				break
+			}
+		}
+	}
+	return func() { os.Remove(path) }
+}
+
+// TestFullDisk fills the disk the state lies on at every stage of a sandbox's
+// life: commands say so, nothing is left half made, nothing saved is lost.
+func TestFullDisk(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		disk, bothy := small(t, c, "size=96m,mode=0700")
+		must := func(args ...string) harness.Result {
+			t.Helper()
+			r := bothy(args...)
+			if r.Code != 0 {
+				t.Fatalf("%v", r)
+			}
+			return r
+		}
+		must("create", "--name", "box", "shell", c.Work)
+		must("exec", "-u", "root", "box", "sh", "-c", "echo saved > /opt/saved; echo home > /root/x")
+		must("exec", "box", "sh", "-c", "echo saved > ~/saved; echo saved > saved")
+		must("stop", "box")
+
+		// Nothing can be created, and nothing is left of the attempt.
+		free := fill(t, disk)
+		r := bothy("create", "--name", "second", "shell", c.Work)
+		if r.Code == 0 || !strings.Contains(r.Stderr, "no space left") {
+			t.Errorf("create on a full disk: %v", r)
+		}
+		explained(t, r)
+		if r := bothy("ls", "-q"); r.Stdout != "box\n" {
+			t.Errorf("ls on a full disk: %v", r)
+		}
+		// A start may fail, and says why.
+		r = bothy("exec", "box", "true")
+		t.Logf("start on a full disk: %v", r)
+		explained(t, r)
+		if r.Code != 0 && !strings.Contains(r.Stderr, "no space left") {
+			t.Errorf("it does not say that the disk is full: %v", r)
+		}
+		bothy("stop", "box")
+		free()
+		if left, _ := filepath.Glob(filepath.Join(disk, "sandboxes/.*")); len(left) > 0 {
+			r := bothy("create", "--name", "sweep", "shell", c.Work)
+			if r.Code != 0 {
+				t.Errorf("%v", r)
+			}
+			if left, _ := filepath.Glob(filepath.Join(disk, "sandboxes/.*")); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			must("rm", "-f", "sweep")
+		}
+		must("exec", "box", "true")
+
+		// While it runs: inside sees ENOSPC, what exists stays readable, stop
+		// ends and tells that the layer was not saved.
+		must("exec", "-u", "root", "box", "sh", "-c", "echo late > /opt/late")
+		free = fill(t, disk)
+		r = bothy("exec", "box", "sh", "-c", "cat ~/saved saved; dd if=/dev/zero of=$HOME/big bs=1M count=1 2>&1; echo ws > ws && cat ws")
+		if !strings.HasPrefix(r.Stdout, "saved\nsaved\n") || !strings.Contains(r.Stdout, "No space left") || !strings.HasSuffix(r.Stdout, "ws\n") {
+			t.Errorf("in a sandbox on a full disk: %v", r)
+		}
+		r = bothy("exec", "-u", "root", "box", "sh", "-c", "dd if=/dev/urandom of=/opt/big bs=1M count=4 2>&1; rm -f /opt/big; cat /opt/saved")
+		t.Logf("root layer on a full disk: %v", r)
+		explained(t, r)
+		r = bothy("stop", "box")
+		t.Logf("stop on a full disk: %v", r)
+		if r.Took > stopDeadline {
+			t.Errorf("%v", r)
+		}
+		if r.Code == 0 {
+			// Then the loss has to be told somewhere.
+			i := bothy("inspect", "box")
+			var in harness.Inspected
+			if err := json.Unmarshal([]byte(i.Stdout), &in); err != nil {
+				t.Fatalf("%v: %v", err, i)
+			}
+			if in.Status.Root.SaveError == "" && !strings.Contains(bothy("logs", "--source", "events", "box").Stdout, "save.failed") && !strings.Contains(bothy("logs", "--source", "keeper", "box").Stdout, "save") {
+				got := bothy("exec", "box", "cat", "/opt/late")
+				if got.Stdout != "late\n" {
+					t.Errorf("the layer was not saved, and nothing says so: %+v", in.Status)
+				}
+			}
+		}
+		free()
+		got := must("exec", "box", "sh", "-c", "cat /opt/saved ~/saved saved")
+		if got.Stdout != "saved\nsaved\nsaved\n" {
+			t.Errorf("what had been saved is lost: %v", got)
+		}
+
+		// Removal always works, also when there is no room to write anything.
+		free = fill(t, disk)
+		r = bothy("rm", "-f", "box")
+		if r.Code != 0 {
+			t.Errorf("rm on a full disk: %v", r)
+		}
+		free()
+		if r := bothy("ls", "-q"); r.Stdout != "" {
+			t.Errorf("%v", r)
+		}
+		if left := harness.Tree(filepath.Join(disk, "sandboxes")); len(left) > 1 {
+			t.Errorf("left: %v", left)
+		}
+		if left := c.Keepers(); len(left) > 0 {
+			t.Errorf("left behind: keepers %v", left)
+		}
+		if find(c, theSentry, nil) != 0 || find(c, theGofer, nil) != 0 {
+			t.Error("left behind: a wall")
+		}
+	})
+}
+
+// TestReadOnlyState takes the right to write from the state directory.
+func TestReadOnlyState(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		if c.UID == 0 {
+			t.Skip("root writes all the same; a read-only mount is a full disk to it")
+		}
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		dir := c.Inspect(t, "box").Directory
+		for _, d := range []string{dir, filepath.Join(c.State, "sandboxes"), c.State} {
+			if err := os.Chmod(d, 0o500); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"ls"}, {"create", "--name", "second", "shell", c.Work}, {"exec", "box", "true"}, {"stop", "box"}, {"rm", "-f", "box"}} {
+				if d == dir && (args[0] == "rm" || args[0] == "create") {
+					continue // these work
+				}
+				r := c.Run(args...)
+				explained(t, r)
+				if args[0] == "create" && r.Code == 0 && d != c.State {
+					t.Errorf("created in a read-only directory: %v", r)
+					c.Run("rm", "-f", "second")
+				}
+			}
+			settled(t, c, 0)
+			if err := os.Chmod(d, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if r := c.Run("ls", "-q"); !strings.Contains(r.Stdout, "box") {
+				c.Must(t, "create", "--name", "box", "shell", c.Work)
+				dir = c.Inspect(t, "box").Directory
+			}
+			recovers(t, c, "exec", "box", "true")
+			recovers(t, c, "stop", "box")
+		}
+	})
+}
+
+// TestNoHome runs without a home directory, or with a strange one.
+func TestNoHome(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		for what, env := range map[string][]string{
+			"HOME is empty":             {"HOME="},
+			"HOME does not exist":       {"HOME=/nonexistent/home"},
+			"HOME is relative":          {"HOME=somewhere"},
+			"HOME is a file":            {"HOME=" + c.Write(t, filepath.Join(c.Base, "file"), "")},
+			"HOME is /":                 {"HOME=/"},
+			"HOME is not ours to enter": {"HOME=/proc/1/cwd"},
+		} {
+			saved := c.Env
+			c.Env = append(c.Env, env...)
+			r := c.Run("run", "--rm", "shell", c.Work, "--", "sh", "-c", "cd && pwd")
+			if r.Code != 0 {
+				t.Errorf("%s, BOTHY_HOME is set: %v", what, r)
+			}
+			c.Env = saved
+		}
+		// Without any place for its state it says what to set.
+		cmd := c.Command(t.Context(), "ls")
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+		if c.UID != 0 { // root has an account with a home
+			r := harness.Finish(t.Context(), cmd, cmd.Args)
+			if r.Code == 0 || !strings.Contains(r.Stderr, "BOTHY_HOME") {
+				t.Errorf("%v", r)
+			}
+		}
+	})
+}
+
+// TestTornFiles damages the documents of a sandbox: there is a clear error or
+// a recovery, other sandboxes go on, and the damaged one can be removed.
+func TestTornFiles(t *testing.T) {
+	damage := map[string]string{
+		"empty": "", "truncated": `{"version":1,"id":"`, "garbage": "\x00\xff\x1b[31mgarbage", "other types": `{"version":"one","id":5,"state":{},"workspaces":3}`,
+		"newer": `{"version":99}`, "foreign": `{"version":1,"id":"aaaaaaaaaaaa","name":"other"}`, "missing": "-",
+	}
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "create", "--name", "good", "shell", c.Work)
+		for _, file := range []string{"status.json", "spec.json"} {
+			for what, content := range damage {
+				for _, running := range []bool{false, true} {
+					if running && what != "truncated" && what != "missing" {
+						continue
+					}
+					tear(t, c, file, what, content, running)
+				}
+			}
+		}
+		if r := c.Run("reset", "-f"); r.Code != 0 {
+			t.Errorf("reset: %v", r)
+		}
+		if left := c.Keepers(); len(left) != 0 {
+			t.Errorf("after reset keepers run on: %v", left)
+			c.KillAll()
+			_ = os.RemoveAll(c.State)
+		}
+	})
+}
+
+// tear damages one file of a fresh sandbox.
+func tear(t *testing.T, c *harness.Caller, file, what, content string, running bool) {
+	t.Helper()
+	where := fmt.Sprintf("%s is %s (running: %v)", file, what, running)
+	c.Must(t, "create", "--name", "box", "shell", c.Work)
+	i := c.Inspect(t, "box")
+	if running {
+		c.Must(t, "exec", "box", "true")
+	}
+	path := filepath.Join(i.Directory, file)
+	if content == "-" {
+		_ = os.Remove(path)
+	} else {
+		c.Write(t, path, content)
+	}
+	for _, args := range [][]string{{"ls"}, {"inspect", "good"}, {"stop", "good"}} {
+		if r := c.Run(args...); r.Code != 0 {
+			t.Errorf("%s: another sandbox suffers: %v", where, r)
+		}
+	}
+	r := c.Run("exec", "box", "echo", "alive")
+	explained(t, r)
+	if file == "status.json" && r.Code != 0 {
+		t.Errorf("%s: not recovered: %v", where, r)
+	}
+	r = c.Run("rm", "-f", "box")
+	explained(t, r)
+	if r.Code != 0 {
+		if r = c.Run("rm", "-f", i.ID); r.Code != 0 {
+			explained(t, r)
+			t.Errorf("%s: it cannot be removed, neither by name nor by id: %v", where, r)
+		}
+	}
+	for pid, id := range c.Keepers() {
+		if id == i.ID {
+			t.Errorf("%s: its keeper runs on", where)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if _, err := os.Lstat(i.Directory); err == nil {
+		t.Errorf("%s: its directory is still there", where)
+		time.Sleep(100 * time.Millisecond)
+		_ = os.RemoveAll(i.Directory)
+	}
+}
+
+// TestStrangeTimes puts times from another age into the state, as a clock that
+// jumped would: the machine's own clock is not touched. A running sandbox
+// counts in monotonic time, which does not jump.
+func TestStrangeTimes(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		for _, year := range []int{1970, 2096} {
+			c.Must(t, "create", "--name", "box", "--idle-timeout", "10m", "shell", c.Work)
+			c.Must(t, "exec", "box", "true")
+			c.Must(t, "stop", "box")
+			dir := c.Inspect(t, "box").Directory
+			when := time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
+			for _, f := range []string{"status.json", "spec.json"} {
+				path := filepath.Join(dir, f)
+				text := readFile(path)
+				now := time.Now().UTC().Format("2006-")
+				c.Write(t, path, strings.ReplaceAll(text, `"`+now, fmt.Sprintf(`"%d-`, year)))
+			}
+			for _, path := range harness.Tree(c.State) {
+				_ = os.Chtimes(path, when, when)
+			}
+			if r := c.Run("ls", "--json"); r.Code != 0 || !strings.Contains(r.Stdout, fmt.Sprint(year)) {
+				t.Errorf("%v", r)
+			}
+			c.Must(t, "run", "-d", "--name", "box", "--", "sleep", "100")
+			time.Sleep(500 * time.Millisecond)
+			if i := c.Inspect(t, "box"); i.Status.State != "running" {
+				t.Errorf("in %d it stopped by itself: %+v", year, i.Status)
+			}
+			c.Must(t, "stop", "box")
+			c.Must(t, "rm", "-f", "box")
+		}
+	})
+}

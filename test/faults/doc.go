@@ -1,0 +1,10 @@
+// Package faults kills, stops, starves and damages real sandboxes at every
+// stage of their life, and checks from the host that the next command works or
+// says what is wrong, that nothing is left behind, and that nothing that was
+// acknowledged is lost.
+//
+// Moments are random where they have to be; every test that draws logs its
+// seed, and BOTHY_FAULT_SEED repeats it.
+//
+// The machine's clock is never moved: a jump is acted by times in files.
+package faults

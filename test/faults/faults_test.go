@@ -1,0 +1,243 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// TestMain is also the helper that works in another mount namespace.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "fault-helper" {
+		fmt.Fprintln(os.Stderr, helper(os.Args[2:]))
+		os.Exit(99)
+	}
+	os.Exit(harness.Main(m))
+}
+
+// seed makes a run repeatable: BOTHY_FAULT_SEED sets it, failures show it.
+func seed(t *testing.T) *rand.Rand {
+	t.Helper()
+	n := uint64(time.Now().UnixNano())
+	if s := os.Getenv("BOTHY_FAULT_SEED"); s != "" {
+		var err error
+		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("BOTHY_FAULT_SEED=%d", n)
+	return rand.New(rand.NewPCG(n, n))
+}
+
+// Victims of a fault.
+const (
+	theCommand = "command"
+	theKeeper  = "keeper"
+	theSentry  = "sentry"
+	theGofer   = "gofer"
+)
+
+var victims = []string{theCommand, theKeeper, theSentry, theGofer}
+
+// find gives the pid of a victim that runs right now, or 0.
+func find(c *harness.Caller, victim string, cmd *exec.Cmd) int {
+	if victim == theCommand {
+		return cmd.Process.Pid
+	}
+	want := map[string]string{theSentry: "runsc-sandbox", theGofer: "runsc-gofer"}[victim]
+	for _, p := range harness.Processes() {
+		if p.State == 'Z' || len(p.Args) < 2 || !strings.Contains(strings.Join(p.Args, " "), c.State+"/") {
+			continue
+		}
+		if victim == theKeeper && p.Args[0] == "bothy-keeper" || want != "" && p.Args[0] == want {
+			return p.PID
+		}
+	}
+	return 0
+}
+
+// strike runs a bothy command, and kills the victim at the given moment or as
+// soon as there is one. It reports whether it struck before the command ended.
+func strike(t *testing.T, c *harness.Caller, victim string, when func() bool, args ...string) (harness.Result, bool) {
+	t.Helper()
+	ctx := t.Context()
+	cmd := c.Command(ctx, args...)
+	done := make(chan harness.Result, 1)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		done <- harness.Result{Args: args, Code: cmd.ProcessState.ExitCode(), Stdout: out.String(), Stderr: errs.String(), Took: time.Since(began)}
+	}()
+	limit := time.After(harness.Timeout)
+	struck := false
+	for {
+		select {
+		case r := <-done:
+			return r, struck
+		case <-limit:
+			t.Fatalf("bothy %q hangs after the %s was killed", args, victim)
+		case <-time.After(200 * time.Microsecond):
+		}
+		if struck || !when() {
+			continue
+		}
+		if pid := find(c, victim, cmd); pid != 0 {
+			struck = syscall.Kill(pid, syscall.SIGKILL) == nil
+		}
+	}
+}
+
+// after is a moment some time from now.
+func after(d time.Duration) func() bool {
+	end := time.Now().Add(d)
+	return func() bool { return time.Now().After(end) }
+}
+
+// explained complains about a result that is neither success nor an error a
+// person understands.
+func explained(t *testing.T, r harness.Result) {
+	t.Helper()
+	if r.Code == 0 {
+		return
+	}
+	if r.TimedOut || !strings.Contains(r.Stderr, "bothy: error: ") || strings.Contains(r.Stderr, "panic:") || strings.Contains(r.Stderr, "goroutine ") ||
+		strings.Contains(r.Stderr, "urpc") || strings.Contains(r.Stderr, "control server") {
+		t.Errorf("not a clear error: %v", r)
+	}
+}
+
+// recovers runs a command after a fault: it works, or says what is wrong, and
+// then works.
+func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
+	t.Helper()
+	var r harness.Result
+	for range 3 {
+		if r = c.Run(args...); r.Code == 0 {
+			return r
+		}
+		explained(t, r)
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("it does not work again: %v", r)
+	return r
+}
+
+// settled checks that one keeper runs, with one wall, or none at all.
+func settled(t *testing.T, c *harness.Caller, running int) {
+	t.Helper()
+	var keepers map[int]string
+	for range 300 {
+		if keepers = c.Keepers(); len(keepers) == running && (running > 0 || len(c.Running()) == 0) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if len(keepers) != running {
+		t.Errorf("%d keepers run, want %d: %v", len(keepers), running, keepers)
+	}
+	walls := 0
+	for _, p := range c.Running() {
+		if _, ok := keepers[p.PID]; ok {
+			continue
+		}
+		if p.Args[0] == "runsc-sandbox" || p.Args[0] == "runsc-gofer" {
+			walls++
+			if _, ok := keepers[p.PPID]; !ok {
+				t.Errorf("process %d of a wall has no keeper: %q", p.PID, p.Args[:2])
+			}
+			continue
+		}
+		if running == 0 {
+			t.Errorf("process %d is left: %q", p.PID, p.Args)
+		}
+	}
+	if walls != 2*running {
+		t.Errorf("%d processes of walls, want %d", walls, 2*running)
+	}
+}
+
+// homeOf is the sandbox's home as the host sees it.
+func homeOf(t *testing.T, c *harness.Caller, name string) string {
+	t.Helper()
+	return filepath.Join(c.Inspect(t, name).Directory, "home")
+}
+
+func readFile(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// helper does what needs a mount namespace of its own:
+//
+//	hold DIR OPTIONS UID GID    mounts a tmpfs on DIR, in private, and stays
+//	enter PID UID GID CMD...    executes a command in the namespace of PID
+func helper(args []string) error {
+	runtime.LockOSThread()
+	switch args[0] {
+	case "hold":
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return err
+		}
+		if err := unix.Mount("tmpfs", args[1], "tmpfs", 0, args[2]); err != nil {
+			return err
+		}
+		uid, _ := strconv.Atoi(args[3])
+		gid, _ := strconv.Atoi(args[4])
+		if err := os.Chown(args[1], uid, gid); err != nil {
+			return err
+		}
+		fmt.Println("ready")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	case "enter":
+		fd, err := unix.Open("/proc/"+args[1]+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		cwd, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return err
+		}
+		if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+		uid, _ := strconv.Atoi(args[2])
+		gid, _ := strconv.Atoi(args[3])
+		if err := unix.Chdir(cwd); err != nil {
+			return err
+		}
+		// Only this thread changes, and it becomes the program.
+		if uid != 0 {
+			for _, call := range [][]uintptr{{unix.SYS_SETGROUPS, 0, 0, 0}, {unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)}, {unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)}} {
+				if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+					return errno
+				}
+			}
+		}
+		return syscall.Exec(args[4], args[4:], os.Environ())
+	}
+	return fmt.Errorf("unknown role %q", args)
+}
