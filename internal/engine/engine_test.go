@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newEngine(t testing.TB) *Engine {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "state"))
+	must(t, err)
+	return &Engine{Store: s, Version: "test"}
+}
+
+// wish is a sandbox of the shell in a directory.
+func wish(dir string) *spec.Sandbox {
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Driver: "fake", CreatedAt: time.Now().UTC()}
+	if dir != "" {
+		sb.Workspaces = []spec.Mount{{Source: dir, Target: dir}}
+	}
+	return sb
+}
+
+func names(t testing.TB, e *Engine) []string {
+	t.Helper()
+	list, err := e.List()
+	must(t, err)
+	var out []string
+	for _, i := range list {
+		out = append(out, i.Spec.Name)
+	}
+	return out
+}
+
+func TestFreeName(t *testing.T) {
+	taken := map[string]bool{}
+	for _, want := range []string{"shell-app", "shell-app-2", "shell-app-3"} {
+		got := freeName(wish("/srv/app"), taken)
+		if got != want {
+			t.Errorf("the next name is %q, want %q", got, want)
+		}
+		taken[got] = true
+	}
+	delete(taken, "shell-app-2")
+	if got := freeName(wish("/srv/app"), taken); got != "shell-app-2" {
+		t.Errorf("a name given back is not used: %q", got)
+	}
+	if got := freeName(wish(""), nil); got != "shell-sandbox" {
+		t.Errorf("without a directory it is %q", got)
+	}
+	long, taken := "/srv/"+strings.Repeat("n", 300), map[string]bool{}
+	for range 99 {
+		name := freeName(wish(long), taken)
+		must(t, spec.CheckName(name))
+		taken[name] = true
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	e := newEngine(t)
+	one := wish("/srv/app")
+	one.Name = "box"
+	must(t, e.Create(one))
+	tests := []struct {
+		name   string
+		change func(*spec.Sandbox)
+		want   error
+	}{
+		{"a name that is taken", func(sb *spec.Sandbox) { sb.Name = "box" }, spec.ErrConflict},
+		{"a bad name", func(sb *spec.Sandbox) { sb.Name = "../box" }, spec.ErrUsage},
+		{"a reserved name", func(sb *spec.Sandbox) { sb.Name = "default" }, spec.ErrUsage},
+		{"two mounts at one place", func(sb *spec.Sandbox) { sb.Volumes = sb.Workspaces }, spec.ErrUsage},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sb := wish("/srv/app")
+			tt.change(sb)
+			if err := e.Create(sb); !errors.Is(err, tt.want) {
+				t.Errorf("Create() = %v, want %v", err, tt.want)
+			}
+		})
+	}
+	if got := names(t, e); !slices.Equal(got, []string{"box"}) {
+		t.Errorf("there are %q", got)
+	}
+}
+
+func TestFind(t *testing.T) {
+	e := newEngine(t)
+	var all []*spec.Sandbox
+	for i, dir := range []string{"/srv/b", "/srv/a", "/srv/b"} {
+		sb := wish(dir)
+		sb.CreatedAt = sb.CreatedAt.Add(-time.Duration(i) * time.Hour)
+		must(t, e.Create(sb))
+		all = append(all, sb)
+	}
+	if got := names(t, e); !slices.Equal(got, []string{"shell-a", "shell-b", "shell-b-2"}) {
+		t.Errorf("there are %q", got)
+	}
+	for _, sb := range all {
+		for _, ref := range []string{sb.Name, sb.ID} {
+			if got, err := e.Find(ref); err != nil || got.ID != sb.ID {
+				t.Errorf("Find(%q) = %+v, %v", ref, got, err)
+			}
+		}
+	}
+	for _, ref := range []string{"", "shell", all[0].ID[:11], "SHELL-A", "."} {
+		if got, err := e.Find(ref); !errors.Is(err, spec.ErrNotFound) {
+			t.Errorf("Find(%q) = %+v, %v", ref, got, err)
+		}
+	}
+	if got, err := e.FindFor("shell", "/srv/b"); err != nil || got.ID != all[2].ID {
+		t.Errorf("of two the oldest is %+v, %v", got, err)
+	}
+	for _, pair := range [][2]string{{"shell", "/srv"}, {"claude", "/srv/b"}, {"shell", "/srv/b/"}} {
+		if got, err := e.FindFor(pair[0], pair[1]); got != nil || err != nil {
+			t.Errorf("FindFor(%q) = %+v, %v", pair, got, err)
+		}
+	}
+}
+
+// The lock outranks the status.
+func TestStatus(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(sb))
+	d := e.Store.Sandbox(sb.ID)
+	set := func(st spec.Status) { must(t, store.WriteJSON(d.Status(), st)) }
+	for _, state := range []spec.State{spec.Starting, spec.Running, spec.Stopping} {
+		set(spec.Status{State: state, KeeperPID: 7})
+		lock, err := store.TryLock(d.Lock())
+		must(t, err)
+		if st := e.Status(sb); st.State != state || st.Crashed {
+			t.Errorf("%s with a keeper is %s, crashed %t", state, st.State, st.Crashed)
+		}
+		lock.Unlock()
+		if st := e.Status(sb); st.State != spec.Stopped || !st.Crashed || st.Reason == "" {
+			t.Errorf("%s without a keeper is %+v", state, st)
+		}
+		if lock, err = store.TryLock(d.Lock()); err != nil {
+			t.Errorf("asking keeps the lock: %v", err)
+		} else {
+			lock.Unlock()
+		}
+	}
+	set(spec.Status{State: spec.Running, Reason: "it fell"})
+	if st := e.Status(sb); st.Reason != "it fell" {
+		t.Errorf("the reason it gave itself became %q", st.Reason)
+	}
+	set(spec.Status{State: spec.Stopped})
+	if st := e.Status(sb); st.Crashed {
+		t.Error("a stopped one crashed")
+	}
+}
+
+// A keeper's death is put in order by whoever stops or removes the sandbox.
+func TestStopAfterCrash(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(sb))
+	d := e.Store.Sandbox(sb.ID)
+	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: 1 << 30}))
+	must(t, os.WriteFile(d.Control(), nil, 0o600))
+	must(t, os.MkdirAll(filepath.Join(d.Layers(), ".root-1"), 0o700))
+	must(t, os.WriteFile(filepath.Join(d.Home(), "work"), []byte("precious"), 0o600))
+	for range 2 {
+		must(t, e.Stop(t.Context(), sb, time.Second))
+	}
+	if st := d.ReadStatus(); st.State != spec.Stopped || !st.Crashed || st.KeeperPID != 0 || st.StoppedAt == nil {
+		t.Errorf("it is written down as %+v", st)
+	}
+	for _, gone := range []string{d.Control(), filepath.Join(d.Layers(), ".root-1")} {
+		if _, err := os.Lstat(gone); err == nil {
+			t.Errorf("%s is there", gone)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(d.Home(), "work")); string(b) != "precious" {
+		t.Errorf("the home has %q, %v", b, err)
+	}
+	must(t, e.Remove(t.Context(), sb, false))
+	must(t, e.Remove(t.Context(), sb, false))
+	if got := names(t, e); len(got) != 0 {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// Sandboxes for one command that is over go with the next creation; others and
+// those that are about to start stay.
+func TestSweep(t *testing.T) {
+	e := newEngine(t)
+	put := func(name string, remove bool, age time.Duration, started bool) {
+		sb := wish("/srv/" + name)
+		sb.Name, sb.Remove, sb.CreatedAt = name, remove, time.Now().Add(-age).UTC()
+		_, err := e.Store.Create(sb)
+		must(t, err)
+		if started {
+			now := time.Now()
+			must(t, store.WriteJSON(e.Store.Sandbox(sb.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
+		}
+	}
+	put("kept", false, time.Hour, true)
+	put("over", true, time.Minute, true)
+	put("abandoned", true, time.Hour, false)
+	put("young", true, 0, false)
+	last := wish("/srv/last")
+	must(t, e.Create(last))
+	if got := names(t, e); !slices.Equal(got, []string{"kept", "shell-last", "young"}) {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// A removed sandbox cannot be started, and none that does not run be dialled.
+func TestConnectToNothing(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	if _, err := e.Connect(t.Context(), sb); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("one that never was: %v", err)
+	}
+	must(t, e.Create(sb))
+	if _, err := e.Dial(sb); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("one that does not run: %v", err)
+	}
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	must(t, err)
+	defer lock.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Connect(ctx, sb); !errors.Is(err, spec.ErrSandbox) {
+		t.Errorf("one whose keeper is silent: %v", err)
+	}
+}
+
+// A pid in the status is believed only if that process is the keeper.
+func TestKillKeeper(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(sb))
+	d := e.Store.Sandbox(sb.ID)
+	for _, pid := range []int{0, 1, -1, os.Getpid(), os.Getppid(), 1 << 30} {
+		must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: pid}))
+		if err := e.killKeeper(d); err == nil {
+			t.Errorf("process %d was killed", pid)
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	e := newEngine(t)
+	for i := range 3 {
+		must(t, e.Create(wish(fmt.Sprintf("/srv/%d", i))))
+	}
+	foreign := filepath.Join(e.Store.Path(), "mine.txt")
+	must(t, os.WriteFile(foreign, nil, 0o600))
+	gone, err := e.Reset(t.Context())
+	must(t, err)
+	slices.Sort(gone)
+	if !slices.Equal(gone, []string{"shell-0", "shell-1", "shell-2"}) {
+		t.Errorf("removed: %q", gone)
+	}
+	entries, err := os.ReadDir(e.Store.Path())
+	must(t, err)
+	if len(entries) != 1 || entries[0].Name() != "mine.txt" {
+		t.Errorf("there are %v", entries)
+	}
+}
