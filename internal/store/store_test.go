@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,7 +309,7 @@ func TestLockIsNotInherited(t *testing.T) {
 
 func TestLockExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	n, inside := 0, 0
+	var n, inside atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -318,18 +319,18 @@ func TestLockExcludes(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if inside++; inside != 1 {
-					t.Errorf("%d hold it", inside)
+				if now := inside.Add(1); now != 1 {
+					t.Errorf("%d hold it", now)
 				}
-				n++
-				inside--
+				n.Add(1)
+				inside.Add(-1)
 				l.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	if n != 400 {
-		t.Errorf("counted %d", n)
+	if n.Load() != 400 {
+		t.Errorf("counted %d", n.Load())
 	}
 }
 

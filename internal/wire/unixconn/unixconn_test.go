@@ -232,7 +232,9 @@ func TestConcurrentSend(t *testing.T) {
 			}
 		})
 	}
-	go func() { wg.Wait(); a.Close() }()
+	closed := make(chan struct{})
+	go func() { defer close(closed); wg.Wait(); a.Close() }()
+	defer func() { <-closed }()
 	next := map[uint32]uint32{}
 	for {
 		f, err := b.Receive()

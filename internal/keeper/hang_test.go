@@ -1,0 +1,108 @@
+package keeper
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// An init that talks and never listens holds up nobody who looks at the sandbox,
+// and what stops it only until the link is given up.
+func TestInitThatDoesNotListen(t *testing.T) {
+	t.Parallel() // it waits for answerTimeout
+	l, in := connect(t)
+	in.hello()
+	sessions := table()
+	s := &session{st: spawned(t, l, in), why: fell}
+	sessions.add(s, kindAgent, wire.Command{TTY: true}, 7)
+	go s.pump()
+	go func() {
+		for range 5000 { // each is answered with credit, which nobody reads
+			in.say(wire.Frame{Kind: wire.Data, Stream: s.st.id, Payload: []byte("x")})
+		}
+	}()
+	time.Sleep(300 * time.Millisecond)
+	hung := make(chan struct{})
+	go func() { defer close(hung); sessions.hangUp() }()
+	time.Sleep(50 * time.Millisecond)
+	looked := make(chan struct{})
+	go func() { defer close(looked); sessions.list() }()
+	select {
+	case <-looked:
+	case <-time.After(answerTimeout / 2):
+		t.Error("who looks waits")
+	}
+	select {
+	case <-hung:
+	case <-time.After(2 * answerTimeout):
+		t.Error("who stops waits")
+	}
+	if !l.over() {
+		t.Error("the link goes on")
+	}
+}
+
+// Notes may come while the end is told.
+func TestTellWhileFinishing(t *testing.T) {
+	for range 200 {
+		sessions := table()
+		s := &session{}
+		sessions.add(s, kindExec, wire.Command{}, 7)
+		ours, theirs := conns(t)
+		s.attach(&viewer{conn: ours})
+		var wg sync.WaitGroup
+		wg.Go(func() { sessions.tell("note") })
+		wg.Go(func() { s.finish(wire.Ended{}, nil) })
+		wg.Wait()
+		ours.Close()
+		theirs.Close()
+	}
+}
+
+// What worked while a save was brought to disk is saved within the bound.
+func TestWorkDuringSave(t *testing.T) {
+	pid, work := worker(t)
+	saved := make(chan struct{}, 100)
+	first := true
+	s := &saver{wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond}
+	s.note = func(spec.RootLayer) {
+		if first {
+			first = false
+			work() // SaveRoot let the sandbox go on; fsync and rename take their time
+		}
+		saved <- struct{}{}
+	}
+	s.worked = cpuTime([]int{pid})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go s.run(ctx)
+	work()
+	<-saved
+	select {
+	case <-saved:
+	case <-time.After(time.Duration(s.layer().Bound) + 3*time.Second):
+		t.Error("not saved")
+	}
+}
+
+// Init that says a program ended without having said that it began.
+func TestExitBeforeReply(t *testing.T) {
+	l, in := connect(t)
+	in.hello()
+	go func() { in.say(wire.ExitFrame(in.hear().Stream, wire.Ended{})) }()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := l.spawn(context.Background(), wire.Spawn{Args: []string{"sh"}})
+		done <- err
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Error("spawn waits for ever")
+	}
+}
