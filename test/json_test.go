@@ -110,9 +110,20 @@ func TestCheckJSON(t *testing.T) {
 		args string
 		ok   bool
 	}{
-		{"a.0.k", true}, {"a.0.k = x", true}, {"a.k=y.n = 2.5", true}, {"a len 2", true}, {"b = true", true},
-		{"e = null", true}, {". len 3", true}, {"a.1.k ~ ^[xy]$", true},
-		{"a.2", false}, {"a.k=z", false}, {"c", false}, {"a.0.k = y", false}, {"a len 1", false}, {"a.0.k ~ ^y", false},
+		{"a.0.k", true},
+		{"a.0.k = x", true},
+		{"a.k=y.n = 2.5", true},
+		{"a len 2", true},
+		{"b = true", true},
+		{"e = null", true},
+		{". len 3", true},
+		{"a.1.k ~ ^[xy]$", true},
+		{"a.2", false},
+		{"a.k=z", false},
+		{"c", false},
+		{"a.0.k = y", false},
+		{"a len 1", false},
+		{"a.0.k ~ ^y", false},
 	} {
 		if err := checkJSON(doc, strings.Fields(c.args)); (err == nil) != c.ok {
 			t.Errorf("json %s: %v", c.args, err)
