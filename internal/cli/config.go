@@ -72,8 +72,11 @@ func (c *config) check(path string) (err error) {
 	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: detach_keys: %w", path, err)
 	}
-	if c.CPUs < 0 || c.Pids < 0 {
-		return spec.Errorf(spec.ErrUsage, "%s: a limit cannot be negative", path)
+	if !validCPUs(c.CPUs) || c.Pids < 0 || c.IdleTimeout != nil && *c.IdleTimeout < 0 {
+		return spec.Errorf(spec.ErrUsage, "%s: a limit must be a number, and not negative", path)
+	}
+	if c.memory > 0 && c.memory < minSandboxMemory {
+		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, formatSize(minSandboxMemory))
 	}
 	return nil
 }

@@ -64,8 +64,8 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
-	if f.cpus < 0 || f.pids < 0 || f.idle < 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "a limit cannot be negative")
+	if !validCPUs(f.cpus) || f.pids < 0 || f.idle < 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "a limit must be a number, and not negative")
 	}
 	if memory > 0 && memory < minSandboxMemory {
 		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", formatSize(minSandboxMemory))
@@ -99,6 +99,9 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 	}
 	return sb, nil
 }
+
+// validCPUs admits a number of processors, 0 for none asked for.
+func validCPUs(n float64) bool { return n >= 0 && n <= 1<<20 }
 
 // minSandboxMemory is what the wall itself and a shell need.
 const minSandboxMemory = 64 << 20

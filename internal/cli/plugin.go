@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 )
 
 // pluginName is the file name under which docker runs us as
@@ -11,6 +12,11 @@ const (
 	pluginName     = "docker-sandbox"
 	pluginMetadata = "docker-cli-plugin-metadata"
 )
+
+// dockerValues are docker's global flags that have a value behind them.
+var dockerValues = []string{
+	"--config", "-c", "--context", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey",
+}
 
 // asPlugin adapts to being run by the docker command. It gives the arguments
 // as if bothy had been called, and reports whether the call is answered.
@@ -30,9 +36,12 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 	}
 	// docker calls "docker-sandbox sandbox ARGS", with its own global flags,
 	// if any, before that.
-	for i, arg := range args[1:] {
-		if arg == "sandbox" {
-			return append([]string{args[0]}, args[i+2:]...), false
+	for i := 1; i < len(args); i++ {
+		switch {
+		case args[i] == "sandbox":
+			return append([]string{args[0]}, args[i+1:]...), false
+		case slices.Contains(dockerValues, args[i]):
+			i++
 		}
 	}
 	return args, false

@@ -23,10 +23,11 @@ func parseSize(s string) (int64, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(t, 64)
-	if err != nil || f <= 0 || f*float64(int64(1)<<shift) > 1<<62 {
+	bytes := f * float64(int64(1)<<shift)
+	if err != nil || !(bytes >= 1 && bytes <= 1<<62) { // not a number fails too
 		return 0, fmt.Errorf("%q is not a size; write it like 512m or 4g", s)
 	}
-	return int64(f * float64(int64(1)<<shift)), nil
+	return int64(bytes), nil
 }
 
 // formatSize writes bytes for a person.

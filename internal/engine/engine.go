@@ -132,6 +132,7 @@ func (e *Engine) create(sb *spec.Sandbox) error {
 	if err := workspace.Check(sb.Workspaces, sb.Volumes); err != nil {
 		return err
 	}
+	_ = e.Store.SweepNew()
 	taken, err := e.names()
 	if err != nil {
 		return err
@@ -153,8 +154,8 @@ func (e *Engine) create(sb *spec.Sandbox) error {
 // abandoned although it was never started.
 const abandonedAfter = 2 * time.Minute
 
-// sweep removes what crashed commands left: half-made and half-removed
-// directories, and sandboxes made for one command that is over.
+// sweep removes what crashed commands left: half-removed directories, and
+// sandboxes made for one command that is over.
 func (e *Engine) sweep() {
 	_ = e.Store.Sweep()
 	list, err := e.Store.List()

@@ -57,10 +57,13 @@ func (s *Store) NamesLock() (*Lock, error) {
 	return WaitLock(filepath.Join(s.dir, "names.lock"))
 }
 
+// newPrefix marks directories that are being made.
+const newPrefix = ".new-"
+
 // Create makes the directory of a new sandbox appear with its spec in it, all
 // at once.
 func (s *Store) Create(sb *spec.Sandbox) (Sandbox, error) {
-	tmp := Sandbox{filepath.Join(s.sandboxes(), ".new-"+sb.ID)}
+	tmp := Sandbox{filepath.Join(s.sandboxes(), newPrefix+sb.ID)}
 	fail := func(err error) (Sandbox, error) {
 		os.RemoveAll(tmp.Dir)
 		return Sandbox{}, fmt.Errorf("create sandbox %s: %w", sb.Name, err)
@@ -151,18 +154,26 @@ func (s *Store) Remove(id string) error {
 	return removeTree(gone)
 }
 
-// Sweep deletes what crashed creations and removals left behind.
+// Sweep deletes what crashed removals left behind. It may be called at any
+// time.
 func (s *Store) Sweep() error {
+	SweepTemp(s.dir)
+	return s.sweep(removedPrefix)
+}
+
+// SweepNew deletes what crashed creations left behind. The caller holds the
+// names lock: nobody else creates.
+func (s *Store) SweepNew() error { return s.sweep(newPrefix) }
+
+func (s *Store) sweep(prefix string) error {
 	entries, err := os.ReadDir(s.sandboxes())
 	if err != nil {
 		return err
 	}
-	SweepTemp(s.dir)
 	var errs []error
 	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, removedPrefix) || strings.HasPrefix(name, ".new-") {
-			errs = append(errs, removeTree(filepath.Join(s.sandboxes(), name)))
+		if strings.HasPrefix(e.Name(), prefix) {
+			errs = append(errs, removeTree(filepath.Join(s.sandboxes(), e.Name())))
 		}
 	}
 	return errors.Join(errs...)
