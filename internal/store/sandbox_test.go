@@ -149,7 +149,7 @@ func TestCrashStates(t *testing.T) {
 	if all, err := s.List(); err != nil || len(all) != 1 || all[0].Broken == "" {
 		t.Errorf("listed: %+v, %v", all, err)
 	}
-	must(t, s.Sweep())
+	must(t, errors.Join(s.Sweep(), s.SweepNew()))
 	want := []string{half.ID(), kept.ID, "notes.txt"}
 	slices.Sort(want)
 	if got := list(t, s.sandboxes()); !slices.Equal(got, want) {
@@ -221,7 +221,7 @@ func TestCreateRemoveSurviveKill(t *testing.T) {
 				t.Fatalf("round %d: %s is lost, there are %q", round, acks[n-1], left)
 			}
 		}
-		must(t, s.Sweep())
+		must(t, errors.Join(s.Sweep(), s.SweepNew()))
 		for _, sb := range all {
 			must(t, s.Remove(sb.ID))
 		}
