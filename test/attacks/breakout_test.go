@@ -172,7 +172,7 @@ func hostFacts() map[string]string {
 // TestBreakOutSet runs the public break-out set as the user and as root of the
 // inside: the host is as it was before. F11, F16.
 func TestBreakOutSet(t *testing.T) {
-	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		me := install(t, c, c.Work)
 		mark := newMark()
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

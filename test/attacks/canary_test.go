@@ -190,7 +190,7 @@ func (k *canaries) unreachable(t *testing.T, what string, pid int) {
 // programs and the workspace is readable, by the user or by root inside, nor
 // reachable for a sentry or gofer that was taken over. D7, D17, F1, F16.
 func TestCanaries(t *testing.T) {
-	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "shell", c.Work)
 		k := plant(t, c)
 		c.Env = append(c.Env, "SSH_AUTH_SOCK="+filepath.Join(c.Home, ".ssh/agent.sock"), "DOCKER_HOST=unix:///run/docker.sock")

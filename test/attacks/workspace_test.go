@@ -154,7 +154,7 @@ func plain(t *testing.T, what, s string) {
 // TestMountPointTricks replaces parents of mount points in the sandbox's home
 // by links: at the next start nothing is made or mounted on the host. D12.
 func TestMountPointTricks(t *testing.T) {
-	for _, to := range []string{"/etc", "/", "../../../../../../../../etc", "..", ".", "/proc/self/root/etc", "/tmp"} {
+	for _, to := range []string{"/etc", "../../../../../../../../etc", ".", "/proc/self/root/tmp"} {
 		t.Run(strings.ReplaceAll(to, "/", "_"), func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
 				home := c.Home

@@ -12,7 +12,7 @@ import (
 
 // stopDeadline is what stop and rm may take at most when something hangs: the
 // documented half minute, the grace period, and time to clean up.
-const stopDeadline = 45 * time.Second
+const stopDeadline = 30 * time.Second
 
 // TestStopOfWhatHangs stops (SIGSTOP) each process of a sandbox in turn: stop
 // and rm end, nothing stays, and the sandbox starts again.

@@ -16,7 +16,7 @@ import (
 
 // rounds is how often every command is struck for every victim at a random
 // moment.
-const rounds = 4
+const rounds = 3
 
 // TestKillAtRandomMoments kills every process of a sandbox in the middle of
 // every command, at moments that walk over its length.
@@ -319,7 +319,7 @@ func TestAtOnce(t *testing.T) {
 // TestMany creates, starts and destroys fifty sandboxes: nothing of them stays.
 func TestMany(t *testing.T) {
 	total := map[string]int{"root": 10, "user": 40}
-	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		mounts, fds := readFile("/proc/self/mountinfo"), countFDs(t)
 		n := total[c.Name]
 		work := make(chan int)

@@ -86,9 +86,21 @@ type Caller struct {
 	ids map[string]bool
 }
 
-// Each runs a test for every kind of caller there can be here: as root, then
-// as an ordinary user; only as oneself when not root.
+// Each runs a test for every kind of caller there can be here, at once: as
+// root and as an ordinary user; only as oneself when not root.
 func Each(t *testing.T, f func(t *testing.T, c *Caller)) {
+	t.Helper()
+	for _, name := range Callers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f(t, New(t, name))
+		})
+	}
+}
+
+// EachAlone is Each for tests that look at what all callers share: one after
+// the other.
+func EachAlone(t *testing.T, f func(t *testing.T, c *Caller)) {
 	t.Helper()
 	for _, name := range Callers() {
 		t.Run(name, func(t *testing.T) { f(t, New(t, name)) })
