@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,14 @@ type file struct {
 	inode uint64
 }
 
-// tree reads everything below dir.
-func tree(t testing.TB, dir string) map[string]file {
+// tree reads everything below dir but what is left out.
+func tree(t testing.TB, dir string, without ...string) map[string]file {
 	t.Helper()
 	files := map[string]file{}
 	err := filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		if slices.Contains(without, p) {
+			return filepath.SkipDir
+		}
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ func pack(t testing.TB, items ...item) []byte {
 		}
 		if i.mode == 0 {
 			i.mode = 0o644
+			if i.kind == tar.TypeDir {
+				i.mode = 0o755
+			}
 		}
 		h := &tar.Header{Typeflag: i.kind, Name: i.name, Linkname: i.link, Mode: i.mode, Size: int64(len(i.body)), ModTime: time.Unix(1, 0)}
 		must(t, tw.WriteHeader(h))
@@ -55,22 +58,29 @@ func newArena(t testing.TB) arena {
 	a := arena{base: t.TempDir()}
 	a.dir = filepath.Join(a.base, "mid", "dst")
 	must(t, os.MkdirAll(a.dir, 0o755))
+	t.Cleanup(func() { unlock(a.dir) })
 	put(t, a.base, "canary", "alive", 0o600)
 	put(t, a.base, "mid/canary", "alive", 0o600)
 	put(t, a.base, "mid/dst2/canary", "alive", 0o600)
 	return a
 }
 
+// unlock makes every directory removable again for who is not root.
+func unlock(dir string) {
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+}
+
 // outside is everything around the directory, with inodes and modes: it must
 // stay as it is.
 func (a arena) outside(t testing.TB) map[string]file {
 	t.Helper()
-	files := tree(t, a.base)
+	files := tree(t, a.base, a.dir)
 	for name, f := range files {
-		if name == "mid/dst" || strings.HasPrefix(name, "mid/dst/") {
-			delete(files, name)
-			continue
-		}
 		if f.mode.IsDir() {
 			f.mtime = time.Time{} // t.TempDir is ours, others may be slow
 			files[name] = f

@@ -278,6 +278,7 @@ func TestRemoveHostileTree(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(outside, "sub"), 0o755))
 	must(t, os.WriteFile(filepath.Join(outside, "sub", "canary"), []byte("alive"), 0o644))
 	must(t, os.Chmod(filepath.Join(outside, "sub"), 0o500))
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(outside, "sub"), 0o700) })
 	if os.Geteuid() == 0 {
 		must(t, os.Chown(filepath.Join(outside, "sub"), ordinaryID, ordinaryID))
 	}
