@@ -33,7 +33,7 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("parseSize(%q) = %d, %v, want %d", tt.text, got, err, tt.want)
 		}
 	}
-	for _, text := range []string{"0", "0g", "-1", "-1g", "m", "b", "kib", "1x", "1mm", "1 g", "g1", "1,5g", "inf", "infg", "99999999t", "1e300", "0x", "٣m"} {
+	for _, text := range []string{"0", "0g", "-1", "-1g", "m", "b", "kib", "1x", "1mm", "1 g", "g1", "1,5g", "inf", "infg", "nan", "NaNg", "0.1", "0.0001k", "99999999t", "1e300", "0x", "٣m"} {
 		if n, err := parseSize(text); err == nil {
 			t.Errorf("parseSize(%q) = %d", text, n)
 		}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// However many are created at once, each gets a name of its own.
+func TestConcurrentCreate(t *testing.T) {
+	e := newEngine(t)
+	const workers, each = 6, 6
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				if err := e.Create(wish("/srv/app")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := names(t, e)
+	if n := len(slices.Compact(slices.Clone(got))); len(got) != workers*each || n != len(got) {
+		t.Errorf("%d sandboxes with %d names: %q", len(got), n, got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(e.Store.Path(), "sandboxes", ".*")); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// Of several that want the same name one gets it.
+func TestConcurrentSameName(t *testing.T) {
+	e := newEngine(t)
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for range cap(errs) {
+		wg.Go(func() {
+			sb := wish("/srv/app")
+			sb.Name = "box"
+			errs <- e.Create(sb)
+		})
+	}
+	wg.Wait()
+	close(errs)
+	made := 0
+	for err := range errs {
+		if err == nil {
+			made++
+		} else if !errors.Is(err, spec.ErrConflict) {
+			t.Error(err)
+		}
+	}
+	if got := names(t, e); made != 1 || !slices.Equal(got, []string{"box"}) {
+		t.Errorf("%d were made: %q", made, got)
+	}
+}
