@@ -94,7 +94,7 @@ func TestParseSudo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o, err := parseSudo(strings.Fields(tt.args))
-		if err != nil || o.user != tt.user || strings.Join(o.command, " ") != tt.rest || strings.Join(o.env, " ") != tt.env || o.login != tt.login || o.done {
+		if err != nil || o.user != tt.user || strings.Join(o.command, " ") != tt.rest || strings.Join(o.env, " ") != tt.env || o.login != tt.login || o.help {
 			t.Errorf("sudo %s: %+v, %v", tt.args, o, err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestParseSudo(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"-h", "--help id", "-V"} {
-		if o, err := parseSudo(strings.Fields(args)); err != nil || !o.done {
+		if o, err := parseSudo(strings.Fields(args)); err != nil || !o.help {
 			t.Errorf("sudo %s: %+v, %v", args, o, err)
 		}
 	}

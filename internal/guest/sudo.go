@@ -23,8 +23,11 @@ func Sudo(args []string) int {
 		fmt.Fprintf(os.Stderr, "sudo: %v\n%s", err, sudoUsage)
 		return 2
 	}
-	if o.done {
+	if o.help {
 		fmt.Print(sudoUsage)
+		return 0
+	}
+	if o.nothing && len(o.command) == 0 {
 		return 0
 	}
 	a, err := findAccount(o.user)
@@ -60,47 +63,96 @@ func Sudo(args []string) int {
 }
 
 type sudoOptions struct {
-	user        string
-	login, done bool
-	env         []string
-	command     []string
+	user    string
+	login   bool
+	help    bool
+	nothing bool // about passwords: there are none
+	env     []string
+	command []string
 }
 
 func parseSudo(args []string) (sudoOptions, error) {
 	o := sudoOptions{user: "root"}
 	for len(args) > 0 {
 		a := args[0]
+		args = args[1:]
 		switch {
 		case a == "--":
-			o.command = args[1:]
+			o.command = args
 			return o, nil
-		case a == "-u" || a == "--user":
-			if len(args) < 2 {
-				return o, errors.New("-u needs a user")
+		case strings.HasPrefix(a, "--"):
+			rest, err := o.long(a, args)
+			if err != nil {
+				return o, err
 			}
-			o.user, args = args[1], args[1:]
-		case strings.HasPrefix(a, "-u"):
-			o.user = a[2:]
-		case strings.HasPrefix(a, "--user="):
-			o.user = a[len("--user="):]
-		case a == "-i" || a == "--login":
-			o.login = true
-		case a == "-h" || a == "--help" || a == "-V":
-			o.done = true
-		case a == "-s", a == "-E", a == "-n", a == "-H", a == "-S", a == "-k", a == "-v", a == "-b",
-			a == "--preserve-env", a == "--non-interactive", strings.HasPrefix(a, "--preserve-env="):
-			// Nothing to do: no password, and the environment is kept.
+			args = rest
 		case strings.HasPrefix(a, "-") && len(a) > 1:
-			return o, fmt.Errorf("unknown option %s", a)
+			rest, err := o.short(a[1:], args)
+			if err != nil {
+				return o, err
+			}
+			args = rest
 		case strings.Contains(a, "=") && !strings.HasPrefix(a, "/"):
 			o.env = append(o.env, a)
 		default:
-			o.command = args
+			o.command = append([]string{a}, args...)
 			return o, nil
 		}
-		args = args[1:]
 	}
 	return o, nil
+}
+
+// long takes an option written out, and gives the arguments behind it.
+func (o *sudoOptions) long(a string, args []string) ([]string, error) {
+	name, value, has := strings.Cut(a, "=")
+	switch name {
+	case "--user":
+		if !has {
+			if len(args) == 0 {
+				return nil, errors.New("--user needs a user")
+			}
+			value, args = args[0], args[1:]
+		}
+		o.user = value
+	case "--login":
+		o.login = true
+	case "--help", "--version":
+		o.help = true
+	case "--validate", "--reset-timestamp", "--remove-timestamp":
+		o.nothing = true
+	case "--preserve-env", "--non-interactive", "--set-home", "--shell", "--stdin", "--background":
+		// Nothing to do: no password, and the environment is kept.
+	default:
+		return nil, fmt.Errorf("unknown option %s", a)
+	}
+	return args, nil
+}
+
+// short takes a bundle of one-letter options, and gives the arguments behind
+// it.
+func (o *sudoOptions) short(letters string, args []string) ([]string, error) {
+	for i, c := range letters {
+		switch c {
+		case 'u':
+			if o.user = letters[i+1:]; o.user == "" {
+				if len(args) == 0 {
+					return nil, errors.New("-u needs a user")
+				}
+				o.user, args = args[0], args[1:]
+			}
+			return args, nil
+		case 'i':
+			o.login = true
+		case 'h', 'V':
+			o.help = true
+		case 'v', 'k', 'K':
+			o.nothing = true
+		case 's', 'E', 'n', 'H', 'S', 'b':
+		default:
+			return nil, fmt.Errorf("unknown option -%c", c)
+		}
+	}
+	return args, nil
 }
 
 // become changes all ids of the process.
