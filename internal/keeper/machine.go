@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -81,8 +82,8 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) {
-			continue // its mount point lies in another mount, and is there
+		if below(mounts[:i], m.Target) || strings.HasPrefix(m.Target, "/dev/shm/") {
+			continue // its mount point lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
 	}
