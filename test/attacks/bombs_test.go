@@ -22,7 +22,9 @@ import (
 func bomb(kind string) int {
 	switch kind {
 	case "fork":
-		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		limits := 0
+		// Until the limit was met for a second.
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 			pid, _, errno := unix.RawSyscall(unix.SYS_FORK, 0, 0, 0)
 			if errno == 0 && pid == 0 {
 				for {
@@ -31,7 +33,11 @@ func bomb(kind string) int {
 			}
 			if errno != 0 {
 				fmt.Println("LIMIT", errno)
+				end = time.Now().Add(min(time.Second, time.Until(end)))
 				time.Sleep(100 * time.Millisecond)
+				if limits++; limits == 10 {
+					return 0
+				}
 			}
 		}
 	case "memory":

@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,15 @@ import (
 // hostile is text with everything that does something to a terminal.
 const hostile = "\x1b[2J\x1b]0;pwned\x07\x1b]52;c;ZXZpbA==\x07\x9b31m\u009b31m\u0090q\u009d0;x\u009c\x7f\x08\x0d\u202e\u2066\ufeff"
 
+// octal writes text for printf: an argument must be UTF-8.
+func octal(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, "\\%03o", s[i])
+	}
+	return b.String()
+}
+
 // TestOutputIsPlain lets the inside choose names and output, and looks at what
 // every command that shows them prints. D3, F17.
 func TestOutputIsPlain(t *testing.T) {
@@ -20,7 +30,7 @@ func TestOutputIsPlain(t *testing.T) {
 		c.Mkdir(t, odd)
 		me := install(t, c, c.Work)
 		c.Must(t, "run", "-d", "--name", "box", "-w", "/", "shell", odd, c.Work+":ro", "--", me, "intruder", "name", "\x1b]0;x\x07\u009b")
-		c.Must(t, "exec", "-d", "box", "/bin/sh", "-c", "printf '"+strings.ReplaceAll(hostile, "\x07", "\\007")+"'; printf '"+hostile+"' >&2; sleep 100")
+		c.Must(t, "exec", "-d", "box", "/bin/sh", "-c", "printf '"+octal(hostile)+"'; printf '"+octal(hostile)+"' >&2; sleep 100")
 		c.Run("exec", "box", hostile)
 		harness.WaitFor(t, harness.Timeout, "the hostile process name", func() bool {
 			return strings.Contains(c.Must(t, "inspect", "box"), "u001b]0;x")

@@ -31,10 +31,10 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 			return []string{"--force-workspace", "shell", c.Home}, real
 		}},
 		{"volume above it, at another path", func(_ *testing.T, c *harness.Caller) ([]string, string) {
-			return []string{"-v", c.Base + ":/mnt/base", "shell", c.Work}, "/mnt/base/state"
+			return []string{"--force-workspace", "-v", c.Base + ":/mnt/base", "shell", c.Work}, "/mnt/base/state"
 		}},
 		{"read-only volume above it", func(_ *testing.T, c *harness.Caller) ([]string, string) {
-			return []string{"-v", c.Base + ":/mnt/base:ro", "shell", c.Work}, "/mnt/base/state"
+			return []string{"--force-workspace", "-v", c.Base + ":/mnt/base:ro", "shell", c.Work}, "/mnt/base/state"
 		}},
 	}
 	for _, tc := range cases {
@@ -84,7 +84,13 @@ func TestStateDirectoryIsNotForged(t *testing.T) {
 		shared := filepath.Join(c.Base, "shared")
 		c.Mkdir(t, filepath.Join(shared, "deep"))
 		c.State = filepath.Join(shared, "deep", "state")
-		c.Must(t, "create", "--name", "box", "-v", shared+":/mnt/shared", "shell", c.Work)
+		made := c.Run("create", "--name", "box", "-v", shared+":/mnt/shared", "shell", c.Work)
+		if made.Code == 3 && strings.Contains(made.Stderr, "bothy: hint:") {
+			return // such a directory is not shared
+		}
+		if made.Code != 0 {
+			t.Fatalf("%v", made)
+		}
 		id := c.Inspect(t, "box").ID
 		r := c.Sh("box", "", "cd /mnt/shared && mv deep moved && mkdir -p deep/state/sandboxes && chmod 700 deep deep/state deep/state/sandboxes; ls -A moved/state deep/state")
 		t.Logf("the inside tried: %v", r)
