@@ -53,13 +53,13 @@ func bomb(kind string) int {
 		fmt.Println("GOT IT ALL", len(hold))
 	case "fd":
 		// Root of the inside may raise the limit: then a bound of our own.
-		for n := 0; n < 70_000; n++ {
+		for n := 0; n < 66_000; n++ {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				fmt.Println("LIMIT", n, err)
 				break
 			}
 		}
-		for range 20_000 {
+		for range 5_000 {
 			if _, err := unix.EpollCreate1(0); err != nil {
 				break
 			}
@@ -353,7 +353,7 @@ func TestOutputFlood(t *testing.T) {
 			t.Errorf("%d bytes arrived: %v", rest+20<<20, err)
 		}
 
-		c.Must(t, "exec", "-d", "box", "/bin/sh", "-c", "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo the end; touch done")
+		c.Must(t, "exec", "-d", "box", "/bin/sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo the end; touch done")
 		harness.WaitFor(t, harness.Timeout, "the background flood", func() bool {
 			_, err := os.Lstat(filepath.Join(c.Work, "done"))
 			return err == nil

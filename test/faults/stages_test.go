@@ -52,7 +52,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 						explained(t, r)
 					}
 					if t.Failed() {
-						t.Fatalf("%s after %v (struck: %v): %v", mark, delay, struck, r)
+						t.Logf("so far, last %s after %v (struck: %v): code %d", mark, delay, struck, r.Code)
 					}
 					if l := recovers(t, c, "ls"); !strings.Contains(l.Stdout, "box") {
 						t.Fatalf("%s after %v: ls has lost the sandbox: %v", mark, delay, l)
@@ -62,9 +62,6 @@ func TestKillAtRandomMoments(t *testing.T) {
 						t.Fatalf("%s after %v: acknowledged files are lost: %v", mark, delay, got)
 					}
 					settled(t, c, 1)
-					if t.Failed() {
-						t.Fatalf("%s after %v (struck: %v): %v", mark, delay, struck, r)
-					}
 				}
 			}
 		}

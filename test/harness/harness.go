@@ -168,6 +168,9 @@ func (c *Caller) finish(t *testing.T) {
 		}
 	}
 	c.KillAll()
+	for _, dir := range c.Cgroups() {
+		_ = os.Remove(dir) // what bothy forgot was complained about
+	}
 }
 
 // Mkdir makes a directory of the caller's own, and those above it.
