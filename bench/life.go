@@ -46,11 +46,10 @@ func (b *bench) life(ctx context.Context) (err error) {
 // life is what stands ready while steps are measured.
 type life struct {
 	*bench
-	dir      string
-	noBwrap  string
-	runc     *runc
-	docker   *docker
-	resident string // a sandbox that runs all the time
+	dir     string
+	noBwrap string
+	runc    *runc
+	docker  *docker
 }
 
 func (l *life) prepare(ctx context.Context) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,9 +32,7 @@ func (u *usage) measure(pid int) error {
 	if u.memfd == nil {
 		u.memfd = map[uint64]int64{}
 	}
-	for inode, kib := range memfds(pid) {
-		u.memfd[inode] = kib
-	}
+	maps.Copy(u.memfd, memfds(pid))
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
 		return err

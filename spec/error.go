@@ -116,8 +116,7 @@ func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
 	}
-	var exited *Exited
-	if errors.As(err, &exited) {
+	if exited, ok := errors.AsType[*Exited](err); ok {
 		return exited.Code
 	}
 	for _, c := range classes {

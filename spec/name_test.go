@@ -12,11 +12,32 @@ func TestCheckName(t *testing.T) {
 		name string
 		ok   bool
 	}{
-		{"ab", true}, {"shell-app", true}, {"A.b-9", true}, {"0x", true}, {strings.Repeat("a", 63), true}, {"a--b..c", true},
-		{"", false}, {"a", false}, {strings.Repeat("a", 64), false}, {"default", false}, {"Default", true},
-		{"-a", false}, {".a", false}, {"..", false}, {"a-", false}, {"a.", false},
-		{"a/b", false}, {"../a", false}, {"a b", false}, {"a\x00", false}, {"a\nb", false}, {"a_b", false}, {"a:b", false},
-		{"naïve", false}, {"аpp", false}, {"a\u202eb", false},
+		{"ab", true},
+		{"shell-app", true},
+		{"A.b-9", true},
+		{"0x", true},
+		{strings.Repeat("a", 63), true},
+		{"a--b..c", true},
+		{"", false},
+		{"a", false},
+		{strings.Repeat("a", 64), false},
+		{"default", false},
+		{"Default", true},
+		{"-a", false},
+		{".a", false},
+		{"..", false},
+		{"a-", false},
+		{"a.", false},
+		{"a/b", false},
+		{"../a", false},
+		{"a b", false},
+		{"a\x00", false},
+		{"a\nb", false},
+		{"a_b", false},
+		{"a:b", false},
+		{"naïve", false},
+		{"аpp", false},
+		{"a\u202eb", false},
 	}
 	for _, tt := range tests {
 		err := CheckName(tt.name)

@@ -17,7 +17,7 @@ import (
 // fileID tells files with several names, and directories met again, apart.
 type fileID struct{ dev, ino uint64 }
 
-func id(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), st.Ino} }
+func id(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 
 // errChanged says that somebody else was at work on a file.
 var errChanged = errors.New("it changed while it was copied")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,8 +251,8 @@ func (x *extractor) link(name, old string) error {
 
 // finish gives directories their own mode and time, inner ones first.
 func (x *extractor) finish() error {
-	for i := len(x.dirs) - 1; i >= 0; i-- {
-		d := x.dirs[i]
+	for _, d := range slices.Backward(x.dirs) {
+
 		if err := x.enter(d.name); err != nil {
 			continue // replaced by something else since
 		}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -95,7 +96,7 @@ func (l *Log) append(now time.Time, line []byte) error {
 
 // write makes one write of note and line, and tells the loss what arrived.
 func (l *Log) write(note, line []byte) error {
-	record := append(note[:len(note):len(note)], line...)
+	record := append(slices.Clip(note), line...)
 	if err := l.file.makeRoom(len(record) + 1); err != nil {
 		return err
 	}

@@ -126,47 +126,75 @@ func TestCreate(t *testing.T) {
 		reason  string // of each limit that is not enforced
 		fix     string
 	}{
-		{name: "v1 as root", machine: v1Root,
+		{
+			name: "v1 as root", machine: v1Root,
 			path: "cg/cpu,cpuacct" + group + ":cg/memory/session/one" + group +
 				":cg/pids/system.slice/dbus-:1.2-org.example@0.service" + group,
-			by: map[string]string{"cpus": v1, "memory": v1}},
-		{name: "v1 as an ordinary user", machine: v1User,
-			reason: "is not delegated to this user", fix: "boot with cgroup v2"},
-		{name: "v2 root login", machine: v2Session,
+			by: map[string]string{"cpus": v1, "memory": v1},
+		},
+		{
+			name: "v1 as an ordinary user", machine: v1User,
+			reason: "is not delegated to this user", fix: "boot with cgroup v2",
+		},
+		{
+			name: "v2 root login", machine: v2Session,
 			path: "cg/unified/user.slice/user-0.slice/bothy.0" + group,
-			by:   map[string]string{"cpus": v2, "memory": v2}},
-		{name: "v2 without systemd", machine: v2Plain,
+			by:   map[string]string{"cpus": v2, "memory": v2},
+		},
+		{
+			name: "v2 without systemd", machine: v2Plain,
 			path: "cg/unified/bothy.0" + group,
-			by:   map[string]string{"cpus": v2, "memory": v2}},
-		{name: "v2 terminal of a user", machine: v2Terminal,
+			by:   map[string]string{"cpus": v2, "memory": v2},
+		},
+		{
+			name: "v2 terminal of a user", machine: v2Terminal,
 			path: "cg/unified" + userSlice + "/bothy.1000" + group,
-			by:   map[string]string{"cpus": v2, "memory": v2}},
-		{name: "v2 delegated scope", machine: v2Scope,
+			by:   map[string]string{"cpus": v2, "memory": v2},
+		},
+		{
+			name: "v2 delegated scope", machine: v2Scope,
 			path: "cg/unified/system.slice/run-1.scope/bothy.1000" + group,
-			by:   map[string]string{"cpus": v2, "memory": v2}},
-		{name: "v2 delegated scope with others in it", machine: v2CrowdedScope,
-			reason: "holds other processes", fix: "systemd-run --user --scope"},
-		{name: "v2 ssh login of a user", machine: v2Login,
-			reason: "is not delegated to this user", fix: "systemd-run --user --scope -p Delegate=yes bothy"},
-		{name: "v2 user without cpu", machine: v2WithoutCPU,
+			by:   map[string]string{"cpus": v2, "memory": v2},
+		},
+		{
+			name: "v2 delegated scope with others in it", machine: v2CrowdedScope,
+			reason: "holds other processes", fix: "systemd-run --user --scope",
+		},
+		{
+			name: "v2 ssh login of a user", machine: v2Login,
+			reason: "is not delegated to this user", fix: "systemd-run --user --scope -p Delegate=yes bothy",
+		},
+		{
+			name: "v2 user without cpu", machine: v2WithoutCPU,
 			path:   "cg/unified" + userSlice + "/bothy.1000" + group,
 			by:     map[string]string{"memory": v2},
-			reason: "the cpu controller is not delegated", fix: "systemctl edit user@.service"},
-		{name: "v2 container with others in its root", machine: v2Container,
-			reason: "holds other processes", fix: "in a container"},
-		{name: "v2 read-only", machine: v2ReadOnly,
-			reason: "mounted read-only", fix: "writable"},
-		{name: "v2 kernel without memory", machine: v2NoMemory,
+			reason: "the cpu controller is not delegated", fix: "systemctl edit user@.service",
+		},
+		{
+			name: "v2 container with others in its root", machine: v2Container,
+			reason: "holds other processes", fix: "in a container",
+		},
+		{
+			name: "v2 read-only", machine: v2ReadOnly,
+			reason: "mounted read-only", fix: "writable",
+		},
+		{
+			name: "v2 kernel without memory", machine: v2NoMemory,
 			path:   "cg/unified/bothy.0" + group,
 			by:     map[string]string{"cpus": v2},
-			reason: "the kernel offers no memory controller", fix: "cgroup_enable=memory"},
-		{name: "hybrid", machine: hybrid,
+			reason: "the kernel offers no memory controller", fix: "cgroup_enable=memory",
+		},
+		{
+			name: "hybrid", machine: hybrid,
 			path: "cg/cpu" + group + ":cg/unified/bothy.0" + group,
-			by:   map[string]string{"cpus": v1, "memory": v2}},
-		{name: "hybrid with an empty v2", machine: emptyUnified,
+			by:   map[string]string{"cpus": v1, "memory": v2},
+		},
+		{
+			name: "hybrid with an empty v2", machine: emptyUnified,
 			path: "cg/cpu,cpuacct" + group + ":cg/memory/session/one" + group +
 				":cg/pids/system.slice/dbus-:1.2-org.example@0.service" + group,
-			by: map[string]string{"cpus": v1, "memory": v1}},
+			by: map[string]string{"cpus": v1, "memory": v1},
+		},
 		{name: "none", machine: none, reason: "no cgroup file system is mounted", fix: "mount"},
 		{name: "not mounted", machine: unmounted, reason: "no cgroup file system is mounted", fix: "mount"},
 	}

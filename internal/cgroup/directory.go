@@ -213,8 +213,7 @@ func (h *host) tidy(dir string) {
 
 // bare strips the path from an error that names it already.
 func bare(err error) error {
-	var pathErr *os.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err

@@ -13,10 +13,16 @@ func TestParseMount(t *testing.T) {
 		want mount
 		ok   bool
 	}{
-		{`36 31 0:31 /docker/1 /sys/fs/cgroup/cpu,cpuacct ro,nosuid shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct`,
-			mount{"/docker/1", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", []string{"rw", "cpu", "cpuacct"}}, true},
-		{`41 31 0:38 / /sys/fs/a\040b\134c rw - cgroup2 cgroup2 rw`,
-			mount{"/", `/sys/fs/a b\c`, "cgroup2", []string{"rw"}}, true},
+		{
+			`36 31 0:31 /docker/1 /sys/fs/cgroup/cpu,cpuacct ro,nosuid shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct`,
+			mount{"/docker/1", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", []string{"rw", "cpu", "cpuacct"}},
+			true,
+		},
+		{
+			`41 31 0:38 / /sys/fs/a\040b\134c rw - cgroup2 cgroup2 rw`,
+			mount{"/", `/sys/fs/a b\c`, "cgroup2", []string{"rw"}},
+			true,
+		},
 		{``, mount{}, false},
 		{`1 2 0:3 / /x rw`, mount{}, false},
 		{`1 - cgroup`, mount{}, false},

@@ -60,7 +60,7 @@ func (linux) kill(pids []int, members func() ([]int, error)) error {
 	handles := make(map[int]int)
 	defer func() {
 		for _, fd := range handles {
-			unix.Close(fd) //nolint:errcheck // nothing was written to it
+			unix.Close(fd)
 		}
 	}()
 	for _, pid := range pids[:min(len(pids), maxHandles)] {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -48,7 +50,11 @@ func loadConfig() (config, error) {
 		return c, nil // no home, no configuration
 	}
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return c, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		fmt.Fprintf(os.Stderr, "bothy: the configuration is not read: %v\n", err)
 		return c, nil
 	}
 	if err != nil {

@@ -184,7 +184,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 			_ = conn.Send(wire.Frame{Kind: wire.Detach})
 		}
 		conn.Close() // nothing is shown any more: it could set modes again
-		<-result
+		if err := <-result; err != nil && !errors.Is(err, spec.ErrSandbox) {
+			a.note("%v", err) // it was not our closing that ended it
+		}
 		restore()
 		if errors.Is(why, errDetached) {
 			fmt.Fprintln(a.stderr)
@@ -320,8 +322,7 @@ func exited(e wire.Ended) error {
 
 // lost explains the end of a conversation nobody ended.
 func lost(err error) error {
-	var e *spec.Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err
 	}
 	return spec.Errorf(spec.ErrSandbox, "the sandbox ended").

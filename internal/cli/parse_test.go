@@ -25,8 +25,20 @@ func TestParseSize(t *testing.T) {
 		text string
 		want int64
 	}{
-		{"", 0}, {"1", 1}, {"512", 512}, {"1b", 1}, {"1k", 1 << 10}, {"1K", 1 << 10}, {"1kb", 1 << 10}, {"1KiB", 1 << 10},
-		{"512m", 512 << 20}, {"1.5g", 3 << 29}, {"4G", 4 << 30}, {"2t", 2 << 40}, {".5k", 512}, {"1e3", 1000},
+		{"", 0},
+		{"1", 1},
+		{"512", 512},
+		{"1b", 1},
+		{"1k", 1 << 10},
+		{"1K", 1 << 10},
+		{"1kb", 1 << 10},
+		{"1KiB", 1 << 10},
+		{"512m", 512 << 20},
+		{"1.5g", 3 << 29},
+		{"4G", 4 << 30},
+		{"2t", 2 << 40},
+		{".5k", 512},
+		{"1e3", 1000},
 	}
 	for _, tt := range tests {
 		if got, err := parseSize(tt.text); got != tt.want || err != nil {
@@ -85,9 +97,19 @@ func TestSplitSandboxPath(t *testing.T) {
 		{"shell-app:/a:b", "shell-app", "/a:b", true},
 		{"shell-app:relative", "shell-app", "relative", true},
 		{"shell-app:", "shell-app", "", true},
-		{"shell-app", "", "", false}, {"-", "", "", false}, {"", "", "", false}, {":/x", "", "", false},
-		{"/host:/x", "", "", false}, {"./a:b", "", "", false}, {"../a:b", "", "", false}, {".:x", "", "", false},
-		{"a:/x", "", "", false}, {"my file:/x", "", "", false}, {"-rf:/x", "", "", false}, {"default:/x", "", "", false}, {"a/b:/x", "", "", false},
+		{"shell-app", "", "", false},
+		{"-", "", "", false},
+		{"", "", "", false},
+		{":/x", "", "", false},
+		{"/host:/x", "", "", false},
+		{"./a:b", "", "", false},
+		{"../a:b", "", "", false},
+		{".:x", "", "", false},
+		{"a:/x", "", "", false},
+		{"my file:/x", "", "", false},
+		{"-rf:/x", "", "", false},
+		{"default:/x", "", "", false},
+		{"a/b:/x", "", "", false},
 	}
 	for _, tt := range tests {
 		name, path, ok := splitSandboxPath(tt.arg)
@@ -109,8 +131,10 @@ func TestSourceName(t *testing.T) {
 
 func TestShellCommand(t *testing.T) {
 	tests := []struct{ args, want []string }{
-		{nil, nil}, {[]string{"make", "-j"}, []string{"make", "-j"}},
-		{[]string{"-c", "echo hi"}, []string{"/bin/sh", "-c", "echo hi"}}, {[]string{"-"}, []string{"/bin/sh", "-"}},
+		{nil, nil},
+		{[]string{"make", "-j"}, []string{"make", "-j"}},
+		{[]string{"-c", "echo hi"}, []string{"/bin/sh", "-c", "echo hi"}},
+		{[]string{"-"}, []string{"/bin/sh", "-"}},
 	}
 	for _, tt := range tests {
 		if got := shellCommand(tt.args); !slices.Equal(got, tt.want) {

@@ -83,6 +83,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 		switch {
 		case first == shellAgent:
 			before = before[1:]
+		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
+			// A path, and no agent named: the shell.
 		default:
 			sb, err := e.Find(first)
 			if err != nil {

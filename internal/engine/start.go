@@ -144,7 +144,7 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		n    int64
 	}{{spec.LimitPids, l.Pids}, {spec.LimitDisk, l.Disk}} {
 		if x.n > 0 {
-			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: fmt.Sprint(x.n), Enforced: true, By: "sentry"})
+			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: "sentry"})
 		}
 	}
 	rules := workspace.Rules{State: e.Store.Path()}
@@ -152,6 +152,19 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
 	}
 	return l, nil
+}
+
+// inUnits writes a number as the flags read it.
+func inUnits(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "g"}, {1 << 20, "m"}} {
+		if n >= u.size && n%u.size == 0 {
+			return fmt.Sprintf("%d%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprint(n)
 }
 
 func first(values ...int64) int64 {
@@ -235,8 +248,7 @@ func namespaceError(err error) error {
 
 // keeperError prefers what the keeper said to how the conversation ended.
 func keeperError(d store.Sandbox, err error) error {
-	var e *spec.Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err
 	}
 	if b, rerr := os.ReadFile(d.Log("keeper.log")); rerr == nil {

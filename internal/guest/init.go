@@ -54,11 +54,8 @@ func Init(args []string) int {
 	// by every program.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go in.reap()
-	if err := in.serve(sock); err != nil {
-		fmt.Fprintf(os.Stderr, "init: %v\n", err)
-		return 1
-	}
-	return 0
+	fmt.Fprintf(os.Stderr, "init: %v\n", in.serve(sock))
+	return 1
 }
 
 // initProc is the state of process 1.
@@ -76,7 +73,7 @@ type initProc struct {
 	waits map[int]chan unix.WaitStatus
 }
 
-// serve answers the keeper until it goes away.
+// serve answers the keeper until it goes away, and says how it did.
 func (in *initProc) serve(sock *os.File) error {
 	hello, err := wire.JSON(wire.Hello, 0, wire.Greeting{Protocol: wire.Protocol})
 	if err != nil {

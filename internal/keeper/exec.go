@@ -49,13 +49,15 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 // execSession runs a program under init: one with a terminal, or one nobody
 // waits for.
 func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer) error {
-	sp := wire.Spawn{Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
-		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size}
+	sp := wire.Spawn{
+		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
+		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size,
+	}
 	st, pid, err := k.link.spawn(ctx, sp)
 	if err != nil {
 		return err
 	}
-	s := &session{st: st, why: k.obituary}
+	s := &session{st: st, why: k.obituary, fell: k.wall.Done()}
 	if ask.Detached || ask.Agent {
 		s.log = k.output
 	}
@@ -103,7 +105,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 		f.Close()
 	}
 	files = nil
-	s := &session{proc: proc, why: k.obituary}
+	s := &session{proc: proc, why: k.obituary, fell: k.wall.Done()}
 	k.sessions.add(s, kind, cmd, proc.PID())
 	k.wg.Go(func() { s.wait(); k.ended(s) })
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {

@@ -92,6 +92,10 @@ func launchConn() (*unixconn.Conn, error) {
 // boot brings the sandbox up, or leaves nothing behind.
 func boot(dir store.Sandbox, l Launch, d driver.Driver) (_ *Keeper, _ *net.UnixListener, err error) {
 	unix.CloseOnExec(LockFD)
+	// Nothing here or below ever gains a privilege by executing something.
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return nil, nil, fmt.Errorf("give up new privileges: %w", err)
+	}
 	sb := &spec.Sandbox{}
 	if err := store.ReadJSON(dir.Spec(), sb); err != nil {
 		return nil, nil, err
@@ -134,8 +138,10 @@ func boot(dir store.Sandbox, l Launch, d driver.Driver) (_ *Keeper, _ *net.UnixL
 	}()
 	k.link = newLink(k.wall.Control())
 	k.log.Info("up", "assemble", assembled.Sub(began), "wall", time.Since(assembled))
-	k.saver = &saver{wall: k.wall, store: layers, log: k.log, every: time.Duration(l.SaveEvery),
-		note: func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) }}
+	k.saver = &saver{
+		wall: k.wall, store: layers, log: k.log, every: time.Duration(l.SaveEvery),
+		note: func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
+	}
 	if k.saver.every <= 0 {
 		k.saver.every = defaultSaveEvery
 	}

@@ -85,8 +85,10 @@ func TestBound(t *testing.T) {
 func TestSaver(t *testing.T) {
 	var noted []spec.RootLayer
 	w := &wall{}
-	s := &saver{wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: time.Second,
-		note: func(r spec.RootLayer) { noted = append(noted, r) }}
+	s := &saver{
+		wall: w, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: time.Second,
+		note: func(r spec.RootLayer) { noted = append(noted, r) },
+	}
 	must(t, s.save(t.Context()))
 	good := s.layer()
 	if good.Bytes != 5 || good.SavedAt == nil || good.SaveError != "" || time.Duration(good.Bound) < time.Second {
@@ -133,8 +135,10 @@ func worker(t *testing.T) (pid int, work func()) {
 func TestBackgroundSave(t *testing.T) {
 	pid, work := worker(t)
 	saved := make(chan struct{}, 100)
-	s := &saver{wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
-		note: func(spec.RootLayer) { saved <- struct{}{} }}
+	s := &saver{
+		wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
+		note: func(spec.RootLayer) { saved <- struct{}{} },
+	}
 	s.worked = cpuTime([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -169,9 +173,14 @@ func TestNear(t *testing.T) {
 		current, limit int64
 		want           bool
 	}{
-		{100, 0, false}, {100, -1, false}, {0, 100 * mib, false},
-		{91 * mib, 100 * mib, true}, {89 * mib, 100 * mib, false}, // no headroom in a small one
-		{985 * mib, 1024 * mib, true}, {980 * mib, 1024 * mib, true}, {900 * mib, 1024 * mib, false},
+		{100, 0, false},
+		{100, -1, false},
+		{0, 100 * mib, false},
+		{91 * mib, 100 * mib, true},
+		{89 * mib, 100 * mib, false}, // no headroom in a small one
+		{985 * mib, 1024 * mib, true},
+		{980 * mib, 1024 * mib, true},
+		{900 * mib, 1024 * mib, false},
 		{2000 * mib, 1024 * mib, true},
 	}
 	for _, tt := range tests {

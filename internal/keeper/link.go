@@ -41,8 +41,10 @@ var errSilent = spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not a
 // newLink starts listening to init. It does not wait for init's first word: a
 // sandbox takes plain commands while init still starts.
 func newLink(sock *os.File) *link {
-	l := &link{sock: sock, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{},
-		up: make(chan struct{}), down: make(chan struct{})}
+	l := &link{
+		sock: sock, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{},
+		up: make(chan struct{}), down: make(chan struct{}),
+	}
 	go l.listen()
 	return l
 }

@@ -461,8 +461,10 @@ func FuzzInit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, w, err := os.Pipe()
 		must(t, err)
-		l := &link{sock: r, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{1: make(chan wire.InitReply, 1)},
-			up: make(chan struct{}), down: make(chan struct{})}
+		l := &link{
+			sock: r, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{1: make(chan wire.InitReply, 1)},
+			up: make(chan struct{}), down: make(chan struct{}),
+		}
 		s := newStream(l, 1)
 		l.streams[1] = s
 		go l.listen()

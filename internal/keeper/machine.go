@@ -42,6 +42,11 @@ func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		return driver.Machine{}, err
 	}
+	panicLog, err := os.OpenFile(k.dir.Log("panic.log"), os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return driver.Machine{}, err
+	}
+	panicLog.Close()
 	restore, err := layers.Current()
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
@@ -53,7 +58,7 @@ func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
 		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10)},
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files:    openFiles,
-		PanicLog: k.dir.Log("panic.log"),
+		PanicLog: panicLog.Name(),
 	}, nil
 }
 

@@ -32,7 +32,7 @@ func listen(path string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	if err := os.Chmod(tmp, 0o600); err == nil {
+	if err = os.Chmod(tmp, 0o600); err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {

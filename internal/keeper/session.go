@@ -30,7 +30,8 @@ type session struct {
 	st   *stream        // under init: with a terminal, or detached
 	proc driver.Running // started by the wall: with the caller's own descriptors
 	why  func() error   // what became of the sandbox, when it is gone
-	log  io.Writer      // where a detached session's output goes; may be nil
+	fell <-chan struct{}
+	log  io.Writer // where a detached session's output goes; may be nil
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
@@ -131,10 +132,23 @@ func (s *session) pump() {
 // wait collects a session that the wall started.
 func (s *session) wait() {
 	exit, err := s.proc.Wait()
-	if err != nil {
+	if err != nil || exit.Signal == int(unix.SIGKILL) && s.fallen() {
 		err = s.why()
 	}
 	s.finish(wire.Ended{Code: exit.Code, Signal: exit.Signal}, err)
+}
+
+// fallenTime is how long after a program was killed its sandbox may be noticed
+// to be falling.
+const fallenTime = 100 * time.Millisecond
+
+func (s *session) fallen() bool {
+	select {
+	case <-s.fell:
+		return true
+	case <-time.After(fallenTime):
+		return false
+	}
 }
 
 func (s *session) finish(exit wire.Ended, err error) {

@@ -99,7 +99,7 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 			continue
 		}
 		sb, err := s.Load(e.Name())
-		if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Lstat(s.Sandbox(e.Name()).Dir); gone != nil {
 			continue // removed meanwhile
 		}
 		if err != nil {
@@ -118,8 +118,10 @@ func (s *Store) Load(id string) (*spec.Sandbox, error) {
 		return nil, err
 	}
 	if sb.Version > spec.Version {
-		return nil, (&spec.Error{Op: "open sandbox " + sb.Name,
-			Err: fmt.Errorf("it was made by a newer Bothy (format %d, this one knows %d)", sb.Version, spec.Version)}).
+		return nil, (&spec.Error{
+			Op:  "open sandbox " + sb.Name,
+			Err: fmt.Errorf("it was made by a newer Bothy (format %d, this one knows %d)", sb.Version, spec.Version),
+		}).
 			WithHint("use the newer bothy")
 	}
 	if sb.ID != id {

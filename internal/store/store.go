@@ -87,7 +87,7 @@ func private(dir string) error {
 	if err != nil {
 		return err
 	}
-	ours := len(entries) == 0
+	ours := len(entries) == 0 || filepath.Base(dir) == sandboxesName
 	for _, e := range entries {
 		ours = ours || e.Name() == sandboxesName
 	}

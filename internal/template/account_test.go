@@ -108,9 +108,19 @@ func TestUserCheck(t *testing.T) {
 		}
 	}
 	bad := []User{
-		{}, {Name: "a"}, {Name: "a:b", Home: "/"}, {Name: "a\nroot:x:0:0::/:/bin/sh", Home: "/"}, {Name: "-a", Home: "/"},
-		{Name: "root", UID: 5, Home: "/r"}, {Name: "a", UID: -1, Home: "/r"}, {Name: "a", Home: "r"}, {Name: "a", Home: "/r/"}, {Name: "a", Home: "/r\n"},
-		{Name: "a", Home: "/r:x"}, {Name: "a", Home: "/r", Shell: "sh"}, {Name: "a", Home: "/r", Shell: "/bin/sh\n"},
+		{},
+		{Name: "a"},
+		{Name: "a:b", Home: "/"},
+		{Name: "a\nroot:x:0:0::/:/bin/sh", Home: "/"},
+		{Name: "-a", Home: "/"},
+		{Name: "root", UID: 5, Home: "/r"},
+		{Name: "a", UID: -1, Home: "/r"},
+		{Name: "a", Home: "r"},
+		{Name: "a", Home: "/r/"},
+		{Name: "a", Home: "/r\n"},
+		{Name: "a", Home: "/r:x"},
+		{Name: "a", Home: "/r", Shell: "sh"},
+		{Name: "a", Home: "/r", Shell: "/bin/sh\n"},
 	}
 	for _, u := range bad {
 		if _, err := Prepare(newCache(t), u); !errors.Is(err, spec.ErrUsage) {

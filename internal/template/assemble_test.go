@@ -126,7 +126,7 @@ func TestNothingOfTheHostCanBeReached(t *testing.T) {
 	for _, m := range below(mounts, dir) {
 		var fs unix.Statfs_t
 		must(t, unix.Statfs(m.point, &fs))
-		if want := int64(unix.ST_RDONLY | unix.ST_NOSUID | unix.ST_NODEV); int64(fs.Flags)&want != want {
+		if want := int64(unix.ST_RDONLY | unix.ST_NOSUID | unix.ST_NODEV); fs.Flags&want != want {
 			t.Errorf("%s is mounted with flags %x", m.point, fs.Flags)
 		}
 	}
@@ -335,7 +335,7 @@ func TestSealEach(t *testing.T) {
 		var fs unix.Statfs_t
 		must(t, unix.Statfs(dst+p, &fs))
 		want |= unix.ST_RDONLY | unix.ST_NOSUID | unix.ST_NODEV
-		if int64(fs.Flags)&want != want {
+		if fs.Flags&want != want {
 			t.Errorf("%s is mounted with flags %x; want %x", p, fs.Flags, want)
 		}
 	}

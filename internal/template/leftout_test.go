@@ -45,10 +45,20 @@ func TestMatchGlob(t *testing.T) {
 		pattern, name string
 		want          bool
 	}{
-		{"a*", "a", true}, {"a*", "ab", true}, {"a*", "ba", false},
-		{"*.key", ".key", true}, {"*.key", "x.key", true}, {"*.key", "x.keys", false},
-		{"*private*.pem", "private.pem", true}, {"*private*.pem", "aprivateb.pem", true}, {"*private*.pem", "private.pe", false},
-		{"*a*a*", "aa", true}, {"*a*a*", "a", false}, {"a*a", "a", false}, {"a*b*c", "axbxc", true}, {"a*b*c", "acb", false},
+		{"a*", "a", true},
+		{"a*", "ab", true},
+		{"a*", "ba", false},
+		{"*.key", ".key", true},
+		{"*.key", "x.key", true},
+		{"*.key", "x.keys", false},
+		{"*private*.pem", "private.pem", true},
+		{"*private*.pem", "aprivateb.pem", true},
+		{"*private*.pem", "private.pe", false},
+		{"*a*a*", "aa", true},
+		{"*a*a*", "a", false},
+		{"a*a", "a", false},
+		{"a*b*c", "axbxc", true},
+		{"a*b*c", "acb", false},
 	}
 	for _, tt := range tests {
 		if got := matchGlob(strings.Split(tt.pattern, "*"), tt.name); got != tt.want {

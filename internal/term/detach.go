@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -90,7 +91,7 @@ func (d *DetachReader) fill() int {
 	case detached:
 		d.err = ErrDetached
 	case err != nil:
-		d.out = append(d.out[:len(d.out):len(d.out)], d.filter.Flush()...)
+		d.out = append(slices.Clip(d.out), d.filter.Flush()...)
 		d.err = err
 	}
 	return n

@@ -256,7 +256,8 @@ func (s *modeState) undo(out []byte) []byte {
 		{s.shifted, "\x0f"},
 		{s.margins, "\x1b7\x1b[r\x1b8"},   // resetting them moves the cursor
 		{s.origin, "\x1b[?6l\x1b[999;1H"}, // so does this, and cannot be kept from it
-		{s.cursor, "\x1b[0 q"}, {s.styled, "\x1b[m"},
+		{s.cursor, "\x1b[0 q"},
+		{s.styled, "\x1b[m"},
 	} {
 		if part.needed {
 			out = append(out, part.undo...)

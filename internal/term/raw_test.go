@@ -29,8 +29,12 @@ func TestIsTerminal(t *testing.T) {
 		f    *os.File
 		want bool
 	}{
-		{"terminal", terminal, true}, {"emulator side", emulator, true},
-		{"file", file, false}, {"pipe", w, false}, {"closed", r, false}, {"nil", nil, false},
+		{"terminal", terminal, true},
+		{"emulator side", emulator, true},
+		{"file", file, false},
+		{"pipe", w, false},
+		{"closed", r, false},
+		{"nil", nil, false},
 	} {
 		if got := IsTerminal(c.f); got != c.want {
 			t.Errorf("%s: IsTerminal = %v, want %v", c.name, got, c.want)

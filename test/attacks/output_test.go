@@ -36,8 +36,17 @@ func TestOutputIsPlain(t *testing.T) {
 			return strings.Contains(c.Must(t, "inspect", "box"), "u001b]0;x")
 		})
 		for _, args := range [][]string{
-			{"ls"}, {"ls", "--json"}, {"inspect", "box"}, {"inspect", "--json", "box"}, {"top", "box"}, {"top", "--json", "box"}, {"top"},
-			{"logs", "box"}, {"logs", "--source", "events", "box"}, {"logs", "--source", "events", "--json", "box"}, {"logs", "--source", "keeper", "box"},
+			{"ls"},
+			{"ls", "--json"},
+			{"inspect", "box"},
+			{"inspect", "--json", "box"},
+			{"top", "box"},
+			{"top", "--json", "box"},
+			{"top"},
+			{"logs", "box"},
+			{"logs", "--source", "events", "box"},
+			{"logs", "--source", "events", "--json", "box"},
+			{"logs", "--source", "keeper", "box"},
 		} {
 			if args[0] == "top" {
 				args = append([]string{"top", "--once"}, args[1:]...)
@@ -54,10 +63,24 @@ func TestOutputIsPlain(t *testing.T) {
 		}
 		// Errors repeat what they are about.
 		for _, args := range [][]string{
-			{"exec", hostile, "true"}, {"exec", "box", hostile}, {"exec", "-u", hostile, "box", "true"}, {"exec", "-w", "/" + hostile, "box", "true"},
-			{"run", hostile}, {"run", "--name", hostile, "shell"}, {"inspect", hostile}, {"create", "shell", "/" + hostile}, {"cp", "box:/" + hostile, "/tmp"},
-			{"cp", hostile, "box:/tmp"}, {hostile}, {"ls", "--" + hostile}, {"logs", "--source", hostile, "box"}, {"create", "--memory", hostile, "shell"},
-			{"ls", "--json", hostile}, {"run", "-t", hostile, "shell"}, {"rm", "-f", hostile}, {"stop", hostile},
+			{"exec", hostile, "true"},
+			{"exec", "box", hostile},
+			{"exec", "-u", hostile, "box", "true"},
+			{"exec", "-w", "/" + hostile, "box", "true"},
+			{"run", hostile},
+			{"run", "--name", hostile, "shell"},
+			{"inspect", hostile},
+			{"create", "shell", "/" + hostile},
+			{"cp", "box:/" + hostile, "/tmp"},
+			{"cp", hostile, "box:/tmp"},
+			{hostile},
+			{"ls", "--" + hostile},
+			{"logs", "--source", hostile, "box"},
+			{"create", "--memory", hostile, "shell"},
+			{"ls", "--json", hostile},
+			{"run", "-t", hostile, "shell"},
+			{"rm", "-f", hostile},
+			{"stop", hostile},
 		} {
 			r := c.Run(args...)
 			if r.Code == 0 {

@@ -50,9 +50,17 @@ func Run(t *testing.T, s Subject) {
 		name string
 		run  func(t *testing.T, b *bench)
 	}{
-		{"exit", exits}, {"missing", missing}, {"streams", streams}, {"surroundings", surroundings},
-		{"control", control}, {"tasks", tasks}, {"signal", signals}, {"workspace", workspace},
-		{"destroy", destroy}, {"afterwards", afterwards}, {"memory", memory},
+		{"exit", exits},
+		{"missing", missing},
+		{"streams", streams},
+		{"surroundings", surroundings},
+		{"control", control},
+		{"tasks", tasks},
+		{"signal", signals},
+		{"workspace", workspace},
+		{"destroy", destroy},
+		{"afterwards", afterwards},
+		{"memory", memory},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -218,9 +226,13 @@ func exits(t *testing.T, b *bench) {
 		script string
 		want   driver.Exit
 	}{
-		{"exit 0", driver.Exit{}}, {"exit 7", driver.Exit{Code: 7}}, {"exit 255", driver.Exit{Code: 255}},
-		{"kill -KILL $$", driver.Exit{Signal: 9}}, {"kill -TERM $$", driver.Exit{Signal: 15}},
-		{"kill -SEGV $$", driver.Exit{Signal: 11}}, {"exec sh -c 'exit 3'", driver.Exit{Code: 3}},
+		{"exit 0", driver.Exit{}},
+		{"exit 7", driver.Exit{Code: 7}},
+		{"exit 255", driver.Exit{Code: 255}},
+		{"kill -KILL $$", driver.Exit{Signal: 9}},
+		{"kill -TERM $$", driver.Exit{Signal: 15}},
+		{"kill -SEGV $$", driver.Exit{Signal: 11}},
+		{"exec sh -c 'exit 3'", driver.Exit{Code: 3}},
 	} {
 		if got := b.exec(t, b.process(c.script), ""); got.exit != c.want {
 			t.Errorf("%s: %+v, want %+v", c.script, got.exit, c.want)
@@ -236,8 +248,12 @@ func missing(t *testing.T, b *bench) {
 		program string
 		class   error
 	}{
-		{"no-such-program", spec.ErrNoSuchBinary}, {"/no/such/program", spec.ErrNoSuchBinary}, {"/bin/sh/x", spec.ErrNoSuchBinary},
-		{"/work/plain", spec.ErrNotRunnable}, {"/work/garbage", spec.ErrNotRunnable}, {"/work", spec.ErrNotRunnable},
+		{"no-such-program", spec.ErrNoSuchBinary},
+		{"/no/such/program", spec.ErrNoSuchBinary},
+		{"/bin/sh/x", spec.ErrNoSuchBinary},
+		{"/work/plain", spec.ErrNotRunnable},
+		{"/work/garbage", spec.ErrNotRunnable},
+		{"/work", spec.ErrNotRunnable},
 		{"/work/lost", spec.ErrNoSuchBinary},
 	} {
 		p := b.process("")

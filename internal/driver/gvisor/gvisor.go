@@ -14,6 +14,7 @@ import (
 	"gvisor.dev/gvisor/pkg/log"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/sandbox"
 	"gvisor.dev/gvisor/runsc/specutils"
 
 	"github.com/bothy-dev/bothy/internal/driver"
@@ -71,10 +72,10 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		mine.Close()
 		return nil, err
 	}
-	w := &wall{conf: conf, c: c, control: mine, done: make(chan struct{})}
+	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, done: make(chan struct{})}
 	if err := c.Start(conf); err != nil {
 		w.Destroy()
-		return nil, fmt.Errorf("start the sentry: %w", brief(err))
+		return nil, fmt.Errorf("start the sentry: %w", startError(err))
 	}
 	if err := w.watch(); err != nil {
 		w.Destroy()
@@ -108,7 +109,7 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File)
 		FSRestoreImagePath: m.Restore,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create the sandbox: %w", brief(err))
+		return nil, fmt.Errorf("create the sandbox: %w", startError(err))
 	}
 	return c, nil
 }
@@ -117,6 +118,7 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File)
 type wall struct {
 	conf    *config.Config
 	c       *container.Container
+	sandbox *sandbox.Sandbox // c's own, which c forgets when it is destroyed
 	control *os.File
 
 	done     chan struct{}
@@ -140,10 +142,8 @@ func (w *wall) Err() error {
 
 func (w *wall) Pids() []int {
 	var pids []int
-	if w.c.Sandbox != nil {
-		if pid := w.c.Sandbox.Getpid(); pid > 0 {
-			pids = append(pids, pid)
-		}
+	if pid := w.sandbox.Getpid(); pid > 0 {
+		pids = append(pids, pid)
 	}
 	if pid := w.c.GoferPid.Load(); pid > 0 {
 		pids = append(pids, pid)
@@ -228,6 +228,11 @@ func reap(pid int) {
 // call runs a request to the sentry under a deadline. The request itself
 // cannot be cancelled; it ends with the sentry.
 func (w *wall) call(ctx context.Context, f func() error) error {
+	select {
+	case <-w.done:
+		return errEnded
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	result := make(chan error, 1)
@@ -239,10 +244,24 @@ func (w *wall) call(ctx context.Context, f func() error) error {
 		}
 		return nil
 	case <-w.done:
-		return errors.New("the sandbox ended")
+		return errEnded
 	case <-ctx.Done():
 		return fmt.Errorf("the sandbox does not answer: %w", ctx.Err())
 	}
+}
+
+var errEnded = errors.New("the sandbox ended")
+
+// startError tells a process that died on the way up from one that refused to
+// start, which gVisor reports alike: by what its socket said.
+func startError(err error) error {
+	err = brief(err)
+	for _, sign := range []string{"EOF", "connection refused", "connection reset", "broken pipe"} {
+		if strings.Contains(err.Error(), sign) {
+			return errors.New("a process of the wall died while it started")
+		}
+	}
+	return err
 }
 
 // brief cuts the pages of stack that gVisor's errors carry.

@@ -29,6 +29,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 		groups[i] = auth.KGID(g)
 	}
 	args := &control.ExecArgs{
+		ContainerID:      w.c.ID,
 		Argv:             p.Args,
 		Envv:             p.Env,
 		WorkingDirectory: p.Dir,
@@ -42,7 +43,7 @@ func (w *wall) Exec(ctx context.Context, p driver.Process) (driver.Running, erro
 	}
 	var pid int32
 	err = w.call(ctx, func() (err error) {
-		pid, err = w.c.Execute(w.conf, args)
+		pid, err = w.sandbox.Execute(w.conf, args)
 		return err
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ type running struct {
 func (r *running) PID() int { return int(r.pid) }
 
 func (r *running) Wait() (driver.Exit, error) {
-	ws, err := r.w.c.WaitPID(r.pid)
+	ws, err := r.w.sandbox.WaitPID(r.w.c.ID, r.pid)
 	if err != nil {
 		return driver.Exit{}, spec.Errorf(spec.ErrSandbox, "wait for process %d: %w", r.pid, brief(err))
 	}
@@ -109,14 +110,14 @@ func (r *running) Signal(sig int) error {
 
 func (w *wall) Signal(ctx context.Context, pid, sig int) error {
 	return w.call(ctx, func() error {
-		return w.c.Sandbox.SignalProcess(w.c.ID, int32(pid), unix.Signal(sig), false)
+		return w.sandbox.SignalProcess(w.c.ID, int32(pid), unix.Signal(sig), false)
 	})
 }
 
 func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
 	var tasks []driver.Task
 	err := w.call(ctx, func() error {
-		list, err := w.c.Processes()
+		list, err := w.sandbox.Processes(w.c.ID)
 		for _, p := range list {
 			cpu, _ := time.ParseDuration(p.Time)
 			tasks = append(tasks, driver.Task{
@@ -132,7 +133,7 @@ func (w *wall) Tasks(ctx context.Context) ([]driver.Task, error) {
 func (w *wall) Memory(ctx context.Context) (int64, error) {
 	var total uint64
 	err := w.call(ctx, func() error {
-		u, err := w.c.Sandbox.Usage(false)
+		u, err := w.sandbox.Usage(false)
 		total = u.Total
 		return err
 	})
@@ -147,7 +148,7 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	defer cancel()
 	result := make(chan error, 1)
 	go func() {
-		result <- w.c.FSSave(w.conf, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
+		result <- w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
 	}()
 	select {
 	case err := <-result:
