@@ -145,6 +145,9 @@ func TestKilledWriter(t *testing.T) {
 		if err := writer.Start(); err != nil {
 			t.Fatal(err)
 		}
+		for info, err := os.Stat(path); err != nil || info.Size() == 0; info, err = os.Stat(path) {
+			time.Sleep(time.Millisecond)
+		}
 		time.Sleep(time.Duration(100+13*round) * time.Millisecond)
 		if err := writer.Process.Kill(); err != nil {
 			t.Fatal(err)
