@@ -19,7 +19,7 @@ func caller() person {
 	shell := os.Getenv("SHELL")
 	if os.Geteuid() != 0 {
 		if home, err := store.Home(); err == nil && home != "/" {
-			p.home = filepath.Clean(home)
+			p.home = mountable(home)
 		}
 		name, account := account(os.Geteuid())
 		if name != "" && name != "root" {
@@ -36,6 +36,18 @@ func caller() person {
 		}
 	}
 	return p
+}
+
+// mountable is where the home can lie inside: at its own path, unless that is
+// a place of the kernel's or of the template's.
+func mountable(home string) string {
+	home = filepath.Clean(home)
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/.bothy", "/tmp", "/run"} {
+		if home == taken || strings.HasPrefix(home, taken+"/") {
+			return "/home/user"
+		}
+	}
+	return home
 }
 
 // usable reports whether a shell lies among the programs a sandbox gets too.

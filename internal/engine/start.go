@@ -41,8 +41,12 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
 	for {
-		if c, err := dial(d); err == nil {
+		c, err := dial(d)
+		if err == nil {
 			return c, nil
+		}
+		if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
+			return nil, err
 		}
 		if !e.exists(sb) {
 			return nil, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
@@ -92,7 +96,31 @@ func dial(d store.Sandbox) (*unixconn.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return unixconn.New(uc), nil
+	c := unixconn.New(uc)
+	if err := greet(uc, c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// helloTimeout is how long a keeper may take to say who it is.
+const helloTimeout = 2 * time.Second
+
+// greet waits for the keeper's hello: a keeper that ends just now takes
+// connections it will never answer.
+func greet(uc *net.UnixConn, c *unixconn.Conn) error {
+	_ = uc.SetReadDeadline(time.Now().Add(helloTimeout))
+	defer uc.SetReadDeadline(time.Time{})
+	var g wire.Greeting
+	if err := c.Expect(wire.Hello, &g); err != nil {
+		return err
+	}
+	if g.Protocol != wire.Protocol {
+		return spec.Errorf(spec.ErrConflict, "the sandbox was started by another version of bothy (%s)", g.Version).
+			WithHint("stop it with that version")
+	}
+	return nil
 }
 
 // start launches a keeper for a sandbox whose lock the caller holds.

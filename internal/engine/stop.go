@@ -29,11 +29,17 @@ const (
 
 // Stop ends a sandbox, its state kept. One that does not run is no error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	return e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)})
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)})
+	if lock != nil {
+		lock.Unlock()
+	}
+	return err
 }
 
-// end asks the keeper to end the sandbox and sees to it that it is gone.
-func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) error {
+// end asks the keeper to end the sandbox and sees to it that it is gone. It
+// gives the sandbox's lock, so that nobody starts it before the caller is done;
+// none if the sandbox was removed meanwhile.
+func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -41,21 +47,20 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) error 
 	for {
 		lock, err := store.TryLock(d.Lock())
 		if err == nil {
-			defer lock.Unlock()
-			return e.clean(sb, d)
+			return lock, e.clean(sb, d)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody else removed it
+			return nil, nil // somebody else removed it
 		}
 		if !errors.Is(err, store.ErrLocked) {
-			return err
+			return nil, err
 		}
 		if c, err := dial(d); err == nil {
 			request(ctx, c, ask)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stop sandbox %s: %w", sb.Name, context.Cause(ctx))
+			return nil, fmt.Errorf("stop sandbox %s: %w", sb.Name, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -121,7 +126,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 		}
 	}
 	_ = os.Remove(d.Control())
-	store.SweepTemp(d.Dir)
+	store.SweepTemp(d.Dir, 0) // nobody else writes here: the lock is ours
 	if st.State == spec.Stopped && st.Cgroup == "" {
 		return nil
 	}
@@ -147,18 +152,14 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 				WithHint("stop it first, or use --force")
 		}
 	}
-	if err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}); err != nil {
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy})
+	if lock == nil {
 		return err
 	}
-	d := e.Store.Sandbox(sb.ID)
-	lock, err := store.TryLock(d.Lock())
-	if err != nil {
-		if !e.exists(sb) {
-			return nil
-		}
-		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name).WithHint("try again")
-	}
 	defer lock.Unlock()
+	if err != nil {
+		return err
+	}
 	return e.Store.Remove(sb.ID)
 }
 

@@ -143,6 +143,7 @@ func (k *Keeper) endPrograms() error {
 			return nil
 		}
 		if !asked {
+			k.sessions.tell("the sandbox is being stopped: " + k.reason)
 			k.sessions.hangUp() // shells ignore SIGTERM
 			for _, t := range tasks {
 				if t.PID != 1 {

@@ -269,6 +269,7 @@ func TestServe(t *testing.T) {
 		c := unixconn.New(uc)
 		defer c.Close()
 		must(t, uc.SetDeadline(time.Now().Add(patience)))
+		must(t, c.Expect(wire.Hello, &wire.Greeting{}))
 		send(c)
 		return c.Expect(wire.Reply, &struct{}{})
 	}

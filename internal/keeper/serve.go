@@ -61,6 +61,9 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 		_ = c.SendError(spec.Errorf(spec.ErrDenied, "this sandbox belongs to another user"))
 		return
 	}
+	if err := c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol, Version: k.launch.Version}); err != nil {
+		return
+	}
 	var ask wire.Ask
 	if err := c.Expect(wire.Request, &ask); err != nil {
 		return

@@ -159,7 +159,7 @@ func (s *Store) Remove(id string) error {
 // Sweep deletes what crashed removals left behind. It may be called at any
 // time.
 func (s *Store) Sweep() error {
-	SweepTemp(s.dir)
+	SweepTemp(s.dir, tempAge)
 	return s.sweep(removedPrefix)
 }
 

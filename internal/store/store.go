@@ -162,11 +162,12 @@ const tempPrefix = ".tmp-"
 // tempAge is the age from which such a file belongs to nobody any more.
 const tempAge = time.Minute
 
-// SweepTemp removes what crashed writers left in a directory.
-func SweepTemp(dir string) {
+// SweepTemp removes what crashed writers left in a directory, if it is older
+// than age.
+func SweepTemp(dir string, age time.Duration) {
 	names, _ := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
 	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempAge {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) >= age {
 			_ = os.Remove(name)
 		}
 	}

@@ -207,7 +207,7 @@ func TestSweepTemp(t *testing.T) {
 		must(t, os.WriteFile(path, nil, 0o600))
 		must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-age)))
 	}
-	SweepTemp(dir)
+	SweepTemp(dir, tempAge)
 	if got := list(t, dir); len(got) != 2 || got[0] != tempPrefix+"new" {
 		t.Errorf("there are %q", got)
 	}

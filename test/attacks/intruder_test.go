@@ -79,7 +79,12 @@ func install(t *testing.T, c *harness.Caller, dir string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "intruder")
-	if err := os.WriteFile(path, b, 0o755); err != nil {
+	// Nobody forks meanwhile: a child would hold the file open for writing, and
+	// a file that is being written cannot be executed.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(path, b, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	c.Own(t, path)
@@ -215,6 +220,10 @@ func knock(path string) int {
 	}
 	_ = uc.SetDeadline(time.Now().Add(20 * time.Second))
 	c := unixconn.New(uc)
+	if err := c.Expect(wire.Hello, &wire.Greeting{}); err != nil {
+		fmt.Println("refused:", err)
+		return 11
+	}
 	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err != nil {
 		fmt.Println("cannot ask:", err)
 	}

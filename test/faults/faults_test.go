@@ -110,11 +110,11 @@ func after(d time.Duration) func() bool {
 	return func() bool { return time.Now().After(end) }
 }
 
-// explained complains about a result that is neither success nor an error a
-// person understands.
+// explained complains about a result that is neither success, nor the end of a
+// program by a stop that says so, nor an error a person understands.
 func explained(t *testing.T, r harness.Result) {
 	t.Helper()
-	if r.Code == 0 {
+	if r.Code == 0 || r.Code == 128+15 && strings.Contains(r.Stderr, "the sandbox is being stopped") {
 		return
 	}
 	if r.TimedOut || !strings.Contains(r.Stderr, "bothy: error: ") || strings.Contains(r.Stderr, "panic:") || strings.Contains(r.Stderr, "goroutine ") ||
