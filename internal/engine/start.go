@@ -59,6 +59,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			if err != nil {
 				return nil, err
 			}
+			continue // it listens
 		case errors.Is(err, store.ErrLocked):
 			// It starts or stops just now.
 		default:
