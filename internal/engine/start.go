@@ -112,7 +112,7 @@ const helloTimeout = 2 * time.Second
 // connections it will never answer.
 func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 	_ = uc.SetReadDeadline(time.Now().Add(helloTimeout))
-	defer uc.SetReadDeadline(time.Time{})
+	defer func() { _ = uc.SetReadDeadline(time.Time{}) }()
 	var g wire.Greeting
 	if err := c.Expect(wire.Hello, &g); err != nil {
 		return err
