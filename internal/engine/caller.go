@@ -42,7 +42,10 @@ func caller() person {
 // a place of the kernel's or of the template's.
 func mountable(home string) string {
 	home = filepath.Clean(home)
-	for _, taken := range []string{"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/.bothy", "/tmp", "/run"} {
+	if home == "/tmp" || home == "/run" {
+		return "/home/user" // those are mounts of their own
+	}
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/.bothy"} {
 		if home == taken || strings.HasPrefix(home, taken+"/") {
 			return "/home/user"
 		}
