@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -91,12 +92,15 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	return nil
 }
 
-// condition answers [root], [user], [cgroup] (this caller's limits can be
+// condition answers [root], [user], [account] (the caller has one), [cgroup] (this caller's limits can be
 // enforced) and [inside:PROGRAM] (a sandbox has that program).
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "account":
+		_, err := user.LookupId(strconv.Itoa(os.Getuid()))
+		return err == nil, nil
 	case "user":
 		return os.Geteuid() != 0, nil
 	case "cgroup":
