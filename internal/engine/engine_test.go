@@ -234,7 +234,7 @@ func TestConnectToNothing(t *testing.T) {
 		t.Errorf("one that never was: %v", err)
 	}
 	must(t, e.Create(sb))
-	if _, err := e.Dial(sb); !errors.Is(err, spec.ErrConflict) {
+	if _, err := e.Inside(t.Context(), sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("one that does not run: %v", err)
 	}
 	d := e.Store.Sandbox(sb.ID)

@@ -74,16 +74,6 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	}
 }
 
-// Dial gives a conversation with the keeper of a running sandbox.
-func (e *Engine) Dial(sb *spec.Sandbox) (*unixconn.Conn, error) {
-	c, err := dial(e.Store.Sandbox(sb.ID))
-	if err != nil {
-		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name).
-			WithHint("start it with: bothy run --name %s", sb.Name)
-	}
-	return c, nil
-}
-
 // dial reaches the control socket through the directory's descriptor: a
 // socket's path may have only 107 bytes.
 func dial(d store.Sandbox) (*unixconn.Conn, error) {
@@ -157,7 +147,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
-		Version: e.Version, State: e.Store.Path(),
+		Version: e.Version, Cache: e.Store.Cache(),
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory),

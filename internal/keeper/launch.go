@@ -27,7 +27,7 @@ const (
 type Launch struct {
 	PID     int                `json:"pid"`     // the keeper's own, as the host counts
 	Version string             `json:"version"` // of the binary that launches
-	State   string             `json:"state"`   // the state directory
+	Cache   string             `json:"cache"`   // where templates keep derived files
 	User    string             `json:"user"`    // the caller's name
 	Home    string             `json:"home"`    // the home directory's path, inside as outside
 	Shell   string             `json:"shell"`

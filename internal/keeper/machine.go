@@ -80,8 +80,7 @@ func privateTmpfs(dir string) error {
 // assemble builds the root tree with a mount point for every mount.
 func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	user := template.User{Name: k.account.Name, UID: k.account.UID, GID: k.account.GID, Home: k.account.Home, Shell: k.account.Shell}
-	cache := filepath.Join(k.launch.State, "cache")
-	host, err := template.Prepare(cache, user)
+	host, err := template.Prepare(k.launch.Cache, user)
 	if err != nil {
 		return fmt.Errorf("prepare template %s: %w", k.spec.Template, err)
 	}

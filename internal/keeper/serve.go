@@ -79,12 +79,6 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		return k.answerStatus(ctx, c)
 	case wire.OpExec:
 		return k.answerExec(ctx, c, ask)
-	case wire.OpAttach:
-		s := k.sessions.agent()
-		if s == nil {
-			return spec.Errorf(spec.ErrNotFound, "nothing to attach to: the sandbox runs no agent session")
-		}
-		return k.view(c, s, &viewer{conn: c, size: ask.Command.Size})
 	case wire.OpStop:
 		k.stop("stopped", time.Duration(ask.Timeout)*time.Second)
 		<-k.stopped

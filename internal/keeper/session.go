@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -267,8 +266,4 @@ func (s *session) signal(sig int) error {
 		return s.proc.Signal(sig)
 	}
 	return s.st.l.send(wire.SignalFrame(s.st.id, sig))
-}
-
-func (s *session) String() string {
-	return fmt.Sprintf("session %s (%s)", s.info.ID, s.info.Kind)
 }

@@ -16,7 +16,6 @@ type Greeting struct {
 const (
 	OpStatus  = "status"  // Reply: KeeperStatus
 	OpExec    = "exec"    // Reply: Started, then frames of the session, last Exit
-	OpAttach  = "attach"  // the running agent session; as OpExec
 	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
 	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
 	OpPing    = "ping"    // Reply: empty, at once
@@ -47,7 +46,7 @@ type Command struct {
 	Size Winsize  `json:"size,omitzero"`
 }
 
-// Started answers OpExec and OpAttach.
+// Started answers OpExec.
 type Started struct {
 	Session  string `json:"session"`
 	PID      int    `json:"pid"`

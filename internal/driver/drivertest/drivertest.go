@@ -26,7 +26,7 @@ type Subject struct {
 	Driver driver.Driver
 	// Machine prepares a machine in dir, with a root in which /bin/sh and the
 	// usual small programs work, a directory /opt in the root layer that
-	// anybody may write to, and dir/work mounted at /work. The suite sets Init.
+	// anybody may write to, and dir/project mounted at /project. The suite sets Init.
 	Machine func(t *testing.T, dir, id string) driver.Machine
 	// Process runs a step where Start may be called, which it may be once per
 	// process. The step's own name is the test's. Steps share nothing but dir.
@@ -251,10 +251,10 @@ func missing(t *testing.T, b *bench) {
 		{"no-such-program", spec.ErrNoSuchBinary},
 		{"/no/such/program", spec.ErrNoSuchBinary},
 		{"/bin/sh/x", spec.ErrNoSuchBinary},
-		{"/work/plain", spec.ErrNotRunnable},
-		{"/work/garbage", spec.ErrNotRunnable},
-		{"/work", spec.ErrNotRunnable},
-		{"/work/lost", spec.ErrNoSuchBinary},
+		{"/project/plain", spec.ErrNotRunnable},
+		{"/project/garbage", spec.ErrNotRunnable},
+		{"/project", spec.ErrNotRunnable},
+		{"/project/lost", spec.ErrNoSuchBinary},
 	} {
 		p := b.process("")
 		p.Args = []string{c.program}
@@ -301,11 +301,11 @@ func streams(t *testing.T, b *bench) {
 func surroundings(t *testing.T, b *bench) {
 	p := b.process("env; pwd; cat /proc/self/environ | tr '\\0' '\\n' | grep -c SECRET")
 	p.Env = append(p.Env, "GIVEN=yes", "WITH=a = b")
-	p.Dir = "/work"
+	p.Dir = "/project"
 	t.Setenv("SECRET", "of the keeper's")
 	out := b.exec(t, p, "")
-	for _, want := range []string{"GIVEN=yes\n", "WITH=a = b\n", "\n/work\n"} {
-		if !strings.Contains(out.stdout, want) && !(want == "\n/work\n" && !b.s.Isolated && strings.Contains(out.stdout, "/work\n")) {
+	for _, want := range []string{"GIVEN=yes\n", "WITH=a = b\n", "\n/project\n"} {
+		if !strings.Contains(out.stdout, want) && !(want == "\n/project\n" && !b.s.Isolated && strings.Contains(out.stdout, "/project\n")) {
 			t.Errorf("%q is missing in %q", want, out.stdout)
 		}
 	}
@@ -323,7 +323,7 @@ func surroundings(t *testing.T, b *bench) {
 		}
 	}
 	// A directory that does not exist is an error, and nothing runs.
-	p = b.process("echo ran > /work/ran")
+	p = b.process("echo ran > /project/ran")
 	p.Dir = "/no/such/directory"
 	if out, err := b.try(t, p, ""); err == nil && out.exit == (driver.Exit{}) {
 		t.Error("it ran although its directory does not exist")
@@ -410,7 +410,7 @@ func signals(t *testing.T, b *bench) {
 	for sig, want := range map[syscall.Signal]driver.Exit{syscall.SIGTERM: {Code: 42}, syscall.SIGINT: {Signal: 2}, syscall.SIGKILL: {Signal: 9}} {
 		ready := filepath.Join(b.m.Mounts[0].Source, "ready")
 		_ = os.Remove(ready)
-		r := b.run(t, "trap 'exit 42' TERM; : > /work/ready; while :; do sleep 0.01; done")
+		r := b.run(t, "trap 'exit 42' TERM; : > /project/ready; while :; do sleep 0.01; done")
 		within(t, "the trap", func() bool { _, err := os.Lstat(ready); return err == nil })
 		var err error
 		if sig == syscall.SIGINT {
@@ -455,7 +455,7 @@ func wait(t *testing.T, r driver.Running) (driver.Exit, error) {
 func workspace(t *testing.T, b *bench) {
 	work := b.m.Mounts[0].Source
 	write(t, filepath.Join(work, "from-host"), "host", 0o644)
-	if out := b.exec(t, b.process("cat /work/from-host; printf inside > /work/from-inside"), ""); out.stdout != "host" {
+	if out := b.exec(t, b.process("cat /project/from-host; printf inside > /project/from-inside"), ""); out.stdout != "host" {
 		t.Errorf("%+v", out)
 	}
 	if got, err := os.ReadFile(filepath.Join(work, "from-inside")); err != nil || string(got) != "inside" {

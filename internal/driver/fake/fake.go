@@ -11,7 +11,7 @@
 //     Programs see the host's file system; the working directory of a process
 //     is looked up in the copy, then among the mounts.
 //   - A mount's target appears in the copy as a link to its source. A target
-//     that begins an argument word, /work or /work/x, is replaced by the source.
+//     that begins an argument word, /project or /project/x, is replaced by the source.
 //   - There are no users: every process runs as the caller, whatever its UID
 //     says. Elevate and Groups mean nothing.
 //   - The process table shows what the driver started, and their children.

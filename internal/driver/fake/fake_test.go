@@ -20,7 +20,7 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := filepath.Join(dir, "work")
+	work := filepath.Join(dir, "project")
 	for _, d := range []string{"root/opt", "scratch", "overlay"} {
 		if err := os.MkdirAll(filepath.Join(base, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 	}
 	return driver.Machine{
 		ID: id, Hostname: "test", Scratch: filepath.Join(base, "scratch"), Root: filepath.Join(base, "root"),
-		Overlay: filepath.Join(base, "overlay"), Mounts: []driver.Mount{{Source: work, Target: "/work"}},
+		Overlay: filepath.Join(base, "overlay"), Mounts: []driver.Mount{{Source: work, Target: "/project"}},
 		UID: os.Geteuid(), GID: os.Getegid(), Env: []string{"PATH=/usr/bin:/bin"}, Files: 4096,
 	}
 }

@@ -107,7 +107,7 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 	must(os.MkdirAll(base, 0o700))
 	must(unix.Mount("machine", base, "tmpfs", 0, "mode=0700"))
 	root := filepath.Join(base, "root")
-	for _, d := range []string{"usr", "proc", "sys", "dev", "tmp", "etc", "opt", "work"} {
+	for _, d := range []string{"usr", "proc", "sys", "dev", "tmp", "etc", "opt", "project"} {
 		must(os.MkdirAll(filepath.Join(root, d), 0o755))
 	}
 	for name, target := range map[string]string{"bin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64", "sbin": "usr/sbin"} {
@@ -124,12 +124,12 @@ func machine(t *testing.T, dir, id string) driver.Machine {
 	for _, d := range []string{"scratch", "overlay", "log"} {
 		must(os.Mkdir(filepath.Join(base, d), 0o700))
 	}
-	work := filepath.Join(dir, "work")
+	work := filepath.Join(dir, "project")
 	must(os.MkdirAll(work, 0o755))
 	return driver.Machine{
 		ID: id, Hostname: "test", Scratch: filepath.Join(base, "scratch"), Root: root, Overlay: filepath.Join(base, "overlay"),
 		Mounts: []driver.Mount{
-			{Source: work, Target: "/work"},
+			{Source: work, Target: "/project"},
 			{Target: "/tmp", Memory: true, Mode: 0o1777},
 		},
 		UID: os.Geteuid(), GID: os.Getegid(), Env: []string{"PATH=/usr/bin:/bin"}, Files: 4096,
