@@ -23,15 +23,25 @@ func moduleRoot(ctx context.Context) (string, error) {
 // build makes the binary as it is released.
 func build(ctx context.Context, root, work string) (*bothy, error) {
 	b := &bothy{bin: filepath.Join(work, "bin", "bothy"), home: filepath.Join(work, "bothy")}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin, "./cmd/bothy")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	home := filepath.Join(work, "home")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return nil, err
 	}
 	b.env = append(cleanEnv(home), "BOTHY_HOME="+b.home)
+	return b, buildGo(ctx, root, "", b.bin, "./cmd/bothy")
+}
+
+// buildGo builds a program of this module, with some files replaced if an
+// overlay says so.
+func buildGo(ctx context.Context, root, overlay, bin, what string) error {
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", bin}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, what)...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	_, err := output(cmd)
-	return b, err
+	return err
 }
 
 // cleanEnv is the environment of every subject.

@@ -102,22 +102,11 @@ func (b *bench) list(ctx context.Context) (names []string, err error) {
 
 // weigh measures one sandbox and gives its processes.
 func (b *bench) weigh(ctx context.Context, name string) ([]int, error) {
-	text, err := output(b.bothy.command(ctx, "inspect", name))
+	keeper, err := b.bothy.keeper(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	var sandbox struct {
-		Status struct {
-			Keeper int `json:"keeper_pid"`
-		}
-	}
-	if err := json.Unmarshal([]byte(text), &sandbox); err != nil {
-		return nil, err
-	}
-	if sandbox.Status.Keeper <= 1 {
-		return nil, errors.New("it does not run")
-	}
-	pids := processes(sandbox.Status.Keeper)
+	pids := processes(keeper)
 	var all usage
 	parts := map[string]*usage{}
 	for _, pid := range pids {

@@ -11,9 +11,10 @@ import (
 
 // Names of the groups.
 const (
-	groupLife   = "life"
-	groupMemory = "memory"
-	groupFiles  = "files"
+	groupLife    = "life"
+	groupMemory  = "memory"
+	groupFiles   = "files"
+	groupNetwork = "network"
 )
 
 // Report is a run as it is kept.

@@ -87,17 +87,17 @@ func changeSome(repo string) error {
 	return errors.Join(errs...)
 }
 
-// seedGo makes a program that links cobra, a module bothy itself needs and so
-// has at hand, with its sources beside it.
+// seedGo makes a program that links cobra, a module bothy's own tools need and
+// so has at hand, with its sources beside it.
 func seedGo(ctx context.Context, b *bench, dir string) error {
 	const cobra, pflag, mousetrap = "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/inconshreveable/mousetrap"
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Path}} {{.Version}}", cobra, pflag, mousetrap)
+	list := exec.CommandContext(ctx, "go", "list", "-modfile="+filepath.Join("tools", "go.mod"), "-m", "-f", "{{.Path}} {{.Version}}", cobra, pflag, mousetrap)
 	list.Dir = b.root
 	versions, err := output(list)
 	if err != nil {
 		return err
 	}
-	sums, err := os.ReadFile(filepath.Join(b.root, "go.sum"))
+	sums, err := os.ReadFile(filepath.Join(b.root, "tools", "go.sum"))
 	if err != nil {
 		return err
 	}

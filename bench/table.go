@@ -13,6 +13,7 @@ func (r *Report) markdown() string {
 	r.lifeTable(&b)
 	r.memoryTable(&b)
 	r.filesTable(&b)
+	r.networkTable(&b)
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// goalOf is something the project wants of the network: of a series, or of its
+// ratio to another subject in the same rounds.
+type goalOf struct {
+	name, subject string
+	than          string // the subject it is compared with
+	want          float64
+	least         bool // more is better
+}
+
+// networkGoals are shown, not asserted.
+var networkGoals = []goalOf{
+	{dutyDown + ", passed", kernelSide, srtName, 1.5, true},
+	{dutyUp + ", passed", kernelSide, srtName, 1.5, true},
+	{dutyDown + ", inspected", kernelSide, srtName, 1.5, true},
+	{dutyUp + ", inspected", kernelSide, srtName, 1.5, true},
+	{dutySmall + ", inspected", kernelSide, srtName, 2.5, true},
+	{dutyNew + ", inspected", kernelSide, srtName, 8, true},
+	{dutySmall + ", inspected" + cpuOf, kernelSide, "", 75, false},
+	{dutyNew + ", inspected" + cpuOf, kernelSide, "", 700, false},
+	{dutyDown + ", passed", gvisorSide, gvisorAlone, 0.5, true},
+	{dutyUp + ", passed", gvisorSide, gvisorAlone, 0.5, true},
+	{dutySmall + ", passed", gvisorSide, gvisorAlone, 0.5, true},
+	{dutyNew + ", passed", gvisorSide, gvisorAlone, 0.5, true},
+	{dutySmall + ", inspected", gvisorSide, gvisorAlone, 0.5, true},
+	{dutyNew + ", inspected", gvisorSide, gvisorAlone, 0.5, true},
+}
+
+// networkTable has a part for each case, with a line for each subject.
+func (r *Report) networkTable(b *strings.Builder) {
+	list := r.of(groupNetwork)
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprint(b, "\n| network | | median | min | max | × direct | × srt | CPU between, µs an operation or MB | p50, p99, ms |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, s := range list {
+		if strings.Contains(s.Case, ": ") || s.Unit == unitUS || s.Unit == unitMiB {
+			continue
+		}
+		m := summarize(s.Samples)
+		fmt.Fprintf(b, "| %s, %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.Case, s.Unit, s.Subject, number(m.Median), number(m.Min), number(m.Max),
+			r.against(s, direct), r.against(s, srtName), r.extra(s, cpuOf), strings.TrimPrefix(r.extra(s, p50Of)+", "+r.extra(s, p99Of), ", "))
+	}
+	fmt.Fprint(b, "\n| network, wanted | | measured | target |\n|---|---|--:|--:|\n")
+	for _, s := range list {
+		if s.Target > 0 {
+			fmt.Fprintf(b, "| %s, %s | %s | %s | %s |\n", s.Case, s.Unit, s.Subject, number(median(s.Samples)), goal(s.Target))
+		}
+	}
+	for _, g := range networkGoals {
+		r.goalLine(b, g)
+	}
+	r.addedLine(b)
+}
+
+// against is the ratio to another subject.
+func (r *Report) against(s *Series, other string) string {
+	if s.Subject == other {
+		return ""
+	}
+	return times(ratio(s.Samples, r.find(s.Group, s.Case, other).Samples))
+}
+
+// extra is what else was measured with a case.
+func (r *Report) extra(s *Series, what string) string {
+	samples := r.find(s.Group, s.Case+what, s.Subject).Samples
+	if len(samples) == 0 {
+		return ""
+	}
+	return number(median(samples))
+}
+
+func (r *Report) goalLine(b *strings.Builder, g goalOf) {
+	s := r.find(groupNetwork, g.name, g.subject)
+	got, sign := number(median(s.Samples)), "≤"
+	if g.than != "" {
+		got = times(ratio(s.Samples, r.find(groupNetwork, g.name, g.than).Samples))
+		got += " " + g.than
+	}
+	if g.least {
+		sign = "≥"
+	}
+	if len(s.Samples) == 0 || strings.HasPrefix(got, " ") {
+		got = "not measured"
+	}
+	fmt.Fprintf(b, "| %s | %s | %s | %s %s |\n", g.name, g.subject, got, sign, strings.TrimSuffix(number(g.want), ".00"))
+}
+
+// addedLine tells what a gateway adds to one request at a time.
+func (r *Report) addedLine(b *strings.Builder) {
+	for _, pair := range [][2]string{{kernelSide, direct}, {gvisorSide, gvisorAlone}} {
+		for _, m := range modes {
+			for _, what := range []string{p50Of, p99Of} {
+				name := dutyOne + ", " + m.name + what
+				with, without := r.find(groupNetwork, name, pair[0]).Samples, r.find(groupNetwork, name, pair[1]).Samples
+				n := min(len(with), len(without))
+				if n == 0 {
+					continue
+				}
+				var added []float64
+				for i := range n {
+					added = append(added, with[i]-without[i])
+				}
+				want := ""
+				if what == p50Of {
+					want = "≤ 0.6"
+				}
+				fmt.Fprintf(b, "| added to %s, ms | %s | %s | %s |\n", name, pair[0], number(median(added)), want)
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// network takes the place of cmd/bothy/network.go in a binary that only the
+// bench builds: at the other end of the card is the kernel, and no gateway.
+type network struct{}
+
+// Open gets the card from the bench: a keeper may not make such a socket.
+func (network) Open(keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
+	card, err := receive("@bothy-bench-card")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &driver.Network{
+		Card: card, MTU: netstack.MTU,
+		Addresses: []netip.Prefix{netip.PrefixFrom(names.Inside4, names.Network4.Bits())},
+		Gateways:  []netip.Addr{names.Gateway4},
+	}, nobody{}, nil
+}
+
+func receive(name string) (*os.File, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(errors.New("no card came"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(errors.New("no card came"), err)
+	}
+	return os.NewFile(uintptr(fds[0]), "network card"), nil
+}
+
+// nobody judges. What a keeper asks of a gateway that works is not asked here.
+type nobody struct{ keeper.Gateway }
+
+func (nobody) SetPolicy(*policy.Policy)   {}
+func (nobody) SetLoans([]wire.Loan) error { return nil }
+
+// Certificate is one that the inside can be made to trust, and nobody uses.
+func (nobody) Certificate() []byte {
+	a, err := ca.New("nobody")
+	if err != nil {
+		panic(err)
+	}
+	return a.Certificate()
+}
+
+func (nobody) Flows() []spec.Flow { return nil }
+func (nobody) Close()             {}
+func (nobody) Dial(context.Context, uint16) (net.Conn, error) {
+	return nil, errors.New("nobody dials")
+}
