@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,10 +44,26 @@ func TestTourCanFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Somebody who answers, as there is outside of a sandbox.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	bare := strings.NewReplacer(
 		`"$tmp/bothy" run --rm shell . -- sh`, `sh`,
 		`$(cd "$(dirname "$0")/.." && pwd -P)`, source,
-		"1.1.1.1", "127.0.0.1",
+		"git://1.1.1.1/x", "git://127.0.0.1:"+port+"/x", "/dev/tcp/1.1.1.1/443", "/dev/tcp/127.0.0.1/"+port,
 	).Replace(string(text))
 	script := filepath.Join(t.TempDir(), "tour.sh")
 	if err := os.WriteFile(script, []byte(bare), 0o600); err != nil {

@@ -83,10 +83,10 @@ while read -r fact value; do
 		tell "$(is "$value" = hidden)" home "a file in your home ($canary) is $value inside"
 		;;
 	interfaces)
-		tell "$(is "$value" = lo)" network "interfaces inside: $value, and no other"
+		tell "$(is "$value" = "lo eth0")" network "interfaces inside: $value; the other end of eth0 is bothy itself"
 		;;
 	connect)
-		case $value in *nreachable*) ok=true ;; *) ok=false ;; esac
+		case $value in *refused*) ok=true ;; *) ok=false ;; esac
 		tell $ok "way out" "none: $value"
 		;;
 	*)

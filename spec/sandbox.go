@@ -11,7 +11,7 @@ import "time"
 const Version = 1
 
 // Sandbox is the wish: everything that was decided when a sandbox was created.
-// It is written once, at creation, and never changes while the sandbox lives.
+// It is written at creation; afterwards only its ports change.
 type Sandbox struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`   // 12 hex digits, random
@@ -27,10 +27,19 @@ type Sandbox struct {
 	Workspaces []Mount `json:"workspaces"`
 	// Volumes are further mounts, at a path of their own.
 	Volumes []Mount `json:"volumes,omitempty"`
+	// Private are paths inside, in a workspace or a volume, at which the sandbox
+	// has a directory of its own instead of the host's: for what it builds or
+	// installs there. Faster than a shared one, because nobody else changes it.
+	Private []string `json:"private,omitempty"`
 
 	User    string   `json:"user,omitempty"` // who commands run as; empty: the caller's own uid
 	Workdir string   `json:"workdir,omitempty"`
 	Env     []string `json:"env,omitempty"` // KEY=VALUE, for every command
+
+	// Ports are those of the sandbox that are published on the host, HostPorts
+	// those of the host's loopback that the inside reaches as host.bothy.
+	Ports     []Port   `json:"ports,omitempty"`
+	HostPorts []uint16 `json:"host_ports,omitempty"`
 
 	Limits      Limits   `json:"limits"`
 	IdleTimeout Duration `json:"idle_timeout"` // zero: never stops by itself

@@ -27,11 +27,18 @@ type Status struct {
 	StoppedAt *time.Time `json:"stopped_at,omitempty"`
 	UsedAt    *time.Time `json:"last_used_at,omitempty"` // the last time somebody attached or ran something
 
+	// Ports are those that are published, with the addresses and ports of the
+	// host at which they are. Of a sandbox that does not run: were, when it ran.
+	Ports []Port `json:"ports,omitempty"`
+
 	Limits []Enforcement `json:"limits,omitempty"`
 	Root   RootLayer     `json:"root_layer"`
 	// Gaps are what the template shows more, or less, than it should on this
 	// host, in sentences.
 	Gaps []string `json:"gaps,omitempty"`
+	// NetworkPaused says why nothing new is let through the network, whatever
+	// its rules; empty if that is not so.
+	NetworkPaused string `json:"network_paused,omitempty"`
 }
 
 // RootLayer tells how safe the private layer over the template is.

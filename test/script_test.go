@@ -150,6 +150,9 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"scratch":    cmdScratch,
 	"socket":     cmdSocket,
 	"deb":        cmdDeb,
+	"freeport":   cmdFreePort,
+	"greeter":    cmdGreeter,
+	"visit":      cmdVisit,
 	"keep":       cmdKeep,
 	"clean":      cmdClean,
 }
@@ -353,6 +356,58 @@ func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("unix", args[0])
 	ts.Check(err)
 	ts.Defer(func() { l.Close() })
+}
+
+// freeport VAR sets a variable to a port of the loopback that is free.
+func cmdFreePort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeport VAR")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// greeter VAR TEXT says a text to everybody who connects, at a port of the
+// loopback that VAR is set to, until the script ends.
+func cmdGreeter(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: greeter VAR TEXT")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { l.Close() })
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, args[1]+"\n")
+			_ = c.Close()
+		}
+	}()
+}
+
+// visit HOST PORT prints what somebody says who listens there.
+func cmdVisit(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: visit HOST PORT")
+	}
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(args[0], args[1]), 10*time.Second)
+	if err == nil {
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_, err = io.Copy(ts.Stdout(), c)
+	}
+	if neg && err == nil {
+		ts.Fatalf("unexpected success")
+	}
+	if !neg {
+		ts.Check(err)
+	}
 }
 
 // deb FILE builds a Debian package "hello-bothy" with /usr/bin/hello-bothy in

@@ -54,14 +54,14 @@ func Open(path string, o Options) (*Log, error) {
 	return &Log{file: f}, nil
 }
 
-// Write records an event of the given kind. It adds the fields "time" and
-// "event", which must not be among fields.
+// Write records an event of the given kind. Its fields are a map or a struct. It
+// adds "time" and "event", which must not be among them.
 //
 // Write never waits for room on the disk. If the event cannot be written, it is
 // lost and counted, and Write returns the error, but only for the first of a
 // row of losses. An event of more than 1 MiB is recorded without its fields, so
 // that nothing can hide by being large, and Write says so.
-func (l *Log) Write(kind string, fields map[string]any) error {
+func (l *Log) Write(kind string, fields any) error {
 	now := time.Now()
 	line, err := encode(now, kind, fields)
 	if err != nil {
@@ -115,6 +115,31 @@ func (l *Log) write(note, line []byte) error {
 		l.loss.end()
 	}
 	return err
+}
+
+// Lost tells whether the latest event was lost. It stays so until an event is
+// written again, or Retry has an effect.
+func (l *Log) Lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loss.ongoing
+}
+
+// Retry records what was lost without waiting for the next event. It returns an
+// error as long as that cannot be written either.
+func (l *Log) Retry() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file.closed {
+		return fmt.Errorf("append to log: %w", os.ErrClosed)
+	}
+	if !l.loss.ongoing {
+		return nil
+	}
+	if err := l.write(l.loss.note(time.Now()), nil); err != nil {
+		return fmt.Errorf("append to log: %w", err)
+	}
+	return nil
 }
 
 // Close ends the log. If something was lost, this is the last chance to say so.

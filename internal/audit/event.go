@@ -28,22 +28,29 @@ func (e Event) Decode(v any) error {
 }
 
 // encode makes the line of an event: time and kind first, for the human reader.
-func encode(now time.Time, kind string, fields map[string]any) ([]byte, error) {
-	for _, taken := range []string{"time", "event"} {
-		if _, ok := fields[taken]; ok {
-			return nil, fmt.Errorf("field %q is the log's own", taken)
+func encode(now time.Time, kind string, fields any) ([]byte, error) {
+	if m, ok := fields.(map[string]any); ok {
+		for _, taken := range []string{"time", "event"} {
+			if _, ok := m[taken]; ok {
+				return nil, fmt.Errorf("field %q is the log's own", taken)
+			}
 		}
 	}
 	head, err := encodeJSON(struct {
 		Time  string `json:"time"`
 		Event string `json:"event"`
 	}{now.UTC().Format(time.RFC3339Nano), kind})
-	if err != nil || len(fields) == 0 {
+	if err != nil || fields == nil {
 		return head, err
 	}
 	tail, err := encodeJSON(fields)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case string(tail) == "{}\n", string(tail) == "null\n":
+		return head, nil
+	case tail[0] != '{':
+		return nil, fmt.Errorf("fields are %T, which is no object", fields)
 	}
 	head = append(bytes.TrimSuffix(head, []byte("}\n")), ',')
 	return append(head, tail[1:]...), nil // tail is {…}\n

@@ -22,6 +22,7 @@ func TestFullDisk(t *testing.T) {
 			t.Skipf("a small file system cannot be mounted here: %v", err)
 		}
 		t.Run("log", func(t *testing.T) { testFullLog(t, dir) })
+		t.Run("retry", func(t *testing.T) { testRetry(t, dir) })
 		t.Run("output", func(t *testing.T) { testFullOutput(t, dir) })
 		return
 	}
@@ -166,5 +167,41 @@ func testFullOutput(t *testing.T, dir string) {
 	}
 	if got := contents(t, path); strings.Count(got, KindDropped) != 2 {
 		t.Error("Close did not tell the loss")
+	}
+}
+
+// testRetry: a log knows that it loses, and when there is room again it tells so
+// without a further event.
+func testRetry(t *testing.T, dir string) {
+	path := filepath.Join(dir, "retry.jsonl")
+	l := openLog(t, path, 20_000)
+	defer os.Remove(path)
+	if err := l.Retry(); err != nil || l.Lost() {
+		t.Errorf("nothing is lost yet: %v, %t", err, l.Lost())
+	}
+	free := fill(t, dir)
+	for n := 0; !l.Lost(); n++ {
+		_ = l.Write("test.number", map[string]any{"n": n, "pad": strings.Repeat("x", 300)})
+		if n > 10_000 {
+			t.Fatal("the disk is never full")
+		}
+	}
+	for range 3 {
+		if err := l.Retry(); !errors.Is(err, unix.ENOSPC) || !l.Lost() {
+			t.Errorf("on a full disk: %v, %t", err, l.Lost())
+		}
+	}
+	free()
+	if err := l.Retry(); err != nil || l.Lost() {
+		t.Errorf("there is room again: %v, %t", err, l.Lost())
+	}
+	told := 0
+	if err := Read(path, func(e Event) error {
+		if e.Kind == KindDropped && e.Fields["bytes"].(float64) > 300 {
+			told++
+		}
+		return nil
+	}); err != nil || told != 1 {
+		t.Errorf("the loss is told %d times, %v", told, err)
 	}
 }

@@ -16,8 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -41,49 +40,49 @@ func Main(args []string) int {
 	if done {
 		return spec.ExitOK
 	}
-	root := a.root()
-	root.SetArgs(dockerFingers(args[1:]))
-	err := root.ExecuteContext(context.Background())
-	return a.report(err)
+	return a.report(a.root().Execute(context.Background(), dockerFingers(args[1:])))
 }
 
 // root is the tree of commands.
-func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:           a.command,
-		Short:         "A plain shelter for AI coding agents",
-		Long:          "Bothy gives an agent, or any program, a whole machine of its own, and nothing else:\nits own kernel, its own file system, your project directory, no way out.",
-		SilenceErrors: true, SilenceUsage: true,
-		Args: func(cmd *cobra.Command, args []string) error {
+func (a *app) root() *command.Command {
+	root := &command.Command{
+		Use:   a.command,
+		Short: "A plain shelter for AI coding agents",
+		Long:  "Bothy gives an agent, or any program, a whole machine of its own, and nothing else:\nits own kernel, its own file system, your project directory, no way out.",
+		Args: func(cmd *command.Command, args []string) error {
 			if len(args) > 0 {
 				return spec.Errorf(spec.ErrUsage, "unknown command %q", args[0]).WithHint("%s --help lists the commands", a.command)
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*command.Command, []string) (err error) {
 			a.config, err = loadConfig()
 			return err
 		},
+		UsageError: func(cmd *command.Command, err error) error {
+			return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s --help", cmd.CommandPath())
+		},
+		Out: a.stdout,
 	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s --help", cmd.CommandPath())
-	})
 	root.AddCommand(
 		a.runCommand(), a.createCommand(), a.execCommand(), a.lsCommand(), a.inspectCommand(),
-		a.stopCommand(), a.rmCommand(), a.resetCommand(), a.cpCommand(), a.logsCommand(),
-		a.topCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand(),
+		a.stopCommand(), a.rmCommand(), a.resetCommand(), a.cpCommand(), a.portsCommand(), a.logsCommand(),
+		a.topCommand(), a.policyCommand(), a.networkCommand(), a.secretCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand(), a.helpCommand(),
 	)
-	root.SetHelpCommand(a.helpCommand())
-	root.CompletionOptions.DisableDefaultCmd = true
 	return root
 }
 
 // dockerFingers understands "run -it", which fingers type from habit although
-// -t names a template here.
+// -t names a template here; also where a word behind it is to be completed. And
+// the flags that ask most programs for their version.
 func dockerFingers(args []string) []string {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-v") {
+		return []string{"version"}
+	}
+	if len(args) > 0 && args[0] == command.CompleteName {
+		return append(args[:1:1], dockerFingers(args[1:])...)
+	}
 	if len(args) > 1 && args[0] == "run" {
 		for i, arg := range args {
 			if arg == "--" {
@@ -99,7 +98,7 @@ func dockerFingers(args []string) []string {
 }
 
 // jsonFlag adds --json to a command that prints data.
-func (a *app) jsonFlag(c *cobra.Command) *cobra.Command {
+func (a *app) jsonFlag(c *command.Command) *command.Command {
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
 }
@@ -176,7 +175,8 @@ func (a *app) engine() (*engine.Engine, error) {
 	}
 	return &engine.Engine{
 		Store: s, Version: version(), Defaults: a.config.limits(),
-		Progress: func(s string) { a.note("%s", s) },
+		Progress:   func(s string) { a.note("%s", s) },
+		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}, nil
 }
 
@@ -204,10 +204,9 @@ func (a *app) ask(format string, args ...any) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// exactly, atLeast and atMost check the number of arguments and say what is
-// missing.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
+// exactly and atLeast check the number of arguments and say what is missing.
+func exactly(n int, what string) func(*command.Command, []string) error {
+	return func(cmd *command.Command, args []string) error {
 		if len(args) != n {
 			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}
@@ -215,28 +214,11 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-func atLeast(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
+func atLeast(n int, what string) func(*command.Command, []string) error {
+	return func(cmd *command.Command, args []string) error {
 		if len(args) < n {
 			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
 		}
 		return nil
 	}
-}
-
-// sandboxNames completes a sandbox's name.
-func (a *app) sandboxNames(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	list, err := e.List()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	names := make([]string, len(list))
-	for i, info := range list {
-		names[i] = info.Spec.Name
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -27,6 +27,7 @@ type config struct {
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
 	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
+	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 
 	memory, disk int64
 }
@@ -49,7 +50,7 @@ func loadConfig() (config, error) {
 	if err != nil {
 		return c, nil // no home, no configuration
 	}
-	data, err := os.ReadFile(path)
+	data, err := readRegular(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return c, nil
 	}
@@ -68,6 +69,16 @@ func loadConfig() (config, error) {
 	return c, c.check(path)
 }
 
+// readRegular reads a file, and nothing that could make it wait.
+func readRegular(path string) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 func (c *config) check(path string) (err error) {
 	if c.memory, err = parseSize(c.Memory); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: %w", path, err)
@@ -83,6 +94,11 @@ func (c *config) check(path string) (err error) {
 	}
 	if c.memory > 0 && c.memory < minSandboxMemory {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, formatSize(minSandboxMemory))
+	}
+	for _, p := range c.Private {
+		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {
+			return spec.Errorf(spec.ErrUsage, "%s: private: %q is no path within a project", path, p)
+		}
 	}
 	return nil
 }

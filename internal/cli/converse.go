@@ -24,8 +24,9 @@ import (
 type session struct {
 	engine   *engine.Engine
 	sandbox  *spec.Sandbox
-	keys     []byte // that detach; none for no detaching
-	reattach bool   // bothy run leads back to it
+	conn     *unixconn.Conn // with its keeper; nil: make one
+	keys     []byte         // that detach; none for no detaching
+	reattach bool           // bothy run leads back to it
 	noStdin  bool
 }
 
@@ -46,19 +47,24 @@ const (
 
 // ask reaches a sandbox, starting it if needed, and has a program started in
 // it. Its answer is Started; the rest of the conversation is the caller's.
-func ask(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
+func ask(ctx context.Context, s session, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
 	var started wire.Started
-	for _, s := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
-		if !utf8.ValidString(s) {
-			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", s)
+	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
+		if !utf8.ValidString(word) {
+			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", word)
 		}
 	}
 	for try := 1; ; try++ {
-		conn, err := e.Connect(ctx, sb)
-		if err != nil {
-			return nil, started, err
+		conn := s.conn
+		var err error
+		if conn == nil || try > 1 {
+			if conn, err = s.engine.Connect(ctx, s.sandbox); err != nil {
+				return nil, started, err
+			}
 		}
-		if err = conn.SendJSON(wire.Request, q, files...); err == nil {
+		if conn.SendJSON(wire.Request, q, files...) != nil {
+			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
+		} else {
 			err = conn.Expect(wire.Reply, &started)
 		}
 		if err == nil {
@@ -80,13 +86,16 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 		return err
 	}
 	defer st.close()
-	conn, _, err := ask(ctx, s.engine, s.sandbox, q, st.theirs[:]...)
+	conn, _, err := ask(ctx, s, q, st.theirs[:]...)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	st.start()
 	defer forwardSignals(conn)()
+	if ctx.Err() != nil { // a signal that came too early to be passed on
+		return context.Cause(ctx)
+	}
 	for {
 		f, err := conn.Receive()
 		if err != nil {
@@ -100,10 +109,12 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 			if err != nil {
 				return err
 			}
-			st.drain()
+			if err := st.drain(); err != nil && ended.Status() == 0 {
+				return err
+			}
 			return exited(ended)
 		case wire.Failure:
-			st.drain()
+			_ = st.drain()
 			return f.Failure()
 		}
 	}
@@ -136,11 +147,14 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	if rows, cols, err := term.Size(a.stdout); err == nil {
 		q.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
 	}
-	conn, started, err := ask(ctx, s.engine, s.sandbox, q)
+	conn, started, err := ask(ctx, s, q)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if started.Existing {
 		a.note("back in the running session")
 	}

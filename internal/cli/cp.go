@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -20,10 +20,10 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) cpCommand() *cobra.Command {
+func (a *app) cpCommand() *command.Command {
 	var follow bool
 	var user string
-	c := &cobra.Command{
+	c := &command.Command{
 		Use:   "cp SANDBOX:PATH PATH|-  or  cp PATH|- SANDBOX:PATH",
 		Short: "Copy files between the host and a sandbox",
 		Long: `Copies a file or a tree, as cp -r does: into PATH if that is a directory, to
@@ -34,8 +34,9 @@ say; set-uid bits, devices and sockets are left out.`,
 		Example: `  bothy cp shell-app:/etc/os-release .
   bothy cp notes.md shell-app:/tmp/
   bothy cp shell-app:/opt - | tar t`,
-		Args: exactly(2, "a source and a destination"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:     exactly(2, "a source and a destination"),
+		Complete: a.completeCp,
+		RunE: func(cmd *command.Command, args []string) error {
 			from, fromPath, outward := splitSandboxPath(args[0])
 			to, toPath, inward := splitSandboxPath(args[1])
 			if outward == inward {
@@ -141,7 +142,11 @@ func (a *app) copyIn(start starter, src, path string, follow bool) error {
 		name = sourceName(src)
 		if _, err := os.Lstat(src); err != nil {
 			r.Close()
-			return &spec.Error{Class: spec.ErrNotFound, Op: "copy " + src, Err: err}
+			var class error
+			if errors.Is(err, fs.ErrNotExist) {
+				class = spec.ErrNotFound
+			}
+			return &spec.Error{Class: class, Op: "copy " + src, Err: err}
 		}
 	}
 	job, err := start(r, nil, guest.CopyName, "in", path, name)
@@ -202,7 +207,7 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 		stdout = nw
 	}
 	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: append([]string{guest.Path}, args...), User: user, Dir: "/"}}
-	conn, _, err := ask(ctx, e, sb, q, stdin, stdout, ew)
+	conn, _, err := ask(ctx, session{engine: e, sandbox: sb}, q, stdin, stdout, ew)
 	if err != nil {
 		er.Close()
 		return nil, err
@@ -231,7 +236,11 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 			return err
 		}
 		if ended.Status() != 0 {
-			return spec.Errorf(nil, "in the sandbox: %s", orElse(<-complaint, fmt.Sprintf("exit status %d", ended.Status())))
+			var class error
+			if ended.Status() == guest.CopyNotFound {
+				class = spec.ErrNotFound
+			}
+			return spec.Errorf(class, "in the sandbox: %s", orElse(<-complaint, fmt.Sprintf("exit status %d", ended.Status())))
 		}
 		return nil
 	}, nil

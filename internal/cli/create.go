@@ -1,24 +1,27 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func newID() string { return store.NewID() }
 
-func (a *app) createCommand() *cobra.Command {
+func (a *app) createCommand() *command.Command {
 	f := &createFlags{}
-	c := &cobra.Command{
-		Use:   "create [flags] AGENT [PATH[:ro]]...",
-		Short: "Create a sandbox without starting it",
-		Long:  "Creates a sandbox. Without PATH it has no project of the host in it.",
-		Args:  atLeast(1, `an agent: in this version "shell"`),
-		RunE: func(_ *cobra.Command, args []string) error {
+	c := &command.Command{
+		Use:      "create [flags] AGENT [PATH[:ro]]...",
+		Short:    "Create a sandbox without starting it",
+		Long:     "Creates a sandbox. Without PATH it has no project of the host in it.",
+		Args:     atLeast(1, `an agent: in this version "shell"`),
+		Complete: completeCreate,
+		RunE: func(cmd *command.Command, args []string) error {
 			if args[0] != shellAgent {
 				return spec.Errorf(spec.ErrNotFound, "no agent named %q", args[0]).WithHint(`the agent of this version is "shell"`)
 			}
@@ -26,11 +29,24 @@ func (a *app) createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			lent, err := parseLend(f.secrets)
+			if err != nil {
+				return err
+			}
 			sb, err := a.sandbox(e, f, args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			if err := e.Create(sb); err != nil {
+			rules, err := f.network.block()
+			if err != nil {
+				return err
+			}
+			if err := e.Create(sb, engine.Rules(rules)); err != nil {
+				return err
+			}
+			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
+			if err := a.lend(cmd, e, sb, lent); err != nil {
+				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
 				return err
 			}
 			if a.json {
@@ -43,6 +59,7 @@ func (a *app) createCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.add(c.Flags())
+	f.add(c)
+	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)
 }

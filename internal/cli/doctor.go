@@ -3,18 +3,17 @@ package cli
 import (
 	"fmt"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+func (a *app) doctorCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
 		Use: "doctor", Short: "Check whether this host can run sandboxes, and say what to mend",
 		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *command.Command, _ []string) error {
 			dir, _ := store.Dir()
 			checks := doctor.Run(cmd.Context(), dir)
 			failed := 0

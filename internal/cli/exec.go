@@ -1,28 +1,28 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) execCommand() *cobra.Command {
+func (a *app) execCommand() *command.Command {
 	var (
 		interactive, tty, detached bool
 		env, envFiles              []string
 		workdir, user, keys        string
 	)
-	c := &cobra.Command{
+	c := &command.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
 		Short: "Run a command in a sandbox, starting it if it is stopped",
 		Example: `  bothy exec shell-app git status
   bothy exec -it shell-app bash
   tar c . | bothy exec -i shell-app tar x -C /opt`,
-		Args:              atLeast(2, "a sandbox and a command"),
-		ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		FlagsFirst: true, // those behind are the command's
+		Args:       atLeast(2, "a sandbox and a command"),
+		Complete:   a.completeExec,
+		RunE: func(cmd *command.Command, args []string) error {
 			if tty && (!term.IsTerminal(a.stdin) || !term.IsTerminal(a.stdout)) {
 				return spec.Errorf(spec.ErrUsage, "standard input and output are not a terminal").WithHint("leave out -t")
 			}
@@ -45,11 +45,15 @@ func (a *app) execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			words := args[1:]
+			if len(words) > 1 && words[0] == "--" { // as run wants it
+				words = words[1:]
+			}
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
-				Args: args[1:], Env: vars, Dir: workdir, User: user, TTY: tty,
+				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty,
 			}}
 			if detached {
-				conn, _, err := ask(cmd.Context(), e, sb, q)
+				conn, _, err := ask(cmd.Context(), session{engine: e, sandbox: sb}, q)
 				if err != nil {
 					return err
 				}
@@ -59,7 +63,6 @@ func (a *app) execCommand() *cobra.Command {
 		},
 	}
 	fs := c.Flags()
-	fs.SetInterspersed(false)
 	fs.BoolVarP(&interactive, "interactive", "i", false, "connect standard input")
 	fs.BoolVarP(&tty, "tty", "t", false, "use a terminal inside")
 	fs.BoolVarP(&detached, "detach", "d", false, "run in the background")
@@ -68,5 +71,7 @@ func (a *app) execCommand() *cobra.Command {
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
+	c.CompleteFlag("env-file", command.FileNames)
+	c.CompleteFlag("workdir", command.FileNames)
 	return c
 }

@@ -3,12 +3,14 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/spf13/pflag"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,6 +20,7 @@ type createFlags struct {
 	env      []string
 	envFiles []string
 	volumes  []string
+	private  []string
 	workdir  string
 	user     string
 	cpus     float64
@@ -26,15 +29,21 @@ type createFlags struct {
 	disk     string
 	idle     time.Duration
 	template string
+	secrets  []string
 	force    bool
 	quiet    bool
+	network  networkFlags
+	ports    portFlags
 }
 
-func (f *createFlags) add(fs *pflag.FlagSet) {
+func (f *createFlags) add(c *command.Command) {
+	fs := c.Flags()
 	fs.StringVar(&f.name, "name", "", "name of the sandbox (default AGENT-DIRECTORY)")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "set KEY=VALUE, or pass KEY on from your environment")
 	fs.StringArrayVar(&f.envFiles, "env-file", nil, "read KEY=VALUE lines from a file")
 	fs.StringArrayVarP(&f.volumes, "volume", "v", nil, "share another directory or file: SRC[:DST][:ro]")
+	fs.StringArrayVar(&f.private, "private", nil, "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
+	fs.StringArrayVar(&f.secrets, "secret", nil, "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
 	fs.StringVarP(&f.user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID] (default you; root may do anything inside)")
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
@@ -43,8 +52,14 @@ func (f *createFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", "host", "what the root file system starts from")
+	f.ports.add(c)
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
+	f.network.add(c)
+	for _, path := range []string{"env-file", "volume", "workdir"} {
+		c.CompleteFlag(path, command.FileNames)
+	}
+	c.CompleteFlag("template", command.Words("host"))
 }
 
 // sandbox turns flags and arguments into a spec.
@@ -64,8 +79,13 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "--disk: %w", err)
 	}
-	if !validCPUs(f.cpus) || f.pids < 0 || f.idle < 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "a limit must be a number, and not negative")
+	switch {
+	case !validCPUs(f.cpus):
+		return nil, spec.Errorf(spec.ErrUsage, "--cpus %v is no number of processors", f.cpus)
+	case f.pids < 0:
+		return nil, spec.Errorf(spec.ErrUsage, "--pids %d is negative", f.pids)
+	case f.idle < 0:
+		return nil, spec.Errorf(spec.ErrUsage, "--idle-timeout %s is negative", f.idle)
 	}
 	if memory > 0 && memory < minSandboxMemory {
 		return nil, spec.Errorf(spec.ErrUsage, "--memory: a sandbox needs at least %s", formatSize(minSandboxMemory))
@@ -78,6 +98,9 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{},
+	}
+	if err := f.ports.apply(a, sb); err != nil {
+		return nil, err
 	}
 	if f.idle == 0 {
 		sb.IdleTimeout = a.config.idleTimeout()
@@ -97,7 +120,32 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 		}
 		sb.Volumes = append(sb.Volumes, m)
 	}
-	return sb, nil
+	sb.Private, err = a.privateDirs(f.private, slices.Concat(sb.Workspaces, sb.Volumes))
+	return sb, err
+}
+
+// privateDirs are those asked for, and those of the settings that the first
+// workspace has.
+func (a *app) privateDirs(asked []string, shared []spec.Mount) ([]string, error) {
+	var dirs []string
+	for _, p := range asked {
+		dir, err := workspace.ParsePrivate(p, shared)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, p := range a.config.Private {
+		if len(shared) == 0 {
+			break
+		}
+		dir := filepath.Join(shared[0].Target, p)
+		info, err := os.Lstat(filepath.Join(shared[0].Source, p))
+		if err == nil && info.IsDir() && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
 }
 
 // validCPUs admits a number of processors, 0 for none asked for.
@@ -123,7 +171,7 @@ func environment(pairs, files []string) ([]string, error) {
 	}
 	for _, kv := range append(lines, pairs...) {
 		key, _, set := strings.Cut(kv, "=")
-		if key == "" || strings.ContainsAny(kv, "\x00") || strings.ContainsAny(key, " \t\n") {
+		if key == "" || !utf8.ValidString(kv) || strings.ContainsAny(kv, "\x00") || strings.ContainsAny(key, " \t\n") {
 			return nil, spec.Errorf(spec.ErrUsage, "%q is not KEY=VALUE", kv)
 		}
 		if set {

@@ -1,9 +1,11 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
+	"slices"
 
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -12,17 +14,59 @@ import (
 type inspected struct {
 	*spec.Sandbox
 	Status    spec.Status    `json:"status"`
+	Network   network        `json:"network"`
 	Directory string         `json:"directory"`
 	Sessions  []spec.Session `json:"sessions"`
 	Usage     *spec.Usage    `json:"usage,omitempty"`
 	Processes []wire.Task    `json:"processes,omitempty"`
 }
 
-func (a *app) inspectCommand() *cobra.Command {
-	c := &cobra.Command{
+// network is what a sandbox's rules come to.
+type network struct {
+	Default string   `json:"default"`
+	Presets []string `json:"presets"`
+	Rules   int      `json:"rules"` // of all layers and presets
+	// Generation counts the changes of the rules since the start; 0: it does
+	// not run.
+	Generation uint64 `json:"generation,omitempty"`
+	Flows      int    `json:"flows"` // open connections
+	// Paused says why nothing new is let through, whatever the rules.
+	Paused string `json:"paused,omitempty"`
+	// Error says why the rules cannot be read. It does not start with them.
+	Error string `json:"error,omitempty"`
+}
+
+func networkOf(e *engine.Engine, sb *spec.Sandbox) network {
+	n := network{Default: policy.Deny.String(), Presets: []string{}}
+	if sb.Broken != "" {
+		return n
+	}
+	inputs, err := e.PolicyLayers(sb)
+	if err == nil {
+		var p *policy.Policy
+		if p, err = policy.Compile(0, inputs...); err == nil {
+			n.Default, n.Rules = p.Default().String(), len(p.Rules())
+		}
+	}
+	if err != nil {
+		n.Error = err.Error()
+		return n
+	}
+	for _, in := range inputs {
+		for _, name := range in.Block.Presets {
+			if !slices.Contains(n.Presets, name) {
+				n.Presets = append(n.Presets, name)
+			}
+		}
+	}
+	return n
+}
+
+func (a *app) inspectCommand() *command.Command {
+	c := &command.Command{
 		Use: "inspect SANDBOX...", Short: "Show everything about sandboxes, as JSON",
-		Args: atLeast(1, "a sandbox"), ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: atLeast(1, "a sandbox"), Complete: a.sandboxNames,
+		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -45,10 +89,11 @@ func (a *app) inspectCommand() *cobra.Command {
 	return a.jsonFlag(c)
 }
 
-func inspect(cmd *cobra.Command, e *engine.Engine, sb *spec.Sandbox) inspected {
-	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}}
+func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) inspected {
+	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
 	if st, err := e.Inside(cmd.Context(), sb); err == nil {
 		i.Status, i.Sessions, i.Usage, i.Processes = st.Status, st.Sessions, &st.Usage, st.Tasks
+		i.Network.Generation, i.Network.Flows, i.Network.Paused = st.Generation, len(st.Flows), st.Status.NetworkPaused
 	}
 	return i
 }

@@ -12,30 +12,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) logsCommand() *cobra.Command {
+func (a *app) logsCommand() *command.Command {
 	var follow bool
 	var source string
-	c := &cobra.Command{
+	c := &command.Command{
 		Use:   "logs SANDBOX",
 		Short: "Show what a sandbox's agent printed, or what happened to it",
 		Long: `Shows a log of a sandbox. --source chooses which:
   output   what the agent session and background commands printed (default)
   events   life cycle: started, stopped, saved, killed for memory, …
+  network  what was allowed and refused, and what went over each connection
   keeper   what the process that owns the sandbox had to say
 
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
-		Args: exactly(1, "a sandbox"), ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -57,7 +58,8 @@ as more than text.`,
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
-	c.Flags().StringVar(&source, "source", "output", "output, events or keeper")
+	c.Flags().StringVar(&source, "source", "output", "output, events, network or keeper")
+	c.CompleteFlag("source", command.Words("output", "events", "network", "keeper"))
 	return a.jsonFlag(c)
 }
 
@@ -70,12 +72,12 @@ func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follo
 			err = cerr
 		}
 		return err
-	case "events":
-		show := func(ev audit.Event) error { return a.showEvent(ev) }
+	case "events", "network":
+		file := d.Log(source + ".jsonl")
 		if follow {
-			return audit.Follow(ctx, d.Log("events.jsonl"), show)
+			return audit.Follow(ctx, file, a.showEvent)
 		}
-		return audit.Read(d.Log("events.jsonl"), show)
+		return audit.Read(file, a.showEvent)
 	case "keeper":
 		f, err := os.Open(d.Log("keeper.log"))
 		if os.IsNotExist(err) {
@@ -91,7 +93,7 @@ func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follo
 		}
 		return w.Flush()
 	}
-	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events or keeper")
+	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events, network or keeper")
 }
 
 func (a *app) showEvent(ev audit.Event) error {

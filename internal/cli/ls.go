@@ -7,8 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -16,22 +15,22 @@ import (
 
 // listed is a sandbox in ls --json. The form is that of docker's ls.
 type listed struct {
-	Name       string     `json:"name"`
-	ID         string     `json:"id"`
-	Agent      string     `json:"agent"`
-	Status     spec.State `json:"status"`
-	Ports      []string   `json:"ports"` // none can be published yet
-	Workspaces []string   `json:"workspaces"`
-	Missing    bool       `json:"workspace_missing"`
-	CreatedAt  time.Time  `json:"created_at"`
-	LastUsedAt *time.Time `json:"last_used_at"`
+	Name       string      `json:"name"`
+	ID         string      `json:"id"`
+	Agent      string      `json:"agent"`
+	Status     spec.State  `json:"status"`
+	Ports      []spec.Port `json:"ports"`
+	Workspaces []string    `json:"workspaces"`
+	Missing    bool        `json:"workspace_missing"`
+	CreatedAt  time.Time   `json:"created_at"`
+	LastUsedAt *time.Time  `json:"last_used_at"`
 }
 
-func (a *app) lsCommand() *cobra.Command {
+func (a *app) lsCommand() *command.Command {
 	var quiet bool
-	c := &cobra.Command{
+	c := &command.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List sandboxes", Args: exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(*command.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -64,7 +63,10 @@ func rows(list []engine.Info) []listed {
 		}
 		l := listed{
 			Name: i.Spec.Name, ID: i.Spec.ID, Agent: i.Spec.Agent, Status: i.Status.State,
-			Ports: []string{}, Workspaces: []string{}, CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,
+			Ports: []spec.Port{}, Workspaces: []string{}, CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,
+		}
+		if i.Status.State == spec.Running {
+			l.Ports = append(l.Ports, i.Status.Ports...)
 		}
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))
@@ -96,7 +98,7 @@ func (a *app) table(list []engine.Info) error {
 		if l.Missing {
 			where += " (missing)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t\t%s\n", l.Name, l.Agent, l.Status, where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, l.Status, portCells(l.Ports), where)
 	}
 	return w.Flush()
 }

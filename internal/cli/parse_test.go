@@ -166,6 +166,7 @@ func TestPlugin(t *testing.T) {
 		{"docker-sandbox sandbox exec box sandbox ls", "docker-sandbox exec box sandbox ls"},
 		{"docker-sandbox --debug sandbox ls", "docker-sandbox ls"},
 		{"docker-sandbox ls", "docker-sandbox ls"},
+		{"docker-sandbox __complete sandbox stop box", "docker-sandbox __complete stop box"},
 		{"docker-sandbox", "docker-sandbox"},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
 )
 
 // pluginName is the file name under which docker runs us as
@@ -35,11 +37,16 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 		return nil, true
 	}
 	// docker calls "docker-sandbox sandbox ARGS", with its own global flags,
-	// if any, before that.
-	for i := 1; i < len(args); i++ {
+	// if any, before that. To complete a word it calls
+	// "docker-sandbox __complete sandbox WORDS".
+	ours := 1
+	if len(args) > 1 && args[1] == command.CompleteName {
+		ours = 2
+	}
+	for i := ours; i < len(args); i++ {
 		switch {
 		case args[i] == "sandbox":
-			return append([]string{args[0]}, args[i+1:]...), false
+			return slices.Concat(args[:ours], args[i+1:]), false
 		case slices.Contains(dockerValues, args[i]):
 			i++
 		}

@@ -3,15 +3,20 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -30,9 +35,9 @@ type runFlags struct {
 	existing         *spec.Sandbox
 }
 
-func (a *app) runCommand() *cobra.Command {
+func (a *app) runCommand() *command.Command {
 	f := &runFlags{}
-	c := &cobra.Command{
+	c := &command.Command{
 		Use:   "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]",
 		Short: "Create a sandbox if needed, start it, and attach your terminal to it",
 		Long: `Runs an agent in a sandbox of its own and attaches your terminal to it. The same
@@ -44,7 +49,8 @@ The agent of this version is "shell": your own shell, or, behind --, any program
   bothy run --rm shell . -- make test    one command in a fresh sandbox
   bothy run shell . ~/data:ro            another directory, read-only
   bothy run --name NAME                  back to a sandbox by its name`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Complete: a.completeRun,
+		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -55,18 +61,20 @@ The agent of this version is "shell": your own shell, or, behind --, any program
 			return a.run(cmd, e, f)
 		},
 	}
+	f.add(c)
 	fs := c.Flags()
-	f.add(fs)
 	fs.BoolVar(&f.remove, "rm", false, "use a fresh sandbox and remove it afterwards")
 	fs.BoolVarP(&f.detached, "detach", "d", false, "run in the background and print the sandbox's name")
 	fs.BoolVarP(&f.interactive, "interactive", "i", false, "accepted for docker's sake: standard input is always connected")
 	fs.BoolVar(&f.tty, "tty", false, "use a terminal inside (default: if standard input and output are terminals)")
 	fs.StringVar(&f.detachKeys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
+	c.CompleteFlag("name", a.sandboxNames)
+	c.CompleteFlag("secret", a.secretNames)
 	return c
 }
 
 // parse sorts AGENT, PATHs and ARGS.
-func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) error {
+func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) error {
 	before := args
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		before, f.command = args[:n], args[n:]
@@ -109,15 +117,21 @@ func (f *runFlags) parse(e *engine.Engine, cmd *cobra.Command, args []string) er
 }
 
 // run is the main job.
-func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
+func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	ctx := cmd.Context()
 	keys, err := a.detachKeysOf(f.detachKeys)
+	if err != nil {
+		return err
+	}
+	lent, err := parseLend(f.secrets)
 	if err != nil {
 		return err
 	}
 	if f.remove {
 		keys = nil // what nobody watches could not be removed at its end
 	}
+	ctx, release := interruptible(ctx)
+	defer release()
 	sb, created, err := a.find(cmd, e, f)
 	if err != nil {
 		return err
@@ -131,10 +145,20 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if err := a.startFirst(ctx, e, sb, created && !f.remove); err != nil {
+	if err := a.lend(cmd, e, sb, lent); err != nil {
+		if created && !f.remove {
+			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
+		}
 		return err
 	}
-	a.warnLimits(e, sb)
+	conn, err := a.startFirst(ctx, e, sb, created && !f.remove)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
 		Args: shellCommand(f.command), TTY: a.wantsTTY(f),
 	}}
@@ -145,22 +169,35 @@ func (a *app) run(cmd *cobra.Command, e *engine.Engine, f *runFlags) error {
 		q.Command.Dir, q.Command.User = f.workdir, f.user
 	}
 	if f.detached {
-		return a.runDetached(ctx, e, q, sb)
+		return a.runDetached(ctx, session{engine: e, sandbox: sb, conn: conn}, q)
 	}
-	return a.converse(ctx, q, session{engine: e, sandbox: sb, keys: keys, reattach: q.Agent && q.Command.TTY})
+	return a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY})
+}
+
+// interruptible gives a context that ends when a signal tells us to go, so that
+// what was begun is cleaned up. Its cause is how the command then ends.
+func interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	sigs := make(chan os.Signal, 1)
+	signal.Notify(sigs, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		select {
+		case s := <-sigs:
+			cancel(&spec.Exited{Code: spec.ExitSignal + int(s.(unix.Signal))})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(sigs); cancel(nil) }
 }
 
 // startFirst starts a sandbox. One that was just created and cannot start does
 // not stay behind.
-func (a *app) startFirst(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, created bool) error {
+func (a *app) startFirst(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, created bool) (*unixconn.Conn, error) {
 	conn, err := e.Connect(ctx, sb)
-	if err != nil {
-		if created {
-			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
-		}
-		return err
+	if err != nil && created {
+		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 	}
-	return conn.Close()
+	return conn, err
 }
 
 // shellCommand gives the shell's arguments: flags are for the shell, anything
@@ -179,20 +216,27 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	return f.tty || term.IsTerminal(a.stdin) && term.IsTerminal(a.stdout)
 }
 
-func (a *app) runDetached(ctx context.Context, e *engine.Engine, q wire.Ask, sb *spec.Sandbox) error {
-	conn, _, err := ask(ctx, e, sb, q)
+func (a *app) runDetached(ctx context.Context, s session, q wire.Ask) error {
+	conn, _, err := ask(ctx, s, q)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	fmt.Fprintln(a.stdout, sb.Name)
+	fmt.Fprintln(a.stdout, s.sandbox.Name)
 	return nil
 }
 
 // find gives the sandbox to run in, creating it if there is none. With --rm it
 // is always a fresh one.
-func (a *app) find(cmd *cobra.Command, e *engine.Engine, f *runFlags) (sb *spec.Sandbox, created bool, err error) {
+func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spec.Sandbox, created bool, err error) {
+	rules, err := f.network.block()
+	if err != nil {
+		return nil, false, err
+	}
 	if f.existing != nil {
+		if err := sameRules(e, f.existing, rules); err != nil {
+			return nil, false, err
+		}
 		return f.existing, false, a.sameSettings(cmd, f.existing, nil)
 	}
 	wish, err := a.sandbox(e, &f.createFlags, f.agent, f.paths)
@@ -201,24 +245,47 @@ func (a *app) find(cmd *cobra.Command, e *engine.Engine, f *runFlags) (sb *spec.
 	}
 	wish.Remove = f.remove
 	if f.remove {
-		return wish, true, e.Create(wish)
+		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules))
+	} else {
+		sb, created, err = e.Obtain(wish, engine.Rules(rules))
 	}
-	if sb, created, err = e.Obtain(wish); err != nil || created {
-		return sb, created, err
+	if err != nil {
+		return nil, false, err
+	}
+	if created {
+		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
+		return sb, true, nil
+	}
+	if err := sameRules(e, sb, rules); err != nil {
+		return nil, false, err
 	}
 	return sb, false, a.sameSettings(cmd, sb, wish)
 }
 
+// sameRules refuses to run in a sandbox whose own rules lack what is asked for.
+// What was added to them later, by bothy policy, may be there.
+func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
+	if len(asked.Presets)+len(asked.Allow)+len(asked.Deny) == 0 || sb.Broken != "" {
+		return nil
+	}
+	has, err := e.HasRules(sb, asked)
+	if err == nil && !has {
+		err = spec.Errorf(spec.ErrConflict, "sandbox %s exists with other network rules", sb.Name).
+			WithHint("they can be changed: bothy policy allow|deny TARGET or --preset NAME, with --sandbox %s; bothy policy ls --sandbox %s shows them", sb.Name, sb.Name)
+	}
+	return err
+}
+
 // sameSettings refuses to run in a sandbox that was created otherwise than is
 // asked for now: silence would let a limit or a :ro go missing.
-func (a *app) sameSettings(cmd *cobra.Command, sb, wish *spec.Sandbox) error {
-	differs := func(what string) error {
+func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
+	differs := func(what string) *spec.Error {
 		return spec.Errorf(spec.ErrConflict, "sandbox %s exists with other %s", sb.Name, what).
 			WithHint("what a sandbox is made of is fixed at its creation; remove it first (bothy rm %s) or choose another --name", sb.Name)
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "cpus", "memory", "pids", "disk", "idle-timeout"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -231,26 +298,31 @@ func (a *app) sameSettings(cmd *cobra.Command, sb, wish *spec.Sandbox) error {
 	switch {
 	case changed("volume") && !slices.Equal(sb.Volumes, wish.Volumes):
 		return differs("volumes")
+	case changed("private") && !slices.Equal(sb.Private, wish.Private):
+		return differs("private directories")
 	case changed("cpus") && sb.Limits.CPUs != wish.Limits.CPUs,
 		changed("memory") && sb.Limits.Memory != wish.Limits.Memory,
 		changed("pids") && sb.Limits.Pids != wish.Limits.Pids,
 		changed("disk") && sb.Limits.Disk != wish.Limits.Disk:
 		return differs("limits")
+	case !containsAll(sb.Ports, wish.Ports):
+		return differs("published ports").WithHint("bothy ports %s --publish adds one", sb.Name)
+	case !containsAll(sb.HostPorts, wish.HostPorts):
+		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
 	case changed("idle-timeout") && sb.IdleTimeout != wish.IdleTimeout:
 		return differs("idle timeout")
 	}
 	return nil
 }
 
-// warnLimits tells once, when a sandbox is used, which limits do not hold.
-func (a *app) warnLimits(e *engine.Engine, sb *spec.Sandbox) {
-	if !term.IsTerminal(a.stderr) {
-		return
-	}
-	for _, l := range e.Store.Sandbox(sb.ID).ReadStatus().Limits {
-		if !l.Enforced {
-			a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
-		}
+func containsAll[T comparable](have, want []T) bool {
+	return !slices.ContainsFunc(want, func(w T) bool { return !slices.Contains(have, w) })
+}
+
+// warnLimit tells a person that a limit does not hold.
+func (a *app) warnLimit(l spec.Enforcement) {
+	if term.IsTerminal(a.stderr) {
+		a.note("the %s limit is not enforced on this host: %s", l.Limit, l.Reason)
 	}
 }
 

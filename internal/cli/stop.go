@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (a *app) stopCommand() *cobra.Command {
+func (a *app) stopCommand() *command.Command {
 	var grace time.Duration
 	var all bool
-	c := &cobra.Command{
+	c := &command.Command{
 		Use: "stop SANDBOX...", Short: "Stop sandboxes, keeping their state",
-		ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Complete: a.sandboxNames,
+		RunE: func(cmd *command.Command, args []string) error {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				return e.Stop(cmd.Context(), sb, grace)
 			})
@@ -28,13 +28,13 @@ func (a *app) stopCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) rmCommand() *cobra.Command {
+func (a *app) rmCommand() *command.Command {
 	var force, all bool
-	c := &cobra.Command{
+	c := &command.Command{
 		Use: "rm SANDBOX...", Aliases: []string{"remove", "delete"},
-		Short:             "Remove sandboxes and everything in them but your directories",
-		ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Short:    "Remove sandboxes and everything in them but your directories",
+		Complete: a.sandboxNames,
+		RunE: func(cmd *command.Command, args []string) error {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				if !force && !a.ask("remove sandbox %s, its home and its installed programs?", sb.Name) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
@@ -94,11 +94,11 @@ func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.
 	return list, errs
 }
 
-func (a *app) resetCommand() *cobra.Command {
+func (a *app) resetCommand() *command.Command {
 	var force bool
-	c := &cobra.Command{
+	c := &command.Command{
 		Use: "reset", Short: "Remove every sandbox and all of Bothy's state", Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *command.Command, _ []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -106,6 +106,10 @@ func (a *app) resetCommand() *cobra.Command {
 			list, err := e.List()
 			if err != nil {
 				return err
+			}
+			if !force && len(list) > 0 && !term.IsTerminal(a.stdin) {
+				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them", len(list)).
+					WithHint("add --force, or run it in a terminal, where it asks")
 			}
 			if !force && !a.ask("remove all %d sandboxes and everything in %s?", len(list), e.Store.Path()) {
 				return spec.Errorf(spec.ErrDenied, "nothing was removed")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // streams are the three standard streams of a program inside. What is a pipe
@@ -26,6 +29,7 @@ type copying struct {
 	dst, src *os.File
 	input    bool
 	moved    chan struct{} // a sign of life
+	failed   error         // why output was lost; set before run returns
 }
 
 func openStreams(a *app, noStdin bool) (*streams, error) {
@@ -110,6 +114,7 @@ func (c *copying) run() {
 		if n > 0 {
 			if _, werr := c.dst.Write(buf[:n]); werr != nil {
 				c.src.Close() // the program inside gets SIGPIPE
+				c.failed = werr
 				return
 			}
 			select {
@@ -127,20 +132,30 @@ func (c *copying) run() {
 // counts as finished although some child still holds it open.
 const quiet = 150 * time.Millisecond
 
-// drain waits for the last output.
-func (s *streams) drain() {
+// drain waits for the last output, and tells if some of it was lost. A reader
+// that left is no loss: it has read what it wanted.
+func (s *streams) drain() error {
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	for {
 		select {
 		case <-done:
-			return
+			return s.lost()
 		case <-time.After(quiet):
 			if !s.alive() {
-				return
+				return nil
 			}
 		}
 	}
+}
+
+func (s *streams) lost() error {
+	for _, c := range s.copies {
+		if c.failed != nil && !errors.Is(c.failed, unix.EPIPE) {
+			return &spec.Error{Op: "pass on what the program prints", Err: c.failed}
+		}
+	}
+	return nil
 }
 
 func (s *streams) alive() bool {

@@ -1,16 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -23,14 +25,16 @@ type load struct {
 	Usage     spec.Usage  `json:"usage"`
 	CPU       float64     `json:"cpu_percent"` // of one processor, since the last look; 0 at the first
 	Processes []wire.Task `json:"processes,omitempty"`
+	Flows     []spec.Flow `json:"flows"`
 }
 
-func (a *app) topCommand() *cobra.Command {
-	var once bool
-	c := &cobra.Command{
+func (a *app) topCommand() *command.Command {
+	var once, flows bool
+	c := &command.Command{
 		Use: "top [SANDBOX]", Short: "Show what running sandboxes use, or the processes of one",
-		ValidArgsFunction: a.sandboxNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Long:     "Shows what running sandboxes use, or the processes of one; with --flows the\nconnections to the outside that are open.",
+		Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
@@ -48,7 +52,11 @@ func (a *app) topCommand() *cobra.Command {
 				if live {
 					fmt.Fprint(a.stdout, "\x1b[H\x1b[2J")
 				}
-				if err := a.showLoads(loads, len(args) > 0); err != nil || !live {
+				show := func() error { return a.showLoads(loads, len(args) > 0) }
+				if flows && !a.json {
+					show = func() error { return a.showFlows(loads, time.Now()) }
+				}
+				if err := show(); err != nil || !live {
 					return err
 				}
 				select {
@@ -59,6 +67,7 @@ func (a *app) topCommand() *cobra.Command {
 			}
 		},
 	}
+	c.Flags().BoolVar(&flows, "flows", false, "show open connections instead")
 	c.Flags().BoolVar(&once, "once", false, "print once instead of refreshing")
 	return a.jsonFlag(c)
 }
@@ -89,7 +98,10 @@ func measure(ctx context.Context, e *engine.Engine, names []string, before map[s
 			}
 			continue // it does not run
 		}
-		l := load{Name: sb.Name, Usage: st.Usage, Processes: st.Tasks}
+		l := load{Name: sb.Name, Usage: st.Usage, Processes: st.Tasks, Flows: st.Flows}
+		if l.Flows == nil {
+			l.Flows = []spec.Flow{}
+		}
 		if b, ok := before[sb.ID]; ok && since > 0 {
 			l.CPU = 100 * (l.Usage.CPUSeconds - b.Usage.CPUSeconds) / since.Seconds()
 		}
@@ -115,6 +127,25 @@ func (a *app) showLoads(loads []load, processes bool) error {
 	for _, l := range loads {
 		fmt.Fprintf(w, "%s\t%.1f\t%.2fs\t%s\t%d\t%d\n", l.Name, l.CPU, l.Usage.CPUSeconds,
 			formatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
+	}
+	return w.Flush()
+}
+
+// showFlows prints the open connections, those with most bytes first.
+func (a *app) showFlows(loads []load, now time.Time) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SANDBOX\tHOST\tADDRESS\tUP\tDOWN\tOPEN FOR")
+	for _, l := range loads {
+		slices.SortStableFunc(l.Flows, func(a, b spec.Flow) int { return cmp.Compare(b.Up+b.Down, a.Up+a.Down) })
+		for _, f := range l.Flows {
+			r := spec.NetworkRecord{Name: f.Name, Addr: f.Addr, Port: f.Port, Direction: f.Direction}
+			address := "-"
+			if f.Addr.IsValid() {
+				address = f.Addr.String()
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(recordHost(&r)), address,
+				formatSize(f.Up), formatSize(f.Down), now.Sub(f.Began).Round(time.Second))
+		}
 	}
 	return w.Flush()
 }

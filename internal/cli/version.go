@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/spf13/cobra"
+	"github.com/bothy-dev/bothy/internal/cli/command"
 )
 
 // version is that of the module, or of the commit it was built from.
@@ -44,10 +44,10 @@ func moduleVersion(path string) string {
 	return "unknown"
 }
 
-func (a *app) versionCommand() *cobra.Command {
-	return a.jsonFlag(&cobra.Command{
+func (a *app) versionCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
 		Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(*command.Command, []string) error {
 			v := struct {
 				Version string `json:"version"`
 				GVisor  string `json:"gvisor"`

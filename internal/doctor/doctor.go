@@ -21,6 +21,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cgroup"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/trust"
 )
 
 // Result of a check.
@@ -45,7 +46,7 @@ type Check struct {
 func Run(ctx context.Context, state string) []Check {
 	checks := []Check{kernel(), namespaces(ctx)}
 	checks = append(checks, limits()...)
-	return append(checks, stateDir(state), space(state), inotify())
+	return append(checks, stateDir(state), space(state), authorities(""), inotify())
 }
 
 // kernel checks the processor and the kernel's age.
@@ -190,6 +191,17 @@ func space(dir string) Check {
 	c.Detail = fmt.Sprintf("%.1f GiB free", float64(free)/(1<<30))
 	if free < minSpace {
 		c.Result, c.Fix = Warn, "free some space, or set BOTHY_HOME to another disk"
+	}
+	return c
+}
+
+// authorities looks for the bundle of public certificate authorities on the
+// host whose tree begins at root.
+func authorities(root string) Check {
+	c := Check{Name: "certificates", Result: OK, Detail: "programs inside trust the public authorities this host trusts"}
+	if trust.Find(root).Empty() {
+		c.Result, c.Detail = Warn, "no bundle of public authorities was found on this host: programs inside can speak TLS only where Bothy reads along"
+		c.Fix = "install ca-certificates, and start the sandboxes again"
 	}
 	return c
 }

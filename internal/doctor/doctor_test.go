@@ -79,3 +79,12 @@ func TestNamespaceFix(t *testing.T) {
 		t.Error("no advice")
 	}
 }
+
+func TestAuthorities(t *testing.T) {
+	if c := authorities(t.TempDir()); c.Result != Warn || c.Fix == "" {
+		t.Errorf("a host without a bundle: %+v", c)
+	}
+	if c := authorities(""); c.Result != OK && c.Fix == "" {
+		t.Errorf("this host: %+v", c)
+	}
+}

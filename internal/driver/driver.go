@@ -9,6 +9,7 @@ package driver
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"time"
 )
@@ -40,6 +41,8 @@ type Machine struct {
 	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root.
 	Restore string
 	Mounts  []Mount
+	// Network is the sandbox's network card; nil for none but the loopback.
+	Network *Network
 	// UID and GID are those of the caller inside: the only ids that own files
 	// on the host.
 	UID, GID int
@@ -51,6 +54,17 @@ type Machine struct {
 	Files uint64
 	// PanicLog is a file for the last words of a dying wall.
 	PanicLog string
+}
+
+// Network is a network card and how it is set up inside. Whoever holds the
+// other end of its socket is everything the inside can reach.
+type Network struct {
+	// Card is a datagram socket that carries IP packets, without a link header.
+	// It stays the caller's.
+	Card      *os.File
+	MTU       int
+	Addresses []netip.Prefix // the inside's own
+	Gateways  []netip.Addr   // default routes, one a family, on the card's own networks
 }
 
 // InitFD is the descriptor under which init finds its control socket.

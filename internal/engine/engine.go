@@ -27,6 +27,12 @@ type Engine struct {
 	Version string // of this binary
 	// Progress is told what a long step does now. May be nil.
 	Progress func(string)
+	// Unenforced is told of limits that a sandbox it just started will not be
+	// held to. May be nil.
+	Unenforced func(spec.Enforcement)
+	// Passphrase asks the user for the passphrase of the secrets; twice for a
+	// fresh one. Nil if nobody can be asked.
+	Passphrase func(fresh bool) ([]byte, error)
 	// Defaults are limits for sandboxes that ask for none.
 	Defaults spec.Limits
 }
@@ -81,7 +87,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 	}
 	var found *spec.Sandbox
 	for _, sb := range list {
-		if sb.Broken != "" || sb.Agent != agent || len(sb.Workspaces) == 0 || sb.Workspaces[0].Source != dir {
+		if sb.Broken != "" || sb.Remove || sb.Agent != agent || len(sb.Workspaces) == 0 || sb.Workspaces[0].Source != dir {
 			continue
 		}
 		if found == nil || sb.CreatedAt.Before(found.CreatedAt) {
@@ -92,21 +98,22 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 }
 
 // Create writes a new sandbox down. The name may be empty: one is chosen from
-// the agent and the directory.
-func (e *Engine) Create(sb *spec.Sandbox) error {
+// the agent and the directory. Whatever more writes is in the sandbox's directory
+// when it appears.
+func (e *Engine) Create(sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.sweep()
 	lock, err := e.Store.NamesLock()
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	return e.create(sb)
+	return e.create(sb, more)
 }
 
 // Obtain gives the sandbox that is wished for, if there is one already: by its
 // name, or, without a name, that of the same agent in the same directory.
 // Otherwise the wish is created. Of several callers at once one creates.
-func (e *Engine) Obtain(wish *spec.Sandbox) (sb *spec.Sandbox, created bool, err error) {
+func (e *Engine) Obtain(wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.sweep()
 	lock, err := e.Store.NamesLock()
 	if err != nil {
@@ -124,12 +131,12 @@ func (e *Engine) Obtain(wish *spec.Sandbox) (sb *spec.Sandbox, created bool, err
 	if err != nil || sb != nil {
 		return sb, false, err
 	}
-	return wish, true, e.create(wish)
+	return wish, true, e.create(wish, more)
 }
 
 // create does the work. The caller holds the names lock.
-func (e *Engine) create(sb *spec.Sandbox) error {
-	if err := workspace.Check(sb.Workspaces, sb.Volumes); err != nil {
+func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) error {
+	if err := workspace.Check(sb); err != nil {
 		return err
 	}
 	_ = e.Store.SweepNew()
@@ -146,7 +153,7 @@ func (e *Engine) create(sb *spec.Sandbox) error {
 	if err := spec.CheckName(sb.Name); err != nil {
 		return err
 	}
-	_, err = e.Store.Create(sb)
+	_, err = e.Store.Create(sb, more...)
 	return err
 }
 

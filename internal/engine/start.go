@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ import (
 const (
 	startTimeout = 60 * time.Second
 	lockPoll     = 5 * time.Millisecond
+	waitNotice   = 5 * time.Second // after it somebody at a terminal wants to know
 )
 
 // Connect gives a conversation with the sandbox's keeper, starting the sandbox
@@ -40,6 +43,10 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
+	patience := time.AfterFunc(waitNotice, func() {
+		e.say("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)
+	})
+	defer patience.Stop()
 	for {
 		c, err := dial(d)
 		if err == nil {
@@ -54,12 +61,9 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		lock, err := store.TryLock(d.Lock())
 		switch {
 		case err == nil:
-			err := e.start(ctx, sb, lock)
+			c, err := e.start(ctx, sb, lock)
 			lock.Unlock()
-			if err != nil {
-				return nil, err
-			}
-			continue // it listens
+			return c, err
 		case errors.Is(err, store.ErrLocked):
 			// It starts or stops just now.
 		default:
@@ -114,33 +118,50 @@ func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 	return nil
 }
 
-// start launches a keeper for a sandbox whose lock the caller holds.
-func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) error {
+// start launches a keeper for a sandbox whose lock the caller holds. It gives a
+// conversation with it.
+func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
 	if nsproc.Anonymous() {
-		return spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
+		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
 			WithHint("run bothy as another user")
 	}
-	if err := e.clean(sb, d); err != nil {
-		return err
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil && files.Max < keeper.OpenFiles {
+		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: only %d files may be open here, %d are needed", sb.Name, files.Max, keeper.OpenFiles).
+			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
+	if err := e.clean(sb, d); err != nil {
+		return nil, err
+	}
+	loans := make(chan []wire.Loan, 1)
+	go func() { loans <- e.loans(ctx, sb) }()
 	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults)
 	if err != nil {
-		return &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
+		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
 	}
+	// For whoever cleans up, should nobody live to write it into the status.
+	_ = os.WriteFile(d.Cgroup(), []byte(group.Path()), 0o600)
 	launch, err := e.launch(sb, group.Path(), limits)
+	var conn *unixconn.Conn
 	if err == nil {
-		err = e.spawn(ctx, d, launch, group, lock)
+		launch.Loans = <-loans
+		conn, err = e.spawn(ctx, d, launch, group, lock)
 	}
 	if err != nil {
 		_ = group.Remove()
 		hint := spec.Hint(err)
-		if hint == "" {
+		if said, ok := errors.AsType[*spec.Error](err); hint == "" && (!ok || errors.Is(said, spec.ErrSandbox)) {
 			hint = "bothy doctor tells what this host lacks; the keeper's own words: bothy logs --source keeper " + sb.Name
 		}
-		return &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: hint}
+		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: hint}
 	}
-	return nil
+	for _, l := range launch.Limits {
+		if !l.Enforced && e.Unenforced != nil {
+			e.Unenforced(l)
+		}
+	}
+	return conn, nil
 }
 
 // launch collects what the keeper must be told.
@@ -165,6 +186,18 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		if x.n > 0 {
 			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: "sentry"})
 		}
+	}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if v := os.Getenv(name); v != "" {
+			if l.Roots == nil {
+				l.Roots = map[string]string{}
+			}
+			l.Roots[name] = v
+		}
+	}
+	var err error
+	if l.Policy, err = e.layersFor(sb); err != nil {
+		return l, err
 	}
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range append(append([]spec.Mount{}, sb.Workspaces...), sb.Volumes...) {
@@ -196,29 +229,34 @@ func first(values ...int64) int64 {
 }
 
 // spawn starts the keeper in namespaces of its own and waits until it is
-// ready. The pid namespace makes sure that nothing survives it.
-func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) error {
+// ready. The pid namespace makes sure that nothing survives it. The socket it
+// was launched over is the first conversation with it.
+func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "launch"), os.NewFile(uintptr(pair[1]), "launch")
 	defer theirs.Close()
 	conn, err := fileConn(mine)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer conn.Close()
+	defer func() {
+		if err != nil {
+			conn.Close()
+		}
+	}()
 	stderr, err := os.OpenFile(d.Log("keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer stderr.Close()
 
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{keeper.Argv0, d.Dir},
 		Env: []string{}, Dir: "/", Stderr: stderr,
-		ExtraFiles:  []*os.File{theirs, lock.File()},
+		ExtraFiles:  inherited(map[int]*os.File{keeper.LaunchFD: theirs, keeper.LockFD: lock.File()}),
 		SysProcAttr: nsproc.Attributes(),
 	}
 	nsproc.KeepDescriptors()
@@ -227,33 +265,51 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 		start = func() error { return template.Disown(cmd.Start) }
 	}
 	if err := start(); err != nil {
-		return namespaceError(err)
+		return nil, namespaceError(err)
 	}
 	theirs.Close()
-	if err := group.Add(cmd.Process.Pid); err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		return err
-	}
 	l.PID = cmd.Process.Pid
-	if err := handshake(ctx, conn, l); err != nil {
+	ready, err := handshake(ctx, conn, l, group)
+	if err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		return keeperError(d, err)
+		return nil, keeperError(d, err)
 	}
-	return cmd.Process.Release()
+	if ready.Unlent != "" {
+		e.say("the secrets lent to it are not: %s", ready.Unlent)
+	}
+	return conn, cmd.Process.Release()
 }
 
-// handshake tells the keeper what to do and waits until it is done.
-func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch) error {
+// inherited gives the list for exec.Cmd.ExtraFiles that puts files at these
+// descriptors.
+func inherited(at map[int]*os.File) []*os.File {
+	const first = 3 // of those behind the standard streams
+	list := make([]*os.File, slices.Max(slices.Collect(maps.Keys(at)))-first+1)
+	for fd, f := range at {
+		list[fd-first] = f
+	}
+	return list
+}
+
+// handshake tells the keeper what to do and waits until it is done. The keeper
+// prepares while it is being moved into its control group: on some kernels
+// that takes longer than everything else here.
+func handshake(ctx context.Context, conn *unixconn.Conn, l keeper.Launch, group *cgroup.Group) (ready keeper.Launched, err error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if err := conn.SendJSON(wire.Request, l); err != nil {
-		return err
+		return ready, err
 	}
-	return conn.Expect(wire.Reply, &struct{}{})
+	err = group.Add(l.PID)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return ready, &spec.Error{Class: spec.ErrSandbox, Op: "move the keeper into its control group", Err: err}
+	}
+	// A keeper that failed meanwhile is gone, but has said why.
+	_ = conn.SendJSON(wire.Request, struct{}{})
+	return ready, conn.Expect(wire.Reply, &ready)
 }
 
 // namespaceError explains why no namespaces could be made.

@@ -27,26 +27,40 @@ const (
 	endTimeout = 15 * time.Minute
 )
 
+// askAgain is when one that agreed to end, and still holds the lock, is taken
+// for somebody who started the sandbox anew.
+const askAgain = 50 * time.Millisecond
+
 // Stop ends a sandbox, its state kept. One that does not run is no error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)})
+	var lost error
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, func(err error) {
+		if !errors.Is(err, spec.ErrStopping) {
+			lost = err
+		}
+	})
 	if lock != nil {
 		lock.Unlock()
 	}
-	return err
+	return errors.Join(lost, err)
 }
 
 // end asks the keeper to end the sandbox and sees to it that it is gone. It
 // gives the sandbox's lock, so that nobody starts it before the caller is done;
 // none if the sandbox was removed meanwhile.
-func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) (*store.Lock, error) {
+// failed is told of a failure the keeper answers with; it may be nil.
+func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	go e.watchKeeper(ctx, d)
+	var asked time.Time
 	for {
 		lock, err := store.TryLock(d.Lock())
 		if err == nil {
+			if ask.Op == wire.OpDestroy {
+				return lock, release(sb, d, d.ReadStatus())
+			}
 			return lock, e.clean(sb, d)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +69,14 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) (*stor
 		if !errors.Is(err, store.ErrLocked) {
 			return nil, err
 		}
-		if c, err := dial(d); err == nil {
-			request(ctx, c, ask)
+		if time.Since(asked) > askAgain {
+			if c, err := dial(d); err == nil {
+				if err := request(ctx, c, ask); err == nil {
+					asked = time.Now()
+				} else if said, ok := errors.AsType[*spec.Error](err); ok && failed != nil {
+					failed(said)
+				}
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -66,15 +86,14 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask) (*stor
 	}
 }
 
-// request sends a request and waits for its answer, whatever it is.
-func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) bool {
+// request sends a request and waits for its answer.
+func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if c.SendJSON(wire.Request, ask) != nil {
-		return false
+	if err := c.SendJSON(wire.Request, ask); err != nil {
+		return err
 	}
-	_, err := c.Receive()
-	return err == nil
+	return c.Expect(wire.Reply, &struct{}{})
 }
 
 // watchKeeper kills a keeper that hangs, until the context ends.
@@ -88,7 +107,7 @@ func (e *Engine) watchKeeper(ctx context.Context, d store.Sandbox) {
 		fails++
 		if c, err := dial(d); err == nil {
 			pctx, cancel := context.WithTimeout(ctx, pingEvery)
-			if request(pctx, c, wire.Ask{Op: wire.OpPing}) {
+			if request(pctx, c, wire.Ask{Op: wire.OpPing}) == nil {
 				fails = 0
 			}
 			cancel()
@@ -117,15 +136,9 @@ func (e *Engine) killKeeper(d store.Sandbox) error {
 // and noted. The caller holds the lock.
 func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	st := d.ReadStatus()
-	if st.Cgroup != "" {
-		if st.State != spec.Stopped {
-			_ = cgroup.Kill(st.Cgroup)
-		}
-		if err := cgroup.Remove(st.Cgroup); err != nil {
-			return fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
-		}
+	if err := release(sb, d, st); err != nil {
+		return err
 	}
-	_ = os.Remove(d.Control())
 	store.SweepTemp(d.Dir, 0) // nobody else writes here: the lock is ours
 	if st.State == spec.Stopped && st.Cgroup == "" {
 		return nil
@@ -143,6 +156,26 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	return store.WriteJSON(d.Status(), st)
 }
 
+// release gives back what a sandbox without a keeper may still hold of the
+// host's.
+func release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) error {
+	noted, _ := os.ReadFile(d.Cgroup())
+	for _, path := range []string{st.Cgroup, string(noted)} {
+		if path == "" {
+			continue
+		}
+		if st.State != spec.Stopped {
+			_ = cgroup.Kill(path)
+		}
+		if err := cgroup.Remove(path); err != nil {
+			return fmt.Errorf("remove the cgroup of %s: %w", sb.Name, err)
+		}
+	}
+	_ = os.Remove(d.Cgroup())
+	_ = os.Remove(d.Control())
+	return nil
+}
+
 // Remove makes a sandbox and everything Bothy made for it disappear. Without
 // force one in which somebody works is left alone.
 func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error {
@@ -152,7 +185,7 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 				WithHint("stop it first, or use --force")
 		}
 	}
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy})
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
 	if lock == nil {
 		return err
 	}
@@ -205,6 +238,9 @@ func (e *Engine) Reset(ctx context.Context) ([]string, error) {
 		gone = append(gone, sb.Name)
 	}
 	if len(errs) == 0 {
+		if err := e.forget(ctx); err != nil {
+			e.say("the key of the secrets stays in the keyring: %v", err)
+		}
 		errs = append(errs, e.Store.Erase())
 	}
 	return gone, errors.Join(errs...)

@@ -29,10 +29,16 @@ func Copy(args []string) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return CopyNotFound
+		}
 		return 1
 	}
 	return 0
 }
+
+// CopyNotFound is Copy's exit code for a path that does not exist.
+const CopyNotFound = 4
 
 func copyOut(path string, follow bool) error {
 	w := bufio.NewWriterSize(os.Stdout, 256<<10)

@@ -1,6 +1,6 @@
 // Package guest is what Bothy runs inside a sandbox: init, which is process 1
-// and owns long-lived sessions and their terminals; sudo; and the two halves
-// of cp. It runs behind the wall, next to hostile code, and is trusted by
+// and owns long-lived sessions and their terminals; sudo; the two halves of cp;
+// and what keeps the sandbox's authority in the bundles written inside. It runs behind the wall, next to hostile code, and is trusted by
 // nobody outside.
 package guest
 
@@ -36,8 +36,9 @@ const pidsMax = "/sys/fs/cgroup/pids/pids.max"
 // initFD is where the keeper put init's socket (driver.InitFD).
 const initFD = 7
 
-// Init is process 1. It returns only when the keeper is gone. Its argument is
-// the greatest number of processes and threads inside, 0 for no bound.
+// Init is process 1. It returns only when the keeper is gone. Its arguments are
+// the greatest number of processes and threads inside, 0 for no bound, and
+// whether the root has a past ("true"): what earlier starts left there.
 func Init(args []string) int {
 	err := become(0, 0, nil)
 	if err == nil && len(args) > 0 && args[0] != "0" {
@@ -46,6 +47,9 @@ func Init(args []string) int {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "init: %v\n", err)
 		return 1
+	}
+	if len(args) > 1 && args[1] == "true" {
+		Trust()
 	}
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
@@ -128,6 +132,15 @@ func (in *initProc) answer(f wire.Frame) error {
 	if err := f.Decode(&q); err != nil {
 		return err
 	}
+	if q.Ask == wire.AskJoin { // it takes as long as two servers like
+		go func() { _ = in.find(q) }()
+		return nil
+	}
+	return in.find(q)
+}
+
+// find answers a question.
+func (in *initProc) find(q wire.InitAsk) error {
 	r := wire.InitReply{ID: q.ID}
 	var err error
 	switch q.Ask {
@@ -135,6 +148,8 @@ func (in *initProc) answer(f wire.Frame) error {
 		r.Account, err = findAccount(q.User)
 	case wire.AskLargest:
 		r.PID, r.Command = largestProcess()
+	case wire.AskJoin:
+		err = join(q.Join)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}

@@ -22,6 +22,8 @@ func Main(args []string) (code int, ok bool) {
 		return Init(args[2:]), true
 	case CopyName:
 		return Copy(args[2:]), true
+	case TrustName:
+		return Trust(), true
 	}
 	return 0, false
 }

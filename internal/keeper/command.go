@@ -4,8 +4,10 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -65,6 +67,8 @@ func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
 		// file again whenever it changes sides.
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
 	}
+	env = append(env, trust.Environment()...)
+	env = append(env, k.placeholders(time.Now())...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)
 	return lastWins(env)

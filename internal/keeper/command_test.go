@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -62,7 +63,7 @@ func TestLastWinsProperties(t *testing.T) {
 
 func bare() *Keeper {
 	return &Keeper{
-		spec:    &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere"}},
+		spec:    &spec.Sandbox{ID: "0123456789ab", Name: "box", Env: []string{"FROM=spec", "HOME=/elsewhere", "PIP_CERT=/corp.pem"}},
 		account: wire.Account{Name: "me", UID: 1000, GID: 1000, Home: "/home/me", Shell: "/bin/bash"},
 	}
 }
@@ -77,7 +78,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		env[name] = value
 	}
-	for name, want := range map[string]string{"FROM": "command", "X": "1", "HOME": "/elsewhere", "USER": "me", "SANDBOX_NAME": "box", "IS_SANDBOX": "1", "SHELL": "/bin/bash"} {
+	for name, want := range map[string]string{"FROM": "command", "X": "1", "HOME": "/elsewhere", "USER": "me", "SANDBOX_NAME": "box", "IS_SANDBOX": "1", "SHELL": "/bin/bash", "SSL_CERT_FILE": trust.Bundle, "PIP_CERT": "/corp.pem"} {
 		if env[name] != want {
 			t.Errorf("%s=%q, want %q", name, env[name], want)
 		}

@@ -3,6 +3,8 @@ package keeper
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,11 +79,11 @@ func (k *Keeper) stop(reason string, grace time.Duration) {
 
 // destroy asks for the end without ceremony: nothing of the sandbox is wanted
 // any more.
-func (k *Keeper) destroy() {
+func (k *Keeper) destroy(reason string) {
 	k.mu.Lock()
 	k.discard = true
 	k.mu.Unlock()
-	k.stop("removed", time.Millisecond)
+	k.stop(reason, time.Millisecond)
 }
 
 // abandonedAfter is how long a sandbox made for one command waits for it.
@@ -93,7 +95,29 @@ func (k *Keeper) destroyUnused() {
 	used := k.active > 0
 	k.mu.Unlock()
 	if !used {
-		k.destroy()
+		k.destroy("no command came")
+	}
+}
+
+// orphanPoll is how often a keeper looks whether its sandbox is still known.
+const orphanPoll = 2 * time.Second
+
+// watchDirectory ends a sandbox whose directory somebody deleted: no command
+// could find it any more.
+func (k *Keeper) watchDirectory(ctx context.Context) {
+	tick := time.NewTicker(orphanPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(LockFD, &st); err == nil && st.Nlink == 0 {
+			k.destroy("its directory was deleted")
+			return
+		}
 	}
 }
 
@@ -103,11 +127,22 @@ func (k *Keeper) shutDown() {
 	k.mu.Lock()
 	discard := k.discard
 	k.mu.Unlock()
-	k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+	stopping := func() {
+		k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
+	}
 	if discard {
+		// Beside the rest, for it waits for the disk: whoever removes the
+		// sandbox reads in it which cgroup to remove.
+		var wg sync.WaitGroup
+		wg.Go(stopping)
 		k.wall.Destroy()
+		k.ports.close()
+		k.gateway.Close()
+		k.traffic.close()
+		wg.Wait()
 		return
 	}
+	stopping()
 	select {
 	case <-k.wall.Done():
 	default:
@@ -118,15 +153,41 @@ func (k *Keeper) shutDown() {
 		if err != nil {
 			k.log.Error("last save", "err", err)
 			k.event("save.failed", map[string]any{"error": err.Error()})
+			k.unsaved = k.lost(err)
 		}
 	}
 	k.wall.Destroy()
+	k.ports.close()
+	k.gateway.Close()
+	k.traffic.close()
 	now := time.Now().UTC()
 	k.status.update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
 	})
 	k.event("stopped", map[string]any{"reason": k.reason})
 }
+
+// lost says what a last save that failed means.
+func (k *Keeper) lost(err error) error {
+	hint := "make room where " + k.dir.Dir + " is"
+	select {
+	case <-k.wall.Done():
+		if died := k.wall.Err(); died != nil {
+			err, hint = died, "bothy logs --source events "+k.spec.Name+" tells what went before"
+		}
+	case <-time.After(lastBreath):
+	}
+	since := "ever"
+	if at := k.saver.layer().SavedAt; at != nil {
+		since = "since " + at.Local().Format(time.DateTime)
+	}
+	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what was changed outside the home and the shared directories %s is lost: %w", since, err)}).
+		WithHint("%s", hint)
+}
+
+// lastBreath is how soon a wall that died is known to have, when a call to it
+// failed.
+const lastBreath = 200 * time.Millisecond
 
 // endPrograms asks everything inside to end and waits a little. An error means
 // that the wall does not answer.

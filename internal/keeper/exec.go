@@ -23,7 +23,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 	if k.spec.Remove && !ask.Detached {
 		// Whoever made the sandbox for this one command is served; should it
 		// have vanished, nobody else would take the sandbox down.
-		defer k.destroy()
+		defer k.destroy("its command ended")
 	}
 	v := &viewer{conn: c, size: ask.Command.Size}
 	if running := k.sessions.agent(); running != nil && ask.Agent && ask.Command.TTY {
@@ -62,6 +62,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 		s.log = k.output
 	}
 	k.sessions.add(s, kind, ask.Command, pid)
+	<-k.recorded
 	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
 	if ask.Detached {
 		pump()
@@ -108,6 +109,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	s := &session{proc: proc, why: k.obituary, fell: k.wall.Done()}
 	k.sessions.add(s, kind, cmd, proc.PID())
 	k.wg.Go(func() { s.wait(); k.ended(s) })
+	<-k.recorded
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {
 		k.abandon(s)
 		return nil

@@ -8,7 +8,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +18,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -27,51 +30,126 @@ type Keeper struct {
 	spec    *spec.Sandbox
 	dir     store.Sandbox
 	launch  Launch
+	layers  layer.Store
 	account wire.Account // who commands run as by default
 	log     *slog.Logger
 	events  *audit.Log
 	output  *audit.Output
 
+	driver   string
 	wall     driver.Wall
 	link     *link
+	gateway  Gateway
+	traffic  *traffic
+	unlent   string                         // why the gateway would not have the secrets
+	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver
 	status   *status
 	sessions sessions
+	ports    ports
+	served   atomic.Int64 // connections to published ports that have ended
+
+	ranBefore bool // this is not the sandbox's first start
 
 	mu       sync.Mutex
-	active   int // commands being served
+	policy   *policy.Policy // of the network, in force
+	loans    []wire.Loan    // the secrets the gateway has
+	active   int            // commands being served
 	stopping bool
 	discard  bool // nothing is to be saved
 	reason   string
 	grace    time.Duration
+	recorded chan struct{} // closed when the status says that it runs
 	asked    chan struct{} // closed when the sandbox shall stop
 	stopped  chan struct{} // closed when it has
+	unsaved  error         // what the end lost; set before stopped is closed
 	wg       sync.WaitGroup
 }
 
-// Main is the keeper's role. It returns the process's exit code. The calling
-// goroutine is locked to the main thread.
-func Main(dir string, d driver.Driver) int {
-	uc, err := launchConn()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "keeper:", err)
-		return spec.ExitSandbox
+// Boot is a keeper on its way up.
+type Boot struct {
+	made    chan struct{} // closed when the keeper is there
+	done    chan struct{} // closed when the rest is
+	conn    *unixconn.Conn
+	keeper  *Keeper
+	machine driver.Machine
+	err     error
+}
+
+// Begin starts on what a keeper can do without a wall: it learns what the
+// engine wants and assembles the machine, in the background. Nothing of it
+// needs undoing if the process ends before Main.
+func Begin(dir string) *Boot {
+	// While it starts there is next to no garbage to collect.
+	usual := debug.SetGCPercent(startGCPercent)
+	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual) })
+	b := &Boot{made: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.keeper, b.err = b.learn(store.Sandbox{Dir: dir})
+		made := b.err == nil
+		close(b.made)
+		if made {
+			b.machine, b.err = b.keeper.machine()
+		}
+	}()
+	return b
+}
+
+// learn reads what the engine wants.
+func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
+	unix.CloseOnExec(LockFD)
+	if b.conn, err = launchConn(); err != nil {
+		return nil, err
 	}
 	var l Launch
-	if err := uc.Expect(wire.Request, &l); err != nil {
-		fmt.Fprintln(os.Stderr, "keeper: read launch:", err)
+	if err := b.conn.Expect(wire.Request, &l); err != nil {
+		return nil, fmt.Errorf("read launch: %w", err)
+	}
+	return newKeeper(dir, l)
+}
+
+// Main is the rest of the keeper's role. It returns the process's exit code.
+// The calling goroutine is locked to the main thread.
+func (b *Boot) Main(d driver.Driver, n Network) int {
+	// Nothing here or below ever gains a privilege by executing something: what
+	// the keeper executes, it executes from this thread.
+	noNew := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	card, unplugged := b.plug(n)
+	<-b.done
+	if b.err == nil && noNew != nil {
+		b.err = fmt.Errorf("give up new privileges: %w", noNew)
+	}
+	if b.err == nil {
+		b.machine.Network, b.err = card, unplugged
+	}
+	var listener *net.UnixListener
+	if b.err == nil {
+		b.err = b.conn.Expect(wire.Request, &struct{}{})
+	}
+	if b.err == nil {
+		listener, b.err = b.keeper.up(d, b.machine)
+	}
+	if b.err != nil {
+		fmt.Fprintln(os.Stderr, "keeper:", b.err)
+		if b.conn != nil {
+			_ = b.conn.SendError(&spec.Error{Class: spec.ErrSandbox, Op: "start", Err: b.err, Hint: spec.Hint(b.err)})
+		}
 		return spec.ExitSandbox
 	}
-	k, listener, err := boot(store.Sandbox{Dir: dir}, l, d)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "keeper:", err)
-		_ = uc.SendError(&spec.Error{Class: spec.ErrSandbox, Op: "start", Err: err, Hint: spec.Hint(err)})
-		return spec.ExitSandbox
-	}
-	_ = uc.SendJSON(wire.Reply, struct{}{})
-	uc.Close()
-	k.run(listener)
+	_ = b.conn.SendJSON(wire.Reply, Launched{Unlent: b.keeper.unlent})
+	b.keeper.run(listener, b.conn)
 	return 0
+}
+
+// plug opens the gateway while the machine is still being assembled. Whatever
+// goes wrong later, it ends with this process.
+func (b *Boot) plug(n Network) (*driver.Network, error) {
+	<-b.made
+	if b.keeper == nil {
+		return nil, nil
+	}
+	return b.keeper.plug(n)
 }
 
 // launchConn is the conversation with the engine that started this keeper.
@@ -89,84 +167,105 @@ func launchConn() (*unixconn.Conn, error) {
 	return unixconn.New(uc), nil
 }
 
-// boot brings the sandbox up, or leaves nothing behind.
-func boot(dir store.Sandbox, l Launch, d driver.Driver) (_ *Keeper, _ *net.UnixListener, err error) {
-	unix.CloseOnExec(LockFD)
-	// Nothing here or below ever gains a privilege by executing something.
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return nil, nil, fmt.Errorf("give up new privileges: %w", err)
-	}
+// newKeeper opens what the keeper writes to, and reads what it goes by.
+func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	sb := &spec.Sandbox{}
 	if err := store.ReadJSON(dir.Spec(), sb); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	k := &Keeper{
-		spec: sb, dir: dir, launch: l,
+		spec: sb, dir: dir, launch: l, layers: layer.Store{Dir: dir.Layers()},
 		log:      slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		sessions: sessions{live: map[string]*session{}},
-		asked:    make(chan struct{}), stopped: make(chan struct{}),
+		recorded: make(chan struct{}), asked: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	now := time.Now().UTC()
-	prev := dir.ReadStatus()
+	before := dir.ReadStatus()
+	k.ranBefore, k.ports.last = before.StartedAt != nil, before.Ports
 	k.status = &status{dir: dir, log: k.log, st: spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
-		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: prev.Root,
+		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root,
 	}}
+	var err error
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if k.output, err = audit.OpenOutput(dir.Log("output.log"), 0); err != nil {
-		return nil, nil, err
-	}
-	layers := layer.Store{Dir: dir.Layers()}
-	if err := layers.Sweep(); err != nil {
-		return nil, nil, fmt.Errorf("clean the layers: %w", err)
-	}
-	began := time.Now()
-	machine, err := k.machine(layers)
+	records, err := audit.Open(dir.NetworkLog(), audit.Options{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	assembled := time.Now()
-	if k.wall, err = d.Start(context.Background(), machine); err != nil {
-		return nil, nil, err
+	k.traffic = newTraffic(sb.Name, records, k.log, k.noteNetwork)
+	if k.output, err = audit.OpenOutput(dir.Log("output.log"), 0); err != nil {
+		return nil, err
+	}
+	if err := k.layers.Sweep(); err != nil {
+		return nil, fmt.Errorf("clean the layers: %w", err)
+	}
+	if k.policy, err = compile(1, l.Policy); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// up has the gateway trusted, raises the wall and opens the control socket, or
+// leaves nothing behind.
+func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err error) {
+	began := time.Now()
+	defer m.Network.Card.Close()
+	defer func() {
+		if err != nil {
+			k.gateway.Close()
+		}
+	}()
+	if err := k.trust(k.gateway.Certificate()); err != nil {
+		return nil, fmt.Errorf("make programs inside trust the gateway: %w", err)
+	}
+	if err := k.ports.claim(k.spec.Ports); err != nil {
+		return nil, k.busyPort(err)
+	}
+	k.lend()
+	if k.wall, err = d.Start(context.Background(), m); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			k.wall.Destroy()
 		}
 	}()
-	k.link = newLink(k.wall.Control())
-	k.log.Info("up", "assemble", assembled.Sub(began), "wall", time.Since(assembled))
-	k.saver = &saver{
-		wall: k.wall, store: layers, log: k.log, every: time.Duration(l.SaveEvery),
-		note: func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
-	}
-	if k.saver.every <= 0 {
-		k.saver.every = defaultSaveEvery
-	}
-	k.saver.state = prev.Root
-	k.saver.state.Bound = spec.Duration(k.saver.bound())
-	k.saver.worked = cpuTime(k.wall.Pids())
-	listener, err := listen(dir.Control())
+	k.driver, k.link = d.Name(), newLink(k.wall.Control())
+	k.log.Info("up", "wall", time.Since(began))
+	k.saver = newSaver(k)
+	k.ports.serve(k.gateway)
+	listener, err := listen(k.dir.Control())
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the control socket: %w", err)
+		return nil, fmt.Errorf("open the control socket: %w", err)
 	}
-	k.status.update(func(st *spec.Status) { st.State, st.Root = spec.Running, k.saver.state })
-	k.event("started", map[string]any{"keeper_pid": l.PID, "driver": d.Name()})
-	return k, listener, nil
+	return listener, nil
+}
+
+// record writes down that the sandbox runs. Who started it does not wait for
+// the disk, but no command is acknowledged before.
+func (k *Keeper) record() {
+	defer close(k.recorded)
+	k.status.update(func(st *spec.Status) {
+		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.list()
+	})
+	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver})
 }
 
 // run serves the sandbox until it is asked to stop, is idle for too long, or
-// its wall falls.
-func (k *Keeper) run(l *net.UnixListener) {
+// its wall falls. first is who started it.
+func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	sigs := make(chan os.Signal, 4)
 	signal.Notify(sigs, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	k.wg.Go(func() { k.converse(ctx, first) })
 	k.wg.Go(func() { k.serve(ctx, l) })
+	k.record()
 	go k.saver.run(ctx)
 	go k.idle(ctx)
 	go k.guardMemory(ctx)
+	go k.watchDirectory(ctx)
 	if k.spec.Remove {
 		time.AfterFunc(abandonedAfter, k.destroyUnused)
 	}
@@ -196,11 +295,15 @@ func (k *Keeper) begin() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopping {
-		return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
+		return k.tooLate()
 	}
 	k.active++
 	k.status.used()
 	return nil
+}
+
+func (k *Keeper) tooLate() error {
+	return spec.Errorf(spec.ErrStopping, "sandbox %s is stopping", k.spec.Name).WithHint("try again in a moment")
 }
 
 func (k *Keeper) end() {
@@ -213,7 +316,13 @@ func (k *Keeper) end() {
 // ended tidies up after a session.
 func (k *Keeper) ended(s *session) {
 	k.sessions.remove(s)
-	k.event("session.ended", map[string]any{"session": s.info.ID, "kind": s.info.Kind, "exit": s.exit.Status()})
+	fields := map[string]any{"session": s.info.ID, "kind": s.info.Kind}
+	if s.err != nil {
+		fields["error"] = s.err.Error()
+	} else {
+		fields["exit"] = s.exit.Status()
+	}
+	k.event("session.ended", fields)
 }
 
 func (k *Keeper) event(kind string, fields map[string]any) {

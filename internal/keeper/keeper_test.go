@@ -139,6 +139,7 @@ func TestBackgroundSave(t *testing.T) {
 		wall: &wall{pids: []int{pid}}, store: layer.Store{Dir: t.TempDir()}, log: quiet(), every: 10 * time.Millisecond,
 		note: func(spec.RootLayer) { saved <- struct{}{} },
 	}
+	work() // what it takes to begin is work too
 	s.worked = cpuTime([]int{pid})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -204,7 +205,7 @@ func TestStopOnce(t *testing.T) {
 	}
 	k.stop("first", 0)
 	k.stop("second", time.Hour)
-	k.destroy()
+	k.destroy("removed")
 	if k.reason != "first" || k.grace != stopGrace || !k.discard {
 		t.Errorf("reason %q, grace %v, discard %t", k.reason, k.grace, k.discard)
 	}

@@ -5,8 +5,10 @@
 package keeper
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -14,16 +16,26 @@ import (
 const Argv0 = "bothy-keeper"
 
 // Descriptors the engine hands to a keeper.
+//
+// The lock has a high number for a reason. The sentry moves descriptors to 253
+// and up, and where the kernel must enlarge the table of a process with
+// threads for that, it makes it wait ten milliseconds and more for a grace
+// period. What is forked from a keeper that has such a descriptor has a table
+// large enough from the beginning.
 const (
-	LaunchFD = 3 // a socket: a Launch comes in, readiness goes out
-	LockFD   = 4 // the sandbox's lock, held as long as the keeper lives
+	LaunchFD = 3   // a socket: a Launch comes in, readiness goes out
+	LockFD   = 252 // the sandbox's lock, held as long as the keeper lives
 )
+
+// OpenFiles is how many files a keeper and its wall must be allowed to open.
+const OpenFiles = 1024
 
 // Launch is what a keeper cannot find out by itself: it runs with an empty
 // environment, in namespaces of its own.
 //
-// The keeper answers with an empty wire.Reply once the sandbox takes commands,
-// or with a wire.Failure.
+// An empty request follows when the keeper is in its control group: it starts
+// no process before. It answers with a Launched in a wire.Reply once the sandbox
+// takes commands, or with a wire.Failure.
 type Launch struct {
 	PID     int                `json:"pid"`     // the keeper's own, as the host counts
 	Version string             `json:"version"` // of the binary that launches
@@ -33,6 +45,14 @@ type Launch struct {
 	Shell   string             `json:"shell"`
 	Cgroup  string             `json:"cgroup,omitempty"`
 	Limits  []spec.Enforcement `json:"limits,omitempty"`
+	// Policy are the layers of the network policy: a list of policy.Input.
+	Policy json.RawMessage `json:"policy"`
+	// Roots are the caller's SSL_CERT_FILE and SSL_CERT_DIR, where set: whom the
+	// gateway lets vouch for servers, instead of the host's usual authorities.
+	Roots map[string]string `json:"roots,omitempty"`
+	// Loans are the secrets lent to the sandbox, with their values: they are
+	// never written down.
+	Loans []wire.Loan `json:"loans,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids and Disk are the limits the wall itself holds.
@@ -45,9 +65,17 @@ type Launch struct {
 	SaveEvery spec.Duration `json:"save_every"`
 }
 
+// Launched says that the sandbox takes commands.
+type Launched struct {
+	Unlent string `json:"unlent,omitempty"` // why no secret is lent, although some should
+}
+
 // Times a keeper works by.
 const (
 	defaultSaveEvery = 5 * time.Second
 	stopGrace        = 2 * time.Second // between SIGTERM and SIGKILL inside
 	orphanGrace      = 5 * time.Second // for a command whose caller vanished
+
+	startTime      = 2 * time.Second // how long a start may take, roughly
+	startGCPercent = 400             // see Begin
 )

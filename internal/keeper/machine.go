@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/guest"
-	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -22,7 +23,7 @@ const openFiles = 65536
 
 // machine assembles what the wall is built from, all of it in this process's
 // own mount namespace: nothing needs undoing when it dies.
-func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
+func (k *Keeper) machine() (driver.Machine, error) {
 	scratch := k.dir.Scratch()
 	if err := privateTmpfs(scratch); err != nil {
 		return driver.Machine{}, err
@@ -38,6 +39,7 @@ func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
 	if err := k.assemble(root, mounts); err != nil {
 		return driver.Machine{}, err
 	}
+	mounts = append(mounts, ownPrograms(root))
 	run := filepath.Join(scratch, "wall")
 	if err := os.Mkdir(run, 0o700); err != nil {
 		return driver.Machine{}, err
@@ -47,7 +49,7 @@ func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
 		return driver.Machine{}, err
 	}
 	panicLog.Close()
-	restore, err := layers.Current()
+	restore, err := k.layers.Current()
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
 	}
@@ -55,11 +57,20 @@ func (k *Keeper) machine(layers layer.Store) (driver.Machine, error) {
 		ID: k.spec.ID, Hostname: k.spec.Name,
 		Scratch: run, Root: root, Overlay: k.dir.Layers(), RootLimit: k.launch.Disk, Restore: restore,
 		Mounts: mounts, UID: uid, GID: gid,
-		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10)},
+		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != "")},
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files:    openFiles,
 		PanicLog: panicLog.Name(),
 	}, nil
+}
+
+// ownPrograms shows Bothy's own directory of the tree once more, as a mount:
+// what root inside does to the root layer is kept, and must not keep init from
+// starting.
+func ownPrograms(root string) driver.Mount {
+	return driver.Mount{
+		Source: filepath.Join(root, template.Own), Target: "/" + template.Own, ReadOnly: true, Exclusive: true,
+	}
 }
 
 // privateTmpfs gives the keeper a place for run-time files that only its own
@@ -96,10 +107,12 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	err = host.Assemble(root, template.Options{
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets,
+		NameServers: []netip.Addr{names.Gateway4},
 	})
 	if err != nil {
 		return fmt.Errorf("assemble template %s: %w", k.spec.Template, err)
 	}
 	k.status.st.Gaps = host.Gaps()
+	k.trust = host.Trust
 	return nil
 }

@@ -37,13 +37,20 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		}
 		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
+	for i, target := range k.spec.Private {
+		source := k.dir.Private(i)
+		if err := os.MkdirAll(source, 0o755); err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: target, Exclusive: true})
+	}
 	for _, h := range k.launch.Hidden {
 		list = append(list, driver.Mount{Source: empty, Target: h, ReadOnly: true, Exclusive: true})
 	}
 	slices.SortStableFunc(list, func(a, b driver.Mount) int {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
-	return list, k.makeHomePoints(list)
+	return list, k.makePoints(list)
 }
 
 // pin makes a directory or file of the host appear at a place of ours, and
@@ -107,14 +114,10 @@ func (k *Keeper) anchors(m spec.Mount, source string) []driver.Mount {
 	return list
 }
 
-// makeHomePoints makes mount points inside the sandbox's own home, which is a
-// directory of ours. In a workspace nothing is ever made.
-func (k *Keeper) makeHomePoints(list []driver.Mount) error {
-	home, err := os.OpenRoot(k.dir.Home())
-	if err != nil {
-		return err
-	}
-	defer home.Close()
+// makePoints makes the mount points that lie in other mounts: in the sandbox's
+// own home, which is a directory of ours, and for private directories. Anything
+// else is not ours to make in a workspace.
+func (k *Keeper) makePoints(list []driver.Mount) error {
 	for i, m := range list {
 		outer, ok := innermost(list[:i], m.Target)
 		if !ok || outer.Memory && outer.Target == "/tmp" {
@@ -124,22 +127,31 @@ func (k *Keeper) makeHomePoints(list []driver.Mount) error {
 		if err != nil {
 			return err
 		}
-		if outer.Source == k.dir.Home() {
-			if err := makePoint(home, rel, isDir(m.Source)); err != nil {
-				return fmt.Errorf("make mount point %s: %w", m.Target, err)
+		private := filepath.Dir(m.Source) == filepath.Dir(k.dir.Private(0)) && !outer.ReadOnly
+		if outer.Source == k.dir.Home() || private {
+			if err := makePoint(outer.Source, rel, isDir(m.Source)); err != nil {
+				return (&spec.Error{Class: spec.ErrDenied, Op: "make mount point " + m.Target, Err: err}).
+					WithHint("put the directory back, on the host or in the sandbox's home, or remove the sandbox: bothy rm %s", k.spec.Name)
 			}
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(outer.Source, rel)); err != nil {
-			return spec.Errorf(spec.ErrUsage, "mount point %s does not exist in %s", m.Target, outer.Source).
-				WithHint("create it, or mount somewhere else")
+			return spec.Errorf(spec.ErrUsage, "mount point %s does not exist in %s", m.Target, outer.Target).
+				WithHint("create it on the host, or mount somewhere else")
 		}
 	}
 	return nil
 }
 
-func makePoint(root *os.Root, rel string, dir bool) error {
-	if dir {
+// makePoint makes a mount point below a directory the inside can write to: it
+// may have put links there, which lead nowhere else.
+func makePoint(dir, rel string, asDir bool) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if asDir {
 		return root.MkdirAll(rel, 0o755)
 	}
 	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {

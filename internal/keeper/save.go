@@ -31,6 +31,21 @@ type saver struct {
 	lastCost time.Duration
 }
 
+// newSaver begins to watch over the layer of a keeper whose wall is up.
+func newSaver(k *Keeper) *saver {
+	s := &saver{
+		wall: k.wall, store: k.layers, log: k.log, every: time.Duration(k.launch.SaveEvery),
+		note:  func(r spec.RootLayer) { k.status.update(func(st *spec.Status) { st.Root = r }) },
+		state: k.status.get().Root,
+	}
+	if s.every <= 0 {
+		s.every = defaultSaveEvery
+	}
+	s.state.Bound = spec.Duration(s.bound())
+	s.worked = cpuTime(s.wall.Pids())
+	return s
+}
+
 // dutyCycle keeps background saves below this share of the time: the next one
 // waits so many times as long as the last one took.
 const dutyCycle = 20

@@ -49,12 +49,13 @@ func (k *Keeper) serve(ctx context.Context, l *net.UnixListener) {
 		if err != nil {
 			return
 		}
-		k.wg.Go(func() { k.converse(ctx, unixconn.New(uc)) })
+		k.wg.Go(func() { k.welcome(ctx, unixconn.New(uc)) })
 	}
 }
 
-// converse answers one command. Only the sandbox's owner is listened to.
-func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
+// welcome begins a conversation with whoever called. Only the sandbox's owner
+// is listened to.
+func (k *Keeper) welcome(ctx context.Context, c *unixconn.Conn) {
 	defer c.Close()
 	uid, err := c.PeerUID()
 	if err != nil || uid != os.Geteuid() {
@@ -64,8 +65,17 @@ func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
 	if err := c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol, Version: k.launch.Version}); err != nil {
 		return
 	}
+	k.converse(ctx, c)
+}
+
+// converse answers one command. Who has not asked when the sandbox ends hears
+// that it is too late.
+func (k *Keeper) converse(ctx context.Context, c *unixconn.Conn) {
+	defer c.Close()
+	early := context.AfterFunc(ctx, func() { _ = c.SendError(k.tooLate()); c.Close() })
 	var ask wire.Ask
-	if err := c.Expect(wire.Request, &ask); err != nil {
+	err := c.Expect(wire.Request, &ask)
+	if !early() || err != nil {
 		return
 	}
 	if err := k.answer(ctx, c, ask); err != nil {
@@ -82,11 +92,20 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 	case wire.OpStop:
 		k.stop("stopped", time.Duration(ask.Timeout)*time.Second)
 		<-k.stopped
+		if k.unsaved != nil {
+			return k.unsaved
+		}
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpDestroy:
-		k.destroy()
+		k.destroy("removed")
 		<-k.stopped
 		return c.SendJSON(wire.Reply, struct{}{})
+	case wire.OpPolicy:
+		return k.answerPolicy(c, ask.Policy)
+	case wire.OpLoans:
+		return k.answerLoans(c, ask.Loans)
+	case wire.OpPorts:
+		return k.answerPorts(c, ask.Ports)
 	case wire.OpPing:
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpSave:
@@ -99,7 +118,7 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 }
 
 func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
-	st := wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage()}
+	st := wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Flows: k.gateway.Flows(), Generation: k.generation()}
 	if tasks, err := k.wall.Tasks(ctx); err == nil {
 		for _, t := range tasks {
 			st.Tasks = append(st.Tasks, wire.Task{PID: t.PID, PPID: t.PPID, UID: t.UID, CPUSeconds: t.CPU.Seconds(), Command: t.Command})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func (k *Keeper) idle(ctx context.Context) {
 	}
 	tick := time.NewTicker(min(idlePoll, max(limit/4, 50*time.Millisecond)))
 	defer tick.Stop()
-	since, cpu, at := time.Now(), cpuTime(k.wall.Pids()), time.Now()
+	since, cpu, at, served := time.Now(), cpuTime(k.wall.Pids()), time.Now(), k.served.Load()
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,8 +38,11 @@ func (k *Keeper) idle(ctx context.Context) {
 		case <-tick.C:
 		}
 		now, used := time.Now(), cpuTime(k.wall.Pids())
-		busy := k.busy() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
+		busy := k.busy() || k.visited() || (used-cpu).Seconds() > idleShare*now.Sub(at).Seconds()+saveAllowance.Seconds()
 		cpu, at = used, now
+		if n := k.served.Load(); n != served {
+			busy, served = true, n
+		}
 		if busy {
 			since = now
 		}
@@ -66,6 +70,11 @@ func (k *Keeper) busy() bool {
 		}
 	}
 	return false
+}
+
+// visited reports whether somebody is connected to a published port.
+func (k *Keeper) visited() bool {
+	return slices.ContainsFunc(k.gateway.Flows(), func(f spec.Flow) bool { return f.Direction == spec.DirectionIn })
 }
 
 // usage is what the sandbox's processes take from the host.

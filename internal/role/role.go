@@ -1,24 +1,20 @@
-// Package role plays the light roles of the binary early. gVisor's packages
-// take milliseconds and more than a megabyte to initialise, and every process
-// that the one binary becomes would pay for it: init inside a sandbox, for as
-// long as it lives, and the helpers that gVisor starts on the way up, at every
-// start.
+// Package role plays the lightest roles of the binary early: those that gVisor
+// starts on the way up, and that every start waits for. gVisor's packages take
+// milliseconds to initialise, and so do those of others.
 //
 // Go initialises packages in the order of their import paths as soon as what
-// they import is ready. This one imports nothing heavy and its path sorts
-// before gVisor's, so its init function runs before theirs; a process that has
-// a light role never leaves it. A test watches over the order.
+// they import is ready. This one imports next to nothing, not even
+// path/filepath, which is ready late; so its init function runs before nearly
+// all others, and a process that has a light role never leaves it. A test
+// watches over the order.
 package role
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bothy-dev/bothy/internal/guest"
 )
 
 func init() {
@@ -26,24 +22,42 @@ func init() {
 		os.Exit(127)
 	}
 	switch {
-	case filepath.Base(os.Args[0]) == "gvisor-sentry-prewarmer":
+	case os.Args[0] == Prewarmer || strings.HasSuffix(os.Args[0], "/"+Prewarmer):
 		os.Exit(prewarm(os.Args))
+	case os.Args[0] == gofer && waits(os.Args) >= 0:
+		os.Exit(settle("/proc/self/exe", os.Args, goferCaps))
 	case os.Args[0] == "/proc/self/exe" && len(os.Args) == 4 && os.Args[1] == "umount":
 		os.Exit(umount(os.Args[2:]))
 	}
-	if code, ok := guest.Main(os.Args); ok {
-		os.Exit(code)
-	}
 }
+
+// Names under which gVisor's processes appear: the first arguments its own code
+// gives them.
+const (
+	Prewarmer = "gvisor-sentry-prewarmer"
+	Sentry    = "runsc-sandbox"
+	gofer     = "runsc-gofer"
+	Probe     = "runsc[" // a prefix: the child that tries a user namespace
+)
+
+// OfWall reports whether gVisor started this process for a role that needs
+// gVisor. It must be asked before any flag is parsed.
+func OfWall(args []string) bool {
+	return len(args) > 0 && (args[0] == Sentry || args[0] == gofer || strings.HasPrefix(args[0], Probe))
+}
+
+// tableFD keeps the table of descriptors at the size the sentry will need: see
+// keeper.LockFD. While it is open, executing a program does not shrink it.
+const tableFD = 252
 
 // prewarm stands where gVisor expects a program that warms caches up before
 // the sentry: it becomes the sentry. Its arguments are PROGRAM ARGV...
 func prewarm(args []string) int {
-	if len(args) > 2 {
-		err := unix.Exec(args[1], args[2:], os.Environ())
-		fmt.Fprintf(os.Stderr, "exec %s: %v\n", args[1], err)
+	if len(args) < 3 {
+		return 127
 	}
-	return 127
+	_ = unix.Dup3(0, tableFD, unix.O_CLOEXEC) // only speed is lost without it
+	return settle(args[1], args[2:], sentryCaps)
 }
 
 // umount is gVisor's umount command: it waits for one byte and detaches a file

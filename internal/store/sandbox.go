@@ -19,14 +19,25 @@ type Sandbox struct{ Dir string }
 
 // Names of the files in a sandbox's directory.
 func (d Sandbox) Spec() string    { return filepath.Join(d.Dir, "spec.json") }
+func (d Sandbox) Policy() string  { return filepath.Join(d.Dir, "policy.yaml") }
+func (d Sandbox) Leases() string  { return filepath.Join(d.Dir, "leases.json") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
+func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
 func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
 func (d Sandbox) Scratch() string { return filepath.Join(d.Dir, "scratch") }
 func (d Sandbox) Log(name string) string {
 	return filepath.Join(d.Dir, "log", name)
+}
+
+// NetworkLog has what was refused on the network, and what ended.
+func (d Sandbox) NetworkLog() string { return d.Log("network.jsonl") }
+
+// Private is where the n-th of the spec's private directories lies.
+func (d Sandbox) Private(n int) string {
+	return filepath.Join(d.Dir, "private", strconv.Itoa(n))
 }
 
 // ID is the sandbox's id, the name of its directory.
@@ -54,15 +65,15 @@ func isID(name string) bool {
 
 // NamesLock is held while a name is chosen and its sandbox created.
 func (s *Store) NamesLock() (*Lock, error) {
-	return WaitLock(filepath.Join(s.dir, "names.lock"))
+	return WaitLock(filepath.Join(s.dir, namesLock))
 }
 
 // newPrefix marks directories that are being made.
 const newPrefix = ".new-"
 
-// Create makes the directory of a new sandbox appear with its spec in it, all
-// at once.
-func (s *Store) Create(sb *spec.Sandbox) (Sandbox, error) {
+// Create makes the directory of a new sandbox appear with its spec in it, and
+// what else is to be written, all at once.
+func (s *Store) Create(sb *spec.Sandbox, more ...func(Sandbox) error) (Sandbox, error) {
 	tmp := Sandbox{filepath.Join(s.sandboxes(), newPrefix+sb.ID)}
 	fail := func(err error) (Sandbox, error) {
 		os.RemoveAll(tmp.Dir)
@@ -73,11 +84,13 @@ func (s *Store) Create(sb *spec.Sandbox) (Sandbox, error) {
 			return fail(err)
 		}
 	}
-	if err := WriteJSON(tmp.Status(), spec.Status{Version: spec.Version, State: spec.Stopped}); err != nil {
-		return fail(err)
-	}
 	if err := WriteJSON(tmp.Spec(), sb); err != nil {
 		return fail(err)
+	}
+	for _, write := range more {
+		if err := write(tmp); err != nil {
+			return fail(err)
+		}
 	}
 	d := s.Sandbox(sb.ID)
 	if err := os.Rename(tmp.Dir, d.Dir); err != nil {

@@ -44,6 +44,29 @@ func TestNewID(t *testing.T) {
 	}
 }
 
+// What is written beside the spec is there from the beginning, or nothing is.
+func TestCreateWithMore(t *testing.T) {
+	s, sb := open(t), wish("one")
+	d, err := s.Create(sb, func(d Sandbox) error {
+		if _, err := s.Load(sb.ID); err == nil {
+			t.Error("it can be seen already")
+		}
+		return WriteFile(d.Policy(), []byte("rules"))
+	})
+	must(t, err)
+	if b, err := os.ReadFile(d.Policy()); err != nil || string(b) != "rules" {
+		t.Errorf("the rules are %q, %v", b, err)
+	}
+	boom := errors.New("boom")
+	two := wish("two")
+	if _, err := s.Create(two, func(Sandbox) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("%v", err)
+	}
+	if got := list(t, s.sandboxes()); !slices.Equal(got, []string{sb.ID}) {
+		t.Errorf("there is %q", got)
+	}
+}
+
 func TestCreate(t *testing.T) {
 	s, sb := open(t), wish("one")
 	d, err := s.Create(sb)
@@ -207,7 +230,7 @@ func TestCreateRemoveSurviveKill(t *testing.T) {
 		must(t, err)
 		for _, sb := range all {
 			d := s.Sandbox(sb.ID)
-			for _, p := range []string{d.Home(), d.Layers(), d.Log(""), d.Status()} {
+			for _, p := range []string{d.Home(), d.Layers(), d.Log(""), d.Spec()} {
 				if _, err := os.Stat(p); err != nil {
 					t.Fatalf("round %d: a sandbox without %s", round, filepath.Base(p))
 				}

@@ -97,7 +97,15 @@ func private(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-const sandboxesName = "sandboxes"
+// What lies in the state directory.
+const (
+	sandboxesName = "sandboxes"
+	cacheName     = "cache"
+	policyName    = "policy.yaml"
+	namesLock     = "names.lock"
+	policyLock    = "policy.lock"
+	secretsName   = "secrets"
+)
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }
@@ -106,11 +114,22 @@ func (s *Store) sandboxes() string { return filepath.Join(s.dir, sandboxesName) 
 
 // Cache is where a template's derived files lie. They can be removed at any
 // time no sandbox runs.
-func (s *Store) Cache() string { return filepath.Join(s.dir, "cache") }
+func (s *Store) Cache() string { return filepath.Join(s.dir, cacheName) }
+
+// Policy is the user's own network rules, which hold in every sandbox.
+func (s *Store) Policy() string { return filepath.Join(s.dir, policyName) }
+
+// PolicyLock is held while rules are changed, those of a sandbox too.
+func (s *Store) PolicyLock() (*Lock, error) {
+	return WaitLock(filepath.Join(s.dir, policyLock))
+}
+
+// Secrets is where secrets are kept. It need not exist.
+func (s *Store) Secrets() string { return filepath.Join(s.dir, secretsName) }
 
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, "cache", "names.lock"} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName} {
 		if err := removeTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
@@ -118,6 +137,20 @@ func (s *Store) Erase() error {
 	// Whatever else lies there is not ours: the directory goes only if empty.
 	_ = os.Remove(s.dir)
 	return nil
+}
+
+// OpenRegular opens a file for reading, and nothing that could make the caller
+// wait. flags are added to those of open(2).
+func OpenRegular(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
+	}
+	return f, nil
 }
 
 // WriteJSON replaces a document: temporary file, sync, rename, sync of the

@@ -3,12 +3,14 @@ package template
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -24,6 +26,8 @@ type Options struct {
 	// Targets are the mount points the driver will need besides the user's
 	// home, /proc, /sys, /dev, /run and /tmp.
 	Targets []Target
+	// NameServers are the network's; none if there is no network.
+	NameServers []netip.Addr
 }
 
 // Target is a place inside at which something will be mounted.
@@ -32,9 +36,10 @@ type Target struct {
 	Dir  bool   // else a file
 }
 
-// own is our directory inside. It holds guest, the program; bin/sudo, a link
-// to it; and what lies over files of /etc and the package databases.
-const own = ".bothy"
+// Own is our directory inside. It holds guest, the program; bin/sudo, a link
+// to it; whom TLS clients trust; and what lies over files of /etc and the
+// package databases.
+const Own = ".bothy"
 
 // skeleton are the directories every tree has, parents first. Those of var and
 // run are what packages of the usual distributions expect.
@@ -47,14 +52,14 @@ var skeleton = []struct {
 	{0o755, "var/empty var/lib var/lib/apt var/lib/apt/lists var/lib/apt/lists/partial var/lib/apt/mirrors var/lib/apt/mirrors/partial var/lib/apt/periodic"},
 	{0o755, "var/lib/dpkg var/lib/misc var/local var/log var/log/apt var/mail var/opt var/spool run/user"},
 	{0o1777, "tmp var/tmp run/lock"},
-	{0o755, own + " " + own + "/bin " + own + "/etc " + own + "/empty"},
+	{0o755, Own + " " + Own + "/bin " + Own + "/etc " + Own + "/empty " + trust.Dir[1:]},
 }
 
 // skeletonLinks are the links of that tree.
 var skeletonLinks = []struct{ name, target string }{
 	{"var/run", "/run"},
 	{"var/lock", "/run/lock"},
-	{own + "/bin/sudo", "../guest"},
+	{Own + "/bin/sudo", "../guest"},
 }
 
 // programs is the allow-list: what of the host is visible inside, if it is a
@@ -124,6 +129,9 @@ func (h *Host) Assemble(dir string, o Options) error {
 		return err
 	}
 	if err := h.bindEtc(t, &o); err != nil {
+		return err
+	}
+	if err := h.bindTrust(t); err != nil {
 		return err
 	}
 	return t.mountPoints(o.User.Home, o.Targets)
@@ -199,7 +207,7 @@ func newTree(dir string, fd int, mounts []mount) (*tree, error) {
 		return nil, err
 	}
 	t := &tree{dir: dir, fd: fd, dev: st.Dev}
-	t.binder = binder{mounts: mounts, emptyDir: t.path(own + "/empty"), emptyFile: t.path(own + "/etc/empty")}
+	t.binder = binder{mounts: mounts, emptyDir: t.path(Own + "/empty"), emptyFile: t.path(Own + "/etc/empty")}
 	for _, s := range skeleton {
 		for d := range strings.FieldsSeq(s.dirs) {
 			if err := t.mkdir(d, s.mode); err != nil {
@@ -212,7 +220,7 @@ func newTree(dir string, fd int, mounts []mount) (*tree, error) {
 			return nil, err
 		}
 	}
-	return t, t.write(own+"/etc/empty", nil, 0o644)
+	return t, t.write(Own+"/etc/empty", nil, 0o644)
 }
 
 func (t *tree) path(rel string) string { return t.dir + "/" + strings.TrimPrefix(rel, "/") }
@@ -245,7 +253,7 @@ func (t *tree) write(rel string, content []byte, mode uint32) error {
 
 // bindProgram puts this binary into the tree.
 func (t *tree) bindProgram(program string) error {
-	guest := own + "/guest"
+	guest := Own + "/guest"
 	if err := t.write(guest, nil, 0o755); err != nil {
 		return err
 	}
@@ -364,7 +372,7 @@ func (h *Host) bindEtc(t *tree, o *Options) error {
 		return err
 	}
 	for _, g := range generated {
-		file := own + "/etc/" + g.name
+		file := Own + "/etc/" + g.name
 		if err := t.write(file, g.content(h.source, o), 0o644); err != nil {
 			return err
 		}

@@ -22,14 +22,40 @@ var generated = []struct {
 	{"group", func(s source, o *Options) []byte { return s.group(o.User) }},
 	{"hostname", func(_ source, o *Options) []byte { return []byte(o.Hostname + "\n") }},
 	{"hosts", hosts},
-	{"resolv.conf", func(source, *Options) []byte { return []byte("# There is no network in this sandbox.\n") }},
+	{"resolv.conf", resolvers},
 	{"machine-id", machineID},
 }
 
-// constant are the files of /etc that are the same in every sandbox.
-var constant = []struct{ name, content string }{
-	// The host may ask daemons that do not run inside.
-	{"nsswitch.conf", `passwd: files
+// resolvers lists the name servers.
+func resolvers(_ source, o *Options) []byte {
+	if len(o.NameServers) == 0 {
+		return []byte("# There is no network in this sandbox.\n")
+	}
+	var b strings.Builder
+	for _, a := range o.NameServers {
+		fmt.Fprintf(&b, "nameserver %s\n", a)
+	}
+	return []byte(b.String())
+}
+
+// ownFile is a file of /etc that is the same in every sandbox.
+type ownFile struct {
+	name    string // at most one directory deep
+	content string
+}
+
+// ownFiles are those files.
+func ownFiles() []ownFile {
+	return []ownFile{
+		{"nsswitch.conf", nsswitch},
+		{"profile.d/bothy.sh", pathProfile + trustProfile()},
+		{"environment", trustEnvironment()}, // for su, cron and whatever asks PAM
+	}
+}
+
+// nsswitch is without the daemons that the host may ask and that do not run
+// inside.
+const nsswitch = `passwd: files
 group: files
 shadow: files
 gshadow: files
@@ -39,17 +65,17 @@ protocols: files
 services: files
 ethers: files
 rpc: files
-`},
-	{"profile.d/bothy.sh", `case ":$PATH:" in
+`
+
+const pathProfile = `case ":$PATH:" in
 *:/.bothy/bin:*) ;;
 *) PATH="/.bothy/bin:$PATH" ;;
 esac
 export PATH
-`},
-}
+`
 
 // addOwnFiles completes a fresh copy of /etc.
-func addOwnFiles(dst int) error {
+func (s source) addOwnFiles(dst int) error {
 	for _, g := range generated {
 		if err := writeFileAt(dst, g.name, nil, 0o644); err != nil {
 			return fmt.Errorf("add %s: %w", g.name, err)
@@ -58,7 +84,7 @@ func addOwnFiles(dst int) error {
 	if err := unix.Mkdirat(dst, "profile.d", 0o755); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("add profile.d: %w", err)
 	}
-	for _, f := range constant {
+	for _, f := range ownFiles() {
 		err := addFile(dst, f.name, f.content)
 		if err != nil && unlessGone(err) != nil { // the host's profile.d may be a link: then it is not ours
 			return fmt.Errorf("add %s: %w", f.name, err)
@@ -67,10 +93,13 @@ func addOwnFiles(dst int) error {
 	if err := unix.Symlinkat("/proc/self/mounts", dst, "mtab"); err != nil {
 		return fmt.Errorf("add mtab: %w", err)
 	}
+	if err := s.addTrust(dst); err != nil {
+		return fmt.Errorf("add certificates: %w", err)
+	}
 	return nil
 }
 
-// addFile writes a file at most one directory deep, in place of any other.
+// addFile writes a file in place of any other.
 func addFile(dst int, name, content string) error {
 	dir, base, deeper := strings.Cut(name, "/")
 	if !deeper {

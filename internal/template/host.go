@@ -37,6 +37,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -59,6 +60,7 @@ type Host struct {
 	lock   int    // holds the snapshot; a bare descriptor, so that no finalizer lets go of it
 	mounts []mount
 	asRoot bool
+	trust  *trust.Files
 	gaps   []string
 }
 

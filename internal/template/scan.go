@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/trust"
 )
 
 // deepest bounds how far below /etc a directory may lie to be looked at.
@@ -31,9 +33,16 @@ type scanner struct {
 	copy   *copier         // nil: fingerprint only
 
 	hash  hash.Hash
-	rec   []byte   // records not hashed yet
-	buf   []byte   // for directory entries
-	names []string // stack of the names in the directories being walked
+	rec   []byte // records not hashed yet
+	buf   []byte // for directory entries
+	names []name // stack of the names in the directories being walked
+}
+
+// name is a directory entry. Its kind is DT_UNKNOWN where the file system does
+// not tell.
+type name struct {
+	string
+	kind uint8
 }
 
 // scan walks dir and returns its fingerprint.
@@ -44,6 +53,7 @@ func (s source) scan(dir string, mounts []mount, c *copier) (string, error) {
 	}
 	sc.rec = append(sc.rec, sc.rules.digest...)
 	sc.rec = append(sc.rec, bootID()...)
+	sc.rec = append(sc.rec, trust.State(s.root)...)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", &os.PathError{Op: "open", Path: dir, Err: err}
@@ -63,18 +73,68 @@ func (s *scanner) dir(fd int, rel string, depth int) error {
 		return fmt.Errorf("list directory /%s: %w", rel, err)
 	}
 	last := len(s.names)
-	slices.Sort(s.names[first:last])
+	slices.SortFunc(s.names[first:last], func(a, b name) int { return strings.Compare(a.string, b.string) })
+	trust, err := s.trust(fd, s.names[first:last])
+	if err != nil {
+		return err
+	}
 	local := s.rules.in(rel)
-	for _, name := range s.names[first:last] {
-		if s.rules.omit(local, name) || len(s.mounts) > 0 && s.mounts[join(rel, name)] {
+	for _, n := range s.names[first:last] {
+		if s.rules.omit(local, n.string) || len(s.mounts) > 0 && s.mounts[join(rel, n.string)] {
 			continue
 		}
-		if err := s.entry(fd, rel, name, depth); err != nil {
+		if trust && n.kind == unix.DT_LNK {
+			if err := s.link(fd, n.string); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.entry(fd, rel, n.string, depth); err != nil {
 			return err
 		}
 	}
 	s.names = s.names[:first]
 	return nil
+}
+
+// manyLinks is from how many links on a directory's own times stand for them.
+const manyLinks = 16
+
+// trust reports whether links need not be looked at one by one. A link cannot
+// be changed, only replaced, which changes its directory: where there are many,
+// as in /etc/alternatives, the times of the directory tell as much.
+func (s *scanner) trust(fd int, names []name) (bool, error) {
+	links := 0
+	for _, n := range names {
+		if n.kind == unix.DT_LNK {
+			links++
+		}
+	}
+	if links < manyLinks {
+		return false, nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return false, err
+	}
+	s.record("", &st)
+	return true, nil
+}
+
+// link records the name of a link, and copies it.
+func (s *scanner) link(dirfd int, name string) error {
+	s.rec = append(append(append(s.rec, '@'), name...), 0)
+	if s.copy == nil {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return unlessGone(err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return nil // replaced this moment: the next scan sees another directory
+	}
+	return s.copy.entry(dirfd, name, &st)
 }
 
 func (s *scanner) list(fd int) error {
@@ -86,8 +146,25 @@ func (s *scanner) list(fd int) error {
 		if err != nil || n == 0 {
 			return err
 		}
-		_, _, s.names = unix.ParseDirent(s.buf[:n], -1, s.names)
+		s.names = appendNames(s.names, s.buf[:n])
 	}
+}
+
+// appendNames reads the kernel's records: inode, offset, length, kind, name.
+func appendNames(names []name, records []byte) []name {
+	const lengthAt, kindAt, nameAt = 16, 18, 19
+	for len(records) > nameAt {
+		length := int(binary.NativeEndian.Uint16(records[lengthAt:]))
+		if length <= nameAt || length > len(records) {
+			break
+		}
+		text := unix.ByteSliceToString(records[nameAt:length])
+		if text != "." && text != ".." {
+			names = append(names, name{text, records[kindAt]})
+		}
+		records = records[length:]
+	}
+	return names
 }
 
 // entry looks at one name. What vanishes meanwhile is treated as if it never

@@ -159,7 +159,7 @@ func (s source) fill(dst int, mounts []mount) (fingerprint string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := addOwnFiles(dst); err != nil {
+	if err := s.addOwnFiles(dst); err != nil {
 		return "", err
 	}
 	if err := unix.Fchmod(dst, 0o755); err != nil { // it becomes /etc; the cache around it stays closed

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -209,13 +210,16 @@ func TestSnapshotOfThisHost(t *testing.T) {
 	must(t, err)
 	defer h.Close()
 	files, dir := 0, h.snapshotDir()
-	ours := []string{"profile.d/bothy.sh", "nsswitch.conf"}
+	ours := []string{hookDir + "/" + hookName, trust.Bundles[0]}
+	for _, f := range ownFiles() {
+		ours = append(ours, f.name)
+	}
 	for _, g := range generated {
 		ours = append(ours, g.name)
 	}
 	walk(t, dir, func(p string, d fs.DirEntry) {
 		rel, _ := filepath.Rel(dir, p)
-		if !d.Type().IsRegular() || slices.Contains(ours, rel) {
+		if !d.Type().IsRegular() || slices.Contains(ours, rel) || filepath.Dir(rel) == preparedDir {
 			return
 		}
 		files++

@@ -28,7 +28,7 @@ func (t Target) check() error {
 	switch {
 	case slices.Contains([]string{"proc", "sys", "dev"}, top):
 		return refuse("/" + top + " belongs to the sandbox's kernel")
-	case top == own:
+	case top == Own:
 		return refuse("/" + top + " belongs to Bothy")
 	case !deeper && (slices.Contains([]string{"usr", "etc", "bin", "sbin", "var"}, top) || strings.HasPrefix(top, "lib")):
 		return refuse("it would hide the programs the sandbox works with")

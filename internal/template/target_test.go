@@ -18,15 +18,15 @@ func TestTargets(t *testing.T) {
 		absent  []string // of these targets, nothing is made
 		want    string   // the message, empty for none
 	}{
-		"outside":            {targets: []Target{{"/work/a/b/c", true}, {"/work/a/f", false}, {"/data", true}}},
+		"outside":            {targets: []Target{{"/proj/a/b/c", true}, {"/proj/a/f", false}, {"/data", true}}},
 		"in the skeleton":    {targets: []Target{{"/mnt", true}, {"/srv/www", true}, {"/tmp", true}, {"/run", true}, {"/root", true}}},
 		"below tmp":          {targets: []Target{{"/tmp/a", true}, {"/var/tmp/f", false}, {"/run/user/1000", true}}},
 		"exists in usr":      {targets: []Target{{"/usr/local", true}, {"/usr/bin/tool", false}, {"/opt/vendor", true}, {"/opt", true}}},
 		"file of etc":        {targets: []Target{{"/etc/services", false}, {"/etc/passwd", false}, {"/etc/profile.d", true}}},
 		"below home":         {targets: []Target{{"/home/someone/a/b", true}, {"/home/someone/.config/f", false}}, absent: []string{"/home/someone/a", "/home/someone/.config"}},
-		"below a target":     {targets: []Target{{"/work/a", true}, {"/work/a/node_modules", true}, {"/usr/local", true}, {"/usr/local/new", true}}, absent: []string{"/work/a/node_modules", "/usr/local/new"}},
+		"below a target":     {targets: []Target{{"/proj/a", true}, {"/proj/a/node_modules", true}, {"/usr/local", true}, {"/usr/local/new", true}}, absent: []string{"/proj/a/node_modules", "/usr/local/new"}},
 		"above home":         {targets: []Target{{"/home", true}, {"/home/other", true}}, absent: []string{"/home/other", "/home/someone"}},
-		"twice":              {targets: []Target{{"/work/a", true}, {"/work/a", true}}},
+		"twice":              {targets: []Target{{"/proj/a", true}, {"/proj/a", true}}},
 		"odd names":          {targets: []Target{{"/a b/\n/\xff", true}, {"/...", true}}},
 		"new in usr":         {targets: []Target{{"/usr/new", true}}, want: "mount target /usr/new does not exist in the template and cannot be created"},
 		"new below usr":      {targets: []Target{{"/usr/local/new/a", true}}, want: "mount target /usr/local/new/a does not exist in the template and cannot be created"},
@@ -42,7 +42,7 @@ func TestTargets(t *testing.T) {
 		"a link":             {targets: []Target{{"/usr/linked", true}}, want: "mount target /usr/linked cannot be used: /usr/linked is a symbolic link in the template"},
 		"through bin":        {targets: []Target{{"/bin/tool", false}}, want: "mount target /bin/tool cannot be used: /bin is a symbolic link in the template"},
 		"through var/run":    {targets: []Target{{"/var/run/x", true}}, want: "mount target /var/run/x cannot be used: /var/run is a symbolic link in the template"},
-		"below a file mount": {targets: []Target{{"/work/f", false}, {"/work/f/x", true}}, want: "mount target /work/f/x: target /work/f is a file"},
+		"below a file mount": {targets: []Target{{"/proj/f", false}, {"/proj/f/x", true}}, want: "mount target /proj/f/x: target /proj/f is a file"},
 		"root":               {targets: []Target{{"/", true}}, want: "mount target /: it would replace the whole root"},
 		"proc":               {targets: []Target{{"/proc", true}}, want: "mount target /proc: /proc belongs to the sandbox's kernel"},
 		"below sys":          {targets: []Target{{"/sys/fs/cgroup", true}}, want: "mount target /sys/fs/cgroup: /sys belongs to the sandbox's kernel"},
@@ -52,9 +52,9 @@ func TestTargets(t *testing.T) {
 		"lib64":              {targets: []Target{{"/lib64", true}}, want: "mount target /lib64: it would hide the programs the sandbox works with"},
 		"etc":                {targets: []Target{{"/etc", true}}, want: "mount target /etc: it would hide the programs the sandbox works with"},
 		"relative":           {targets: []Target{{"work", true}}, want: `mount target "work" is not a clean absolute path`},
-		"dots":               {targets: []Target{{"/work/../usr", true}}, want: `mount target "/work/../usr" is not a clean absolute path`},
-		"slash at the end":   {targets: []Target{{"/work/", true}}, want: `mount target "/work/" is not a clean absolute path`},
-		"nul":                {targets: []Target{{"/work\x00", true}}, want: `mount target "/work\x00" is not a clean absolute path`},
+		"dots":               {targets: []Target{{"/proj/../usr", true}}, want: `mount target "/proj/../usr" is not a clean absolute path`},
+		"slash at the end":   {targets: []Target{{"/proj/", true}}, want: `mount target "/proj/" is not a clean absolute path`},
+		"nul":                {targets: []Target{{"/proj\x00", true}}, want: `mount target "/proj\x00" is not a clean absolute path`},
 		"empty":              {targets: []Target{{"", true}}, want: `mount target "" is not a clean absolute path`},
 	}
 	needNamespace(t)

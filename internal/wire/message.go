@@ -1,6 +1,11 @@
 package wire
 
-import "github.com/bothy-dev/bothy/spec"
+import (
+	"encoding/json"
+	"net/netip"
+
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // Protocol is the version of both conversations. A keeper started by another
 // version of the binary is told from its hello.
@@ -19,6 +24,9 @@ const (
 	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
 	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
 	OpPing    = "ping"    // Reply: empty, at once
+	OpPolicy  = "policy"  // Reply: empty, once the rules in Policy are in force
+	OpLoans   = "loans"   // Reply: empty, once the change in Loans is in force
+	OpPorts   = "ports"   // Reply: Ports, once those in Ports are in force
 	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
 )
 
@@ -32,8 +40,22 @@ type Ask struct {
 	// Detached sessions go on without anybody watching; their output is
 	// logged.
 	Detached bool `json:"detached,omitempty"`
+	// Policy is OpPolicy's: the layers of the network policy, as the engine
+	// collects them.
+	Policy json.RawMessage `json:"policy,omitempty"`
+	// Loans is OpLoans's.
+	Loans LoanChange `json:"loans,omitzero"`
+	// Ports is OpPorts's.
+	Ports Ports `json:"ports,omitzero"`
 	// Timeout bounds OpStop's wait for programs to end, in seconds.
 	Timeout int `json:"timeout,omitempty"`
+}
+
+// Ports are the ways between a sandbox and its host: in an Ask all that there
+// shall be, in the answer those that are published.
+type Ports struct {
+	Published []spec.Port `json:"published"`
+	Host      []uint16    `json:"host,omitempty"`
 }
 
 // Command is a program to run inside.
@@ -60,6 +82,9 @@ type KeeperStatus struct {
 	Sessions []spec.Session `json:"sessions"`
 	Usage    spec.Usage     `json:"usage"`
 	Tasks    []Task         `json:"tasks,omitempty"`
+	Flows    []spec.Flow    `json:"flows,omitempty"`
+	// Generation is that of the network rules in force.
+	Generation uint64 `json:"generation"`
 }
 
 // Task is a process inside.
@@ -93,6 +118,7 @@ type Spawned struct {
 const (
 	AskUser    = "user"    // who is User: InitReply.Account
 	AskLargest = "largest" // which program uses the most memory: InitReply.PID
+	AskJoin    = "join"    // connect a server of the inside's loopback to the gateway: Join
 )
 
 // InitAsk is a question to init.
@@ -100,6 +126,16 @@ type InitAsk struct {
 	ID   uint32 `json:"id"` // repeated in the answer
 	Ask  string `json:"ask"`
 	User string `json:"user,omitempty"`
+	Join Join   `json:"join,omitzero"`
+}
+
+// Join asks init to connect to a port of the inside's loopback and to the
+// gateway, to say Key to the latter, and to carry bytes between the two: the
+// way to servers that listen to nobody but their own machine.
+type Join struct {
+	Port uint16         `json:"port"`
+	To   netip.AddrPort `json:"to"`
+	Key  string         `json:"key"`
 }
 
 // InitReply is init's answer.

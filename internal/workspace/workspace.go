@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -151,21 +152,49 @@ func realOr(path string) string {
 	return path
 }
 
+// ParsePrivate reads one --private PATH argument: a directory below one of the
+// mounts, relative to the first of them. The host need not have it.
+func ParsePrivate(arg string, mounts []spec.Mount) (string, error) {
+	path := arg
+	if !filepath.IsAbs(path) && len(mounts) > 0 {
+		path = filepath.Join(mounts[0].Target, path)
+	}
+	path = filepath.Clean(path)
+	if !utf8.ValidString(path) || strings.ContainsAny(path, "\n\x00") {
+		return "", spec.Errorf(spec.ErrUsage, "private path %q has a line break in it, or is no UTF-8", arg)
+	}
+	for _, m := range mounts {
+		rel, err := filepath.Rel(m.Target, path)
+		if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
+			continue
+		}
+		if info, err := os.Lstat(filepath.Join(m.Source, rel)); err == nil && !info.IsDir() {
+			return "", spec.Errorf(spec.ErrUsage, "private path %s is no directory on the host", path)
+		}
+		return path, nil
+	}
+	return "", spec.Errorf(spec.ErrUsage, "private path %s does not lie below a directory that is shared", path).
+		WithHint("everything outside the shared directories is private anyway")
+}
+
 // Check looks at all mounts of a sandbox together. The primary workspace must
 // be a directory that can be written to, and no two mounts may share a path.
-func Check(workspaces, volumes []spec.Mount) error {
-	if len(workspaces) > 0 {
-		p := workspaces[0]
+func Check(sb *spec.Sandbox) error {
+	if len(sb.Workspaces) > 0 {
+		p := sb.Workspaces[0]
 		if info, err := os.Stat(p.Source); err == nil && !info.IsDir() {
 			return spec.Errorf(spec.ErrUsage, "the first workspace must be a directory, %s is a file", p.Source)
 		}
 	}
-	seen := map[string]bool{}
-	for _, m := range append(append([]spec.Mount{}, workspaces...), volumes...) {
-		if seen[m.Target] {
-			return spec.Errorf(spec.ErrUsage, "two mounts at %s", m.Target)
+	targets := slices.Clone(sb.Private)
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		targets = append(targets, m.Target)
+	}
+	slices.Sort(targets)
+	for i, t := range targets {
+		if i > 0 && t == targets[i-1] {
+			return spec.Errorf(spec.ErrUsage, "two mounts at %s", t)
 		}
-		seen[m.Target] = true
 	}
 	return nil
 }

@@ -218,8 +218,8 @@ func TestJudgeThroughLinks(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	got := r.Hidden(spec.Mount{Source: h.home, Target: "/work"})
-	if want := []string{"/work/.local/share/bothy"}; !reflect.DeepEqual(got, want) {
+	got := r.Hidden(spec.Mount{Source: h.home, Target: "/proj"})
+	if want := []string{"/proj/.local/share/bothy"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("hidden: %q, want %q", got, want)
 	}
 }
@@ -276,28 +276,64 @@ func TestCheck(t *testing.T) {
 		name       string
 		workspaces []spec.Mount
 		volumes    []spec.Mount
+		private    []string
 		ok         bool
 	}{
-		{"nothing", nil, nil, true},
-		{"a directory", []spec.Mount{dir}, nil, true},
-		{"a file second", []spec.Mount{dir, file}, nil, true},
-		{"a file first", []spec.Mount{file}, nil, false},
-		{"a file as a volume", nil, []spec.Mount{file}, true},
-		{"the same twice", []spec.Mount{dir, dir}, nil, false},
-		{"the same as a volume", []spec.Mount{dir}, []spec.Mount{{Source: h.base, Target: h.app}}, false},
-		{"one source at two places", []spec.Mount{dir}, []spec.Mount{{Source: h.app, Target: "/mnt"}}, true},
-		{"one in the other", []spec.Mount{dir, at(h.app + "/sub")}, nil, true},
+		{"nothing", nil, nil, nil, true},
+		{"a directory", []spec.Mount{dir}, nil, nil, true},
+		{"a file second", []spec.Mount{dir, file}, nil, nil, true},
+		{"a file first", []spec.Mount{file}, nil, nil, false},
+		{"a file as a volume", nil, []spec.Mount{file}, nil, true},
+		{"the same twice", []spec.Mount{dir, dir}, nil, nil, false},
+		{"the same as a volume", []spec.Mount{dir}, []spec.Mount{{Source: h.base, Target: h.app}}, nil, false},
+		{"one source at two places", []spec.Mount{dir}, []spec.Mount{{Source: h.app, Target: "/mnt"}}, nil, true},
+		{"one in the other", []spec.Mount{dir, at(h.app + "/sub")}, nil, nil, true},
+		{"private", []spec.Mount{dir}, nil, []string{h.app + "/sub"}, true},
+		{"private twice", []spec.Mount{dir}, nil, []string{h.app + "/sub", h.app + "/sub"}, false},
+		{"private and shared", []spec.Mount{dir, at(h.app + "/sub")}, nil, []string{h.app + "/sub"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before := slices.Clone(tt.workspaces)
-			if err := Check(tt.workspaces, tt.volumes); (err == nil) != tt.ok {
+			if err := Check(&spec.Sandbox{Workspaces: tt.workspaces, Volumes: tt.volumes, Private: tt.private}); (err == nil) != tt.ok {
 				t.Errorf("Check() = %v", err)
 			}
 			if !reflect.DeepEqual(before, tt.workspaces) {
 				t.Error("the arguments were changed")
 			}
 		})
+	}
+}
+
+func TestParsePrivate(t *testing.T) {
+	h, _ := newHost(t)
+	must(t, os.Mkdir(h.app+"/dir", 0o755))
+	mounts := []spec.Mount{{Source: h.app, Target: h.app}, {Source: h.app, Target: "/mnt/app"}}
+	for arg, want := range map[string]string{
+		"node_modules":         h.app + "/node_modules", // which the host has not
+		"dir":                  h.app + "/dir",
+		"./a/b/":               h.app + "/a/b",
+		"/mnt/app/target":      "/mnt/app/target",
+		".":                    "",
+		"..":                   "",
+		"../elsewhere":         "",
+		"/mnt/app":             "",
+		"/mnt/application/dir": "",
+		"/tmp/x":               "",
+		"file":                 "", // a file of the host's
+		"a\nb":                 "",
+		"":                     "",
+	} {
+		got, err := ParsePrivate(arg, mounts)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("ParsePrivate(%q) = %q, %v", arg, got, err)
+		}
+		if err != nil && !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("ParsePrivate(%q): %v", arg, err)
+		}
+	}
+	if _, err := ParsePrivate("x", nil); err == nil {
+		t.Error("a private path without anything shared")
 	}
 }
 

@@ -85,6 +85,12 @@ func evilCopy() int {
 	return 0
 }
 
+// plantIntruder is how root inside puts a program over Bothy's own: not by writing, the
+// directory is mounted read-only, but root may mount too.
+func plantIntruder(program string) string {
+	return "cp " + program + " /opt/evil && chmod 755 /opt/evil && mount --bind /opt/evil /.bothy/guest"
+}
+
 // TestCopyOut replaces the inside's half of cp and sends crafted archives to
 // the host: nothing outside of the destination changes. D1, D2, D4, D14.
 func TestCopyOut(t *testing.T) {
@@ -94,7 +100,7 @@ func TestCopyOut(t *testing.T) {
 		c.Mkdir(t, out)
 		secret := c.Write(t, filepath.Join(out, "secret"), "secret")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		if r := c.Sh("box", "root", "rm -f /.bothy/guest; cp "+me+" /.bothy/guest; chmod 755 /.bothy/guest; chmod 777 /tmp"); r.Code != 0 {
+		if r := c.Sh("box", "root", plantIntruder(me)+" && chmod 777 /tmp"); r.Code != 0 {
 			t.Fatalf("%v", r)
 		}
 		var before syscall.Stat_t
@@ -162,7 +168,7 @@ func TestCopyOutSparse(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		me := install(t, c, c.Work)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		if r := c.Sh("box", "root", "rm -f /.bothy/guest; cp "+me+" /.bothy/guest; chmod 755 /.bothy/guest"); r.Code != 0 {
+		if r := c.Sh("box", "root", plantIntruder(me)); r.Code != 0 {
 			t.Fatalf("%v", r)
 		}
 		const logical = 3 << 30

@@ -3,8 +3,60 @@
 // sandbox whether it is contained. Run by root, everything happens twice, as
 // root and as an ordinary user.
 //
-// The cases have the ids of the project's attack list, D for files and F for
-// the host's control surface:
+// The cases have the ids of the project's attack list: A for what leaves, B for
+// what is read of requests, D for files and F for the host's control surface.
+// Cases A are tried on a stage: a host of the test's own, to which every address
+// leads and on which every packet is seen (stage_test.go). What needs packets
+// made by hand, or a hostile server, is in internal/gateway (G); the decision
+// behind it in internal/policy (P):
+//
+//	A1   data in names: TestA1NamesStayInside, TestA1TalkInNamesIsRationed;
+//	     G TestA1A2DeniedNameStaysInside, TestA1DataInNamesIsRationed, TestA1DataInDisguise,
+//	     TestA1ManyNames; P TestAttackA1DataInNames
+//	A2   asked before it is judged: TestA2NobodyAsksForADeniedName; G, P as A1
+//	A3   echoes: TestA3ICMPStaysInside; G netstack TestA3EchoRefused, TestA3Disguise
+//	A4   a start without the policy: TestA4EveryWayToRun
+//	A5   empty lists: TestA5NothingIsNotEverything, TestA21ProjectNarrowsOnly;
+//	     P TestAttackA5EmptyLists; cli TestAttackA5EmptyFlags
+//	A6   rules dropped for others: TestA6ContradictionsAreErrors; P TestAttackA6Contradictions;
+//	     cli TestAttackA6ConflictingFlags
+//	A7   IPv6, and IPv4 in it: TestA7BothFamilies, and all other A; P TestAttackA7Families
+//	A8   root inside: TestA8RootCannotRemoveTheNetwork, TestA8ToolsOfRoot; G TestA8HandMadePackets
+//	A9   names that lead astray: TestA9NamesThatLeadAstray; G TestA9A15ResolvedAddressIsJudged;
+//	     P TestAttackA9Rebinding
+//	A10  an address under an allowed name: TestA10LiteralWithAllowedName; G TestA10OtherName;
+//	     P TestAttackA10LiteralWithAllowedName
+//	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word
+//	A12  patterns: TestA12Names; P TestAttackA12Suffixes
+//	A13  plain HTTP: TestA13PlainHTTP; P TestAttackA13PlainHTTP
+//	A14  proxy variables: TestA14ProxyVariables
+//	A15  metadata: TestA15Metadata; G TestA9A15ResolvedAddressIsJudged; P TestAttackA15Metadata
+//	A16  datagrams, flows that outlive their rule: TestA16UDPIsRefused, TestA16NetworkByRule;
+//	     G TestA16B5PolicyChange, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
+//	A17  SSH: no preset allows it, P TestAttackA17NoSSH. There is no filter for git over
+//	     SSH: what a rule allows at port 22 is a tunnel
+//	A18  allowed hosts with room for anybody: G TestA18BodyLimit; P TestAttackA18MultiTenant
+//	A19  presets: P TestAttackA19PresetsAreNarrow
+//	A20  the host and neighbours: TestA20HostAndNeighbours, TestHostLoopbackIsClosed,
+//	     TestOneHostPort, TestPublishedPortsInside, TestPublishedOnLoopbackOnly,
+//	     TestHostileServer; P TestAttackA20HostAndLAN
+//	A21  deny beats allow: TestA21DenyBeatsAllow, TestA21ProjectNarrowsOnly;
+//	     P TestAttackA21NarrowAllowWideDeny; cli TestAttackA21NarrowAllowInFlags
+//	A22  URLs opened by the host: nothing inside can ask for it
+//
+//	B1   smuggling: G TestB1Smuggling, inspect FuzzStrict; P TestAttackB1QueryInjection
+//	B2   HTTP/2 in disguise: G TestB2HTTP2InDisguise; P TestAttackB2Upgrade
+//	B3   method overrides: G TestB3MethodOverride; P TestAttackB3MethodOverride. Bodies are
+//	     not read: GraphQL is a path to which POST is allowed or not
+//	B4   WebSocket: G TestB4WebSocket; P TestAttackB4WebSocket
+//	B5   connections under old rules: G TestB5PolicyChangeDuringRequest, TestB5KeepAliveEnds,
+//	     TestA16B5PolicyChange
+//	B6   redirects: G TestB6RedirectIsNotFollowed; P TestAttackB6C8OtherHost
+//	B7   SQL: there is no filter for it
+//	B8   MCP and JSON-RPC: bodies are not judged
+//	B9   the gateway from the host: TestB9NobodyListens
+//	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead
+//	B11  rules by program: there are none
 //
 //	D1   links the inside lays out, written or read through by the host:
 //	     TestCopyOutIntoHostileWorkspace, TestCopyInRace, TestWorkspaceSwappedByLink
@@ -50,6 +102,7 @@
 //	F18  probes answered by the guest: TestFrozenInit, TestMarkersAreNotTrusted
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
-// Not applicable before there is a network, secrets, templates other than the
-// host, review mode and checkpoints: the rest of the list.
+// Cases C, of credentials, are in internal/gateway and in test/testdata/script. Not
+// applicable before there are templates other than the host, review mode and
+// checkpoints: the rest of the list.
 package attacks

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "intruder" {
 		os.Exit(intruder(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "stage" {
+		fmt.Println("cannot make a stage:", prepare(os.Args[2:]))
+		os.Exit(1)
+	}
 	if os.Args[0] == "/.bothy/guest" { // planted over Bothy's own program inside
 		os.Exit(evilCopy())
 	}
@@ -56,8 +60,14 @@ func intruder(args []string) int {
 		freeze()
 	case "bomb":
 		return bomb(args[1])
+	case "reach":
+		reach(args[1:])
+	case "serve":
+		misbehave(args[1], args[2])
 	case "knock":
 		return knock(args[1])
+	case "net":
+		return insider(args[1:])
 	case "nouserns":
 		return noUserNamespaces(args[1:])
 	default:

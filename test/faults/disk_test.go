@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -167,21 +166,12 @@ func TestFullDisk(t *testing.T) {
 		if r.Took > stopDeadline {
 			t.Errorf("%v", r)
 		}
-		if r.Code == 0 {
-			// Then the loss has to be told somewhere.
-			i := bothy("inspect", "box")
-			var in harness.Inspected
-			if err := json.Unmarshal([]byte(i.Stdout), &in); err != nil {
-				t.Fatalf("%v: %v", err, i)
-			}
-			if in.Status.Root.SaveError == "" && !strings.Contains(bothy("logs", "--source", "events", "box").Stdout, "save.failed") && !strings.Contains(bothy("logs", "--source", "keeper", "box").Stdout, "save") {
-				got := bothy("exec", "box", "cat", "/opt/late")
-				if got.Stdout != "late\n" {
-					t.Errorf("the layer was not saved, and nothing says so: %+v", in.Status)
-				}
-			}
-		}
+		explained(t, r)
 		free()
+		kept := bothy("exec", "box", "cat", "/opt/late").Stdout == "late\n"
+		if told := r.Code != 0 && strings.Contains(r.Stderr, "is lost"); told == kept {
+			t.Errorf("kept: %t, said to be lost: %t: %v", kept, told, r)
+		}
 		got := must("exec", "box", "sh", "-c", "cat /opt/saved ~/saved saved")
 		if got.Stdout != "saved\nsaved\nsaved\n" {
 			t.Errorf("what had been saved is lost: %v", got)
@@ -206,6 +196,51 @@ func TestFullDisk(t *testing.T) {
 		if find(c, theSentry, nil) != 0 || find(c, theGofer, nil) != 0 {
 			t.Error("left behind: a wall")
 		}
+	})
+}
+
+// TestFullNetworkLog: what cannot be recorded does not happen. While the network
+// log cannot be written nothing new is let through, which is told, and when it
+// can be written again all is as before.
+func TestFullNetworkLog(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		disk, bothy := small(t, c, "size=96m,mode=0700")
+		paused := func() bool {
+			return strings.Contains(bothy("inspect", "box").Stdout, `"paused": "the network is closed because its log cannot be written: `)
+		}
+		look := func(name string) bool { return bothy("exec", "box", "getent", "ahostsv4", name).Code == 0 }
+		if r := bothy("create", "--name", "box", "--allow", "*.example.com", "shell", c.Work); r.Code != 0 {
+			t.Fatalf("%v", r)
+		}
+		if !look("one.example.com") || look("refused.example") || paused() {
+			t.Fatal("with room on the disk the network is not as it should be")
+		}
+		free := fill(t, disk)
+		// The last page of the log may have room.
+		r := bothy("exec", "box", "sh", "-c", "for i in $(seq 60); do getent hosts $i.refused.example; done; true")
+		if r.Code != 0 {
+			t.Fatalf("%v", r)
+		}
+		if !paused() {
+			t.Errorf("the log cannot be written, and the network is open: %v", bothy("inspect", "box"))
+		}
+		if look("one.example.com") || look("two.example.com") {
+			t.Error("on a full disk names are still let through")
+		}
+		free()
+		harness.WaitFor(t, 20*time.Second, "an open network", func() bool { return !paused() })
+		if !look("one.example.com") || !look("three.example.com") {
+			t.Error("with room on the disk again nothing is let through")
+		}
+		bothy("stop", "box")
+		log := bothy("logs", "--source", "network", "box").Stdout
+		if !strings.Contains(log, "log.dropped bytes=") || !strings.Contains(log, "its log cannot be written") {
+			t.Errorf("the log does not tell: %s", log)
+		}
+		if r := bothy("logs", "--source", "keeper", "box"); !strings.Contains(r.Stdout, "the network is open again") {
+			t.Errorf("the keeper does not tell: %v", r)
+		}
+		bothy("rm", "-f", "box")
 	})
 }
 
@@ -383,6 +418,28 @@ func TestStrangeTimes(t *testing.T) {
 			}
 			c.Must(t, "stop", "box")
 			c.Must(t, "rm", "-f", "box")
+		}
+	})
+}
+
+// Whoever deletes the state directory by hand is left with nothing running that
+// no command could find any more.
+func TestDeletedState(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
+		m := c.Machine(t, "box")
+		if err := os.RemoveAll(c.State); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range []int{m.Keeper, m.Sentry, m.Gofer} {
+			harness.WaitFor(t, 20*time.Second, "the sandbox to end", func() bool { return !harness.Alive(pid) })
+		}
+		if out := c.Must(t, "ls", "-q"); out != "" {
+			t.Errorf("there is still %q", out)
+		}
+		// Which control groups it had is forgotten with the state. They are empty.
+		for _, dir := range c.Cgroups() {
+			harness.WaitFor(t, 5*time.Second, "an empty cgroup", func() bool { return os.Remove(dir) == nil })
 		}
 	})
 }

@@ -370,3 +370,29 @@ func countFDs(t *testing.T) int {
 	}
 	return len(entries)
 }
+
+// TestInterruptedRun sends a signal at every moment of run --rm: nothing of the
+// sandbox stays, and the command ends as the signal says.
+func TestInterruptedRun(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "run", "--rm", "shell", c.Work, "--", "true")
+		for i := range 14 {
+			cmd := c.Command(t.Context(), "run", "--rm", "shell", c.Work, "--", "sleep", "100")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			after := time.Duration(15+15*i) * time.Millisecond
+			time.Sleep(after)
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			err := cmd.Wait()
+			// Before it listens the signal ends it, and there is nothing yet.
+			status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			if !ok || status.Exited() && status.ExitStatus() != 128+int(syscall.SIGTERM) || status.Signaled() && status.Signal() != syscall.SIGTERM {
+				t.Errorf("after %v: %v", after, err)
+			}
+			if out := c.Must(t, "ls", "-q"); out != "" {
+				t.Errorf("after %v there is still %q", after, out)
+			}
+		}
+	})
+}

@@ -37,6 +37,8 @@ type Subject struct {
 	// Owners says that there are several users behind the wall: root, and
 	// files of others.
 	Owners bool
+	// Network says that a machine may have a network card.
+	Network bool
 	// Isolated says that programs see only their own wall's processes.
 	Isolated bool
 }
@@ -79,6 +81,11 @@ func Run(t *testing.T, s Subject) {
 	t.Run("refusals", func(t *testing.T) {
 		s.step(t, s.dir(t), func(t *testing.T, dir string) { refusals(t, s, dir) })
 	})
+	if s.Network {
+		t.Run("network", func(t *testing.T) {
+			s.step(t, s.dir(t), func(t *testing.T, dir string) { network(t, s, dir) })
+		})
+	}
 	t.Run("layer", func(t *testing.T) {
 		dir := s.dir(t)
 		t.Run("save", func(t *testing.T) { s.step(t, dir, func(t *testing.T, dir string) { save(t, s, dir) }) })

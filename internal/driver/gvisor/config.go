@@ -10,6 +10,7 @@ import (
 	"gvisor.dev/gvisor/runsc/flag"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/role"
 )
 
 // configure turns the posture of docs/security-model.md into gVisor's
@@ -22,12 +23,16 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	if m.RootLimit > 0 {
 		overlay += fmt.Sprintf(",size=%d", m.RootLimit)
 	}
+	network := "none"
+	if m.Network != nil {
+		network = "sandbox"
+	}
 	fs := flag.NewFlagSet("gvisor", flag.ContinueOnError)
 	config.RegisterFlags(fs)
 	err := fs.Parse([]string{
 		"--root=" + filepath.Join(m.Scratch, "state"),
 		"--platform=systrap",
-		"--network=none",
+		"--network=" + network,
 		"--directfs=true",
 		"--overlay2=" + overlay,
 		"--file-access=exclusive",
@@ -64,7 +69,7 @@ func pinSidecars(scratch string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{sentryName, prewarmerName} {
+	for _, name := range []string{sentryName, role.Prewarmer} {
 		if err := os.Symlink("/proc/self/exe", filepath.Join(dir, name)); err != nil {
 			return err
 		}

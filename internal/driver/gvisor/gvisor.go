@@ -39,6 +39,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root: mounts under it would be ignored")
 	}
+	quiet()
 	log.SetTarget(log.GoogleEmitter{Writer: &log.Writer{Next: discard{}}})
 	if err := pinSidecars(m.Scratch); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
@@ -73,6 +74,13 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		return nil, err
 	}
 	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, done: make(chan struct{})}
+	if m.Network != nil {
+		if err := plug(c.Sandbox, m.Network); err != nil {
+			w.Destroy()
+			return nil, fmt.Errorf("plug in the network card: %w", brief(err))
+		}
+		conf = started(conf)
+	}
 	if err := c.Start(conf); err != nil {
 		w.Destroy()
 		return nil, fmt.Errorf("start the sentry: %w", startError(err))

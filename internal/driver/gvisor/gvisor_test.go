@@ -15,7 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/driver/drivertest"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor"
 	"github.com/bothy-dev/bothy/internal/nsproc"
-	_ "github.com/bothy-dev/bothy/internal/role" // the light roles of gVisor's children
+	"github.com/bothy-dev/bothy/internal/role"
 )
 
 // stepVar tells a test binary that it runs one step in a keeper's namespaces,
@@ -24,7 +24,7 @@ const stepVar = "BOTHY_TEST_GVISOR_STEP"
 
 // TestMain plays gVisor's children, which are this binary again.
 func TestMain(m *testing.M) {
-	if gvisor.IsChild(os.Args) {
+	if role.OfWall(os.Args) {
 		gvisor.RunChild(os.Args)
 	}
 	if os.Getenv(stepVar) != "" {
@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 	}
 	drivertest.Run(t, drivertest.Subject{
 		Driver: gvisor.Driver{}, Machine: machine, Process: process, CaseDir: caseDir,
-		Owners: true, Isolated: true,
+		Owners: true, Isolated: true, Network: true,
 	})
 }
 

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"net/netip"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gateway"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/keeper"
+)
+
+// network joins what does not know each other: the keeper's idea of a gateway
+// and the gateway.
+type network struct{}
+
+// Open makes a card with a gateway at its other end.
+func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
+	fd, inside, err := netstack.Card()
+	if err != nil {
+		return nil, nil, err
+	}
+	card := os.NewFile(uintptr(inside), "network card")
+	g, err := gateway.New(gateway.Config{
+		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Join: o.Join, Log: o.Log,
+	})
+	if err != nil {
+		_ = card.Close()
+		return nil, nil, err
+	}
+	return &driver.Network{
+		Card: card, MTU: netstack.MTU,
+		Addresses: []netip.Prefix{
+			netip.PrefixFrom(names.Inside4, names.Network4.Bits()), netip.PrefixFrom(names.Inside6, names.Network6.Bits()),
+		},
+		Gateways: []netip.Addr{names.Gateway4, names.Gateway6},
+	}, g, nil
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// networkFlags are a new sandbox's own network rules.
+type networkFlags struct {
+	presets, allow, deny    []string
+	dockerAllow, dockerDeny []string // the same by the names sbx has for them
+}
+
+func (f *networkFlags) add(c *command.Command) {
+	fs := c.Flags()
+	fs.StringArrayVar(&f.presets, "preset", nil, "let the sandbox reach what a preset lists, e.g. npm; repeatable")
+	fs.StringArrayVar(&f.allow, "allow", nil, "let the sandbox reach a host, pattern, address or CIDR, with :PORT or without; repeatable")
+	fs.StringArrayVar(&f.deny, "deny", nil, "never let it reach this, whatever else allows it; repeatable")
+	fs.StringArrayVar(&f.dockerAllow, "allow-network", nil, "the same as --allow")
+	fs.StringArrayVar(&f.dockerDeny, "deny-network", nil, "the same as --deny")
+	for _, name := range []string{"allow-network", "deny-network"} {
+		_ = fs.MarkHidden(name) // it is there
+	}
+	c.CompleteFlag("preset", completePresets)
+}
+
+// block is what the flags say. What contradicts is an error: one of the flags
+// would be swallowed by another.
+func (f *networkFlags) block() (policy.Block, error) {
+	b := policy.Block{Presets: f.presets}
+	for _, l := range []struct {
+		action policy.Action
+		into   *[]policy.Rule
+		lists  [][]string
+	}{
+		{policy.Allow, &b.Allow, [][]string{f.allow, f.dockerAllow}},
+		{policy.Deny, &b.Deny, [][]string{f.deny, f.dockerDeny}},
+	} {
+		for _, list := range l.lists {
+			for _, text := range list {
+				r, err := policy.ParseRule(l.action, text)
+				if err != nil {
+					return b, err
+				}
+				*l.into = append(*l.into, r)
+			}
+		}
+	}
+	found, err := policy.Contradictions(time.Now(), policy.Input{Layer: policy.LayerSandbox, Block: b})
+	if err == nil && len(found) > 0 {
+		err = contradiction(found[0])
+	}
+	return b, usage(err)
+}
+
+// usage makes a mistake in a flag's value one of usage: a preset that is not
+// there is one, too.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &spec.Error{Class: spec.ErrUsage, Err: err, Hint: spec.Hint(err)}
+}
+
+func contradiction(c policy.Contradiction) error {
+	return spec.Errorf(spec.ErrUsage, "%s", c.String()).WithHint("a rule that denies wins over any that allows; leave one of them out")
+}
+
+// warnRules tells which of some new rules never count, or make others not count.
+// It is said when rules are written, not when somebody wonders why they do not
+// hold.
+func (a *app) warnRules(e *engine.Engine, sb *spec.Sandbox, rules []policy.Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	inputs, err := e.PolicyLayers(sb)
+	if err != nil {
+		a.note("the rules cannot be judged together with the others: %s", printable(err.Error()))
+		return
+	}
+	found, err := policy.Contradictions(time.Now(), inputs...)
+	if err != nil {
+		return // each of them was checked
+	}
+	for _, c := range found {
+		isNew := func(r policy.Rule) bool { return r.ID() == c.Allow.ID() || r.ID() == c.Deny.ID() }
+		if slices.ContainsFunc(rules, isNew) {
+			a.note("%s", printable(c.String()))
+		}
+	}
+}
+
+// completePresets completes the name of a preset.
+func completePresets(*command.Command, []string, string) ([]string, command.Directive) {
+	var list []string
+	for _, name := range policy.PresetNames() {
+		p, err := policy.FindPreset(name)
+		if err != nil {
+			continue
+		}
+		list = append(list, name+"\t"+p.About)
+	}
+	return list, command.NoFiles
+}

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) policyCommand() *command.Command {
+	c := &command.Command{
+		Use: "policy", Short: "What sandboxes may reach on the network",
+		Long: "Rules for the network: of all sandboxes or, with --sandbox, of one. Nothing is\nallowed that no rule allows. A change applies at once, also to what runs.",
+	}
+	c.AddCommand(a.policyAddCommand(policy.Allow), a.policyAddCommand(policy.Deny), a.policyLsCommand(), a.policyRmCommand(), a.policyCheckCommand(),
+		a.policyLogCommand(), a.policyLintCommand(), a.presetCommand())
+	return c
+}
+
+// scope is the --sandbox flag of the policy commands.
+type scope struct {
+	name string
+	cmd  *command.Command
+}
+
+func (s *scope) add(a *app, c *command.Command) {
+	s.cmd = c
+	c.Flags().StringVar(&s.name, "sandbox", "", "only for this sandbox (default: for all)")
+	c.CompleteFlag("sandbox", a.sandboxNames)
+}
+
+// open gives the engine and the sandbox; nil for all of them. A name that came
+// out empty must not turn one sandbox's rule into everybody's.
+func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
+	if s.name == "" && s.cmd != nil && s.cmd.Flags().Changed("sandbox") {
+		return nil, nil, spec.Errorf(spec.ErrUsage, "--sandbox is empty").WithHint("leave it out to mean all sandboxes")
+	}
+	e, err := a.engine()
+	if err != nil || s.name == "" {
+		return e, nil, err
+	}
+	sb, err := e.Find(s.name)
+	return e, sb, err
+}
+
+// policy gives the rules in force.
+func (s *scope) policy(a *app) (*policy.Policy, error) {
+	e, sb, err := s.open(a)
+	if err != nil {
+		return nil, err
+	}
+	return e.Policy(sb)
+}
+
+// addFlags are those of policy allow and deny.
+type addFlags struct {
+	scope
+	presets, methods, paths []string
+	websocket               bool
+	life                    time.Duration
+	why                     string
+}
+
+func (a *app) policyAddCommand(action policy.Action) *command.Command {
+	var f addFlags
+	c := &command.Command{
+		Use:   action.String() + " TARGET...",
+		Short: "Add rules that " + action.String(),
+		Example: "  bothy policy " + action.String() + " api.example.com:443\n  bothy policy " + action.String() +
+			" '*.example.com' --sandbox shell-app --for 1h",
+		RunE: func(cmd *command.Command, args []string) error {
+			rules, err := f.rules(action, cmd, args)
+			if err != nil {
+				return err
+			}
+			e, sb, err := f.open(a)
+			if err != nil {
+				return err
+			}
+			err = e.EditPolicy(cmd.Context(), sb, func(file *policy.File) error {
+				for _, name := range f.presets {
+					if err := file.AddPreset(name); err != nil {
+						return usage(err)
+					}
+				}
+				for _, r := range rules {
+					if err := file.Add(r); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err == nil {
+				a.warnRules(e, sb, rules)
+			}
+			return err
+		},
+	}
+	f.add(a, c)
+	c.Flags().StringArrayVar(&f.presets, "preset", nil, "name a preset instead of a target, for deny only none; repeatable")
+	c.CompleteFlag("preset", completePresets)
+	c.Flags().StringArrayVar(&f.methods, "method", nil, "only HTTP requests with this method; repeatable")
+	c.Flags().StringArrayVar(&f.paths, "path", nil, "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
+	if action == policy.Allow {
+		c.Flags().BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
+	}
+	c.Flags().DurationVar(&f.life, "for", 0, "end the rule after this time, e.g. 1h")
+	c.Flags().StringVar(&f.why, "why", "", "a note, shown with decisions")
+	return c
+}
+
+// rules are what the arguments and flags say, and nothing that the flags say is
+// left out silently.
+func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []string) ([]policy.Rule, error) {
+	if len(args) == 0 && len(f.presets) == 0 {
+		return nil, atLeast(1, "a target: a host, a pattern, an address or a CIDR, with :PORT or without")(cmd, args)
+	}
+	if err := f.checkPresets(action, cmd); err != nil {
+		return nil, err
+	}
+	if f.life <= 0 && cmd.Flags().Changed("for") {
+		return nil, spec.Errorf(spec.ErrUsage, "--for %s is no time", f.life).WithHint("write it as 30m or 1h; leave it out for a rule that stays")
+	}
+	var rules []policy.Rule
+	for _, text := range args {
+		r, err := policy.ParseRule(action, text)
+		if err != nil {
+			return nil, err
+		}
+		r.HTTP.Methods, r.HTTP.Paths, r.HTTP.WebSocket, r.Why = f.methods, f.paths, f.websocket, f.why
+		if f.life > 0 {
+			r.Until = time.Now().Add(f.life).UTC().Truncate(time.Second)
+		}
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// checkPresets refuses what a preset cannot have.
+func (f *addFlags) checkPresets(action policy.Action, cmd *command.Command) error {
+	for _, name := range f.presets {
+		denies := name == "none"
+		switch {
+		case denies && action == policy.Allow:
+			return spec.Errorf(spec.ErrUsage, "preset none denies everything").WithHint("write bothy policy deny --preset none")
+		case !denies && action == policy.Deny:
+			return spec.Errorf(spec.ErrUsage, "preset %q is no list of what is denied", name).
+				WithHint("bothy policy rm --preset NAME takes one out; --preset none denies everything")
+		}
+	}
+	for _, name := range []string{"method", "path", "websocket", "for", "why"} {
+		if len(f.presets) > 0 && cmd.Flags().Changed(name) {
+			return spec.Errorf(spec.ErrUsage, "--%s does not go with --preset", name).WithHint("a preset has its own conditions and stays")
+		}
+	}
+	return nil
+}
+
+func (a *app) policyLsCommand() *command.Command {
+	var s scope
+	c := &command.Command{
+		Use: "ls", Short: "List the rules in force", Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error {
+			p, err := s.policy(a)
+			if err != nil {
+				return err
+			}
+			rows := []row{}
+			for _, r := range p.Rules() {
+				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String()})
+			}
+			return a.printRules(rows, p.Default())
+		},
+	}
+	s.add(a, c)
+	return a.jsonFlag(c)
+}
+
+// row is one rule as it is listed.
+type row struct {
+	ID     string `json:"id"`
+	Source string `json:"source"`
+	Action string `json:"action"`
+	Rule   string `json:"rule"`
+}
+
+func (a *app) printRules(rows []row, other policy.Action) error {
+	if a.json {
+		return a.printJSON(map[string]any{"rules": rows, "default": other.String()})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, printable(r.Rule))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "everything else: %s\n", other)
+	return err
+}
+
+func (a *app) policyRmCommand() *command.Command {
+	var s scope
+	var ids, presets []string
+	c := &command.Command{
+		Use: "rm ID|TARGET...", Short: "Remove rules",
+		RunE: func(cmd *command.Command, args []string) error {
+			args = append(args, ids...)
+			if len(args)+len(presets) == 0 {
+				return atLeast(1, "rules: by the ID that ls shows, or by target")(cmd, args)
+			}
+			e, sb, err := s.open(a)
+			if err != nil {
+				return err
+			}
+			return e.EditPolicy(cmd.Context(), sb, func(f *policy.File) error {
+				for _, arg := range args {
+					if _, err := f.Remove(arg); err != nil {
+						return err
+					}
+				}
+				for _, name := range presets {
+					if err := f.RemovePreset(name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	s.add(a, c)
+	c.Flags().StringArrayVar(&ids, "id", nil, "a rule by its ID; repeatable")
+	c.Flags().StringArrayVar(&presets, "preset", nil, "take out a preset instead of a rule; repeatable")
+	c.CompleteFlag("preset", completePresets)
+	return c
+}
+
+func (a *app) policyCheckCommand() *command.Command {
+	var s scope
+	var method string
+	c := &command.Command{
+		Use: "check HOST[:PORT]|URL", Short: "Tell whether something is allowed, and why",
+		Args: exactly(1, "a host, an address or a URL"),
+		RunE: func(_ *command.Command, args []string) error {
+			q, err := policy.ParseQuery(args[0], method, time.Now())
+			if err != nil {
+				return err
+			}
+			p, err := s.policy(a)
+			if err != nil {
+				return err
+			}
+			x := p.Explain(q)
+			fmt.Fprint(a.stdout, printable(strings.TrimRight(x.Text(s.name), "\n"))+"\n")
+			if !x.Decision.Allowed() {
+				return &spec.Exited{Code: spec.ExitDenied}
+			}
+			return nil
+		},
+	}
+	s.add(a, c)
+	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET)")
+	return c
+}
+
+func (a *app) policyLintCommand() *command.Command {
+	var s scope
+	c := &command.Command{
+		Use: "lint", Short: "Look for rules that may not do what they seem to", Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error {
+			e, sb, err := s.open(a)
+			if err != nil {
+				return err
+			}
+			inputs, err := e.PolicyLayers(sb)
+			if err != nil {
+				return err
+			}
+			findings, err := policy.Lint(time.Now(), inputs...)
+			for _, f := range findings {
+				fmt.Fprintln(a.stdout, printable(f.String()))
+			}
+			if err == nil && len(findings) > 0 {
+				return &spec.Exited{Code: spec.ExitError}
+			}
+			return err
+		},
+	}
+	s.add(a, c)
+	return c
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// portFlags are the ports of a sandbox as they are given at its creation.
+type portFlags struct{ publish, hostPorts []string }
+
+func (f *portFlags) add(c *command.Command) {
+	c.Flags().StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
+	c.Flags().StringArrayVar(&f.hostPorts, "allow-host-port", nil, "let the sandbox reach this port of this machine's loopback, as host.bothy")
+	c.CompleteFlag("publish", command.Words())
+	c.CompleteFlag("allow-host-port", command.Words())
+}
+
+// apply puts them into a spec.
+func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
+	for _, text := range f.publish {
+		p, err := spec.ParsePort(text)
+		if err == nil {
+			err = engine.Publish(sb, p)
+		}
+		if err != nil {
+			return err
+		}
+		if p.Exposed() {
+			a.note("warning: port %d of the sandbox is published at %s, for every machine that can reach this one there", p.Port, p.HostIP)
+		}
+	}
+	return eachPort(f.hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
+}
+
+func eachPort(texts []string, do func(uint16) error) error {
+	for _, text := range texts {
+		n, err := spec.ParseHostPort(text)
+		if err == nil {
+			err = do(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) portsCommand() *command.Command {
+	var f portFlags
+	var unpublish, closed []string
+	c := &command.Command{
+		Use: "ports [flags] SANDBOX", Short: "List and change the ports between a sandbox and this machine",
+		Long: `Lists the ports of a sandbox that are published on this machine. With --publish
+and --unpublish it changes them, also while the sandbox runs, and for its later
+starts; a stopped one is started to publish. With --allow-host-port the sandbox
+reaches one port of this machine's loopback, under the name host.bothy.`,
+		Example: `  bothy ports shell-app --publish 3000          at a free port of this machine
+  bothy ports shell-app --publish 8080:3000     at http://localhost:8080
+  bothy ports shell-app --unpublish 3000
+  bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
+		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(args[0])
+			if err != nil {
+				return err
+			}
+			if len(f.publish)+len(f.hostPorts)+len(unpublish)+len(closed) > 0 {
+				err = e.EditPorts(cmd.Context(), sb, len(f.publish) > 0, func(sb *spec.Sandbox, at []spec.Port) error {
+					if err := unpublishAll(sb, unpublish, at); err != nil {
+						return err
+					}
+					if err := eachPort(closed, func(n uint16) error { return engine.CloseHostPort(sb, n) }); err != nil {
+						return err
+					}
+					return f.apply(a, sb)
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return a.showPorts(e, args[0])
+		},
+	}
+	f.add(c)
+	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
+	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
+	c.CompleteFlag("unpublish", command.Words())
+	c.CompleteFlag("deny-host-port", command.Words())
+	return a.jsonFlag(c)
+}
+
+func unpublishAll(sb *spec.Sandbox, texts []string, at []spec.Port) error {
+	for _, text := range texts {
+		p, err := spec.ParsePort(text)
+		if err == nil {
+			err = engine.Unpublish(sb, p, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showPorts lists where the ports are; of a sandbox that does not run, where
+// they will be.
+func (a *app) showPorts(e *engine.Engine, name string) error {
+	sb, err := e.Find(name)
+	if err != nil {
+		return err
+	}
+	st := e.Status(sb)
+	ports := st.Ports
+	if st.State != spec.Running {
+		ports = planned(sb.Ports)
+		if len(ports) > 0 {
+			a.note("sandbox %s does not run: its ports are published when it starts", sb.Name)
+		}
+	}
+	if a.json {
+		return a.printJSON(append([]spec.Port{}, ports...))
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "HOST IP\tHOST PORT\tSANDBOX PORT\tPROTOCOL")
+	for _, p := range ports {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", p.HostIP, orAny(p.HostPort), p.Port, p.Protocol)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, n := range sb.HostPorts {
+		fmt.Fprintf(a.stdout, "inside, host.bothy:%d is port %d of this machine\n", n, n)
+	}
+	return nil
+}
+
+// planned spells out where ports will be.
+func planned(wishes []spec.Port) []spec.Port {
+	var list []spec.Port
+	for _, p := range wishes {
+		if p.HostIP.IsValid() {
+			list = append(list, p)
+			continue
+		}
+		for _, ip := range []string{"127.0.0.1", "::1"} {
+			q := p
+			q.HostIP = netip.MustParseAddr(ip)
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+func orAny(port uint16) string {
+	if port == 0 {
+		return "any"
+	}
+	return fmt.Sprint(port)
+}
+
+// portCells are the ports as ls shows them: what is on both addresses of the
+// loopback is at localhost.
+func portCells(ports []spec.Port) string {
+	var cells []string
+	at := func(host string, p spec.Port) string {
+		return fmt.Sprintf("%s:%d->%d/%s", host, p.HostPort, p.Port, p.Protocol)
+	}
+	for _, p := range ports {
+		host := p.HostIP.String()
+		if p.HostIP.Is6() {
+			host = "[" + host + "]"
+		}
+		last := len(cells) - 1
+		if host == "[::1]" && last >= 0 && cells[last] == at("127.0.0.1", p) {
+			cells[last] = at("localhost", p)
+			continue
+		}
+		cells = append(cells, at(host, p))
+	}
+	return strings.Join(cells, ", ")
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+func (a *app) presetCommand() *command.Command {
+	c := &command.Command{
+		Use: "preset", Aliases: []string{"presets"}, Short: "Lists of rules that come with Bothy",
+		RunE: func(*command.Command, []string) error { return a.listPresets() },
+	}
+	ls := &command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the presets", Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error { return a.listPresets() },
+	}
+	show := &command.Command{
+		Use: "show PRESET", Short: "Show what a preset lets through, and what it leaves out",
+		Args: exactly(1, "a preset"), Complete: onePreset,
+		RunE: func(_ *command.Command, args []string) error { return a.showPreset(args[0]) },
+	}
+	c.AddCommand(a.jsonFlag(ls), a.jsonFlag(show))
+	return a.jsonFlag(c)
+}
+
+// presetRow is a preset as it is listed; shown, it has all the rest.
+type presetRow struct {
+	Name    string        `json:"name"`
+	About   string        `json:"about"`
+	Rules   *policy.Block `json:"rules,omitempty"`
+	LeftOut []leftOut     `json:"left_out,omitempty"`
+}
+
+type leftOut struct {
+	Host string `json:"host"`
+	Why  string `json:"why"`
+}
+
+func (a *app) listPresets() error {
+	rows := []presetRow{}
+	for _, name := range policy.PresetNames() {
+		p, err := policy.FindPreset(name)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, presetRow{Name: p.Name, About: p.About})
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"presets": rows})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "PRESET\tABOUT")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
+	}
+	return w.Flush()
+}
+
+func (a *app) showPreset(name string) error {
+	p, err := policy.FindPreset(name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		row := presetRow{Name: p.Name, About: p.About, Rules: &p.Block}
+		for _, l := range p.LeftOut {
+			row.LeftOut = append(row.LeftOut, leftOut{l.Host, l.Why})
+		}
+		return a.printJSON(row)
+	}
+	fmt.Fprintln(a.stdout, p.About)
+	if len(p.Block.Presets) > 0 {
+		fmt.Fprintln(a.stdout, "with presets:", strings.Join(p.Block.Presets, ", "))
+	}
+	if p.Block.Default != 0 {
+		fmt.Fprintln(a.stdout, "everything else:", p.Block.Default)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	for _, list := range [][]policy.Rule{p.Block.Allow, p.Block.Deny} {
+		for _, r := range list {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", r.Action, r.String(), r.Why)
+		}
+	}
+	for _, l := range p.LeftOut {
+		fmt.Fprintf(w, "left out\t%s\t%s\n", l.Host, l.Why)
+	}
+	return w.Flush()
+}
+
+// onePreset completes the only argument.
+func onePreset(c *command.Command, args []string, word string) ([]string, command.Directive) {
+	if len(args) > 0 {
+		return nil, command.NoFiles
+	}
+	return completePresets(c, args, word)
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) secretCommand() *command.Command {
+	c := &command.Command{
+		Use: "secret", Short: "Credentials that sandboxes may use and never see",
+		Long: `Keeps credentials on the host and lends them to sandboxes. Inside there is a
+placeholder; on its way to the hosts a lease names, and nowhere else, the network
+exchanges it for the value. A change applies at once, also to what runs.`,
+	}
+	c.AddCommand(a.secretSetCommand(), a.secretLsCommand(), a.secretRmCommand(), a.secretLeaseCommand(),
+		a.secretRevokeCommand(), a.secretAuditCommand(), a.secretImportCommand())
+	return c
+}
+
+// passphrase asks for that of the vault.
+func (a *app) passphrase(fresh bool) ([]byte, error) {
+	if !a.canAsk() {
+		return nil, nil
+	}
+	text, err := a.askSecret("passphrase of the secrets")
+	if err != nil || !fresh {
+		return text, err
+	}
+	again, err := a.askSecret("the same again")
+	if err == nil && !bytes.Equal(text, again) {
+		err = spec.Errorf(spec.ErrUsage, "the two passphrases differ")
+	}
+	return text, err
+}
+
+// canAsk tells whether somebody is there to be asked.
+func (a *app) canAsk() bool { return term.IsTerminal(a.stdin) && term.IsTerminal(a.stderr) }
+
+// askSecret asks for a line that is not shown.
+func (a *app) askSecret(what string) ([]byte, error) {
+	fmt.Fprintf(a.stderr, "bothy: %s: ", what)
+	line, err := term.ReadSecret(a.stdin)
+	return bytes.TrimRight(line, "\r\n"), err
+}
+
+// secretNames completes the name of a secret.
+func (a *app) secretNames(*command.Command, []string, string) ([]string, command.Directive) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.Failed
+	}
+	list, err := e.Secrets()
+	if err != nil {
+		return nil, command.Failed
+	}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Name+"\t"+s.Service)
+	}
+	return names, command.NoFiles
+}
+
+// listedSecret is a secret in ls --json.
+type listedSecret struct {
+	Name      string       `json:"name"`
+	Service   string       `json:"service,omitempty"`
+	Source    vault.Source `json:"source"`
+	CreatedAt time.Time    `json:"created_at"`
+	UpdatedAt time.Time    `json:"updated_at"`
+}
+
+// listedLease is a lease in ls --json.
+type listedLease struct {
+	spec.Lease
+	Name string `json:"sandbox_name"`
+	Live bool   `json:"live"`
+}
+
+func (a *app) secretLsCommand() *command.Command {
+	var sandbox string
+	c := &command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List secrets and to whom they are lent; never values",
+		Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			secrets, err := e.Secrets()
+			if err != nil {
+				return err
+			}
+			leases, err := listLeases(e, sandbox)
+			if err != nil {
+				return err
+			}
+			return a.printSecrets(secrets, leases)
+		},
+	}
+	c.Flags().StringVar(&sandbox, "sandbox", "", "only the leases of this sandbox")
+	c.CompleteFlag("sandbox", a.sandboxNames)
+	return a.jsonFlag(c)
+}
+
+func listLeases(e *engine.Engine, sandbox string) ([]listedLease, error) {
+	list, err := e.List()
+	if err != nil {
+		return nil, err
+	}
+	if sandbox != "" {
+		sb, err := e.Find(sandbox)
+		if err != nil {
+			return nil, err
+		}
+		list = []engine.Info{{Spec: sb}}
+	}
+	out := []listedLease{}
+	for _, i := range list {
+		leases, err := e.Leases(i.Spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range leases {
+			out = append(out, listedLease{Lease: l, Name: i.Spec.Name, Live: l.Live(time.Now())})
+		}
+	}
+	return out, nil
+}
+
+func (a *app) printSecrets(secrets []vault.Secret, leases []listedLease) error {
+	if a.json {
+		list := []listedSecret{}
+		for _, s := range secrets {
+			list = append(list, listedSecret{s.Name, s.Service, s.Source, s.CreatedAt, s.UpdatedAt})
+		}
+		return a.printJSON(map[string]any{"secrets": list, "leases": leases})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SECRET\tSERVICE\tSOURCE\tCHANGED")
+	for _, s := range secrets {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, dash(s.Service), printable(s.Source.String()), s.UpdatedAt.Local().Format(time.DateTime))
+	}
+	if err := w.Flush(); err != nil || len(leases) == 0 {
+		return err
+	}
+	fmt.Fprintln(a.stdout)
+	fmt.Fprintln(w, "LEASE\tSECRET\tSANDBOX\tHOSTS\tPLACE\tVARIABLES\tUNTIL")
+	for _, l := range leases {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.Secret, l.Name, strings.Join(l.Hosts, ","),
+			placeCell(l.Place), dash(strings.Join(l.Env, ",")), untilCell(&l.Lease))
+	}
+	return w.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func placeCell(p spec.Place) string {
+	name := p.Name
+	if p.Kind == spec.PlaceBasic {
+		name = p.User
+	}
+	return strings.TrimSuffix(string(p.Kind)+":"+name, ":")
+}
+
+func untilCell(l *spec.Lease) string {
+	switch {
+	case l.Until.IsZero():
+		return "-"
+	case !l.Live(time.Now()):
+		return "over"
+	}
+	return l.Until.Local().Format(time.DateTime)
+}
+
+func (a *app) secretRmCommand() *command.Command {
+	return &command.Command{
+		Use: "rm NAME...", Aliases: []string{"remove", "delete"}, Short: "Forget secrets and end their leases",
+		Args: atLeast(1, "the name of a secret"), Complete: a.secretNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if err := e.RemoveSecret(cmd.Context(), name); err != nil {
+					return err
+				}
+				fmt.Fprintln(a.stdout, name)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// imported is one finding of import.
+type imported struct {
+	Name     string `json:"name"`
+	Variable string `json:"variable"`
+	Result   string `json:"result"` // imported, found, or kept: there is such a secret
+}
+
+func (a *app) secretImportCommand() *command.Command {
+	var dry, force, all bool
+	c := &command.Command{
+		Use: "import [SERVICE...]", Short: "Store credentials found in your environment",
+		Long: "Stores the credentials of known services that stand in your environment, each\nunder its service's name. Those that are there already are kept.",
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			services := vault.Services
+			if len(args) > 0 {
+				services = nil
+			}
+			for _, name := range args {
+				s := vault.FindService(name)
+				if s == nil {
+					return spec.Errorf(spec.ErrUsage, "no service named %q", name).WithHint("there are: %s", serviceNames())
+				}
+				services = append(services, *s)
+			}
+			found, err := a.importAll(cmd, e, services, dry, force)
+			if perr := a.printImported(found); err == nil {
+				err = perr
+			}
+			return err
+		},
+		Complete: command.Words(vaultServices()...),
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be stored")
+	c.Flags().BoolVarP(&force, "force", "f", false, "replace what is there already")
+	c.Flags().BoolVar(&all, "all", false, "accepted for docker's sake: without SERVICE all are")
+	_ = c.Flags().MarkHidden("all")
+	return a.jsonFlag(c)
+}
+
+func vaultServices() (names []string) {
+	for _, s := range vault.Services {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (a *app) importAll(cmd *command.Command, e *engine.Engine, services []vault.Service, dry, force bool) ([]imported, error) {
+	have, err := e.Secrets()
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for _, s := range have {
+		there[s.Name] = true
+	}
+	out := []imported{}
+	for _, s := range services {
+		variable, value := fromEnvironment(s)
+		if value == "" {
+			continue
+		}
+		i := imported{Name: s.Name, Variable: variable, Result: "imported"}
+		switch {
+		case there[s.Name] && !force:
+			i.Result = "kept"
+		case dry:
+			i.Result = "found"
+		default:
+			n := engine.NewSecret{Name: s.Name, Service: s.Name, Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}
+			if err := e.SetSecret(cmd.Context(), n); err != nil {
+				return out, fmt.Errorf("import %s from %s: %w", s.Name, variable, err)
+			}
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// fromEnvironment looks for a service's credential.
+func fromEnvironment(s vault.Service) (variable, value string) {
+	for _, name := range s.Env {
+		if v := os.Getenv(name); v != "" {
+			return name, v
+		}
+	}
+	return "", ""
+}
+
+func (a *app) printImported(list []imported) error {
+	if a.json {
+		return a.printJSON(map[string]any{"secrets": list})
+	}
+	if len(list) == 0 {
+		a.note("no credential of a known service stands in your environment")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	for _, i := range list {
+		fmt.Fprintf(w, "%s\t$%s\t%s\n", i.Name, i.Variable, i.Result)
+	}
+	return w.Flush()
+}

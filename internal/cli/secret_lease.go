@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// placeFlags say where in a request a secret belongs.
+type placeFlags struct {
+	bearer        bool
+	header, query string
+	basic         string
+}
+
+func (a *app) secretLeaseCommand() *command.Command {
+	var sandbox string
+	var t vault.Terms
+	var p placeFlags
+	c := &command.Command{
+		Use: "lease NAME --sandbox SANDBOX", Short: "Lend a secret to a sandbox",
+		Long: `Lends a secret to a sandbox and prints the lease's ID. Commands inside find a
+placeholder in the usual variable; only on its way to the lease's hosts does the
+value take its place. Of a known service hosts, place and variables are known.
+
+A lease allows nothing by itself: the network policy must allow the hosts, too.`,
+		Example: "  bothy secret lease anthropic --sandbox shell-app --for 8h\n" +
+			"  bothy secret lease ci --sandbox shell-app --host ci.example.com --header x-token --method GET",
+		Args: exactly(1, "the name of a secret"), Complete: a.secretNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			if sandbox == "" {
+				return spec.Errorf(spec.ErrUsage, "a secret is lent to a sandbox").WithHint("name it: --sandbox SANDBOX")
+			}
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(sandbox)
+			if err != nil {
+				return err
+			}
+			if t.Place, err = p.place(cmd.Flags().Changed("basic")); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("env") {
+				t.Env = slices.DeleteFunc(t.Env, func(name string) bool { return name == "" })
+			}
+			l, err := e.Lend(cmd.Context(), sb, args[0], t)
+			if l != nil {
+				a.warnUnreachable(e, sb, l)
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(l)
+			}
+			_, err = fmt.Fprintln(a.stdout, l.ID)
+			return err
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&sandbox, "sandbox", "", "to whom")
+	fs.StringArrayVar(&t.Hosts, "host", nil, "a host that gets it, as in a rule of the policy; repeatable")
+	fs.StringArrayVar(&t.Methods, "method", nil, "only requests with this method; repeatable")
+	fs.StringArrayVar(&t.Paths, "path", nil, "only requests with this path, e.g. /repos/acme/**; repeatable")
+	fs.BoolVar(&p.bearer, "bearer", false, "it belongs into Authorization: Bearer")
+	fs.StringVar(&p.header, "header", "", "it is the value of this header")
+	fs.StringVar(&p.query, "query", "", "it is the value of this parameter of the query")
+	fs.StringVar(&p.basic, "basic", "", "it is the password of this user; an empty one: of any")
+	fs.StringArrayVar(&t.Env, "env", nil, "variable inside that holds the placeholder; repeatable, an empty one: none")
+	fs.DurationVar(&t.For, "for", 0, "end the lease after this time, e.g. 8h (default: when it is revoked)")
+	c.CompleteFlag("sandbox", a.sandboxNames)
+	return a.jsonFlag(c)
+}
+
+// place is what the flags say, nil if they say nothing.
+func (p *placeFlags) place(basic bool) (*spec.Place, error) {
+	var list []spec.Place
+	if p.bearer {
+		list = append(list, spec.Place{Kind: spec.PlaceBearer})
+	}
+	if p.header != "" {
+		list = append(list, spec.Place{Kind: spec.PlaceHeader, Name: p.header})
+	}
+	if p.query != "" {
+		list = append(list, spec.Place{Kind: spec.PlaceQuery, Name: p.query})
+	}
+	if basic {
+		list = append(list, spec.Place{Kind: spec.PlaceBasic, User: p.basic})
+	}
+	switch len(list) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &list[0], nil
+	}
+	return nil, spec.Errorf(spec.ErrUsage, "--bearer, --header, --query and --basic exclude each other").WithHint("lend the secret once more for another place")
+}
+
+// warnUnreachable tells of hosts that the policy keeps the sandbox from.
+func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) {
+	p, err := e.Policy(sb)
+	if err != nil {
+		return
+	}
+	for _, host := range l.Hosts {
+		name, _, _ := strings.Cut(host, ":")
+		clean, err := policy.CleanName(name)
+		if err != nil {
+			continue // a pattern, or an address
+		}
+		d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
+		if !d.Allowed() {
+			a.note("the network policy keeps %s from %s; allow it: bothy policy allow %s --sandbox %s", sb.Name, name, host, sb.Name)
+		}
+	}
+}
+
+// lendAt lends secrets at the creation of a sandbox: NAME or NAME:TIME.
+type lendAt struct {
+	secret string
+	life   time.Duration
+}
+
+func parseLend(flags []string) ([]lendAt, error) {
+	var out []lendAt
+	for _, f := range flags {
+		name, life, timed := strings.Cut(f, ":")
+		l := lendAt{secret: name}
+		err := vault.CheckName(name)
+		if err == nil && timed {
+			l.life, err = time.ParseDuration(life)
+			if err != nil || l.life <= 0 {
+				err = spec.Errorf(spec.ErrUsage, "%q is no time", life)
+			}
+		}
+		if err != nil {
+			return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--secret", Err: err}).
+				WithHint("write NAME or NAME:TIME, e.g. anthropic:8h; bothy secret lease says more")
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// lend lends what --secret names, unless it is lent already.
+func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, list []lendAt) error {
+	for _, l := range list {
+		leases, err := e.Leases(sb)
+		if err != nil {
+			return err
+		}
+		has := func(have spec.Lease) bool { return have.Secret == l.secret && have.Live(time.Now()) }
+		if slices.ContainsFunc(leases, has) {
+			continue
+		}
+		made, err := e.Lend(cmd.Context(), sb, l.secret, vault.Terms{For: l.life})
+		if err != nil {
+			return err
+		}
+		a.warnUnreachable(e, sb, made)
+	}
+	return nil
+}
+
+func (a *app) secretRevokeCommand() *command.Command {
+	var sandbox string
+	var all bool
+	c := &command.Command{
+		Use: "revoke NAME|ID...", Short: "End leases, also of what runs",
+		Example:  "  bothy secret revoke anthropic\n  bothy secret revoke --all",
+		Complete: a.secretNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return spec.Errorf(spec.ErrUsage, "name secrets or leases, or use --all")
+			}
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			var sb *spec.Sandbox
+			if sandbox != "" {
+				if sb, err = e.Find(sandbox); err != nil {
+					return err
+				}
+			}
+			gone, err := e.Revoke(cmd.Context(), sb, func(l *spec.Lease) bool {
+				return all || slices.Contains(args, l.ID) || slices.Contains(args, l.Secret)
+			})
+			for _, l := range gone {
+				fmt.Fprintln(a.stdout, l.ID)
+			}
+			if err != nil {
+				return err
+			}
+			return missing(args, gone)
+		},
+	}
+	c.Flags().StringVar(&sandbox, "sandbox", "", "only of this sandbox")
+	c.Flags().BoolVar(&all, "all", false, "every lease there is")
+	c.CompleteFlag("sandbox", a.sandboxNames)
+	return c
+}
+
+// missing complains about what no lease was ended for.
+func missing(args []string, gone []spec.Lease) error {
+	for _, arg := range args {
+		if !slices.ContainsFunc(gone, func(l spec.Lease) bool { return l.ID == arg || l.Secret == arg }) {
+			return spec.Errorf(spec.ErrNotFound, "no lease of %s", printable(arg)).WithHint("bothy secret ls shows what there is")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Leases gives the leases of a sandbox or, without one, of all, those that ran
+// out too.
+func (e *Engine) Leases(sb *spec.Sandbox) ([]spec.Lease, error) {
+	if sb != nil {
+		return vault.ReadLeases(e.Store.Sandbox(sb.ID).Leases())
+	}
+	list, err := e.List()
+	if err != nil {
+		return nil, err
+	}
+	var all []spec.Lease
+	for _, i := range list {
+		l, err := vault.ReadLeases(e.Store.Sandbox(i.Spec.ID).Leases())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l...)
+	}
+	return all, nil
+}
+
+// Lend lends a secret to a sandbox. One that runs has it at once.
+func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*spec.Lease, error) {
+	d, err := e.vault().Read()
+	if err != nil {
+		return nil, err
+	}
+	value, err := e.value(ctx, d, secret)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.vault().Begin()
+	if err != nil {
+		return nil, err
+	}
+	defer c.End()
+	s, err := c.Find(secret)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	l, err := vault.NewLease(s, sb.ID, t, value, now)
+	if err != nil {
+		return nil, err
+	}
+	path := e.Store.Sandbox(sb.ID).Leases()
+	list, err := vault.ReadLeases(path)
+	if err != nil {
+		return nil, err
+	}
+	list = vault.Live(list, now)
+	if err := clash(list, &l); err != nil {
+		return nil, err
+	}
+	list = append(list, l)
+	if err := writeLeases(path, list); err != nil {
+		return nil, err
+	}
+	e.note(c, noteLease, leaseFields(&l, sb))
+	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{{Lease: l, Value: value}})
+}
+
+// clash refuses two leases with the same variable.
+func clash(list []spec.Lease, l *spec.Lease) error {
+	for _, o := range list {
+		for _, name := range l.Env {
+			if slices.Contains(o.Env, name) {
+				return spec.Errorf(spec.ErrConflict, "the sandbox has %s by a lease of %s already", name, o.Secret).
+					WithHint("end that one first: bothy secret revoke %s, or name another variable: --env NAME", o.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// writeLeases replaces a sandbox's leases. Whoever starts the sandbox sweeps
+// its directory, and may take our temporary file along.
+func writeLeases(path string, list []spec.Lease) error {
+	var err error
+	for range 3 {
+		if err = vault.WriteLeases(path, list); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+func leaseFields(l *spec.Lease, sb *spec.Sandbox) map[string]any {
+	f := map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": sb.Name, "sandbox_id": sb.ID, "hosts": l.Hosts, "place": l.Place.Kind}
+	if !l.Until.IsZero() {
+		f["until"] = l.Until
+	}
+	return f
+}
+
+// Revoke ends leases, also of what runs: those of a sandbox or, without one, of
+// all, that a function chooses. It gives those it ended.
+func (e *Engine) Revoke(ctx context.Context, sb *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
+	c, err := e.vault().Begin()
+	if err != nil {
+		// What the vault holds is not needed to end a lease.
+		if c, err = e.vault().BeginBlind(); err != nil {
+			return nil, err
+		}
+	}
+	defer c.End()
+	return e.revoke(ctx, c, sb, which)
+}
+
+func (e *Engine) revoke(ctx context.Context, c *vault.Change, only *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
+	var gone []spec.Lease
+	var mu sync.Mutex
+	err := e.eachSandbox(func(sb *spec.Sandbox) error {
+		if only != nil && sb.ID != only.ID {
+			return nil
+		}
+		ended, err := e.revokeIn(ctx, sb, which)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range ended {
+			e.note(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": sb.Name, "sandbox_id": sb.ID})
+		}
+		gone = append(gone, ended...)
+		return err
+	})
+	return gone, err
+}
+
+// revokeIn ends leases of one sandbox. Leases that cannot be read all go: fail
+// closed.
+func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
+	path := e.Store.Sandbox(sb.ID).Leases()
+	list, unread := vault.ReadLeases(path)
+	var gone, left []spec.Lease
+	for i, l := range list {
+		if which(&list[i]) {
+			gone = append(gone, l)
+		} else {
+			left = append(left, l)
+		}
+	}
+	if len(gone) == 0 && unread == nil {
+		return nil, nil
+	}
+	if unread == nil {
+		if err := writeLeases(path, left); err != nil {
+			return nil, err
+		}
+	}
+	return gone, errors.Join(unread, e.announceLoans(ctx, sb, left, nil))
+}
+
+// announceTime bounds the wait for a sandbox that starts or stops just now;
+// answerTime that for one keeper's answer.
+const (
+	announceTime = startTimeout
+	answerTime   = 10 * time.Second
+)
+
+// announceLoans tells a sandbox that runs what it is lent now, and the values
+// that are new. The caller holds the lock of the vault, or changes could arrive
+// in another order than they were made.
+//
+// One that is just being started may have read the leases before they were
+// changed: its lock tells, and it is waited for.
+func (e *Engine) announceLoans(ctx context.Context, sb *spec.Sandbox, list []spec.Lease, put []wire.Loan) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	d := e.Store.Sandbox(sb.ID)
+	for {
+		conn, err := dial(d)
+		if err == nil {
+			actx, done := context.WithTimeout(ctx, answerTime)
+			err = request(actx, conn, wire.Ask{Op: wire.OpLoans, Loans: wire.LoanChange{Put: put, Keep: ids(list)}})
+			done()
+			if !errors.Is(err, spec.ErrStopping) {
+				return unanswered(sb, err)
+			}
+		}
+		lock, err := store.TryLock(d.Lock())
+		if err == nil {
+			lock.Unlock() // it does not run: it reads them when it starts
+			return nil
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			return unanswered(sb, err)
+		}
+		select {
+		case <-ctx.Done():
+			return unanswered(sb, context.Cause(ctx))
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// unanswered says that the change is on the disk and may not be in force.
+func unanswered(sb *spec.Sandbox, err error) error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	hint := spec.Hint(err)
+	if hint == "" {
+		hint = fmt.Sprintf("bothy stop %s: what is lent counts from its next start on", sb.Name)
+	}
+	return &spec.Error{Op: "tell sandbox " + sb.Name + " what it is lent", Err: err, Hint: hint}
+}
+
+func ids(list []spec.Lease) []string {
+	var out []string
+	for _, l := range list {
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+// loans collects what a sandbox that starts is lent. What cannot be had is said,
+// and goes without its value.
+func (e *Engine) loans(ctx context.Context, sb *spec.Sandbox) []wire.Loan {
+	list, err := vault.ReadLeases(e.Store.Sandbox(sb.ID).Leases())
+	d := &vault.Document{}
+	if err == nil && len(list) > 0 {
+		d, err = e.vault().Read()
+	}
+	if err != nil {
+		e.unlent(sb, err)
+	}
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	now := time.Now()
+	var names []string
+	for _, l := range list {
+		if l.Live(now) && !slices.Contains(names, l.Secret) {
+			names = append(names, l.Secret)
+		}
+	}
+	values := e.values(ctx, d, names)
+	for _, name := range names {
+		if err := values[name].err; err != nil {
+			e.unlent(sb, err)
+		}
+	}
+	var loans []wire.Loan
+	for _, l := range list {
+		loan := wire.Loan{Lease: l}
+		if l.Live(now) {
+			loan.Value = values[l.Secret].value
+		}
+		loans = append(loans, loan)
+	}
+	return loans
+}
+
+// unlent tells that a sandbox starts without a secret.
+func (e *Engine) unlent(sb *spec.Sandbox, err error) {
+	text := err.Error()
+	if hint := spec.Hint(err); hint != "" {
+		text += "; " + hint
+	}
+	e.say("sandbox %s starts without what it is lent: %s", sb.Name, text)
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// projectFile is where a project may narrow what its sandboxes reach.
+const projectFile = "bothy.yaml"
+
+// maxPolicy bounds a policy file, in bytes.
+const maxPolicy = 1 << 20
+
+// PolicyLayers collects the rules that hold for a sandbox: the user's, its own,
+// and what its project takes away. Without a sandbox it is the user's alone.
+func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
+	user, err := readPolicy(e.Store.Policy())
+	if err != nil {
+		return nil, err
+	}
+	inputs := []policy.Input{{Layer: policy.LayerUser, Block: user.Block}}
+	if sb == nil {
+		return inputs, nil
+	}
+	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
+	if err != nil {
+		return nil, err
+	}
+	inputs = append(inputs, policy.Input{Layer: policy.LayerSandbox, Block: own.Block})
+	if len(sb.Workspaces) == 0 {
+		return inputs, nil
+	}
+	project, err := readProject(filepath.Join(sb.Workspaces[0].Source, projectFile))
+	if err != nil {
+		return nil, err
+	}
+	if project != nil {
+		inputs = append(inputs, policy.Input{Layer: policy.LayerProject, Block: *project})
+	}
+	return inputs, nil
+}
+
+// Policy is the layers as one.
+func (e *Engine) Policy(sb *spec.Sandbox) (*policy.Policy, error) {
+	inputs, err := e.PolicyLayers(sb)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Compile(0, inputs...)
+}
+
+// readPolicy reads a policy file. One that is not there says nothing.
+func readPolicy(path string) (*policy.File, error) {
+	data, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &policy.File{}, nil
+	}
+	if err != nil {
+		return nil, &spec.Error{Op: "read " + path, Err: err}
+	}
+	f, err := policy.DecodeFile(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Rules are what a sandbox's own layer says from its creation on, for Create.
+// Whoever calls has checked them.
+func Rules(b policy.Block) func(store.Sandbox) error {
+	return func(d store.Sandbox) error {
+		if reflect.DeepEqual(b, policy.Block{}) {
+			return nil
+		}
+		f := policy.File{Block: b}
+		return store.WriteFile(d.Policy(), f.Encode())
+	}
+}
+
+// HasRules tells whether a sandbox's own layer says all that a block does. It
+// may say more.
+func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
+	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
+	if err != nil {
+		return false, err
+	}
+	for _, name := range b.Presets {
+		if !slices.Contains(own.Presets, name) {
+			return false, nil
+		}
+	}
+	for _, r := range slices.Concat(b.Allow, b.Deny) {
+		same := func(o policy.Rule) bool { return o.ID() == r.ID() && o.Until.Equal(r.Until) }
+		if !slices.ContainsFunc(slices.Concat(own.Allow, own.Deny), same) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// readProject reads the project's own file, which somebody inside may have
+// written.
+func readProject(path string) (*policy.Block, error) {
+	data, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrDenied, Op: "read " + path, Err: err}
+	}
+	b, err := policy.DecodeNetwork(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+// readSmall reads a regular file that is not a link, and not large.
+func readSmall(path string) ([]byte, error) {
+	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f)
+}
+
+// readAll reads a file that is not large.
+func readAll(f io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
+	if err == nil && len(data) > maxPolicy {
+		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
+	}
+	return data, err
+}
+
+// layersFor is PolicyLayers as a keeper gets it.
+func (e *Engine) layersFor(sb *spec.Sandbox) (json.RawMessage, error) {
+	inputs, err := e.PolicyLayers(sb)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := policy.Compile(0, inputs...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(inputs)
+}
+
+// EditPolicy changes the rules of a sandbox or, without one, the user's, and
+// puts them into force in every running sandbox they hold for. Nothing is
+// written if the result is no policy.
+func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
+	path := e.Store.Policy()
+	if sb != nil {
+		path = e.Store.Sandbox(sb.ID).Policy()
+	}
+	lock, err := e.Store.PolicyLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	f, err := readPolicy(path)
+	if err != nil {
+		return err
+	}
+	if err := edit(f); err != nil {
+		return err
+	}
+	if err := store.WriteFile(path, f.Encode()); err != nil {
+		return err
+	}
+	if sb != nil {
+		return e.announce(ctx, sb)
+	}
+	list, err := e.Store.List()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, sb := range list {
+		if sb.Broken == "" {
+			errs = append(errs, e.announce(ctx, sb))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// announce tells a sandbox that runs which rules hold now.
+func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
+	layers, err := e.layersFor(sb)
+	if err != nil {
+		return fmt.Errorf("%s: %w", sb.Name, err)
+	}
+	c, err := dial(e.Store.Sandbox(sb.ID))
+	if err != nil {
+		return nil // it does not run: it reads them when it starts
+	}
+	return request(ctx, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func rule(t testing.TB, a policy.Action, target string) policy.Rule {
+	t.Helper()
+	r, err := policy.ParseRule(a, target)
+	must(t, err)
+	return r
+}
+
+// A sandbox has its own rules from the moment it can be seen, and none if there
+// are none.
+func TestRules(t *testing.T) {
+	e := newEngine(t)
+	b := policy.Block{
+		Presets: []string{"npm"}, Allow: []policy.Rule{rule(t, policy.Allow, "*.example.com:443")},
+		Deny: []policy.Rule{rule(t, policy.Deny, "evil.example")},
+	}
+	sb, plain := wish("/srv/app"), wish("/srv/other")
+	must(t, e.Create(sb, Rules(b)))
+	must(t, e.Create(plain, Rules(policy.Block{})))
+	inputs, err := e.PolicyLayers(sb)
+	must(t, err)
+	if own := inputs[1].Block; len(own.Presets) != 1 || len(own.Allow) != 1 || len(own.Deny) != 1 {
+		t.Errorf("it has %+v", own)
+	}
+	if _, err := os.Stat(e.Store.Sandbox(plain.ID).Policy()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without rules there is a file: %v", err)
+	}
+	// One that is there already keeps its own.
+	again := wish("/srv/app")
+	got, created, err := e.Obtain(again, Rules(policy.Block{Presets: []string{"open"}}))
+	must(t, err)
+	if inputs, err = e.PolicyLayers(got); err != nil || created || inputs[1].Block.Presets[0] != "npm" {
+		t.Errorf("created %t with %+v, %v", created, inputs, err)
+	}
+}
+
+func TestHasRules(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(sb, Rules(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
+	ended := rule(t, policy.Allow, "b.example")
+	ended.Until = time.Now().Add(time.Hour)
+	must(t, e.EditPolicy(t.Context(), sb, func(f *policy.File) error { return f.Add(ended) }))
+	for _, tt := range []struct {
+		asked policy.Block
+		want  bool
+	}{
+		{policy.Block{}, true},
+		{policy.Block{Presets: []string{"go"}}, true},
+		{policy.Block{Presets: []string{"pypi"}}, false},
+		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "A.Example.")}}, true},
+		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "a.example:443")}}, false},
+		{policy.Block{Allow: []policy.Rule{rule(t, policy.Allow, "b.example")}}, false}, // that one ends
+		{policy.Block{Deny: []policy.Rule{rule(t, policy.Deny, "a.example")}}, false},
+	} {
+		if got, err := e.HasRules(sb, tt.asked); err != nil || got != tt.want {
+			t.Errorf("%+v: %t, %v", tt.asked, got, err)
+		}
+	}
+	must(t, store.WriteFile(e.Store.Sandbox(sb.ID).Policy(), []byte("version: 1\nallow: null\n")))
+	if _, err := e.HasRules(sb, policy.Block{}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("rules that cannot be read: %v", err)
+	}
+}

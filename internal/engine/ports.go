@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxPorts bounds the published ports of one sandbox, and the ports of the host
+// that are open to it.
+const maxPorts = 64
+
+// Publish adds a port to those of a sandbox.
+func Publish(sb *spec.Sandbox, p spec.Port) error {
+	for _, q := range sb.Ports {
+		if p == q {
+			return nil
+		}
+		if p.HostPort != 0 && p.HostPort == q.HostPort && overlap(p, q) {
+			return spec.Errorf(spec.ErrUsage, "port %d of the host is for port %d inside already, it cannot be for %d too", p.HostPort, q.Port, p.Port)
+		}
+	}
+	if len(sb.Ports) >= maxPorts {
+		return spec.Errorf(spec.ErrUsage, "at most %d ports can be published", maxPorts)
+	}
+	sb.Ports = append(sb.Ports, p)
+	return nil
+}
+
+// overlap tells whether two ports may want the same address of the host.
+func overlap(p, q spec.Port) bool {
+	covers := func(p, q spec.Port) bool {
+		switch {
+		case p.HostIP == q.HostIP:
+			return true
+		case !p.HostIP.IsValid():
+			return q.HostIP.String() == "127.0.0.1" || q.HostIP.String() == "::1"
+		}
+		return p.HostIP.IsUnspecified() && (!q.HostIP.IsValid() || q.HostIP.Is4() == p.HostIP.Is4())
+	}
+	return covers(p, q) || covers(q, p)
+}
+
+// Unpublish takes away what p means: by what was asked for, or by where it is.
+func Unpublish(sb *spec.Sandbox, p spec.Port, at []spec.Port) error {
+	n := len(sb.Ports)
+	wishes := slices.Clone(sb.Ports)
+	sb.Ports = slices.DeleteFunc(sb.Ports, func(q spec.Port) bool {
+		return p.Covers(q) || slices.ContainsFunc(at, func(a spec.Port) bool {
+			return p.Covers(a) && answers(q, a, wishes)
+		})
+	})
+	if len(sb.Ports) == n {
+		return spec.Errorf(spec.ErrNotFound, "sandbox %s publishes nothing as %s", sb.Name, p).
+			WithHint("bothy ports %s lists what it does", sb.Name)
+	}
+	return nil
+}
+
+// answers tells whether a published port is there because of a wish: one
+// without a port of the host answers for what no other wish names.
+func answers(wish, at spec.Port, wishes []spec.Port) bool {
+	if !wish.Covers(at) || !wish.HostIP.IsValid() && !at.HostIP.IsLoopback() {
+		return false
+	}
+	named := func(w spec.Port) bool { return w.HostPort == at.HostPort && w.Covers(at) }
+	return wish.HostPort != 0 || !slices.ContainsFunc(wishes, named)
+}
+
+// OpenHostPort lets a sandbox reach a port of the host's loopback.
+func OpenHostPort(sb *spec.Sandbox, port uint16) error {
+	if slices.Contains(sb.HostPorts, port) {
+		return nil
+	}
+	if len(sb.HostPorts) >= maxPorts {
+		return spec.Errorf(spec.ErrUsage, "at most %d ports of the host can be open", maxPorts)
+	}
+	sb.HostPorts = append(sb.HostPorts, port)
+	return nil
+}
+
+// CloseHostPort takes a port of the host away again.
+func CloseHostPort(sb *spec.Sandbox, port uint16) error {
+	i := slices.Index(sb.HostPorts, port)
+	if i < 0 {
+		return spec.Errorf(spec.ErrNotFound, "port %d of the host is not open to sandbox %s", port, sb.Name)
+	}
+	sb.HostPorts = slices.Delete(sb.HostPorts, i, i+1)
+	return nil
+}
+
+// EditPorts changes the ports of a sandbox, also of one that runs. With start
+// one that does not run is started. If the change cannot be, nothing changes.
+// edit is told where the ports are now.
+func (e *Engine) EditPorts(ctx context.Context, sb *spec.Sandbox, start bool, edit func(sb *spec.Sandbox, at []spec.Port) error) error {
+	lock, err := e.Store.PolicyLock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	old, err := e.Store.Load(sb.ID)
+	if err != nil {
+		return err
+	}
+	changed := *old
+	changed.Ports, changed.HostPorts = slices.Clone(old.Ports), slices.Clone(old.HostPorts)
+	if err := edit(&changed, e.Ports(sb)); err != nil {
+		return err
+	}
+	path := e.Store.Sandbox(sb.ID).Spec()
+	err = e.applyPorts(ctx, &changed, start)
+	if err != nil {
+		return errors.Join(err, store.WriteJSON(path, old))
+	}
+	return nil
+}
+
+// applyPorts writes the ports down and puts them into force.
+func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	d := e.Store.Sandbox(sb.ID)
+	for {
+		c, err := dial(d)
+		if err == nil {
+			if err := store.WriteJSON(d.Spec(), sb); err != nil {
+				c.Close()
+				return err
+			}
+			err = request(ctx, c, wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}})
+			if !errors.Is(err, spec.ErrStopping) {
+				return err
+			}
+		} else if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
+			return err
+		}
+		lock, err := store.TryLock(d.Lock())
+		if err == nil { // it does not run: it reads them when it starts
+			err = store.WriteJSON(d.Spec(), sb)
+			lock.Unlock()
+			if err != nil || !start {
+				return err
+			}
+			c, err := e.Connect(ctx, sb)
+			if err != nil {
+				return err
+			}
+			return request(ctx, c, wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}})
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("change the ports of %s: %w", sb.Name, context.Cause(ctx))
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// Ports tells where the published ports of a sandbox are; none of one that does
+// not run.
+func (e *Engine) Ports(sb *spec.Sandbox) []spec.Port {
+	if st := e.Status(sb); st.State == spec.Running {
+		return st.Ports
+	}
+	return nil
+}

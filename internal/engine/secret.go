@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// NewSecret is what Bothy is told of a secret.
+type NewSecret struct {
+	Name    string
+	Service string // empty: guessed
+	Source  vault.Source
+	Value   []byte // of SourceStored
+	// Passphrase asks for the key of the vault to be locked with one.
+	Passphrase bool
+}
+
+// Kinds of entries in the log of the vault.
+const (
+	noteSet    = "set"
+	noteRemove = "remove"
+	noteLease  = "lease"
+	noteRevoke = "revoke"
+)
+
+// Secrets lists what there is, by name.
+func (e *Engine) Secrets() ([]vault.Secret, error) {
+	d, err := e.vault().Read()
+	if err != nil {
+		return nil, err
+	}
+	return d.Secrets, nil
+}
+
+// SetSecret adds a secret or gives one another source or value, which running
+// sandboxes it is lent to use from then on.
+func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
+	err := vault.CheckName(n.Name)
+	if err == nil && n.Service != "" && vault.FindService(n.Service) == nil {
+		err = spec.Errorf(spec.ErrUsage, "no service named %q", n.Service).WithHint("bothy secret set --help lists them")
+	}
+	if err == nil && n.Source.Kind == vault.SourceStored {
+		n.Value, err = vault.CleanValue(n.Value)
+	}
+	if err != nil {
+		return err
+	}
+	value, unread := e.newValue(ctx, n)
+	c, err := e.vault().Begin()
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	s := fresh(c, n)
+	if s.Source.Kind == vault.SourceStored {
+		if err := e.ready(ctx, c, n.Passphrase); err != nil {
+			return err
+		}
+		if s.Sealed, err = e.seal(ctx, c, s.Name, n.Value); err != nil {
+			return err
+		}
+	}
+	c.Put(s)
+	if err := c.Save(); err != nil {
+		return err
+	}
+	e.note(c, noteSet, map[string]any{"secret": s.Name, "service": s.Service, "source": s.Source.Kind})
+	return errors.Join(unread, e.rotate(ctx, s.Name, value))
+}
+
+// newValue is the value that sandboxes get instead of the one they have. It is
+// read before the lock is taken: a source may take its time, and leases must be
+// revocable meanwhile.
+func (e *Engine) newValue(ctx context.Context, n NewSecret) ([]byte, error) {
+	if n.Source.Kind == vault.SourceStored {
+		return n.Value, nil
+	}
+	all, err := e.Leases(nil)
+	if err != nil || !slices.ContainsFunc(all, func(l spec.Lease) bool { return l.Secret == n.Name && l.Live(time.Now()) }) {
+		return nil, nil
+	}
+	return e.value(ctx, &vault.Document{Secrets: []vault.Secret{{Name: n.Name, Source: n.Source}}}, n.Name)
+}
+
+// fresh is the secret as it will stand in the document.
+func fresh(c *vault.Change, n NewSecret) vault.Secret {
+	now := time.Now().UTC().Truncate(time.Second)
+	s := vault.Secret{Name: n.Name, Source: n.Source, CreatedAt: now, UpdatedAt: now}
+	if old, err := c.Find(n.Name); err == nil {
+		s.CreatedAt, s.Service = old.CreatedAt, old.Service
+	}
+	switch {
+	case n.Service != "":
+		s.Service = vault.FindService(n.Service).Name
+	case s.Service == "":
+		s.Service = vault.GuessService(n.Name, n.Source)
+	}
+	if len(n.Value) > 0 {
+		s.Service = vault.SortService(s.Service, n.Value)
+	}
+	return s
+}
+
+// note writes into the log of the vault. What cannot be logged is done all the
+// same, but not in silence.
+func (e *Engine) note(c *vault.Change, what string, fields map[string]any) {
+	if err := c.Note(what, fields); err != nil {
+		e.say("the audit log of the secrets is not written: %v", err)
+	}
+}
+
+// rotate gives a secret's new value to the sandboxes it is lent to. Without one
+// they lose the old.
+func (e *Engine) rotate(ctx context.Context, name string, value []byte) error {
+	holds := func(l spec.Lease) bool { return l.Secret == name }
+	return e.eachSandbox(func(sb *spec.Sandbox) error {
+		list, err := vault.ReadLeases(e.Store.Sandbox(sb.ID).Leases())
+		if err != nil || !slices.ContainsFunc(list, holds) {
+			return err
+		}
+		list = vault.Live(list, time.Now())
+		var put []wire.Loan
+		for _, l := range list {
+			if holds(l) && value != nil {
+				put = append(put, wire.Loan{Lease: l, Value: value})
+			}
+		}
+		if value == nil {
+			list = slices.DeleteFunc(list, holds)
+		}
+		return e.announceLoans(ctx, sb, list, put)
+	})
+}
+
+// RemoveSecret forgets a secret and ends its leases.
+func (e *Engine) RemoveSecret(ctx context.Context, name string) error {
+	c, err := e.vault().Begin()
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	if _, err := c.Find(name); err != nil {
+		return err
+	}
+	c.Remove(name)
+	if err := c.Save(); err != nil {
+		return err
+	}
+	e.note(c, noteRemove, map[string]any{"secret": name})
+	_, err = e.revoke(ctx, c, nil, func(l *spec.Lease) bool { return l.Secret == name })
+	return err
+}
+
+// eachSandbox does something to every sandbox that can be used, to all at
+// once: one that does not answer keeps nobody waiting.
+func (e *Engine) eachSandbox(do func(*spec.Sandbox) error) error {
+	list, err := e.Store.List()
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(list))
+	var wg sync.WaitGroup
+	for i, sb := range list {
+		wg.Go(func() {
+			if errs[i] = do(sb); errs[i] != nil && !e.exists(sb) {
+				errs[i] = nil // it was removed meanwhile
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// value reads the value of one secret.
+func (e *Engine) value(ctx context.Context, d *vault.Document, name string) ([]byte, error) {
+	v := e.values(ctx, d, []string{name})[name]
+	return v.value, v.err
+}
+
+// got is a value, or why there is none.
+type got struct {
+	value []byte
+	err   error
+}
+
+// values reads the values of secrets from their sources, all at once.
+func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) map[string]got {
+	out := map[string]got{}
+	var mu sync.Mutex
+	put := func(name string, value []byte, err error) {
+		if err == nil {
+			value, err = vault.CleanValue(value)
+		}
+		if err != nil {
+			value, err = nil, fmt.Errorf("secret %s: %w", name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		out[name] = got{value, err}
+	}
+	var items []vault.Item
+	var wg sync.WaitGroup
+	for _, name := range names {
+		s, err := d.Find(name)
+		switch {
+		case err != nil:
+			put(name, nil, err)
+		case s.Source.Kind == vault.SourceStored:
+			items = append(items, vault.Item{Name: name, Sealed: s.Sealed})
+		case s.Source.Kind == vault.SourceKeyring:
+			items = append(items, vault.Item{Name: name, Attributes: s.Source.Attributes})
+		default:
+			wg.Go(func() {
+				v, err := read(ctx, s.Source)
+				put(name, v, err)
+			})
+		}
+	}
+	e.open(ctx, d, items, put)
+	wg.Wait()
+	return out
+}
+
+// read reads a source that needs no key.
+func read(ctx context.Context, s vault.Source) ([]byte, error) {
+	switch s.Kind {
+	case vault.SourceEnvironment:
+		v, ok := os.LookupEnv(s.Variable)
+		if !ok {
+			return nil, spec.Errorf(spec.ErrNotFound, "the variable %s is not set", s.Variable).
+				WithHint("set it where you call bothy, or give the secret another source: bothy secret set")
+		}
+		return []byte(v), nil
+	case vault.SourceCommand:
+		return runSource(ctx, s.Command)
+	case vault.SourceFile:
+		f, err := store.OpenRegular(s.Path, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readAll(f)
+	}
+	return nil, fmt.Errorf("it has no source")
+}
+
+// open has values opened.
+func (e *Engine) open(ctx context.Context, d *vault.Document, items []vault.Item, put func(string, []byte, error)) {
+	if len(items) == 0 {
+		return
+	}
+	o := vault.Order{Op: vault.OpOpen, Items: items}
+	var err error
+	if slices.ContainsFunc(items, func(i vault.Item) bool { return i.Sealed != "" }) {
+		o, err = e.unlocking(d, o)
+	}
+	var a vault.Answer
+	if err == nil {
+		a, err = e.order(ctx, o)
+	}
+	if err == nil && len(a.Items) != len(items) {
+		err = errors.New("some values were not opened")
+	}
+	for i, item := range items {
+		switch {
+		case err != nil:
+			put(item.Name, nil, err)
+		case a.Items[i].Error != nil:
+			put(item.Name, nil, a.Items[i].Error.Err())
+		default:
+			put(item.Name, a.Items[i].Value, nil)
+		}
+	}
+}

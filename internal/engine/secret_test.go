@@ -1,0 +1,426 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/seal"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == vault.Argv0 {
+		os.Exit(seal.Main(os.Stdin, os.Stdout))
+	}
+	for _, name := range append(busVariables, passphraseVar) {
+		_ = os.Unsetenv(name)
+	}
+	os.Exit(m.Run())
+}
+
+const canary = "sk-canary-0123456789abcdef"
+
+var here = context.Background()
+
+func stored(name, value string) NewSecret {
+	return NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(value)}
+}
+
+// lent gives a sandbox with a lease of a secret.
+func lent(t *testing.T, e *Engine, secret string) (*spec.Sandbox, *spec.Lease) {
+	t.Helper()
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	l, err := e.Lend(here, sb, secret, vault.Terms{Hosts: []string{"api.example.com"}})
+	must(t, err)
+	return sb, l
+}
+
+// nowhere looks for the canary in every file of the state.
+func nowhere(t *testing.T, e *Engine) {
+	t.Helper()
+	must(t, filepath.WalkDir(e.Store.Path(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), canary) {
+			t.Errorf("%s has the value", path)
+		}
+		return err
+	}))
+}
+
+func TestStoredSecret(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary+"\n")))
+	sb, l := lent(t, e, "mine")
+	loans := e.loans(here, sb)
+	if len(loans) != 1 || loans[0].ID != l.ID || string(loans[0].Value) != canary {
+		t.Fatalf("lent are %+v", loans)
+	}
+	nowhere(t, e)
+	if s := fmt.Sprintf("%v %+v %s %q", loans[0], loans, loans[0].Value, loans[0].Value); strings.Contains(s, canary) {
+		t.Error("a loan prints its value")
+	}
+	must(t, e.SetSecret(here, stored("mine", canary+"2")))
+	if loans := e.loans(here, sb); len(loans) != 1 || string(loans[0].Value) != canary+"2" || loans[0].Placeholder != l.Placeholder {
+		t.Errorf("after a change: %+v", loans)
+	}
+	must(t, e.RemoveSecret(here, "mine"))
+	if loans := e.loans(here, sb); len(loans) != 0 {
+		t.Errorf("after the removal: %+v", loans)
+	}
+	if err := e.RemoveSecret(here, "mine"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("the second removal: %v", err)
+	}
+}
+
+// Two at once make one key, and no value is lost.
+func TestConcurrentSecrets(t *testing.T) {
+	e := newEngine(t)
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			if err := e.SetSecret(here, stored(fmt.Sprint("s", i), fmt.Sprint(canary, i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	d, err := e.vault().Read()
+	must(t, err)
+	for i := range 6 {
+		if v, err := e.value(here, d, fmt.Sprint("s", i)); err != nil || string(v) != fmt.Sprint(canary, i) {
+			t.Errorf("s%d: %v", i, err)
+		}
+	}
+	nowhere(t, e)
+}
+
+func TestSources(t *testing.T) {
+	e := newEngine(t)
+	file := filepath.Join(t.TempDir(), "value")
+	must(t, os.WriteFile(file, []byte(canary+"\n"), 0o600))
+	t.Setenv("MY_CANARY", canary)
+	shell := func(script string) vault.Source {
+		return vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}
+	}
+	for _, tt := range []struct {
+		name   string
+		source vault.Source
+		wrong  string // what the error says; empty: there is none
+	}{
+		{"variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "MY_CANARY"}, ""},
+		{"no-variable", vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}, "NOT_THERE is not set"},
+		{"command", shell("cat " + file), ""},
+		{"failing", shell("echo " + canary + "; echo locked >&2; exit 3"), "exit status 3: locked"},
+		{"silent", shell("true"), "empty"},
+		{"file", vault.Source{Kind: vault.SourceFile, Path: file}, ""},
+		{"no-file", vault.Source{Kind: vault.SourceFile, Path: file + "x"}, "no such file"},
+		{"directory", vault.Source{Kind: vault.SourceFile, Path: filepath.Dir(file)}, "no regular file"},
+		{"keyring", vault.Source{Kind: vault.SourceKeyring, Attributes: map[string]string{"a": "b"}}, "no desktop keyring"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			must(t, e.SetSecret(here, NewSecret{Name: tt.name, Source: tt.source}))
+			d, err := e.vault().Read()
+			must(t, err)
+			v, err := e.value(here, d, tt.name)
+			if tt.wrong == "" && (err != nil || string(v) != canary) {
+				t.Errorf("%q, %v", v, err)
+			}
+			if tt.wrong != "" && (err == nil || v != nil || !strings.Contains(err.Error(), tt.wrong) || strings.Contains(err.Error(), canary)) {
+				t.Errorf("%q, %v", v, err)
+			}
+		})
+	}
+	// The failing command has the canary in its text; nothing else may.
+	must(t, e.RemoveSecret(here, "failing"))
+	nowhere(t, e)
+}
+
+// A sandbox starts without what cannot be had, and it is said.
+func TestSourceFailsAtStart(t *testing.T) {
+	e := newEngine(t)
+	var said []string
+	e.Progress = func(s string) { said = append(said, s) }
+	file := filepath.Join(t.TempDir(), "value")
+	must(t, os.WriteFile(file, []byte(canary), 0o600))
+	must(t, e.SetSecret(here, NewSecret{Name: "file", Source: vault.Source{Kind: vault.SourceFile, Path: file}}))
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, gone := lent(t, e, "file")
+	still, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}})
+	must(t, err)
+	must(t, os.Remove(file))
+	for _, l := range e.loans(here, sb) {
+		if want := map[string]string{gone.ID: "", still.ID: canary}[l.ID]; string(l.Value) != want {
+			t.Errorf("%s has another value than it should", l.Secret)
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "secret file") {
+		t.Errorf("said: %q", said)
+	}
+}
+
+func TestPassphrase(t *testing.T) {
+	e := newEngine(t)
+	words := filepath.Join(t.TempDir(), "words")
+	must(t, os.WriteFile(words, []byte("open sesame\n"), 0o600))
+	t.Setenv(passphraseVar, words)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, _ := lent(t, e, "mine")
+	nowhere(t, e)
+	if id, err := os.ReadFile(e.vault().Identity()); err != nil || strings.Contains(string(id), "AGE-SECRET-KEY") {
+		t.Errorf("the key lies there in clear: %v", err)
+	}
+	value := func() ([]byte, error) {
+		d, err := e.vault().Read()
+		must(t, err)
+		return e.value(here, d, "mine")
+	}
+	must(t, os.WriteFile(words, []byte("open barley"), 0o600))
+	if v, err := value(); !errors.Is(err, spec.ErrDenied) || v != nil {
+		t.Errorf("with the wrong passphrase: %v", err)
+	}
+	if loans := e.loans(here, sb); len(loans) != 1 || loans[0].Value != nil {
+		t.Error("lent with the wrong passphrase")
+	}
+	must(t, os.Unsetenv(passphraseVar))
+	if _, err := value(); !errors.Is(err, spec.ErrDenied) || spec.Hint(err) == "" {
+		t.Errorf("without one: %v", err)
+	}
+	e.Passphrase = func(bool) ([]byte, error) { return []byte("open sesame"), nil }
+	if v, err := value(); err != nil || string(v) != canary {
+		t.Errorf("from the user: %v", err)
+	}
+	// To add a value needs no passphrase.
+	e.Passphrase = func(bool) ([]byte, error) { return nil, errors.New("asked") }
+	must(t, e.SetSecret(here, stored("another", canary)))
+}
+
+// What is corrupted is refused and kept; leases can be revoked all the same.
+func TestCorruptedVault(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, l := lent(t, e, "mine")
+	doc := filepath.Join(e.Store.Secrets(), "vault.json")
+	whole, err := os.ReadFile(doc)
+	must(t, err)
+	torn := whole[:len(whole)-20]
+	must(t, os.WriteFile(doc, torn, 0o600))
+	for what, do := range map[string]func() error{
+		"set":  func() error { return e.SetSecret(here, stored("mine", canary)) },
+		"rm":   func() error { return e.RemoveSecret(here, "mine") },
+		"ls":   func() error { _, err := e.Secrets(); return err },
+		"lend": func() error { _, err := e.Lend(here, sb, "mine", vault.Terms{}); return err },
+	} {
+		if err := do(); err == nil || !strings.Contains(spec.Hint(err), doc) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if loans := e.loans(here, sb); len(loans) != 0 {
+		t.Errorf("lent are %+v", loans)
+	}
+	gone, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
+	if err != nil || len(gone) != 1 || gone[0].ID != l.ID {
+		t.Errorf("revoked: %+v, %v", gone, err)
+	}
+	if now, err := os.ReadFile(doc); err != nil || string(now) != string(torn) {
+		t.Errorf("the document was changed: %v", err)
+	}
+
+	// The same for its parts: a value, and the key.
+	var d vault.Document
+	must(t, json.Unmarshal(whole, &d))
+	d.Secrets[0].Sealed = strings.Replace(d.Secrets[0].Sealed, "YWdl", "YWdm", 1)
+	must(t, store.WriteJSON(doc, d))
+	if v, err := e.value(here, &d, "mine"); err == nil || v != nil || !strings.Contains(spec.Hint(err), "set mine") {
+		t.Errorf("a corrupted value: %v", err)
+	}
+	must(t, os.WriteFile(doc, whole, 0o600))
+	must(t, os.Remove(e.vault().Identity()))
+	must(t, json.Unmarshal(whole, &d))
+	if _, err := e.value(here, &d, "mine"); err == nil || !strings.Contains(err.Error(), "key of the secrets is gone") {
+		t.Errorf("without the key: %v", err)
+	}
+}
+
+func TestReadOnlyVault(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root writes where it may not")
+	}
+	e := newEngine(t)
+	must(t, os.Chmod(e.Store.Path(), 0o500))
+	t.Cleanup(func() { _ = os.Chmod(e.Store.Path(), 0o700) })
+	if err := e.SetSecret(here, stored("mine", canary)); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("%v", err)
+	}
+	if list, err := e.Secrets(); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestLeaseClash(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, l := lent(t, e, "mine")
+	if _, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}}); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), l.ID) {
+		t.Errorf("two leases with one variable: %v", err)
+	}
+	if _, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}, Env: []string{"OTHER"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// fakeKeeper answers for a sandbox and notes what it is told.
+type fakeKeeper struct {
+	changes chan wire.LoanChange
+	refuse  atomic.Bool
+}
+
+func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
+	t.Helper()
+	f.changes = make(chan wire.LoanChange, 8)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Control(), Net: "unix"})
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			uc, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			c := unixconn.New(uc)
+			_ = c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol})
+			var ask wire.Ask
+			if c.Expect(wire.Request, &ask) == nil && ask.Op == wire.OpLoans {
+				f.changes <- ask.Loans
+				if f.refuse.Load() {
+					_ = c.SendError(errors.New("no"))
+				} else {
+					_ = c.SendJSON(wire.Reply, struct{}{})
+				}
+			}
+			c.Close()
+		}
+	}()
+}
+
+func (f *fakeKeeper) told(t *testing.T) wire.LoanChange {
+	t.Helper()
+	select {
+	case c := <-f.changes:
+		return c
+	case <-time.After(10 * time.Second):
+		t.Fatal("the keeper was told nothing")
+		panic("unreachable")
+	}
+}
+
+// What changes reaches those that run.
+func TestRunningSandbox(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	must(t, e.SetSecret(here, stored("yours", canary+"-yours")))
+	sb, first := lent(t, e, "mine")
+	k := &fakeKeeper{}
+	k.serve(t, e.Store.Sandbox(sb.ID))
+
+	second, err := e.Lend(here, sb, "yours", vault.Terms{Hosts: []string{"b.example.com"}})
+	must(t, err)
+	if c := k.told(t); len(c.Put) != 1 || c.Put[0].ID != second.ID || string(c.Put[0].Value) != canary+"-yours" || !slices.Equal(c.Keep, []string{first.ID, second.ID}) {
+		t.Errorf("of the lease: %+v", c)
+	}
+	must(t, e.SetSecret(here, stored("mine", canary+"-new")))
+	if c := k.told(t); len(c.Put) != 1 || c.Put[0].ID != first.ID || string(c.Put[0].Value) != canary+"-new" || len(c.Keep) != 2 {
+		t.Errorf("of the new value: %+v", c)
+	}
+	// A new source that fails: nothing is better than the old value.
+	err = e.SetSecret(here, NewSecret{Name: "mine", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_THERE"}})
+	if c := k.told(t); err == nil || len(c.Put) != 0 || !slices.Equal(c.Keep, []string{second.ID}) {
+		t.Errorf("of a source that fails: %+v, %v", c, err)
+	}
+	gone, err := e.Revoke(here, sb, func(l *spec.Lease) bool { return l.Secret == "mine" })
+	must(t, err)
+	if c := k.told(t); len(gone) != 1 || len(c.Put) != 0 || !slices.Equal(c.Keep, []string{second.ID}) {
+		t.Errorf("of the revocation: %+v", c)
+	}
+	must(t, e.RemoveSecret(here, "yours"))
+	if c := k.told(t); len(c.Put)+len(c.Keep) != 0 {
+		t.Errorf("of the removal: %+v", c)
+	}
+	k.refuse.Store(true)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	if _, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"a.example.com"}}); err == nil || !strings.Contains(spec.Hint(err), "bothy stop "+sb.Name) {
+		t.Errorf("to a keeper that refuses: %v", err)
+	}
+}
+
+// A sandbox that is just being started may have read its leases before they
+// were revoked: the revocation waits for it.
+func TestRevokeWhileStarting(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, _ := lent(t, e, "mine")
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	must(t, err)
+	defer lock.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
+		done <- err
+	}()
+	for { // until the leases are gone from the disk
+		if list, err := e.Leases(sb); err == nil && len(list) == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	k := &fakeKeeper{}
+	k.serve(t, d)
+	if c := k.told(t); len(c.Keep) != 0 {
+		t.Errorf("%+v", c)
+	}
+	must(t, <-done)
+}
+
+func TestSecretEvents(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, _ := lent(t, e, "mine")
+	must(t, os.WriteFile(e.Store.Sandbox(sb.ID).Log("network.jsonl"), []byte(
+		`{"time":"2026-01-01T00:00:00Z","event":"flow","sandbox":"x"}`+"\n"+
+			`{"time":"2099-01-01T00:00:00Z","event":"secret","sandbox":"x","secret":"mine"}`+"\n"), 0o600))
+	_, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
+	must(t, err)
+	events, err := e.SecretEvents()
+	must(t, err)
+	var kinds []string
+	for _, ev := range events {
+		kinds = append(kinds, ev.Kind)
+	}
+	if want := []string{noteSet, noteLease, noteRevoke, spec.NetworkSecret}; !slices.Equal(kinds, want) {
+		t.Errorf("%q, want %q", kinds, want)
+	}
+}

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// SecretEvents gives what was done with secrets, in order: from the log of the
+// vault, and from the network logs of the sandboxes there are.
+func (e *Engine) SecretEvents() ([]audit.Event, error) {
+	var all []audit.Event
+	err := audit.Read(e.vault().Log(), func(ev audit.Event) error {
+		all = append(all, ev)
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	list, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, sb := range list {
+		err := audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
+			if ev.Kind == spec.NetworkSecret {
+				all = append(all, ev)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(all, func(a, b audit.Event) int { return a.Time.Compare(b.Time) })
+	return all, nil
+}

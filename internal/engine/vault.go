@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// vault is where the secrets are.
+func (e *Engine) vault() vault.Vault { return vault.Vault{Dir: e.Store.Secrets()} }
+
+// vaultTimeout bounds one order. A keyring may ask the user.
+const vaultTimeout = 90 * time.Second
+
+// busVariables lead to the desktop's keyring. The process that holds keys gets
+// nothing else of the environment.
+var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
+
+// order has the sealing process do something. What goes there and comes back
+// crosses pipes only.
+func (e *Engine) order(ctx context.Context, o vault.Order) (vault.Answer, error) {
+	var a vault.Answer
+	in, err := json.Marshal(o)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Env, cmd.Dir = []string{vault.Argv0}, []string{}, "/"
+	for _, name := range busVariables {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.Stdin = bytes.NewReader(in)
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &a)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return a, fmt.Errorf("%s: %w", vault.Argv0, err)
+	}
+	if a.Error != nil {
+		return a, a.Error.Err()
+	}
+	return a, nil
+}
+
+// unlocking completes an order with what leads to the key.
+func (e *Engine) unlocking(d *vault.Document, o vault.Order) (vault.Order, error) {
+	o.Guard, o.Recipient = d.Guard, d.Recipient
+	if d.Guard == vault.GuardKeyring {
+		return o, nil
+	}
+	text, err := readSmall(e.vault().Identity())
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, spec.Errorf(nil, "the key of the secrets is gone: %w", err).
+			WithHint("bring %s back from a copy, or remove the stored secrets and set them again", e.vault().Identity())
+	}
+	if err != nil {
+		return o, err
+	}
+	o.Identity = string(text)
+	if d.Guard == vault.GuardPassphrase {
+		o.Passphrase, err = e.passphrase(false)
+	}
+	return o, err
+}
+
+// passphraseVar names a file with the passphrase, for where nobody can be asked.
+const passphraseVar = "BOTHY_VAULT_PASSPHRASE_FILE"
+
+// passphrase gets the passphrase: from the file, else from the user. It is
+// empty if there is neither.
+func (e *Engine) passphrase(fresh bool) ([]byte, error) {
+	if path := os.Getenv(passphraseVar); path != "" {
+		f, err := store.OpenRegular(path, 0)
+		if err != nil {
+			return nil, &spec.Error{Op: "read " + passphraseVar, Err: err}
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxPolicy))
+		if text = bytes.TrimRight(text, "\r\n"); err == nil && len(text) == 0 {
+			err = spec.Errorf(spec.ErrUsage, "%s: %s is empty", passphraseVar, path)
+		}
+		return text, err
+	}
+	if e.Passphrase == nil {
+		return nil, nil
+	}
+	return e.Passphrase(fresh)
+}
+
+// ready gives the vault a key, if it has none yet. The file with the key is
+// there before anything is sealed for it.
+func (e *Engine) ready(ctx context.Context, c *vault.Change, protect bool) error {
+	if c.Recipient != "" {
+		if protect && c.Guard != vault.GuardPassphrase {
+			return spec.Errorf(spec.ErrConflict, "the secrets have a key without a passphrase already").
+				WithHint("remove the stored secrets and %s, then set them again with --passphrase", e.vault().Identity())
+		}
+		return nil
+	}
+	o := vault.Order{Op: vault.OpMake}
+	text, err := readSmall(e.vault().Identity())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o.Identity = string(text)
+	if protect || os.Getenv(passphraseVar) != "" || strings.HasPrefix(o.Identity, "-----BEGIN") {
+		if o.Passphrase, err = e.passphrase(o.Identity == ""); err != nil {
+			return err
+		}
+		if len(o.Passphrase) == 0 {
+			return spec.Errorf(spec.ErrUsage, "there is no passphrase, and nobody to ask for one").
+				WithHint("name a file with it in %s", passphraseVar)
+		}
+	}
+	a, err := e.order(ctx, o)
+	if err != nil {
+		return &spec.Error{Op: "make a key for the secrets", Err: err}
+	}
+	if a.Identity != "" && a.Identity != o.Identity {
+		if err := store.WriteFile(e.vault().Identity(), []byte(a.Identity)); err != nil {
+			return err
+		}
+	}
+	c.Guard, c.Recipient = a.Guard, a.Recipient
+	return nil
+}
+
+// seal encrypts a value.
+func (e *Engine) seal(ctx context.Context, c *vault.Change, name string, value []byte) (string, error) {
+	a, err := e.order(ctx, vault.Order{Op: vault.OpSeal, Recipient: c.Recipient, Items: []vault.Item{{Name: name, Value: value}}})
+	if err == nil && (len(a.Items) != 1 || a.Items[0].Sealed == "") {
+		err = errors.New("nothing was sealed")
+	}
+	if err != nil {
+		return "", &spec.Error{Op: "seal secret " + name, Err: err}
+	}
+	return a.Items[0].Sealed, nil
+}
+
+// forget takes the key out of the desktop's keyring.
+func (e *Engine) forget(ctx context.Context) error {
+	d, err := e.vault().Read()
+	if err != nil || d.Guard != vault.GuardKeyring {
+		return nil // corrupted: there is no telling which key
+	}
+	_, err = e.order(ctx, vault.Order{Op: vault.OpForget, Recipient: d.Recipient})
+	return err
+}
+
+// commandTimeout bounds a command that prints a value.
+const commandTimeout = 30 * time.Second
+
+// runSource runs the command of a secret. It stays in our process group: a
+// password manager may have a question for the terminal. Its words on standard
+// error are the user's to see, if it fails.
+func runSource(ctx context.Context, args []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	cmd.WaitDelay = time.Second // what it started may hold our pipe
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("its command did not end within %s", commandTimeout)
+	}
+	if err != nil {
+		line := strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))
+		return nil, fmt.Errorf("its command failed: %w%s", err, strings.TrimSuffix(": "+line, ": "))
+	}
+	return out, nil
+}

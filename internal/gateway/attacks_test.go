@@ -1,0 +1,371 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+)
+
+// Cases of the attack list that need an inside which makes its own packets, or
+// an outside that is hostile itself. The others are where their subject is.
+
+// recorder is a server that keeps every byte it hears, and answers as told.
+type recorder struct {
+	port  uint16
+	mu    sync.Mutex
+	calls int
+	heard []byte
+}
+
+func newRecorder(t testing.TB, secure bool, answer func(net.Conn)) (*recorder, *origin) {
+	t.Helper()
+	r := &recorder{}
+	trust := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	r.port = uint16(l.Addr().(*net.TCPAddr).Port)
+	if secure {
+		l = tls.NewListener(l, &tls.Config{GetCertificate: trust.TLS.GetCertificate})
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.mu.Lock()
+			r.calls++
+			r.mu.Unlock()
+			go func() {
+				defer c.Close()
+				r.serve(c, answer)
+			}()
+		}
+	}()
+	return r, trust
+}
+
+// serve hears a head, answers, and hears on.
+func (r *recorder) serve(c net.Conn, answer func(net.Conn)) {
+	buf := make([]byte, 4096)
+	answered := false
+	for {
+		n, err := c.Read(buf)
+		r.mu.Lock()
+		r.heard = append(r.heard, buf[:n]...)
+		head := bytes.Contains(r.heard, []byte("\r\n\r\n"))
+		r.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if head && !answered {
+			answered = true
+			answer(c)
+		}
+	}
+}
+
+func (r *recorder) told() (calls int, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls, string(r.heard)
+}
+
+// TestA8HandMadePackets: whoever holds the card's other end, with no kernel
+// between, may put anything on it. None of it reaches the host.
+func TestA8HandMadePackets(t *testing.T) {
+	l, err := net.Listen("tcp", "[::]:0")
+	must(t, err)
+	defer l.Close()
+	port := uint16(l.Addr().(*net.TCPAddr).Port)
+	calls := make(chan string, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(calls)
+				return
+			}
+			calls <- c.RemoteAddr().String()
+			c.Close()
+		}
+	}()
+	hosts := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("::ffff:127.0.0.1"), names.Gateway4, names.Gateway6, names.Inside4}
+	all, err := net.InterfaceAddrs()
+	must(t, err)
+	var own netip.Addr // one that is not the loopback's
+	for _, x := range all {
+		if p, err := netip.ParsePrefix(x.String()); err == nil {
+			if hosts = append(hosts, p.Addr().WithZone("")); p.Addr().Is4() && !p.Addr().IsLoopback() {
+				own = p.Addr()
+			}
+		}
+	}
+	throw := func(w *world) {
+		for _, from := range []netip.Addr{names.Inside4, names.Inside6, names.Gateway4, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"), netip.MustParseAddr("8.8.8.8")} {
+			for _, to := range hosts {
+				if from.Is4() != to.Is4() {
+					continue
+				}
+				for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, 4, 41, 47, 50, 132, 255} {
+					for _, flags := range []byte{0x02, 0x12, 0x10, 0x04, 0x29, 0x00} { // SYN, SYN ACK, ACK, RST, all at once, none
+						_ = unix.Send(w.in.FD, packet(from, to, protocol, segment(from, to, port, flags)), 0)
+					}
+				}
+			}
+		}
+		_, _ = w.in.Resolver(false).LookupHost(t.Context(), "fence.example.") // comes behind all of them
+		w.Close()                                                             // what was begun is done
+	}
+	throw(start(t, rules(t, 1, "allow api.example.com", "allow 0.0.0.0/0", "allow [::/0]"), nil))
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) // ours comes behind theirs
+	must(t, err)
+	defer c.Close()
+	if from := <-calls; from != c.LocalAddr().String() {
+		t.Fatalf("the server saw a call from %s", from)
+	}
+	if !own.IsValid() {
+		t.Log("this machine has no address but its loopback's: nothing shows that the packets would be understood")
+		return
+	}
+	throw(start(t, rules(t, 1, "allow "+own.String()), nil))
+	select {
+	case <-calls:
+	case <-time.After(20 * time.Second):
+		t.Error("where a rule lets them through, no packet is understood")
+	}
+}
+
+// packet is one of IP.
+func packet(from, to netip.Addr, protocol byte, body []byte) []byte {
+	if to.Is6() {
+		b := binary.BigEndian.AppendUint16([]byte{0x60, 0, 0, 0}, uint16(len(body)))
+		b = append(append(b, protocol, 64), from.AsSlice()...)
+		return append(append(b, to.AsSlice()...), body...)
+	}
+	b := binary.BigEndian.AppendUint16([]byte{0x45, 0}, uint16(20+len(body)))
+	b = append(append(b, 0, 1, 0, 0, 64, protocol, 0, 0), from.AsSlice()...)
+	b = append(b, to.AsSlice()...)
+	binary.BigEndian.PutUint16(b[10:], ^sum(b, 0))
+	return append(b, body...)
+}
+
+// segment is one of TCP.
+func segment(from, to netip.Addr, port uint16, flags byte) []byte {
+	b := binary.BigEndian.AppendUint16([]byte{0x30, 0x39}, port)
+	b = append(b, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0)
+	pseudo := append(append(from.AsSlice(), to.AsSlice()...), 0, unix.IPPROTO_TCP, 0, byte(len(b)))
+	binary.BigEndian.PutUint16(b[16:], ^sum(append(pseudo, b...), 0))
+	return b
+}
+
+func sum(b []byte, n uint32) uint16 {
+	for i := 0; i+1 < len(b); i += 2 {
+		n += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for n > 0xffff {
+		n = n>>16 + n&0xffff
+	}
+	return uint16(n)
+}
+
+// TestB2HTTP2InDisguise: neither an upgrade to h2c nor HTTP/2 with prior
+// knowledge gets past whoever judges requests, also where all of them would be
+// allowed, in TLS and without, at once and byte by byte.
+func TestB2HTTP2InDisguise(t *testing.T) {
+	preface := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for _, yaml := range []string{
+		"inspect: all\nallow: [api.example.com]\n", "allow: [{host: api.example.com, methods: [GET], paths: [/ok]}]\n", "allow: [{host: api.example.com, websocket: true, methods: [GET]}]\n",
+	} {
+		for _, secure := range []bool{false, true} {
+			r, trust := newRecorder(t, secure, func(c net.Conn) {
+				_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+			})
+			w := start(t, document(t, 1, yaml), apiHosts, trust.trusting)
+			for what, said := range map[string]string{
+				"upgrade":            "GET /ok HTTP/1.1\r\nHost: api.example.com:%d\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n" + preface,
+				"upgrade to two":     "GET /ok HTTP/1.1\r\nHost: api.example.com:%d\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c\r\n\r\n" + preface,
+				"upgrade, unnamed":   "GET /ok HTTP/1.1\r\nHost: api.example.com:%d\r\nConnection: upgrade\r\nUpgrade: H2C\r\n\r\n" + preface,
+				"prior knowledge":    preface,
+				"connect to another": "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n",
+			} {
+				for _, slowly := range []bool{false, true} {
+					raw, err := w.in.DialName(t.Context(), "api.example.com", r.port)
+					must(t, err)
+					c := net.Conn(raw)
+					if secure {
+						conf := w.trust()
+						conf.ServerName, conf.NextProtos = "api.example.com", []string{"http/1.1"}
+						c = tls.Client(raw, conf)
+					}
+					text := said
+					if strings.Contains(said, "%d") {
+						text = fmt.Sprintf(said, r.port)
+					}
+					if slowly {
+						for i := range min(len(text), 40) {
+							_, _ = c.Write([]byte{text[i]})
+						}
+						text = text[min(len(text), 40):]
+					}
+					_, _ = io.WriteString(c, text)
+					_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+					resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+					if err == nil {
+						must(t, resp.Body.Close())
+					}
+					if isTimeout(err) || err == nil && (resp.StatusCode < 400 || resp.StatusCode >= 500) {
+						t.Errorf("%s, TLS %t, slowly %t: %v %v", what, secure, slowly, resp, err)
+					}
+					c.Close()
+				}
+			}
+			if n, heard := r.told(); n > 0 {
+				t.Errorf("TLS %t: the server heard %q", secure, heard)
+			}
+		}
+	}
+}
+
+// TestB3MethodOverride: a request that asks to be taken for another method does
+// not reach a server for which methods are judged.
+func TestB3MethodOverride(t *testing.T) {
+	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
+	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET, POST]}, other.example.com]\ndeny: [{host: other.example.com, methods: [DELETE]}]\n"), apiHosts, o.trusting)
+	for _, h2 := range []bool{false, true} {
+		c := w.client(t, h2)
+		for _, host := range []string{"api.example.com", "other.example.com"} {
+			url := fmt.Sprintf("https://%s:%d/", host, o.port)
+			for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "x-http-method-override"} {
+				if status, _, _ := fetch(t, c, "POST", url, nil, name, "DELETE"); status != 403 {
+					t.Errorf("h2 %t: %s: %d", h2, name, status)
+				}
+			}
+			for _, query := range []string{"?_method=DELETE", "?a=b&_METHOD=delete", "?%5fmethod=DELETE"} {
+				if status, _, _ := fetch(t, c, "GET", url+query, nil); status != 403 {
+					t.Errorf("h2 %t: %s: %d", h2, query, status)
+				}
+			}
+			if status, _, _ := fetch(t, c, "DELETE", url, nil); status != 403 {
+				t.Errorf("h2 %t: DELETE: %d", h2, status)
+			}
+		}
+	}
+	if got := o.requests(); len(got) > 0 {
+		t.Errorf("the server saw %q", got)
+	}
+	if status, _, _ := fetch(t, w.client(t, true), "GET", fmt.Sprintf("https://api.example.com:%d/", o.port), nil); status != 200 {
+		t.Errorf("without: %d", status)
+	}
+}
+
+// TestB5KeepAliveEnds: a connection on which a request was let through, and
+// which is idle, is of no use under rules that would not.
+func TestB5KeepAliveEnds(t *testing.T) {
+	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {})
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, o.trusting)
+	for n, h2 := range []bool{false, true} {
+		w.SetPolicy(document(t, uint64(2*n), "inspect: all\nallow: [api.example.com]\n"))
+		c := w.client(t, h2)
+		url := fmt.Sprintf("https://api.example.com:%d/", o.port)
+		if status, _, _ := fetch(t, c, "GET", url, nil); status != 200 {
+			t.Fatalf("h2 %t: %d", h2, status)
+		}
+		before := len(o.requests())
+		w.SetPolicy(document(t, uint64(2*n+1), "inspect: all\nallow: [other.example.com]\n"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		must(t, err)
+		if resp, err := c.Do(r); err == nil {
+			must(t, resp.Body.Close())
+			if resp.StatusCode < 400 {
+				t.Errorf("h2 %t: %s", h2, resp.Status)
+			}
+		}
+		if len(o.requests()) != before {
+			t.Errorf("h2 %t: the server saw %q", h2, o.requests()[before:])
+		}
+	}
+}
+
+// TestB10EndlessAnswers: a server that never ends the head of its answer is cut
+// off after as much as a head may have, and the inside is told.
+func TestB10EndlessAnswers(t *testing.T) {
+	repeat := func(c net.Conn, text string) {
+		block := strings.Repeat(text, 1+(32<<10)/len(text))
+		for {
+			if _, err := io.WriteString(c, block); err != nil {
+				return
+			}
+		}
+	}
+	const most = 16 << 20 // what a head may have, and what the sockets on the way hold
+	for what, begin := range map[string][2]string{
+		"a line":             {"HTTP/1.1 200 ", "x"},
+		"a field":            {"HTTP/1.1 200 OK\r\nX-A: ", "x"},
+		"fields":             {"HTTP/1.1 200 OK\r\n", "X-A: bbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n"},
+		"interim answers":    {"", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
+		"an upgrade's head":  {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nX-A: ", "x"},
+		"an upgrade's lines": {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", "X-A: b\r\n"},
+		"no HTTP":            {"", "x"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			cut := make(chan int, 1)
+			r, _ := newRecorder(t, false, func(c net.Conn) {
+				n := &counted{Conn: c}
+				_, _ = io.WriteString(n, begin[0])
+				repeat(n, begin[1])
+				cut <- n.n
+			})
+			w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, websocket: true, methods: [GET]}]\n"), apiHosts)
+			c, err := w.in.DialName(t.Context(), "api.example.com", r.port)
+			must(t, err)
+			defer c.Close()
+			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: api.example.com:%d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", r.port)
+			_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
+			in := bufio.NewReader(c)
+			for {
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("the inside is not told: %v", err)
+				}
+				if resp.StatusCode >= 200 {
+					must(t, resp.Body.Close())
+					if resp.StatusCode != http.StatusBadGateway {
+						t.Errorf("the inside is told %d", resp.StatusCode)
+					}
+					break
+				}
+			}
+			if n := <-cut; n > most {
+				t.Errorf("%d bytes were taken", n)
+			}
+		})
+	}
+}
+
+// counted counts what is written.
+type counted struct {
+	net.Conn
+	n int
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n += n
+	return n, err
+}

@@ -1,0 +1,149 @@
+// Package ca is the certificate authority of one sandbox: it vouches, towards
+// programs inside and nobody else, for the gateway that reads along where a
+// rule or a secret makes it.
+//
+// Its key is made when the sandbox starts and exists in the keeper's memory
+// only. Who got hold of it could deceive this one sandbox, while it runs.
+package ca
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// Times certificates are good for. Clocks inside may be wrong by a day.
+const (
+	rootLife = 10 * 365 * 24 * time.Hour
+	leafLife = 30 * 24 * time.Hour
+	renewal  = 24 * time.Hour // before a leaf's end a new one is made
+	skew     = 24 * time.Hour
+)
+
+// maxLeaves bounds the certificates kept. They are small and made in less than
+// a millisecond.
+const maxLeaves = 1024
+
+// Authority signs for one sandbox. It may be used concurrently.
+type Authority struct {
+	root    *x509.Certificate
+	rootKey crypto.Signer
+	leafKey crypto.Signer // one key for all leaves: they all lie here
+	sandbox string
+	now     func() time.Time
+
+	mu     sync.Mutex
+	leaves map[string]*tls.Certificate
+}
+
+// New makes an authority for a sandbox. What it signs tells for which one; its
+// own name is the same for all (see Package trust).
+func New(sandbox string) (*Authority, error) { return newAt(sandbox, time.Now) }
+
+func newAt(sandbox string, now func() time.Time) (*Authority, error) {
+	a := &Authority{sandbox: sandbox, now: now, leaves: map[string]*tls.Certificate{}}
+	for _, key := range []*crypto.Signer{&a.rootKey, &a.leafKey} {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, fmt.Errorf("make the key of a sandbox's authority: %w", err)
+		}
+		*key = k
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{Organization: []string{trust.Organization}, CommonName: trust.CommonName},
+		NotBefore:             now().Add(-skew),
+		NotAfter:              now().Add(rootLife),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true, // it signs for servers only, not for other authorities
+	}
+	der, err := a.sign(template, template, a.rootKey.Public())
+	if err != nil {
+		return nil, err
+	}
+	a.root, err = x509.ParseCertificate(der)
+	return a, err
+}
+
+// Certificate is the authority's own, in PEM, for the inside to trust.
+func (a *Authority) Certificate() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.root.Raw})
+}
+
+// Leaf gives a certificate for a name, or an address written as a name.
+func (a *Authority) Leaf(name string) (*tls.Certificate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if c := a.leaves[name]; c != nil && now.Add(renewal).Before(c.Leaf.NotAfter) {
+		return c, nil
+	}
+	if now.After(a.root.NotAfter) {
+		return nil, fmt.Errorf("the sandbox's certificate authority expired on %s: stop and start the sandbox", a.root.NotAfter.Format(time.DateOnly))
+	}
+	c, err := a.makeLeaf(name, now)
+	if err != nil {
+		return nil, fmt.Errorf("sign for %s: %w", name, err)
+	}
+	if len(a.leaves) >= maxLeaves {
+		clear(a.leaves)
+	}
+	a.leaves[name] = c
+	return c, nil
+}
+
+func (a *Authority) makeLeaf(name string, now time.Time) (*tls.Certificate, error) {
+	template := &x509.Certificate{
+		NotBefore:   now.Add(-skew),
+		NotAfter:    earlier(now.Add(leafLife), a.root.NotAfter),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Subject:     pkix.Name{Organization: []string{trust.Organization}, OrganizationalUnit: []string{a.sandbox}},
+	}
+	if ip, err := netip.ParseAddr(name); err == nil {
+		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
+	} else {
+		template.DNSNames = []string{name}
+	}
+	if len(name) <= 64 { // what a common name may have
+		template.Subject.CommonName = name
+	}
+	der, err := a.sign(template, a.root, a.leafKey.Public())
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.leafKey, Leaf: leaf}, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func (a *Authority) sign(template, parent *x509.Certificate, key crypto.PublicKey) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	return x509.CreateCertificate(rand.Reader, template, parent, key, a.rootKey)
+}

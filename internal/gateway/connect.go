@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// attempt decides about one attempt to connect, before it is answered.
+func (g *Gateway) attempt(a *netstack.Attempt) {
+	g.wg.Add(1)
+	defer g.wg.Done()
+	if to := a.To.Addr(); to == names.Gateway4 || to == names.Gateway6 {
+		g.local(a)
+		return
+	}
+	if to := a.To.Addr(); to == names.Host4 || to == names.Host6 {
+		g.toHost(a)
+		return
+	}
+	r := spec.NetworkRecord{Event: spec.NetworkFlow, Protocol: "tcp", Port: a.To.Port()}
+	subject, err := g.subject(a.To)
+	if err != nil {
+		r.Addr, r.Verdict, r.Reason = a.To.Addr(), spec.VerdictDeny, err.Error()
+		g.log(r)
+		return
+	}
+	r.Name, r.Addr = subject.Name, subject.Addr
+	d := g.policy.Load().Decide(policy.Query{
+		Stage: policy.StageConnect, Name: subject.Name, Addr: subject.Addr, Port: subject.Port, Now: time.Now(),
+	})
+	r = g.decided(r, &d)
+	if !d.Allowed() {
+		g.log(r)
+		return
+	}
+	look := d.Inspection
+	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) {
+		look = policy.InspectMust
+	}
+	g.carry(a, subject, r, look)
+}
+
+// subject finds out whom an address is for: a name, or itself.
+func (g *Gateway) subject(to netip.AddrPort) (policy.Flow, error) {
+	if name, ok := g.names.Name(to.Addr()); ok {
+		return policy.Flow{Name: name, Port: to.Port()}, nil
+	}
+	if names.Own(to.Addr()) {
+		return policy.Flow{}, errors.New("the address stands for no name: it was never asked for")
+	}
+	return policy.Flow{Addr: to.Addr(), Port: to.Port()}, nil
+}
+
+// carry dials, accepts and relays.
+func (g *Gateway) carry(a *netstack.Attempt, subject policy.Flow, r spec.NetworkRecord, i policy.Inspection) {
+	must := i == policy.InspectMust
+	subject.Seen = must // nothing of it will pass unseen
+	f := &flow{subject: subject, looked: must || i == policy.InspectHTTP}
+	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		if err := g.mayFlow(f); err != nil { // from here on changes find it
+			f.end(err.Error())
+			return err
+		}
+		if f.looked {
+			return g.look(ctx, a, f, r, must)
+		}
+		return g.join(ctx, a, f, r)
+	})
+}
+
+// join connects the two sides until both have ended. The far side is dialled
+// first: whether it answers is what the near side is told.
+func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord) error {
+	outside, err := g.reached(ctx, f, r)
+	if err != nil {
+		return err
+	}
+	inside, err := a.Accept()
+	if err != nil {
+		outside.Reset()
+		return err
+	}
+	f.hold(inside)
+	first := &opening{Conn: inside, name: f.now().Name, scan: g.secrets.Load().Scanner()}
+	err = relay.Run(first, outside, &f.counts)
+	if first.tls {
+		r.Protocol = "tls"
+	}
+	return err
+}
+
+// reached is reach, noted in the flow and its record.
+func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (relay.Conn, error) {
+	outside, err := g.reach(ctx, f.now())
+	if err != nil {
+		return nil, err
+	}
+	f.reached(outside, r)
+	if err := g.mayFlow(f); err != nil { // the rules changed while it was dialled
+		f.end(err.Error())
+		return nil, err
+	}
+	return outside, nil
+}
+
+// reach dials the far side of a flow.
+func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) {
+	judge := func(to netip.AddrPort) error {
+		if err := g.notHost(to); err != nil {
+			return err
+		}
+		if s.Name == "" {
+			return nil // the literal address was judged, and is the same
+		}
+		d := g.policy.Load().Decide(policy.Query{
+			Stage: policy.StageDial, Name: s.Name, Addr: to.Addr().Unmap(), Port: to.Port(), Now: time.Now(),
+		})
+		if d.Allowed() {
+			return nil
+		}
+		return errors.New(d.Reason())
+	}
+	if s.Name == "" {
+		return g.conf.Dialer.Addr(ctx, netip.AddrPortFrom(s.Addr, s.Port), judge)
+	}
+	return g.conf.Dialer.Name(ctx, s.Name, s.Port, judge)
+}
+
+// errOtherName is for a client that looked one name up and asks for another.
+var errOtherName = errors.New("the TLS client asks for another name than it looked up")
+
+// helloTime is how long a client may take over its ClientHello.
+const helloTime = 20 * time.Second
+
+// opening is the inside's connection, whose first bytes are looked at: a server
+// may stand behind many names, and the one in the ClientHello decides which of
+// them answers.
+type opening struct {
+	relay.Conn
+	name  string
+	begun bool
+	tls   bool
+	rest  []byte
+	scan  *inject.Scanner // for what stands for secrets; nil: none is lent
+}
+
+// Await has what was read ahead at hand.
+func (o *opening) Await() {
+	if len(o.rest) == 0 {
+		o.Conn.Await()
+	}
+}
+
+func (o *opening) Read(b []byte) (int, error) {
+	n, err := o.read(b)
+	if o.scan == nil || o.tls || n == 0 {
+		return n, err
+	}
+	if err := o.scan.Feed(b[:n]); err != nil {
+		return 0, err
+	}
+	return n, err
+}
+
+func (o *opening) read(b []byte) (int, error) {
+	if len(o.rest) > 0 {
+		n := copy(b, o.rest)
+		o.rest = o.rest[n:]
+		return n, nil
+	}
+	n, err := o.Conn.Read(b)
+	if o.begun || n == 0 || o.name == "" {
+		return n, err
+	}
+	o.begun = true
+	if b[0] != 22 || n > 1 && !hello.Looks(b[:n]) {
+		return n, err
+	}
+	return o.hello(b, n)
+}
+
+// hello reads the ClientHello whose beginning is there, and lets it pass if it
+// names whom the connection is for.
+func (o *opening) hello(b []byte, n int) (int, error) {
+	_ = o.Conn.SetReadDeadline(time.Now().Add(helloTime))
+	info, said, err := hello.Read(io.MultiReader(bytes.NewReader(bytes.Clone(b[:n])), o.Conn))
+	_ = o.Conn.SetReadDeadline(time.Time{})
+	switch {
+	case errors.Is(err, hello.ErrNotTLS):
+		// Something else that begins alike.
+	case err != nil:
+		return 0, err
+	default:
+		if err := asksFor(o.name, info.ServerName); err != nil {
+			return 0, err
+		}
+		o.tls = true
+	}
+	n = copy(b, said)
+	o.rest = said[n:]
+	return n, nil
+}

@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxFlows bounds the connections of one sandbox.
+const maxFlows = 16384
+
+// flow is a connection from the first packet to the record of its end.
+type flow struct {
+	kind   kind
+	began  time.Time
+	counts relay.Counts
+	cancel context.CancelFunc
+
+	looked   bool          // somebody looked what it speaks
+	requests inspect.Track // if that is HTTP
+
+	mu      sync.Mutex
+	subject policy.Flow
+	conns   []relay.Conn
+	why     string // it was ended
+}
+
+// kind tells whose affair a flow is.
+type kind uint8
+
+const (
+	judged  kind = iota // by the policy
+	toHost              // to a port of the host: see hostport.go
+	inbound             // to a published port: see inbound.go
+)
+
+// now is the flow as the policy judges it.
+func (f *flow) now() policy.Flow {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.subject
+}
+
+// seen notes that every request on it is judged.
+func (f *flow) seen() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subject.Seen = true
+}
+
+// hold has a connection end with the flow.
+func (f *flow) hold(c relay.Conn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != "" {
+		c.Reset()
+	}
+	f.conns = append(f.conns, c)
+}
+
+// reached is hold for the far side: flow and record know where it is.
+func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
+	f.hold(c)
+	at := relay.Remote(c)
+	if !at.IsValid() {
+		return
+	}
+	r.Addr = at
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subject.Addr = at
+}
+
+// end cuts the flow off. Only the first reason counts.
+func (f *flow) end(why string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != "" {
+		return
+	}
+	f.why = why
+	f.cancel()
+	for _, c := range f.conns {
+		c.Reset()
+	}
+}
+
+// ended tells why the flow was cut off, if it was.
+func (f *flow) ended() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.why
+}
+
+// table holds the flows under way.
+type table struct {
+	mu  sync.Mutex
+	set map[*flow]struct{}
+}
+
+// add admits a flow unless there are too many.
+func (t *table) add(f *flow) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.set) >= maxFlows {
+		return false
+	}
+	if t.set == nil {
+		t.set = map[*flow]struct{}{}
+	}
+	t.set[f] = struct{}{}
+	return true
+}
+
+func (t *table) remove(f *flow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.set, f)
+}
+
+func (t *table) list() []*flow {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.set))
+}
+
+// Flows lists the connections under way, the oldest first.
+func (g *Gateway) Flows() []spec.Flow {
+	var list []spec.Flow
+	for _, f := range g.flows.list() {
+		s := f.now()
+		list = append(list, spec.Flow{
+			Name: s.Name, Addr: s.Addr, Port: s.Port, Direction: f.kind.direction(),
+			Began: f.began, Up: f.counts.Up.Load(), Down: f.counts.Down.Load(),
+		})
+	}
+	slices.SortFunc(list, func(a, b spec.Flow) int { return a.Began.Compare(b.Began) })
+	return list
+}

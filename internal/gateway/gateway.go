@@ -1,0 +1,210 @@
+// Package gateway judges every flow of one sandbox. What the inside sends
+// arrives in a stack of its own (netstack), names are answered from a pool of
+// its own (names, dns), and each attempt to connect is put before the policy,
+// dialled by the gateway itself, and relayed, or refused.
+//
+// It knows nothing of what is on the other end of the card's socket, so every
+// driver can use it. When it ends, for whatever reason, the card is dead: there
+// is nothing behind it that could let packets through.
+package gateway
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/dns"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Config says what a gateway works with.
+type Config struct {
+	FD      int    // the gateway's end of the card; New takes it over
+	Sandbox string // its name, for what is said to people
+	Policy  *policy.Policy
+	Names   *names.Pool // nil: a new one
+	Dialer  *dial.Dialer
+	Roots   *x509.CertPool // whom servers must be vouched for by; nil: the host's
+	// HostPorts are those of the host's loopback that the inside may reach.
+	HostPorts []uint16
+	// Join asks init for servers that Dial cannot reach itself; may be nil.
+	Join func(context.Context, wire.Join) error
+	// Log is told of every decision and every flow that ended. It must not
+	// block for long, and is called concurrently.
+	Log func(spec.NetworkRecord)
+}
+
+// Gateway is a running one.
+type Gateway struct {
+	conf   Config
+	stack  *netstack.Stack
+	names  *names.Pool
+	server *dns.Server
+	limits *limits
+	host   host
+	ca     *ca.Authority // whom the inside trusts
+
+	inspector *inspect.Inspector
+
+	policy   atomic.Pointer[policy.Policy]
+	secrets  atomic.Pointer[inject.Set]
+	paused   atomic.Pointer[error]    // why nothing new is let through
+	allowed  atomic.Pointer[[]uint16] // ports of the host
+	flows    table
+	locals   atomic.Int32 // connections to the gateway itself
+	callers  atomic.Int64 // connections to published ports
+	meetings meetings
+	refusals refusals
+
+	ctx    context.Context // ends with the gateway
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	expiry *time.Timer // for the next rule that ends
+}
+
+// New starts a gateway.
+func New(c Config) (*Gateway, error) {
+	if c.Names == nil {
+		c.Names = names.New()
+	}
+	if c.Dialer == nil {
+		c.Dialer = &dial.Dialer{}
+	}
+	g := &Gateway{conf: c, names: c.Names, limits: newLimits()}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.server = &dns.Server{Zone: zone{g}}
+	g.policy.Store(c.Policy)
+	g.allowed.Store(&c.HostPorts)
+	var err error
+	if g.ca, err = ca.New(c.Sandbox); err != nil {
+		return nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	g.inspector = inspect.New(inspect.Config{
+		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
+		Secrets: g.secrets.Load, Sandbox: c.Sandbox, Log: g.logRequest,
+		Local: func(h inspect.Host) http.Handler {
+			if h.Name == adviceName {
+				return advice{g}
+			}
+			return nil
+		},
+	})
+	g.stack, err = netstack.New(netstack.Config{
+		FD: c.FD, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
+		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
+	})
+	if err != nil {
+		g.cancel()
+		g.inspector.Close()
+		return nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	g.watchExpiry()
+	return g, nil
+}
+
+// Close ends every flow. It returns when all are logged.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.cancel()
+	if g.expiry != nil {
+		g.expiry.Stop()
+	}
+	g.mu.Unlock()
+	for _, f := range g.flows.list() {
+		f.end("the sandbox is stopped")
+	}
+	g.inspector.Close()
+	g.stack.Close()
+	g.wg.Wait()
+}
+
+// SetPolicy puts other rules into force, for what begins now and for what is
+// under way: flows that they do not allow end at once.
+func (g *Gateway) SetPolicy(p *policy.Policy) {
+	g.policy.Store(p)
+	g.review()
+}
+
+// Certificate is the authority's whom the inside has to trust, in PEM.
+func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
+
+// SetLoans replaces the secrets that are lent, also for what is under way:
+// requests that went out with one that is taken back end.
+func (g *Gateway) SetLoans(loans []wire.Loan) error {
+	set, err := inject.Compile(loans)
+	if err != nil {
+		return err
+	}
+	g.secrets.Store(set)
+	g.review()
+	return nil
+}
+
+// Policy is the one in force.
+func (g *Gateway) Policy() *policy.Policy { return g.policy.Load() }
+
+// review judges every flow again, and comes back when the next rule ends.
+func (g *Gateway) review() {
+	for _, f := range g.flows.list() {
+		if f.kind != judged {
+			continue
+		}
+		if err := g.mayFlow(f); err != nil {
+			f.end(err.Error())
+			continue
+		}
+		s := f.now()
+		f.requests.Review(func(r *policy.Request, uses inject.Uses) error {
+			if d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r); !d.Allowed() {
+				return errors.New("the policy changed: " + d.Reason())
+			}
+			return g.secrets.Load().Lent(uses, time.Now())
+		})
+	}
+	g.inspector.Review()
+	g.watchExpiry()
+}
+
+// mayFlow judges a flow again.
+func (g *Gateway) mayFlow(f *flow) error {
+	now, s := time.Now(), f.now()
+	if d := g.policy.Load().Still(s, now); !d.Allowed() {
+		return errors.New("the policy changed: " + d.Reason())
+	}
+	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
+		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
+	}
+	return nil
+}
+
+func (g *Gateway) watchExpiry() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.expiry != nil {
+		g.expiry.Stop()
+	}
+	now := time.Now()
+	at, ok := g.policy.Load().NextExpiry(now)
+	if end, ends := g.secrets.Load().NextEnd(now); ends && (!ok || end.Before(at)) {
+		at, ok = end, true
+	}
+	if ok && g.ctx.Err() == nil {
+		g.expiry = time.AfterFunc(time.Until(at)+time.Millisecond, g.review)
+	}
+}

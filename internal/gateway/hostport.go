@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// The names of the host. No rule of the policy is about them, and no resolver
+// is ever asked for them: a port of the host is open to a sandbox by its number
+// or not at all.
+const (
+	hostName   = "host.bothy"
+	dockerName = "host.docker.internal" // what docker calls it
+)
+
+func isHost(name string) bool { return name == hostName || name == dockerName }
+
+// hostPorts are the ports of the host that are open now.
+func (g *Gateway) hostPorts() []uint16 { return *g.allowed.Load() }
+
+// SetHostPorts opens these ports of the host and no others. Connections to one
+// that is not among them end.
+func (g *Gateway) SetHostPorts(ports []uint16) {
+	ports = slices.Clone(ports)
+	g.allowed.Store(&ports)
+	for _, f := range g.flows.list() {
+		if port := f.now().Port; f.kind == toHost && !slices.Contains(ports, port) {
+			f.end(errHostPort(port).Error())
+		}
+	}
+}
+
+func errHostPort(port uint16) error { return fmt.Errorf("port %d of the host is not allowed", port) }
+
+// lookupHost answers for the host's names, if there is anything to reach.
+func (g *Gateway) lookupHost(name string) (v4, v6 netip.Addr, err error) {
+	if len(g.hostPorts()) > 0 {
+		return names.Host4, names.Host6, nil
+	}
+	err = errors.New("no port of the host is allowed")
+	g.log(spec.NetworkRecord{
+		Event: spec.NetworkLookup, Name: name, Verdict: spec.VerdictDeny,
+		Reason: err.Error(), Suggest: g.suggestHostPort("PORT"),
+	})
+	return v4, v6, err
+}
+
+func (g *Gateway) suggestHostPort(port string) string {
+	return fmt.Sprintf("bothy ports %s --allow-host-port %s", g.conf.Sandbox, port)
+}
+
+// toHost answers an attempt to reach a port of the host.
+func (g *Gateway) toHost(a *netstack.Attempt) {
+	port := a.To.Port()
+	r := spec.NetworkRecord{
+		Event: spec.NetworkFlow, Name: hostName, Port: port, Protocol: "tcp",
+		Verdict: spec.VerdictAllow, Rule: fmt.Sprintf("--allow-host-port %d", port), Source: "sandbox",
+	}
+	if !slices.Contains(g.hostPorts(), port) {
+		r.Verdict, r.Rule, r.Source = spec.VerdictDeny, "", ""
+		r.Reason, r.Suggest = errHostPort(port).Error(), g.suggestHostPort(fmt.Sprint(port))
+		g.log(r)
+		return
+	}
+	f := &flow{kind: toHost, subject: policy.Flow{Name: hostName, Port: port}}
+	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
+		outside, err := g.dialHost(ctx, port)
+		if err != nil {
+			return err
+		}
+		f.reached(outside, r)
+		inside, err := a.Accept()
+		if err != nil {
+			outside.Reset()
+			return err
+		}
+		f.hold(inside)
+		return relay.Run(&opening{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts)
+	})
+}
+
+// loopback are the host's own addresses, in the order in which they are tried.
+var loopback = [2]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+// dialHost dials a port of the host's loopback, and asks nobody where it is.
+func (g *Gateway) dialHost(ctx context.Context, port uint16) (relay.Conn, error) {
+	var errs [len(loopback)]error
+	for i, at := range loopback {
+		to := netip.AddrPortFrom(at, port)
+		c, err := g.conf.Dialer.Addr(ctx, to, func(dialled netip.AddrPort) error {
+			if dialled != to || !slices.Contains(g.hostPorts(), port) {
+				return errHostPort(port)
+			}
+			return nil
+		})
+		if err == nil {
+			return c, nil
+		}
+		errs[i] = err
+	}
+	return nil, fmt.Errorf("%w; %w", errs[0], errs[1])
+}

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxInbound bounds the connections to the published ports of one sandbox: each
+// takes a descriptor of the host's.
+const maxInbound = 512
+
+// insideTime is how long a server inside may take to answer a handshake.
+const insideTime = 3 * time.Second
+
+// acceptPause is how long a listener rests when the host has nothing left to
+// accept a connection with.
+const acceptPause = 100 * time.Millisecond
+
+// Publish carries what connects to a listener of the host's to a port inside.
+// What it returns closes the listener and ends those connections.
+func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
+	p := &published{g: g, port: port, rule: flagOf(l, port), flows: &table{}}
+	stop := context.AfterFunc(g.ctx, func() { _ = l.Close() })
+	g.wg.Go(func() { p.accept(l) })
+	return func() {
+		stop()
+		_ = l.Close()
+		p.closed.Store(true)
+		for _, f := range p.flows.list() {
+			f.end("the port is not published any more")
+		}
+	}
+}
+
+// flagOf writes a listener as the flag that made it.
+func flagOf(l *net.TCPListener, port uint16) string {
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return ""
+	}
+	p := spec.Port{HostIP: at.Addr(), HostPort: at.Port(), Port: port, Protocol: spec.ProtocolTCP}
+	return "--publish " + p.String()
+}
+
+// published is one port.
+type published struct {
+	g      *Gateway
+	port   uint16
+	rule   string
+	flows  *table
+	closed atomic.Bool
+}
+
+func (p *published) accept(l *net.TCPListener) {
+	for {
+		c, err := l.AcceptTCP()
+		switch {
+		case err == nil:
+			p.g.wg.Go(func() { p.carry(relay.TCP{TCPConn: c}) })
+		case errors.Is(err, net.ErrClosed) || p.g.ctx.Err() != nil:
+			return
+		default:
+			time.Sleep(acceptPause)
+		}
+	}
+}
+
+// carry connects somebody of the host's to the server inside. They are
+// connected to us already: if nobody answers inside, they see a reset.
+func (p *published) carry(outside relay.TCP) {
+	defer outside.Reset()
+	g := p.g
+	from := relay.Remote(outside)
+	if !from.IsValid() {
+		return
+	}
+	r := spec.NetworkRecord{
+		Event: spec.NetworkFlow, Direction: spec.DirectionIn, Addr: from, Port: p.port, Protocol: "tcp",
+		Verdict: spec.VerdictAllow, Rule: p.rule, Source: "sandbox",
+	}
+	if g.callers.Add(1) > maxInbound {
+		g.callers.Add(-1)
+		r.Verdict, r.Reason = spec.VerdictDeny, fmt.Sprintf("%d connections to published ports are open already", maxInbound)
+		g.log(r)
+		return
+	}
+	defer g.callers.Add(-1)
+	f := &flow{kind: inbound, subject: policy.Flow{Addr: r.Addr, Port: p.port}, cancel: func() {}}
+	p.flows.add(f)
+	defer p.flows.remove(f)
+	g.track(f, r, func(ctx context.Context, _ *spec.NetworkRecord) error {
+		f.hold(outside)
+		if p.closed.Load() { // between accepting and adding
+			return net.ErrClosed
+		}
+		inside, err := g.dialInside(ctx, p.port)
+		if err != nil {
+			return err
+		}
+		f.hold(inside)
+		return relay.Run(inside, outside, &f.counts)
+	})
+}
+
+// Dial connects to a server inside.
+func (g *Gateway) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(errClosed) })()
+	c, err := g.dialInside(ctx, port)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+var errClosed = errors.New("the sandbox is stopped")
+
+// dialInside tries the inside's own addresses, and then its loopback: many
+// servers listen there only.
+func (g *Gateway) dialInside(ctx context.Context, port uint16) (*netstack.Conn, error) {
+	c, err := g.dialCard(ctx, names.Gateway4, netip.AddrPortFrom(names.Inside4, port))
+	if err == nil {
+		return c, nil
+	}
+	if c, err := g.dialCard(ctx, names.Gateway6, netip.AddrPortFrom(names.Inside6, port)); err == nil {
+		return c, nil
+	}
+	if g.conf.Join != nil {
+		if c, err := g.meet(ctx, port); err == nil {
+			return c, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("no server answers at port %d inside: %w", port, err)
+}
+
+func (g *Gateway) dialCard(ctx context.Context, from netip.Addr, to netip.AddrPort) (*netstack.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, insideTime)
+	defer cancel()
+	return g.stack.Dial(ctx, from, to)
+}

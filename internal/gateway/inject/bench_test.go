@@ -1,0 +1,12 @@
+package inject
+
+import (
+	"testing"
+)
+
+func BenchmarkCompile(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		benchFinder()
+	}
+}

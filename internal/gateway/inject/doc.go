@@ -1,0 +1,32 @@
+// Package inject puts lent secrets into requests, and sees to it that neither
+// they nor what stands for them inside go anywhere else.
+//
+// Inside there is a placeholder. In a request over TLS to a host the lease is
+// bound to, in the place the lease names, it is exchanged for the value. All
+// other credentials of that request are taken out of it, whether or not a
+// placeholder came: it runs under the lent credential or under none. A
+// placeholder anywhere else is refused. Values are masked in answers, by as many
+// bytes as they had.
+//
+// Text is searched for as it is and as others commonly write it: with some or
+// all characters escaped for a URL, JSON, a script or HTML, and nested a few
+// times; in base64 of either alphabet, at every alignment, in lines; in
+// hexadecimal; in UTF-16; however it is split over reads.
+//
+// What it does not see:
+//
+//   - An answer in which the server has changed the value otherwise: reversed,
+//     encrypted, encoded twice in base64, cut into pieces. Leases restricted to
+//     paths keep away from endpoints that would.
+//   - Placeholders in compressed request bodies other than gzip and deflate, and
+//     in what a client compresses or encrypts by means of its own. They are
+//     worth nothing to who gets them.
+//   - Compressed answers of hosts that no lease is bound to. On bound hosts an
+//     answer that cannot be read is an error.
+//   - Credentials a client puts into a body, or into a header or parameter whose
+//     name does not look like it.
+//   - New credentials that a server makes out of a lent one.
+//   - The first character of a value, if the server pauses just behind it. To
+//     hold back a single byte would stall streams that merely happen to end in
+//     it. Values of less than 16 bytes are held back from the first byte on.
+package inject

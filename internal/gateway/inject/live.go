@@ -1,0 +1,43 @@
+package inject
+
+import (
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Lent tells whether what was used may still be: every lease is there, has its
+// value, and has not ended.
+func (s *Set) Lent(uses Uses, now time.Time) error {
+	for _, u := range uses {
+		if !s.lends(u.Lease, now) {
+			return spec.Errorf(spec.ErrDenied, "secret %s is not lent any more", u.Secret)
+		}
+	}
+	return nil
+}
+
+func (s *Set) lends(lease string, now time.Time) bool {
+	if s == nil {
+		return false
+	}
+	for _, l := range s.loans {
+		if l.ID == lease {
+			return l.lent(now)
+		}
+	}
+	return false
+}
+
+// NextEnd is the first time after now at which a lease ends. False is never.
+func (s *Set) NextEnd(now time.Time) (at time.Time, ok bool) {
+	if s == nil {
+		return at, false
+	}
+	for _, l := range s.loans {
+		if l.Until.After(now) && (!ok || l.Until.Before(at)) {
+			at, ok = l.Until, true
+		}
+	}
+	return at, ok
+}

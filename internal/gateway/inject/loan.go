@@ -1,0 +1,133 @@
+package inject
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Lengths in bytes. What is shorter would be found by chance, what is longer
+// fits in no header.
+const (
+	minValue, maxValue             = 8, 8 << 10
+	minPlaceholder, maxPlaceholder = 16, 8 << 10
+)
+
+// newLoan checks a loan by itself.
+func newLoan(w *wire.Loan) (*loan, error) {
+	l := &loan{Lease: w.Lease, value: string(w.Value), taken: w.Taken, folded: strings.ToLower(w.Placeholder), hosts: strings.Join(w.Hosts, ", ")}
+	for _, check := range []func() error{l.checkPlaceholder, l.checkValue, l.checkPlace} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.compileRules()
+}
+
+// checkPlaceholder refuses what could occur by chance or be written in two ways.
+func (l *loan) checkPlaceholder() error {
+	p := l.Placeholder
+	switch {
+	case len(p) < minPlaceholder || len(p) > maxPlaceholder:
+		return spec.Errorf(spec.ErrUsage, "its placeholder has %d bytes: it takes %d to %d", len(p), minPlaceholder, maxPlaceholder)
+	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%&\"'<>`, r) }):
+		return spec.Errorf(spec.ErrUsage, "its placeholder has a character that would have to be escaped")
+	}
+	return nil
+}
+
+// checkValue says nothing of the value but its length.
+func (l *loan) checkValue() error {
+	v := l.value
+	switch {
+	case v == "": // taken back: see Set
+	case len(v) < minValue:
+		return spec.Errorf(spec.ErrUsage, "its value has %d bytes: less than %d cannot be masked in answers", len(v), minValue).
+			WithHint("lend a longer one")
+	case len(v) > maxValue:
+		return spec.Errorf(spec.ErrUsage, "its value has %d bytes: no more than %d fit into a request", len(v), maxValue)
+	case strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }):
+		return spec.Errorf(spec.ErrUsage, "its value has a character that is not printable ASCII").
+			WithHint("look for a line break at its end")
+	case strings.TrimSpace(v) != v:
+		return spec.Errorf(spec.ErrUsage, "its value begins or ends with a space")
+	}
+	return nil
+}
+
+// framing are headers that make up the message, or that the gateway sets.
+var framing = []string{
+	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive", "proxy-connection",
+	"accept-encoding", "content-encoding", "range", "if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
+}
+
+func (l *loan) checkPlace() error {
+	p := l.Place
+	named := p.Kind == spec.PlaceHeader || p.Kind == spec.PlaceQuery
+	switch {
+	case named && p.Name == "":
+		return spec.Errorf(spec.ErrUsage, "place %s has no name", p.Kind)
+	case !named && p.Name != "":
+		return spec.Errorf(spec.ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
+	case p.Kind != spec.PlaceBasic && p.User != "":
+		return spec.Errorf(spec.ErrUsage, "place %s has a user, %q", p.Kind, p.User)
+	}
+	switch p.Kind {
+	case spec.PlaceBearer:
+	case spec.PlaceBasic:
+		if strings.ContainsFunc(p.User, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) {
+			return spec.Errorf(spec.ErrUsage, "user %q cannot be written in Basic", p.User)
+		}
+	case spec.PlaceHeader:
+		if !policy.IsToken(p.Name) || slices.Contains(framing, strings.ToLower(p.Name)) {
+			return spec.Errorf(spec.ErrUsage, "%q is not a header for credentials", p.Name)
+		}
+	case spec.PlaceQuery:
+		if strings.ContainsFunc(p.Name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("&;=#%+", r) }) {
+			return spec.Errorf(spec.ErrUsage, "%q is not the name of a parameter", p.Name)
+		}
+	default:
+		return spec.Errorf(spec.ErrUsage, "%q is not a place", string(p.Kind)).WithHint("it is bearer, basic, header or query")
+	}
+	return nil
+}
+
+// compileRules makes the lease's hosts, methods and paths rules of a policy, so
+// that they mean what they mean there.
+func (l *loan) compileRules() error {
+	if len(l.Hosts) == 0 {
+		return spec.Errorf(spec.ErrUsage, "it is bound to no host")
+	}
+	var b policy.Block
+	for _, h := range l.Hosts {
+		r, err := policy.ParseRule(policy.Allow, h)
+		if err != nil {
+			return err
+		}
+		if anybody(r.Target) {
+			return spec.Errorf(spec.ErrUsage, "%q is a host of anybody", h).WithHint("name the host, or a domain whose hosts all may have the secret")
+		}
+		r.HTTP = policy.Conditions{Methods: l.Methods, Paths: l.Paths, WebSocket: true}
+		b.Allow = append(b.Allow, r)
+	}
+	var err error
+	l.rules, err = policy.Compile(0, policy.Input{Layer: policy.LayerUser, Block: b})
+	return err
+}
+
+// anybody tells targets that nobody owns: everything, or a whole top domain.
+func anybody(t policy.Target) bool {
+	if p, ok := t.Prefix(); ok {
+		return p.Bits() < 8
+	}
+	name, wild := strings.CutPrefix(strings.TrimLeft(t.String(), "*"), ".")
+	name, _, _ = strings.Cut(name, ":")
+	return strings.HasPrefix(t.String(), "*") && (!wild || !strings.Contains(name, "."))
+}
+
+func alphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

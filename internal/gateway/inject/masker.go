@@ -1,0 +1,108 @@
+package inject
+
+import (
+	"bytes"
+	"io"
+)
+
+// stream masks a text that comes in pieces. What could be the beginning of a
+// match is held back, and nothing else.
+type stream struct {
+	f    *finder
+	raw  []byte // as it came, from the first byte that is still needed
+	out  []byte // the same, masked; nil: there was nothing to mask
+	told int    // bytes of both that were passed on already
+	keep int    // where what is needed next time begins
+}
+
+// room gives space for the next piece.
+func (s *stream) room(size int) []byte {
+	s.raw = s.raw[:copy(s.raw, s.raw[s.keep:])]
+	if s.out != nil {
+		s.out = s.out[:copy(s.out, s.out[s.keep:])]
+		if bytes.Equal(s.out, s.raw) {
+			s.out = nil
+		}
+	}
+	s.keep = 0
+	n := len(s.raw)
+	if cap(s.raw)-n < size {
+		s.raw = append(make([]byte, 0, max(n+size, 2*n)), s.raw...)
+	}
+	return s.raw[n : n+size]
+}
+
+// came takes the bytes that are now in the room, and gives what may be passed
+// on. It is valid until the next piece.
+func (s *stream) came(size int, final bool) []byte {
+	n := len(s.raw)
+	s.raw = s.raw[:n+size]
+	if s.out != nil {
+		s.out = append(s.out, s.raw[n:]...)
+	}
+	s.keep = s.f.scan(s.raw, final, func(m *form, start, end int) {
+		if s.out == nil {
+			s.out = bytes.Clone(s.raw)
+		}
+		m.cover(s.out[start:end], s.raw[start:end])
+	})
+	end := s.keep
+	if end == len(s.raw)-1 && !s.f.brief {
+		end = len(s.raw)
+	}
+	list := s.raw
+	if s.out != nil {
+		list = s.out
+	}
+	pass := list[min(s.told, end):end]
+	s.told = max(s.told, end) - s.keep
+	return pass
+}
+
+// feed takes a piece that lies elsewhere.
+func (s *stream) feed(b []byte, final bool) []byte {
+	copy(s.room(len(b)), b)
+	return s.came(len(b), final)
+}
+
+// Sizes of reads. Most answers are small, and those that are not pay for room
+// once.
+const (
+	smallRead = 4 << 10
+	largeRead = 32 << 10
+)
+
+// masker is a stream over a reader.
+type masker struct {
+	stream
+	r    io.Reader
+	size int
+	rest []byte
+	err  error
+}
+
+// Masker gives what r gives, masked. Nothing that can be decided is held back.
+func (s *Set) Masker(r io.Reader) io.Reader {
+	if s == nil || s.values == nil {
+		return r
+	}
+	return &masker{stream: stream{f: s.values}, r: r, size: smallRead}
+}
+
+func (m *masker) Read(p []byte) (int, error) {
+	for len(m.rest) == 0 {
+		if m.err != nil || len(p) == 0 {
+			return 0, m.err
+		}
+		room := m.room(m.size)
+		n, err := m.r.Read(room)
+		m.err = err
+		m.rest = m.came(n, err == io.EOF) // of an answer that was cut off, what was held back stays here
+		if n == m.size {
+			m.size = largeRead
+		}
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,122 @@
+package inject
+
+import (
+	"slices"
+	"strings"
+)
+
+// special tells bytes with which something else than themselves may begin.
+var special = [256]bool{'%': true, '\\': true, '&': true, '\n': true, '\r': true, '+': true}
+
+// match compares the form with the text from start on. It gives the end of the
+// longest match, or -1; more tells that bytes to come could make one.
+func (f *form) match(b []byte, start int) (end int, more bool) {
+	i := start
+	for n := range f.symbols {
+		if i == len(b) {
+			return -1, true
+		}
+		c := b[i]
+		if special[c] {
+			return f.spelled(b, i, n)
+		}
+		if !f.symbols[n].has(c) {
+			return -1, false
+		}
+		i++
+	}
+	return i, false
+}
+
+// spelled goes on from a symbol that may be escaped, or behind a line break: at
+// all places at once where the text read so far may end.
+func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
+	at := append(make([]int, 0, 32), i)
+	next := make([]int, 0, 32)
+	for ; n < len(f.symbols) && len(at) > 0; n++ {
+		next = next[:0]
+		for _, i := range at {
+			more = f.step(b, i, n, &next) || more
+			if n == 0 || !f.wraps() {
+				continue
+			}
+			j, unsure := lineBreak(b, i)
+			more = more || unsure
+			if j > i {
+				more = f.step(b, j, n, &next) || more
+			}
+		}
+		at, next = next, at
+	}
+	if len(at) == 0 {
+		return -1, more
+	}
+	return slices.Max(at), more
+}
+
+// wraps tells forms that are often broken into lines.
+func (f *form) wraps() bool { return f.kind == sixes || f.kind == hexa }
+
+// step appends the places where one symbol ends that begins at i.
+func (f *form) step(b []byte, i, n int, ends *[]int) (more bool) {
+	if i == len(b) {
+		return true
+	}
+	var r readings
+	r.read(b, i)
+	for _, o := range r.list[:r.n] {
+		if f.symbols[n].has(o.char) && (o.end == i+1 && o.char == b[i] || f.escapes(o.char)) && !slices.Contains(*ends, o.end) {
+			*ends = append(*ends, o.end)
+		}
+	}
+	return r.more && f.kind != wide
+}
+
+// escapes tells whether a character may be escaped: of what is encoded already
+// only what is neither letter nor digit ever is.
+func (f *form) escapes(c byte) bool {
+	return f.kind == plain || f.kind == sixes && !alphanumeric(c)
+}
+
+// grams collects the first bytes that matches of the form can have.
+func (f *form) grams(yield func([gram]byte)) {
+	var walk func(n int, head string)
+	seen := map[string]bool{}
+	walk = func(n int, head string) {
+		if len(head) >= gram {
+			yield([gram]byte([]byte(head[:gram])))
+			return
+		}
+		for _, c := range f.symbols[n].list() {
+			spelled := []string{string(c)}
+			if f.escapes(c) {
+				spelled = spellings(c, gram-len(head))
+			}
+			for _, s := range spelled {
+				for _, br := range f.breaks(n, gram-len(head)) {
+					key := string(rune(n)) + head + br + s
+					if !seen[key] {
+						seen[key] = true
+						walk(n+1, head+br+s)
+					}
+				}
+			}
+		}
+	}
+	walk(0, "")
+}
+
+// breaks are the line breaks that may stand before a symbol, or their
+// beginnings.
+func (f *form) breaks(n, size int) []string {
+	list := []string{""}
+	if n == 0 || !f.wraps() {
+		return list
+	}
+	list = append(list, "\n", "\r\n", "\r")
+	for n := 1; n <= size; n++ {
+		run := strings.Repeat(`\`, n)
+		list = append(list, run+"n", run+"r")
+	}
+	return list
+}

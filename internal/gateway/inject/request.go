@@ -1,0 +1,184 @@
+package inject
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Use is a lent secret in a request that is sent.
+type Use struct {
+	Lease  string // its ID
+	Secret string
+	Place  spec.PlaceKind
+}
+
+// Uses are all of a request.
+type Uses []Use
+
+// Request makes a request from inside the one that is sent to a target: it
+// exchanges placeholders, takes out other credentials where a lease is bound to
+// the target, and has the body and its trailers scanned while they are sent. The
+// request must be the one that is sent on, its header and URL its own.
+//
+// The error is a *[Refused], and so may be errors of reading the body. After
+// one nothing of the request may be sent on.
+func (s *Set) Request(r *http.Request, to Target, now time.Time) (Uses, error) {
+	if s == nil {
+		return nil, nil
+	}
+	list := s.swaps(r)
+	for _, w := range list {
+		if why := w.objection(r, to, now); why != "" {
+			return nil, w.refuse(w.place(), why)
+		}
+	}
+	why := func(l *loan) string { return l.elsewhere(to, now) }
+	if err := s.judge(r, list, why); err != nil {
+		return nil, err
+	}
+	for name := range r.Header {
+		if strings.EqualFold(name, "Sec-WebSocket-Extensions") { // compressed messages cannot be looked into
+			delete(r.Header, name)
+		}
+	}
+	if s.hasHost(to) {
+		strip(r, list)
+	}
+	s.scanBody(r, why, func(l *loan) bool { return to.Secure && l.bound(to, now) })
+	return exchange(r, list), nil
+}
+
+// strip takes out all that only the client's own credentials can be in.
+func strip(r *http.Request, list []swap) {
+	stripHeader(r.Header)
+	r.URL.RawQuery = rewriteQuery(r.URL.RawQuery, list)
+	r.URL.User = nil
+	r.Trailer = nil
+}
+
+// exchange puts the values into the header.
+func exchange(r *http.Request, list []swap) Uses {
+	var uses Uses
+	for _, w := range list {
+		if w.header != "" {
+			r.Header[w.header] = []string{w.text}
+		}
+		uses = append(uses, Use{Lease: w.ID, Secret: w.Secret, Place: w.Place.Kind})
+	}
+	return uses
+}
+
+// objection says why a placeholder in its place is not exchanged.
+func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
+	if !to.Secure || !l.bound(to, now) || !l.lent(now) {
+		return l.elsewhere(to, now)
+	}
+	if strings.EqualFold(r.Method, http.MethodTrace) {
+		return "TRACE would send it back"
+	}
+	q := to.query(now)
+	q.Stage = policy.StageRequest
+	q.Request = &policy.Request{
+		Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Header: r.Header, Body: -1, Upgrade: r.Header.Get("Upgrade"),
+	}
+	if r.URL.Opaque != "" {
+		return "its lease is not for such a request"
+	}
+	switch d := l.rules.Decide(q); {
+	case d.Allowed():
+		return ""
+	case d.Cause == policy.CauseRequest:
+		return "its lease is not for this method and path"
+	default:
+		return d.Reason()
+	}
+}
+
+// elsewhere says why a placeholder is nowhere exchanged in what goes to a
+// target, but possibly in one place.
+func (l *loan) elsewhere(to Target, now time.Time) string {
+	switch {
+	case !l.bound(to, now):
+		return "its lease is only for " + l.hosts
+	case !to.Secure:
+		return "it is exchanged over TLS only"
+	case l.taken || l.value == "":
+		return "its lease was taken back"
+	case !l.Live(now):
+		return "its lease has ended"
+	}
+	return "it belongs, once, into " + l.placeName()
+}
+
+// placeName is the lease's place, for people.
+func (l *loan) placeName() string {
+	switch l.Place.Kind {
+	case spec.PlaceBearer:
+		return "Authorization: Bearer"
+	case spec.PlaceBasic:
+		return "Authorization: Basic, as the password"
+	case spec.PlaceHeader:
+		return "the header " + l.Place.Name
+	}
+	return "the parameter " + l.Place.Name + " of the query"
+}
+
+// place is where a swap was found, for people.
+func (w *swap) place() string {
+	if w.header == "" {
+		return "query"
+	}
+	return "header " + w.header
+}
+
+// judge refuses placeholders in the head of a request but where they are
+// exchanged.
+func (s *Set) judge(r *http.Request, list []swap, why func(*loan) string) error {
+	var t text
+	t.add("method", r.Method)
+	t.fold("host", r.Host)
+	t.fold("host", r.URL.Host)
+	t.decoded("path", r.URL.EscapedPath(), r.URL.Path)
+	t.add("path", r.URL.Opaque)
+	t.add("URL", r.URL.User.String())
+	query := without(r.URL.RawQuery, list)
+	t.decoded("query", query, unescape(query))
+	for name, values := range r.Header {
+		if w := inHeader(list, name); w != nil {
+			t.add("header "+name, w.rest)
+			continue
+		}
+		t.header("header", name, values)
+	}
+	return t.judge(s, why)
+}
+
+// scanBody has the body scanned, and the trailers behind it. In a body a
+// placeholder may go to its own host, as it is: an agent that has printed its
+// environment tells its model about it with every request from there on.
+func (s *Set) scanBody(r *http.Request, why func(*loan) string, fine func(*loan) bool) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	scan := func() *Scanner {
+		n := s.scanner("body", why)
+		n.fine = fine
+		return n
+	}
+	b := &body{ReadCloser: r.Body, scan: scan(), trailer: func() error {
+		var t text
+		for name, values := range r.Trailer {
+			t.header("trailer", name, values)
+		}
+		return t.judge(s, why)
+	}}
+	r.Body, r.GetBody = b, nil
+	if c := coding(r.Header); c == "gzip" || c == "deflate" {
+		r.Body = &inflated{body: b, coding: c, scan: scan()}
+	}
+}

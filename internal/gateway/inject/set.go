@@ -1,0 +1,162 @@
+package inject
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Set is the secrets lent to one sandbox. It never changes and may be used by
+// any number of goroutines at once; nil is an empty one.
+//
+// Leases that have ended are kept in the set, so that their placeholders are
+// recognised and their values masked. One that was taken back may stay without
+// its value.
+type Set struct {
+	loans        []*loan
+	placeholders *finder
+	values       *finder
+}
+
+// Target is whom a request goes to: the connection it is sent on, not what the
+// request says.
+type Target struct {
+	Name   string     // empty for a literal address
+	Addr   netip.Addr // the literal address; not looked at if there is a name
+	Port   uint16
+	Secure bool // over TLS, the server's certificate verified for the target
+}
+
+// loan is a lease ready to be applied.
+type loan struct {
+	spec.Lease
+	value  string
+	taken  bool           // back: only masked
+	folded string         // the placeholder in small letters
+	rules  *policy.Policy // hosts, methods and paths
+	hosts  string         // for people
+}
+
+// Compile checks loans. Errors are of class [spec.ErrUsage].
+func Compile(loans []wire.Loan) (*Set, error) {
+	if len(loans) == 0 {
+		return nil, nil
+	}
+	s := &Set{}
+	for i := range loans {
+		l, err := newLoan(&loans[i])
+		if err != nil {
+			return nil, &spec.Error{Class: spec.ErrUsage, Op: "lend secret " + loans[i].Secret, Err: err}
+		}
+		s.loans = append(s.loans, l)
+	}
+	if err := s.distinct(); err != nil {
+		return nil, err
+	}
+	var placeholders, values []needle
+	for _, l := range s.loans {
+		placeholders = append(placeholders, needle{loan: l, text: l.Placeholder})
+		if l.value != "" {
+			values = append(values, needle{loan: l, text: l.value, mask: l.Placeholder})
+		}
+	}
+	s.placeholders, s.values = newFinder(placeholders), newFinder(values)
+	return s, nil
+}
+
+// distinct sees to it that no text stands for two things, and that masking one
+// secret does not write another.
+func (s *Set) distinct() error {
+	for i, a := range s.loans {
+		for j, b := range s.loans {
+			if i != j && strings.Contains(a.Placeholder, b.Placeholder) {
+				return spec.Errorf(spec.ErrUsage, "the placeholders of secrets %s and %s cannot be told apart", a.Secret, b.Secret).
+					WithHint("lend one of them again")
+			}
+			if b.value != "" && (strings.Contains(a.Placeholder, b.value) || strings.Contains(b.value, a.Placeholder)) {
+				return spec.Errorf(spec.ErrUsage, "the placeholder of secret %s cannot be told from the value of %s", a.Secret, b.Secret).
+					WithHint("lend %s again", a.Secret)
+			}
+		}
+	}
+	return nil
+}
+
+// Bound tells whether a lease that is live at a time is bound to a host: the
+// connection has to be inspected.
+func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bool {
+	if s == nil {
+		return false
+	}
+	to := Target{Name: name, Addr: addr, Port: port}
+	for _, l := range s.loans {
+		if l.lent(now) && l.bound(to, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasHost tells whether any lease is bound to the host, live or not.
+func (s *Set) hasHost(to Target) bool {
+	for _, l := range s.loans {
+		if l.bound(to, someTime) {
+			return true
+		}
+	}
+	return false
+}
+
+// someTime is for questions whose answer does not depend on the time: the rules
+// of a loan have no end of their own.
+var someTime = time.Unix(1, 0)
+
+// lent tells whether the value may be used at a time.
+func (l *loan) lent(now time.Time) bool { return l.value != "" && !l.taken && l.Live(now) }
+
+func (l *loan) bound(to Target, now time.Time) bool {
+	q := to.query(now)
+	q.Stage = policy.StageConnect
+	d := l.rules.Decide(q)
+	return d.Allowed()
+}
+
+// query begins a question about the target.
+func (to Target) query(now time.Time) policy.Query {
+	q := policy.Query{Name: to.Name, Port: to.Port, Now: now}
+	if to.Name == "" {
+		q.Addr = to.Addr.Unmap()
+	}
+	return q
+}
+
+// Mask gives text, for a log, without the values in it.
+func (s *Set) Mask(text string) string {
+	if s == nil || s.values == nil {
+		return text
+	}
+	return s.values.maskText(text)
+}
+
+// Find looks for a placeholder in a text that stands for itself, such as a name
+// that is looked up: letters of any case count. Where says what it is, for the
+// error, which is nil if there is none.
+func (s *Set) Find(where, text string) *Refused {
+	if s == nil {
+		return nil
+	}
+	folded := strings.ToLower(text)
+	for _, l := range s.loans {
+		if strings.Contains(folded, l.folded) {
+			return l.refuse(where, "it is only for requests to "+l.hosts)
+		}
+	}
+	if n := s.placeholders.find([]byte(text)); n != nil {
+		return n.loan.refuse(where, "it is only for requests to "+n.loan.hosts)
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+package inject
+
+import "strings"
+
+// How deep escapes nest: a string in a string, a URL in a URL.
+const (
+	maxSlashes = 8 // backslashes before one character
+	maxPercent = 3 // %252525XX
+	maxAmp     = 2 // &amp;amp;#XX;
+	maxDigits  = 8 // of a number in HTML, zeros in front included
+)
+
+// named are characters with names in HTML that credentials are made of.
+var named = []struct {
+	name string
+	char byte
+}{
+	{"amp", '&'},
+	{"lt", '<'},
+	{"gt", '>'},
+	{"quot", '"'},
+	{"apos", '\''},
+	{"plus", '+'},
+	{"sol", '/'},
+	{"equals", '='},
+	{"num", '#'},
+	{"percnt", '%'},
+	{"dollar", '$'},
+	{"excl", '!'},
+	{"commat", '@'},
+	{"colon", ':'},
+	{"period", '.'},
+	{"lowbar", '_'},
+}
+
+// reading is a character and where the text goes on behind it.
+type reading struct {
+	char byte
+	end  int
+}
+
+// readings are all that a text may stand for at one place. Some encoding takes
+// it for each of them. There are never more than room for.
+type readings struct {
+	list [16]reading
+	n    int
+	more bool // bytes to come could make it stand for something else too
+}
+
+func (r *readings) add(c byte, end int) {
+	if r.n < len(r.list) {
+		r.list[r.n] = reading{c, end}
+		r.n++
+	}
+}
+
+// read reads what begins at i, which must be within b.
+func (r *readings) read(b []byte, i int) {
+	r.n, r.more = 0, false
+	r.add(b[i], i+1)
+	switch b[i] {
+	case '%':
+		r.percent(b, i+1)
+	case '\\':
+		r.slashes(b, i)
+	case '&':
+		r.entity(b, i+1)
+	case '+':
+		r.add(' ', i+1)
+	}
+}
+
+// percent reads XX, 25XX, and so on.
+func (r *readings) percent(b []byte, i int) {
+	for range maxPercent + 1 {
+		v, n := number(b, i, 2, 16)
+		switch {
+		case n == 2:
+			r.add(byte(v), i+2)
+		case i+n == len(b):
+			r.more = true
+			return
+		}
+		if n < 2 || v != '%' {
+			return
+		}
+		i += 2
+	}
+}
+
+// slashes reads backslashes, one of which may stand for itself and all of which
+// may belong to what follows.
+func (r *readings) slashes(b []byte, i int) {
+	j := i
+	for j < len(b) && j-i < maxSlashes && b[j] == '\\' {
+		j++
+		if n := j - i; n == 2 || n == 4 || n == 8 {
+			r.add('\\', j)
+		}
+	}
+	if j == len(b) {
+		r.more = true
+		return
+	}
+	switch c := b[j]; {
+	case c == 'u':
+		r.codePoint(b, j+1)
+	case c == 'x':
+		r.digits(b, j+1, 2)
+	case !alphanumeric(c) && c != '\\':
+		r.add(c, j+1)
+	}
+}
+
+// codePoint reads XXXX or {X…}.
+func (r *readings) codePoint(b []byte, i int) {
+	if i < len(b) && b[i] != '{' {
+		r.digits(b, i, 4)
+		return
+	}
+	if i < len(b) {
+		i++
+	}
+	v, n := number(b, i, 6, 16)
+	switch end := i + n; {
+	case end == len(b):
+		r.more = true
+	case n > 0 && b[end] == '}' && v < 128:
+		r.add(byte(v), end+1)
+	}
+}
+
+// digits reads a hexadecimal number of fixed length.
+func (r *readings) digits(b []byte, i, size int) {
+	v, n := number(b, i, size, 16)
+	switch {
+	case n == size && v < 128:
+		r.add(byte(v), i+n)
+	case n < size && i+n == len(b):
+		r.more = true
+	}
+}
+
+// entity reads #DDD; or #xXX; or a name, possibly behind amp; again.
+func (r *readings) entity(b []byte, i int) {
+	for range maxAmp + 1 {
+		r.oneEntity(b, i)
+		next, ok := follows(b, i, "amp;")
+		if !ok {
+			r.more = r.more || next
+			return
+		}
+		i += len("amp;")
+	}
+}
+
+func (r *readings) oneEntity(b []byte, i int) {
+	if i == len(b) {
+		r.more = true
+		return
+	}
+	if b[i] != '#' {
+		for _, e := range named {
+			part, ok := follows(b, i, e.name+";")
+			if ok {
+				r.add(e.char, i+len(e.name)+1)
+			}
+			r.more = r.more || part
+		}
+		return
+	}
+	i++
+	base := 10
+	if i < len(b) && (b[i] == 'x' || b[i] == 'X') {
+		base, i = 16, i+1
+	}
+	v, n := number(b, i, maxDigits, base)
+	switch end := i + n; {
+	case end == len(b):
+		r.more = true
+	case n > 0 && b[end] == ';' && v < 128:
+		r.add(byte(v), end+1)
+	}
+}
+
+// follows tells whether a word follows, or might when there is more.
+func follows(b []byte, i int, word string) (part, ok bool) {
+	n := min(len(b)-i, len(word))
+	if string(b[i:i+n]) != word[:n] {
+		return false, false
+	}
+	return n < len(word), n == len(word)
+}
+
+// number reads up to size digits. It gives how many there are.
+func number(b []byte, i, size, base int) (v, n int) {
+	for n < size && i+n < len(b) {
+		d := digit(b[i+n])
+		if d >= base {
+			break
+		}
+		v, n = v*base+d, n+1
+	}
+	return v, n
+}
+
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return 99
+}
+
+// lineBreak finds the end of a line break, also one written as \n. Without one
+// the end is i.
+func lineBreak(b []byte, i int) (end int, more bool) {
+	end, c, more := breakChar(b, i)
+	if c != 'r' {
+		return end, more
+	}
+	second, c, more := breakChar(b, end)
+	if c == 'n' {
+		return second, more
+	}
+	return end, more
+}
+
+// breakChar reads one character of a line break, and tells which.
+func breakChar(b []byte, i int) (end int, c byte, more bool) {
+	j := i
+	for j < len(b) && j-i < maxSlashes && b[j] == '\\' {
+		j++
+	}
+	switch {
+	case j == len(b):
+		return i, 0, true
+	case j == i && b[j] == '\n', j > i && b[j] == 'n':
+		return j + 1, 'n', false
+	case j == i && b[j] == '\r', j > i && b[j] == 'r':
+		return j + 1, 'r', false
+	}
+	return i, 0, false
+}
+
+// spellings gives how a character may be written, cut off after some bytes: all
+// beginnings that readings understands.
+func spellings(c byte, size int) []string {
+	var list []string
+	add := func(s string) { list = append(list, s[:min(len(s), size)]) }
+	add(string(c))
+	var hex []string
+	for _, x := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+		for _, y := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+			hex = append(hex, string([]byte{x[c>>4], y[c&15]}))
+		}
+	}
+	for _, h := range hex {
+		for k := range maxPercent + 1 {
+			add("%" + strings.Repeat("25", k) + h)
+		}
+		for k := 1; k <= maxSlashes; k++ {
+			run := strings.Repeat(`\`, k)
+			add(run + "u00" + h)
+			add(run + "x" + h)
+			for zeros := range min(size, 5) {
+				add(run + "u{" + strings.Repeat("0", zeros) + strings.TrimLeft(h, "0") + "}")
+			}
+		}
+	}
+	for k := 1; k <= maxSlashes && !alphanumeric(c); k++ {
+		add(strings.Repeat(`\`, k) + string(c))
+	}
+	for k := range maxAmp + 1 {
+		amp := "&" + strings.Repeat("amp;", k)
+		for zeros := range min(size, maxDigits-2) {
+			z := strings.Repeat("0", zeros)
+			add(amp + "#" + z + decimal(c) + ";")
+			for _, h := range hex {
+				add(amp + "#x" + z + strings.TrimLeft(h, "0") + ";")
+				add(amp + "#X" + z + strings.TrimLeft(h, "0") + ";")
+			}
+		}
+		for _, e := range named {
+			if e.char == c {
+				add(amp + e.name + ";")
+			}
+		}
+	}
+	if c == ' ' {
+		add("+")
+	}
+	return list
+}
+
+func decimal(c byte) string {
+	s := string([]byte{'0' + c/100, '0' + c/10%10, '0' + c%10})
+	return strings.TrimLeft(s, "0")
+}

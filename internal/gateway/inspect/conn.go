@@ -1,0 +1,120 @@
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+// conn is a connection of the inside.
+type conn struct {
+	relay.Conn
+	host   Host
+	rest   []byte // read before, not yet given out
+	counts *relay.Counts
+	track  *Track
+	strict *strict // over HTTP/1
+	once   sync.Once
+	done   chan struct{} // closed with the connection
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	if len(c.rest) > 0 {
+		n := copy(b, c.rest)
+		c.rest = c.rest[n:]
+		c.counts.Up.Add(int64(n))
+		return n, nil
+	}
+	n, err := c.Conn.Read(b)
+	c.counts.Up.Add(int64(n))
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.counts.Down.Add(int64(n))
+	return n, err
+}
+
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { close(c.done) })
+	return err
+}
+
+// Reset cuts the connection so that the inside notices.
+func (c *conn) Reset() {
+	c.Conn.Reset()
+	c.once.Do(func() { close(c.done) })
+}
+
+// connKey is under which a request's context has its connection.
+type connKey struct{}
+
+func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
+
+// owner finds our connection beneath what the server was given.
+func owner(c net.Conn) *conn {
+	switch c := c.(type) {
+	case *tls.Conn:
+		return c.NetConn().(*conn)
+	case *strict:
+		return c.conn
+	}
+	return c.(*conn)
+}
+
+// Track knows the requests under way on one connection. The zero Track is ready
+// for use.
+type Track struct {
+	mu  sync.Mutex
+	set map[*exchange]struct{}
+}
+
+// Review ends the requests that judge does not allow any more, with the reason
+// it gives. Uses are the secrets that went out with the request.
+func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses) error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for x := range t.set {
+		if err := judge(&x.request, x.uses); err != nil {
+			x.cancel(&ended{err})
+		}
+	}
+}
+
+// used notes the secrets in a request that is about to be sent.
+func (t *Track) used(x *exchange, uses inject.Uses) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.uses = uses
+}
+
+// ended is the cause of a request that other rules or leases ended.
+type ended struct{ why error }
+
+func (e *ended) Error() string { return e.why.Error() }
+
+func (t *Track) add(ctx context.Context, x *exchange) context.Context {
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.set == nil {
+		t.set = map[*exchange]struct{}{}
+	}
+	t.set[x] = struct{}{}
+	return ctx
+}
+
+func (t *Track) remove(x *exchange) {
+	t.mu.Lock()
+	delete(t.set, x)
+	t.mu.Unlock()
+	x.cancel(nil)
+}

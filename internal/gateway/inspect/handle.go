@@ -1,0 +1,393 @@
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// exchange is a request and its answer.
+type exchange struct {
+	conn     *conn
+	request  policy.Request
+	decision policy.Decision
+	record   spec.NetworkRecord
+	began    time.Time
+	cancel   context.CancelCauseFunc
+	secrets  *inject.Set // lent when the request was sent
+	uses     inject.Uses // of them
+	up, down atomic.Int64
+	tooLong  atomic.Bool // the request's body was
+	interims int
+}
+
+// exchangeKey is under which a request's context has its exchange.
+type exchangeKey struct{}
+
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
+
+// handle judges a request, and has it answered by who it is for.
+func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
+	c := connOf(r)
+	if i.conf.Local != nil {
+		if h := i.conf.Local(c.host); h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+	}
+	x := &exchange{conn: c, began: time.Now(), request: asked(r)}
+	x.record = spec.NetworkRecord{
+		Event: spec.NetworkRequest, Name: c.host.Name, Addr: c.host.Addr, Port: c.host.Port,
+		Protocol: r.Proto, Method: clip(r.Method), Path: clipPath(x.request.Path),
+	}
+	x.secrets = i.conf.Secrets()
+	x.record.Path = x.secrets.Mask(x.record.Path)
+	w = &answer{ResponseWriter: w, x: x}
+	defer i.log(x)
+	if err := unsound(x, r); err != nil {
+		if r.Method == refused {
+			x.record.Method, x.record.Path = "", "" // there was no request that could be read
+		}
+		i.turnAway(w, r, x, http.StatusBadRequest, err)
+		return
+	}
+	// It is known before it is judged: no change of rules falls between.
+	ctx := c.track.add(context.WithValue(r.Context(), exchangeKey{}, x), x)
+	defer c.track.remove(x)
+	x.decision = i.conf.Judge(c.host, &x.request)
+	if !x.decision.Allowed() {
+		x.refuse(x.decision.Reason())
+		i.deny(w, r, &x.decision)
+		return
+	}
+	if err := i.closed(); err != nil {
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+		return
+	}
+	i.forward(w, r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.connected, Got1xxResponse: x.interim})), x)
+}
+
+// closed is why no request may pass, if that is so.
+func (i *Inspector) closed() error {
+	if i.conf.Closed == nil {
+		return nil
+	}
+	return i.conf.Closed()
+}
+
+// forward sends a request that may pass.
+func (i *Inspector) forward(w http.ResponseWriter, r *http.Request, x *exchange) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &body{
+			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
+		}
+		if r.ProtoMajor == 1 {
+			_ = http.NewResponseController(w).EnableFullDuplex()
+			goOn(w, r)
+		}
+	}
+	if r, ok := i.lend(w, r, x); ok {
+		defer x.aborted()
+		i.proxy.ServeHTTP(w, r)
+	}
+}
+
+// lend exchanges what stands for secrets. It is false if the request was
+// refused.
+func (i *Inspector) lend(w http.ResponseWriter, r *http.Request, x *exchange) (*http.Request, bool) {
+	if x.secrets == nil {
+		return r, true
+	}
+	trailer := r.Trailer     // filled when the body ends
+	r = r.Clone(r.Context()) // it will hold the values; the client's own must not
+	r.Trailer = trailer
+	uses, err := x.secrets.Request(r, x.conn.host.target(), time.Now())
+	if err != nil {
+		i.turnAway(w, r, x, http.StatusForbidden, err)
+		return nil, false
+	}
+	x.conn.track.used(x, uses)
+	if err := i.stillLent(uses); err != nil { // taken back a moment ago
+		i.turnAway(w, r, x, http.StatusForbidden, err)
+		return nil, false
+	}
+	for _, u := range uses {
+		record := x.record
+		record.Event, record.Secret, record.Lease = spec.NetworkSecret, u.Secret, u.Lease
+		i.conf.Log(record, &x.decision)
+	}
+	return r, true
+}
+
+// stillLent judges the uses of secrets by what is lent now.
+func (i *Inspector) stillLent(uses inject.Uses) error {
+	if now := i.conf.Secrets(); len(uses) > 0 {
+		return now.Lent(uses, time.Now())
+	}
+	return nil
+}
+
+// malformed tells what was wrong with the request's framing.
+func (x *exchange) malformed() error {
+	if x.conn.strict == nil {
+		return nil
+	}
+	return x.conn.strict.failed()
+}
+
+// goOn tells a client that waits for it to send the body of a request that may
+// pass. The server would do so by itself when the body is read, but not in step
+// with other interim answers, which are passed on meanwhile.
+func goOn(w http.ResponseWriter, r *http.Request) {
+	if slices.Contains(words(r.Header["Expect"]), "100-continue") {
+		w.(*answer).ResponseWriter.WriteHeader(http.StatusContinue)
+	}
+}
+
+// connected notes which address answers.
+func (x *exchange) connected(info httptrace.GotConnInfo) {
+	c := info.Conn
+	if s, ok := c.(*tls.Conn); ok {
+		c = s.NetConn()
+	}
+	if o, ok := c.(*outside); ok {
+		x.record.Addr = o.addr
+	}
+}
+
+// maxInterim bounds what a server may say before its answer.
+const maxInterim = 100
+
+var errInterim = errors.New("interim answers without end")
+
+// interim counts an answer before the answer.
+func (x *exchange) interim(int, textproto.MIMEHeader) error {
+	if x.interims++; x.interims > maxInterim {
+		return errInterim
+	}
+	return nil
+}
+
+// aborted cuts a connection whose answer broke off, so that it does not look
+// complete. Over HTTP/2 that is done to the stream.
+func (x *exchange) aborted() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
+	if x.record.Protocol != "HTTP/2.0" {
+		x.conn.Reset()
+	}
+	panic(p)
+}
+
+// refuse notes that the request did not pass.
+func (x *exchange) refuse(why string) {
+	x.record.Verdict, x.record.Reason = spec.VerdictDeny, why
+}
+
+// turnAway refuses a request and says why, which may be that a secret was where
+// it must not be.
+func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange, status int, err error) {
+	x.refuse(err.Error())
+	if r, ok := errors.AsType[*inject.Refused](err); ok {
+		x.record.Secret, x.record.Lease = r.Secret, r.Lease
+	}
+	i.say(w, r, status, refusal{Reason: err.Error()})
+}
+
+func (i *Inspector) log(x *exchange) {
+	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
+	x.record.Duration = time.Since(x.began).Milliseconds()
+	i.conf.Log(x.record, &x.decision)
+}
+
+// asked is a request as the policy judges it.
+func asked(r *http.Request) policy.Request {
+	path, query, _ := strings.Cut(r.RequestURI, "?")
+	q := policy.Request{
+		Method: r.Method, Host: r.Host, Path: path, Query: query, Header: r.Header, Body: r.ContentLength,
+	}
+	if slices.Contains(words(r.Header["Connection"]), "upgrade") {
+		q.Upgrade = strings.Join(r.Header["Upgrade"], ",")
+		if q.Upgrade == "" {
+			q.Upgrade = "nothing"
+		}
+	}
+	return q
+}
+
+// words are those of a header's values, in lower case.
+func words(values []string) (list []string) {
+	for _, v := range values {
+		for w := range strings.SplitSeq(v, ",") {
+			list = append(list, strings.ToLower(strings.Trim(w, " \t")))
+		}
+	}
+	return list
+}
+
+// unsound finds what nothing could allow.
+func unsound(x *exchange, r *http.Request) error {
+	if err := x.malformed(); err != nil && r.Method == refused {
+		return err
+	}
+	switch {
+	case x.request.Upgrade != "" && (r.ContentLength != 0 || len(r.TransferEncoding) > 0):
+		return errors.New("a request for another protocol has a body")
+	case !hopsOnly(r.Header["Connection"]):
+		return errors.New("the Connection field names one that belongs to the request")
+	}
+	if r.URL.RequestURI() != r.RequestURI {
+		return errors.New("the target cannot be sent on as it is")
+	}
+	return nil
+}
+
+// hopsOnly tells whether Connection takes nothing out of a request on its way
+// that was judged as a part of it.
+func hopsOnly(connection []string) bool {
+	return !slices.ContainsFunc(words(connection), func(w string) bool {
+		return !slices.Contains([]string{"", "close", "keep-alive", "upgrade", "te", "http2-settings"}, w)
+	})
+}
+
+// newProxy makes who sends requests on.
+func newProxy(i *Inspector) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: i.up, FlushInterval: -1, BufferPool: newBuffers(), ErrorLog: quiet(),
+		ModifyResponse: func(resp *http.Response) error { return i.answered(resp) },
+		ErrorHandler:   i.failed,
+	}
+}
+
+// rewrite addresses a request. All else stays as it was judged: what a proxy
+// usually changes is put back.
+func rewrite(p *httputil.ProxyRequest) {
+	h := connOf(p.In).host
+	p.Out.URL.Scheme = "http"
+	if h.TLS {
+		p.Out.URL.Scheme = "https"
+	}
+	p.Out.URL.Host = h.String()
+	p.Out.URL.RawQuery, p.Out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
+	p.Out.Host, p.Out.Trailer = p.In.Host, p.In.Trailer
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = v
+		}
+	}
+}
+
+// answered looks at an answer before it is passed on.
+func (i *Inspector) answered(resp *http.Response) error {
+	x := exchangeOf(resp.Request)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if x.request.Upgrade == "" || !strings.EqualFold(x.request.Upgrade, resp.Header.Get("Upgrade")) {
+			return errProtocol
+		}
+		if x.conn.strict != nil {
+			x.conn.strict.upgrade()
+		}
+	}
+	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
+		return err
+	}
+	if len(resp.Trailer) > 0 && resp.Request.ProtoMajor == 1 {
+		resp.Header.Del("Content-Length") // over HTTP/1 only a body in chunks has trailers
+	}
+	return nil
+}
+
+// errProtocol is for an answer in a protocol that nobody asked for.
+var errProtocol = errors.New("the server changes to a protocol that it was not asked for")
+
+// body is what the client sends.
+type body struct {
+	io.ReadCloser
+	x         *exchange
+	left      int64 // policy.NoLimit: any
+	trailer   http.Header
+	announced []string
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.x.up.Add(int64(n))
+	if err == io.EOF {
+		b.prune()
+	}
+	if b.left == policy.NoLimit {
+		return n, err
+	}
+	if b.left -= int64(n); b.left < 0 {
+		b.x.tooLong.Store(true)
+		return 0, errHeld
+	}
+	return n, err
+}
+
+// prune leaves the trailers that were announced and that no server takes for a
+// part of the head: nobody has judged them.
+func (b *body) prune() {
+	for name := range b.trailer {
+		if !slices.Contains(b.announced, name) || slices.Contains(notTrailers, strings.ToLower(name)) ||
+			strings.Contains(strings.ToLower(name), "method") {
+			delete(b.trailer, name)
+		}
+	}
+}
+
+// answer counts what goes back.
+type answer struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	n, err := a.ResponseWriter.Write(p)
+	a.x.down.Add(int64(n))
+	return n, err
+}
+
+// WriteHeader notes the status. Whoever waits to be told to go on was told when
+// the request was judged.
+func (a *answer) WriteHeader(status int) {
+	if status == http.StatusContinue {
+		return
+	}
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		a.x.record.Status = status
+	}
+	if status < 200 {
+		a.x.secrets.Header(a.Header())
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap shows the server's own writer to http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+const maxLoggedPath = 512
+
+func clipPath(s string) string {
+	if len(s) > maxLoggedPath {
+		return s[:maxLoggedPath] + "…"
+	}
+	return s
+}

@@ -1,0 +1,220 @@
+// Package inspect looks into HTTP on behalf of the policy. It answers a
+// connection in the place of the server, judges every request on it, and sends
+// those that may pass to the real server, over connections of its own.
+//
+// What is judged is what is sent: a request is parsed once, strictly, and
+// written anew. Bytes of the inside are never passed on as they came, but for
+// bodies and for what follows an upgrade that a rule allows.
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Host is whom a connection is for.
+type Host struct {
+	Name string     // empty for a literal address
+	Addr netip.Addr // the literal address
+	Port uint16
+	TLS  bool
+}
+
+// String gives the host with its port, as a URL has it.
+func (h Host) String() string { return net.JoinHostPort(h.host(), strconv.Itoa(int(h.Port))) }
+
+func (h Host) target() inject.Target {
+	return inject.Target{Name: h.Name, Addr: h.Addr, Port: h.Port, Secure: h.TLS}
+}
+
+func (h Host) host() string {
+	if h.Name != "" {
+		return h.Name
+	}
+	return h.Addr.String()
+}
+
+// Config says what an inspector works with. All functions are called
+// concurrently.
+type Config struct {
+	// Judge decides about a request.
+	Judge func(Host, *policy.Request) policy.Decision
+	// Closed says why no request may pass now, whatever the policy. May be nil.
+	Closed func() error
+	// Dial connects to the real server, if the address it has may be dialled.
+	Dial func(context.Context, Host) (relay.Conn, error)
+	// Certificate vouches for a name or address towards the inside.
+	Certificate func(name string) (*tls.Certificate, error)
+	// Still tells whether a connection to a server at this address may go on.
+	Still func(Host, netip.Addr) bool
+	// Roots are whom real servers must be vouched for by; nil: the host's.
+	Roots *x509.CertPool
+	// Secrets are those lent to the sandbox just now.
+	Secrets func() *inject.Set
+	// Sandbox is its name, for what is said to the inside.
+	Sandbox string
+	// Local gives who answers for a host that is the gateway itself; nil for all
+	// others. May be nil.
+	Local func(Host) http.Handler
+	// Log is told of every request, when it was refused or has ended.
+	Log func(spec.NetworkRecord, *policy.Decision)
+}
+
+// Inspector looks into the connections of one sandbox.
+type Inspector struct {
+	conf   Config
+	tls    *tls.Config
+	server *http.Server
+	queue  *queue
+	proxy  *httputil.ReverseProxy
+	up     *upstream
+	wg     sync.WaitGroup
+}
+
+// Limits of what a connection may ask for.
+const (
+	headTime      = 30 * time.Second // for a handshake, or the head of a request
+	idleTime      = 5 * time.Minute  // between two requests
+	maxHead       = 128 << 10        // bytes
+	maxAnswerHead = 256 << 10
+	maxStreams    = 100 // requests at once on one connection
+)
+
+// New makes an inspector. It has to be closed.
+func New(c Config) *Inspector {
+	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c)}
+	i.tls = &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return c.Certificate(h.Conn.(*conn).host.host())
+		},
+	}
+	i.proxy = newProxy(i)
+	i.server = &http.Server{
+		Handler: http.HandlerFunc(i.handle), DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, owner(c))
+		},
+		ErrorLog: quiet(),
+	}
+	i.wg.Go(func() { _ = i.server.Serve(i.queue) })
+	return i
+}
+
+// quiet is for what net/http logs: everything the inside does wrong. What
+// matters is in our own log.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// Close ends all connections, here and to servers.
+func (i *Inspector) Close() {
+	_ = i.server.Close()
+	i.wg.Wait()
+	i.up.close()
+}
+
+// Serve looks into a connection until it ends. Said is what was read of it
+// before. What went wrong with single requests is in the log; the error is for
+// a connection on which there were none.
+func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h Host, n *relay.Counts, t *Track) error {
+	c := &conn{Conn: inside, host: h, rest: said, counts: n, done: make(chan struct{}), track: t}
+	defer context.AfterFunc(ctx, inside.Reset)()
+	served := net.Conn(c)
+	if h.TLS {
+		secure := tls.Server(c, i.tls)
+		if err := i.handshake(ctx, c, secure); err != nil {
+			inside.Reset()
+			return err
+		}
+		served = secure
+	}
+	if s, ok := served.(*tls.Conn); !ok || s.ConnectionState().NegotiatedProtocol != "h2" {
+		c.strict = newStrict(served, c)
+		served = c.strict
+	}
+	if !i.queue.put(served) {
+		inside.Reset()
+		return net.ErrClosed
+	}
+	<-c.done
+	return nil
+}
+
+func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(headTime))
+	if err := s.HandshakeContext(ctx); err != nil {
+		return &HandshakeError{err}
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+// HandshakeError says that the client did not agree to a TLS connection with
+// the gateway: most likely it does not trust the sandbox's authority.
+type HandshakeError struct{ Err error }
+
+func (e *HandshakeError) Error() string {
+	return "TLS with the client failed: " + e.Err.Error() +
+		" (a client that does not read the sandbox's certificates needs a rule with passthrough)"
+}
+
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// Review ends the connections to servers that may not go on. Those to the inside
+// are the caller's, by their Tracks.
+func (i *Inspector) Review() { i.up.review(i.conf.Still) }
+
+// queue hands connections to the server.
+type queue struct {
+	conns chan net.Conn
+	once  sync.Once
+	gone  chan struct{}
+}
+
+func newQueue() *queue { return &queue{conns: make(chan net.Conn), gone: make(chan struct{})} }
+
+func (q *queue) put(c net.Conn) bool {
+	select {
+	case q.conns <- c:
+		return true
+	case <-q.gone:
+		return false
+	}
+}
+
+// Accept waits for the next connection.
+func (q *queue) Accept() (net.Conn, error) {
+	select {
+	case c := <-q.conns:
+		return c, nil
+	case <-q.gone:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close makes put and Accept fail.
+func (q *queue) Close() error {
+	q.once.Do(func() { close(q.gone) })
+	return nil
+}
+
+// Addr is for those who print it.
+func (*queue) Addr() net.Addr { return &net.TCPAddr{} }
+
+var errHeld = errors.New("the request holds more than its rule allows")

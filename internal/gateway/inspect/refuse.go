@@ -1,0 +1,127 @@
+package inspect
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// refusal is what the inside is told.
+type refusal struct {
+	Reason  string `json:"reason"`
+	Rule    string `json:"rule,omitempty"`
+	Command string `json:"command,omitempty"` // that would allow it, run outside
+	Note    string `json:"note,omitempty"`
+}
+
+// deny answers what the policy does not allow.
+func (i *Inspector) deny(w http.ResponseWriter, r *http.Request, d *policy.Decision) {
+	s := d.Suggest()
+	told := refusal{Reason: d.Reason(), Command: s.Command(i.conf.Sandbox), Note: s.Note}
+	if d.Rule != nil {
+		told.Rule = d.Rule.String()
+	}
+	status := http.StatusForbidden
+	if d.Cause == policy.CauseAuthority {
+		status = http.StatusMisdirectedRequest
+	}
+	i.say(w, r, status, told)
+}
+
+// say answers in the place of a server: JSON to who asks for it, else text.
+func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told refusal) {
+	h := w.Header()
+	clear(h)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Bothy", "refused")
+	if r.ProtoMajor == 1 && status == http.StatusBadRequest {
+		h.Set("Connection", "close")
+	}
+	if strings.Contains(r.Header.Get("Accept"), "json") || strings.Contains(r.Header.Get("Content-Type"), "json") {
+		h.Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{
+			"type": "bothy_refused", "message": told.text(), "reason": told.Reason, "rule": told.Rule, "command": told.Command,
+		}})
+		return
+	}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, told.text())
+}
+
+func (t refusal) text() string {
+	s := "bothy: " + t.Reason + "."
+	if t.Command != "" {
+		s += "\nWhoever runs this sandbox can allow it: " + t.Command
+	}
+	if t.Note != "" {
+		s += "\nNote: " + t.Note
+	}
+	return s + "\nMore: http://policy.bothy/"
+}
+
+// failed answers what no server answered.
+func (i *Inspector) failed(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r)
+	cause := context.Cause(r.Context())
+	_, changed := errors.AsType[*ended](cause)
+	kept, isKept := errors.AsType[*dial.Refused](err)
+	kind, isSecret := errors.AsType[*inject.Refused](err)
+	switch {
+	case x.malformed() != nil:
+		i.turnAway(w, r, x, http.StatusBadRequest, x.malformed())
+	case changed:
+		i.turnAway(w, r, x, http.StatusForbidden, cause)
+	case x.tooLong.Load():
+		x.refuse(errHeld.Error())
+		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.decision.MaxBody)})
+	case isSecret:
+		i.turnAway(w, r, x, http.StatusForbidden, kind)
+	case errors.Is(err, spec.ErrDenied): // an answer that cannot be looked into
+		i.turnAway(w, r, x, http.StatusBadGateway, err)
+	case isKept:
+		x.refuse(kept.Error())
+		x.record.Addr = kept.Addr.Addr().Unmap()
+		i.say(w, r, http.StatusForbidden, refusal{Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes"})
+	default:
+		why, ours := trouble(x.conn.host, err)
+		x.record.Verdict, x.record.Reason = spec.VerdictError, why
+		if ours {
+			x.record.Reason = err.Error()
+		}
+		i.say(w, r, http.StatusBadGateway, refusal{Reason: why})
+	}
+}
+
+// trouble explains why a server could not be asked, without what is the host's
+// own business: its resolver, its addresses. Ours is false if the error itself
+// may quote the server, which may quote a secret.
+func trouble(h Host, err error) (why string, ours bool) {
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Sprintf("the certificate of %s is not to be trusted: %s", h, bad.Err), true
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		if lookup.IsNotFound {
+			return fmt.Sprintf("there is no host %s", h.host()), true
+		}
+		return fmt.Sprintf("the host's resolver does not tell where %s is", h.host()), true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Sprintf("%s does not answer: %s", h, op.Err), true
+	}
+	if errors.Is(err, errProtocol) {
+		return err.Error(), true
+	}
+	return fmt.Sprintf("%s gives no answer that can be read", h), false
+}

@@ -1,0 +1,375 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+// strict lets through only requests of HTTP/1 that nobody could read in two
+// ways. What the server behind it parses has been checked here byte by byte:
+// line ends, header fields, and where each body ends. So no request can hide in
+// the body of another one.
+//
+// A request that does not pass is replaced by one of method refused, so that it
+// is answered in its turn, and is the last one.
+type strict struct {
+	net.Conn
+	conn  *conn
+	in    *bufio.Reader
+	line  []byte // the line being read
+	out   []byte // checked, not yet given out
+	state state
+	left  int64 // of the body or chunk
+	head  head
+
+	mu    sync.Mutex
+	raw   bool
+	fault error
+}
+
+// state is what comes next.
+type state uint8
+
+const (
+	atHead     state = iota
+	inHead           // behind the request line
+	inBody           // of a known length
+	atChunk          // the size of a chunk
+	inChunk          // its bytes
+	behind           // the end of its line
+	inTrailer        // behind the last chunk
+	afterFault       // nothing any more
+)
+
+// refused is the method that stands for a request that did not pass. A request
+// of that name from inside is one like any other.
+const refused = "REFUSED"
+
+func newStrict(c net.Conn, owner *conn) *strict {
+	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c)}
+}
+
+// CloseWrite lets the server say its last word before it hangs up.
+func (s *strict) CloseWrite() error {
+	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+// upgrade lets everything from here on through as it comes.
+func (s *strict) upgrade() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.raw = true
+}
+
+func (s *strict) isRaw() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raw
+}
+
+// failed tells why a request did not pass.
+func (s *strict) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// Read gives what was checked. After a timeout it goes on where it was.
+func (s *strict) Read(b []byte) (int, error) {
+	for len(s.out) == 0 {
+		switch {
+		case s.isRaw():
+			if len(s.line) == 0 {
+				return s.in.Read(b)
+			}
+			s.out, s.line = append(s.out, s.line...), s.line[:0]
+			continue
+		case s.state == afterFault:
+			return 0, io.EOF
+		case s.state == inBody || s.state == inChunk:
+			return s.body(b)
+		}
+		line, err := s.readLine()
+		if err != nil {
+			return 0, err
+		}
+		s.step(line)
+	}
+	n := copy(b, s.out)
+	if s.out = s.out[n:]; len(s.out) == 0 {
+		s.out = nil
+	}
+	return n, nil
+}
+
+// body passes bytes on whose number is known.
+func (s *strict) body(b []byte) (int, error) {
+	n, err := s.in.Read(b[:min(int64(len(b)), s.left)])
+	if s.left -= int64(n); s.left == 0 {
+		if s.state == inBody {
+			s.state = atHead
+		} else {
+			s.state = behind
+		}
+	}
+	return n, err
+}
+
+var errLong = errors.New("the head of the request is too long")
+
+// readLine gives a line with its end. What has come of it is kept when there is
+// an error.
+func (s *strict) readLine() ([]byte, error) {
+	for {
+		part, err := s.in.ReadSlice('\n')
+		s.line = append(s.line, part...)
+		if len(s.line)+s.head.size > maxHead {
+			s.fail(errLong)
+			return nil, nil
+		}
+		if err == nil {
+			line := s.line
+			s.line = s.line[:0]
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			if err == io.EOF && len(s.line) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}
+
+// step checks a line and finds out what comes next.
+func (s *strict) step(line []byte) {
+	if s.state == afterFault {
+		return
+	}
+	text, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok || bytes.IndexByte(text, '\r') >= 0 {
+		s.fail(errors.New("a line does not end in CR LF"))
+		return
+	}
+	if err := s.judge(string(text)); err != nil {
+		s.fail(err)
+		return
+	}
+	switch s.state {
+	case inHead: // nothing of a head is given out before all of it is checked
+		s.head.bytes = append(s.head.bytes, line...)
+		s.head.size += len(line)
+	case inBody, atHead:
+		if s.head.size > 0 { // the head ended
+			s.out = append(append(s.out, s.head.bytes...), line...)
+			s.head = head{}
+		} else {
+			s.out = append(s.out, line...)
+		}
+	default:
+		s.out = append(append(s.out, s.head.bytes...), line...)
+		s.head.bytes, s.head.size = nil, 0
+	}
+}
+
+// judge checks the text of a line.
+func (s *strict) judge(text string) error {
+	switch s.state {
+	case atHead:
+		s.head = head{length: -1}
+		s.state = inHead
+		return s.head.request(text)
+	case inHead:
+		if text != "" {
+			return s.head.field(text)
+		}
+		var err error
+		s.state, s.left, err = s.head.end()
+		return err
+	case atChunk:
+		n, err := chunkSize(text)
+		if s.left, s.state = n, inChunk; n == 0 {
+			s.state = inTrailer
+		}
+		return err
+	case behind:
+		s.state = atChunk
+		if text != "" {
+			return errors.New("a chunk is longer than it says")
+		}
+	case inTrailer:
+		if text == "" {
+			s.state = atHead
+			return nil
+		}
+		s.head.trailer += len(text)
+		if s.head.trailer > maxHead {
+			return errLong
+		}
+		return trailerField(text)
+	}
+	return nil
+}
+
+// fail replaces the request by one that says why.
+func (s *strict) fail(err error) {
+	s.mu.Lock()
+	s.fault = err
+	s.mu.Unlock()
+	begun := s.state != atHead && s.state != inHead // the server reads its body
+	s.state, s.line, s.head = afterFault, nil, head{}
+	if !begun {
+		s.out = []byte(refused + " / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
+	}
+}
+
+// head is what is known of a request's head.
+type head struct {
+	bytes   []byte
+	size    int
+	trailer int
+	old     bool  // HTTP/1.0
+	length  int64 // -1: none given
+	chunked bool
+	hosts   int
+}
+
+// request checks the first line.
+func (h *head) request(line string) error {
+	method, rest, _ := strings.Cut(line, " ")
+	target, version, ok := strings.Cut(rest, " ")
+	switch {
+	case !ok || method == "" || target == "" || strings.Contains(version, " "):
+		return errors.New("the request line is not METHOD TARGET VERSION")
+	case version != "HTTP/1.1" && version != "HTTP/1.0":
+		return fmt.Errorf("%q is not HTTP/1", clip(version))
+	case !policy.IsToken(method):
+		return fmt.Errorf("%q is no method", clip(method))
+	case target[0] != '/' && (target != "*" || method != "OPTIONS"):
+		return errors.New("the target is not a path: this is no proxy")
+	}
+	for i := range len(target) {
+		if target[i] <= ' ' || target[i] >= 0x7f || target[i] == '#' {
+			return errors.New("the target has a character that must be escaped")
+		}
+	}
+	h.old = version == "HTTP/1.0"
+	return nil
+}
+
+// field checks a header field and notes those that frame the request.
+func (h *head) field(line string) error {
+	name, value, err := splitField(line)
+	if err != nil {
+		return err
+	}
+	switch strings.ToLower(name) {
+	case "host":
+		if h.hosts++; h.hosts > 1 {
+			return errors.New("there are two Host fields")
+		}
+	case "content-length":
+		if h.length >= 0 {
+			return errors.New("there are two Content-Length fields")
+		}
+		if h.length, err = decimal(value); err != nil {
+			return err
+		}
+	case "transfer-encoding":
+		if h.chunked || !strings.EqualFold(value, "chunked") {
+			return errors.New("Transfer-Encoding is not chunked, once")
+		}
+		h.chunked = true
+	}
+	return nil
+}
+
+// end says what follows the head.
+func (h *head) end() (state, int64, error) {
+	switch {
+	case h.hosts == 0:
+		return inHead, 0, errors.New("there is no Host field")
+	case h.chunked && h.length >= 0:
+		return inHead, 0, errors.New("there are both Content-Length and Transfer-Encoding")
+	case h.chunked && h.old:
+		return inHead, 0, errors.New("HTTP/1.0 has no Transfer-Encoding")
+	case h.chunked:
+		return atChunk, 0, nil
+	case h.length > 0:
+		return inBody, h.length, nil
+	}
+	return atHead, 0, nil
+}
+
+func splitField(line string) (name, value string, err error) {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok || !policy.IsToken(name) {
+		return "", "", fmt.Errorf("%q is no header field", clip(line))
+	}
+	value = strings.Trim(value, " \t")
+	for i := range len(value) {
+		if value[i] < ' ' && value[i] != '\t' || value[i] == 0x7f {
+			return "", "", fmt.Errorf("the value of %s has a control character", name)
+		}
+	}
+	return name, value, nil
+}
+
+func trailerField(line string) error {
+	name, _, err := splitField(line)
+	if err == nil && slices.Contains(notTrailers, strings.ToLower(name)) {
+		err = fmt.Errorf("%s cannot be a trailer", name)
+	}
+	return err
+}
+
+// notTrailers would change how a request is read after the fact.
+var notTrailers = []string{
+	"authorization", "cache-control", "connection", "content-encoding", "content-length", "content-range",
+	"content-type", "cookie", "expect", "host", "keep-alive", "max-forwards", "pragma", "proxy-authorization",
+	"proxy-connection", "range", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
+// chunkSize reads the line before a chunk. Extensions have no use, but servers
+// differ in how they read them.
+func chunkSize(text string) (int64, error) {
+	if text == "" || len(text) > 15 {
+		return 0, errors.New("the size of a chunk is none")
+	}
+	for i := range len(text) {
+		if strings.IndexByte("0123456789abcdefABCDEF", text[i]) < 0 {
+			return 0, errors.New("the size of a chunk is none, or has an extension")
+		}
+	}
+	return strconv.ParseInt(text, 16, 64)
+}
+
+func decimal(s string) (int64, error) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1, errors.New("Content-Length is not a number")
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n == math.MaxInt64 {
+		return -1, errors.New("Content-Length is not a number")
+	}
+	return n, nil
+}
+
+// clip shortens text that somebody inside made up.
+func clip(s string) string { return s[:min(len(s), 60)] }

@@ -1,0 +1,168 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// stream is a connection that says something, and then ends.
+type stream struct {
+	net.Conn
+	io.Reader
+}
+
+func (s stream) Read(b []byte) (int, error) { return s.Reader.Read(b) }
+
+func filter(r io.Reader) (*strict, string, error) {
+	s := newStrict(stream{Reader: r}, &conn{})
+	out, err := io.ReadAll(s)
+	return s, string(out), err
+}
+
+const (
+	plain   = "GET /a?b HTTP/1.1\r\nHost: h\r\nX-A:  b\t\r\n\r\n"
+	sized   = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nGET /"
+	chunked = "POST /a HTTP/1.1\r\nHost: h\r\ntransfer-encoding: CHUNKED\r\n\r\n5\r\nGET /\r\n0a\r\n0123456789\r\n0\r\nX-T: 1\r\n\r\n"
+	old     = "HEAD / HTTP/1.0\r\nHost: h\r\n\r\n"
+	all     = "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n"
+)
+
+// What passes passes unchanged, however it arrives.
+func TestStrictPasses(t *testing.T) {
+	text := plain + sized + chunked + old + all + sized + plain
+	for name, r := range map[string]io.Reader{
+		"at once":    strings.NewReader(text),
+		"by bytes":   iotest.OneByteReader(strings.NewReader(text)),
+		"by halves":  iotest.HalfReader(strings.NewReader(text)),
+		"early ends": iotest.DataErrReader(strings.NewReader(text)),
+	} {
+		s, got, err := filter(r)
+		if got != text || err != nil || s.failed() != nil {
+			t.Errorf("%s: %q, %v, %v", name, got, err, s.failed())
+		}
+	}
+}
+
+// late fails with a timeout before every byte.
+type late struct {
+	r    io.Reader
+	turn bool
+}
+
+func (l *late) Read(b []byte) (int, error) {
+	if l.turn = !l.turn; l.turn {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return l.r.Read(b[:1])
+}
+
+// The server gives up waiting again and again, and goes on.
+func TestStrictGoesOnAfterTimeouts(t *testing.T) {
+	text := plain + chunked + sized
+	s := newStrict(stream{Reader: &late{r: strings.NewReader(text)}}, &conn{})
+	var got []byte
+	for {
+		b := make([]byte, 3)
+		n, err := s.Read(b)
+		got = append(got, b[:n]...)
+		if err == io.EOF {
+			break
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if string(got) != text {
+		t.Errorf("%q", got)
+	}
+}
+
+// After an upgrade everything passes, also what had been taken for a head.
+func TestStrictUpgrade(t *testing.T) {
+	r, w := io.Pipe()
+	s := newStrict(stream{Reader: r}, &conn{})
+	go func() {
+		_, _ = io.WriteString(w, plain)
+		time.Sleep(10 * time.Millisecond)
+		_, _ = io.WriteString(w, "\x81\x00no head\r\n\r\n")
+		w.Close()
+	}()
+	head := make([]byte, len(plain))
+	if _, err := io.ReadFull(s, head); err != nil {
+		t.Fatal(err)
+	}
+	s.upgrade()
+	rest, err := io.ReadAll(s)
+	if string(rest) != "\x81\x00no head\r\n\r\n" || err != nil {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// Whatever comes in, what goes out is read the same way by another parser, to
+// the byte, and goes through once more unchanged.
+func FuzzStrict(f *testing.F) {
+	for _, s := range []string{plain, sized, chunked, old, all, "GET / HTTP/1.1\nHost: h\n\n", chunked[:len(chunked)-20], strings.Replace(chunked, "5\r\n", "5;a\r\n", 1)} {
+		f.Add([]byte(s), uint8(3))
+		f.Add([]byte(plain+s), uint8(255))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, step uint8) {
+		s, out, _ := filter(bytes.NewReader(in))
+		whole, _ := strings.CutSuffix(out, refused+" / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n")
+		if !strings.HasPrefix(string(in), whole) {
+			t.Fatalf("%q came out of %q", out, in)
+		}
+		if s.failed() == nil && s.state == atHead && len(s.line) == 0 && whole != string(in) {
+			t.Fatalf("%q is missing of %q", in[len(whole):], in)
+		}
+		_, split, _ := filter(&steps{in: in, n: int(step)%40 + 1})
+		if split != out {
+			t.Fatalf("in steps %q, at once %q", split, out)
+		}
+		r := bufio.NewReader(strings.NewReader(whole))
+		for {
+			if _, err := r.Peek(1); err != nil {
+				return
+			}
+			q, err := http.ReadRequest(r)
+			if err != nil {
+				if s.failed() == nil && s.state == atHead {
+					t.Logf("net/http is stricter still: %v", err)
+				}
+				return
+			}
+			if q.Host == "" && !strings.Contains(whole, "Host:") && !strings.Contains(strings.ToLower(whole), "host:") {
+				t.Fatalf("no host in %q", whole)
+			}
+			if len(q.TransferEncoding) > 0 && q.Header.Get("Content-Length") != "" {
+				t.Fatalf("two lengths in %q", whole)
+			}
+			if _, err := io.Copy(io.Discard, q.Body); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// steps gives a few bytes at a time.
+type steps struct {
+	in []byte
+	n  int
+}
+
+func (s *steps) Read(b []byte) (int, error) {
+	if len(s.in) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), s.n)], s.in)
+	s.in = s.in[n:]
+	return n, nil
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+)
+
+// A pattern like **.example.com lets any name below pass, and a name can carry
+// data to whoever runs the zone: at the moment its address is looked up. So
+// names that no rule spells out and that were not seen before are rationed for
+// each parent zone, by their number and by the bits they can carry: enough for a
+// program that uses hundreds of hosts, a trickle for one that talks in names.
+const (
+	nameBurst = 400
+	nameEvery = 6 * time.Second
+	bitsBurst = 48 << 10
+	bitsRate  = 8 // a second
+	manyZones = 4096
+)
+
+// limits remembers which names were seen.
+type limits struct {
+	mu    sync.Mutex
+	seen  map[string]bool
+	zones map[string]*ration
+	now   func() time.Time
+}
+
+// ration is what a parent zone has left.
+type ration struct {
+	names, bits float64
+	at          time.Time
+}
+
+func newLimits() *limits {
+	return &limits{seen: map[string]bool{}, zones: map[string]*ration{}, now: time.Now}
+}
+
+// name admits a name, or says why not.
+func (l *limits) name(name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen[name] {
+		return nil
+	}
+	if len(l.seen) >= names.Max {
+		return names.ErrFull
+	}
+	zone := parent(name)
+	r, err := l.ration(zone)
+	if err != nil {
+		return err
+	}
+	cost := bits(strings.TrimSuffix(name, zone))
+	switch {
+	case r.names < 1:
+		return fmt.Errorf("too many new names below %s: one every %s from here on", zone, nameEvery)
+	case r.bits < cost:
+		return fmt.Errorf("the new names below %s could carry data: too many different letters in them, one like this every %s from here on",
+			zone, time.Duration(cost/bitsRate+1)*time.Second)
+	}
+	r.names--
+	r.bits -= cost
+	l.seen[name] = true
+	return nil
+}
+
+// ration gives what a zone has left by now.
+func (l *limits) ration(zone string) (*ration, error) {
+	now := l.now()
+	r := l.zones[zone]
+	if r == nil {
+		if len(l.zones) >= manyZones {
+			return nil, fmt.Errorf("names in more than %d zones were asked for", manyZones)
+		}
+		r = &ration{names: nameBurst, bits: bitsBurst, at: now}
+		l.zones[zone] = r
+	}
+	passed := now.Sub(r.at).Seconds()
+	r.names = min(nameBurst, r.names+passed/nameEvery.Seconds())
+	r.bits = min(bitsBurst, r.bits+passed*bitsRate)
+	r.at = now
+	return r, nil
+}
+
+// parent is the zone a name is counted in: its last two labels. Under a public
+// suffix of several labels that is too wide, which only makes it stricter.
+func parent(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name
+	}
+	return name[strings.LastIndexByte(name[:i], '.')+1:]
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"io"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+)
+
+// maxLocal bounds the connections to the gateway itself.
+const maxLocal = 256
+
+// local answers what is for the gateway itself: names, why something was
+// refused and, where one is expected, a connection that init makes.
+func (g *Gateway) local(a *netstack.Attempt) {
+	port := a.To.Port()
+	if port == meetPort {
+		g.meetings.arrive(a)
+		return
+	}
+	if port != 53 && port != 80 {
+		return
+	}
+	defer g.locals.Add(-1)
+	if g.locals.Add(1) > maxLocal {
+		return
+	}
+	c, err := a.Accept()
+	if err != nil {
+		return
+	}
+	if port == 80 {
+		_ = g.inspector.Serve(g.ctx, c, nil, inspect.Host{Name: adviceName, Port: port}, &relay.Counts{}, &inspect.Track{})
+		return
+	}
+	defer func() { _ = c.Close() }()
+	g.serveNames(c)
+}
+
+// Limits of one conversation with the name server.
+const (
+	nameIdle = 10 * time.Second
+	nameMost = 100 // questions
+)
+
+// serveNames answers questions over TCP: each message has its length before it.
+func (g *Gateway) serveNames(c *netstack.Conn) {
+	for range nameMost {
+		_ = c.SetDeadline(time.Now().Add(nameIdle))
+		var length [2]byte
+		if _, err := io.ReadFull(c, length[:]); err != nil {
+			return
+		}
+		q := make([]byte, binary.BigEndian.Uint16(length[:]))
+		if _, err := io.ReadFull(c, q); err != nil {
+			return
+		}
+		answer := g.server.Answer(q, true)
+		if answer == nil {
+			return
+		}
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+			return
+		}
+	}
+}

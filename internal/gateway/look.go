@@ -1,0 +1,232 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// errNoHTTP is for connections on which every request would have to be judged.
+var errNoHTTP = errors.New("its requests have to be judged, and it does not speak HTTP")
+
+// firstWord is how long a connection that may speak anything is given to say
+// something. In many protocols the server speaks first.
+const firstWord = 200 * time.Millisecond
+
+// maxLine bounds the first line of what may be HTTP.
+const maxLine = 16 << 10
+
+// look answers a connection in the place of the server, and looks into what it
+// says. What is not HTTP is passed on, if it may be.
+func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, must bool) error {
+	inside, err := a.Accept()
+	if err != nil {
+		return err
+	}
+	f.hold(inside)
+	h := inspect.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
+	said, http, err := g.listen(inside, &h, must)
+	switch {
+	case err != nil:
+		inside.Reset()
+		return err
+	case http:
+		return g.inspect(ctx, inside, said, h, f, r)
+	case must:
+		inside.Reset()
+		return errNoHTTP
+	}
+	outside, err := g.reached(ctx, f, r)
+	if err != nil {
+		inside.Reset()
+		return err
+	}
+	if len(said) == 0 && insideFirst(inside, outside) {
+		if said, http, err = g.listen(inside, &h, false); http {
+			outside.Reset() // there will be others, for requests
+			return g.inspect(ctx, inside, said, h, f, r)
+		}
+		if err != nil {
+			outside.Reset()
+			inside.Reset()
+			return err
+		}
+	}
+	first := &opening{Conn: inside, name: h.Name, rest: said, begun: len(said) > 0, scan: g.secrets.Load().Scanner()}
+	return relay.Run(first, outside, &f.counts)
+}
+
+// inspect hands a connection that speaks HTTP over.
+func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h inspect.Host, f *flow, r *spec.NetworkRecord) error {
+	f.seen()
+	r.Protocol = "http"
+	if h.TLS {
+		r.Protocol = "https"
+	}
+	return g.inspector.Serve(ctx, inside, said, h, &f.counts, &f.requests)
+}
+
+// insideFirst waits until one of the two sides speaks or ends, and tells whether
+// that was the inside.
+func insideFirst(inside, outside relay.Conn) bool {
+	in, out := make(chan struct{}), make(chan struct{})
+	go func() { inside.Await(); close(in) }()
+	go func() { outside.Await(); close(out) }()
+	select {
+	case <-in:
+		return true
+	case <-out:
+		return false
+	}
+}
+
+// listen finds out what a connection speaks. It gives what was read.
+func (g *Gateway) listen(c relay.Conn, h *inspect.Host, must bool) (said []byte, http bool, err error) {
+	patience := helloTime
+	if !must {
+		patience = firstWord
+	}
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	buf := make([]byte, 2048)
+	n, err := c.Read(buf)
+	said = buf[:n]
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) || isTimeout(err), n == 0 && err == io.EOF && !must:
+		return nil, false, nil // it may only want to listen
+	case n == 0:
+		return nil, false, err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(helloTime))
+	if said[0] == 22 {
+		return g.listenTLS(c, said, h, must)
+	}
+	if must {
+		return said, true, nil
+	}
+	return readLine(c, said)
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// readLine reads on to the end of a line that has something in it, and tells
+// whether it may be the first of a request, as the most generous server would
+// read it. What does not come to a decision is refused.
+func readLine(c io.Reader, said []byte) ([]byte, bool, error) {
+	for {
+		text := bytes.TrimLeft(said, "\r\n")
+		line, _, whole := bytes.Cut(text, []byte("\n"))
+		if whole || bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\r' && r != '\t' }) {
+			return said, isHTTP(line), nil
+		}
+		if len(said) >= maxLine {
+			return nil, false, errNoHTTP
+		}
+		buf := make([]byte, 2048)
+		n, err := c.Read(buf)
+		said = append(said, buf[:n]...)
+		switch {
+		case err == io.EOF:
+			return said, isHTTP(line), nil
+		case isTimeout(err):
+			return nil, false, errNoHTTP
+		case err != nil:
+			return nil, false, err
+		}
+	}
+}
+
+// isHTTP tells whether a line is one that a server might take for a request's,
+// also for one of HTTP/0.9 or of a version there is none of.
+func isHTTP(line []byte) bool {
+	words := strings.Fields(strings.ToUpper(string(line)))
+	switch {
+	case len(words) < 2:
+		return false
+	case strings.HasPrefix(words[len(words)-1], "HTTP/") || len(words) > 2 && strings.HasPrefix(words[2], "HTTP/"):
+		return true
+	}
+	return slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE"}, words[0]) &&
+		(words[1][0] == '/' || words[1] == "*" || strings.Contains(words[1], "://"))
+}
+
+// listenTLS reads a ClientHello: whom it asks for, and what it would speak.
+func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, must bool) ([]byte, bool, error) {
+	info, said, err := hello.Read(io.MultiReader(bytes.NewReader(bytes.Clone(begun)), c))
+	if errors.Is(err, hello.ErrNotTLS) {
+		return said, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	h.TLS = true
+	if err := asksFor(h.Name, info.ServerName); err != nil {
+		return nil, false, err
+	}
+	speaks := len(info.Protocols) == 0 || slices.ContainsFunc(info.Protocols, func(p string) bool {
+		return !slices.Contains(otherProtocols, p)
+	})
+	if !speaks && must {
+		return nil, false, errNoHTTP
+	}
+	return said, speaks, nil
+}
+
+// otherProtocols are those of TLS (ALPN) that are not HTTP. What is not listed
+// is taken for HTTP: a server might not look at the word.
+var otherProtocols = []string{
+	"acme-tls/1", "coap", "dot", "ftp", "imap", "irc", "managesieve", "mqtt", "nats", "nntp", "ntske/1", "pop3", "postgresql",
+	"radius/1.0", "radius/1.1", "sip/2", "smb", "smtp", "stun.nat-discovery", "stun.turn", "sunrpc", "tds/8.0", "xmpp-client", "xmpp-server",
+}
+
+// asksFor checks whom a ClientHello names.
+func asksFor(name, asked string) error {
+	if name == "" || asked == "" || strings.EqualFold(strings.TrimSuffix(asked, "."), name) {
+		return nil
+	}
+	return fmt.Errorf("%w: %q", errOtherName, asked)
+}
+
+// judgeRequest decides about a request on a connection that is looked into.
+func (g *Gateway) judgeRequest(h inspect.Host, r *policy.Request) policy.Decision {
+	return g.policy.Load().Decide(policy.Query{
+		Stage: policy.StageRequest, Name: h.Name, Addr: h.Addr, Port: h.Port, Request: r, Now: time.Now(),
+	})
+}
+
+// reachHost dials for a connection that is looked into.
+func (g *Gateway) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, error) {
+	return g.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port})
+}
+
+// logRequest completes the record of a request.
+func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
+	full := g.decided(r, d)
+	if r.Verdict != "" {
+		full.Verdict, full.Reason = r.Verdict, r.Reason
+	}
+	g.log(full)
+}
+
+// mayGoOn judges a connection to a server again.
+func (g *Gateway) mayGoOn(h inspect.Host, addr netip.Addr) bool {
+	d := g.policy.Load().Still(policy.Flow{Name: h.Name, Addr: addr, Port: h.Port, Seen: true}, time.Now())
+	return d.Allowed()
+}

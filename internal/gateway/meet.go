@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// A server that listens on the inside's loopback cannot be reached over the
+// card. Init can reach it: it is asked to connect to it, and to come back to
+// the gateway with a second connection, which then stands for the first. What
+// comes back proves by a key whom it is for. Everybody inside may try: at most
+// they answer in the place of a server that is theirs anyway.
+const (
+	meetPort = 54 // of the gateway's address
+	keySize  = 26
+	meetTime = 10 * time.Second
+	maxMeets = 64 // connections that have not said their key
+)
+
+// meetings are those that are awaited.
+type meetings struct {
+	mu      sync.Mutex
+	waiting map[string]chan *netstack.Conn
+	silent  int // have come and not said their key
+}
+
+// meet has init connect to a port of the inside's loopback.
+func (g *Gateway) meet(ctx context.Context, port uint16) (*netstack.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	defer cancel()
+	key := rand.Text()
+	came := g.meetings.await(key)
+	defer g.meetings.forget(key)
+	err := g.conf.Join(ctx, wire.Join{Port: port, To: netip.AddrPortFrom(names.Gateway4, meetPort), Key: key})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case c := <-came:
+		return c, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (m *meetings) await(key string) chan *netstack.Conn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiting == nil {
+		m.waiting = map[string]chan *netstack.Conn{}
+	}
+	m.waiting[key] = make(chan *netstack.Conn, 1)
+	return m.waiting[key]
+}
+
+// forget ends the wait. One that came too late is sent away.
+func (m *meetings) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	came := m.waiting[key]
+	delete(m.waiting, key)
+	select {
+	case c := <-came:
+		c.Reset()
+	default:
+	}
+}
+
+// arrive takes a connection if one is awaited.
+func (m *meetings) arrive(a *netstack.Attempt) {
+	if !m.enter() {
+		return
+	}
+	c, err := a.Accept()
+	if err == nil {
+		err = m.introduce(c)
+	}
+	m.mu.Lock()
+	m.silent--
+	m.mu.Unlock()
+	if err != nil && c != nil {
+		c.Reset()
+	}
+}
+
+func (m *meetings) enter() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.waiting) == 0 || m.silent >= maxMeets {
+		return false
+	}
+	m.silent++
+	return true
+}
+
+// introduce reads the key and hands the connection over.
+func (m *meetings) introduce(c *netstack.Conn) error {
+	key := make([]byte, keySize)
+	_ = c.SetReadDeadline(time.Now().Add(meetTime))
+	if _, err := io.ReadFull(c, key); err != nil {
+		return err
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	came := m.waiting[string(key)]
+	if came == nil {
+		return errors.New("nobody waits for it")
+	}
+	select {
+	case came <- c:
+		return nil
+	default:
+		return errors.New("another came before")
+	}
+}

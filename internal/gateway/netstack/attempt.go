@@ -1,0 +1,97 @@
+package netstack
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+// Attempt is a connection that the inside wants and that nobody has answered
+// yet. It must be accepted or refused, and is refused if its handler returns
+// without either.
+type Attempt struct {
+	From, To netip.AddrPort
+	request  *tcp.ForwarderRequest
+	once     sync.Once
+}
+
+func (s *Stack) attempt(r *tcp.ForwarderRequest) {
+	id := r.ID()
+	a := &Attempt{
+		request: r,
+		From:    netip.AddrPortFrom(address(id.RemoteAddress), id.RemotePort),
+		To:      netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort),
+	}
+	defer a.Refuse()
+	s.conf.TCP(a)
+}
+
+// address keeps an IPv4 address that is written as IPv6 as it is: nothing
+// inside has reason to send such packets, and rules for IPv4 do not mean them.
+func address(a tcpip.Address) netip.Addr {
+	addr, _ := netip.AddrFromSlice(a.AsSlice())
+	return addr
+}
+
+// Refuse answers with a reset, unless there was an answer already.
+func (a *Attempt) Refuse() { a.once.Do(func() { a.request.Complete(true) }) }
+
+// Keep-alive of connections: a peer that vanished is noticed.
+const (
+	keepAliveAfter = 2 * time.Minute
+	keepAliveEvery = 30 * time.Second
+	keepAliveCount = 4
+)
+
+// Accept completes the handshake.
+func (a *Attempt) Accept() (*Conn, error) {
+	err := errors.New("the attempt was answered already")
+	var conn *Conn
+	a.once.Do(func() { conn, err = a.accept() })
+	return conn, err
+}
+
+func (a *Attempt) accept() (*Conn, error) {
+	queue := &waiter.Queue{}
+	ep, err := a.request.CreateEndpoint(queue)
+	if err != nil {
+		a.request.Complete(true)
+		return nil, errors.New(err.String())
+	}
+	a.request.Complete(false)
+	return newConn(ep, queue), nil
+}
+
+// Conn is a connection with the inside.
+type Conn struct {
+	*gonet.TCPConn
+	ep    tcpip.Endpoint
+	queue *waiter.Queue
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// Await returns when there is something to read, or nothing ever will be.
+func (c *Conn) Await() {
+	const signs = waiter.ReadableEvents | waiter.EventRdHUp | waiter.EventHUp | waiter.EventErr
+	entry, ready := waiter.NewChannelEntry(signs)
+	c.queue.EventRegister(&entry)
+	defer c.queue.EventUnregister(&entry)
+	if c.ep.Readiness(signs) == 0 {
+		<-ready
+	}
+}
+
+// Reset ends the connection so that the inside sees it was cut: a download
+// that broke off must not look complete.
+func (c *Conn) Reset() {
+	c.ep.Abort()
+	_ = c.Close()
+}

@@ -1,0 +1,148 @@
+// Package netstack ends a sandbox's network card in this process: a TCP/IP
+// stack in user space on the other end of the card's socket. Whatever the
+// inside sends, to whatever address, arrives here and nowhere else.
+//
+// It decides nothing. Each attempt to connect is handed over before it is
+// answered; datagrams for the name server likewise; everything else is refused
+// at once, with the answer that makes programs try something else.
+package netstack
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+)
+
+// MTU is that of the card. Frames cross a local socket: few large ones are
+// cheaper than many small ones. The largest size that IPv4 can carry is not a
+// multiple of anything useful; this is.
+const MTU = 65520
+
+// Config says what a stack answers for.
+type Config struct {
+	// FD is a datagram socket that carries IP packets, without a link header.
+	// New takes it over.
+	FD int
+	// Gateway are the addresses of the name server, at port 53.
+	Gateway []netip.Addr
+	// TCP is called for each attempt to connect, on a goroutine of its own.
+	TCP func(*Attempt)
+	// DNS answers a message that came in a datagram; nil for no answer. It is
+	// called on goroutines of its own.
+	DNS func(query []byte) []byte
+}
+
+// Limits of one stack. They bound memory, not what a program can do.
+const (
+	maxAttempts  = 1024     // undecided attempts to connect; more are ignored, and come again
+	maxQueries   = 256      // unanswered datagrams to the name server
+	bufferMax    = 1 << 20  // of each direction of each connection, bytes
+	bufferUsual  = 64 << 10 // grown by the stack as the connection needs
+	bufferLeast  = 4 << 10
+	nic          = tcpip.NICID(1)
+	nameServer   = 53
+	datagramSize = 4096
+)
+
+// Stack is a running one.
+type Stack struct {
+	stack *stack.Stack
+	conf  Config
+}
+
+// New starts a stack.
+func New(conf Config) (*Stack, error) {
+	link, err := fdbased.New(&fdbased.Options{
+		FDs: []int{conf.FD}, MTU: MTU,
+		PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, IsPacketSocket: []bool{false},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's link: %w", err)
+	}
+	s := &Stack{conf: conf, stack: stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
+	})}
+	if err := s.configure(link); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("configure the sandbox's network: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends every connection and the card.
+func (s *Stack) Close() {
+	s.stack.Close()
+	s.stack.RemoveNIC(nic)
+	s.stack.Wait()
+}
+
+func (s *Stack) configure(link stack.LinkEndpoint) error {
+	if err := s.buffers(); err != nil {
+		return err
+	}
+	steps := []func() tcpip.Error{
+		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link)) },
+		func() tcpip.Error { return s.stack.SetPromiscuousMode(nic, true) }, // packets for any address are ours,
+		func() tcpip.Error { return s.stack.SetSpoofing(nic, true) },        // and answered in its name
+	}
+	for _, a := range s.conf.Gateway {
+		steps = append(steps, func() tcpip.Error { return s.addAddress(a) })
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return errors.New(err.String())
+		}
+	}
+	s.stack.SetRouteTable([]tcpip.Route{
+		{Destination: anywhere(4), NIC: nic}, {Destination: anywhere(16), NIC: nic},
+	})
+	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxAttempts, s.attempt).HandlePacket)
+	return s.serveNames()
+}
+
+// buffers bounds what a connection may hold.
+func (s *Stack) buffers() error {
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
+	send := tcpip.TCPSendBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
+	moderate := tcpip.TCPModerateReceiveBufferOption(true)
+	for _, o := range []tcpip.SettableTransportProtocolOption{&receive, &send, &moderate} {
+		if err := s.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
+			return errors.New(err.String())
+		}
+	}
+	return nil
+}
+
+func (s *Stack) addAddress(a netip.Addr) tcpip.Error {
+	return s.stack.AddProtocolAddress(nic, tcpip.ProtocolAddress{
+		Protocol:          protocolOf(a),
+		AddressWithPrefix: tcpip.AddrFromSlice(a.AsSlice()).WithPrefix(),
+	}, stack.AddressProperties{})
+}
+
+func protocolOf(a netip.Addr) tcpip.NetworkProtocolNumber {
+	if a.Is4() {
+		return ipv4.ProtocolNumber
+	}
+	return ipv6.ProtocolNumber
+}
+
+// anywhere is the subnet of all addresses of a length.
+func anywhere(length int) tcpip.Subnet {
+	zeros := make([]byte, length)
+	subnet, err := tcpip.NewSubnet(tcpip.AddrFromSlice(zeros), tcpip.MaskFromBytes(zeros))
+	if err != nil {
+		panic(err) // the lengths are constants
+	}
+	return subnet
+}

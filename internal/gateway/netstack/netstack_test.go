@@ -1,0 +1,320 @@
+package netstack
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/waiter"
+
+	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
+)
+
+var (
+	gateway4 = netip.MustParseAddr("198.18.0.1")
+	guest4   = netip.MustParseAddr("198.18.0.2")
+	gateway6 = netip.MustParseAddr("fd62:6f74:6879::1")
+	guest6   = netip.MustParseAddr("fd62:6f74:6879::2")
+	far4     = netip.MustParseAddrPort("203.0.113.9:443")
+	far6     = netip.MustParseAddrPort("[2001:db8::9]:443")
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func try(t testing.TB, err tcpip.Error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start makes a card with both ends.
+func start(t testing.TB, c Config) (*Stack, *insidetest.Inside) {
+	t.Helper()
+	gateway, sandbox, err := Card()
+	must(t, err)
+	c.FD, c.Gateway = gateway, []netip.Addr{gateway4, gateway6}
+	s, err := New(c)
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s, insidetest.New(t, sandbox, MTU, gateway4, guest4, guest6)
+}
+
+func TestConnect(t *testing.T) {
+	seen := make(chan netip.AddrPort, 1)
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		seen <- a.To
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.Copy(c, c)
+		_ = c.CloseWrite()
+	}})
+	for _, to := range []netip.AddrPort{far4, far6} {
+		c, err := in.Dial(t.Context(), to)
+		must(t, err)
+		if got := <-seen; got != to {
+			t.Errorf("it wanted %v, the handler saw %v", to, got)
+		}
+		sent := make([]byte, 3<<20)
+		_, _ = rand.Read(sent)
+		go func() { _, _ = c.Write(sent); _ = c.CloseWrite() }()
+		got, err := io.ReadAll(c) // ends only if the half-close came through and back
+		must(t, err)
+		if !bytes.Equal(sent, got) {
+			t.Errorf("%v: %d bytes came back, %d were sent, or others", to, len(got), len(sent))
+		}
+		c.Close()
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	for name, handler := range map[string]func(*Attempt){
+		"refused":    (*Attempt).Refuse,
+		"unanswered": func(*Attempt) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, in := start(t, Config{TCP: handler})
+			for _, to := range []netip.AddrPort{far4, far6} {
+				began := time.Now()
+				c, err := in.Dial(t.Context(), to)
+				if err == nil {
+					c.Close()
+					t.Fatal("connected")
+				}
+				if !strings.Contains(err.Error(), "refused") || time.Since(began) > 4*time.Second {
+					t.Errorf("%v: %v after %v: not refused at once", to, err, time.Since(began))
+				}
+			}
+		})
+	}
+}
+
+func TestAnswerOnce(t *testing.T) {
+	result := make(chan error, 2)
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err == nil {
+			defer c.Close()
+		}
+		result <- err
+		a.Refuse()
+		_, err = a.Accept()
+		result <- err
+	}})
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	defer c.Close()
+	must(t, <-result)
+	if <-result == nil {
+		t.Error("accepted twice")
+	}
+}
+
+// What was cut off must not look complete.
+func TestReset(t *testing.T) {
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = c.Write([]byte("half of i"))
+		time.Sleep(50 * time.Millisecond)
+		c.Reset()
+	}})
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	defer c.Close()
+	if got, err := io.ReadAll(c); err == nil {
+		t.Errorf("%q, and then a proper end", got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	_, in := start(t, Config{DNS: func(q []byte) []byte {
+		if string(q) == "silence" {
+			return nil
+		}
+		return append([]byte("re: "), q...)
+	}})
+	for _, g := range []netip.Addr{gateway4, gateway6} {
+		to := insidetest.Full(netip.AddrPortFrom(g, 53))
+		c, err := gonet.DialUDP(in.Stack, nil, &to, protocolOf(g))
+		must(t, err)
+		for _, q := range []string{"silence", "who?"} {
+			_, err = c.Write([]byte(q))
+			must(t, err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		buf := make([]byte, 100)
+		n, err := c.Read(buf)
+		must(t, err)
+		if got := string(buf[:n]); got != "re: who?" {
+			t.Errorf("%v answers %q", g, got)
+		}
+		c.Close()
+	}
+}
+
+// Any other datagram is refused with an ICMP message, which a connected socket
+// hears as "connection refused".
+func TestA16DatagramsRefused(t *testing.T) {
+	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }})
+	for _, to := range []netip.AddrPort{
+		far4, far6, netip.AddrPortFrom(far4.Addr(), 53), netip.AddrPortFrom(gateway4, 54), netip.AddrPortFrom(gateway6, 443),
+	} {
+		at := insidetest.Full(to)
+		c, err := gonet.DialUDP(in.Stack, nil, &at, protocolOf(to.Addr()))
+		must(t, err)
+		_, err = c.Write([]byte("hello"))
+		must(t, err)
+		for range 100 { // the refusal shows at the next call
+			time.Sleep(10 * time.Millisecond)
+			if _, err = c.Write([]byte("hello")); err != nil {
+				break
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%v: %v", to, err)
+		}
+		c.Close()
+	}
+}
+
+// An echo is refused, never answered: not for the far end, not for the gateway.
+func TestA3EchoRefused(t *testing.T) {
+	_, in := start(t, Config{})
+	for _, to := range []netip.Addr{far4.Addr(), far6.Addr(), gateway4, gateway6} {
+		var queue waiter.Queue
+		var proto tcpip.TransportProtocolNumber = header.ICMPv4ProtocolNumber
+		request := []byte(header.ICMPv4(make([]byte, 8+4)))
+		request[0] = byte(header.ICMPv4Echo)
+		if to.Is6() {
+			proto = header.ICMPv6ProtocolNumber
+			request[0] = byte(header.ICMPv6EchoRequest)
+		}
+		ep, err := in.Stack.NewEndpoint(proto, protocolOf(to), &queue)
+		try(t, err)
+		entry, ready := waiter.NewChannelEntry(waiter.EventIn | waiter.EventErr)
+		queue.EventRegister(&entry)
+		at := insidetest.Full(netip.AddrPortFrom(to, 0))
+		try(t, ep.Connect(at))
+		_, err = ep.Write(bytes.NewReader(request), tcpip.WriteOptions{})
+		try(t, err)
+		select {
+		case <-ready:
+		case <-time.After(300 * time.Millisecond): // this client's endpoint may not care for the refusal
+		}
+		var answer bytes.Buffer
+		if _, err := ep.Read(&answer, tcpip.ReadOptions{}); err == nil {
+			t.Errorf("ping %v is answered: %x", to, answer.Bytes())
+		}
+		ep.Close()
+	}
+	if n := in.Stack.Stats().ICMP.V4.PacketsReceived.DstUnreachable.Value(); n != 2 {
+		t.Errorf("%d refusals over IPv4, want 2", n)
+	}
+	if n := in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value(); n != 2 {
+		t.Errorf("%d refusals over IPv6, want 2", n)
+	}
+}
+
+// Packets that are no packets do no harm.
+func TestGarbage(t *testing.T) {
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		if c, err := a.Accept(); err == nil {
+			c.Close()
+		}
+	}})
+	for n := range 200 {
+		b := make([]byte, n%70)
+		_, _ = rand.Read(b)
+		if len(b) > 0 {
+			b[0] = []byte{0x45, 0x60, 0x4f, 0x00}[n%4]
+		}
+		_ = unix.Send(in.FD, b, 0)
+	}
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	c.Close()
+}
+
+// Closing ends what is under way.
+func TestClose(t *testing.T) {
+	accepted := make(chan net.Conn, 1)
+	s, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}})
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	defer c.Close()
+	server := <-accepted
+	s.Close()
+	_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if _, err := server.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Packets dressed up as something else get nowhere: extension headers before an
+// echo, fragments, options.
+func TestA3Disguise(t *testing.T) {
+	_, in := start(t, Config{TCP: func(*Attempt) { t.Error("a connection") }})
+	echo6 := func(next byte, extra []byte) []byte {
+		body := append(extra, make([]byte, 8)...)
+		body[len(extra)] = byte(header.ICMPv6EchoRequest)
+		b := make([]byte, header.IPv6MinimumSize+len(body))
+		header.IPv6(b).Encode(&header.IPv6Fields{
+			PayloadLength: uint16(len(body)), TransportProtocol: tcpip.TransportProtocolNumber(next), HopLimit: 64,
+			SrcAddr: tcpip.AddrFromSlice(guest6.AsSlice()), DstAddr: tcpip.AddrFromSlice(far6.Addr().AsSlice()),
+		})
+		copy(b[header.IPv6MinimumSize:], body)
+		msg := header.ICMPv6(b[header.IPv6MinimumSize+len(extra):])
+		msg.SetChecksum(header.ICMPv6Checksum(header.ICMPv6ChecksumParams{Header: msg, Src: header.IPv6(b).SourceAddress(), Dst: header.IPv6(b).DestinationAddress()}))
+		return b
+	}
+	const icmp6, hopByHop, destination, fragment = 58, 0, 60, 44
+	for _, packet := range [][]byte{
+		echo6(hopByHop, []byte{icmp6, 0, 1, 4, 0, 0, 0, 0}),
+		echo6(destination, []byte{icmp6, 0, 1, 4, 0, 0, 0, 0}),
+		echo6(fragment, []byte{icmp6, 0, 0, 1, 0, 0, 0, 7}),
+	} {
+		must(t, unix.Send(in.FD, packet, 0))
+	}
+	plain := echo6(icmp6, nil) // refused, and then everything before it was seen
+	must(t, unix.Send(in.FD, plain, 0))
+	for range 500 {
+		if in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value() > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	received := in.Stack.Stats().ICMP.V6.PacketsReceived
+	if received.DstUnreachable.Value() != 1 || received.EchoReply.Value() != 0 {
+		t.Errorf("%d refusals, %d answers", received.DstUnreachable.Value(), received.EchoReply.Value())
+	}
+}

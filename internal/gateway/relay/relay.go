@@ -1,0 +1,139 @@
+// Package relay carries bytes between two connections, faithfully: what one
+// side says, and how it says it ends, is what the other side hears. A half that
+// is closed stays open in the other direction; a connection that was cut is cut
+// on the other side too, for a download that broke off must not look complete.
+package relay
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is one side. Both kinds of connection that a gateway knows can do this.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
+	// Reset ends the connection at once, so that the other side notices.
+	Reset()
+	// Await returns when there is something to read, or nothing ever will be.
+	Await()
+}
+
+// Remote is the address at the other end of a connection; invalid if it has
+// none.
+func Remote(c net.Conn) netip.Addr {
+	to, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return to.Addr().Unmap()
+}
+
+// Counts are what was carried so far, in bytes. They may be read while a relay
+// runs.
+type Counts struct {
+	Up, Down atomic.Int64 // from the first side to the second, and back
+}
+
+// Run carries bytes until both directions have ended, and closes both
+// connections. The error is that of the direction that failed first; nil when
+// both ended properly.
+func Run(inside, outside Conn, n *Counts) error {
+	var once sync.Once
+	var first error
+	cut := func(err error) {
+		once.Do(func() {
+			first = err
+			inside.Reset()
+			outside.Reset()
+		})
+	}
+	var wg sync.WaitGroup
+	direction := func(to, from Conn, count *atomic.Int64) {
+		if err := carry(to, from, count); err != nil {
+			cut(err)
+		}
+	}
+	wg.Go(func() { direction(outside, inside, &n.Up) })
+	wg.Go(func() { direction(inside, outside, &n.Down) })
+	wg.Wait()
+	if first == nil {
+		return errors.Join(closed(inside.Close()), closed(outside.Close()))
+	}
+	return first
+}
+
+// closed drops the error of closing twice.
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// carry copies one direction to its end and passes the end on. It holds a
+// buffer only while bytes flow: most connections are idle most of the time.
+func carry(to, from Conn, count *atomic.Int64) error {
+	for {
+		from.Await()
+		err := burst(to, from, count)
+		if err == io.EOF {
+			return to.CloseWrite()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// burst copies until a read leaves room in the buffer: then there was no more.
+func burst(to, from Conn, count *atomic.Int64) error {
+	b := buffers.Get().(*[]byte)
+	defer buffers.Put(b)
+	for {
+		n, err := from.Read(*b)
+		if n > 0 {
+			m, werr := to.Write((*b)[:n])
+			count.Add(int64(m))
+			if werr != nil {
+				return werr
+			}
+		}
+		if err != nil || n < len(*b) {
+			return err
+		}
+	}
+}
+
+// bufferSize is what one read takes at most.
+const bufferSize = 64 << 10
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
+
+// TCP is a connection of the host's kernel.
+type TCP struct{ *net.TCPConn }
+
+// Await asks the kernel without taking anything: a peek would take an error
+// along, and the reset would look like an end.
+func (c TCP) Await() {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
+		return n > 0 || err != nil
+	})
+}
+
+// Reset discards what is not sent yet and sends a reset.
+func (c TCP) Reset() {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}

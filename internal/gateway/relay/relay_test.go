@@ -1,0 +1,144 @@
+package relay
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pair is a connection, both ends.
+func pair(t testing.TB) (TCP, *net.TCPConn) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	defer l.Close()
+	far, err := net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
+	must(t, err)
+	near, err := l.AcceptTCP()
+	must(t, err)
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return TCP{near}, far
+}
+
+// start relays between two programs' connections.
+func start(t testing.TB) (client, server *net.TCPConn, n *Counts, end chan error) {
+	t.Helper()
+	inside, client := pair(t)
+	outside, server := pair(t)
+	n, end = &Counts{}, make(chan error, 1)
+	go func() { end <- Run(inside, outside, n) }()
+	return client, server, n, end
+}
+
+func finish(t testing.TB, end chan error) error {
+	t.Helper()
+	select {
+	case err := <-end:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("the relay does not end")
+		return nil
+	}
+}
+
+func TestBothWays(t *testing.T) {
+	client, server, n, end := start(t)
+	up, down := make([]byte, 5<<20), make([]byte, 3<<20)
+	_, _ = rand.Read(up)
+	_, _ = rand.Read(down)
+	go func() { _, _ = client.Write(up); _ = client.CloseWrite() }()
+	go func() { _, _ = server.Write(down); _ = server.CloseWrite() }()
+	got := make(chan []byte, 1)
+	go func() { b, _ := io.ReadAll(server); got <- b }()
+	b, err := io.ReadAll(client)
+	must(t, err)
+	if !bytes.Equal(b, down) || !bytes.Equal(<-got, up) {
+		t.Error("other bytes arrive than were sent")
+	}
+	must(t, finish(t, end))
+	if n.Up.Load() != int64(len(up)) || n.Down.Load() != int64(len(down)) {
+		t.Errorf("counted %d up and %d down", n.Up.Load(), n.Down.Load())
+	}
+}
+
+// A client may end what it says and go on listening, for as long as it likes.
+func TestHalfClose(t *testing.T) {
+	client, server, _, end := start(t)
+	_, err := client.Write([]byte("question"))
+	must(t, err)
+	must(t, client.CloseWrite())
+	b, err := io.ReadAll(server)
+	must(t, err)
+	if string(b) != "question" {
+		t.Errorf("%q", b)
+	}
+	time.Sleep(100 * time.Millisecond)
+	_, err = server.Write([]byte("answer"))
+	must(t, err)
+	must(t, server.Close())
+	b, err = io.ReadAll(client)
+	must(t, err)
+	if string(b) != "answer" {
+		t.Errorf("%q", b)
+	}
+	must(t, finish(t, end))
+}
+
+// A cut on one side is a cut on the other, in either direction.
+func TestReset(t *testing.T) {
+	for _, name := range []string{"client", "server"} {
+		t.Run(name, func(t *testing.T) {
+			client, server, _, end := start(t)
+			cutter, victim := client, server
+			if name == "server" {
+				cutter, victim = server, client
+			}
+			_, err := cutter.Write([]byte("half of i"))
+			must(t, err)
+			_, err = io.ReadFull(victim, make([]byte, 9))
+			must(t, err)
+			TCP{cutter}.Reset()
+			if _, err := io.ReadAll(victim); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the other side sees %v, not a reset", err)
+			}
+			if finish(t, end) == nil {
+				t.Error("the relay sees nothing wrong")
+			}
+		})
+	}
+}
+
+// Who does not read stops who writes; nothing piles up between them.
+func TestBackPressure(t *testing.T) {
+	client, server, n, end := start(t)
+	_ = client.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+	total := 0
+	for {
+		m, err := client.Write(make([]byte, 1<<20))
+		total += m
+		if err != nil {
+			break
+		}
+		if total > 64<<20 {
+			t.Fatal("64 MB went nowhere")
+		}
+	}
+	if held := int64(total) - n.Up.Load(); held < 0 {
+		t.Errorf("%d bytes more arrived than were sent", -held)
+	}
+	client.Close()
+	server.Close()
+	_ = finish(t, end)
+}

@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// track carries a flow and records how it ended. join connects the two sides;
+// it may complete the record.
+func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context, *spec.NetworkRecord) error) {
+	if err := g.pausedBy(); err != nil {
+		r.Verdict, r.Rule, r.Source, r.Reason = spec.VerdictDeny, "", "", err.Error()
+		g.log(r)
+		return
+	}
+	ctx, cancel := context.WithCancel(g.ctx)
+	defer cancel()
+	f.begin(cancel)
+	if !g.flows.add(f) {
+		r.Verdict, r.Reason = spec.VerdictDeny, fmt.Sprintf("%d connections are open already", maxFlows)
+		g.log(r)
+		return
+	}
+	defer g.flows.remove(f)
+	// One that began while the gateway was being closed ends too.
+	defer context.AfterFunc(g.ctx, func() { f.end("the sandbox is stopped") })()
+	err := join(ctx, &r)
+	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
+	refused, isRefused := errors.AsType[*dial.Refused](err)
+	_, isSecret := errors.AsType[*inject.Refused](err)
+	switch why := f.ended(); {
+	case why != "":
+		r.Verdict, r.Reason = spec.VerdictDeny, why
+	case isRefused:
+		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
+	case errors.Is(err, errOtherName), errors.Is(err, errNoHTTP), isSecret:
+		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+	case err != nil:
+		r.Verdict, r.Reason = spec.VerdictError, err.Error()
+	}
+	g.log(r)
+}
+
+// begin has a flow be cancelled when it is ended, which it may be already.
+func (f *flow) begin(cancel context.CancelFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.began, f.cancel = time.Now(), cancel
+	if f.why != "" {
+		cancel()
+	}
+}
+
+// direction is how a record names it.
+func (k kind) direction() string {
+	if k == inbound {
+		return spec.DirectionIn
+	}
+	return ""
+}

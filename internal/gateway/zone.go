@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dns"
+	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// zone answers the name server: by the policy, from the pool.
+type zone struct{ g *Gateway }
+
+// Lookup judges a name. Nobody outside hears of it, whatever the verdict.
+func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
+	clean, err := policy.CleanName(name)
+	if err != nil {
+		return v4, v6, dns.ErrNoName
+	}
+	if clean == adviceName {
+		return names.Gateway4, names.Gateway6, nil
+	}
+	if err := z.g.secrets.Load().Find("the name that is looked up", clean); err != nil {
+		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()})
+		return v4, v6, err
+	}
+	if isHost(clean) {
+		return z.g.lookupHost(clean)
+	}
+	p := z.g.policy.Load()
+	d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
+	if !d.Allowed() {
+		z.g.log(z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d))
+		return v4, v6, errors.New(d.Reason())
+	}
+	err = z.g.pausedBy()
+	if err == nil {
+		err = z.ration(clean, &d)
+	}
+	if err != nil {
+		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean, Verdict: spec.VerdictDeny, Reason: err.Error(), Generation: d.Generation})
+		return v4, v6, err
+	}
+	v4, v6, err = z.g.names.Addresses(clean)
+	return v4, v6, err
+}
+
+// ration holds names that a wildcard or a default lets pass to what a zone may
+// be told. One that a rule spells out is not for the inside to choose.
+func (z zone) ration(name string, d *policy.Decision) error {
+	if d.Rule != nil {
+		if only, ok := d.Rule.Target.Name(); ok && only == name {
+			return nil
+		}
+	}
+	return z.g.limits.name(name)
+}
+
+// Reverse names an address of the pool, or that of the host.
+func (z zone) Reverse(a netip.Addr) (string, bool) {
+	if a == names.Host4 || a == names.Host6 {
+		return hostName, len(z.g.hostPorts()) > 0
+	}
+	return z.g.names.Name(a)
+}

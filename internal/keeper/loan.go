@@ -1,0 +1,109 @@
+package keeper
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+)
+
+// lend gives the gateway the secrets of the launch, before the wall stands. A
+// gateway that will not have them has none: the sandbox starts all the same,
+// and who started it hears why.
+func (k *Keeper) lend() {
+	if err := k.setLoans(k.launch.Loans); err != nil {
+		k.unlent = err.Error()
+	}
+	k.launch.Loans = nil
+}
+
+// setLoans puts secrets into force. When the gateway refuses them nothing is
+// lent any more.
+func (k *Keeper) setLoans(loans []wire.Loan) error {
+	if len(loans) == 0 && len(k.loans) == 0 {
+		return nil
+	}
+	err := k.gateway.SetLoans(loans)
+	if err != nil {
+		k.log.Warn("lend secrets", "err", err)
+		loans = nil
+		err = errors.Join(err, k.gateway.SetLoans(nil))
+	}
+	k.loans = loans
+	return err
+}
+
+// answerLoans changes what is lent.
+func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
+	if err := k.changeLoans(change); err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, struct{}{})
+}
+
+// changeLoans takes away what is not to be kept, whatever the gateway thinks of
+// what is new.
+func (k *Keeper) changeLoans(change wire.LoanChange) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var old, put []wire.Loan
+	for _, l := range k.loans {
+		if slices.ContainsFunc(change.Put, func(n wire.Loan) bool { return n.ID == l.ID }) {
+			continue
+		}
+		if !slices.Contains(change.Keep, l.ID) {
+			l.Taken = true
+		}
+		old = append(old, l)
+	}
+	for _, l := range change.Put {
+		if slices.Contains(change.Keep, l.ID) {
+			put = append(put, l)
+		}
+	}
+	err := k.setLoans(slices.Concat(latest(old), put))
+	if err != nil && len(put) > 0 {
+		err = errors.Join(err, k.setLoans(old))
+	}
+	return err
+}
+
+// maxTaken bounds the loans that were taken back. They serve to tell a
+// placeholder that is of no use any more from other text, and to keep a value
+// that a server remembers from coming in.
+const maxTaken = 64
+
+// latest leaves the last of those that were taken back.
+func latest(loans []wire.Loan) []wire.Loan {
+	taken := 0
+	for _, l := range loans {
+		if l.Taken {
+			taken++
+		}
+	}
+	return slices.DeleteFunc(loans, func(l wire.Loan) bool {
+		if !l.Taken || taken <= maxTaken {
+			return false
+		}
+		taken--
+		return true
+	})
+}
+
+// placeholders are the variables that stand for the secrets lent now.
+func (k *Keeper) placeholders(now time.Time) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var env []string
+	for _, l := range k.loans {
+		if !l.Live(now) || l.Taken || len(l.Value) == 0 {
+			continue
+		}
+		for _, name := range l.Env {
+			env = append(env, name+"="+l.Placeholder)
+		}
+	}
+	return env
+}

@@ -1,0 +1,128 @@
+package keeper
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// lender is a gateway that takes secrets, unless one of them is bad.
+type lender struct {
+	Gateway
+	has []wire.Loan
+}
+
+func (g *lender) SetLoans(loans []wire.Loan) error {
+	for _, l := range loans {
+		if l.Secret == "bad" {
+			return errors.New("it is bad")
+		}
+	}
+	g.has = slices.Clone(loans)
+	return nil
+}
+
+// holds writes down what a gateway has: "ID=VALUE ID=VALUE". Of what was taken
+// back only the mask is left.
+func (g *lender) holds() string {
+	var out []string
+	for _, l := range g.has {
+		value := string(l.Value)
+		if l.Taken {
+			value = "*" + value
+		}
+		out = append(out, l.ID+"="+value)
+	}
+	return strings.Join(out, " ")
+}
+
+func loan(id, value string) wire.Loan {
+	return wire.Loan{
+		Lease: spec.Lease{ID: id, Secret: "s", Placeholder: "placeholder-" + id, Env: []string{"TOKEN_" + strings.ToUpper(id)}},
+		Value: wire.Value(value),
+	}
+}
+
+func TestLoans(t *testing.T) {
+	g := &lender{}
+	k := bare()
+	k.gateway, k.log = g, quiet()
+	k.launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
+	k.lend()
+	bad := loan("c", "x")
+	bad.Secret = "bad"
+	for _, step := range []struct {
+		what   string
+		change wire.LoanChange
+		want   string
+		fails  bool
+	}{
+		{"nothing new", wire.LoanChange{Keep: []string{"a", "b"}}, "a=one b=two", false},
+		{"another value", wire.LoanChange{Put: []wire.Loan{loan("a", "three")}, Keep: []string{"a", "b"}}, "b=two a=three", false},
+		{"a revocation", wire.LoanChange{Keep: []string{"a"}}, "b=*two a=three", false},
+		{"one more", wire.LoanChange{Put: []wire.Loan{loan("d", "four")}, Keep: []string{"a", "d"}}, "b=*two a=three d=four", false},
+		{"one that is not kept", wire.LoanChange{Put: []wire.Loan{loan("e", "five")}, Keep: []string{"a", "d"}}, "b=*two a=three d=four", false},
+		{"a bad one, and a revocation", wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "c"}}, "b=*two a=three d=*four", true},
+		{"everything revoked", wire.LoanChange{}, "b=*two a=*three d=*four", false},
+	} {
+		if err := k.changeLoans(step.change); (err != nil) != step.fails || g.holds() != step.want {
+			t.Errorf("%s: the gateway has %q, want %q (%v)", step.what, g.holds(), step.want, err)
+		}
+	}
+	if len(k.launch.Loans) != 0 {
+		t.Error("the launch still has the secrets")
+	}
+}
+
+// A gateway that refuses at the start has nothing, and the starter hears it.
+func TestUnlent(t *testing.T) {
+	g := &lender{}
+	k := bare()
+	k.gateway, k.log = g, quiet()
+	bad := loan("a", "one")
+	bad.Secret = "bad"
+	k.launch.Loans = []wire.Loan{bad, loan("b", "two")}
+	k.lend()
+	if k.unlent == "" || len(g.has) != 0 || len(k.placeholders(time.Now())) != 0 {
+		t.Errorf("%q, %q", k.unlent, g.holds())
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	g := &lender{}
+	k := bare()
+	k.gateway, k.log = g, quiet()
+	now := time.Now()
+	over, user, empty := loan("over", "1"), loan("user", "2"), loan("empty", "")
+	over.Until = now.Add(-time.Second)
+	k.spec.Env = []string{"TOKEN_USER=theirs"}
+	k.launch.Loans = []wire.Loan{loan("a", "one"), over, user, empty}
+	k.lend()
+	env := k.environment(k.account, wire.Command{})
+	for _, want := range []string{"TOKEN_A=placeholder-a", "TOKEN_USER=theirs"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+	if s := strings.Join(env, " "); strings.Contains(s, "TOKEN_OVER") || strings.Contains(s, "TOKEN_EMPTY") || strings.Contains(s, "placeholder-user") {
+		t.Errorf("too much in %q", env)
+	}
+}
+
+func TestTakenLoansAreBounded(t *testing.T) {
+	var loans []wire.Loan
+	for i := range maxTaken + 10 {
+		taken := loan(string(rune('a'+i%26)), "value")
+		taken.Taken = true
+		loans = append(loans, taken)
+	}
+	loans = append(loans, loan("kept", "value"))
+	if got := latest(loans); len(got) != maxTaken+1 || got[maxTaken].ID != "kept" {
+		t.Errorf("%d are left", len(got))
+	}
+}

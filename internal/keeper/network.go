@@ -1,0 +1,129 @@
+package keeper
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Network makes gateways. It is handed in like a driver: what a gateway links
+// takes time to initialise, which processes that only talk to a keeper need not
+// spend.
+type Network interface {
+	// Open makes a network card and the gateway at its other end. The card is
+	// the caller's, to close once the wall has it.
+	Open(NetworkOptions) (*driver.Network, Gateway, error)
+}
+
+// NetworkOptions say what a gateway goes by.
+type NetworkOptions struct {
+	Sandbox string // its name
+	Policy  *policy.Policy
+	// HostPorts are those of the host's loopback that the inside may reach.
+	HostPorts []uint16
+	// Join asks init for servers that only the inside itself can reach.
+	Join func(context.Context, wire.Join) error
+	// Log is told of every decision and everything that ended.
+	Log func(spec.NetworkRecord)
+}
+
+// Gateway is who judges what comes out of a card.
+type Gateway interface {
+	// SetPolicy puts other rules into force, also for what is under way.
+	SetPolicy(*policy.Policy)
+	// SetLoans replaces the secrets that are lent, also for what is under way.
+	SetLoans([]wire.Loan) error
+	// Certificate is the authority's whom the inside has to trust, in PEM.
+	Certificate() []byte
+	// Dial connects to a server inside.
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
+	// Publish carries what connects to a listener to a port inside. What it
+	// returns closes the listener and ends those connections.
+	Publish(l *net.TCPListener, port uint16) (end func())
+	// SetHostPorts opens these ports of the host and no others.
+	SetHostPorts([]uint16)
+	Flows() []spec.Flow
+	// Pause lets nothing new through, whatever the policy, and tells why. An
+	// empty reason ends the pause.
+	Pause(reason string)
+	Close()
+}
+
+// plug opens the gateway and gives the card for the wall.
+func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
+	for name, v := range k.launch.Roots {
+		_ = os.Setenv(name, v) // read when the first server is to be vouched for
+	}
+	card, k.gateway, err = n.Open(NetworkOptions{
+		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Join: k.join, Log: k.logTraffic,
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.traffic.guard(k.gateway.Pause)
+	return card, nil
+}
+
+// join asks init to connect a server of the inside's loopback to the gateway.
+func (k *Keeper) join(ctx context.Context, j wire.Join) error {
+	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskJoin, Join: j})
+	return err
+}
+
+// compile reads the layers that the engine collected.
+func compile(generation uint64, layers json.RawMessage) (*policy.Policy, error) {
+	var inputs []policy.Input
+	if err := json.Unmarshal(layers, &inputs); err != nil {
+		return nil, fmt.Errorf("read the network policy: %w", err)
+	}
+	p, err := policy.Compile(generation, inputs...)
+	if err != nil {
+		return nil, fmt.Errorf("compile the network policy: %w", err)
+	}
+	return p, nil
+}
+
+// answerPolicy puts other rules into force.
+func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage) error {
+	if err := k.setPolicy(layers); err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, struct{}{})
+}
+
+func (k *Keeper) setPolicy(layers json.RawMessage) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, err := compile(k.policy.Generation()+1, layers)
+	if err != nil {
+		return err
+	}
+	k.policy = p
+	k.gateway.SetPolicy(p)
+	k.traffic.flush()
+	k.traffic.record(spec.NetworkRecord{Event: spec.NetworkPolicy, Sandbox: k.spec.Name, Generation: p.Generation()})
+	return nil
+}
+
+// generation is that of the rules in force.
+func (k *Keeper) generation() uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.policy.Generation()
+}
+
+// logTraffic has a record written, and notes that somebody used the sandbox.
+func (k *Keeper) logTraffic(r spec.NetworkRecord) {
+	if r.Direction == spec.DirectionIn {
+		k.served.Add(1)
+	}
+	k.traffic.record(r)
+}

@@ -1,0 +1,349 @@
+package keeper
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// traffic writes the network log: what was refused, and what ended.
+//
+// Whoever is inside decides how often something is refused, so refusals must
+// not be able to push everything else out of a log of bounded size, nor keep the
+// disk busy. The first of its kind is written at once. What repeats it is
+// counted, and told in one line each time a window ends that grows with every
+// such line. Different ones come out of a bucket; beyond it they are only
+// counted.
+//
+// What cannot be recorded must not happen: while the log cannot be written the
+// gateway lets nothing new through.
+type traffic struct {
+	sandbox string
+	log     *audit.Log
+	said    *slog.Logger
+	changed func() // told when the log can or cannot be written any more
+
+	mu      sync.Mutex
+	pause   func(reason string) // the gateway's; nil before there is one
+	reason  string              // why it is paused, if it is
+	held    map[spec.NetworkRecord]*repeated
+	buckets map[string]*bucket // by kind of event: many names do not hide a connection
+	lost    int64              // refusals that were not recorded, nor told of
+	told    time.Time          // when they were last told of
+	timer   *time.Timer        // for the next window that ends; nil: none is open
+	closed  chan struct{}
+}
+
+// repeated is a refusal that may come again.
+type repeated struct {
+	latest spec.NetworkRecord // with the sums of those not written
+	n      int64              // not written
+	window time.Duration
+	due    time.Time
+}
+
+// bucket is how many lines a kind of event has left.
+type bucket struct {
+	left float64
+	at   time.Time
+}
+
+const (
+	maxHeld       = 1024
+	firstWindow   = 2 * time.Second
+	longestWindow = firstWindow << 7
+	shortestSweep = 500 * time.Millisecond // between two looks at the table
+
+	lineBurst = 500
+	lineEvery = 10 * time.Second
+	tellEvery = time.Minute // between two lines that tell of lost ones
+	longest   = 1 << 10     // text in a record, which is kept while it is held
+
+	mendEvery = time.Second // between two attempts to write again
+)
+
+func newTraffic(sandbox string, log *audit.Log, said *slog.Logger, changed func()) *traffic {
+	return &traffic{
+		sandbox: sandbox, log: log, said: said, changed: changed,
+		held: map[spec.NetworkRecord]*repeated{}, buckets: map[string]*bucket{}, closed: make(chan struct{}),
+	}
+}
+
+// guard has the gateway paused while the log cannot be written.
+func (t *traffic) guard(pause func(reason string)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pause = pause
+	if t.reason != "" {
+		pause(t.reason)
+	}
+}
+
+// paused is why the network is, empty if it is not.
+func (t *traffic) paused() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reason
+}
+
+// record writes a record down, sooner or later.
+func (t *traffic) record(r spec.NetworkRecord) {
+	shorten(&r)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.Verdict != spec.VerdictDeny && r.Verdict != spec.VerdictError {
+		t.write(r)
+		return
+	}
+	now, key := time.Now(), kind(r)
+	if again := t.held[key]; again != nil {
+		again.add(r)
+		return
+	}
+	var first *repeated
+	if len(t.held) < maxHeld && !t.isClosed() {
+		first = &repeated{window: firstWindow, due: now.Add(firstWindow)}
+		t.held[key] = first
+		t.schedule(now)
+	}
+	switch {
+	case t.reason == "" && t.take(r.Event, now):
+		t.write(r)
+	case first != nil:
+		first.add(r)
+	default:
+		t.lost++
+		t.schedule(now)
+	}
+}
+
+// shorten bounds what somebody inside may have made up. A command that would be
+// cut is left out: half of it is another.
+func shorten(r *spec.NetworkRecord) {
+	if len(r.Suggest) > longest {
+		r.Suggest = ""
+	}
+	for _, s := range []*string{&r.Name, &r.Method, &r.Path, &r.Rule, &r.Reason} {
+		if len(*s) > longest {
+			*s = strings.ToValidUTF8((*s)[:longest], "") + "…"
+		}
+	}
+}
+
+// kind is what a record has in common with its repetitions.
+func kind(r spec.NetworkRecord) spec.NetworkRecord {
+	r.Time, r.Generation, r.Up, r.Down, r.Duration, r.Count = time.Time{}, 0, 0, 0, 0, 0
+	return r
+}
+
+func (a *repeated) add(r spec.NetworkRecord) {
+	r.Up, r.Down = r.Up+a.latest.Up, r.Down+a.latest.Down
+	a.latest = r
+	a.n++
+}
+
+// take takes a line from the bucket of a kind of event.
+func (t *traffic) take(event string, now time.Time) bool {
+	b := t.buckets[event]
+	if b == nil {
+		b = &bucket{left: lineBurst, at: now}
+		t.buckets[event] = b
+	}
+	b.left = min(lineBurst, b.left+now.Sub(b.at).Seconds()/lineEvery.Seconds())
+	b.at = now
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// schedule has the table looked at when the next window ends.
+func (t *traffic) schedule(now time.Time) {
+	if t.timer == nil && !t.isClosed() {
+		t.timer = time.AfterFunc(t.next(now).Sub(now), t.sweep)
+	}
+}
+
+func (t *traffic) next(now time.Time) time.Time {
+	at := now.Add(longestWindow)
+	if t.lost > 0 {
+		at = now.Add(tellEvery)
+	}
+	for _, a := range t.held {
+		if a.due.Before(at) {
+			at = a.due
+		}
+	}
+	if soon := now.Add(shortestSweep); at.Before(soon) {
+		return soon
+	}
+	return at
+}
+
+// sweep tells what was repeated in windows that have ended, and forgets what was
+// not.
+func (t *traffic) sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	t.timer = nil
+	if t.isClosed() {
+		return
+	}
+	for key, a := range t.held {
+		switch {
+		case now.Before(a.due):
+		case a.n == 0:
+			delete(t.held, key)
+		default:
+			t.tell(a, now)
+			a.window = min(2*a.window, longestWindow)
+			a.due = now.Add(a.window)
+		}
+	}
+	if t.reason == "" && now.Sub(t.told) >= tellEvery {
+		t.tellLost(now)
+	}
+	if len(t.held) > 0 || t.lost > 0 {
+		t.schedule(now)
+	}
+}
+
+// flush tells everything that is only counted yet. What comes afterwards is the
+// first of its kind again.
+func (t *traffic) flush() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, a := range t.held {
+		t.tell(a, now)
+	}
+	clear(t.held)
+	if t.reason == "" {
+		t.tellLost(now)
+	}
+}
+
+// tell writes one line for all repetitions, if there is one left to write.
+func (t *traffic) tell(a *repeated, now time.Time) {
+	switch {
+	case a.n == 0:
+		return
+	case t.reason == "" && t.take(a.latest.Event, now):
+		if a.latest.Count = 0; a.n > 1 {
+			a.latest.Count = a.n
+		}
+		t.write(a.latest)
+	default:
+		t.lost += a.n
+	}
+	a.n, a.latest.Up, a.latest.Down = 0, 0, 0
+}
+
+// tellLost writes one line for all refusals that have none.
+func (t *traffic) tellLost(now time.Time) {
+	if t.lost == 0 {
+		return
+	}
+	n := t.lost
+	t.lost, t.told = 0, now
+	t.write(spec.NetworkRecord{
+		Event: spec.NetworkSuppressed, Sandbox: t.sandbox, Verdict: spec.VerdictDeny, Suppressed: n,
+		Reason: "more was refused than can be recorded one by one",
+	})
+	if t.log.Lost() {
+		t.lost = n
+	}
+}
+
+// write writes one line now.
+func (t *traffic) write(r spec.NetworkRecord) {
+	event := r.Event
+	r.Event, r.Time = "", time.Time{}
+	err := t.log.Write(event, r)
+	switch {
+	case t.log.Lost() && t.reason == "":
+		t.fail(err)
+	case err != nil:
+		t.said.Warn("write network log", "err", err)
+	}
+}
+
+// fail closes the network until the log can be written again.
+func (t *traffic) fail(err error) {
+	t.reason = fmt.Sprintf("the network is closed because its log cannot be written: %v", err)
+	if t.pause != nil {
+		t.pause(t.reason)
+	}
+	t.said.Error("the network is closed", "err", err)
+	if !t.isClosed() {
+		go t.mend(time.Now())
+	}
+}
+
+// mend tries until the log can be written.
+func (t *traffic) mend(since time.Time) {
+	t.changed()
+	for {
+		select {
+		case <-t.closed:
+			return
+		case <-time.After(mendEvery):
+		}
+		if t.mended() {
+			t.said.Warn("the network is open again", "closed_since", since.UTC().Format(time.RFC3339))
+			t.changed()
+			return
+		}
+	}
+}
+
+func (t *traffic) mended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log.Retry() != nil {
+		return false
+	}
+	if t.tellLost(time.Now()); t.log.Lost() {
+		return false
+	}
+	t.reason = ""
+	if t.pause != nil {
+		t.pause("")
+	}
+	return true
+}
+
+func (t *traffic) isClosed() bool {
+	select {
+	case <-t.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// close tells what is only counted yet. Nothing is recorded afterwards but by
+// its first line.
+func (t *traffic) close() {
+	t.flush()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isClosed() {
+		close(t.closed)
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+// noteNetwork keeps the status true to the network log.
+func (k *Keeper) noteNetwork() {
+	k.status.update(func(st *spec.Status) { st.NetworkPaused = k.traffic.paused() })
+}

@@ -1,0 +1,336 @@
+package keeper
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// gate is a gateway as far as it can be paused.
+type gate struct {
+	mu     sync.Mutex
+	reason string
+	times  int
+}
+
+func (g *gate) pause(reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reason = reason
+	g.times++
+}
+
+func (g *gate) paused() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reason
+}
+
+func openTraffic(t *testing.T, path string) *traffic {
+	t.Helper()
+	log, err := audit.Open(path, audit.Options{MaxBytes: 64 << 10})
+	must(t, err)
+	tr := newTraffic("box", log, quiet(), func() {})
+	t.Cleanup(tr.close)
+	return tr
+}
+
+// recorded reads a network log back.
+func recorded(t *testing.T, path string) (list []spec.NetworkRecord) {
+	t.Helper()
+	err := audit.Read(path, func(ev audit.Event) error {
+		var r spec.NetworkRecord
+		list = append(list, r)
+		return ev.Decode(&list[len(list)-1])
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// counts sums up what a log tells of refusals: lines, and how many they are for.
+func counts(list []spec.NetworkRecord) (lines, times int64) {
+	for _, r := range list {
+		if r.Verdict != spec.VerdictDeny {
+			continue
+		}
+		lines++
+		if r.Event == spec.NetworkSuppressed {
+			times += r.Suppressed
+		} else {
+			times += max(r.Count, 1)
+		}
+	}
+	return lines, times
+}
+
+func denial(name string) spec.NetworkRecord {
+	return spec.NetworkRecord{Event: spec.NetworkLookup, Sandbox: "box", Verdict: spec.VerdictDeny, Name: name, Reason: "no rule allows " + name}
+}
+
+// TestRepeatedRefusals: the first is there at once, the rest is counted, and the
+// lines become fewer the longer it goes on.
+func TestRepeatedRefusals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		tr := openTraffic(t, path)
+		defer tr.close()
+		tr.record(denial("a.example"))
+		if list := recorded(t, path); len(list) != 1 || list[0].Name != "a.example" || list[0].Count != 0 {
+			t.Fatalf("at once there is %+v", list)
+		}
+		const each = 10_000
+		for range 600 { // ten minutes of it
+			for range each / 100 {
+				tr.record(denial("a.example"))
+			}
+			time.Sleep(time.Second)
+		}
+		tr.record(denial("b.example"))
+		tr.close()
+		list := recorded(t, path)
+		lines, times := counts(list)
+		if times != 600*each/100+2 {
+			t.Errorf("it tells of %d refusals", times)
+		}
+		if lines > 14 {
+			t.Errorf("in %d lines", lines)
+		}
+		if last := list[len(list)-1]; last.Name != "b.example" && list[len(list)-2].Name != "b.example" {
+			t.Errorf("the other one is not there: %+v", last)
+		}
+	})
+}
+
+// TestRefusalForgotten: what was refused long ago is the first of its kind.
+func TestRefusalForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		tr := openTraffic(t, path)
+		defer tr.close()
+		for range 3 {
+			tr.record(denial("a.example"))
+			time.Sleep(time.Minute)
+		}
+		if list := recorded(t, path); len(list) != 3 || list[2].Count != 0 {
+			t.Errorf("there is %+v", list)
+		}
+		// So it is after a change of the rules.
+		tr.record(denial("a.example"))
+		tr.flush()
+		tr.record(denial("a.example"))
+		if list := recorded(t, path); len(list) != 5 {
+			t.Errorf("there is %+v", list)
+		}
+		if len(tr.held) != 1 {
+			t.Errorf("%d are held", len(tr.held))
+		}
+	})
+}
+
+// TestRefusalFlood: different names by the thousand neither fill the log nor
+// push out what was in it, and do not hide a refused connection.
+func TestRefusalFlood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		log, err := audit.Open(path, audit.Options{})
+		must(t, err)
+		tr := newTraffic("box", log, quiet(), func() {})
+		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "useful.example"})
+		n, path64k := int64(0), strings.Repeat("/y", 32<<10)
+		for range 3600 { // an hour
+			for range 10 {
+				r := denial(fmt.Sprintf("%d.%s.example", n, strings.Repeat("x", 200)))
+				r.Path = path64k
+				tr.record(r)
+				n++
+			}
+			time.Sleep(time.Second)
+		}
+		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: "caught.example", Addr: netip.MustParseAddr("192.0.2.1")})
+		if held := len(tr.held); held > maxHeld {
+			t.Errorf("%d are held", held)
+		}
+		tr.close()
+		list := recorded(t, path)
+		if list[0].Name != "useful.example" {
+			t.Errorf("it begins with %+v", list[0])
+		}
+		caught := false
+		for _, r := range list {
+			caught = caught || r.Name == "caught.example"
+		}
+		if !caught {
+			t.Error("the refused connection is not there")
+		}
+		lines, times := counts(list)
+		if times != n+1 {
+			t.Errorf("it tells of %d refusals, there were %d", times, n+1)
+		}
+		if lines > lineBurst+3600/10+3600/60+3 {
+			t.Errorf("in %d lines", lines)
+		}
+	})
+}
+
+// TestAllowedIsNotCounted: every connection that ended has its line.
+func TestAllowedIsNotCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	tr := openTraffic(t, path)
+	for range 20 {
+		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "a.example", Port: 443})
+	}
+	if list := recorded(t, path); len(list) != 20 {
+		t.Errorf("there are %d lines", len(list))
+	}
+}
+
+// TestRecordKind: whatever of a record is no text made up inside is no kind of
+// its own, and everything else is.
+func TestRecordKind(t *testing.T) {
+	a := denial("a.example")
+	b := a
+	b.Time, b.Generation, b.Up, b.Down, b.Duration = time.Now(), 7, 1, 2, 3
+	if kind(a) != kind(b) {
+		t.Error("they are different")
+	}
+	for _, change := range []func(*spec.NetworkRecord){
+		func(r *spec.NetworkRecord) { r.Port = 1 }, func(r *spec.NetworkRecord) { r.Verdict = spec.VerdictError },
+		func(r *spec.NetworkRecord) { r.Reason = "x" }, func(r *spec.NetworkRecord) { r.Path = "/x" },
+		func(r *spec.NetworkRecord) { r.Addr = netip.IPv6Loopback() }, func(r *spec.NetworkRecord) { r.Secret = "x" },
+	} {
+		c := a
+		change(&c)
+		if kind(a) == kind(c) {
+			t.Errorf("%+v is the same", c)
+		}
+	}
+}
+
+// TestFullLog runs itself again in namespaces where it may mount a small file
+// system: while the log cannot be written the network is closed, and then open
+// again, and the log tells what is missing.
+func TestFullLog(t *testing.T) {
+	if dir := os.Getenv("BOTHY_KEEPER_FULL"); dir != "" {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+			t.Skipf("a small file system cannot be mounted here: %v", err)
+		}
+		testFullLog(t, dir)
+		return
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullLog$", "-test.v")
+	again.Env = append(os.Environ(), "BOTHY_KEEPER_FULL="+t.TempDir())
+	again.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := again.CombinedOutput()
+	switch {
+	case err != nil && !errors.As(err, new(*exec.ExitError)):
+		t.Skipf("no user namespace here: %v", err)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("%s", out)
+	}
+}
+
+func testFullLog(t *testing.T, dir string) {
+	path := filepath.Join(dir, "network.jsonl")
+	changes := make(chan string, 10)
+	log, err := audit.Open(path, audit.Options{})
+	must(t, err)
+	var tr *traffic
+	tr = newTraffic("box", log, quiet(), func() { changes <- tr.paused() })
+	defer tr.close()
+	g := &gate{}
+	tr.guard(g.pause)
+	tr.record(denial("before.example"))
+
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("fill disk: %v", err)
+	}
+	for i := range 200 { // the last block of the log may have room
+		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: fmt.Sprint(i, ".example")})
+		if g.paused() != "" {
+			break
+		}
+	}
+	if why := g.paused(); !strings.Contains(why, "no space left on device") {
+		t.Fatalf("it is paused by %q", why)
+	}
+	if why := <-changes; why != g.paused() {
+		t.Errorf("who is told of it reads %q", why)
+	}
+	for i := range 500 {
+		tr.record(denial(fmt.Sprint(i, ".lost.example")))
+	}
+	must(t, os.Remove(ballast))
+	if why := <-changes; why != "" {
+		t.Errorf("there is room again, and it is paused by %q", why)
+	}
+	if g.paused() != "" || g.times != 2 {
+		t.Errorf("the gateway is paused by %q, and was told %d times", g.paused(), g.times)
+	}
+	tr.record(denial("after.example"))
+	tr.flush()
+
+	var text []string
+	list := recorded(t, path)
+	for _, r := range list {
+		line, err := json.Marshal(r)
+		must(t, err)
+		text = append(text, string(line))
+	}
+	whole := strings.Join(text, "\n")
+	for _, want := range []string{"before.example", "after.example", audit.KindDropped} {
+		if !strings.Contains(whole, want) {
+			t.Errorf("%s is not in the log:\n%s", want, whole)
+		}
+	}
+	if _, times := counts(list); times != 502 {
+		t.Errorf("it tells of %d refusals:\n%s", times, whole)
+	}
+}
+
+// BenchmarkRefusals is what a refusal costs that is only counted.
+func BenchmarkRefusals(b *testing.B) {
+	log, err := audit.Open(filepath.Join(b.TempDir(), "network.jsonl"), audit.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, many := range map[string]int{"same": 1, "different": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			tr := newTraffic("box", log, quiet(), func() {})
+			defer tr.close()
+			names := make([]spec.NetworkRecord, min(many, 1<<14))
+			for i := range names {
+				names[i] = denial(fmt.Sprint(i, ".example"))
+			}
+			b.ResetTimer()
+			for i := range b.N {
+				tr.record(names[i%len(names)])
+			}
+		})
+	}
+}

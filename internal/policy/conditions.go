@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Conditions restrict a rule to some HTTP requests. An empty field asks
+// nothing; a list asks for any one of its entries; all fields must hold.
+//
+// A rule that allows is read to the letter, a rule that denies is read broadly:
+// it ignores the case of letters, parameters behind ';' and a slash at the end
+// of a path, and it holds where it cannot be judged.
+type Conditions struct {
+	Methods []string // exact, in capitals: GET
+	Paths   []string // patterns of the normalised path: /repos/acme/**
+	// Queries are query strings without the '?'. To allow, the whole query must
+	// be one of them, byte for byte; to deny, all parameters of one must be
+	// among the request's, in any order and spelling. The empty string is no
+	// query, and only an allow can ask for it.
+	Queries []string
+	// Headers are values by lower-case name; "*" is any value. To allow, the
+	// header must be there once; to deny, one occurrence suffices.
+	Headers map[string]string
+	// MaxBody bounds the body an allow rule admits, in bytes; 0 is no bound.
+	MaxBody int64
+	// WebSocket lets an allow rule admit an upgrade to WebSocket although the
+	// host has HTTP conditions. What passes afterwards nobody judges.
+	WebSocket bool
+}
+
+// none tells conditions that every request meets.
+func (c *Conditions) none() bool {
+	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0
+}
+
+// check refuses what could never hold or would hold too often.
+func (c *Conditions) check(a Action) error {
+	if a == Deny && (c.MaxBody != 0 || c.WebSocket) {
+		return spec.Errorf(spec.ErrUsage, "max_body and websocket belong to rules that allow")
+	}
+	if c.MaxBody < 0 {
+		return spec.Errorf(spec.ErrUsage, "max_body is negative")
+	}
+	if err := each("method", c.Methods, checkMethod); err != nil {
+		return err
+	}
+	if err := each("path", c.Paths, func(s string) error { _, err := parsePathPattern(s); return err }); err != nil {
+		return err
+	}
+	if err := each("query", c.Queries, func(s string) error { return checkQuery(a, s) }); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		if err := checkHeader(name, c.Headers[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each checks the entries of a list, of which no two are alike.
+func each(what string, list []string, check func(string) error) error {
+	for i, s := range list {
+		if slices.Contains(list[:i], s) {
+			return spec.Errorf(spec.ErrUsage, "%s %s stands twice", what, quote(s))
+		}
+		if err := check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkMethod(m string) error {
+	switch {
+	case !IsToken(m):
+		return spec.Errorf(spec.ErrUsage, "%s is not an HTTP method", quote(m))
+	case m == "ANY":
+		return spec.Errorf(spec.ErrUsage, "ANY is not an HTTP method").WithHint("leave the methods out for any method")
+	case m == "CONNECT":
+		return spec.Errorf(spec.ErrUsage, "CONNECT is never let through: it opens a tunnel")
+	case strings.ToUpper(m) != m:
+		return spec.Errorf(spec.ErrUsage, "method %s is not in capitals", quote(m)).
+			WithHint("methods are compared exactly: write %s", strings.ToUpper(m))
+	}
+	return nil
+}
+
+func checkQuery(a Action, q string) error {
+	switch {
+	case q == "" && a == Deny:
+		return spec.Errorf(spec.ErrUsage, "an empty query denies nothing")
+	case strings.HasPrefix(q, "?"):
+		return spec.Errorf(spec.ErrUsage, "query %s begins with '?'", quote(q)).WithHint("write what follows the '?'")
+	case !plainQuery(q):
+		return spec.Errorf(spec.ErrUsage, "query %s has a character that must be escaped", quote(q))
+	case a == Deny:
+		if _, ok := parseQuery(q); !ok {
+			return spec.Errorf(spec.ErrUsage, "query %s cannot be read", quote(q))
+		}
+	}
+	return nil
+}
+
+func checkHeader(name, value string) error {
+	switch {
+	case !IsToken(name) || strings.ToLower(name) != name:
+		return spec.Errorf(spec.ErrUsage, "header %s is not a lower-case header name", quote(name))
+	case slices.Contains([]string{"host", "connection", "content-length", "transfer-encoding", "upgrade"}, name):
+		return spec.Errorf(spec.ErrUsage, "header %s frames the request and cannot be a condition", name)
+	case value == "":
+		return spec.Errorf(spec.ErrUsage, "header %s has no value", name).WithHint(`write "*" for any value`)
+	case strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		return spec.Errorf(spec.ErrUsage, "header %s: value %s has a character that cannot be compared", name, quote(value))
+	}
+	return nil
+}
+
+// IsToken tells what RFC 9110 takes for a method or the name of a header.
+func IsToken(s string) bool {
+	for i := range len(s) {
+		if !alphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", s[i]) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// cond is Conditions ready to be compared.
+type cond struct {
+	Conditions
+	paths   []pathPattern
+	queries [][]param // of a rule that denies
+}
+
+// compile gives nil for conditions that every request meets.
+func (c Conditions) compile(a Action) *cond {
+	k := &cond{Conditions: c}
+	for _, s := range c.Paths {
+		p, err := parsePathPattern(s)
+		if err != nil || p.everything() { // checked before: an error does not happen
+			k.Conditions.Paths, k.paths = nil, nil
+			break
+		}
+		if a == Deny {
+			p = p.loose()
+		}
+		k.paths = append(k.paths, p)
+	}
+	if k.none() {
+		return nil
+	}
+	if a == Deny {
+		for _, q := range c.Queries {
+			params, _ := parseQuery(q)
+			k.queries = append(k.queries, params)
+		}
+	}
+	return k
+}
+
+// admits tells whether a request meets the conditions of a rule that allows.
+func (k *cond) admits(r *judged) bool {
+	switch {
+	case len(k.Methods) > 0 && (!slices.Contains(k.Methods, r.Method) || r.overridesMethod()):
+		return false // an override makes the server see another method
+	case len(k.paths) > 0 && !r.onPath(k.paths):
+		return false
+	case len(k.Queries) > 0 && !slices.Contains(k.Queries, r.Query):
+		return false
+	case k.MaxBody > 0 && r.Body > k.MaxBody:
+		return false
+	case r.websocket && !k.WebSocket:
+		return false
+	}
+	for name, want := range k.Headers {
+		if v, n := r.header(name); n != 1 || want != "*" && v != want {
+			return false
+		}
+	}
+	return true
+}
+
+// denies tells whether a request meets the conditions of a rule that denies, or
+// may meet them in the eyes of some server.
+func (k *cond) denies(r *judged) bool {
+	switch {
+	case len(k.Methods) > 0 && !containsFold(k.Methods, r.Method) && !r.overridesMethod():
+		return false // with an override any method may be meant
+	case len(k.paths) > 0 && !r.nearPath(k.paths):
+		return false
+	case len(k.queries) > 0 && !r.mayAsk(k.queries):
+		return false
+	}
+	for name, want := range k.Headers {
+		if !r.hasHeader(name, want) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsFold(list []string, s string) bool {
+	return slices.ContainsFunc(list, func(t string) bool { return strings.EqualFold(s, t) })
+}

@@ -1,0 +1,35 @@
+package policy
+
+import "time"
+
+// Contradiction is a rule that allows, and one that denies all of it.
+type Contradiction struct{ Allow, Deny Rule }
+
+// Contradictions finds rules that allow and never count, because one other rule
+// denies whatever they let through. Layers are judged together. Denying a part
+// is no contradiction; rules of presets and of the project are meant to be cut.
+func Contradictions(now time.Time, inputs ...Input) ([]Contradiction, error) {
+	p, err := Compile(0, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	var found []Contradiction
+	for _, r := range p.rules {
+		if r.Action != Allow || r.Source.Preset != "" || r.Source.Layer == LayerProject || !r.Live(now) {
+			continue
+		}
+		for _, o := range p.rules {
+			if o.Action == Deny && o.HTTP.none() && o.Live(now) && o.outlives(r) && o.reaches(r) {
+				found = append(found, Contradiction{*r, *o})
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// String gives the contradiction in one line.
+func (c *Contradiction) String() string {
+	return "allow " + quote(c.Allow.String()) + " (" + c.Allow.Source.String() + ") never counts: " +
+		quote(c.Deny.String()) + " (" + c.Deny.Source.String() + ") denies all of it"
+}

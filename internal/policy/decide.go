@@ -1,0 +1,113 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Stage is the moment of a flow at which a question is asked.
+type Stage uint8
+
+// The stages, in the order a flow meets them.
+const (
+	// StageLookup asks whether a name may be known at all: is there any port
+	// at which it could be reached?
+	StageLookup Stage = iota + 1
+	// StageConnect asks whether a connection may be made, to a name and port or
+	// to a literal address and port.
+	StageConnect
+	// StageDial asks whether the address a name was resolved to may be dialled.
+	// It includes the question of StageConnect.
+	StageDial
+	// StageRequest asks whether an HTTP request may be sent. Name or address
+	// and port are those of the flow it came on.
+	StageRequest
+)
+
+func (s Stage) String() string {
+	switch s {
+	case StageLookup:
+		return "lookup"
+	case StageConnect:
+		return "connect"
+	case StageDial:
+		return "dial"
+	case StageRequest:
+		return "request"
+	}
+	return "unknown"
+}
+
+// Query is one question. What does not fit its stage makes it one that cannot
+// be understood, and is denied.
+type Query struct {
+	Stage   Stage
+	Name    string     // the host name; empty for a literal address
+	Addr    netip.Addr // the literal address or, at StageDial, the resolved one
+	Port    uint16     // zero at StageLookup alone
+	Request *Request   // at StageRequest alone
+	Now     time.Time  // never zero: rules end
+}
+
+// subject is a question that was understood.
+type subject struct {
+	name  string // clean; empty for an address
+	addr  netip.Addr
+	port  uint16
+	now   time.Time
+	guard bool   // private name: a rule must name it
+	block *block // special address: a rule must lie within it
+	req   judged // its Request is nil before StageRequest
+}
+
+// understand turns a question into a subject.
+func (q *Query) understand(s *subject) Cause {
+	s.addr, s.port, s.now = q.Addr, q.Port, q.Now
+	named, literal := q.Name != "", q.Addr.IsValid()
+	ok := !q.Now.IsZero() && (q.Port != 0) == (q.Stage != StageLookup) && (q.Request != nil) == (q.Stage == StageRequest)
+	switch q.Stage {
+	case StageLookup:
+		ok = ok && named && !literal
+	case StageConnect, StageRequest:
+		ok = ok && named != literal
+	case StageDial:
+		ok = ok && named && literal
+	default:
+		ok = false
+	}
+	if !ok || q.Addr.Zone() != "" {
+		return CauseQuestion
+	}
+	if literal {
+		s.block = special(q.Addr)
+	}
+	if named {
+		name, err := CleanName(q.Name)
+		if err != nil || unroutable(name) {
+			return CauseName
+		}
+		s.name, s.guard = name, private(name)
+	}
+	if q.Request == nil {
+		return CauseNone
+	}
+	return s.judge(q.Request)
+}
+
+// Decide answers a question. It never fails: what cannot be understood is
+// denied. It takes some microseconds and does not allocate for clean names.
+func (p *Policy) Decide(q Query) Decision {
+	d := Decision{Generation: p.generation, query: q}
+	var s subject
+	if cause := q.understand(&s); cause != CauseNone {
+		return d.deny(cause, nil)
+	}
+	switch q.Stage {
+	case StageLookup:
+		return p.lookup(&s, d)
+	case StageDial:
+		return p.dial(&s, d)
+	default:
+		return p.judge(&s, d)
+	}
+}

@@ -1,0 +1,116 @@
+package policy
+
+// Inspection says how far a connection is to be looked into.
+type Inspection uint8
+
+const (
+	// InspectNo: bytes may pass as they are.
+	InspectNo Inspection = iota
+	// InspectHTTP: look into it if it speaks HTTP, else let bytes pass.
+	InspectHTTP
+	// InspectMust: every request has to be judged. What does not speak HTTP, or
+	// cannot be looked into, has to be refused.
+	InspectMust
+	// InspectNever: bytes must pass as they are; the client would notice.
+	InspectNever
+)
+
+func (i Inspection) String() string {
+	return [...]string{"no", "http", "must", "never"}[i&3]
+}
+
+// Cause is the kind of reason a decision has.
+type Cause uint8
+
+// The causes. All but CauseRule and CauseDefault are denials.
+const (
+	CauseNone        Cause = iota
+	CauseRule              // a rule says so
+	CauseDefault           // no rule is about it, and the default is allow
+	CauseNoRule            // no rule allows it
+	CauseRequest           // the host is allowed, not this request
+	CauseProject           // the project's own list leaves it out
+	CauseSpecial           // the address is in a special-purpose range
+	CauseName              // the name is none
+	CauseMethod            // the method is none, or CONNECT
+	CausePath              // the path is none
+	CauseQueryString       // the query is none
+	CauseAuthority         // the request is for another host than its connection
+	CauseUpgrade           // the protocol it upgrades to cannot be judged
+	CauseWebSocket         // nobody could judge what follows
+	CauseInspection        // the flow was not looked into, and now must be
+	CauseQuestion          // the question does not fit its stage
+)
+
+var causeNames = [...]string{
+	"none", "rule", "default", "no-rule", "request", "project", "special-address", "name", "method", "path",
+	"query", "authority", "upgrade", "websocket", "inspection", "question",
+}
+
+// String gives the cause as a word for logs.
+func (c Cause) String() string {
+	if int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return "unknown"
+}
+
+// Decision is an answer. The zero Decision denies.
+type Decision struct {
+	Action     Action
+	Cause      Cause
+	Rule       *Rule // that decided; nil if none did. Not to be changed
+	Generation uint64
+	// Inspection is for connections that are allowed.
+	Inspection Inspection
+	// MaxBody bounds the body of an allowed request, NoLimit is none. It must be
+	// held while the body streams: its length may not be known before.
+	MaxBody int64
+
+	query   Query
+	special *block
+	missed  *Rule // would have allowed another request
+	ended   *Rule // allowed it once
+}
+
+// Allowed tells whether the answer is yes.
+func (d *Decision) Allowed() bool { return d.Action == Allow }
+
+func (d Decision) allow(by *entry) Decision {
+	d.Action, d.Cause, d.MaxBody = Allow, CauseDefault, NoLimit
+	if by != nil {
+		d.Cause, d.Rule = CauseRule, by.rule
+	}
+	return d
+}
+
+func (d Decision) deny(c Cause, by *entry) Decision {
+	d.Action, d.Cause, d.Inspection, d.MaxBody, d.Rule = Deny, c, InspectNo, 0, nil
+	if by != nil {
+		d.Rule = by.rule
+	}
+	return d
+}
+
+func (d Decision) blocked(b *block) Decision {
+	d = d.deny(CauseSpecial, nil)
+	d.special = b
+	return d
+}
+
+// refuse tells why nothing allowed it.
+func (d Decision) refuse(s *subject, g *grant) Decision {
+	switch {
+	case s.name == "" && s.block != nil:
+		d = d.blocked(s.block)
+	case g.missed != nil:
+		d = d.deny(CauseRequest, nil)
+		d.missed = g.missed.rule
+	default:
+		d = d.deny(CauseNoRule, nil)
+	}
+	if g.ended != nil {
+		d.ended = g.ended.rule
+	}
+	return d
+}

@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A file's text is edited by lines, so that comments and the author's way of
+// writing survive. Every edit is read back: if it does not say exactly what was
+// meant (a list on one line, an unusual indent), the file is written anew.
+
+// text is a file's lines with the places of its rules.
+type text struct {
+	lines []string
+	root  *node
+	next  []Rule // the list as it shall be
+}
+
+// become changes one list of the file, and its text by edit.
+func (f *File) become(a Action, list []Rule, edit func(*text)) error {
+	next := f.Block
+	if len(list) == 0 {
+		list = nil
+	}
+	if a == Allow {
+		next.Allow = list
+	} else {
+		next.Deny = list
+	}
+	return f.turn(next, func(t *text) {
+		t.next = list
+		if !t.unfold(a) {
+			edit(t)
+		}
+	})
+}
+
+// turn makes the file say something else, and its text by edit.
+func (f *File) turn(into Block, edit func(*text)) error {
+	if err := into.Check(); err != nil {
+		return err
+	}
+	next := File{Block: into}
+	if t := readText(f.text); t != nil {
+		edit(t)
+		next.text = []byte(strings.Join(t.lines, ""))
+		if read, err := DecodeFile(next.text); err != nil || !reflect.DeepEqual(read.Block, next.Block) {
+			next.text = next.canonical()
+		}
+	}
+	*f = next
+	return nil
+}
+
+// readText gives the lines of a file; nil if there are none to keep.
+func readText(old []byte) *text {
+	if len(old) == 0 {
+		return nil
+	}
+	root, err := parseYAML(old)
+	if err != nil {
+		return nil
+	}
+	t := &text{lines: strings.SplitAfter(string(old), "\n"), root: root}
+	if last := len(t.lines) - 1; t.lines[last] == "" {
+		t.lines = t.lines[:last]
+	} else {
+		t.lines[last] += "\n"
+	}
+	return t
+}
+
+// list finds the list of an action; nil if the file has none.
+func (t *text) list(a Action) *node {
+	if i := slices.Index(t.root.keys, a.String()); i >= 0 {
+		return t.root.items[i]
+	}
+	return nil
+}
+
+// unfold writes a list that stands on the line of its key, [a, b], with one rule
+// to a line, as it shall be.
+func (t *text) unfold(a Action) bool {
+	l, key := t.list(a), a.String()+":"
+	if l == nil || !strings.HasPrefix(t.lines[l.line-1], key) {
+		return false
+	}
+	var w strings.Builder
+	for i := range t.next {
+		w.WriteString(t.next[i].yaml())
+	}
+	if w.Len() > 0 {
+		key += "\n" + w.String()
+	} else {
+		key = ""
+	}
+	t.lines = slices.Replace(t.lines, l.line-1, l.end, key)
+	return true
+}
+
+// append adds a rule behind the last of its list.
+func (t *text) append(r Rule) {
+	l := t.list(r.Action)
+	if l == nil {
+		t.lines = append(t.lines, r.Action.String()+":\n", r.yaml())
+		return
+	}
+	last := l.items[len(l.items)-1]
+	t.lines = slices.Insert(t.lines, last.end, t.indented(last, r))
+}
+
+func (t *text) replace(a Action, i int, r Rule) {
+	item := t.list(a).items[i]
+	t.lines = slices.Replace(t.lines, item.line-1, item.end, t.indented(item, r))
+}
+
+// remove takes out a rule with the comment lines right above it, and the list's
+// key with its last rule.
+func (t *text) remove(a Action, i int) {
+	l := t.list(a)
+	from, to := l.items[i].line-1, l.items[i].end
+	for from > 0 && strings.HasPrefix(strings.TrimSpace(t.lines[from-1]), "#") {
+		from--
+	}
+	if len(l.items) == 1 && from > 0 {
+		from--
+	}
+	t.lines = slices.Delete(t.lines, from, to)
+}
+
+// set writes a key with a value of one line, behind the version if it is new. An
+// empty value takes the key out.
+func (t *text) set(key, value string) {
+	line := key + ": " + value + "\n"
+	i := slices.Index(t.root.keys, key)
+	if i < 0 {
+		version := t.root.items[slices.Index(t.root.keys, "version")]
+		t.lines = slices.Insert(t.lines, version.line, line)
+		return
+	}
+	n := t.root.items[i]
+	from := n.line - 1
+	for from > 0 && !strings.HasPrefix(t.lines[from], key+":") {
+		from--
+	}
+	if value == "" {
+		line = ""
+	}
+	t.lines = slices.Replace(t.lines, from, max(n.end, from+1), line)
+}
+
+// indented writes a rule at the depth of its neighbour.
+func (t *text) indented(neighbour *node, r Rule) string {
+	line := t.lines[neighbour.line-1]
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	var w strings.Builder
+	for l := range strings.Lines(r.yaml()) {
+		w.WriteString(indent + strings.TrimPrefix(l, "  "))
+	}
+	return w.String()
+}

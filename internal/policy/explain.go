@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ParseQuery reads what a person asks about: NAME, NAME:PORT, an address with
+// or without a port, or a URL (http, https, ws, wss), whose request is of the
+// given method, GET if that is empty. Without a port it is 443.
+func ParseQuery(s, method string, now time.Time) (Query, error) {
+	scheme, rest, isURL := strings.Cut(s, "://")
+	if !isURL {
+		if method != "" {
+			return Query{}, spec.Errorf(spec.ErrUsage, "a method belongs to a URL").WithHint("write https://%s/", s)
+		}
+		return parseHostQuery(s, 443, now)
+	}
+	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
+	if port == 0 {
+		return Query{}, spec.Errorf(spec.ErrUsage, "URL %s is not of http, https, ws or wss", quote(s)).WithHint("write HOST:PORT")
+	}
+	host, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host, path = rest[:i], rest[i:]
+	}
+	path, _, _ = strings.Cut(path, "#")
+	path, query, _ := strings.Cut(path, "?")
+	q, err := parseHostQuery(host, port, now)
+	if err != nil {
+		return Query{}, err
+	}
+	if path == "" {
+		path = "/"
+	}
+	if method == "" {
+		method = "GET"
+	}
+	q.Stage, q.Request = StageRequest, &Request{Method: method, Host: host, Path: path, Query: query}
+	if scheme[0] == 'w' {
+		q.Request.Upgrade = "websocket"
+	}
+	return q, nil
+}
+
+func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
+	t, err := ParseTarget(s)
+	if err != nil {
+		return Query{}, err
+	}
+	q := Query{Stage: StageConnect, Port: port, Now: now}
+	if t.port != 0 {
+		q.Port = t.port
+	}
+	switch {
+	case t.kind == exact:
+		q.Name = t.name
+	case t.kind == net && t.prefix.IsSingleIP():
+		q.Addr = t.prefix.Addr()
+	default:
+		return Query{}, spec.Errorf(spec.ErrUsage, "%s is not one host", quote(s)).WithHint("ask about one name or address")
+	}
+	return q, nil
+}
+
+// Explanation is a decision with the way to it.
+type Explanation struct {
+	Decision Decision
+	Target   string // what was asked about
+	Steps    []Step // every layer, in order, and in it every rule about the host
+}
+
+// Step is one thing that was looked at.
+type Step struct {
+	Source  Source
+	Rule    *Rule // nil: the layer has no rule about the host
+	Outcome string
+}
+
+// Explain answers a question and tells what was looked at. Rules about the host
+// at other ports are told too: they are what a person looks for.
+func (p *Policy) Explain(q Query) Explanation {
+	x := Explanation{Decision: p.Decide(q), Target: q.subject()}
+	var s subject
+	if cause := q.understand(&s); cause != CauseNone {
+		return x
+	}
+	for _, src := range p.sources {
+		n := len(x.Steps)
+		for _, r := range p.rules {
+			if r.Source == src && s.isAbout(r.Target) {
+				x.Steps = append(x.Steps, Step{src, r, s.outcome(r)})
+			}
+		}
+		if len(x.Steps) == n {
+			x.Steps = append(x.Steps, Step{src, nil, "has no rule about it"})
+		}
+	}
+	return x
+}
+
+// isAbout tells rules about the name or any address of the question.
+func (s *subject) isAbout(t Target) bool {
+	if s.name != "" && t.matchesName(s.name) {
+		return true
+	}
+	if !s.addr.IsValid() {
+		return false
+	}
+	list, n := embedded(s.addr)
+	return t.matchesAddr(s.addr) || slices.ContainsFunc(list[:n], func(a netip.Addr) bool { return t.matchesAddr(a) })
+}
+
+// outcome says what a rule does with the question.
+func (s *subject) outcome(r *Rule) string {
+	verb := map[Action]string{Allow: "allows", Deny: "denies"}[r.Action]
+	if r.Action == Allow && r.Source.Layer == LayerProject {
+		verb = "is in the project's list, which only narrows"
+	}
+	k := r.HTTP.compile(r.Action)
+	switch {
+	case s.port != 0 && !r.Target.matchesPort(s.port):
+		return "is for port " + strconv.Itoa(int(r.Target.port))
+	case !r.Live(s.now):
+		return "ended at " + r.Until.UTC().Format(time.RFC3339)
+	case r.Action == Allow && r.Source.Layer != LayerProject && s.shields(&r.Target):
+		return "is too wide: a rule has to name it"
+	case k == nil:
+		return verb
+	case s.req.Request == nil:
+		return verb + " some requests"
+	case r.Action == Allow && !k.admits(&s.req), r.Action == Deny && !k.denies(&s.req):
+		return "has conditions that do not hold"
+	}
+	return verb
+}
+
+// Text gives the explanation in lines, for people, with commands for the named
+// sandbox or, without a name, for all.
+func (x *Explanation) Text(sandbox string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n  %s\n", x.Target, x.Decision.Action, x.Decision.Reason())
+	for _, step := range x.Steps {
+		if step.Rule == nil {
+			fmt.Fprintf(&b, "  %-14s %s\n", step.Source, step.Outcome)
+			continue
+		}
+		fmt.Fprintf(&b, "  %-14s %s %q %s\n", step.Source, step.Rule.Action, step.Rule, step.Outcome)
+	}
+	s := x.Decision.Suggest()
+	if c := s.Command(sandbox); c != "" {
+		fmt.Fprintf(&b, "  to change it: %s\n", c)
+	}
+	if s.Note != "" {
+		fmt.Fprintf(&b, "  note: %s\n", s.Note)
+	}
+	return b.String()
+}

@@ -1,0 +1,238 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// File is a policy.yaml: a versioned block that the user and the policy commands
+// both edit. Rules keep their order, and comments stay where they are.
+type File struct {
+	Block
+	text []byte // as read or last edited; empty if made anew
+}
+
+// DecodeFile reads a policy.yaml:
+//
+//	version: 1
+//	default: deny
+//	presets: [npm]
+//	allow: ["*.example.com:443"]
+//	deny: ["**.evil.example"]
+//
+// Everything but version may be missing, but what is there must say something.
+// Errors are of class [spec.ErrUsage] and tell the line.
+func DecodeFile(data []byte) (*File, error) {
+	n, err := parseYAML(data)
+	if err != nil {
+		return nil, err
+	}
+	known := append([]string{"version"}, blockKeys...)
+	b, err := n.block("the file", known)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.Index(n.keys, "version")
+	if i < 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "version is missing").WithHint("write version: %d", spec.Version)
+	}
+	if err := n.items[i].version("version"); err != nil {
+		return nil, err
+	}
+	return &File{Block: b, text: slices.Clone(data)}, nil
+}
+
+// DecodeNetwork reads the network: block of a document, the user's configuration
+// or a project's bothy.yaml; nil is a document without one. The block has the
+// keys of a policy.yaml but version. It is read from the whole document and not
+// handed over by a decoder of the document, because decoders do not tell a
+// block that says null from none at all. Keys beside it are not looked at.
+func DecodeNetwork(document []byte) (*Block, error) {
+	n, err := parseKey(document, "network")
+	if err != nil || n == nil {
+		return nil, err
+	}
+	b, err := n.block("network", blockKeys)
+	if err != nil {
+		return nil, err
+	}
+	return &b, nil
+}
+
+// decodePreset reads a file of presets/.
+func decodePreset(data []byte) (*Preset, error) {
+	n, err := parseYAML(data)
+	if err != nil {
+		return nil, err
+	}
+	p := &Preset{}
+	if p.Block, err = n.block("the preset", append([]string{"about", "left_out"}, blockKeys...)); err != nil {
+		return nil, err
+	}
+	for i, key := range n.keys {
+		switch key {
+		case "about":
+			err = n.items[i].string(key, &p.About)
+		case "left_out":
+			err = n.items[i].list(key, p.leaveOut)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *Preset) leaveOut(n *node) error {
+	var l LeftOut
+	err := n.fields("left_out", []string{"host", "why"}, func(key string, v *node) error {
+		if key == "host" {
+			return v.string(key, &l.Host)
+		}
+		return v.string(key, &l.Why)
+	})
+	p.LeftOut = append(p.LeftOut, l)
+	return err
+}
+
+// Add appends a rule to the list it belongs to. A rule that says the same
+// already is replaced, which is how one gets a new expiry or note. An error of
+// class [spec.ErrConflict] tells a rule that the file contradicts word for
+// word: with both in place the deny would win, and one of them is a mistake.
+func (f *File) Add(r Rule) error {
+	r = r.stored()
+	if err := r.Check(); err != nil {
+		return err
+	}
+	opposite := r
+	opposite.Action = Allow + Deny - r.Action
+	for _, o := range f.rules(opposite.Action) {
+		if o.key() == opposite.key() {
+			return spec.Errorf(spec.ErrConflict, "the same file has %s %s", o.Action, o.Target).
+				WithHint("remove it first: bothy policy rm --id %s", o.ID())
+		}
+	}
+	list := slices.Clone(f.rules(r.Action))
+	i := slices.IndexFunc(list, func(o Rule) bool { return o.key() == r.key() })
+	if i >= 0 {
+		list[i] = r
+		return f.become(r.Action, list, func(t *text) { t.replace(r.Action, i, r) })
+	}
+	return f.become(r.Action, append(list, r), func(t *text) { t.append(r) })
+}
+
+// stored is the rule as it comes back from a file.
+func (r Rule) stored() Rule {
+	r.Source = Source{}
+	r.Until = r.Until.UTC().Truncate(time.Second)
+	for _, list := range []*[]string{&r.HTTP.Methods, &r.HTTP.Paths, &r.HTTP.Queries} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	if len(r.HTTP.Headers) == 0 {
+		r.HTTP.Headers = nil
+	}
+	if r.Text == "" {
+		r.Text = r.Target.String()
+	}
+	return r
+}
+
+// Remove takes out the rules with an ID or, if that names none, those with a
+// target. It gives what it took out; nothing found is of class
+// [spec.ErrNotFound].
+func (f *File) Remove(idOrTarget string) ([]Rule, error) {
+	removed, err := f.remove(func(r *Rule) bool { return r.ID() == idOrTarget })
+	if err != nil || len(removed) > 0 {
+		return removed, err
+	}
+	if t, err := ParseTarget(idOrTarget); err == nil {
+		if removed, err = f.remove(func(r *Rule) bool { return r.Target == t }); err != nil || len(removed) > 0 {
+			return removed, err
+		}
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "no rule %s", quote(idOrTarget)).
+		WithHint("bothy policy ls shows the rules and their IDs")
+}
+
+// Prune takes out the rules that have ended.
+func (f *File) Prune(now time.Time) ([]Rule, error) {
+	return f.remove(func(r *Rule) bool { return !r.Live(now) })
+}
+
+func (f *File) remove(match func(*Rule) bool) ([]Rule, error) {
+	var removed []Rule
+	for _, a := range []Action{Allow, Deny} {
+		list := slices.Clone(f.rules(a))
+		for i := len(list) - 1; i >= 0; i-- {
+			if !match(&list[i]) {
+				continue
+			}
+			removed = append(removed, list[i])
+			list = slices.Delete(list, i, i+1)
+			if err := f.become(a, list, func(t *text) { t.remove(a, i) }); err != nil {
+				return nil, err
+			}
+			list = slices.Clone(list)
+		}
+	}
+	return removed, nil
+}
+
+// AddPreset names a preset. One that is named already stays where it is.
+func (f *File) AddPreset(name string) error {
+	if err := checkPreset(name); err != nil || slices.Contains(f.Presets, name) {
+		return err
+	}
+	return f.setPresets(append(slices.Clone(f.Presets), name))
+}
+
+// RemovePreset takes the name of a preset out. One that is not named is of class
+// [spec.ErrNotFound].
+func (f *File) RemovePreset(name string) error {
+	i := slices.Index(f.Presets, name)
+	if i < 0 {
+		return spec.Errorf(spec.ErrNotFound, "preset %s is not named here", quote(name)).
+			WithHint("bothy policy ls tells where rules come from")
+	}
+	return f.setPresets(slices.Delete(slices.Clone(f.Presets), i, i+1))
+}
+
+func (f *File) setPresets(names []string) error {
+	next, value := f.Block, ""
+	if next.Presets = nil; len(names) > 0 {
+		next.Presets, value = names, "["+strings.Join(names, ", ")+"]"
+	}
+	return f.turn(next, func(t *text) { t.set("presets", value) })
+}
+
+// SetDefault says what happens to what no rule is about.
+func (f *File) SetDefault(a Action) error {
+	if a != Allow && a != Deny {
+		return spec.Errorf(spec.ErrUsage, "a default allows or denies")
+	}
+	next := f.Block
+	next.Default = a
+	return f.turn(next, func(t *text) { t.set("default", a.String()) })
+}
+
+// Put makes one unconditional rule all that is said about its target, but for
+// rules with conditions: what the file says of the same target without any goes.
+func (f *File) Put(r Rule) error {
+	_, err := f.remove(func(o *Rule) bool { return o.Target == r.Target && o.HTTP.none() && !o.HTTP.WebSocket })
+	if err != nil {
+		return err
+	}
+	return f.Add(r)
+}
+
+func (f *File) rules(a Action) []Rule {
+	if a == Allow {
+		return f.Allow
+	}
+	return f.Deny
+}

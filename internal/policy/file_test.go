@@ -1,0 +1,454 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const wholeFile = `# what every sandbox may reach
+version: 1
+default: deny
+inspect: all
+presets: [npm, github-read]
+
+allow:
+  # the API, all of it
+  - "*.example.com:443" # tail
+  - 10.0.0.0/8:5432
+  - host: api.github.com
+    methods: [GET, POST]
+    paths: ["/repos/acme/**", /graphql]
+    query: ["", "a=b"]
+    headers: {accept: text/html, x-any: "*"}
+    max_body: 10MiB
+    websocket: true
+    until: 2026-12-31T18:00:00+01:00
+    why: the pull requests, naïvely
+  - {host: "[2001:db8::/32]:22", passthrough: true}
+  - {host: seen.example.net, inspect: true, max_body: 1500}
+deny:
+- "**.evil.example"
+# the end
+`
+
+func TestDecodeFile(t *testing.T) {
+	f, err := DecodeFile([]byte(wholeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Default != Deny || !f.InspectAll || len(f.Presets) != 2 || len(f.Allow) != 5 || len(f.Deny) != 1 {
+		t.Errorf("%+v", f.Block)
+	}
+	r := f.Allow[2]
+	want := Rule{
+		Action: Allow, Target: Target{kind: exact, name: "api.github.com"}, Text: "api.github.com",
+		HTTP: Conditions{
+			Methods: []string{"GET", "POST"}, Paths: []string{"/repos/acme/**", "/graphql"}, Queries: []string{"", "a=b"},
+			Headers: map[string]string{"accept": "text/html", "x-any": "*"}, MaxBody: 10 << 20, WebSocket: true,
+		},
+		Until: time.Date(2026, 12, 31, 17, 0, 0, 0, time.UTC), Why: "the pull requests, naïvely",
+	}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("rule is\n%+v, want\n%+v", r, want)
+	}
+	if string(f.Encode()) != wholeFile {
+		t.Errorf("what was read is written as\n%s", f.Encode())
+	}
+}
+
+// The canonical form says the same, and is a fixed point.
+func TestEncodeAnew(t *testing.T) {
+	f, err := DecodeFile([]byte(wholeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew := File{Block: f.Block}
+	text := anew.Encode()
+	again, err := DecodeFile(text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if !reflect.DeepEqual(again.Block, f.Block) {
+		t.Errorf("read back as\n%+v, was\n%+v", again.Block, f.Block)
+	}
+	if twice := (&File{Block: again.Block}).Encode(); string(twice) != string(text) {
+		t.Errorf("written twice:\n%s\n%s", text, twice)
+	}
+	if got := string((&File{}).Encode()); got != "version: 1\n" {
+		t.Errorf("the empty file is %q", got)
+	}
+}
+
+func TestDecodeErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"version: 1\nallow:\n  - example.com\n  - '127.1'\n":         `line 4: rule "127.1": host name "127.1" would be read as an address by some resolvers`,
+		"version: 1\nallow:\n  - host: a.example\n    colour: red\n": `line 4: a rule has an unknown key "colour"`,
+		"version: 1\nallow:\n":                                                 "allow is nothing, not a list",
+		"version: 1\nallow: []\n":                                              "line 2: allow is empty",
+		"version: 1\ndeny: [a.example, b.example, a.example]\n":                `rule "a.example" stands twice in the list of rules that deny`,
+		"version: 1\nallow: [*.example.com]\n":                                 "YAML takes the '*' for its own",
+		"version: 1\nallow: [{host: a.example, methods: [get]}]\n":             `method "get" is not in capitals`,
+		"version: 1\nallow: [{host: a.example, paths: [a]}]\n":                 `path "a" does not begin with '/'`,
+		"version: 1\nallow: [{host: a.example, until: tomorrow}]\n":            "until is not a time",
+		"version: 1\nallow: [{host: a.example, until: 2026-12-31}]\n":          "until is not a time",
+		"version: 1\nallow: [{host: a.example, until: 2026-12-31T18:00:00}]\n": "until is not a time",
+		"version: 1\nallow: [{host: a.example, max_body: 0}]\n":                "max_body is out of range",
+		"version: 1\nallow: [{host: a.example, max_body: 10MB}]\n":             "max_body is not a size",
+		"version: 1\nallow: [{host: a.example, max_body: 9999999999GiB}]\n":    "max_body is out of range",
+		"version: 1\nallow: [{host: a.example, max_body: -1}]\n":               "max_body is not a size",
+		"version: 1\nallow: [{host: a.example, websocket: yes}]\n":             "websocket is text, not true or false",
+		"version: 1\nallow: [{host: a.example, headers: {Accept: x}}]\n":       `header "Accept" is not a lower-case header name`,
+		"version: 1\nallow: [{host: a.example, headers: {host: x}}]\n":         "header host frames the request",
+		"version: 1\nallow: [{host: a.example, methods: [GET, GET]}]\n":        `method "GET" stands twice`,
+		"version: 1\nallow: [{host: a.example, methods: [CONNECT]}]\n":         "CONNECT is never let through",
+		"version: 1\nallow: [{host: a.example, query: ['?a=b']}]\n":            "begins with '?'",
+		"version: 1\ndeny: [{host: a.example, max_body: 5}]\n":                 "belong to rules that allow",
+		"version: 1\na: &x [1]\nallow: *x\n":                                   "this part of YAML is not read here",
+		"version: 1\nallow: !!set {a.example}\n":                               "this part of YAML is not read here",
+		"version: 1\nallow:\n- |\n  a.example\n":                               "this part of YAML is not read here",
+		"version: 1\n? allow\n: [a.example]\n":                                 "a key is not plain text",
+		"version: 1\nallow: [a.example\n":                                      "it is not YAML",
+		"version: 1\nallow: " + strings.Repeat("[", 100):                       "nested too deeply",
+		"version: 1\nallow:\n" + strings.Repeat("- ", 100) + "a\n":             "nested too deeply",
+		"version: 2\n":     "version 2 is not known",
+		"deny: [a.test]\n": "version is missing",
+	} {
+		_, err := DecodeFile([]byte(text))
+		if err == nil || !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", text, err, want)
+		}
+	}
+	if _, err := DecodeFile(make([]byte, 2<<20)); err == nil {
+		t.Error("a file of 2 MiB is read")
+	}
+}
+
+// Adding and removing keeps what stands around.
+func TestEdit(t *testing.T) {
+	const before = `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # why b
+  - host: b.example
+    methods: [GET] # only that
+  # left over
+deny: [evil.example, worse.example]
+`
+	tests := []struct {
+		name string
+		edit func(*File) error
+		want string
+	}{
+		{"append", func(f *File) error { return f.Add(rule(t, Allow, "c.example:443")) }, `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # why b
+  - host: b.example
+    methods: [GET] # only that
+  - "c.example:443"
+  # left over
+deny: [evil.example, worse.example]
+`},
+		{"remove the first", func(f *File) error { _, err := f.Remove("a.example"); return err }, `# mine
+version: 1
+allow:
+
+  # why b
+  - host: b.example
+    methods: [GET] # only that
+  # left over
+deny: [evil.example, worse.example]
+`},
+		{"remove by ID", func(f *File) error { _, err := f.Remove(f.Allow[1].ID()); return err }, `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # left over
+deny: [evil.example, worse.example]
+`},
+		{"a list on one line", func(f *File) error { return f.Add(rule(t, Deny, "**.worst.example")) }, `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # why b
+  - host: b.example
+    methods: [GET] # only that
+  # left over
+deny:
+  - "evil.example"
+  - "worse.example"
+  - "**.worst.example"
+`},
+		{"the last of a list", func(f *File) error {
+			if _, err := f.Remove("evil.example"); err != nil {
+				return err
+			}
+			_, err := f.Remove("worse.example")
+			return err
+		}, `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # why b
+  - host: b.example
+    methods: [GET] # only that
+  # left over
+`},
+		{"a new end", func(f *File) error {
+			r := f.Allow[1]
+			r.Until = noon.Add(1500 * time.Millisecond)
+			return f.Add(r)
+		}, `# mine
+version: 1
+allow:
+  # why a
+  - a.example # short
+
+  # why b
+  - host: "b.example"
+    methods: [GET]
+    until: "2026-11-20T12:00:01Z"
+  # left over
+deny: [evil.example, worse.example]
+`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := DecodeFile([]byte(before))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.edit(f); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(f.Encode()); got != tt.want {
+				t.Errorf("the file is\n%s", got)
+			}
+			again, err := DecodeFile(f.Encode())
+			if err != nil || !reflect.DeepEqual(again.Block, f.Block) {
+				t.Errorf("it reads %+v (%v), want %+v", again.Block, err, f.Block)
+			}
+		})
+	}
+}
+
+func TestEditRefuses(t *testing.T) {
+	f, err := DecodeFile([]byte("version: 1\nallow: [a.example]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add(rule(t, Deny, "a.example")); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), f.Allow[0].ID()) {
+		t.Errorf("a contradiction: %v (%s)", err, spec.Hint(err))
+	}
+	if err := f.Add(Rule{}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("no rule: %v", err)
+	}
+	for _, what := range []string{"b.example", "", "xyz!", "000000000000"} {
+		if _, err := f.Remove(what); !errors.Is(err, spec.ErrNotFound) {
+			t.Errorf("remove %q: %v", what, err)
+		}
+	}
+	if got := string(f.Encode()); got != "version: 1\nallow: [a.example]\n" {
+		t.Errorf("the file is\n%s", got)
+	}
+}
+
+// Removing the only rule leaves a file that can be read.
+func TestEditToNothingAndBack(t *testing.T) {
+	f := &File{}
+	for range 2 {
+		if err := f.Add(rule(t, Allow, "a.example")); err != nil {
+			t.Fatal(err)
+		}
+		if f, _ = DecodeFile(f.Encode()); f == nil {
+			t.Fatal("it cannot be read")
+		}
+		if removed, err := f.Remove("a.example"); err != nil || len(removed) != 1 {
+			t.Fatal(removed, err)
+		}
+		if got := string(f.Encode()); got != "version: 1\n" {
+			t.Fatalf("the file is %q", got)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	f, err := DecodeFile([]byte(`version: 1
+allow:
+  - {host: a.example, until: "2026-11-20T11:00:00Z"}
+  - b.example
+  - {host: c.example, until: "2026-11-20T13:00:00Z"}
+deny:
+  - {host: d.example, until: "2026-11-20T12:00:00Z"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed, err := f.Prune(noon)
+	if err != nil || len(removed) != 2 || len(f.Allow) != 2 || f.Deny != nil {
+		t.Errorf("removed %v (%v), left %+v", removed, err, f.Block)
+	}
+}
+
+func TestRuleID(t *testing.T) {
+	a, b := rule(t, Allow, "Example.com.:443"), rule(t, Allow, "example.com:443")
+	if a.ID() != b.ID() || len(a.ID()) != 12 {
+		t.Errorf("%s and %s", a.ID(), b.ID())
+	}
+	b.Until, b.Why, b.Source = noon, "because", Source{Layer: LayerSandbox}
+	if a.ID() != b.ID() {
+		t.Error("the end, note or source of a rule changes its ID")
+	}
+	for _, change := range []func(*Rule){
+		func(r *Rule) { r.Action = Deny }, func(r *Rule) { r.Target.port = 80 }, func(r *Rule) { r.HTTP.Methods = []string{"GET"} },
+		func(r *Rule) { r.HTTP.Paths = []string{"/GET"} }, func(r *Rule) { r.HTTP.Queries = []string{"GET"} }, func(r *Rule) { r.HTTP.MaxBody = 1 },
+		func(r *Rule) { r.HTTP.Headers = map[string]string{"a": "b"} }, func(r *Rule) { r.HTTP.WebSocket = true }, func(r *Rule) { r.Inspect = true },
+		func(r *Rule) { r.Passthrough = true },
+	} {
+		c := a
+		change(&c)
+		if c.ID() == a.ID() {
+			t.Errorf("%s has the ID of %s", &c, &a)
+		}
+	}
+}
+
+func TestBlockJSON(t *testing.T) {
+	f, err := DecodeFile([]byte(wholeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []Block{f.Block, {}} {
+		data, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Block
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		if !reflect.DeepEqual(got, b) {
+			t.Errorf("%s is read as %+v", data, got)
+		}
+	}
+	for _, text := range []string{
+		`null`, `[]`, `""`, `{"allow":null}`, `{"allow":[]}`, `{"allow":["a.example"],"allow":["b.example"]}`, `{"Allow":["a.example"]}`,
+		`{"allow":[{"host":"a.example","x":1}]}`, `{"default":"allow","default":"deny"}`, `{"allow":["é.example"]}`, `{"allow":[1]}`,
+		`{"allow":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`,
+	} {
+		var b Block
+		if err := b.UnmarshalJSON([]byte(text)); err == nil {
+			t.Errorf("%s is read as %+v", text, b)
+		}
+	}
+}
+
+func TestDecodeNetwork(t *testing.T) {
+	for text, want := range map[string]int{ // how many rules; -1 is an error, -2 no block
+		"network: {allow: [a.example]}\n":                                                  1,
+		"name: x\nscript: |\n  a\n  b\nnetwork:\n  allow:\n  - a.example\n  - b.example\n": 2,
+		"name: &n !!str x\nother: *n\nnetwork: {presets: [npm]}\n":                         0,
+		"name: x\n":               -2,
+		"network:\n":              -1,
+		"network: null\n":         -1,
+		"network: {}\n":           -1,
+		"network: []\n":           -1,
+		"network: a.example\n":    -1,
+		"network: {version: 1}\n": -1,
+		"network: {allow: []}\n":  -1,
+		"a: &n {allow: [b.example]}\nnetwork: *n\n":                      -1,
+		"network: &n {allow: [b.example]}\n":                             -1,
+		"<<: {network: {allow: [b.example]}}\n":                          -1,
+		"network: {<<: {allow: [b.example]}}\n":                          -1,
+		"network: {allow: [a.example]}\nnetwork: {allow: [b.example]}\n": -1,
+		"network: {allow: [a.example]}\n---\nnetwork: {}\n":              -1,
+		"? network\n: {allow: [b.example]}\n":                            -1,
+		"&a network: {allow: [b.example]}\n":                             -1,
+		"\"netw\\u006frk\": null\n":                                      -1,
+		"- network\n":                                                    -1,
+		"":                                                               -1,
+	} {
+		b, err := DecodeNetwork([]byte(text))
+		got := -1
+		switch {
+		case err == nil && b == nil:
+			got = -2
+		case err == nil:
+			got = len(b.Allow)
+		}
+		if got != want {
+			t.Errorf("%q is %+v, %v", text, b, err)
+		}
+	}
+	_, err := DecodeNetwork([]byte("name: x\nnetwork:\n  allow:\n  - 0x7f.1\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "line 4: ") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := DecodeNetwork(make([]byte, 65<<10)); err == nil {
+		t.Error("a document of 65 KiB is read")
+	}
+}
+
+// FuzzDecodeFile: what is read can be written in two ways and read back, and an
+// edit keeps the rest.
+func FuzzDecodeFile(f *testing.F) {
+	for _, s := range []string{
+		wholeFile, "version: 1\n", "version: 1\nallow: [a.example]\n", "version: 1\ndeny:\n- a.example # x\n- {host: b.example, paths: [/a]}\n",
+		"version: 1\nallow: []\n", "version: 1\nallow:\n  -\n    host: a.example\n", "{version: 1, allow: [a.example]}\n", "", "null", "- a", "version: 1\nallow: &a [x]\n",
+		"version: 1\r\nallow:\r\n- a.example\r\n", "\"version\": 1\n'allow': [\"a.example\"]\n", "version: 1\nallow:\n- \"a.ex\\\n  ample\"\n", "---\nversion: 1\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := DecodeFile(data)
+		if err != nil {
+			if !errors.Is(err, spec.ErrUsage) && !errors.Is(err, spec.ErrNotFound) {
+				t.Fatalf("error %v is no usage error", err)
+			}
+			return
+		}
+		text := (&File{Block: file.Block}).Encode()
+		again, err := DecodeFile(text)
+		if err != nil || !reflect.DeepEqual(again.Block, file.Block) {
+			t.Fatalf("%q is written as\n%s%v", data, text, err)
+		}
+		js, err := json.Marshal(file.Block)
+		var b Block
+		if err != nil || json.Unmarshal(js, &b) != nil || !reflect.DeepEqual(b, file.Block) {
+			t.Fatalf("%q is written as %s", data, js)
+		}
+		if _, err := Compile(1, Input{LayerUser, file.Block}); err != nil {
+			t.Fatalf("%q cannot be compiled: %v", data, err)
+		}
+		added := rule(t, Allow, "added.example:4433")
+		added.HTTP.Methods = []string{"PURGE"}
+		if err := file.Add(added); err != nil {
+			return // it may be there
+		}
+		edited, err := DecodeFile(file.Encode())
+		if err != nil || !reflect.DeepEqual(edited.Block, file.Block) {
+			t.Fatalf("%q edited is\n%s%v", data, file.Encode(), err)
+		}
+		if _, err := file.Remove(added.ID()); err != nil || !reflect.DeepEqual(file.Block, again.Block) {
+			t.Fatalf("%q after both edits is\n%s%v", data, file.Encode(), err)
+		}
+	})
+}

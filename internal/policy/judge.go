@@ -1,0 +1,197 @@
+package policy
+
+import "net/netip"
+
+// judge decides about a connection or a request: deny beats allow beats
+// default, and last the project narrows.
+func (p *Policy) judge(s *subject, d Decision) Decision {
+	denied, maybe := p.denied(s)
+	if denied != nil {
+		return d.deny(CauseRule, denied)
+	}
+	g := p.allow.grants(s, true)
+	if p.open && !s.shielded() {
+		g.whole, g.limit = true, NoLimit // whatever conditions a rule makes
+	}
+	if g.by == nil && !g.whole {
+		return d.refuse(s, &g)
+	}
+	if b := p.inside(s); b != nil && s.name == "" { // a name's address is judged when it is dialled
+		return d.blocked(b)
+	}
+	h := grant{whole: true, limit: NoLimit}
+	if p.narrow != nil {
+		if h = p.narrow.grants(s, false); h.by == nil {
+			return d.deny(CauseProject, nil)
+		}
+	}
+	must := maybe || !g.whole || !h.whole
+	if s.req.websocket && must && !g.websocket {
+		return d.deny(CauseWebSocket, nil)
+	}
+	d = d.allow(g.by)
+	d.MaxBody = least(g.limit, h.limit)
+	d.Inspection = p.inspection(must, &g, &h)
+	return d
+}
+
+// denied finds a rule that denies. Maybe tells that some requests are denied,
+// so that the connection has to be looked into.
+func (p *Policy) denied(s *subject) (by *entry, maybe bool) {
+	for e := range p.deny.about(s) {
+		switch {
+		case !e.counts(s):
+		case e.cond == nil, s.req.Request != nil && e.cond.denies(&s.req):
+			return e, false
+		default:
+			maybe = true
+		}
+	}
+	if s.name == "" {
+		by = p.deniedAddr(s, false)
+	}
+	return by, maybe
+}
+
+// deniedAddr finds a rule that denies the subject's address itself or, without
+// that, the IPv4 addresses inside it. What it would take a request to judge is
+// denied: there is none where this is asked.
+func (p *Policy) deniedAddr(s *subject, itself bool) *entry {
+	if itself {
+		for e := range p.deny.aboutAddr(s.addr) {
+			if e.counts(s) {
+				return e
+			}
+		}
+	}
+	list, n := embedded(s.addr)
+	for _, v4 := range list[:n] {
+		for e := range p.deny.aboutAddr(v4) {
+			if e.counts(s) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// dial decides about the address a name was resolved to. The name is the one
+// that has to be allowed; the address must not be denied, and a special one
+// must be opened by a rule of its own.
+func (p *Policy) dial(s *subject, d Decision) Decision {
+	if d = p.judge(s, d); !d.Allowed() {
+		return d
+	}
+	if e := p.deniedAddr(s, true); e != nil {
+		return d.deny(CauseRule, e)
+	}
+	if s.block != nil && !p.opens(s.block, s.addr, s) {
+		return d.blocked(s.block)
+	}
+	if b := p.inside(s); b != nil {
+		return d.blocked(b)
+	}
+	return d
+}
+
+// inside finds a special IPv4 address inside an IPv6 address that no rule
+// opens: a translator on the way would lead there.
+func (p *Policy) inside(s *subject) *block {
+	list, n := embedded(s.addr)
+	for _, v4 := range list[:n] {
+		if b := special(v4); b != nil && !p.opens(b, v4, s) {
+			return b
+		}
+	}
+	return nil
+}
+
+// opens tells whether a rule without conditions lies within the block and
+// covers the address.
+func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
+	for e := range p.allow.aboutAddr(a) {
+		if e.cond == nil && e.counts(s) && b.opens(e.rule.Target.prefix, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookup decides about a name alone: is there a port at which it may be
+// reached?
+func (p *Policy) lookup(s *subject, d Decision) Decision {
+	for e := range p.deny.about(s) {
+		if e.cond == nil && e.port == 0 && e.live(s.now) {
+			return d.deny(CauseRule, e)
+		}
+	}
+	no := d.deny(CauseNoRule, nil)
+	if p.open && !s.shielded() {
+		if no = p.somePort(s, d, nil); no.Allowed() {
+			return no
+		}
+	}
+	for e := range p.allow.about(s) {
+		switch {
+		case s.shields(&e.rule.Target):
+		case !e.live(s.now):
+			no.ended = e.rule
+		default:
+			if no = p.somePort(s, d, e); no.Allowed() {
+				return no
+			}
+		}
+	}
+	return no
+}
+
+// somePort looks for a port of an allow rule (nil is the default) that the
+// project lists too and that no rule denies.
+func (p *Policy) somePort(s *subject, d Decision, e *entry) Decision {
+	port := uint16(0)
+	if e != nil {
+		port = e.port
+	}
+	if p.narrow == nil {
+		return p.atPort(s, d, e, port)
+	}
+	no := d.deny(CauseProject, nil)
+	for n := range p.narrow.about(s) {
+		if !n.live(s.now) || port != 0 && !n.onPort(port) {
+			continue
+		}
+		if no = p.atPort(s, d, e, max(port, n.port)); no.Allowed() {
+			return no
+		}
+	}
+	return no
+}
+
+// atPort decides whether a rule that denies takes the port away. Any port stays
+// possible whatever single ports are denied.
+func (p *Policy) atPort(s *subject, d Decision, e *entry, port uint16) Decision {
+	if port != 0 {
+		at := *s
+		at.port = port
+		if by, _ := p.denied(&at); by != nil {
+			return d.deny(CauseRule, by)
+		}
+	}
+	return d.allow(e)
+}
+
+// inspection says how far a connection is to be looked into. Conditions win
+// over passthrough: what was not seen cannot be denied.
+func (p *Policy) inspection(must bool, g, h *grant) Inspection {
+	switch {
+	case must:
+		return InspectMust
+	case g.pass:
+		return InspectNever
+	case g.look || h.look:
+		return InspectMust
+	case p.inspectAll:
+		return InspectHTTP
+	}
+	return InspectNo
+}

@@ -1,0 +1,295 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is the sort of thing the linter found.
+type Kind string
+
+// The findings.
+const (
+	KindShadowed    Kind = "shadowed"    // another rule makes this one say nothing
+	KindWide        Kind = "wide"        // it reaches more than it looks
+	KindDrop        Kind = "drop"        // the host takes data from anybody
+	KindFronting    Kind = "fronting"    // the server behind may serve another name
+	KindMetadata    Kind = "metadata"    // it gives away credentials of the machine
+	KindHost        Kind = "host"        // it opens the host itself
+	KindNoEffect    Kind = "no-effect"   // nothing would change without it
+	KindExpired     Kind = "expired"     // it has ended
+	KindPassthrough Kind = "passthrough" // a condition needs what passthrough hides
+	KindUngranted   Kind = "ungranted"   // the project asks for what nobody allows
+	KindOpen        Kind = "open"        // the default is allow
+)
+
+// Finding is one thing a person should look at.
+type Finding struct {
+	Kind Kind
+	Rule *Rule // nil: about the policy as a whole
+	Text string
+}
+
+// String gives the finding in one line.
+func (f Finding) String() string {
+	if f.Rule == nil {
+		return string(f.Kind) + ": " + f.Text
+	}
+	return fmt.Sprintf("%s: %s %q (%s) %s", f.Kind, f.Rule.Action, f.Rule, f.Rule.Source, f.Text)
+}
+
+// Lint looks for rules that do not do what their author may think. It judges
+// the layers together, as Compile does. Findings are advice: a policy that has
+// some still decides as documented. Rules of presets are reviewed elsewhere and
+// only count in what they do to others.
+func Lint(now time.Time, inputs ...Input) ([]Finding, error) {
+	p, err := Compile(0, inputs...)
+	if err != nil {
+		return nil, err
+	}
+	l := linter{p: p, now: now}
+	l.defaults(inputs)
+	for _, r := range p.rules {
+		if r.Source.Preset == "" {
+			l.rule(r)
+		}
+	}
+	return l.found, nil
+}
+
+type linter struct {
+	p     *Policy
+	now   time.Time
+	found []Finding
+}
+
+func (l *linter) add(k Kind, r *Rule, format string, args ...any) {
+	l.found = append(l.found, Finding{k, r, fmt.Sprintf(format, args...)})
+}
+
+// defaults looks at what is said about everything else.
+func (l *linter) defaults(inputs []Input) {
+	if l.p.open {
+		l.add(KindOpen, nil, "the default is allow: every public host can be reached, and data sent there")
+		return
+	}
+	for _, in := range inputs {
+		if in.Block.Default == Allow {
+			l.add(KindNoEffect, nil, "default: allow of layer %s does not count, another layer says deny", in.Layer)
+		}
+	}
+}
+
+func (l *linter) rule(r *Rule) {
+	if !r.Live(l.now) {
+		l.add(KindExpired, r, "ended at %s", r.Until.UTC().Format(time.RFC3339))
+		return
+	}
+	if l.shadowed(r) {
+		return
+	}
+	if r.Action == Deny {
+		l.deny(r)
+		return
+	}
+	if r.Source.Layer == LayerProject {
+		l.ungranted(r)
+		return
+	}
+	if r.Target.kind == net {
+		l.addresses(r)
+	} else {
+		l.names(r)
+	}
+	l.passthrough(r)
+}
+
+// shadowed finds one rule that leaves nothing for this one to say.
+func (l *linter) shadowed(r *Rule) bool {
+	project := r.Action == Allow && r.Source.Layer == LayerProject
+	for _, o := range l.p.rules {
+		switch {
+		case o == r || !o.HTTP.none() || !o.Live(l.now) || !o.outlives(r) || !o.reaches(r):
+		case o.Action == Deny && r.Action == Allow:
+			l.add(KindShadowed, r, "never counts: %q (%s) denies all of it", o, o.Source)
+			return true
+		case o.Action != r.Action || project != (o.Source.Layer == LayerProject && o.Action == Allow) || l.marked(r, o):
+		case o.Target == r.Target && r.HTTP.none() && !o.before(r): // of two that say the same, the later one
+		default:
+			l.add(KindShadowed, r, "says nothing new beside %q (%s)", o, o.Source)
+			return true
+		}
+	}
+	if r.Action == Allow && !project && l.p.open && !l.marked(r, &Rule{}) && !l.guarded(r) {
+		l.add(KindNoEffect, r, "says nothing new: the default is allow")
+		return true
+	}
+	return false
+}
+
+// marked tells a rule with marks the other does not have.
+func (l *linter) marked(r, o *Rule) bool {
+	return r.Inspect && !o.Inspect || r.Passthrough && !o.Passthrough || r.HTTP.WebSocket && !o.HTTP.WebSocket
+}
+
+// before breaks the tie between two rules that say the same, so that one of
+// them is found and not both.
+func (r *Rule) before(o *Rule) bool {
+	if r.Source != o.Source {
+		return compareSource(r.Source, o.Source) < 0
+	}
+	return r.key()+r.Until.String() < o.key()+o.Until.String()
+}
+
+// outlives tells whether r counts at least as long as o.
+func (r *Rule) outlives(o *Rule) bool {
+	return r.Until.IsZero() || !o.Until.IsZero() && !r.Until.Before(o.Until)
+}
+
+// reaches tells whether r covers o in effect: a wide allow rule does not reach
+// private names and special addresses.
+func (r *Rule) reaches(o *Rule) bool {
+	if !r.Target.covers(o.Target) {
+		return false
+	}
+	if r.Action == Deny {
+		return true
+	}
+	if o.Target.kind == net {
+		b := special(o.Target.prefix.Addr())
+		return b == nil && !r.Target.wide() || b != nil && !r.Target.wide() && b.opens(r.Target.prefix, o.Target.prefix.Addr())
+	}
+	return !r.Target.wide() || !private(o.Target.name)
+}
+
+// guarded tells rules for what no default reaches.
+func (l *linter) guarded(r *Rule) bool {
+	if r.Target.kind == net {
+		return true // some of it may be special
+	}
+	return !r.Target.wide() && private(r.Target.name)
+}
+
+// deny looks for a rule that denies what nobody allows.
+func (l *linter) deny(r *Rule) {
+	if l.p.open {
+		return
+	}
+	for _, o := range l.p.rules {
+		// A name's address is denied by a CIDR rule, whatever allows the name.
+		if o.Action == Allow && (o.Target.overlaps(r.Target) || r.Target.kind == net && o.Target.kind != net) {
+			return
+		}
+	}
+	l.add(KindNoEffect, r, "never matters: no rule allows any of it, and the default is deny")
+}
+
+// ungranted finds what a project asks for in vain.
+func (l *linter) ungranted(r *Rule) {
+	for _, o := range l.p.rules {
+		if o.Action == Allow && o.Source.Layer != LayerProject && o.Live(l.now) && o.Target.overlaps(r.Target) {
+			return
+		}
+	}
+	if !l.p.open {
+		l.add(KindUngranted, r, "adds nothing: a project only narrows, and no other layer allows it")
+	}
+}
+
+// names looks at what a pattern reaches.
+func (l *linter) names(r *Rule) {
+	if what := r.Target.tooWide(); what != "" {
+		l.add(KindWide, r, "reaches %s", what)
+		return
+	}
+	for _, host := range dropHosts {
+		if r.Target.matchesName(host) && !r.readsOnly() {
+			l.add(KindDrop, r, "reaches %s, which takes data from anybody", host)
+			break
+		}
+	}
+	if !r.HTTP.none() || r.Inspect || l.p.inspectAll {
+		return
+	}
+	for _, suffix := range frontingSuffixes {
+		if below(r.Target.name, suffix) {
+			l.add(KindFronting, r, "is not looked into: inside TLS a client may ask the same servers for another name below %s; mark it inspect", suffix)
+			break
+		}
+	}
+}
+
+// tooWide says what a pattern reaches that nobody can oversee.
+func (t Target) tooWide() string {
+	switch {
+	case t.kind == all:
+		return "every public host"
+	case t.kind == exact:
+		return ""
+	case !strings.Contains(t.name, "."):
+		return "a whole top-level domain"
+	}
+	for _, suffix := range sharedSuffixes {
+		if t.matchesName("x." + suffix) {
+			return "names anybody can have, below " + suffix
+		}
+	}
+	return ""
+}
+
+// readsOnly tells rules under which nothing but a URL can be sent, or only to
+// chosen paths.
+func (r *Rule) readsOnly() bool {
+	if slices.Contains(r.HTTP.Paths, "/**") {
+		return false
+	}
+	for _, m := range r.HTTP.Methods {
+		if m != "GET" && m != "HEAD" {
+			return len(r.HTTP.Paths) > 0
+		}
+	}
+	return len(r.HTTP.Methods) > 0 || len(r.HTTP.Paths) > 0
+}
+
+// addresses looks at what a CIDR reaches.
+func (l *linter) addresses(r *Rule) {
+	prefix := r.Target.prefix
+	for _, b := range blocks() {
+		if !prefix.Overlaps(b.prefix) {
+			continue
+		}
+		opens := b.opens(prefix, prefix.Addr())
+		switch {
+		case b.kind == metadata && opens:
+			l.add(KindMetadata, r, "opens %s: whoever is inside gets the machine's credentials", b.what)
+			return
+		case b.kind == metadata && prefix.Bits() > 0:
+			l.add(KindMetadata, r, "contains %s, %s; it stays closed, only a rule for that address would open it", b.prefix.Addr(), b.what)
+			return
+		case b.kind == never && prefix.Bits() >= b.prefix.Bits():
+			l.add(KindNoEffect, r, "is about %s, which is never reached", b.what)
+			return
+		case prefix.Addr().IsLoopback():
+			l.add(KindHost, r, "opens the host itself to names that lead there; a single port is safer as host.bothy")
+			return
+		}
+	}
+	if wide := 8; prefix.Addr().Is4() && prefix.Bits() < wide || prefix.Addr().Is6() && prefix.Bits() < 3*wide {
+		l.add(KindWide, r, "is a large part of the internet; private and other special ranges in it stay closed")
+	}
+}
+
+// passthrough finds marks that conditions of others overrule.
+func (l *linter) passthrough(r *Rule) {
+	if !r.Passthrough {
+		return
+	}
+	for _, o := range l.p.rules {
+		if o.Action == Deny && o.Live(l.now) && !o.HTTP.none() && o.Target.overlaps(r.Target) {
+			l.add(KindPassthrough, r, "is looked into all the same where %q (%s) needs it", o, o.Source)
+			return
+		}
+	}
+}

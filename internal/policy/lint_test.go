@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLint(t *testing.T) {
+	tests := []struct {
+		name   string
+		layers []any
+		want   []string // kind and target, in any order
+	}{
+		{"clean", []any{LayerUser, `{allow: ["a.example:443", {host: api.github.com, methods: [GET]}, "10.1.0.0/16:5432"], deny: ["a.example:443"]}`, LayerSandbox, `presets: [npm]`}, []string{"shadowed a.example:443"}},
+		{"nothing", []any{LayerUser, `{allow: ["a.example:443", "10.1.0.0/16:5432"]}`, LayerSandbox, `presets: [npm, github-write]`}, nil},
+		{"shadowed by a deny", []any{LayerUser, `{allow: [a.b.example], deny: ["**.example"]}`}, []string{"shadowed a.b.example"}},
+		{"not shadowed: other port", []any{LayerUser, `{allow: [a.b.example], deny: ["**.example:22"]}`}, nil},
+		{"not shadowed: the deny has conditions", []any{LayerUser, `{allow: [a.b.example], deny: [{host: a.b.example, methods: [POST]}]}`}, nil},
+		{"not shadowed: the deny ends first", []any{LayerUser, `{allow: [a.b.example], deny: [{host: "**.example", until: "2026-11-20T13:00:00Z"}]}`}, nil},
+		{"nothing new", []any{LayerUser, `allow: ["**.a.example"]`, LayerSandbox, `{allow: ["b.a.example:443", {host: c.a.example, methods: [GET]}]}`}, []string{"shadowed b.a.example:443", "shadowed c.a.example"}},
+		{"the same in two layers", []any{LayerUser, `allow: [a.example]`, LayerSandbox, `allow: [a.example]`}, []string{"shadowed a.example"}},
+		{"marks are new", []any{LayerUser, `{allow: ["**.a.example", {host: b.a.example, passthrough: true}, {host: c.a.example, inspect: true}]}`}, nil},
+		{"a wide rule does not reach private names", []any{LayerUser, `{allow: ["**", db, 10.0.0.0/8, "0.0.0.0/0"]}`}, []string{"wide **", "wide 0.0.0.0/0"}},
+		{"wide", []any{LayerUser, `{allow: ["*.com", "**.co.uk", "**.amazonaws.com", "*.github.io", "**.cloudfront.net", "**.workers.dev"]}`}, []string{"wide *.com", "wide **.co.uk", "wide **.amazonaws.com", "wide *.github.io", "wide **.cloudfront.net", "wide **.workers.dev"}},
+		{"not wide", []any{LayerUser, `{allow: ["*.acme.github.io", "**.example.com"]}`}, nil},
+		{"drop", []any{LayerUser, `{allow: [pastebin.com, webhook.site, transfer.sh, "**.googleapis.com", {host: gist.github.com, methods: [GET]}]}`}, []string{"drop pastebin.com", "drop webhook.site", "drop transfer.sh", "drop **.googleapis.com"}},
+		{"drop with a path", []any{LayerUser, `{allow: [{host: storage.googleapis.com, paths: ["/mine/**"]}, {host: s3.amazonaws.com, paths: ["/**"]}]}`}, []string{"drop s3.amazonaws.com"}},
+		{"fronting", []any{LayerUser, `{allow: [a.cloudfront.net, {host: b.cloudfront.net, inspect: true}]}`}, []string{"fronting a.cloudfront.net"}},
+		{"fronting, all inspected", []any{LayerUser, `{inspect: all, allow: [a.cloudfront.net]}`}, nil},
+		{"metadata", []any{LayerUser, `{allow: [169.254.169.254, 169.254.0.0/16, "[fd00::/8]"]}`}, []string{"metadata 169.254.169.254", "metadata 169.254.0.0/16", "metadata [fd00::/8]"}},
+		{"the host", []any{LayerUser, `allow: ["127.0.0.1:5432"]`}, []string{"host 127.0.0.1:5432"}},
+		{"never", []any{LayerUser, `allow: ["224.0.0.0/8"]`}, []string{"no-effect 224.0.0.0/8"}},
+		{"expired", []any{LayerUser, `{allow: [{host: a.example, until: "2026-11-20T12:00:00Z"}]}`}, []string{"expired a.example"}},
+		{"a deny of what nobody allows", []any{LayerUser, `{allow: [a.example], deny: [b.example, "a.example:22"]}`}, []string{"no-effect b.example"}},
+		{"a deny of addresses counts for names", []any{LayerUser, `{allow: [a.example], deny: [93.184.0.0/16]}`}, nil},
+		{"open", []any{LayerUser, `{default: allow, allow: [a.example, db], deny: [b.example]}`}, []string{"open", "no-effect a.example"}},
+		{"open that does not count", []any{LayerUser, `default: deny`, LayerSandbox, `presets: [open]`, LayerCommand, `default: allow`}, []string{"no-effect"}},
+		{"passthrough that does not count", []any{LayerUser, `{allow: [{host: a.example, passthrough: true}], deny: [{host: a.example, methods: [POST]}]}`}, []string{"passthrough a.example"}},
+		{"a project asks in vain", []any{LayerUser, `allow: ["a.example:443"]`, LayerProject, `{allow: [a.example, b.example]}`}, []string{"ungranted b.example"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var inputs []Input
+			for i := 0; i < len(tt.layers); i += 2 {
+				inputs = append(inputs, Input{tt.layers[i].(Layer), blockOf(t, tt.layers[i+1].(string))})
+			}
+			found, err := Lint(noon, inputs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range found {
+				s := string(f.Kind)
+				if f.Rule != nil {
+					s += " " + f.Rule.Target.String()
+				}
+				got = append(got, s)
+				if !strings.HasPrefix(f.String(), string(f.Kind)+": ") {
+					t.Errorf("the finding reads %q", f)
+				}
+			}
+			slices.Sort(got)
+			want := slices.Sorted(slices.Values(tt.want))
+			if !slices.Equal(got, want) {
+				t.Errorf("found\n%s\nwant\n%s", fmt.Sprint(found), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// What the linter calls shadowed or without effect can go without changing any
+// decision.
+func TestLintFindingsAreTrue(t *testing.T) {
+	always(t, func(t *testing.T, c choice) {
+		inputs := randomInputs(c)
+		p := must(t, inputs)
+		found, err := Lint(noon, inputs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if f.Rule == nil || f.Kind != KindShadowed && f.Kind != KindNoEffect && f.Kind != KindExpired {
+				continue
+			}
+			if f.Rule.Action == Allow && f.Rule.Source.Layer == LayerProject {
+				continue // a list that has lost its last rule is no list any more
+			}
+			rest := slices.Clone(inputs)
+			for i := range rest {
+				if rest[i].Layer != f.Rule.Source.Layer {
+					continue
+				}
+				same := func(r Rule) bool { return r.key() == f.Rule.key() }
+				b := &rest[i].Block
+				b.Allow, b.Deny = slices.DeleteFunc(slices.Clone(b.Allow), same), slices.DeleteFunc(slices.Clone(b.Deny), same)
+			}
+			without := must(t, rest)
+			for _, q := range asked(c) {
+				if d, e := p.Decide(q), without.Decide(q); d.Action != e.Action || d.MaxBody != e.MaxBody {
+					t.Fatalf("%s\n%+v: %s; without it %s", f, q, d.Reason(), e.Reason())
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxPath bounds a path; servers commonly stop at 8 KiB.
+const maxPath = 8 << 10
+
+// PathError says why a request path cannot be judged. It is of class
+// [spec.ErrDenied]: the path comes from inside, where nobody reads hints.
+type PathError struct {
+	Path string
+	Why  string
+	// Ambiguous paths are legal but read differently by different servers.
+	// They are refused only where a rule looks at the path. The others are no
+	// paths at all, and always refused.
+	Ambiguous bool
+}
+
+func (e *PathError) Error() string { return "path " + quote(e.Path) + " " + e.Why }
+
+// Unwrap gives the class.
+func (e *PathError) Unwrap() error { return spec.ErrDenied }
+
+// NormalizePath gives the path of a request, without its query, in the form
+// that rules are compared with: every escape that need not be one is decoded,
+// and what remains is written with capital digits. The answer has no "*", which
+// stands for a pattern alone. Paths that differ only in what is escaped give the
+// same answer.
+//
+// Refused are "." and ".." segments, empty segments ("//"), escaped slashes and
+// backslashes, escapes of escapes (%252f), bytes that are not UTF-8, the
+// characters that Unicode folds to one of these, control characters, and
+// everything RFC 3986 does not allow raw. So a path that passes may be sent on
+// as it came: there is one way to read it.
+func NormalizePath(p string) (string, error) {
+	n, fault := normalizePath(p)
+	if fault != nil {
+		return "", fault
+	}
+	return n, nil
+}
+
+func normalizePath(p string) (string, *PathError) {
+	fail := func(why string, ambiguous bool) (string, *PathError) {
+		return "", &PathError{Path: p, Why: why, Ambiguous: ambiguous}
+	}
+	switch {
+	case p == "" || p[0] != '/':
+		return fail("does not begin with '/'", false)
+	case len(p) > maxPath:
+		return fail("is longer than 8192 bytes", false)
+	}
+	if plainPath(p) {
+		if why := ambiguousSegments(p); why != "" {
+			return fail(why, true)
+		}
+		return p, nil
+	}
+	decoded, why := unescapePath(p)
+	if why != "" {
+		return fail(why, false)
+	}
+	if why = ambiguousText(p, decoded); why == "" {
+		why = ambiguousSegments(decoded)
+	}
+	if why != "" {
+		return fail(why, true)
+	}
+	return escapePath(decoded), nil
+}
+
+// plainPath tells paths that need no decoding.
+func plainPath(p string) bool {
+	for i := range len(p) {
+		if !literal(p[i]) && p[i] != '/' {
+			return false
+		}
+	}
+	return true
+}
+
+// literal tells bytes that stand for themselves in the normal form: unreserved
+// and sub-delims of RFC 3986, ':' and '@', but not '*'.
+func literal(c byte) bool {
+	switch c {
+	case '-', '.', '_', '~', '!', '$', '&', '\'', '(', ')', '+', ',', ';', '=', ':', '@':
+		return true
+	}
+	return alphanumeric(c)
+}
+
+// tolerated tells bytes that browsers send raw although RFC 3986 wants them
+// escaped, and that no server reads as anything else.
+func tolerated(c byte) bool { return c == '[' || c == ']' || c == '|' }
+
+func unescapePath(p string) (decoded, why string) {
+	b := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		c := p[i]
+		switch {
+		case c == '%':
+			v, ok := hexByte(p[i+1:])
+			if !ok {
+				return "", "has a '%' without two hexadecimal digits"
+			}
+			if v < ' ' || v == 0x7f {
+				return "", "has an escaped control character"
+			}
+			b, i = append(b, v), i+2
+		case literal(c) || tolerated(c) || c == '/' || c == '*':
+			b = append(b, c)
+		case c < ' ' || c == 0x7f:
+			return "", "has a control character"
+		default:
+			return "", "has a character that must be escaped"
+		}
+	}
+	return string(b), ""
+}
+
+func hexByte(s string) (byte, bool) {
+	if len(s) < 2 {
+		return 0, false
+	}
+	hi, ok1 := hexDigit(s[0])
+	lo, ok2 := hexDigit(s[1])
+	return hi<<4 | lo, ok1 && ok2
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case digit(c):
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// ambiguousText finds what some servers decode further than others.
+func ambiguousText(raw, decoded string) string {
+	switch {
+	case strings.Count(decoded, "/") != strings.Count(raw, "/"):
+		return "has an escaped '/'"
+	case strings.Contains(decoded, `\`):
+		return `has a '\'`
+	case !utf8.ValidString(decoded):
+		return "is not UTF-8"
+	case strings.ContainsFunc(decoded, lookalike):
+		return "has a character that is folded to '.', '/', '\\' or '%'"
+	}
+	for i := range len(decoded) {
+		if _, hex := hexByte(decoded[i+1:]); hex && decoded[i] == '%' {
+			return "has an escaped escape"
+		}
+	}
+	return ""
+}
+
+// lookalike tells characters whose compatibility form (NFKC) contains a
+// character that gives a path its structure.
+func lookalike(r rune) bool {
+	switch r {
+	case '\u2024', '\u2025', '\u2026', '\u2100', '\u2101', '\u2105', '\u2106',
+		'\ufe52', '\ufe68', '\ufe6a', '\uff05', '\uff0e', '\uff0f', '\uff3c':
+		return true
+	}
+	return false
+}
+
+// ambiguousSegments finds segments that servers drop or climb by. What follows
+// a ';' is a parameter to some and a space at the end nothing, so "..;x" is a
+// ".." and so is ".. ".
+func ambiguousSegments(p string) string {
+	rest, more := p[1:], true
+	for more {
+		var seg string
+		seg, rest, more = strings.Cut(rest, "/")
+		bare, _, _ := strings.Cut(seg, ";")
+		bare = strings.TrimRight(bare, " ")
+		switch {
+		case bare == "" && (more || seg != ""):
+			return "has an empty segment"
+		case bare == "." || bare == "..":
+			return "has a '.' or '..' segment"
+		}
+	}
+	return ""
+}
+
+func escapePath(p string) string {
+	const digits = "0123456789ABCDEF"
+	b := make([]byte, 0, len(p)+8)
+	for i := range len(p) {
+		if c := p[i]; literal(c) || c == '/' {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Policy is a compiled set of rules. It never changes and may be used by any
+// number of goroutines at once; a change is a new Policy with a new generation.
+type Policy struct {
+	generation uint64
+	rules      []*Rule // of all layers, in the order of layers
+	sources    []Source
+
+	allow, deny *table
+	narrow      *table // what the project restricts itself to; nil: no list
+	open        bool   // the default is allow
+	inspectAll  bool
+	ends        []time.Time // when rules end, ascending
+}
+
+// Compile makes a policy of layers. Their order does not matter, nor does that
+// of rules within them. Rules keep counting until they end, so nothing here
+// depends on the time. Generation is the caller's number for this set; decisions
+// carry it.
+//
+// Every rule and block is checked again; errors are of class [spec.ErrUsage],
+// and [spec.ErrNotFound] for an unknown preset.
+func Compile(generation uint64, inputs ...Input) (*Policy, error) {
+	p := &Policy{generation: generation}
+	var all []sourced
+	for _, in := range inputs {
+		list, err := check(in)
+		if err != nil {
+			return nil, &spec.Error{Op: in.Layer.String() + " policy", Err: err}
+		}
+		for _, s := range list {
+			if !slices.ContainsFunc(all, func(o sourced) bool { return o.source == s.source && s.source.Preset != "" }) {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sourced) int { return compareSource(a.source, b.source) })
+	p.collect(all)
+	return p, nil
+}
+
+// check judges one layer and gives it with its presets.
+func check(in Input) ([]sourced, error) {
+	if in.Layer < LayerUser || in.Layer > LayerProject || in.Layer == LayerPreset {
+		return nil, spec.Errorf(spec.ErrUsage, "layer %d cannot be given", in.Layer)
+	}
+	if err := in.Block.Check(); err != nil {
+		return nil, err
+	}
+	if in.Layer == LayerProject {
+		if err := in.Block.checkProject(); err != nil {
+			return nil, err
+		}
+	}
+	return expand(in)
+}
+
+func compareSource(a, b Source) int {
+	return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Preset, b.Preset))
+}
+
+// collect fills the tables.
+func (p *Policy) collect(all []sourced) {
+	var allow, deny, narrow []*Rule
+	openBy, closedBy, narrows := false, false, false
+	for _, s := range all {
+		openBy = openBy || s.block.Default == Allow
+		closedBy = closedBy || s.block.Default == Deny
+		p.inspectAll = p.inspectAll || s.block.InspectAll
+		if !slices.Contains(p.sources, s.source) {
+			p.sources = append(p.sources, s.source)
+		}
+		deny = append(deny, p.take(s.source, s.block.Deny)...)
+		rules := p.take(s.source, s.block.Allow)
+		if s.source.Layer != LayerProject {
+			allow = append(allow, rules...)
+			continue
+		}
+		narrow = append(narrow, rules...)
+		narrows = narrows || len(s.block.Allow)+len(s.block.Presets) > 0
+	}
+	p.open = openBy && !closedBy
+	p.allow, p.deny = newTable(allow), newTable(deny)
+	if narrows {
+		p.narrow = newTable(narrow)
+	}
+	for _, r := range p.rules {
+		if !r.Until.IsZero() {
+			p.ends = append(p.ends, r.Until)
+		}
+	}
+	slices.SortFunc(p.ends, time.Time.Compare)
+}
+
+// take copies rules into the policy.
+func (p *Policy) take(src Source, rules []Rule) []*Rule {
+	list := make([]*Rule, 0, len(rules))
+	for _, r := range rules {
+		r.Source = src
+		list = append(list, &r)
+	}
+	p.rules = append(p.rules, list...)
+	return list
+}
+
+// Generation is the number the policy was compiled with.
+func (p *Policy) Generation() uint64 { return p.generation }
+
+// Default is what happens to what no rule is about.
+func (p *Policy) Default() Action {
+	if p.open {
+		return Allow
+	}
+	return Deny
+}
+
+// Rules gives every rule with its source, those of presets and those that have
+// ended included.
+func (p *Policy) Rules() []Rule {
+	list := make([]Rule, len(p.rules))
+	for i, r := range p.rules {
+		list[i] = *r
+	}
+	return list
+}
+
+// NextExpiry is the first time after now at which a rule ends and decisions may
+// change: flows must then be judged again with Still. False is never.
+func (p *Policy) NextExpiry(now time.Time) (time.Time, bool) {
+	i, _ := slices.BinarySearchFunc(p.ends, now, func(end, now time.Time) int {
+		if end.After(now) { // at its end a rule is over
+			return 1
+		}
+		return -1
+	})
+	if i == len(p.ends) {
+		return time.Time{}, false
+	}
+	return p.ends[i], true
+}

@@ -1,0 +1,101 @@
+package policy
+
+import (
+	"embed"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Preset is a named block that comes with Bothy.
+type Preset struct {
+	Name  string
+	About string
+	Block Block // every rule has its Why
+	// LeftOut are hosts that people expect in the preset, and why they are not.
+	LeftOut []LeftOut
+}
+
+// LeftOut is a host that a preset does not allow.
+type LeftOut struct{ Host, Why string }
+
+const (
+	presetNone = "none"
+	presetOpen = "open"
+)
+
+//go:embed presets/*.yaml
+var presetFiles embed.FS
+
+// PresetNames lists the presets.
+func PresetNames() []string {
+	entries, err := presetFiles.ReadDir("presets")
+	if err != nil { // it is in the binary
+		return nil
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}
+
+// FindPreset reads one preset. The error for a name that is none is of class
+// [spec.ErrNotFound].
+func FindPreset(name string) (*Preset, error) {
+	if err := checkPreset(name); err != nil {
+		return nil, err
+	}
+	data, err := presetFiles.ReadFile("presets/" + name + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	p, err := decodePreset(data)
+	if err != nil {
+		return nil, &spec.Error{Op: "preset " + name, Err: err}
+	}
+	p.Name = name
+	return p, nil
+}
+
+func checkPreset(name string) error {
+	names := PresetNames()
+	switch {
+	case slices.Contains(names, name):
+		return nil
+	case name == "":
+		return spec.Errorf(spec.ErrUsage, "the name of a preset is empty").
+			WithHint("there are %s", strings.Join(names, ", "))
+	}
+	return spec.Errorf(spec.ErrNotFound, "no preset %s", quote(name)).
+		WithHint("there are %s", strings.Join(names, ", "))
+}
+
+// expand gives the block of a layer and those of its presets, and of theirs,
+// each with its source and each preset once.
+func expand(in Input) ([]sourced, error) {
+	list := []sourced{{Source{Layer: in.Layer}, in.Block}}
+	for i := 0; i < len(list); i++ {
+		for _, name := range list[i].block.Presets {
+			src := Source{Layer: LayerPreset, Preset: name}
+			if in.Layer == LayerProject {
+				src.Layer = LayerProject
+			}
+			if slices.ContainsFunc(list, func(s sourced) bool { return s.source == src }) {
+				continue
+			}
+			p, err := FindPreset(name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, sourced{src, p.Block})
+		}
+	}
+	return list, nil
+}
+
+type sourced struct {
+	source Source
+	block  Block
+}

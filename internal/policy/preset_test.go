@@ -1,0 +1,143 @@
+package policy
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// presetHosts gives the hosts a preset allows.
+func presetHosts(t *testing.T, name string) []string {
+	t.Helper()
+	p, err := FindPreset(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []string
+	for _, r := range p.Block.Allow {
+		if !slices.Contains(hosts, r.Target.name) {
+			hosts = append(hosts, r.Target.name)
+		}
+	}
+	return hosts
+}
+
+func TestPresets(t *testing.T) {
+	want := []string{"cargo", "claude", "codex", "debian", "gemini", "github-read", "github-write", "go", "none", "npm", "open", "opencode", "pypi"}
+	if got := PresetNames(); !slices.Equal(got, want) {
+		t.Errorf("presets are %v", got)
+	}
+	for _, name := range want {
+		p, err := FindPreset(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if p.Name != name || p.About == "" {
+			t.Errorf("preset %s: %+v", name, p)
+		}
+		for _, r := range slices.Concat(p.Block.Allow, p.Block.Deny) {
+			if r.Why == "" || !r.Until.IsZero() {
+				t.Errorf("preset %s: %s has no reason, or ends", name, &r)
+			}
+		}
+		for _, l := range p.LeftOut {
+			if l.Host == "" || l.Why == "" {
+				t.Errorf("preset %s leaves out %+v", name, l)
+			}
+		}
+		compile(t, Input{LayerUser, Block{Presets: []string{name}}})
+	}
+	if _, err := FindPreset("../none"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("preset ../none: %v", err)
+	}
+}
+
+// Telemetry is in no preset.
+func TestPresetsHaveNoTelemetry(t *testing.T) {
+	for _, name := range PresetNames() {
+		if name == presetOpen {
+			continue
+		}
+		p := compile(t, Input{LayerSandbox, Block{Presets: []string{name}}})
+		expect(t, p,
+			"-lookup http-intake.logs.us5.datadoghq.com", "-lookup play.googleapis.com", "-lookup ab.chatgpt.com", "-lookup cdn.growthbook.io",
+			"-lookup collector.github.com", "-lookup statsig.anthropic.com", "-lookup popcon.debian.org",
+			"-POST https://api.anthropic.com/api/event_logging/batch",
+		)
+	}
+}
+
+func TestPresetGitHub(t *testing.T) {
+	read := compile(t, Input{LayerSandbox, Block{Presets: []string{"github-read"}}})
+	clone := []string{
+		"+GET https://github.com/acme/app/info/refs?service=git-upload-pack", "+GET https://github.com/acme/app.git/info/refs?service=git-upload-pack",
+		"+POST https://github.com/acme/app.git/git-upload-pack", "+GET https://github.com/acme/app/archive/refs/tags/v1.tar.gz",
+		"+GET https://codeload.github.com/acme/app/tar.gz/refs/tags/v1", "+GET https://github.com/acme/app/releases/download/v1/app.tar.gz",
+		"+GET https://release-assets.githubusercontent.com/github-production-release-asset/1/x?sp=r", "+GET https://raw.githubusercontent.com/acme/app/main/README.md",
+		"+GET https://api.github.com/repos/acme/app/pulls?state=all",
+	}
+	push := []string{
+		"GET https://github.com/acme/app/info/refs?service=git-receive-pack", "POST https://github.com/acme/app/git-receive-pack",
+		"POST https://api.github.com/repos/acme/app/issues", "DELETE https://api.github.com/repos/acme/app/git/refs/heads/x", "POST https://api.github.com/graphql",
+	}
+	never := []string{
+		"-GET https://github.com/acme/app/info/refs", "-GET https://github.com/acme/app/info/refs?service=git-upload-pack&service=git-receive-pack",
+		"-POST https://api.github.com/gists", "-POST https://api.github.com/user/repos", "-PUT https://gist.github.com/x", "-POST https://github.com/login",
+		"-POST https://github.com/acme/app.git/info/lfs/objects/batch", "-POST https://uploads.github.com/repos/acme/app/releases/1/assets", "-connect github.com:22",
+		"-POST https://github.com/acme/app/git-upload-pack/../git-receive-pack", "-POST https://github.com/a/b/c/git-receive-pack",
+	}
+	expect(t, read, clone...)
+	expect(t, read, never...)
+	write := compile(t, Input{LayerSandbox, Block{Presets: []string{"github-write"}}})
+	expect(t, write, clone...)
+	expect(t, write, never...)
+	for _, q := range push {
+		expect(t, read, "-"+q)
+		expect(t, write, "+"+q)
+	}
+}
+
+// The page tells every host of every preset with its reason, and its examples
+// are read.
+func TestDocumentation(t *testing.T) {
+	data, err := os.ReadFile("../../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, name := range PresetNames() {
+		p, err := FindPreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(page, "| `"+name+"` |") {
+			t.Errorf("preset %s is missing", name)
+		}
+		for _, r := range p.Block.Allow {
+			if !strings.Contains(page, "`"+r.Target.name+"`") || !strings.Contains(page, r.Why) {
+				t.Errorf("preset %s: %s (%s) is missing", name, r.Target.name, r.Why)
+			}
+		}
+	}
+	examples := strings.Split(page, "```yaml\n")[1:]
+	if len(examples) == 0 {
+		t.Error("there is no example")
+	}
+	for _, e := range examples {
+		e, _, _ = strings.Cut(e, "```")
+		if strings.HasPrefix(e, "version:") {
+			if _, err := DecodeFile([]byte(e)); err != nil {
+				t.Errorf("example\n%s%v", e, err)
+			}
+			continue
+		}
+		if _, err := decodeBlock(e); err != nil {
+			t.Errorf("example\n%s%v", e, err)
+		}
+	}
+}

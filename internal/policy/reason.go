@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Reason says in a sentence without a full stop why the decision is what it is.
+// Text from inside the sandbox stands in it escaped.
+func (d *Decision) Reason() string {
+	s := d.reason()
+	if d.Rule != nil && d.Rule.Why != "" {
+		s += " (" + d.Rule.Why + ")"
+	}
+	if d.ended != nil {
+		s += fmt.Sprintf("; rule %q (%s) ended at %s", d.ended.Target, d.ended.Source, d.ended.Until.UTC().Format(time.RFC3339))
+	}
+	return s
+}
+
+func (d *Decision) reason() string {
+	what := d.query.subject()
+	switch d.Cause {
+	case CauseRule:
+		if d.Allowed() {
+			return fmt.Sprintf("rule %q (%s) allows %s", d.Rule, d.Rule.Source, what)
+		}
+		return fmt.Sprintf("rule %q (%s) denies %s", d.Rule, d.Rule.Source, what)
+	case CauseDefault:
+		return "no rule denies " + what + ", and the default is allow"
+	case CauseNoRule:
+		if name, err := CleanName(d.query.Name); err == nil && private(name) {
+			return "no rule allows " + what + ", a private name that a rule has to name"
+		}
+		return "no rule allows " + what
+	case CauseRequest:
+		return d.missReason(what)
+	case CauseProject:
+		return "the project's own allow list leaves out " + what
+	case CauseSpecial:
+		return d.specialReason(what)
+	case CauseInspection:
+		return what + " was let through unseen, and now every request has to be judged"
+	}
+	return d.faultReason(what)
+}
+
+// missReason tells a request that is not allowed on a host that is.
+func (d *Decision) missReason(what string) string {
+	s := fmt.Sprintf("%s is allowed, but not this request: %s; rule %q (%s) does not cover it",
+		d.query.host(), what, d.missed, d.missed.Source)
+	if _, fault := normalizePath(d.query.Request.Path); fault != nil {
+		s = fault.Error() + ", and servers may read it as another; " + s
+	}
+	return s
+}
+
+func (d *Decision) specialReason(what string) string {
+	addr := d.query.Addr
+	s := what + " is " + d.special.what
+	if d.query.Name != "" {
+		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.special.what)
+	} else if special(addr) != d.special {
+		s = what + " leads by translation to " + d.special.what
+	}
+	switch d.special.kind {
+	case never:
+		return s + ", which is never reached"
+	case metadata:
+		return s + ", which only a rule for that very address reaches"
+	}
+	return s + ", which only a rule within that range reaches"
+}
+
+// faultReason is for what could not be judged at all.
+func (d *Decision) faultReason(what string) string {
+	q := &d.query
+	switch d.Cause {
+	case CauseName:
+		name, err := CleanName(q.Name)
+		if err != nil {
+			return err.Error()
+		}
+		return name + " never leaves the sandbox"
+	case CauseMethod:
+		return "method " + quote(q.Request.Method) + " is not let through"
+	case CausePath:
+		_, fault := normalizePath(q.Request.Path)
+		return fault.Error()
+	case CauseQueryString:
+		return "query " + quote(q.Request.Query) + " has a character that must be escaped"
+	case CauseAuthority:
+		return fmt.Sprintf("the request is for host %s, its connection for %s", quote(q.Request.Host), q.host())
+	case CauseUpgrade:
+		return "an upgrade to " + quote(q.Request.Upgrade) + " cannot be judged"
+	case CauseWebSocket:
+		return what + " would open a WebSocket, on which nothing can be judged; a rule has to say websocket: true"
+	}
+	return "the question cannot be understood"
+}
+
+// subject names what was asked about.
+func (q *Query) subject() string {
+	if q.Request == nil {
+		return q.host()
+	}
+	path, fault := normalizePath(q.Request.Path)
+	if fault != nil {
+		path = " path " + quote(q.Request.Path)
+	}
+	if q.Request.Query != "" {
+		path += "?…" // it may hold secrets
+	}
+	method := q.Request.Method
+	if !IsToken(method) {
+		method = quote(method)
+	}
+	return method + " " + q.host() + path
+}
+
+// host gives the name or address with its port, as a rule would be written.
+func (q *Query) host() string {
+	s := q.Addr.String()
+	if q.Addr.Is6() {
+		s = "[" + s + "]"
+	}
+	if q.Name != "" {
+		name, err := CleanName(q.Name)
+		if err != nil {
+			name = quote(q.Name)
+		}
+		s = name
+	}
+	if q.Port != 0 {
+		s += ":" + strconv.Itoa(int(q.Port))
+	}
+	return s
+}

@@ -1,0 +1,382 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reference decides slowly and obviously: it looks at every rule for every
+// question and shares no code with the tables. What a request is (its path,
+// parameters, names) it takes from the package; those have tests of their own.
+type reference struct {
+	inputs []Input // presets already expanded
+}
+
+func (ref *reference) rules(a Action, project bool) []Rule {
+	var list []Rule
+	for _, in := range ref.inputs {
+		rules := in.Block.Deny
+		if a == Allow {
+			rules = in.Block.Allow
+			if (in.Layer == LayerProject) != project {
+				continue
+			}
+		}
+		list = append(list, rules...)
+	}
+	return list
+}
+
+func (ref *reference) open() bool {
+	open := false
+	for _, in := range ref.inputs {
+		if in.Block.Default == Deny {
+			return false
+		}
+		open = open || in.Block.Default == Allow
+	}
+	return open
+}
+
+func (ref *reference) narrows() bool {
+	return slices.ContainsFunc(ref.inputs, func(in Input) bool {
+		return in.Layer == LayerProject && len(in.Block.Allow) > 0
+	})
+}
+
+type answer struct {
+	allowed bool
+	must    bool
+	limit   int64
+}
+
+var refused = answer{}
+
+func (ref *reference) decide(q Query) answer {
+	name := ""
+	if q.Name != "" {
+		n, err := CleanName(q.Name)
+		if err != nil || n == "localhost" || n == "bothy" || strings.HasSuffix(n, ".localhost") || strings.HasSuffix(n, ".bothy") {
+			return refused
+		}
+		name = n
+	}
+	switch q.Stage {
+	case StageLookup:
+		// Any port: all that are mentioned, and one that is not.
+		ports := []uint16{7}
+		for _, in := range ref.inputs {
+			for _, r := range append(slices.Clone(in.Block.Allow), in.Block.Deny...) {
+				if r.Target.port != 0 {
+					ports = append(ports, r.Target.port)
+				}
+			}
+		}
+		for _, port := range ports {
+			if ref.flow(name, q.Addr, port, q.Now, nil).allowed {
+				return answer{allowed: true, limit: NoLimit}
+			}
+		}
+		return refused
+	case StageDial:
+		a := ref.flow(name, netip.Addr{}, q.Port, q.Now, nil)
+		if !a.allowed || !ref.mayDial(q.Addr, q.Port, q.Now) {
+			return refused
+		}
+		return a
+	case StageRequest:
+		r := q.Request
+		if !IsToken(r.Method) || strings.EqualFold(r.Method, "connect") || r.Upgrade != "" && !strings.EqualFold(r.Upgrade, "websocket") || !plainQuery(r.Query) {
+			return refused
+		}
+		if _, fault := normalizePath(r.Path); fault != nil && !fault.Ambiguous {
+			return refused
+		}
+		want := name
+		if name == "" {
+			want = q.Addr.String()
+			if q.Addr.Is6() {
+				want = "[" + want + "]"
+			}
+		}
+		if r.Host != want && r.Host != want+":"+strconv.Itoa(int(q.Port)) {
+			return refused
+		}
+	}
+	return ref.flow(name, q.Addr, q.Port, q.Now, q.Request)
+}
+
+func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.Time, req *Request) answer {
+	about := func(r Rule, a netip.Addr) bool {
+		if r.Target.port != 0 && r.Target.port != port || !r.Until.IsZero() && !r.Until.After(now) {
+			return false
+		}
+		if name != "" {
+			return refName(r.Target.String(), name)
+		}
+		return refAddr(r.Target.String(), a)
+	}
+	must := false
+	for _, r := range ref.rules(Deny, false) {
+		inner := name == "" && slices.ContainsFunc(refInside(addr), func(a netip.Addr) bool { return about(r, a) })
+		if inner {
+			return refused
+		}
+		if !about(r, addr) {
+			continue
+		}
+		if refPlain(r) || req != nil && refDenies(r, req) {
+			return refused
+		}
+		must = true
+	}
+
+	named := func(r Rule) bool { // the rule names what a default does not reach
+		if name != "" {
+			return !refPrivate(name) || r.Target.String() != "**" && !strings.HasPrefix(r.Target.String(), "**:")
+		}
+		return refOpens(r, addr)
+	}
+	grants, whole, limit, ws := false, false, int64(0), false
+	for _, r := range ref.rules(Allow, false) {
+		if !about(r, addr) || !named(r) {
+			continue
+		}
+		if refPlain(r) {
+			grants, whole, limit, ws = true, true, NoLimit, ws || r.HTTP.WebSocket
+		} else if req == nil {
+			grants = true
+			if !whole {
+				limit = NoLimit
+			}
+		} else if refAdmits(r, req) {
+			grants, ws = true, ws || r.HTTP.WebSocket
+			if r.HTTP.MaxBody == 0 {
+				limit = NoLimit
+			} else if limit != NoLimit {
+				limit = max(limit, r.HTTP.MaxBody)
+			}
+		}
+	}
+	if ref.open() && (name != "" && !refPrivate(name) || name == "" && special(addr) == nil) {
+		grants, whole, limit = true, true, NoLimit
+	}
+	if !grants {
+		return refused
+	}
+	if name == "" {
+		for _, v4 := range refInside(addr) {
+			if special(v4) != nil && !ref.opened(v4, port, now) {
+				return refused
+			}
+		}
+	}
+	if ref.narrows() {
+		in, wholeIn, limitIn := false, false, int64(0)
+		for _, r := range ref.rules(Allow, true) {
+			switch {
+			case !about(r, addr):
+			case refPlain(r):
+				in, wholeIn, limitIn = true, true, NoLimit
+			case req == nil:
+				in, limitIn = true, NoLimit
+			case refAdmits(r, req):
+				in = true
+				if r.HTTP.MaxBody == 0 {
+					limitIn = NoLimit
+				} else if limitIn != NoLimit {
+					limitIn = max(limitIn, r.HTTP.MaxBody)
+				}
+			}
+		}
+		if !in {
+			return refused
+		}
+		whole = whole && wholeIn
+		if limit == NoLimit || limitIn != NoLimit && limitIn < limit {
+			limit = limitIn
+		}
+	}
+	must = must || !whole
+	if req != nil && strings.EqualFold(req.Upgrade, "websocket") && must && !ws {
+		return refused
+	}
+	return answer{true, must, limit}
+}
+
+func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time) bool {
+	for _, a := range append(refInside(addr), addr) {
+		for _, r := range ref.rules(Deny, false) {
+			if refAddr(r.Target.String(), a) && (r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now)) {
+				return false
+			}
+		}
+		if special(a) != nil && !ref.opened(a, port, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// opened tells whether a rule without conditions opens a special address.
+func (ref *reference) opened(a netip.Addr, port uint16, now time.Time) bool {
+	return slices.ContainsFunc(ref.rules(Allow, false), func(r Rule) bool {
+		return refPlain(r) && refAddr(r.Target.String(), a) && refOpens(r, a) &&
+			(r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now))
+	})
+}
+
+func refPlain(r Rule) bool {
+	h := r.HTTP
+	return len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0
+}
+
+// refOpens tells whether an allow rule may let an address through that is
+// special: then it must lie in the same block.
+func refOpens(r Rule, a netip.Addr) bool {
+	b := special(a)
+	if b == nil {
+		return true
+	}
+	return r.Target.kind == net && b.kind != never && r.Target.prefix.Bits() >= b.prefix.Bits()
+}
+
+func refPrivate(name string) bool {
+	labels := strings.Split(name, ".")
+	last := labels[len(labels)-1]
+	return len(labels) == 1 || slices.Contains(privateZones, last) || len(labels) > 2 && strings.HasSuffix(name, ".home.arpa")
+}
+
+func refInside(a netip.Addr) []netip.Addr {
+	if !a.IsValid() {
+		return nil
+	}
+	list, n := embedded(a)
+	return list[:n]
+}
+
+// refName compares label by label, from the right.
+func refName(target, name string) bool {
+	if !strings.HasPrefix(target, "[") {
+		target, _, _ = strings.Cut(target, ":")
+	}
+	want, have := strings.Split(target, "."), strings.Split(name, ".")
+	if target == "**" {
+		return true
+	}
+	if _, err := netip.ParseAddr(target); err == nil || strings.ContainsAny(target, "[/") {
+		return false
+	}
+	for i, label := range slices.Backward(want) {
+		j := len(have) - len(want) + i
+		switch label {
+		case "**":
+			return j >= 0
+		case "*":
+			return j == 0
+		}
+		if j < 0 || have[j] != label {
+			return false
+		}
+	}
+	return len(want) == len(have)
+}
+
+func refAddr(target string, a netip.Addr) bool {
+	if target == "**" || strings.HasPrefix(target, "**:") {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(target, "["); ok {
+		target, _, _ = strings.Cut(rest, "]")
+	} else {
+		target, _, _ = strings.Cut(target, ":")
+	}
+	if p, err := netip.ParsePrefix(target); err == nil {
+		return p.Contains(a)
+	}
+	b, err := netip.ParseAddr(target)
+	return err == nil && b == a
+}
+
+func refAdmits(r Rule, req *Request) bool {
+	h := r.HTTP
+	path, fault := normalizePath(req.Path)
+	switch {
+	case len(h.Methods) > 0 && (!slices.Contains(h.Methods, req.Method) || req.overridesMethod()):
+		return false
+	case len(h.Paths) > 0 && !slices.Contains(h.Paths, "/**") && (fault != nil || !slices.ContainsFunc(h.Paths, func(p string) bool { return refPath(p, path) })):
+		return false
+	case len(h.Queries) > 0 && !slices.Contains(h.Queries, req.Query):
+		return false
+	case h.MaxBody > 0 && req.Body > h.MaxBody:
+		return false
+	case req.Upgrade != "" && !h.WebSocket:
+		return false
+	}
+	for name, want := range h.Headers {
+		var have []string
+		for k, v := range req.Header {
+			if strings.EqualFold(k, name) {
+				have = append(have, v...)
+			}
+		}
+		if len(have) != 1 || want != "*" && have[0] != want {
+			return false
+		}
+	}
+	return true
+}
+
+func refDenies(r Rule, req *Request) bool {
+	h := r.HTTP
+	path, fault := normalizePath(req.Path)
+	switch {
+	case len(h.Methods) > 0 && !req.overridesMethod() && !slices.Contains(h.Methods, strings.ToUpper(req.Method)):
+		return false
+	case len(h.Paths) > 0 && fault == nil && !slices.ContainsFunc(h.Paths, func(p string) bool {
+		p, path := strings.ToLower(strings.TrimSuffix(p, "/")), strings.ToLower(strings.TrimSuffix(path, "/"))
+		return refPath(p, path) || refPath(strings.TrimSuffix(p, "/**"), path) && strings.HasSuffix(p, "/**")
+	}):
+		return false
+	}
+	if len(h.Queries) > 0 {
+		have, ok := parseQuery(req.Query)
+		if ok && !slices.ContainsFunc(h.Queries, func(q string) bool {
+			want, _ := parseQuery(q)
+			return !slices.ContainsFunc(want, func(p param) bool { return !slices.Contains(have, p) })
+		}) {
+			return false
+		}
+	}
+	for name, want := range h.Headers {
+		if !slices.ContainsFunc(req.Header[name], func(v string) bool { return want == "*" || strings.Contains(v, want) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// refPath compares segment by segment, by recursion.
+func refPath(pattern, path string) bool {
+	if pattern == "/**" {
+		return strings.HasPrefix(path, "/")
+	}
+	if pattern == "" || path == "" {
+		return pattern == path
+	}
+	want, pattern := refSegment(pattern)
+	have, path := refSegment(path)
+	return (want == have || want == "*" && have != "") && refPath(pattern, path)
+}
+
+// refSegment cuts "/a/b" into "a" and "/b".
+func refSegment(p string) (segment, rest string) {
+	p = p[1:]
+	if i := strings.IndexByte(p, '/'); i >= 0 {
+		return p[:i], p[i:]
+	}
+	return p, ""
+}

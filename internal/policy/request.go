@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Request is an HTTP request as it came from inside, head only. The caller has
+// parsed it strictly; nothing in it needs to be normalised.
+type Request struct {
+	Method string
+	Host   string // authority: the Host header, or :authority
+	Path   string // raw, without the query
+	Query  string // raw, without the '?'
+	// Header has the other fields, names in any case.
+	Header map[string][]string
+	// Body is the length of the body, -1 if nobody knows yet. A decision's
+	// MaxBody must be held while it streams either way.
+	Body int64
+	// Upgrade is the protocol the request wants to go on with. A WebSocket over
+	// HTTP/2 (extended CONNECT, RFC 8441) is to be given as GET with "websocket".
+	Upgrade string
+}
+
+// judged is a request that has passed what no rule can change.
+type judged struct {
+	*Request
+	path      string // normalised
+	ambiguous *PathError
+	loose     string // loosePath(path), made when first needed
+	websocket bool
+}
+
+// judge refuses requests that are none, or are for somebody else.
+func (s *subject) judge(r *Request) Cause {
+	j := &s.req
+	j.Request, j.websocket = r, strings.EqualFold(r.Upgrade, "websocket")
+	switch {
+	case !IsToken(r.Method) || strings.EqualFold(r.Method, "CONNECT"):
+		return CauseMethod
+	case !s.isAuthority(r.Host):
+		return CauseAuthority
+	case r.Upgrade != "" && !j.websocket:
+		return CauseUpgrade
+	case !plainQuery(r.Query):
+		return CauseQueryString
+	}
+	var fault *PathError
+	j.path, fault = normalizePath(r.Path)
+	if fault != nil && !fault.Ambiguous {
+		return CausePath
+	}
+	j.ambiguous = fault
+	return CauseNone
+}
+
+// isAuthority tells whether the request is for the host the flow was opened to.
+// Another one would reach a server that was never judged (domain fronting).
+func (s *subject) isAuthority(host string) bool {
+	if host == s.name && host != "" {
+		return true
+	}
+	if rest, ok := strings.CutPrefix(host, "["); ok {
+		inner, rest, ok := strings.Cut(rest, "]")
+		a, err := netip.ParseAddr(inner)
+		return ok && err == nil && s.name == "" && a == s.addr && a.Is6() && s.isPort(rest)
+	}
+	port := ""
+	if i := strings.IndexByte(host, ':'); i >= 0 {
+		host, port = host[:i], host[i:]
+	}
+	if !s.isPort(port) {
+		return false
+	}
+	if s.name == "" {
+		a, err := netip.ParseAddr(host)
+		return err == nil && a == s.addr
+	}
+	name, err := CleanName(host)
+	return err == nil && name == s.name
+}
+
+// isPort tells whether the text behind a host is empty or the flow's port.
+func (s *subject) isPort(text string) bool {
+	return text == "" || text[0] == ':' && text[1:] == strconv.Itoa(int(s.port))
+}
+
+// overridesMethod tells requests that some frameworks take for another method
+// than the one that stands in front.
+func (r *Request) overridesMethod() bool {
+	for name := range r.Header {
+		if containsFold([]string{"x-http-method-override", "x-http-method", "x-method-override"}, name) {
+			return true
+		}
+	}
+	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "_method") {
+		return false
+	}
+	params, _ := parseQuery(r.Query)
+	return slices.ContainsFunc(params, func(p param) bool { return p.name == "_method" })
+}
+
+// onPath compares to the letter. An ambiguous path is on none.
+func (r *judged) onPath(list []pathPattern) bool {
+	if r.ambiguous != nil {
+		return false
+	}
+	for i := range list {
+		if list[i].match(r.path) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearPath compares broadly. An ambiguous path is on all.
+func (r *judged) nearPath(list []pathPattern) bool {
+	if r.ambiguous != nil {
+		return true
+	}
+	if r.loose == "" {
+		r.loose = loosePath(r.path)
+	}
+	for i := range list {
+		if list[i].matchLoose(r.loose) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayAsk tells whether all parameters of one of the queries are in the request.
+// A query that cannot be read may ask anything.
+func (r *judged) mayAsk(queries [][]param) bool {
+	have, ok := parseQuery(r.Query)
+	if !ok {
+		return true
+	}
+	return slices.ContainsFunc(queries, func(want []param) bool {
+		for _, p := range want {
+			if !slices.Contains(have, p) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// header gives the last value of a header and how often it is there.
+func (r *judged) header(name string) (value string, n int) {
+	for k, values := range r.Header {
+		if strings.EqualFold(k, name) {
+			for _, v := range values {
+				value, n = v, n+1
+			}
+		}
+	}
+	return value, n
+}
+
+// hasHeader compares broadly: one of several, of a list, in any case.
+func (r *judged) hasHeader(name, want string) bool {
+	for k, values := range r.Header {
+		if !strings.EqualFold(k, name) {
+			continue
+		}
+		for _, v := range values {
+			if want == "*" || strings.Contains(fold(v), fold(want)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// param is one parameter of a query, decoded, in lower case.
+type param struct{ name, value string }
+
+// parseQuery reads a query the way the most generous server would. It is false
+// if servers would not agree; what could be read is given all the same.
+func parseQuery(q string) (list []param, ok bool) {
+	ok = true
+	for part := range strings.FieldsFuncSeq(q, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, _ := strings.Cut(part, "=")
+		n, ok1 := unescapeQuery(name)
+		v, ok2 := unescapeQuery(value)
+		ok = ok && ok1 && ok2
+		list = append(list, param{n, v})
+	}
+	return list, ok
+}
+
+func unescapeQuery(s string) (string, bool) {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch c {
+		case '+':
+			c = ' '
+		case '%':
+			v, ok := hexByte(s[i+1:])
+			if !ok {
+				return "", false
+			}
+			c, i = v, i+2
+		}
+		b = append(b, c)
+	}
+	return fold(string(b)), true
+}
+
+// plainQuery tells queries without bytes that would end the request line.
+func plainQuery(q string) bool {
+	for i := range len(q) {
+		if q[i] <= ' ' || q[i] > '~' || q[i] == '#' {
+			return false
+		}
+	}
+	return true
+}

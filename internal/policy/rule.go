@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Action is what a rule, a default or a decision says. The zero Action says
+// nothing, and nothing is let through by it.
+type Action uint8
+
+// The two actions.
+const (
+	Deny Action = iota + 1
+	Allow
+)
+
+func (a Action) String() string {
+	switch a {
+	case Deny:
+		return "deny"
+	case Allow:
+		return "allow"
+	}
+	return ""
+}
+
+// Rule is one line of a policy.
+type Rule struct {
+	Action Action
+	Target Target
+	HTTP   Conditions
+	// Inspect asks for HTTP to be looked into although no condition needs it;
+	// Passthrough asks for it never to be, for clients that pin certificates.
+	// Both stand on rules that allow.
+	Inspect, Passthrough bool
+	// Until ends the rule: it counts while now is before it. Zero is for ever.
+	Until time.Time
+	// Why is a note for people: one line, shown with decisions.
+	Why string
+	// Text is the target as it was written.
+	Text string
+	// Source is the layer the rule came from. Compile sets it.
+	Source Source
+}
+
+// ParseRule reads a rule without conditions. Set its other fields afterwards
+// and let Check judge the whole.
+func ParseRule(a Action, text string) (Rule, error) {
+	t, err := ParseTarget(text)
+	if err != nil {
+		return Rule{}, err
+	}
+	return Rule{Action: a, Target: t, Text: text}, nil
+}
+
+const maxWhy = 300
+
+// Check refuses a rule that contradicts itself or could never hold.
+func (r *Rule) Check() error {
+	if err := r.check(); err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: "rule " + quote(r.Target.String()), Err: err}
+	}
+	return nil
+}
+
+func (r *Rule) check() error {
+	switch {
+	case r.Action != Allow && r.Action != Deny:
+		return spec.Errorf(spec.ErrUsage, "it neither allows nor denies")
+	case r.Target.kind == nothing:
+		return spec.Errorf(spec.ErrUsage, "it has no host")
+	case r.Action == Deny && (r.Inspect || r.Passthrough):
+		return spec.Errorf(spec.ErrUsage, "inspect and passthrough belong to rules that allow")
+	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.none()):
+		return spec.Errorf(spec.ErrUsage, "passthrough and HTTP conditions exclude each other").
+			WithHint("nobody looks into what is passed through")
+	case !utf8.ValidString(r.Why) || len(r.Why) > maxWhy || strings.ContainsFunc(r.Why, notPrintable):
+		return spec.Errorf(spec.ErrUsage, "why is not one short line of text")
+	}
+	return r.HTTP.check(r.Action)
+}
+
+// notPrintable keeps what would move a terminal's cursor or turn its text out
+// of notes; a project's notes are shown too.
+func notPrintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }
+
+// Live tells whether the rule counts at a time.
+func (r *Rule) Live(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
+
+// ID names a rule within its layer. It is made from what the rule says, so that
+// the same rule has the same ID everywhere; notes and expiry do not change it.
+func (r *Rule) ID() string {
+	h := fnv.New64a()
+	h.Write([]byte(r.key()))
+	return fmt.Sprintf("%012x", h.Sum64()>>16)
+}
+
+// key is all that makes a rule another rule, in one unambiguous line.
+func (r *Rule) key() string {
+	b := make([]byte, 0, 128)
+	b = append(append(append(b, r.Action.String()...), ' '), r.Target.String()...)
+	list := func(name string, list []string) {
+		if len(list) == 0 {
+			return
+		}
+		b = append(append(b, ' '), name...)
+		for _, s := range slices.Sorted(slices.Values(list)) {
+			b = strconv.AppendQuote(append(b, ' '), s)
+		}
+	}
+	list("methods", r.HTTP.Methods)
+	list("paths", r.HTTP.Paths)
+	list("query", r.HTTP.Queries)
+	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
+		list(name+":", []string{r.HTTP.Headers[name]})
+	}
+	if r.HTTP.MaxBody > 0 {
+		b = strconv.AppendInt(append(b, " max_body "...), r.HTTP.MaxBody, 10)
+	}
+	for _, m := range []struct {
+		on   bool
+		name string
+	}{{r.HTTP.WebSocket, " websocket"}, {r.Inspect, " inspect"}, {r.Passthrough, " passthrough"}} {
+		if m.on {
+			b = append(b, m.name...)
+		}
+	}
+	return string(b)
+}
+
+// String gives the rule for people: target, methods, paths, marks, expiry.
+func (r *Rule) String() string {
+	parts := []string{r.Target.String()}
+	if len(r.HTTP.Methods) > 0 {
+		parts = append(parts, strings.Join(r.HTTP.Methods, ","))
+	}
+	parts = append(parts, r.HTTP.Paths...)
+	for _, q := range r.HTTP.Queries {
+		parts = append(parts, "?"+q)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
+		parts = append(parts, name+": "+r.HTTP.Headers[name])
+	}
+	if r.HTTP.MaxBody > 0 {
+		parts = append(parts, fmt.Sprintf("body up to %d bytes", r.HTTP.MaxBody))
+	}
+	if r.HTTP.WebSocket {
+		parts = append(parts, "websocket")
+	}
+	if r.Inspect {
+		parts = append(parts, "inspect")
+	}
+	if r.Passthrough {
+		parts = append(parts, "passthrough")
+	}
+	if !r.Until.IsZero() {
+		parts = append(parts, "until "+r.Until.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(parts, " ")
+}
+
+// quote shows text that may come from anybody: escaped, and not at any length.
+func quote(s string) string {
+	const most = 120
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}

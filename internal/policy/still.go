@@ -1,0 +1,42 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Flow is a connection that was let through, as far as it matters to let it go
+// on.
+type Flow struct {
+	Name   string     // the name it was opened to; empty for a literal address
+	Addr   netip.Addr // the address it goes to; invalid: it is not dialled yet
+	Port   uint16
+	Seen   bool     // every request on it is judged
+	Active *Request // the request under way, if there is one
+}
+
+// Still decides whether a flow may go on under this policy: whether it would be
+// let through if it began now, and, if some of what passes must now be judged,
+// whether somebody sees it. Ask it of every flow under a new generation, and at
+// NextExpiry; a flow that may not go on has to be closed, not drained.
+func (p *Policy) Still(f Flow, now time.Time) Decision {
+	q := Query{Stage: StageConnect, Name: f.Name, Addr: f.Addr, Port: f.Port, Now: now}
+	if f.Name != "" && f.Addr.IsValid() {
+		q.Stage = StageDial
+	}
+	d := p.Decide(q)
+	if !d.Allowed() {
+		return d
+	}
+	if d.Inspection == InspectMust && !f.Seen {
+		return d.deny(CauseInspection, nil)
+	}
+	if f.Active == nil || !f.Seen {
+		return d
+	}
+	q.Stage, q.Request = StageRequest, f.Active
+	if f.Name != "" {
+		q.Addr = netip.Addr{}
+	}
+	return p.Decide(q)
+}

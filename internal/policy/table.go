@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// table finds the rules of one action that are about a subject, without looking
+// at the others: names by walking up the labels, addresses by one look for each
+// length of prefix there is.
+type table struct {
+	exact, one, deep map[string][]entry
+	all              []entry
+	nets             map[netip.Prefix][]entry
+	bits4, bits6     []int // lengths in nets, longest first
+}
+
+// entry is a rule ready to be compared. What most rules differ in stands here,
+// side by side, so that many about one host are passed over quickly.
+type entry struct {
+	rule *Rule
+	cond *cond  // nil: none
+	lead string // of an allow rule with one path: how every path it admits begins
+	port uint16 // of the target
+	ends bool   // the rule has an end
+}
+
+func newEntry(r *Rule) entry {
+	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero()}
+	if r.Action == Allow && e.cond != nil && len(e.cond.paths) == 1 {
+		e.lead = e.cond.paths[0].lead
+	}
+	return e
+}
+
+// counts tells whether the rule is about the subject's port, and has not ended.
+func (e *entry) counts(s *subject) bool { return e.onPort(s.port) && e.live(s.now) }
+
+func (e *entry) onPort(port uint16) bool { return e.port == 0 || e.port == port }
+
+func (e *entry) live(now time.Time) bool { return !e.ends || e.rule.Live(now) }
+
+// newTable sorts the rules, so that which of several deciding rules is named
+// does not depend on the order they were written in.
+func newTable(rules []*Rule) *table {
+	t := &table{
+		exact: map[string][]entry{}, one: map[string][]entry{}, deep: map[string][]entry{},
+		nets: map[netip.Prefix][]entry{},
+	}
+	type keyed struct {
+		*Rule
+		key string
+	}
+	list := make([]keyed, 0, len(rules))
+	for _, r := range rules {
+		list = append(list, keyed{r, r.key()})
+	}
+	slices.SortStableFunc(list, func(a, b keyed) int {
+		return cmp.Or(compareSource(a.Source, b.Source), cmp.Compare(a.key, b.key), a.Until.Compare(b.Until))
+	})
+	for _, r := range list {
+		t.add(newEntry(r.Rule))
+	}
+	byLength := func(a, b int) int { return b - a }
+	slices.SortFunc(t.bits4, byLength)
+	slices.SortFunc(t.bits6, byLength)
+	return t
+}
+
+func (t *table) add(e entry) {
+	target := e.rule.Target
+	switch target.kind {
+	case exact:
+		t.exact[target.name] = append(t.exact[target.name], e)
+	case one:
+		t.one[target.name] = append(t.one[target.name], e)
+	case deep:
+		t.deep[target.name] = append(t.deep[target.name], e)
+	case all:
+		t.all = append(t.all, e)
+	case net:
+		t.nets[target.prefix] = append(t.nets[target.prefix], e)
+		bits := &t.bits6
+		if target.prefix.Addr().Is4() {
+			bits = &t.bits4
+		}
+		if n := target.prefix.Bits(); !slices.Contains(*bits, n) {
+			*bits = append(*bits, n)
+		}
+	}
+}
+
+// about gives the rules whose target is the subject, whatever their port.
+func (t *table) about(s *subject) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		if s.name != "" {
+			t.walkName(s.name, yield)
+		} else {
+			t.walkAddr(s.addr, yield)
+		}
+	}
+}
+
+// aboutAddr gives the rules about an address.
+func (t *table) aboutAddr(a netip.Addr) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) { t.walkAddr(a, yield) }
+}
+
+func (t *table) walkName(name string, yield func(*entry) bool) {
+	if !every(t.exact[name], yield) {
+		return
+	}
+	up := parent(name)
+	if up != "" && !every(t.one[up], yield) {
+		return
+	}
+	for ; up != "" && len(t.deep) > 0; up = parent(up) {
+		if !every(t.deep[up], yield) {
+			return
+		}
+	}
+	every(t.all, yield)
+}
+
+func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
+	bits := t.bits6
+	if a.Is4() {
+		bits = t.bits4
+	}
+	for _, n := range bits {
+		if p, err := a.Prefix(n); err == nil && !every(t.nets[p], yield) {
+			return
+		}
+	}
+	every(t.all, yield)
+}
+
+func every(list []entry, yield func(*entry) bool) bool {
+	for i := range list {
+		if !yield(&list[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// document is the form a block has in files and on the wire.
+type document struct {
+	Default string         `json:"default,omitempty"`
+	Inspect string         `json:"inspect,omitempty"`
+	Presets []string       `json:"presets,omitempty"`
+	Allow   []documentRule `json:"allow,omitempty"`
+	Deny    []documentRule `json:"deny,omitempty"`
+}
+
+// documentRule has the keys of a rule in the order they are written.
+type documentRule struct {
+	Host        string            `json:"host"`
+	Methods     []string          `json:"methods,omitempty"`
+	Paths       []string          `json:"paths,omitempty"`
+	Query       []string          `json:"query,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	MaxBody     string            `json:"max_body,omitempty"`
+	WebSocket   bool              `json:"websocket,omitempty"`
+	Inspect     bool              `json:"inspect,omitempty"`
+	Passthrough bool              `json:"passthrough,omitempty"`
+	Until       string            `json:"until,omitempty"`
+	Why         string            `json:"why,omitempty"`
+}
+
+func (b *Block) document() document {
+	d := document{Default: b.Default.String(), Presets: b.Presets}
+	if b.InspectAll {
+		d.Inspect = "all"
+	}
+	for i := range b.Allow {
+		d.Allow = append(d.Allow, b.Allow[i].document())
+	}
+	for i := range b.Deny {
+		d.Deny = append(d.Deny, b.Deny[i].document())
+	}
+	return d
+}
+
+func (r *Rule) document() documentRule {
+	d := documentRule{
+		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers,
+		WebSocket: r.HTTP.WebSocket, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
+	}
+	if d.Host == "" {
+		d.Host = r.Target.String()
+	}
+	if r.HTTP.MaxBody > 0 {
+		d.MaxBody = sizeText(r.HTTP.MaxBody)
+	}
+	if !r.Until.IsZero() {
+		d.Until = r.Until.UTC().Format(time.RFC3339)
+	}
+	return d
+}
+
+// Encode writes the file. Text that was read stays as it was but for the
+// changes; a file made anew is written in one stable form.
+func (f *File) Encode() []byte {
+	if len(f.text) > 0 {
+		return slices.Clone(f.text)
+	}
+	return f.canonical()
+}
+
+func (f *File) canonical() []byte {
+	var w bytes.Buffer
+	d := f.document()
+	w.WriteString("version: " + quoted(spec.Version) + "\n")
+	for _, l := range []struct{ key, value string }{{"default", d.Default}, {"inspect", d.Inspect}} {
+		if l.value != "" {
+			w.WriteString(l.key + ": " + l.value + "\n")
+		}
+	}
+	if len(d.Presets) > 0 {
+		w.WriteString("presets: [" + strings.Join(d.Presets, ", ") + "]\n")
+	}
+	for _, l := range []struct {
+		key   string
+		rules []Rule
+	}{{"allow", f.Allow}, {"deny", f.Deny}} {
+		if len(l.rules) > 0 {
+			w.WriteString(l.key + ":\n")
+		}
+		for i := range l.rules {
+			w.WriteString(l.rules[i].yaml())
+		}
+	}
+	return w.Bytes()
+}
+
+// yaml gives the rule as an item of a list: the short form if there is nothing
+// but a target.
+func (r *Rule) yaml() string {
+	d := r.document()
+	if reflect.DeepEqual(d, documentRule{Host: d.Host}) {
+		return "  - " + quoted(d.Host) + "\n"
+	}
+	var w strings.Builder
+	w.WriteString("  - host: " + quoted(d.Host) + "\n")
+	line := func(key, value string, is bool) {
+		if is {
+			w.WriteString("    " + key + ": " + value + "\n")
+		}
+	}
+	line("methods", "["+strings.Join(d.Methods, ", ")+"]", len(d.Methods) > 0)
+	line("paths", quotedList(d.Paths), len(d.Paths) > 0)
+	line("query", quotedList(d.Query), len(d.Query) > 0)
+	if len(d.Headers) > 0 {
+		w.WriteString("    headers:\n")
+		for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+			w.WriteString("      " + quoted(name) + ": " + quoted(d.Headers[name]) + "\n")
+		}
+	}
+	line("max_body", d.MaxBody, d.MaxBody != "")
+	line("websocket", "true", d.WebSocket)
+	line("inspect", "true", d.Inspect)
+	line("passthrough", "true", d.Passthrough)
+	line("until", quoted(d.Until), d.Until != "")
+	line("why", quoted(d.Why), d.Why != "")
+	return w.String()
+}
+
+// quoted writes a value so that YAML reads it back as it is: JSON's form is
+// YAML's double-quoted one.
+func quoted(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil { // text and numbers do not fail
+		return `""`
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func quotedList(list []string) string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = quoted(s)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}

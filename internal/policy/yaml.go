@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file is the only one that knows the YAML library.
+
+// Bounds of a document. A project's file comes from anybody, and the parser
+// takes time by the square of the length in the worst case.
+const (
+	maxDocument = 1 << 20 // of the user's own
+	maxForeign  = 64 << 10
+	maxDepth    = 16
+	maxIndent   = 64
+)
+
+// parseYAML reads one document of maps, lists and plain scalars. The rest of
+// YAML (anchors, tags, merge keys, block scalars, several documents) is
+// refused: nobody writes rules with it, and everything unusual has two readings.
+func parseYAML(data []byte) (*node, error) {
+	body, err := parseTree(data, maxDocument)
+	if err != nil {
+		return nil, err
+	}
+	return convert(body)
+}
+
+// parseKey reads what one key of a document's map holds; nil if the key is not
+// there. What other keys hold is not looked at.
+func parseKey(data []byte, key string) (*node, error) {
+	body, err := parseTree(data, maxForeign)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := body.(*ast.MappingNode)
+	if !ok {
+		return nil, spec.Errorf(spec.ErrUsage, "it is not a map")
+	}
+	for _, pair := range m.Values {
+		k, ok := pair.Key.(*ast.StringNode)
+		if !ok { // a merge key, an anchor: it may stand for the one we look for
+			return nil, place(pair.GetToken()).fail("a key is not plain text")
+		}
+		if k.Value == key {
+			return convert(pair.Value)
+		}
+	}
+	return nil, nil
+}
+
+func parseTree(data []byte, limit int) (body ast.Node, err error) {
+	if len(data) > limit {
+		return nil, spec.Errorf(spec.ErrUsage, "it is larger than %d bytes", limit)
+	}
+	defer func() { // the parser's, on text from anybody
+		if r := recover(); r != nil {
+			body, err = nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %v", r)
+		}
+	}()
+	tokens := lexer.Tokenize(string(data))
+	if err := checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %s", quote(first))
+	}
+	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+		return nil, spec.Errorf(spec.ErrUsage, "it is empty, or more than one document")
+	}
+	return file.Docs[0].Body, nil
+}
+
+// checkTokens bounds the depth of what the parser gets to see.
+func checkTokens(tokens token.Tokens) error {
+	depth := 0
+	for _, t := range tokens {
+		nests := false
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			nests = true
+		}
+		if depth > maxDepth || nests && t.Position.Column > maxIndent {
+			return place(t).fail("it is nested too deeply")
+		}
+	}
+	return nil
+}
+
+func place(t *token.Token) *node { return &node{line: t.Position.Line, end: t.Position.Line} }
+
+func convert(y ast.Node) (*node, error) {
+	if y == nil || y.GetToken() == nil {
+		return &node{}, nil
+	}
+	n := place(y.GetToken())
+	switch v := y.(type) {
+	case *ast.StringNode:
+		n.kind, n.text = nodeString, v.Value
+	case *ast.IntegerNode, *ast.FloatNode:
+		n.kind, n.text = nodeNumber, y.GetToken().Value
+	case *ast.BoolNode:
+		n.kind, n.text = nodeBool, fmt.Sprint(v.Value)
+	case *ast.NullNode:
+	case *ast.SequenceNode:
+		n.kind = nodeList
+		for _, item := range v.Values {
+			if err := n.add(item); err != nil {
+				return nil, err
+			}
+		}
+	case *ast.MappingNode:
+		n.kind = nodeMap
+		for _, pair := range v.Values {
+			key, ok := pair.Key.(*ast.StringNode)
+			if !ok {
+				return nil, n.fail("a key is not plain text")
+			}
+			n.keys = append(n.keys, key.Value)
+			if err := n.add(pair.Value); err != nil {
+				return nil, err
+			}
+		}
+	case *ast.AliasNode:
+		return nil, n.fail("YAML takes the '*' for its own").WithHint(`write patterns in quotes: "*.example.com"`)
+	default:
+		return nil, n.fail("this part of YAML is not read here")
+	}
+	return n, nil
+}
+
+func (n *node) add(y ast.Node) error {
+	item, err := convert(y)
+	if err != nil {
+		return err
+	}
+	n.items = append(n.items, item)
+	n.end = max(n.end, item.end)
+	return nil
+}

@@ -1,0 +1,51 @@
+package term
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestReadSecret types a line that must not be shown.
+func TestReadSecret(t *testing.T) {
+	emulator, terminal := openPTY(t)
+	before := makeUnusual(t, terminal)
+	line, fails := make(chan string, 1), make(chan error, 1)
+	go func() {
+		b, err := ReadSecret(terminal)
+		line <- string(b)
+		fails <- err
+	}()
+	for settings(t, terminal).Lflag&unix.ECHO != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := emulator.WriteString("canary\r"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := <-line, <-fails; got != "canary\n" || err != nil {
+		t.Errorf("it read %q, %v", got, err)
+	}
+	if after := settings(t, terminal); after != before {
+		t.Errorf("the terminal is left as %+v, it was %+v", after, before)
+	}
+	if err := emulator.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 100)
+	n, _ := emulator.Read(b)
+	if got := string(b[:n]); got != "\r\n" {
+		t.Errorf("shown was %q", got)
+	}
+}
+
+func TestReadSecretElsewhere(t *testing.T) {
+	emulator, terminal := openPTY(t)
+	_ = emulator.Close()
+	if b, err := ReadSecret(terminal); err == nil {
+		t.Errorf("from a terminal that is gone it read %q", b)
+	}
+	if b, err := ReadSecret(nil); err == nil {
+		t.Errorf("from nothing it read %q", b)
+	}
+}

@@ -1,0 +1,109 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prepare gives, by name, what the files begin with: all that is the same at
+// every start. Making it takes milliseconds, so it is to be kept.
+func Prepare(r Roots) map[string][]byte {
+	java := newJavaStore(len(r.certs) + 1)
+	for i, der := range r.certs {
+		java.add(fmt.Sprintf("public-%d", i), der)
+	}
+	return map[string][]byte{bundleName: r.pem, javaName: java.take()}
+}
+
+// Files are the files of one start. The sandbox's authority is made late, when
+// nobody should have to wait any more: it comes last in each of them.
+type Files struct {
+	dir   string
+	java  *javaStore
+	empty bool
+}
+
+// Begin makes the files in dir, which is empty. What Prepare gave lies in the
+// directory prepared.
+func Begin(dir, prepared string) (*Files, error) {
+	f := &Files{dir: dir, java: continuedJavaStore()}
+	n, err := f.begin(bundleName, prepared, nil)
+	if err == nil {
+		f.empty = n == 0
+		_, err = f.begin(javaName, prepared, f.java.digest)
+	}
+	if err == nil {
+		err = f.append(ownName, nil, unix.O_CREAT|unix.O_EXCL)
+	}
+	return f, err
+}
+
+// Empty reports whether the host trusts nobody.
+func (f *Files) Empty() bool { return f.empty }
+
+// copyChunk is how much is in memory at a time: new memory is dear while a
+// process starts.
+const copyChunk = 32 << 10
+
+// begin copies a file, which also may go through a digest.
+func (f *Files) begin(name, prepared string, digest io.Writer) (int64, error) {
+	in, err := os.Open(filepath.Join(prepared, name))
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := f.open(name, unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return 0, err
+	}
+	var to io.Writer = struct{ io.Writer }{out}
+	if digest != nil {
+		to = io.MultiWriter(out, digest)
+	}
+	n, err := io.CopyBuffer(to, struct{ io.Reader }{in}, make([]byte, copyChunk))
+	if err = errors.Join(err, out.Chmod(0o644), out.Close()); err != nil {
+		return n, fmt.Errorf("write %s: %w", out.Name(), err)
+	}
+	return n, nil
+}
+
+// Complete adds the sandbox's authority, given by its certificate in PEM.
+func (f *Files) Complete(authority []byte) error {
+	b, _, ok := nextBlock(authority)
+	if !ok {
+		return errors.New("the sandbox's authority has no certificate")
+	}
+	der, ok := b.decode(nil)
+	if !ok {
+		return errors.New("the certificate of the sandbox's authority cannot be read")
+	}
+	f.java.add("bothy", der)
+	text := append(slices.Clip(b.text), '\n')
+	return errors.Join(
+		f.append(bundleName, text, 0),
+		f.append(javaName, f.java.end(), 0),
+		f.append(ownName, text, 0),
+	)
+}
+
+func (f *Files) open(name string, flags int) (*os.File, error) {
+	return os.OpenFile(filepath.Join(f.dir, name), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW|flags, 0o644)
+}
+
+func (f *Files) append(name string, content []byte, flags int) error {
+	out, err := f.open(name, flags)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(content)
+	if err = errors.Join(err, out.Chmod(0o644), out.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", out.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package trust
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxBundle bounds the bundle that is read. Usual ones have 250 KiB.
+const maxBundle = 8 << 20
+
+var (
+	beginMark = []byte("-----BEGIN CERTIFICATE-----")
+	endMark   = []byte("-----END CERTIFICATE-----")
+)
+
+// Roots are authorities that are trusted.
+type Roots struct {
+	pem   []byte
+	certs [][]byte // in DER
+}
+
+// Empty reports whether nobody is trusted.
+func (r Roots) Empty() bool { return len(r.certs) == 0 }
+
+// State tells a bundle that was changed from one that was not, without reading
+// it. It may lie where a link of /etc leads to.
+func State(root string) string {
+	for _, name := range Bundles {
+		var st unix.Stat_t
+		if unix.Stat(root+"/etc/"+name, &st) == nil {
+			return fmt.Sprint(name, st.Dev, st.Ino, st.Mode, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
+		}
+	}
+	return ""
+}
+
+// Find reads the bundle of the host whose tree begins at root; "" is this one.
+// Only certificates are taken from it, and only if everybody may read it.
+func Find(root string) Roots {
+	for _, name := range Bundles {
+		text, err := readBundle(root + "/etc/" + name)
+		if err != nil {
+			continue
+		}
+		if r := parse(text); !r.Empty() {
+			return r
+		}
+	}
+	return Roots{}
+}
+
+func readBundle(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o004 == 0 || info.Size() > maxBundle {
+		return nil, fmt.Errorf("%s is no bundle", path)
+	}
+	b := make([]byte, info.Size())
+	_, err = io.ReadFull(f, b)
+	return b, err
+}
+
+// parse takes the certificates out of a bundle and leaves everything else
+// behind. What cannot be decoded is no certificate.
+func parse(text []byte) Roots {
+	r := Roots{pem: make([]byte, 0, len(text)+1)}
+	der := make([]byte, 0, len(text)) // of all, one after another
+	for {
+		b, rest, ok := nextBlock(text)
+		if !ok {
+			return r
+		}
+		text = rest
+		start := len(der)
+		if der, ok = b.decode(der); !ok {
+			continue
+		}
+		r.certs = append(r.certs, der[start:])
+		r.pem = append(append(r.pem, b.text...), '\n')
+	}
+}
+
+// block is a certificate in PEM.
+type block struct {
+	before []byte // what stands between it and the one before
+	text   []byte // from the first dash to the last
+}
+
+// nextBlock finds the first certificate and what follows it. One that has a
+// beginning only is none.
+func nextBlock(text []byte) (b block, rest []byte, ok bool) {
+	for from := 0; ; {
+		end := bytes.Index(text[from:], endMark)
+		if end < 0 {
+			return block{}, text, false
+		}
+		end += from
+		if begin := bytes.LastIndex(text[:end], beginMark); begin >= 0 {
+			end += len(endMark)
+			return block{text[:begin], text[begin:end]}, text[end:], true
+		}
+		from = end + len(endMark)
+	}
+}
+
+// decode appends the certificate to der. It is not ok if it cannot be one.
+func (b block) decode(der []byte) ([]byte, bool) {
+	body := b.text[len(beginMark) : len(b.text)-len(endMark)]
+	start := len(der)
+	out, err := base64.StdEncoding.AppendDecode(der, body)
+	if err != nil || len(out)-start < 16 || out[start] != derSequence {
+		return der, false
+	}
+	return out, true
+}
+
+// derSequence is the first byte of a certificate in DER.
+const derSequence = 0x30

@@ -1,0 +1,188 @@
+package vault
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// leases is the document in a sandbox's directory. It has no values.
+type leases struct {
+	Version int          `json:"version"`
+	Leases  []spec.Lease `json:"leases"`
+}
+
+// ReadLeases gives the leases of a sandbox, those that ran out too.
+func ReadLeases(path string) ([]spec.Lease, error) {
+	var d leases
+	err := readDocument(path, &d)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && (d.Version < 1 || d.Version > spec.Version) {
+		err = spec.Errorf(spec.ErrConflict, "%s is of format %d, this bothy knows %d", path, d.Version, spec.Version)
+	}
+	if err != nil {
+		return nil, (&spec.Error{Op: "read the leases", Err: err}).
+			WithHint("remove the file and lend the secrets again")
+	}
+	return d.Leases, nil
+}
+
+// WriteLeases replaces the leases of a sandbox. The caller holds the lock.
+func WriteLeases(path string, list []spec.Lease) error {
+	if list == nil {
+		list = []spec.Lease{}
+	}
+	return store.WriteJSON(path, leases{Version: spec.Version, Leases: list})
+}
+
+// Live are the leases that have not run out.
+func Live(list []spec.Lease, now time.Time) []spec.Lease {
+	return slices.DeleteFunc(slices.Clone(list), func(l spec.Lease) bool { return !l.Live(now) })
+}
+
+// Terms are what can be said about a lease. What is left out is as usual for
+// the secret's service.
+type Terms struct {
+	Hosts, Methods, Paths []string
+	Place                 *spec.Place
+	Env                   []string
+	For                   time.Duration // 0: until it is revoked
+}
+
+// leasePrefix tells the ID of a lease from the name of a secret.
+const leasePrefix = "lease-"
+
+// NewLease makes a lease of a secret. The value is only looked at for the shape
+// of its placeholder.
+func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (spec.Lease, error) {
+	service := FindService(s.Service)
+	if service == nil {
+		service = &Service{Place: bearer, Env: defaultVariable(s)}
+	}
+	l := spec.Lease{
+		ID: leasePrefix + store.NewID(), Secret: s.Name, Sandbox: sandbox,
+		Hosts: t.Hosts, Methods: t.Methods, Paths: t.Paths, Place: service.Place, Env: t.Env,
+	}
+	if len(l.Hosts) == 0 {
+		l.Hosts = service.Hosts
+	}
+	if t.Place != nil {
+		l.Place = *t.Place
+	}
+	if l.Env == nil {
+		l.Env = service.Env
+	}
+	if t.For < 0 {
+		return l, spec.Errorf(spec.ErrUsage, "a lease cannot end before it begins")
+	}
+	if t.For > 0 {
+		l.Until = now.Add(t.For).UTC().Truncate(time.Second)
+	}
+	if err := check(&l); err != nil {
+		return l, err
+	}
+	l.Placeholder = Placeholder(FindService(s.Service), value)
+	return l, nil
+}
+
+// defaultVariable is the variable of a secret of no known service: that it comes
+// from, or its name in capitals.
+func defaultVariable(s *Secret) []string {
+	if s.Source.Kind == SourceEnvironment {
+		return []string{s.Source.Variable}
+	}
+	name := strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(s.Name))
+	if CheckVariable(name) != nil {
+		name = "_" + name
+	}
+	return []string{name}
+}
+
+// check judges what a lease says, before it is of any consequence.
+func check(l *spec.Lease) error {
+	if len(l.Hosts) == 0 {
+		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).
+			WithHint("name the host that may get it: --host api.example.com")
+	}
+	for _, h := range l.Hosts {
+		if err := checkHost(h, l.Methods, l.Paths); err != nil {
+			return err
+		}
+	}
+	for _, name := range l.Env {
+		if err := CheckVariable(name); err != nil {
+			return err
+		}
+	}
+	return checkPlace(l.Place)
+}
+
+// checkHost wants a target of which one knows who is behind it.
+func checkHost(host string, methods, paths []string) error {
+	r, err := policy.ParseRule(policy.Allow, host)
+	if err != nil {
+		return err
+	}
+	r.HTTP.Methods, r.HTTP.Paths = methods, paths
+	if err := r.Check(); err != nil {
+		return err
+	}
+	name, _, _ := strings.Cut(strings.ToLower(host), ":")
+	base := strings.TrimSuffix(strings.TrimLeft(name, "*."), ".")
+	if strings.HasPrefix(name, "*") && !strings.Contains(base, ".") || strings.Contains(host, "/") {
+		return spec.Errorf(spec.ErrUsage, "%q is too much to lend a secret to", host).
+			WithHint("name the host that needs it")
+	}
+	if _, err := netip.ParseAddr(base); err != nil && !strings.Contains(base, ".") && !strings.HasPrefix(host, "[") {
+		return spec.Errorf(spec.ErrUsage, "%q is no full name of a host", host)
+	}
+	return nil
+}
+
+// framing are headers that are not a secret's to set.
+var framing = []string{
+	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "content-type",
+	"proxy-authorization", "keep-alive", "date", "range",
+}
+
+func checkPlace(p spec.Place) error {
+	switch p.Kind {
+	case spec.PlaceBearer:
+		return nil
+	case spec.PlaceBasic:
+		if strings.ContainsFunc(p.User, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
+			return spec.Errorf(spec.ErrUsage, "%q is no user name for basic authentication", p.User)
+		}
+		return nil
+	case spec.PlaceHeader:
+		if !token(p.Name) || slices.Contains(framing, strings.ToLower(p.Name)) {
+			return spec.Errorf(spec.ErrUsage, "%q is no header for a secret", p.Name)
+		}
+		return nil
+	case spec.PlaceQuery:
+		if !token(p.Name) {
+			return spec.Errorf(spec.ErrUsage, "%q is no parameter for a secret", p.Name)
+		}
+		return nil
+	}
+	return spec.Errorf(spec.ErrUsage, "%q is no place for a secret", p.Kind)
+}
+
+// token tells a word of letters, digits, '-', '_' and '.'.
+func token(s string) bool {
+	for _, r := range s {
+		if !strings.ContainsRune(base62+"-_.", r) {
+			return false
+		}
+	}
+	return s != ""
+}

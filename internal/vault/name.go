@@ -1,0 +1,86 @@
+package vault
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func compare(a, b string) int { return cmp.Compare(a, b) }
+
+// decode reads one JSON document and nothing behind it. What it says of a
+// broken one quotes nothing of it.
+func decode(path string, data []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil || d.More() {
+		return fmt.Errorf("%s is corrupted", path)
+	}
+	return nil
+}
+
+const maxName = 64
+
+// CheckName judges the name of a secret: letters, digits, '.', '_' and '-'.
+// What looks like a credential is not repeated: it was meant as the value.
+func CheckName(name string) error {
+	if looksSecret(name) {
+		return spec.Errorf(spec.ErrUsage, "the name of the secret looks like its value").
+			WithHint("bothy secret set NAME reads the value from standard input, or asks for it")
+	}
+	ok := name != "" && len(name) <= maxName && !strings.ContainsAny(name[:1], "._-")
+	for _, r := range name {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
+	}
+	if !ok {
+		return spec.Errorf(spec.ErrUsage, "%q is no name for a secret", name).
+			WithHint("a name has up to %d letters, digits, '.', '_' and '-', and begins with a letter or digit", maxName)
+	}
+	return nil
+}
+
+// looksSecret tells what begins like a credential of a known kind and is as
+// long as one, or is too long for a name.
+func looksSecret(s string) bool {
+	if len(s) > maxName {
+		return true
+	}
+	for _, v := range Services {
+		for _, shape := range v.Shapes {
+			if shape.Prefix != "" && strings.HasPrefix(s, shape.Prefix) && len(s) >= len(shape.Prefix)+16 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxValue and minValue bound a value in bytes. A shorter one could not be
+// looked for in what comes back without hitting other text.
+const (
+	maxValue = 8 << 10
+	minValue = 8
+)
+
+// CleanValue takes the line break off that most sources end with, and judges
+// the rest. It says nothing of the value.
+func CleanValue(value []byte) ([]byte, error) {
+	value = bytes.TrimRight(value, "\r\n")
+	switch {
+	case len(value) == 0:
+		return nil, spec.Errorf(spec.ErrUsage, "the value is empty")
+	case len(value) < minValue:
+		return nil, spec.Errorf(spec.ErrUsage, "the value has fewer than %d bytes", minValue)
+	case len(value) > maxValue:
+		return nil, spec.Errorf(spec.ErrUsage, "the value has more than %d bytes", maxValue)
+	case bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		return nil, spec.Errorf(spec.ErrUsage, "the value has a line break or another character that is not printable ASCII")
+	case len(bytes.TrimSpace(value)) != len(value):
+		return nil, spec.Errorf(spec.ErrUsage, "the value begins or ends with a space")
+	}
+	return value, nil
+}

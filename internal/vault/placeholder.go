@@ -1,0 +1,114 @@
+package vault
+
+import (
+	"crypto/rand"
+	"math"
+	"strings"
+)
+
+// minRandom is how many random bits a placeholder has at least: it never
+// happens to stand in other text, and nobody guesses that of another sandbox.
+const minRandom = 96
+
+// Placeholder makes what stands for a value inside. Programs look at a
+// credential's prefix, alphabet and length, so those are kept; of what makes
+// the value a secret nothing is.
+func Placeholder(s *Service, value []byte) string {
+	if s == nil {
+		return plain(value)
+	}
+	shape := s.shape(value)
+	if shape == nil {
+		first := s.Shapes[0]
+		return first.Prefix + random(first.Alphabet, first.Length-len(first.Prefix))
+	}
+	length := len(value) - len(shape.Prefix)
+	if length > shape.Length { // it would only tell how long the value is
+		length = shape.Length - len(shape.Prefix)
+	}
+	return shape.Prefix + random(shape.Alphabet, length)
+}
+
+// plain is Placeholder for a value of an unknown kind.
+func plain(value []byte) string {
+	if isUUID(value) {
+		return uuid()
+	}
+	prefix := kindPrefix(value)
+	rest := string(value[len(prefix):])
+	return prefix + random(alphabet(rest), len(rest))
+}
+
+// kindPrefix is a prefix that names a kind of token, as glpat- does. It is only
+// taken for one if enough that looks random follows: the first word of a
+// passphrase is part of a secret.
+func kindPrefix(value []byte) string {
+	end := strings.IndexAny(string(value), "-_")
+	if end < 1 || end > 6 {
+		return ""
+	}
+	for _, c := range value[:end] {
+		if !strings.ContainsRune(base62[10:], rune(c)) {
+			return ""
+		}
+	}
+	rest := string(value[end+1:])
+	for _, part := range strings.FieldsFunc(rest, func(r rune) bool { return !strings.ContainsRune(base62, r) }) {
+		letters := strings.ContainsAny(part, base62[10:])
+		if len(part) >= 16 && letters && strings.ContainsAny(part, base62[:10]) {
+			return string(value[:end+1])
+		}
+	}
+	return ""
+}
+
+// alphabet gives the classes of characters that occur. Others than letters and
+// digits are left out: no program asks for them, and some take them apart.
+func alphabet(s string) string {
+	if s != "" && strings.Trim(s, hexdigits) == "" {
+		return hexdigits
+	}
+	var a strings.Builder
+	for _, class := range []string{base62[:10], base62[10:36], base62[36:]} {
+		if strings.ContainsAny(s, class) {
+			a.WriteString(class)
+		}
+	}
+	if a.Len() < len(hexdigits) {
+		return base62
+	}
+	return a.String()
+}
+
+// random gives n characters, and more if they would not be random enough.
+func random(alphabet string, n int) string {
+	n = max(n, int(math.Ceil(minRandom/math.Log2(float64(len(alphabet))))))
+	limit := 256 - 256%len(alphabet) // above it some characters would be likelier
+	out := make([]byte, 0, n)
+	for b := make([]byte, 1); len(out) < n; {
+		_, _ = rand.Read(b) // does not fail: it ends the process instead
+		if int(b[0]) < limit {
+			out = append(out, alphabet[int(b[0])%len(alphabet)])
+		}
+	}
+	return string(out)
+}
+
+func isUUID(value []byte) bool {
+	parts := strings.Split(string(value), "-")
+	if len(parts) != 5 {
+		return false
+	}
+	for i, n := range []int{8, 4, 4, 4, 12} {
+		if len(parts[i]) != n || strings.Trim(parts[i], hexdigits) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// uuid is one of version 4.
+func uuid() string {
+	h := random(hexdigits, 32)
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-a" + h[17:20] + "-" + h[20:]
+}

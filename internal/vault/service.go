@@ -1,0 +1,169 @@
+package vault
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Service is what is known of a kind of credential: to whom it may go, how, and
+// what programs expect it to look like.
+type Service struct {
+	Name    string
+	Aliases []string
+	Hosts   []string
+	Place   spec.Place
+	// Env are the variables in which programs look for it, inside and on the
+	// host. The first is looked at first.
+	Env []string
+	// Shapes are what it may look like. A value with none of the prefixes gets
+	// a placeholder of the first.
+	Shapes []Shape
+}
+
+// Shape is a prefix and how many characters of which alphabet follow it.
+type Shape struct {
+	Prefix   string
+	Length   int // with the prefix
+	Alphabet string
+}
+
+// Alphabets of placeholders. Where '-' and '_' may occur too, nothing misses
+// them.
+const (
+	base62    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	hexdigits = "0123456789abcdef"
+)
+
+var bearer = spec.Place{Kind: spec.PlaceBearer}
+
+// Services are the known kinds. Hosts are those that need the credential and no
+// more: whoever else gets it can use it.
+var Services = []Service{
+	{
+		Name: "anthropic", Hosts: []string{"api.anthropic.com:443"},
+		Place: spec.Place{Kind: spec.PlaceHeader, Name: "x-api-key"}, Env: []string{"ANTHROPIC_API_KEY"},
+		Shapes: []Shape{{"sk-ant-api03-", 108, base62}},
+	},
+	{
+		Name: "claude", Hosts: []string{"api.anthropic.com:443"},
+		Place: bearer, Env: []string{"CLAUDE_CODE_OAUTH_TOKEN"},
+		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}},
+	},
+	{
+		Name: "openai", Aliases: []string{"codex"}, Hosts: []string{"api.openai.com:443"},
+		Place: bearer, Env: []string{"OPENAI_API_KEY", "CODEX_API_KEY"},
+		Shapes: []Shape{{"sk-proj-", 164, base62}, {"sk-svcacct-", 167, base62}, {"sk-", 51, base62}},
+	},
+	{
+		Name: "google", Aliases: []string{"gemini"}, Hosts: []string{"generativelanguage.googleapis.com:443"},
+		Place: spec.Place{Kind: spec.PlaceHeader, Name: "x-goog-api-key"}, Env: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		Shapes: []Shape{{"AIza", 39, base62}},
+	},
+	{
+		Name: "github", Hosts: []string{"api.github.com:443", "uploads.github.com:443"},
+		Place: bearer, Env: []string{"GH_TOKEN", "GITHUB_TOKEN"},
+		Shapes: githubShapes,
+	},
+	{
+		Name: "github-git", Hosts: []string{"github.com:443"},
+		Place:  spec.Place{Kind: spec.PlaceBasic},
+		Shapes: githubShapes,
+	},
+	{
+		Name: "gitlab", Hosts: []string{"gitlab.com:443"},
+		Place: spec.Place{Kind: spec.PlaceHeader, Name: "private-token"}, Env: []string{"GITLAB_TOKEN"},
+		Shapes: []Shape{{"glpat-", 26, base62}},
+	},
+	{
+		Name: "npm", Hosts: []string{"registry.npmjs.org:443"},
+		Place: bearer, Env: []string{"NPM_TOKEN", "NODE_AUTH_TOKEN"},
+		Shapes: []Shape{{"npm_", 40, base62}},
+	},
+	{
+		Name: "pypi", Hosts: []string{"upload.pypi.org:443"},
+		Place: spec.Place{Kind: spec.PlaceBasic, User: "__token__"}, Env: []string{"TWINE_PASSWORD", "UV_PUBLISH_TOKEN"},
+		Shapes: []Shape{{"pypi-", 179, base62}},
+	},
+	{
+		Name: "huggingface", Aliases: []string{"hf"}, Hosts: []string{"huggingface.co:443", "router.huggingface.co:443"},
+		Place: bearer, Env: []string{"HF_TOKEN"},
+		Shapes: []Shape{{"hf_", 37, base62}},
+	},
+	{
+		Name: "openrouter", Hosts: []string{"openrouter.ai:443"},
+		Place: bearer, Env: []string{"OPENROUTER_API_KEY"},
+		Shapes: []Shape{{"sk-or-v1-", 73, hexdigits}},
+	},
+	{
+		Name: "groq", Hosts: []string{"api.groq.com:443"},
+		Place: bearer, Env: []string{"GROQ_API_KEY"},
+		Shapes: []Shape{{"gsk_", 56, base62}},
+	},
+	{
+		Name: "mistral", Hosts: []string{"api.mistral.ai:443"},
+		Place: bearer, Env: []string{"MISTRAL_API_KEY"},
+		Shapes: []Shape{{"", 32, base62}},
+	},
+	{
+		Name: "xai", Hosts: []string{"api.x.ai:443"},
+		Place: bearer, Env: []string{"XAI_API_KEY"},
+		Shapes: []Shape{{"xai-", 84, base62}},
+	},
+}
+
+// githubShapes: the fine-grained kind has an underscore in its middle, which
+// nobody looks for.
+var githubShapes = []Shape{
+	{"ghp_", 40, base62}, {"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}, {"ghs_", 40, base62},
+}
+
+// FindService gives the service of a name or alias; nil if there is none.
+func FindService(name string) *Service {
+	for i, s := range Services {
+		if s.Name == name || slices.Contains(s.Aliases, name) {
+			return &Services[i]
+		}
+	}
+	return nil
+}
+
+// GuessService gives the service that a secret is for, by its name or by the
+// variable it comes from; the empty string if neither says.
+func GuessService(name string, source Source) string {
+	if s := FindService(strings.ToLower(name)); s != nil {
+		return s.Name
+	}
+	for _, s := range Services {
+		if slices.Contains(s.Env, name) || source.Variable != "" && slices.Contains(s.Env, source.Variable) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// SortService tells services with the same variables apart by the value: a
+// subscription's token is often set where an API key is expected.
+func SortService(name string, value []byte) string {
+	s := FindService(name)
+	if s == nil || s.shape(value) != nil {
+		return name
+	}
+	for _, other := range Services {
+		if slices.Equal(other.Hosts, s.Hosts) && other.shape(value) != nil {
+			return other.Name
+		}
+	}
+	return name
+}
+
+// shape gives the shape that a value has, nil for none.
+func (s *Service) shape(value []byte) *Shape {
+	for i, shape := range s.Shapes {
+		if shape.Prefix != "" && strings.HasPrefix(string(value), shape.Prefix) {
+			return &s.Shapes[i]
+		}
+	}
+	return nil
+}

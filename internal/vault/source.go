@@ -1,0 +1,83 @@
+package vault
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// SourceKind is a kind of source.
+type SourceKind string
+
+// Where values come from. All but the first are read when a sandbox starts.
+const (
+	SourceStored      SourceKind = "stored"      // sealed, in the document
+	SourceEnvironment SourceKind = "environment" // a variable of whoever starts the sandbox
+	SourceCommand     SourceKind = "command"     // what a program prints
+	SourceFile        SourceKind = "file"
+	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
+)
+
+// Source tells where a value comes from.
+type Source struct {
+	Kind       SourceKind        `json:"kind"`
+	Variable   string            `json:"variable,omitempty"`
+	Command    []string          `json:"command,omitempty"`
+	Path       string            `json:"path,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"` // of the item
+}
+
+// String describes the source for people.
+func (s Source) String() string {
+	switch s.Kind {
+	case SourceEnvironment:
+		return "$" + s.Variable
+	case SourceCommand:
+		return "command: " + s.Command[len(s.Command)-1]
+	case SourceFile:
+		return s.Path
+	case SourceKeyring:
+		var list []string
+		for _, k := range slices.Sorted(maps.Keys(s.Attributes)) {
+			list = append(list, k+"="+s.Attributes[k])
+		}
+		return "keyring: " + strings.Join(list, " ")
+	}
+	return string(s.Kind)
+}
+
+func (s Source) check() error {
+	ok := false
+	switch s.Kind {
+	case SourceStored:
+		ok = true
+	case SourceEnvironment:
+		ok = CheckVariable(s.Variable) == nil
+	case SourceCommand:
+		ok = len(s.Command) > 0 && s.Command[0] != ""
+	case SourceFile:
+		ok = filepath.IsAbs(s.Path)
+	case SourceKeyring:
+		ok = len(s.Attributes) > 0
+	}
+	if !ok {
+		return fmt.Errorf("its source is none")
+	}
+	return nil
+}
+
+// CheckVariable judges the name of an environment variable.
+func CheckVariable(name string) error {
+	ok := name != "" && (name[0] < '0' || name[0] > '9')
+	for _, r := range name {
+		ok = ok && (r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
+	}
+	if !ok {
+		return spec.Errorf(spec.ErrUsage, "%q is no environment variable", name)
+	}
+	return nil
+}

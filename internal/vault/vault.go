@@ -1,0 +1,207 @@
+// Package vault keeps what is known of secrets on the host: their names, where
+// their values come from, and to which sandboxes they are lent. A value it
+// keeps itself stands in its document sealed; a value in clear never comes
+// here. Sealing and opening is done by a process of its own (package seal),
+// for which this package has the words.
+//
+// Everything is one document, so that a name and its value cannot part, and is
+// replaced as a whole under a lock.
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Vault is the directory of the secrets.
+type Vault struct{ Dir string }
+
+// Names of its files.
+func (v Vault) document() string { return filepath.Join(v.Dir, "vault.json") }
+func (v Vault) lock() string     { return filepath.Join(v.Dir, "lock") }
+
+// Identity is the file with the key that opens sealed values, if the key is not
+// in the desktop's keyring.
+func (v Vault) Identity() string { return filepath.Join(v.Dir, "identity") }
+
+// Log is what was done to secrets and leases.
+func (v Vault) Log() string { return filepath.Join(v.Dir, "audit.jsonl") }
+
+// Guard is what keeps the key that opens sealed values.
+type Guard string
+
+// The guards.
+const (
+	GuardFile       Guard = "file"       // a file only its owner may read
+	GuardPassphrase Guard = "passphrase" // the same, encrypted with a passphrase
+	GuardKeyring    Guard = "keyring"    // the desktop's keyring
+)
+
+// Document is all there is to know. Guard and Recipient are set with the first
+// value that is sealed.
+type Document struct {
+	Version   int      `json:"version"`
+	Guard     Guard    `json:"guard,omitempty"`
+	Recipient string   `json:"recipient,omitempty"` // whom age encrypts for
+	Secrets   []Secret `json:"secrets"`
+}
+
+// Secret is a named credential.
+type Secret struct {
+	Name      string    `json:"name"`
+	Service   string    `json:"service,omitempty"`
+	Source    Source    `json:"source"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	// Sealed is the value of SourceStored: a file as age writes it, armored.
+	Sealed string `json:"sealed,omitempty"`
+}
+
+// Find gives the secret of a name.
+func (d *Document) Find(name string) (*Secret, error) {
+	if i := d.index(name); i >= 0 {
+		return &d.Secrets[i], nil
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "no secret named %q", name).WithHint("bothy secret ls shows what there is")
+}
+
+func (d *Document) index(name string) int {
+	return slices.IndexFunc(d.Secrets, func(s Secret) bool { return s.Name == name })
+}
+
+// Put adds a secret or replaces the one of that name.
+func (d *Document) Put(s Secret) {
+	if i := d.index(s.Name); i >= 0 {
+		d.Secrets[i] = s
+		return
+	}
+	d.Secrets = append(d.Secrets, s)
+	slices.SortFunc(d.Secrets, func(a, b Secret) int { return compare(a.Name, b.Name) })
+}
+
+// Remove takes a secret away.
+func (d *Document) Remove(name string) {
+	d.Secrets = slices.DeleteFunc(d.Secrets, func(s Secret) bool { return s.Name == name })
+}
+
+// maxDocument bounds what is read, in bytes.
+const maxDocument = 16 << 20
+
+// Read gives the document. Without one there are no secrets; one that cannot
+// be read is left as it is.
+func (v Vault) Read() (*Document, error) {
+	d := &Document{}
+	err := readDocument(v.document(), d)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Document{Version: spec.Version, Secrets: []Secret{}}, nil
+	}
+	if err == nil && d.Version > spec.Version {
+		return nil, spec.Errorf(spec.ErrConflict, "the secrets were written by a newer Bothy (format %d, this one knows %d)", d.Version, spec.Version).
+			WithHint("use the newer bothy")
+	}
+	if err == nil {
+		err = d.check()
+	}
+	if err != nil {
+		return nil, (&spec.Error{Op: "read the secrets", Err: err}).
+			WithHint("%s is left as it is; bring back a copy of it, or move it away and set the secrets again", v.document())
+	}
+	return d, nil
+}
+
+// check refuses a document that this package would not have written.
+func (d *Document) check() error {
+	if d.Version < 1 {
+		return errors.New("the document has no version")
+	}
+	for i, s := range d.Secrets {
+		if err := CheckName(s.Name); err != nil {
+			return err
+		}
+		if d.index(s.Name) != i {
+			return fmt.Errorf("%s stands in it twice", s.Name)
+		}
+		if err := s.Source.check(); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if (s.Source.Kind == SourceStored) != (s.Sealed != "") {
+			return fmt.Errorf("%s: the value is missing, or one too many", s.Name)
+		}
+	}
+	return nil
+}
+
+// readDocument reads JSON from a regular file of bounded size.
+func readDocument(path string, v any) error {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+	if err != nil {
+		return err
+	}
+	if len(data) > maxDocument {
+		return fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
+	}
+	return decode(path, data, v)
+}
+
+// Change is a change under way: nobody else makes one until it ends.
+type Change struct {
+	*Document
+	vault Vault
+	held  *store.Lock
+}
+
+// Begin takes the lock and reads the document.
+func (v Vault) Begin() (*Change, error) {
+	c, err := v.BeginBlind()
+	if err != nil {
+		return nil, err
+	}
+	store.SweepTemp(v.Dir, 0) // nobody else writes here: the lock is ours
+	if c.Document, err = v.Read(); err != nil {
+		c.End()
+		return nil, err
+	}
+	return c, nil
+}
+
+// BeginBlind is Begin for who does without the document: it may be corrupted.
+func (v Vault) BeginBlind() (*Change, error) {
+	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
+		return nil, &spec.Error{Op: "open the secrets", Err: err}
+	}
+	held, err := store.WaitLock(v.lock())
+	if err != nil {
+		return nil, err
+	}
+	return &Change{vault: v, held: held}, nil
+}
+
+// Save writes the document.
+func (c *Change) Save() error { return store.WriteJSON(c.vault.document(), c.Document) }
+
+// Note writes into the log what was done.
+func (c *Change) Note(what string, fields any) error {
+	l, err := audit.Open(c.vault.Log(), audit.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.Write(what, fields), l.Close())
+}
+
+// End gives the lock back.
+func (c *Change) End() { c.held.Unlock() }

@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Loan is a lease with the value that is lent. It goes to the keeper over a
+// socket and lives in memory only. One without a value is lent no more: its
+// placeholder is still known for what it was.
+type Loan struct {
+	spec.Lease
+	Value Value `json:"value"`
+	// Taken tells a loan that was taken back: its value is still masked in what
+	// comes from outside, and its placeholder known, but nothing is exchanged.
+	Taken bool `json:"taken,omitempty"`
+}
+
+// LoanChange is what changes about the secrets lent to a sandbox that runs.
+type LoanChange struct {
+	Put  []Loan   `json:"put,omitempty"`  // new, or instead of the one with its ID
+	Keep []string `json:"keep,omitempty"` // the IDs that are lent: all others lose their value
+}
+
+// Value is a secret. It does not print.
+type Value []byte
+
+// Format keeps the value out of every message.
+func (Value) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[secret]")) }

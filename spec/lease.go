@@ -1,0 +1,43 @@
+package spec
+
+import "time"
+
+// Lease lends a secret to one sandbox: where the gateway may use it for what
+// the inside asks for, how, and how long. The inside holds a placeholder.
+type Lease struct {
+	ID      string `json:"id"`
+	Secret  string `json:"secret"`  // its name
+	Sandbox string `json:"sandbox"` // the ID of whom it is lent to
+	// Hosts are targets as in rules of the network policy. Methods and Paths
+	// restrict the requests as there; empty is any.
+	Hosts   []string `json:"hosts"`
+	Methods []string `json:"methods,omitempty"`
+	Paths   []string `json:"paths,omitempty"`
+	Place   Place    `json:"place"`
+	// Placeholder stands for the value inside. It has the shape that programs
+	// expect of it, and is different for every lease.
+	Placeholder string    `json:"placeholder"`
+	Env         []string  `json:"env,omitempty"` // variables inside that hold the placeholder
+	Until       time.Time `json:"until,omitzero"`
+}
+
+// Live tells whether the lease counts at a time.
+func (l *Lease) Live(now time.Time) bool { return l.Until.IsZero() || now.Before(l.Until) }
+
+// Place is where in a request a secret belongs.
+type Place struct {
+	Kind PlaceKind `json:"kind"`
+	Name string    `json:"name,omitempty"` // of the header or the parameter
+	User string    `json:"user,omitempty"` // of PlaceBasic; empty: whichever the client names
+}
+
+// PlaceKind is a kind of place.
+type PlaceKind string
+
+// The places.
+const (
+	PlaceBearer PlaceKind = "bearer" // Authorization: Bearer VALUE
+	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
+	PlaceHeader PlaceKind = "header" // a header whose whole value it is
+	PlaceQuery  PlaceKind = "query"  // a parameter of the query
+)

@@ -1,0 +1,70 @@
+package spec
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Kinds of network records.
+const (
+	NetworkLookup     = "lookup"     // of a name; only refusals are recorded
+	NetworkFlow       = "flow"       // a connection: when it was refused, or has ended
+	NetworkRequest    = "request"    // over HTTP that was looked into
+	NetworkSecret     = "secret"     // a secret that was lent was used
+	NetworkPolicy     = "policy"     // other rules came into force
+	NetworkSuppressed = "suppressed" // refusals of which there were too many to record
+)
+
+// Verdicts of network records.
+const (
+	VerdictAllow = "allow"
+	VerdictDeny  = "deny"
+	VerdictError = "error" // allowed, and then something else went wrong
+)
+
+// DirectionIn is that of connections to published ports.
+const DirectionIn = "in"
+
+// NetworkRecord is one line of a sandbox's network log. Nothing in it is
+// secret; names and reasons may hold what somebody inside made up.
+type NetworkRecord struct {
+	Time       time.Time  `json:"time,omitzero"`
+	Event      string     `json:"event,omitempty"`
+	Sandbox    string     `json:"sandbox"`
+	Generation uint64     `json:"generation,omitempty"` // of the policy
+	Verdict    string     `json:"verdict,omitempty"`
+	Direction  string     `json:"direction,omitempty"` // in: to a published port; empty: out
+	Name       string     `json:"name,omitempty"`
+	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in
+	Port       uint16     `json:"port,omitempty"`
+	Protocol   string     `json:"protocol,omitempty"` // tcp, tls; of a request HTTP/1.1, HTTP/2.0
+	Method     string     `json:"method,omitempty"`   // of a request
+	Path       string     `json:"path,omitempty"`     // without the query
+	Status     int        `json:"status,omitempty"`   // of the answer
+	Secret     string     `json:"secret,omitempty"`   // the name of the one used
+	Lease      string     `json:"lease,omitempty"`    // by which it was lent
+	Rule       string     `json:"rule,omitempty"`
+	Source     string     `json:"source,omitempty"` // of the rule
+	Reason     string     `json:"reason,omitempty"`
+	Suggest    string     `json:"suggest,omitempty"`  // the command that would allow it
+	Up         int64      `json:"up_bytes,omitempty"` // out of the sandbox
+	Down       int64      `json:"down_bytes,omitempty"`
+	Duration   int64      `json:"duration_ms,omitempty"`
+	// Count is how often the same was refused, in a row, if more than once.
+	Count int64 `json:"count,omitempty"`
+	// Suppressed is NetworkSuppressed's: how many.
+	Suppressed int64 `json:"suppressed,omitempty"`
+}
+
+// Flow is a connection that is under way.
+type Flow struct {
+	Name string     `json:"name,omitempty"` // empty for a literal address
+	Addr netip.Addr `json:"addr,omitzero"`
+	Port uint16     `json:"port"`
+	// Direction is DirectionIn for a connection to a published port; the name
+	// is then empty, and the address is that of who connected.
+	Direction string    `json:"direction,omitempty"`
+	Began     time.Time `json:"began"`
+	Up        int64     `json:"up_bytes"`
+	Down      int64     `json:"down_bytes"`
+}

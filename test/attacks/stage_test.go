@@ -1,0 +1,167 @@
+package attacks
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// A stage is a host on which a test may see everything: network and mount
+// namespaces of its own, in which every address there is leads to the test
+// itself. So whatever a keeper lets out, to whomever, arrives and is seen, and
+// nothing of it gets to the real network.
+
+// playing is set to the name of the test that runs on a stage.
+const playing = "BOTHY_ATTACKS_STAGE"
+
+// Where a stage has its name server.
+var stageResolver = netip.MustParseAddr("10.53.53.53")
+
+// onStage runs the test for every caller, one after the other, on a stage of
+// its own: this test binary again, in new namespaces.
+func onStage(t *testing.T, f func(t *testing.T, c *harness.Caller, s *stage)) {
+	t.Helper()
+	if os.Getenv(playing) != t.Name() {
+		t.Parallel()
+		restart(t)
+		return
+	}
+	s := newStage(t)
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
+		s.forget(t)
+		f(t, c, s)
+	})
+}
+
+// restart runs this test in its namespaces, and passes on how it ended.
+func restart(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "stage", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd.Env = append(os.Environ(), playing+"="+t.Name(), "BOTHY_TEST_BINARY="+harness.Binary())
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr = namespaced(&harness.Caller{UID: os.Geteuid(), GID: os.Getegid()})
+		cmd.SysProcAttr.Credential = nil
+	}
+	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWNS
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	runtime.LockOSThread() // whose death the signal is for
+	defer runtime.UnlockOSThread()
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	switch {
+	case err != nil:
+		t.Fatalf("on its stage: %v\n%s", err, text)
+	case !strings.Contains(text, "--- PASS: "+t.Name()):
+		t.Fatalf("on its stage it did not run:\n%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "_test.go:") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// The capture socket's number in the program that a stage is made for.
+const captureFD = 50
+
+// prepare makes a stage of the namespaces this process is alone in, and
+// becomes the test.
+func prepare(args []string) error {
+	runtime.LockOSThread()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts apart: %w", err)
+	}
+	if err := nameServer(); err != nil {
+		return err
+	}
+	const lo = 1
+	_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("0"), 0) // whatever the host makes of it
+	if err := setLink(lo, true); err != nil {
+		return fmt.Errorf("turn the loopback on: %w", err)
+	}
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		if err := changeRoute(unix.RTM_NEWROUTE, lo, netip.MustParsePrefix(all), true); err != nil {
+			return fmt.Errorf("lead %s to the test: %w", all, err)
+		}
+	}
+	for _, own := range append(stageOwn, stageResolver) {
+		if err := changeAddress(unix.RTM_NEWADDR, lo, netip.PrefixFrom(own, own.BitLen())); err != nil {
+			return fmt.Errorf("have the address %s: %w", own, err)
+		}
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil {
+		return err
+	}
+	fd, err := openCapture()
+	if err != nil {
+		return fmt.Errorf("see all packets: %w", err)
+	}
+	if err := unix.Dup3(fd, captureFD, 0); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 { // what follows is an ordinary user again
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(self, append([]string{self}, args...), os.Environ())
+}
+
+// stageOwn are addresses the stage has as a host has its own: of a network
+// behind a router, and of the internet.
+var stageOwn = []netip.Addr{
+	netip.MustParseAddr("192.168.7.7"), netip.MustParseAddr("93.184.216.7"), netip.MustParseAddr("2606:2800:220:1::7"), netip.MustParseAddr("fd12:3456::7"),
+}
+
+// nameServer has the host's resolver ask the stage's.
+func nameServer() error {
+	dir, err := os.MkdirTemp("", "bothy-stage-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir)
+	if err := unix.Mount("stage", dir, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("make a directory of the stage's own: %w", err)
+	}
+	file := filepath.Join(dir, "resolv.conf")
+	text := "nameserver " + stageResolver.String() + "\noptions timeout:1 attempts:2\n"
+	err = os.WriteFile(file, []byte(text), 0o644)
+	if err == nil {
+		err = os.Chmod(file, 0o644)
+	}
+	if err == nil {
+		err = unix.Mount(file, "/etc/resolv.conf", "", unix.MS_BIND, "")
+	}
+	return errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH))
+}
+
+// stage is what the test sees of its own.
+type stage struct {
+	*capture
+	*outside
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	return &stage{capture: newCapture(t), outside: newOutside(t)}
+}
