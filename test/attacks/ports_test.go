@@ -309,7 +309,8 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 		if err := dial(at, published(t, c, "box", 3000)); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("at another address: %v", err)
 		}
-		if err := dial(at, published(t, c, "box", 3001)); err != nil {
+		// Nobody serves inside, so the connection may be reset as soon as it is made.
+		if err := dial(at, published(t, c, "box", 3001)); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("at the address that was asked for: %v", err)
 		}
 		c.Must(t, "rm", "-f", "box")
