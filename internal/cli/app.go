@@ -40,11 +40,40 @@ func Main(args []string) int {
 	if done {
 		return spec.ExitOK
 	}
-	return a.report(a.root().Execute(context.Background(), dockerFingers(args[1:])))
+	args = dockerFingers(args[1:])
+	return a.report(a.root(args).Execute(context.Background(), args))
 }
 
-// root is the tree of commands.
-func (a *app) root() *command.Command {
+// commands are all commands, in the order in which the help lists them.
+var commands = []struct {
+	name string
+	make func(*app) *command.Command
+}{
+	{"run", (*app).runCommand},
+	{"create", (*app).createCommand},
+	{"exec", (*app).execCommand},
+	{"ls", (*app).lsCommand},
+	{"inspect", (*app).inspectCommand},
+	{"stop", (*app).stopCommand},
+	{"rm", (*app).rmCommand},
+	{"reset", (*app).resetCommand},
+	{"cp", (*app).cpCommand},
+	{"ports", (*app).portsCommand},
+	{"logs", (*app).logsCommand},
+	{"top", (*app).topCommand},
+	{"policy", (*app).policyCommand},
+	{"network", (*app).networkCommand},
+	{"secret", (*app).secretCommand},
+	{"doctor", (*app).doctorCommand},
+	{"version", (*app).versionCommand},
+	{"completion", (*app).completionCommand},
+	{"help", (*app).helpCommand},
+}
+
+// root is the tree of commands, for a line of words: where the first of them
+// names a command, the others are left out. Every command would pay for the
+// flags of all.
+func (a *app) root(args []string) *command.Command {
 	root := &command.Command{
 		Use:   a.command,
 		Short: "A plain shelter for AI coding agents",
@@ -65,11 +94,15 @@ func (a *app) root() *command.Command {
 		},
 		Out: a.stdout,
 	}
-	root.AddCommand(
-		a.runCommand(), a.createCommand(), a.execCommand(), a.lsCommand(), a.inspectCommand(),
-		a.stopCommand(), a.rmCommand(), a.resetCommand(), a.cpCommand(), a.portsCommand(), a.logsCommand(),
-		a.topCommand(), a.policyCommand(), a.networkCommand(), a.secretCommand(), a.doctorCommand(), a.versionCommand(), a.completionCommand(), a.helpCommand(),
-	)
+	for _, c := range commands {
+		if len(args) > 0 && args[0] == c.name && c.name != "help" {
+			root.AddCommand(c.make(a))
+			return root
+		}
+	}
+	for _, c := range commands {
+		root.AddCommand(c.make(a))
+	}
 	return root
 }
 

@@ -68,8 +68,8 @@ bothy logs --source network SANDBOX shows single records of the past.`,
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "the entries alone: no heading, no advice")
 	fs.StringVar(&f.since, "since", "", "only what happened since: a time ago (1h) or a point in time (2026-12-31T18:00:00Z)")
 	fs.StringVar(&f.verdict, "verdict", "", "only this: allow, deny or error")
-	fs.StringArrayVar(&f.names, "name", nil, "only hosts that match, as in rules: '**.example.com', 10.0.0.0/8; repeatable")
-	fs.StringArrayVar(&f.hosts, "host", nil, "the same as --name")
+	command.WordsVar(fs, &f.names, "name", "only hosts that match, as in rules: '**.example.com', 10.0.0.0/8; repeatable")
+	command.WordsVar(fs, &f.hosts, "host", "the same as --name")
 	_ = fs.MarkHidden("host") // it is there
 	c.CompleteFlag("verdict", command.Words(spec.VerdictAllow, spec.VerdictDeny, spec.VerdictError))
 	return a.jsonFlag(c)

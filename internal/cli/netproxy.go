@@ -61,12 +61,12 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.policy, "policy", "", "what happens to what no rule is about: allow or deny")
-	fs.StringArrayVar(&f.allowHost, "allow-host", nil, "allow a host, pattern or address, with :PORT or without; repeatable")
-	fs.StringArrayVar(&f.blockHost, "block-host", nil, "deny one; repeatable")
-	fs.StringArrayVar(&f.bypassHost, "bypass-host", nil, "allow one, and never look into its connections; repeatable")
-	fs.StringArrayVar(&f.allowCIDR, "allow-cidr", nil, "allow a range of addresses, and neither deny nor bypass it; repeatable")
-	fs.StringArrayVar(&f.blockCIDR, "block-cidr", nil, "deny one; repeatable")
-	fs.StringArrayVar(&f.bypassedCIDR, "bypass-cidr", nil, "allow one, and never look into its connections; repeatable")
+	command.WordsVar(fs, &f.allowHost, "allow-host", "allow a host, pattern or address, with :PORT or without; repeatable")
+	command.WordsVar(fs, &f.blockHost, "block-host", "deny one; repeatable")
+	command.WordsVar(fs, &f.bypassHost, "bypass-host", "allow one, and never look into its connections; repeatable")
+	command.WordsVar(fs, &f.allowCIDR, "allow-cidr", "allow a range of addresses, and neither deny nor bypass it; repeatable")
+	command.WordsVar(fs, &f.blockCIDR, "block-cidr", "deny one; repeatable")
+	command.WordsVar(fs, &f.bypassedCIDR, "bypass-cidr", "allow one, and never look into its connections; repeatable")
 	c.CompleteFlag("policy", command.Words("allow", "deny"))
 	return c
 }

@@ -18,11 +18,11 @@ type networkFlags struct {
 
 func (f *networkFlags) add(c *command.Command) {
 	fs := c.Flags()
-	fs.StringArrayVar(&f.presets, "preset", nil, "let the sandbox reach what a preset lists, e.g. npm; repeatable")
-	fs.StringArrayVar(&f.allow, "allow", nil, "let the sandbox reach a host, pattern, address or CIDR, with :PORT or without; repeatable")
-	fs.StringArrayVar(&f.deny, "deny", nil, "never let it reach this, whatever else allows it; repeatable")
-	fs.StringArrayVar(&f.dockerAllow, "allow-network", nil, "the same as --allow")
-	fs.StringArrayVar(&f.dockerDeny, "deny-network", nil, "the same as --deny")
+	command.WordsVar(fs, &f.presets, "preset", "let the sandbox reach what a preset lists, e.g. npm; repeatable")
+	command.WordsVar(fs, &f.allow, "allow", "let the sandbox reach a host, pattern, address or CIDR, with :PORT or without; repeatable")
+	command.WordsVar(fs, &f.deny, "deny", "never let it reach this, whatever else allows it; repeatable")
+	command.WordsVar(fs, &f.dockerAllow, "allow-network", "the same as --allow")
+	command.WordsVar(fs, &f.dockerDeny, "deny-network", "the same as --deny")
 	for _, name := range []string{"allow-network", "deny-network"} {
 		_ = fs.MarkHidden(name) // it is there
 	}

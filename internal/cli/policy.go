@@ -102,10 +102,10 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 		},
 	}
 	f.add(a, c)
-	c.Flags().StringArrayVar(&f.presets, "preset", nil, "name a preset instead of a target, for deny only none; repeatable")
+	command.WordsVar(c.Flags(), &f.presets, "preset", "name a preset instead of a target, for deny only none; repeatable")
 	c.CompleteFlag("preset", completePresets)
-	c.Flags().StringArrayVar(&f.methods, "method", nil, "only HTTP requests with this method; repeatable")
-	c.Flags().StringArrayVar(&f.paths, "path", nil, "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
+	command.WordsVar(c.Flags(), &f.methods, "method", "only HTTP requests with this method; repeatable")
+	command.WordsVar(c.Flags(), &f.paths, "path", "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
 	if action == policy.Allow {
 		c.Flags().BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
 	}
@@ -238,8 +238,8 @@ func (a *app) policyRmCommand() *command.Command {
 		},
 	}
 	s.add(a, c)
-	c.Flags().StringArrayVar(&ids, "id", nil, "a rule by its ID; repeatable")
-	c.Flags().StringArrayVar(&presets, "preset", nil, "take out a preset instead of a rule; repeatable")
+	command.WordsVar(c.Flags(), &ids, "id", "a rule by its ID; repeatable")
+	command.WordsVar(c.Flags(), &presets, "preset", "take out a preset instead of a rule; repeatable")
 	c.CompleteFlag("preset", completePresets)
 	return c
 }

@@ -15,8 +15,8 @@ import (
 type portFlags struct{ publish, hostPorts []string }
 
 func (f *portFlags) add(c *command.Command) {
-	c.Flags().StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
-	c.Flags().StringArrayVar(&f.hostPorts, "allow-host-port", nil, "let the sandbox reach this port of this machine's loopback, as host.bothy")
+	command.WordsVarP(c.Flags(), &f.publish, "publish", "p", "publish a port on this machine's loopback: [[IP:]HOSTPORT:]PORT[/tcp]")
+	command.WordsVar(c.Flags(), &f.hostPorts, "allow-host-port", "let the sandbox reach this port of this machine's loopback, as host.bothy")
 	c.CompleteFlag("publish", command.Words())
 	c.CompleteFlag("allow-host-port", command.Words())
 }
@@ -92,8 +92,8 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
 		},
 	}
 	f.add(c)
-	c.Flags().StringArrayVar(&unpublish, "unpublish", nil, "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
-	c.Flags().StringArrayVar(&closed, "deny-host-port", nil, "close a port of this machine again")
+	command.WordsVar(c.Flags(), &unpublish, "unpublish", "publish a port no longer: PORT, HOSTPORT:PORT or IP:HOSTPORT:PORT")
+	command.WordsVar(c.Flags(), &closed, "deny-host-port", "close a port of this machine again")
 	c.CompleteFlag("unpublish", command.Words())
 	c.CompleteFlag("deny-host-port", command.Words())
 	return a.jsonFlag(c)

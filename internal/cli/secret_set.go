@@ -66,7 +66,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	fs.StringVar(&f.variable, "env", "", "take it from this variable of whoever starts a sandbox")
 	fs.StringVar(&f.command, "command", "", "take it from what this shell command prints")
 	fs.StringVar(&f.file, "file", "", "take it from this file")
-	fs.StringArrayVar(&f.keyring, "keyring", nil, "take it from the desktop keyring's item with ATTRIBUTE=VALUE; repeatable")
+	command.WordsVar(fs, &f.keyring, "keyring", "take it from the desktop keyring's item with ATTRIBUTE=VALUE; repeatable")
 	fs.BoolVar(&protect, "passphrase", false, "lock the key of the secrets with a passphrase; with the first value that is stored")
 	fs.BoolVarP(&global, "global", "g", false, "accepted for docker's sake: every secret is")
 	fs.BoolVarP(&force, "force", "f", false, "accepted for docker's sake: a value is replaced without a question")

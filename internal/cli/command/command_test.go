@@ -36,7 +36,7 @@ func tree() (root *Command, last *called, printed *strings.Builder) {
 		},
 	}
 	box.Flags().BoolP("interactive", "i", false, "connect input")
-	box.Flags().StringArrayP("env", "e", nil, "set a variable")
+	WordsVarP(box.Flags(), new([]string), "env", "e", "set a variable")
 	box.Flags().String("kind", "", "of the box")
 	box.CompleteFlag("kind", Words("small", "large"))
 	list := &Command{Use: "list", Aliases: []string{"ls"}, Short: "List things", Long: "Lists things.\nAll of them.\n", RunE: run}

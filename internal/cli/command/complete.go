@@ -126,7 +126,7 @@ func (c *Command) value(flag, word string) ([]string, Directive) {
 // flagNames are the flags that can still be given.
 func (c *Command) flagNames() (list []string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		_, repeatable := f.Value.(pflag.SliceValue)
+		_, repeatable := f.Value.(*words)
 		if !f.Hidden && (repeatable || !f.Changed) {
 			list = append(list, "--"+f.Name+"\t"+f.Usage)
 		}
