@@ -139,6 +139,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"bothy":      cmdBothy,
 	"sh":         cmdSh,
 	"code":       cmdCode,
+	"quiet":      cmdQuiet,
 	"json":       cmdJSON,
 	"hint":       cmdHint,
 	"eventually": cmdEventually,
@@ -160,6 +161,20 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 // bothy ARG... runs the binary under test.
 func cmdBothy(ts *testscript.TestScript, neg bool, args []string) {
 	run(ts, neg, append([]string{"bothy"}, args...))
+}
+
+// slow is what a person hears of a sandbox that takes its time, as it may where
+// many tests run at once.
+var slow = regexp.MustCompile(`(?m)^bothy: sandbox \S+ does not answer yet; .*\n`)
+
+// quiet wants that the last command said nothing on standard error.
+func cmdQuiet(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: quiet")
+	}
+	if said := slow.ReplaceAllString(ts.ReadFile("stderr"), ""); said != "" {
+		ts.Fatalf("said on standard error: %s", said)
+	}
 }
 
 // sh SCRIPT [ARG...] runs a line of shell.
