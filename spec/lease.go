@@ -23,21 +23,3 @@ type Lease struct {
 
 // Live tells whether the lease counts at a time.
 func (l *Lease) Live(now time.Time) bool { return l.Until.IsZero() || now.Before(l.Until) }
-
-// Place is where in a request a secret belongs.
-type Place struct {
-	Kind PlaceKind `json:"kind"`
-	Name string    `json:"name,omitempty"` // of the header or the parameter
-	User string    `json:"user,omitempty"` // of PlaceBasic; empty: whichever the client names
-}
-
-// PlaceKind is a kind of place.
-type PlaceKind string
-
-// The places.
-const (
-	PlaceBearer PlaceKind = "bearer" // Authorization: Bearer VALUE
-	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
-	PlaceHeader PlaceKind = "header" // a header whose whole value it is
-	PlaceQuery  PlaceKind = "query"  // a parameter of the query
-)

@@ -123,7 +123,7 @@ func check(l *spec.Lease) error {
 			return err
 		}
 	}
-	return checkPlace(l.Place)
+	return l.Place.Check()
 }
 
 // checkHost wants a target of which one knows who is behind it.
@@ -146,43 +146,4 @@ func checkHost(host string, methods, paths []string) error {
 		return spec.Errorf(spec.ErrUsage, "%q is no full name of a host", host)
 	}
 	return nil
-}
-
-// framing are headers that are not a secret's to set.
-var framing = []string{
-	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "content-type",
-	"proxy-authorization", "keep-alive", "date", "range",
-}
-
-func checkPlace(p spec.Place) error {
-	switch p.Kind {
-	case spec.PlaceBearer:
-		return nil
-	case spec.PlaceBasic:
-		if strings.ContainsFunc(p.User, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
-			return spec.Errorf(spec.ErrUsage, "%q is no user name for basic authentication", p.User)
-		}
-		return nil
-	case spec.PlaceHeader:
-		if !token(p.Name) || slices.Contains(framing, strings.ToLower(p.Name)) {
-			return spec.Errorf(spec.ErrUsage, "%q is no header for a secret", p.Name)
-		}
-		return nil
-	case spec.PlaceQuery:
-		if !token(p.Name) {
-			return spec.Errorf(spec.ErrUsage, "%q is no parameter for a secret", p.Name)
-		}
-		return nil
-	}
-	return spec.Errorf(spec.ErrUsage, "%q is no place for a secret", p.Kind)
-}
-
-// token tells a word of letters, digits, '-', '_' and '.'.
-func token(s string) bool {
-	for _, r := range s {
-		if !strings.ContainsRune(base62+"-_.", r) {
-			return false
-		}
-	}
-	return s != ""
 }

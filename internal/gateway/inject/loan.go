@@ -1,7 +1,6 @@
 package inject
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -19,7 +18,7 @@ const (
 // newLoan checks a loan by itself.
 func newLoan(w *wire.Loan) (*loan, error) {
 	l := &loan{Lease: w.Lease, value: string(w.Value), taken: w.Taken, folded: strings.ToLower(w.Placeholder), hosts: strings.Join(w.Hosts, ", ")}
-	for _, check := range []func() error{l.checkPlaceholder, l.checkValue, l.checkPlace} {
+	for _, check := range []func() error{l.checkPlaceholder, l.checkValue, l.Place.Check} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -54,43 +53,6 @@ func (l *loan) checkValue() error {
 			WithHint("look for a line break at its end")
 	case strings.TrimSpace(v) != v:
 		return spec.Errorf(spec.ErrUsage, "its value begins or ends with a space")
-	}
-	return nil
-}
-
-// framing are headers that make up the message, or that the gateway sets.
-var framing = []string{
-	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive", "proxy-connection",
-	"accept-encoding", "content-encoding", "range", "if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
-}
-
-func (l *loan) checkPlace() error {
-	p := l.Place
-	named := p.Kind == spec.PlaceHeader || p.Kind == spec.PlaceQuery
-	switch {
-	case named && p.Name == "":
-		return spec.Errorf(spec.ErrUsage, "place %s has no name", p.Kind)
-	case !named && p.Name != "":
-		return spec.Errorf(spec.ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
-	case p.Kind != spec.PlaceBasic && p.User != "":
-		return spec.Errorf(spec.ErrUsage, "place %s has a user, %q", p.Kind, p.User)
-	}
-	switch p.Kind {
-	case spec.PlaceBearer:
-	case spec.PlaceBasic:
-		if strings.ContainsFunc(p.User, func(r rune) bool { return r < ' ' || r > '~' || r == ':' }) {
-			return spec.Errorf(spec.ErrUsage, "user %q cannot be written in Basic", p.User)
-		}
-	case spec.PlaceHeader:
-		if !policy.IsToken(p.Name) || slices.Contains(framing, strings.ToLower(p.Name)) {
-			return spec.Errorf(spec.ErrUsage, "%q is not a header for credentials", p.Name)
-		}
-	case spec.PlaceQuery:
-		if strings.ContainsFunc(p.Name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("&;=#%+", r) }) {
-			return spec.Errorf(spec.ErrUsage, "%q is not the name of a parameter", p.Name)
-		}
-	default:
-		return spec.Errorf(spec.ErrUsage, "%q is not a place", string(p.Kind)).WithHint("it is bearer, basic, header or query")
 	}
 	return nil
 }

@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+)
+
+// Place is where in a request a secret belongs.
+type Place struct {
+	Kind PlaceKind `json:"kind"`
+	Name string    `json:"name,omitempty"` // of the header or the parameter
+	User string    `json:"user,omitempty"` // of PlaceBasic; empty: whichever the client names
+}
+
+// PlaceKind is a kind of place.
+type PlaceKind string
+
+// The places.
+const (
+	PlaceBearer PlaceKind = "bearer" // Authorization: Bearer VALUE
+	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
+	PlaceHeader PlaceKind = "header" // a header whose whole value it is
+	PlaceQuery  PlaceKind = "query"  // a parameter of the query
+)
+
+// notForSecrets are headers, in small letters, that make up the message, that
+// somebody on the way sets or takes out, or that say how the rest is read. A
+// secret there would not arrive, or would make another request of it.
+var notForSecrets = []string{
+	"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "expect", "keep-alive",
+	"proxy-connection", "proxy-authorization", "accept-encoding", "content-encoding", "content-type", "date", "range",
+	"if-range", "sec-websocket-key", "sec-websocket-extensions", "sec-websocket-version",
+}
+
+// Check refuses a place in which no secret can stand. It is asked when a lease
+// is made and by who exchanges placeholders. Errors are of class [ErrUsage].
+func (p Place) Check() error {
+	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
+	switch {
+	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery}, p.Kind):
+		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header or query")
+	case !named && p.Name != "":
+		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
+	case p.Kind != PlaceBasic && p.User != "":
+		return Errorf(ErrUsage, "place %s has a user, %q", p.Kind, p.User)
+	case strings.ContainsFunc(p.User, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }):
+		return Errorf(ErrUsage, "%q is no user name for basic authentication", p.User)
+	case p.Kind == PlaceHeader && (!isPlaceName(p.Name) || slices.Contains(notForSecrets, strings.ToLower(p.Name))):
+		return Errorf(ErrUsage, "%q is no header for a secret", p.Name)
+	case p.Kind == PlaceQuery && !isPlaceName(p.Name):
+		return Errorf(ErrUsage, "%q is no parameter for a secret", p.Name)
+	}
+	return nil
+}
+
+// isPlaceName tells a word that is written the same way everywhere: letters,
+// digits, '-', '_' and '.'.
+func isPlaceName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	})
+}
