@@ -132,8 +132,12 @@ func (a *app) readValue(name string) ([]byte, error) {
 	if a.canAsk() {
 		return a.askSecret("value of " + name)
 	}
-	value, err := io.ReadAll(io.LimitReader(a.stdin, maxInput))
-	if err == nil && len(value) == 0 {
+	value, err := io.ReadAll(io.LimitReader(a.stdin, maxInput+1))
+	switch {
+	case err != nil:
+	case len(value) > maxInput: // a part of it may look like a value
+		err = spec.Errorf(spec.ErrUsage, "there are more than %d bytes on standard input", maxInput)
+	case len(value) == 0:
 		err = spec.Errorf(spec.ErrUsage, "there is no value on standard input").
 			WithHint("pipe it in: bothy secret set %s < FILE", name)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"reflect"
@@ -21,9 +20,6 @@ import (
 
 // projectFile is where a project may narrow what its sandboxes reach.
 const projectFile = "bothy.yaml"
-
-// maxPolicy bounds a policy file, in bytes.
-const maxPolicy = 1 << 20
 
 // PolicyLayers collects the rules that hold for a sandbox: the user's, its own,
 // and what its project takes away. Without a sandbox it is the user's alone.
@@ -127,25 +123,6 @@ func readProject(path string) (*policy.Block, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return b, nil
-}
-
-// readSmall reads a regular file that is not a link, and not large.
-func readSmall(path string) ([]byte, error) {
-	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAll(f)
-}
-
-// readAll reads a file that is not large.
-func readAll(f io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxPolicy+1))
-	if err == nil && len(data) > maxPolicy {
-		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
-	}
-	return data, err
 }
 
 // layersFor is PolicyLayers as a keeper gets it.

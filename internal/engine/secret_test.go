@@ -213,6 +213,25 @@ func TestPassphrase(t *testing.T) {
 	must(t, e.SetSecret(here, stored("another", canary)))
 }
 
+// A passphrase that was cut would lock the key with another than its owner has.
+func TestPassphraseFile(t *testing.T) {
+	e := newEngine(t)
+	words := filepath.Join(t.TempDir(), "words")
+	t.Setenv(passphraseVar, words)
+	for what, text := range map[string]string{"larger than": strings.Repeat("a", maxSmall+1), "empty": "\r\n"} {
+		must(t, os.WriteFile(words, []byte(text), 0o600))
+		err := e.SetSecret(here, stored("mine", canary))
+		if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), what) {
+			t.Errorf("a file that is %s: %v", what, err)
+		}
+	}
+	if _, err := os.Stat(e.vault().Identity()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a key: %v", err)
+	}
+	must(t, os.WriteFile(words, []byte(strings.Repeat("a", maxSmall)), 0o600))
+	must(t, e.SetSecret(here, stored("mine", canary)))
+}
+
 // What is corrupted is refused and kept; leases can be revoked all the same.
 func TestCorruptedVault(t *testing.T) {
 	e := newEngine(t)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -90,21 +89,32 @@ const passphraseVar = "BOTHY_VAULT_PASSPHRASE_FILE"
 // empty if there is neither.
 func (e *Engine) passphrase(fresh bool) ([]byte, error) {
 	if path := os.Getenv(passphraseVar); path != "" {
-		f, err := store.OpenRegular(path, 0)
+		text, err := readPassphrase(path)
 		if err != nil {
-			return nil, &spec.Error{Op: "read " + passphraseVar, Err: err}
+			return nil, &spec.Error{Op: fmt.Sprintf("read the passphrase of the secrets (%s)", passphraseVar), Err: err}
 		}
-		defer f.Close()
-		text, err := io.ReadAll(io.LimitReader(f, maxPolicy))
-		if text = bytes.TrimRight(text, "\r\n"); err == nil && len(text) == 0 {
-			err = spec.Errorf(spec.ErrUsage, "%s: %s is empty", passphraseVar, path)
-		}
-		return text, err
+		return text, nil
 	}
 	if e.Passphrase == nil {
 		return nil, nil
 	}
 	return e.Passphrase(fresh)
+}
+
+func readPassphrase(path string) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := readAll(f)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "%s: %w", path, err)
+	}
+	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "%s is empty", path)
+	}
+	return text, nil
 }
 
 // ready gives the vault a key, if it has none yet. The file with the key is
