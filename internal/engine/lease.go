@@ -38,23 +38,11 @@ func (e *Engine) Leases(sb *spec.Sandbox) ([]spec.Lease, error) {
 
 // Lend lends a secret to a sandbox. One that runs has it at once.
 func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*spec.Lease, error) {
-	d, err := e.vault().Read()
-	if err != nil {
-		return nil, err
-	}
-	value, err := e.value(ctx, d, secret)
-	if err != nil {
-		return nil, err
-	}
-	c, err := e.vault().Begin()
+	c, s, value, err := e.borrow(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
 	defer c.End()
-	s, err := c.Find(secret)
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
 	l, err := vault.NewLease(s, sb.ID, t, value, now)
 	if err != nil {
@@ -75,6 +63,35 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 	}
 	e.note(c, noteLease, leaseFields(&l, sb))
 	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{{Lease: l, Value: value}})
+}
+
+// borrow reads a secret's value and takes the lock of the vault. A source may
+// take its time, and leases must be revocable meanwhile, so the value is read
+// before; if the secret was set again by then, it is read once more.
+func (e *Engine) borrow(ctx context.Context, secret string) (*vault.Change, *vault.Secret, []byte, error) {
+	for {
+		d, err := e.vault().Read()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		value, err := e.value(ctx, d, secret)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		c, err := e.vault().Begin()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		s, err := c.Find(secret)
+		if err != nil {
+			c.End()
+			return nil, nil, nil, err
+		}
+		if read, _ := d.Find(secret); read.Revision == s.Revision {
+			return c, s, value, nil
+		}
+		c.End()
+	}
 }
 
 // clash refuses two leases with the same variable.

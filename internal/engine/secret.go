@@ -55,8 +55,7 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 	if err != nil {
 		return err
 	}
-	value, unread := e.newValue(ctx, n)
-	c, err := e.vault().Begin()
+	c, value, unread, err := e.renew(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -78,18 +77,32 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 	return errors.Join(unread, e.rotate(ctx, s.Name, value))
 }
 
-// newValue is the value that sandboxes get instead of the one they have. It is
-// read before the lock is taken: a source may take its time, and leases must be
-// revocable meanwhile.
-func (e *Engine) newValue(ctx context.Context, n NewSecret) ([]byte, error) {
-	if n.Source.Kind == vault.SourceStored {
-		return n.Value, nil
+// renew reads the value that sandboxes get instead of the one they have, and
+// takes the lock of the vault. It is read before: a source may take its time, and
+// leases must be revocable meanwhile. Unread is why there is none, although the
+// secret is lent; if it is not, its source is left alone.
+func (e *Engine) renew(ctx context.Context, n NewSecret) (c *vault.Change, value []byte, unread, err error) {
+	stored := n.Source.Kind == vault.SourceStored
+	for read := false; ; read = true {
+		switch {
+		case stored:
+			value = n.Value
+		case read:
+			value, unread = e.value(ctx, &vault.Document{Secrets: []vault.Secret{{Name: n.Name, Source: n.Source}}}, n.Name)
+		}
+		if c, err = e.vault().Begin(); err != nil || stored || read || !e.isLent(n.Name) {
+			return c, value, unread, err
+		}
+		c.End()
 	}
+}
+
+// isLent tells whether any sandbox has a lease of a secret. Leases that cannot
+// be read are another's to tell: here they do not count.
+func (e *Engine) isLent(secret string) bool {
 	all, err := e.Leases(nil)
-	if err != nil || !slices.ContainsFunc(all, func(l spec.Lease) bool { return l.Secret == n.Name && l.Live(time.Now()) }) {
-		return nil, nil
-	}
-	return e.value(ctx, &vault.Document{Secrets: []vault.Secret{{Name: n.Name, Source: n.Source}}}, n.Name)
+	now := time.Now()
+	return err == nil && slices.ContainsFunc(all, func(l spec.Lease) bool { return l.Secret == secret && l.Live(now) })
 }
 
 // fresh is the secret as it will stand in the document.

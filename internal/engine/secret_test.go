@@ -390,6 +390,71 @@ func TestRunningSandbox(t *testing.T) {
 	}
 }
 
+// A value that is replaced between its reading and its lending is not lent.
+func TestSetWhileLending(t *testing.T) {
+	e := newEngine(t)
+	words := filepath.Join(t.TempDir(), "words")
+	must(t, os.WriteFile(words, []byte("open sesame"), 0o600))
+	t.Setenv(passphraseVar, words)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	must(t, os.Unsetenv(passphraseVar))
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	k := &fakeKeeper{}
+	k.serve(t, e.Store.Sandbox(sb.ID))
+	asked := 0
+	e.Passphrase = func(bool) ([]byte, error) {
+		if asked++; asked == 1 { // the old value is being read; to set one needs no passphrase
+			must(t, e.SetSecret(here, stored("mine", canary+"-new")))
+		}
+		return []byte("open sesame"), nil
+	}
+	_, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
+	must(t, err)
+	if c := k.told(t); len(c.Put) != 1 || string(c.Put[0].Value) != canary+"-new" {
+		t.Errorf("the sandbox has the old value: %+v", c)
+	}
+}
+
+// The same for a source that is read when it is lent: a lease that is made while
+// a secret gets another source neither keeps the old value nor loses the new one.
+func TestLendWhileSetting(t *testing.T) {
+	e := newEngine(t)
+	dir := t.TempDir()
+	file := func(value string) NewSecret {
+		path := filepath.Join(dir, value)
+		must(t, os.WriteFile(path, []byte(value), 0o600))
+		return NewSecret{Name: "mine", Source: vault.Source{Kind: vault.SourceFile, Path: path}}
+	}
+	before, after := file(canary), file(canary+"-new")
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	k := &fakeKeeper{}
+	k.serve(t, e.Store.Sandbox(sb.ID))
+	for range 20 {
+		must(t, e.SetSecret(here, before))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := e.SetSecret(here, after); err != nil {
+				t.Error(err)
+			}
+		})
+		l, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"api.example.com"}})
+		must(t, err)
+		wg.Wait()
+		last := k.told(t)
+		for len(k.changes) > 0 {
+			last = k.told(t)
+		}
+		if !slices.Equal(last.Keep, []string{l.ID}) || len(last.Put) != 1 || string(last.Put[0].Value) != canary+"-new" {
+			t.Fatalf("at last the sandbox was told %+v", last)
+		}
+		_, err = e.Revoke(here, nil, func(*spec.Lease) bool { return true })
+		must(t, err)
+		k.told(t)
+	}
+}
+
 // A sandbox that is just being started may have read its leases before they
 // were revoked: the revocation waits for it.
 func TestRevokeWhileStarting(t *testing.T) {

@@ -63,6 +63,10 @@ type Secret struct {
 	Source    Source    `json:"source"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// Revision is another whenever the secret was put, also if nothing else
+	// changed: whoever read a value without the lock asks here whether it still
+	// counts.
+	Revision string `json:"revision,omitempty"`
 	// Sealed is the value of SourceStored: a file as age writes it, armored.
 	Sealed string `json:"sealed,omitempty"`
 }
@@ -81,6 +85,7 @@ func (d *Document) index(name string) int {
 
 // Put adds a secret or replaces the one of that name.
 func (d *Document) Put(s Secret) {
+	s.Revision = store.NewID()
 	if i := d.index(s.Name); i >= 0 {
 		d.Secrets[i] = s
 		return
