@@ -221,6 +221,8 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) 
 		defer mu.Unlock()
 		out[name] = got{value, err}
 	}
+	ctx, settle := untilSignal(ctx)
+	defer settle()
 	var items []vault.Item
 	var wg sync.WaitGroup
 	for _, name := range names {

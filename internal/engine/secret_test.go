@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == vault.Argv0 {
 		os.Exit(seal.Main(os.Stdin, os.Stdout))
 	}
+	if script, ok := os.LookupEnv(readerVar); ok {
+		os.Exit(readSource(script))
+	}
 	for _, name := range append(busVariables, passphraseVar) {
 		_ = os.Unsetenv(name)
 	}

@@ -134,8 +134,14 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
+	reading, enough := context.WithCancel(ctx)
 	loans := make(chan []wire.Loan, 1)
-	go func() { loans <- e.loans(ctx, sb) }()
+	go func() { defer close(loans); loans <- e.loans(reading, sb) }()
+	defer func() { // whatever fails below, no command of a secret outlives it
+		enough()
+		for range loans {
+		}
+	}()
 	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults)
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}

@@ -176,27 +176,3 @@ func (e *Engine) forget(ctx context.Context) error {
 	_, err = e.order(ctx, vault.Order{Op: vault.OpForget, Recipient: d.Recipient})
 	return err
 }
-
-// commandTimeout bounds a command that prints a value.
-const commandTimeout = 30 * time.Second
-
-// runSource runs the command of a secret. It stays in our process group: a
-// password manager may have a question for the terminal. Its words on standard
-// error are the user's to see, if it fails.
-func runSource(ctx context.Context, args []string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	cmd.WaitDelay = time.Second // what it started may hold our pipe
-	out, err := cmd.Output()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("its command did not end within %s", commandTimeout)
-	}
-	if err != nil {
-		line := strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))
-		return nil, fmt.Errorf("its command failed: %w%s", err, strings.TrimSuffix(": "+line, ": "))
-	}
-	return out, nil
-}

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// commandTimeout bounds a command that prints a value.
+const commandTimeout = 30 * time.Second
+
+// errLate is why a command was ended that took longer.
+var errLate = fmt.Errorf("it did not end within %s", commandTimeout)
+
+// runSource runs the command of a secret, in a process group of its own: if it
+// fails, is too late or not wanted any more, nothing it started stays behind,
+// but what made itself a daemon. Its standard input is empty. If we are in the
+// foreground of a terminal it is lent that: a password manager may have a
+// question, for /dev/tty. Its words on standard error are the user's to see, if
+// it fails.
+func runSource(ctx context.Context, args []string) (out []byte, err error) {
+	t := borrowTerminal()
+	defer t.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, commandTimeout, errLate)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	var printed, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &said
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	killAll := func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.Cancel = killAll
+	cmd.WaitDelay = time.Second // what it started may hold our pipe
+	if err = cmd.Start(); err == nil {
+		t.lend(cmd.Process.Pid)
+		if err = cmd.Wait(); err != nil {
+			_ = killAll()
+		}
+		t.takeBack(err)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("its command was ended: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		line := strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))
+		return nil, fmt.Errorf("its command failed: %w%s", err, strings.TrimSuffix(": "+line, ": "))
+	}
+	return printed.Bytes(), nil
+}
+
+// untilSignal gives a context that ends with a signal that is to end this
+// process, so that the process groups it made end before. Settle then lets the
+// signal do what it would have done. It is called when they have.
+func untilSignal(ctx context.Context) (_ context.Context, settle func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var ends []os.Signal
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
+		if !signal.Ignored(s) {
+			ends = append(ends, s)
+		}
+	}
+	sigs := make(chan os.Signal, 1)
+	came := make(chan os.Signal, 1)
+	signal.Notify(sigs, ends...)
+	go func() {
+		defer close(came)
+		if s, ok := <-sigs; ok {
+			cancel()
+			came <- s
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(sigs) // what was sent by now has arrived
+		close(sigs)
+		if s, ok := <-came; ok {
+			raise(s.(unix.Signal))
+		}
+		cancel()
+	}
+}
+
+// raise sends this process a signal. If it ends us, it does so before raise
+// returns: a thread gets what it sends itself at once.
+func raise(s unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), s)
+}

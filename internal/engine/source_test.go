@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/vault"
+)
+
+// readerVar makes this binary, started again, read the value of a command with
+// this text, as bothy would.
+const readerVar = "BOTHY_TEST_SOURCE"
+
+// readSource is what it does then.
+func readSource(script string) int {
+	s := vault.Secret{Name: "mine", Source: vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", script}}}
+	v, err := (&Engine{}).value(context.Background(), &vault.Document{Secrets: []vault.Secret{s}}, s.Name)
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
+		if group, _ := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP); group != unix.Getpgrp() {
+			fmt.Println("failed: we are in the background now")
+			return 1
+		}
+	}
+	fmt.Printf("value: %s\n", v)
+	return 0
+}
+
+func reader(script string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), readerVar+"="+script)
+	return cmd
+}
+
+// family is a command whose child's child holds the far end of a pipe open as
+// long as it lives, and that does not mind signals.
+type family struct {
+	script string
+	end    *os.File
+}
+
+func newFamily(t *testing.T) *family {
+	t.Helper()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	must(t, unix.Mkfifo(fifo, 0o600))
+	end, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	t.Cleanup(func() { end.Close() })
+	inner := "exec 9>" + fifo + "; echo up >&9; while :; do sleep 1000; done"
+	return &family{script: fmt.Sprintf(`trap "" INT TERM HUP; (trap "" INT TERM HUP; sh -c '%s' & wait); wait`, inner), end: end}
+}
+
+// up waits until the grandchild is there.
+func (f *family) up(t *testing.T) {
+	t.Helper()
+	b := make([]byte, 3)
+	for deadline := time.Now().Add(time.Minute); ; {
+		_ = f.end.SetReadDeadline(deadline)
+		n, err := f.end.Read(b)
+		if n > 0 {
+			return
+		}
+		if !errors.Is(err, io.EOF) || time.Now().After(deadline) { // nobody has opened it yet
+			t.Fatalf("it does not come up: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// gone waits until nobody of it is left.
+func (f *family) gone(t *testing.T) {
+	t.Helper()
+	_ = f.end.SetReadDeadline(time.Now().Add(time.Minute))
+	if rest, err := io.ReadAll(f.end); err != nil {
+		t.Errorf("somebody is left: %q, %v", rest, err)
+	}
+}
+
+// What a command started ends with it, when nobody wants the value any more.
+func TestCommandCancelled(t *testing.T) {
+	f := newFamily(t)
+	ctx, cancel := context.WithCancel(here)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := runSource(ctx, []string{"/bin/sh", "-c", f.script})
+		done <- err
+	}()
+	f.up(t)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	f.gone(t)
+}
+
+// The same when a command fails and leaves something running.
+func TestCommandLeavesSomething(t *testing.T) {
+	f := newFamily(t)
+	ready := filepath.Join(t.TempDir(), "ready")
+	must(t, unix.Mkfifo(ready, 0o600))
+	done := make(chan error, 1)
+	go func() {
+		_, err := runSource(here, []string{"/bin/sh", "-c", "(" + f.script + ") & read x <" + ready + "; exit 3"})
+		done <- err
+	}()
+	f.up(t)
+	must(t, os.WriteFile(ready, []byte("\n"), 0))
+	if err := <-done; err == nil {
+		t.Error("it did not fail")
+	}
+	f.gone(t)
+}
+
+// A signal that ends this process ends all of the command, and the process dies
+// of it all the same.
+func TestCommandInterrupted(t *testing.T) {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		f := newFamily(t)
+		cmd := reader(f.script)
+		must(t, cmd.Start())
+		f.up(t)
+		must(t, cmd.Process.Signal(s))
+		f.gone(t)
+		_ = cmd.Wait()
+		if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != s {
+			t.Errorf("after %s: %s", s, cmd.ProcessState)
+		}
+	}
+}
+
+// A command may ask a question at the terminal, in the foreground of which we
+// are again afterwards.
+func TestCommandAsks(t *testing.T) {
+	line, screen := onTerminal(t, reader(`printf 'who? ' >/dev/tty; read x </dev/tty; echo "$x"`))
+	screen.waitFor(t, "who? ")
+	_, err := line.WriteString(canary + "\n")
+	must(t, err)
+	screen.waitFor(t, "value: "+canary)
+}
+
+// An interrupt from the keyboard goes to the command alone, and is ours.
+func TestCommandInterruptedAtTerminal(t *testing.T) {
+	cmd := reader(`stty -echo </dev/tty; printf 'who? ' >/dev/tty; read x </dev/tty`)
+	line, screen := onTerminal(t, cmd)
+	screen.waitFor(t, "who? ")
+	_, err := line.WriteString("\x03")
+	must(t, err)
+	_ = cmd.Wait()
+	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != unix.SIGINT {
+		t.Errorf("%s; on the terminal: %q", cmd.ProcessState, screen.text)
+	}
+	settings, err := unix.IoctlGetTermios(int(line.Fd()), unix.TCGETS)
+	must(t, err)
+	if settings.Lflag&unix.ECHO == 0 {
+		t.Error("the terminal does not show what is typed any more")
+	}
+}
+
+// screen is what a terminal shows.
+type screen struct {
+	emulator *os.File
+	text     []byte
+}
+
+// onTerminal starts a command as the first of a session with a terminal.
+func onTerminal(t *testing.T, cmd *exec.Cmd) (*os.File, *screen) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	emulator := os.NewFile(uintptr(fd), "emulator")
+	t.Cleanup(func() { emulator.Close() })
+	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	must(t, err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	t.Cleanup(func() { tty.Close() })
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return emulator, &screen{emulator: emulator}
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
+	_ = s.emulator.SetReadDeadline(time.Now().Add(time.Minute))
+	for b := make([]byte, 1024); !bytes.Contains(s.text, []byte(text)); {
+		n, err := s.emulator.Read(b)
+		if s.text = append(s.text, b[:n]...); err != nil {
+			t.Fatalf("the terminal does not show %q but %q: %v", text, s.text, err)
+		}
+	}
+}
