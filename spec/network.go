@@ -41,7 +41,7 @@ type NetworkRecord struct {
 	Method     string     `json:"method,omitempty"`   // of a request
 	Path       string     `json:"path,omitempty"`     // without the query
 	Status     int        `json:"status,omitempty"`   // of the answer
-	Secret     string     `json:"secret,omitempty"`   // the name of the one used
+	Secret     string     `json:"secret,omitempty"`   // the name of the one used, or whose placeholder was refused
 	Lease      string     `json:"lease,omitempty"`    // by which it was lent
 	Rule       string     `json:"rule,omitempty"`
 	Source     string     `json:"source,omitempty"` // of the rule

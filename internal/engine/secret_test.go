@@ -498,7 +498,8 @@ func TestSecretEvents(t *testing.T) {
 	sb, _ := lent(t, e, "mine")
 	must(t, os.WriteFile(e.Store.Sandbox(sb.ID).Log("network.jsonl"), []byte(
 		`{"time":"2026-01-01T00:00:00Z","event":"flow","sandbox":"x"}`+"\n"+
-			`{"time":"2099-01-01T00:00:00Z","event":"secret","sandbox":"x","secret":"mine"}`+"\n"), 0o600))
+			`{"time":"2099-01-01T00:00:00Z","event":"secret","sandbox":"x","secret":"mine"}`+"\n"+
+			`{"time":"2099-01-02T00:00:00Z","event":"request","sandbox":"x","verdict":"deny","secret":"mine","reason":"so"}`+"\n"), 0o600))
 	_, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })
 	must(t, err)
 	events, err := e.SecretEvents()
@@ -507,7 +508,7 @@ func TestSecretEvents(t *testing.T) {
 	for _, ev := range events {
 		kinds = append(kinds, ev.Kind)
 	}
-	if want := []string{noteSet, noteLease, noteRevoke, spec.NetworkSecret}; !slices.Equal(kinds, want) {
+	if want := []string{noteSet, noteLease, noteRevoke, spec.NetworkSecret, spec.NetworkRequest}; !slices.Equal(kinds, want) {
 		t.Errorf("%q, want %q", kinds, want)
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // SecretEvents gives what was done with secrets, in order: from the log of the
-// vault, and from the network logs of the sandboxes there are.
+// vault, and from the network logs of the sandboxes there are, uses as well as
+// placeholders that were refused.
 func (e *Engine) SecretEvents() ([]audit.Event, error) {
 	var all []audit.Event
 	err := audit.Read(e.vault().Log(), func(ev audit.Event) error {
@@ -26,7 +27,7 @@ func (e *Engine) SecretEvents() ([]audit.Event, error) {
 	}
 	for _, sb := range list {
 		err := audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
-			if ev.Kind == spec.NetworkSecret {
+			if _, named := ev.Fields["secret"]; named || ev.Kind == spec.NetworkSecret {
 				all = append(all, ev)
 			}
 			return nil

@@ -85,6 +85,12 @@ func TestSecretIsLent(t *testing.T) {
 	if _, err := w.in.DialName(t.Context(), strings.ToLower(placeholder)+".example.com", 443); err == nil {
 		t.Error("a placeholder was looked up")
 	}
+	for event, name := range map[string]string{spec.NetworkRequest: "other.example.com", spec.NetworkLookup: ""} {
+		r := w.record(t, "the refusal of a "+event, func(r spec.NetworkRecord) bool { return r.Event == event && r.Verdict == spec.VerdictDeny })
+		if r.Secret != "api" || r.Lease != "lease1" || r.Name != name || !strings.Contains(r.Reason, "placeholder of secret api") {
+			t.Errorf("%+v", r)
+		}
+	}
 	w.valueless(t)
 }
 

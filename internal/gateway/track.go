@@ -33,7 +33,7 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	err := join(ctx, &r)
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
 	refused, isRefused := errors.AsType[*dial.Refused](err)
-	_, isSecret := errors.AsType[*inject.Refused](err)
+	isSecret := noteSecret(&r, err)
 	switch why := f.ended(); {
 	case why != "":
 		r.Verdict, r.Reason = spec.VerdictDeny, why
@@ -45,6 +45,16 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
 	}
 	g.log(r)
+}
+
+// noteSecret tells whether an error is that a placeholder was where it must not
+// be, and writes whose it was into the record.
+func noteSecret(r *spec.NetworkRecord, err error) bool {
+	refused, ok := errors.AsType[*inject.Refused](err)
+	if ok {
+		r.Secret, r.Lease = refused.Secret, refused.Lease
+	}
+	return ok
 }
 
 // begin has a flow be cancelled when it is ended, which it may be already.

@@ -24,7 +24,9 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 		return names.Gateway4, names.Gateway6, nil
 	}
 	if err := z.g.secrets.Load().Find("the name that is looked up", clean); err != nil {
-		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()})
+		r := spec.NetworkRecord{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Reason: err.Error()}
+		noteSecret(&r, err)
+		z.g.log(r)
 		return v4, v6, err
 	}
 	if isHost(clean) {

@@ -1,17 +1,13 @@
 package inject
 
-import (
-	"time"
-
-	"github.com/bothy-dev/bothy/spec"
-)
+import "time"
 
 // Lent tells whether what was used may still be: every lease is there, has its
-// value, and has not ended.
+// value, and has not ended. The error is a *[Refused].
 func (s *Set) Lent(uses Uses, now time.Time) error {
 	for _, u := range uses {
 		if !s.lends(u.Lease, now) {
-			return spec.Errorf(spec.ErrDenied, "secret %s is not lent any more", u.Secret)
+			return &Refused{Lease: u.Lease, Secret: u.Secret, Where: "request", Why: "it is not lent any more"}
 		}
 	}
 	return nil

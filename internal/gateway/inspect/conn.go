@@ -101,6 +101,8 @@ type ended struct{ why error }
 
 func (e *ended) Error() string { return e.why.Error() }
 
+func (e *ended) Unwrap() error { return e.why }
+
 func (t *Track) add(ctx context.Context, x *exchange) context.Context {
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	t.mu.Lock()
