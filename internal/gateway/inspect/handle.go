@@ -45,6 +45,7 @@ func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
 	c := connOf(r)
 	if i.conf.Local != nil {
 		if h := i.conf.Local(c.host); h != nil {
+			bound(w, r)
 			h.ServeHTTP(w, r)
 			return
 		}

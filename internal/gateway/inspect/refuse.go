@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
@@ -38,8 +39,20 @@ func (i *Inspector) deny(w http.ResponseWriter, r *http.Request, d *policy.Decis
 	i.say(w, r, status, told)
 }
 
+// ownTime is how long a client may take to read an answer of the gateway's own.
+const ownTime = 30 * time.Second
+
+// bound ends the stream of a client that does not read such an answer. Over
+// HTTP/1 it only keeps itself waiting.
+func bound(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ownTime))
+	}
+}
+
 // say answers in the place of a server: JSON to who asks for it, else text.
 func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told refusal) {
+	bound(w, r)
 	h := w.Header()
 	clear(h)
 	h.Set("Cache-Control", "no-store")
