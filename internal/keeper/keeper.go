@@ -99,6 +99,11 @@ func Begin(dir string) *Boot {
 // learn reads what the engine wants.
 func (b *Boot) learn(dir store.Sandbox) (_ *Keeper, err error) {
 	unix.CloseOnExec(LockFD)
+	// What comes now has values of secrets. Whoever can attach to us can read
+	// them all the same; docs/security-model.md tells why.
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return nil, fmt.Errorf("forbid core files: %w", err)
+	}
 	if b.conn, err = launchConn(); err != nil {
 		return nil, err
 	}

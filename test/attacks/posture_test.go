@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -79,6 +80,9 @@ func TestPosture(t *testing.T) {
 				target, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 				t.Errorf("%s executes %s: no program but bothy itself belongs here", who, target)
 			}
+			if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid)); err != nil || !noCore.Match(limits) {
+				t.Errorf("%s may write a core file: %s %v", who, limits, err)
+			}
 			if pid == m.Keeper {
 				continue
 			}
@@ -99,6 +103,9 @@ func TestPosture(t *testing.T) {
 		}
 	})
 }
+
+// noCore is how /proc/PID/limits says that no core file is written.
+var noCore = regexp.MustCompile(`(?m)^Max core file size +0 +0 `)
 
 // tree lists a process and all below it.
 func tree(root int) []int {
