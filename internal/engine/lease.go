@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -184,47 +184,19 @@ func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 	return gone, errors.Join(unread, e.announceLoans(ctx, sb, left, nil))
 }
 
-// announceTime bounds the wait for a sandbox that starts or stops just now;
-// answerTime that for one keeper's answer.
-const (
-	announceTime = startTimeout
-	answerTime   = 10 * time.Second
-)
+// answerTime bounds the wait for one keeper's answer.
+const answerTime = 10 * time.Second
 
 // announceLoans tells a sandbox that runs what it is lent now, and the values
 // that are new. The caller holds the lock of the vault, or changes could arrive
 // in another order than they were made.
-//
-// One that is just being started may have read the leases before they were
-// changed: its lock tells, and it is waited for.
 func (e *Engine) announceLoans(ctx context.Context, sb *spec.Sandbox, list []spec.Lease, put []wire.Loan) error {
-	ctx, cancel := context.WithTimeout(ctx, announceTime)
-	defer cancel()
-	d := e.Store.Sandbox(sb.ID)
-	for {
-		conn, err := dial(d)
-		if err == nil {
-			actx, done := context.WithTimeout(ctx, answerTime)
-			err = request(actx, conn, wire.Ask{Op: wire.OpLoans, Loans: wire.LoanChange{Put: put, Keep: ids(list)}})
-			done()
-			if !errors.Is(err, spec.ErrStopping) {
-				return unanswered(sb, err)
-			}
-		}
-		lock, err := store.TryLock(d.Lock())
-		if err == nil {
-			lock.Unlock() // it does not run: it reads them when it starts
-			return nil
-		}
-		if !errors.Is(err, store.ErrLocked) {
-			return unanswered(sb, err)
-		}
-		select {
-		case <-ctx.Done():
-			return unanswered(sb, context.Cause(ctx))
-		case <-time.After(lockPoll):
-		}
-	}
+	ask := wire.Ask{Op: wire.OpLoans, Loans: wire.LoanChange{Put: put, Keep: ids(list)}}
+	return unanswered(sb, e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		return request(ctx, c, ask)
+	}, func() error { return nil }))
 }
 
 // unanswered says that the change is on the disk and may not be in force.

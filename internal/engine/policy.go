@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -176,15 +177,18 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 	return errors.Join(errs...)
 }
 
-// announce tells a sandbox that runs which rules hold now.
+// announce tells a sandbox that runs which rules hold now. One that is removed
+// meanwhile needs none.
 func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
 	layers, err := e.layersFor(sb)
 	if err != nil {
 		return fmt.Errorf("%s: %w", sb.Name, err)
 	}
-	c, err := dial(e.Store.Sandbox(sb.ID))
-	if err != nil {
-		return nil // it does not run: it reads them when it starts
+	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		return request(ctx, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
+	}, func() error { return nil })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &spec.Error{Op: "tell sandbox " + sb.Name + " its rules", Err: err}
 	}
-	return request(ctx, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
+	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,5 +73,32 @@ func TestHasRules(t *testing.T) {
 	must(t, store.WriteFile(e.Store.Sandbox(sb.ID).Policy(), []byte("version: 1\nallow: null\n")))
 	if _, err := e.HasRules(sb, policy.Block{}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("rules that cannot be read: %v", err)
+	}
+}
+
+// A sandbox that is just being started may have read its rules before they were
+// changed: whoever changes them waits for it.
+func TestRulesWhileStarting(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	must(t, err)
+	defer lock.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		done <- e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) })
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	k := &fakeKeeper{}
+	k.serve(t, d)
+	must(t, <-done)
+	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") {
+		t.Errorf("the keeper was told %s", rules)
 	}
 }

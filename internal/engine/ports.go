@@ -3,12 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -123,45 +122,32 @@ func (e *Engine) EditPorts(ctx context.Context, sb *spec.Sandbox, start bool, ed
 
 // applyPorts writes the ports down and puts them into force.
 func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	d := e.Store.Sandbox(sb.ID)
-	for {
-		c, err := dial(d)
-		if err == nil {
-			if err := store.WriteJSON(d.Spec(), sb); err != nil {
-				c.Close()
-				return err
-			}
-			err = request(ctx, c, wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}})
-			if !errors.Is(err, spec.ErrStopping) {
-				return err
-			}
-		} else if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
+	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), sb) }
+	ask := wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}}
+	runs := true
+	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		if err := write(); err != nil {
+			c.Close()
 			return err
 		}
-		lock, err := store.TryLock(d.Lock())
-		if err == nil { // it does not run: it reads them when it starts
-			err = store.WriteJSON(d.Spec(), sb)
-			lock.Unlock()
-			if err != nil || !start {
-				return err
-			}
-			c, err := e.Connect(ctx, sb)
-			if err != nil {
-				return err
-			}
-			return request(ctx, c, wire.Ask{Op: wire.OpPorts, Ports: wire.Ports{Published: sb.Ports, Host: sb.HostPorts}})
-		}
-		if !errors.Is(err, store.ErrLocked) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("change the ports of %s: %w", sb.Name, context.Cause(ctx))
-		case <-time.After(lockPoll):
-		}
+		return request(ctx, c, ask)
+	}, func() error {
+		runs = false
+		return write()
+	})
+	if err != nil {
+		return &spec.Error{Op: "change the ports of " + sb.Name, Err: err}
 	}
+	if runs || !start {
+		return nil
+	}
+	c, err := e.Connect(ctx, sb)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return request(ctx, c, ask)
 }
 
 // Ports tells where the published ports of a sandbox are; none of one that does

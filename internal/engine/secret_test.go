@@ -312,12 +312,13 @@ func TestLeaseClash(t *testing.T) {
 // fakeKeeper answers for a sandbox and notes what it is told.
 type fakeKeeper struct {
 	changes chan wire.LoanChange
+	rules   chan json.RawMessage
 	refuse  atomic.Bool
 }
 
 func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
 	t.Helper()
-	f.changes = make(chan wire.LoanChange, 8)
+	f.changes, f.rules = make(chan wire.LoanChange, 8), make(chan json.RawMessage, 8)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.Control(), Net: "unix"})
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
@@ -330,8 +331,13 @@ func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
 			c := unixconn.New(uc)
 			_ = c.SendJSON(wire.Hello, wire.Greeting{Protocol: wire.Protocol})
 			var ask wire.Ask
-			if c.Expect(wire.Request, &ask) == nil && ask.Op == wire.OpLoans {
-				f.changes <- ask.Loans
+			if c.Expect(wire.Request, &ask) == nil {
+				switch ask.Op {
+				case wire.OpLoans:
+					f.changes <- ask.Loans
+				case wire.OpPolicy:
+					f.rules <- ask.Policy
+				}
 				if f.refuse.Load() {
 					_ = c.SendError(errors.New("no"))
 				} else {
