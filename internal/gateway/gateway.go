@@ -46,6 +46,8 @@ type Config struct {
 	// Log is told of every decision and every flow that ended. It must not
 	// block for long, and is called concurrently.
 	Log func(spec.NetworkRecord)
+
+	now func() time.Time // of the authority; a test moves it
 }
 
 // Gateway is a running one.
@@ -86,13 +88,16 @@ func New(c Config) (*Gateway, error) {
 	if c.Dialer == nil {
 		c.Dialer = &dial.Dialer{}
 	}
+	if c.now == nil {
+		c.now = time.Now
+	}
 	g := &Gateway{conf: c, names: c.Names, limits: newLimits()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}
 	g.policy.Store(c.Policy)
 	g.allowed.Store(&c.HostPorts)
 	var err error
-	if g.ca, err = ca.New(c.Sandbox); err != nil {
+	if g.ca, err = ca.NewAt(c.Sandbox, c.now); err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
 	g.inspector = inspect.New(inspect.Config{

@@ -50,9 +50,10 @@ type Authority struct {
 
 // New makes an authority for a sandbox. What it signs tells for which one; its
 // own name is the same for all (see Package trust).
-func New(sandbox string) (*Authority, error) { return newAt(sandbox, time.Now) }
+func New(sandbox string) (*Authority, error) { return NewAt(sandbox, time.Now) }
 
-func newAt(sandbox string, now func() time.Time) (*Authority, error) {
+// NewAt is New by another clock.
+func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
 	a := &Authority{sandbox: sandbox, now: now, leaves: map[string]*tls.Certificate{}}
 	for _, key := range []*crypto.Signer{&a.rootKey, &a.leafKey} {
 		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,16 +84,18 @@ func (a *Authority) Certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.root.Raw})
 }
 
-// Leaf gives a certificate for a name, or an address written as a name.
+// Leaf gives a certificate for a name, or an address written as a name. One that
+// was given before is renewed in time, also when the clock was set. There is none
+// when the authority itself does not count any more.
 func (a *Authority) Leaf(name string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	if c := a.leaves[name]; c != nil && now.Add(renewal).Before(c.Leaf.NotAfter) {
+	if c := a.leaves[name]; c != nil && now.After(c.Leaf.NotBefore) && now.Add(renewal).Before(c.Leaf.NotAfter) {
 		return c, nil
 	}
-	if now.After(a.root.NotAfter) {
-		return nil, fmt.Errorf("the sandbox's certificate authority expired on %s: stop and start the sandbox", a.root.NotAfter.Format(time.DateOnly))
+	if now.Before(a.root.NotBefore) || now.After(a.root.NotAfter) {
+		return nil, &Expired{a.root.NotBefore, a.root.NotAfter}
 	}
 	c, err := a.makeLeaf(name, now)
 	if err != nil {
@@ -103,6 +106,14 @@ func (a *Authority) Leaf(name string) (*tls.Certificate, error) {
 	}
 	a.leaves[name] = c
 	return c, nil
+}
+
+// Expired says that an authority is not to be trusted at this time.
+type Expired struct{ NotBefore, NotAfter time.Time }
+
+func (e *Expired) Error() string {
+	return fmt.Sprintf("the sandbox's certificate authority counts from %s to %s: stop and start the sandbox, which makes a new one",
+		e.NotBefore.UTC().Format(time.DateOnly), e.NotAfter.UTC().Format(time.DateOnly))
 }
 
 func (a *Authority) makeLeaf(name string, now time.Time) (*tls.Certificate, error) {

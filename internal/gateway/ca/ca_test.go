@@ -90,27 +90,43 @@ func TestOnlyServers(t *testing.T) {
 	}
 }
 
-func TestCache(t *testing.T) {
-	now := time.Now()
-	a, err := newAt("demo", func() time.Time { return now })
+// clock is one that a test moves.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+// at makes an authority by a clock of its own.
+func at(t testing.TB) (*Authority, *clock) {
+	t.Helper()
+	c := &clock{time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)}
+	a, err := NewAt("demo", c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := func() *tls.Certificate {
-		c, err := a.Leaf("api.example.com")
-		if err != nil {
-			t.Fatal(err)
+	return a, c
+}
+
+// leaf wants a certificate that a client takes, by the authority's clock and by
+// one that is wrong by a day.
+func leaf(t testing.TB, a *Authority, name string) *tls.Certificate {
+	t.Helper()
+	c, err := a.Leaf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := a.root.NotAfter
+	for _, now := range []time.Time{a.now(), a.now().Add(-skew + time.Minute), earlier(a.now().Add(renewal-time.Minute), end)} {
+		if _, err := c.Leaf.Verify(x509.VerifyOptions{Roots: pool(t, a), DNSName: name, CurrentTime: now}); err != nil {
+			t.Errorf("on %s: %v", now, err)
 		}
-		return c
 	}
-	first := leaf()
-	if leaf() != first {
+	return c
+}
+
+func TestCache(t *testing.T) {
+	a, _ := at(t)
+	if leaf(t, a, "api.example.com") != leaf(t, a, "api.example.com") {
 		t.Error("made twice")
-	}
-	now = now.Add(leafLife - renewal + time.Minute)
-	second := leaf()
-	if second == first || !second.Leaf.NotAfter.After(now.Add(renewal)) {
-		t.Error("not renewed before its end")
 	}
 	for i := range maxLeaves + 10 {
 		if _, err := a.Leaf(fmt.Sprintf("n%d.example", i)); err != nil {
@@ -120,9 +136,46 @@ func TestCache(t *testing.T) {
 	if len(a.leaves) > maxLeaves {
 		t.Errorf("%d are kept", len(a.leaves))
 	}
-	now = now.Add(rootLife)
-	if _, err := a.Leaf("new.example.com"); err == nil || !strings.Contains(err.Error(), "expired") {
-		t.Errorf("after the authority's end: %v", err)
+}
+
+// A sandbox may run for years: whenever a certificate is asked for, it is one
+// that counts for a day at least, or to the authority's end.
+func TestLeavesAreRenewed(t *testing.T) {
+	a, clock := at(t)
+	made := map[*tls.Certificate]bool{}
+	for clock.at.Before(a.root.NotAfter) {
+		made[leaf(t, a, "api.example.com")] = true
+		clock.at = clock.at.Add(10 * 24 * time.Hour)
+	}
+	if years := len(made) / 12; years < 9 || years > 13 {
+		t.Errorf("%d certificates were made", len(made))
+	}
+}
+
+// An authority that does not count makes nothing, and says what helps.
+func TestExpired(t *testing.T) {
+	a, clock := at(t)
+	leaf(t, a, "old.example.com")
+	for _, to := range []time.Time{a.root.NotAfter.Add(time.Second), a.root.NotAfter.Add(rootLife), a.root.NotBefore.Add(-time.Second), {}} {
+		clock.at = to
+		for _, name := range []string{"old.example.com", "new.example.com"} {
+			if c, err := a.Leaf(name); err == nil || !strings.Contains(err.Error(), "stop and start the sandbox") {
+				t.Errorf("at %s: %v, %v", to, c, err)
+			}
+		}
+	}
+	clock.at = a.root.NotAfter.Add(-time.Second)
+	leaf(t, a, "old.example.com")
+}
+
+// A clock that is set back does not leave certificates that count from tomorrow.
+func TestClockSetBack(t *testing.T) {
+	a, clock := at(t)
+	clock.at = clock.at.Add(20 * 24 * time.Hour)
+	first := leaf(t, a, "api.example.com")
+	clock.at = clock.at.Add(-20 * 24 * time.Hour)
+	if leaf(t, a, "api.example.com") == first {
+		t.Error("it is still given out")
 	}
 }
 

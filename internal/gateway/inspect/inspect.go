@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -159,7 +160,11 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 
 func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(headTime))
-	if err := s.HandshakeContext(ctx); err != nil {
+	err := s.HandshakeContext(ctx)
+	if _, ours := errors.AsType[*ca.Expired](err); ours {
+		return err
+	}
+	if err != nil {
 		return &HandshakeError{err}
 	}
 	return c.SetDeadline(time.Time{})
