@@ -64,7 +64,7 @@ var doors = []struct {
 
 // suites are packages that exist only for tests of others. The binary must not
 // link them.
-var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/trust/clienttest", "internal/archtest", "test", "bench"}
+var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/trust/clienttest", "internal/archtest", "test", "bench"}
 
 // notLinked must not be in the binary.
 var notLinked = map[string]string{
@@ -77,6 +77,7 @@ var notLinked = map[string]string{
 	"k8s.io":                          "30 MB",
 	"github.com/google/go-cmp":        "for tests",
 	"github.com/rogpeppe/go-internal": "for tests",
+	"google.golang.org/grpc":          "for tests",
 	"go.uber.org/goleak":              "for tests",
 	"pgregory.net/rapid":              "for tests, and under another licence",
 }

@@ -26,7 +26,8 @@
 //	     P TestAttackA9Rebinding
 //	A10  an address under an allowed name: TestA10LiteralWithAllowedName; G TestA10OtherName;
 //	     P TestAttackA10LiteralWithAllowedName
-//	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word
+//	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word;
+//	     call by call: TestInspectedGRPC, G TestGRPCMethodIsRefused
 //	A12  patterns: TestA12Names; P TestAttackA12Suffixes
 //	A13  plain HTTP: TestA13PlainHTTP; P TestAttackA13PlainHTTP
 //	A14  proxy variables: TestA14ProxyVariables
@@ -50,7 +51,7 @@
 //	     not read: GraphQL is a path to which POST is allowed or not
 //	B4   WebSocket: G TestB4WebSocket; P TestAttackB4WebSocket
 //	B5   connections under old rules: G TestB5PolicyChangeDuringRequest, TestB5KeepAliveEnds,
-//	     TestA16B5PolicyChange
+//	     TestA16B5PolicyChange, TestB5StreamEndsWithItsRule
 //	B6   redirects: G TestB6RedirectIsNotFollowed; P TestAttackB6C8OtherHost
 //	B7   SQL: there is no filter for it
 //	B8   MCP and JSON-RPC: bodies are not judged

@@ -32,6 +32,7 @@ type exchange struct {
 	uses     inject.Uses // of them
 	up, down atomic.Int64
 	tooLong  atomic.Bool // the request's body was
+	bare     bool        // the answer is a header and nothing else
 	interims int
 }
 
@@ -298,6 +299,7 @@ func rewrite(p *httputil.ProxyRequest) {
 // answered looks at an answer before it is passed on.
 func (i *Inspector) answered(resp *http.Response) error {
 	x := exchangeOf(resp.Request)
+	x.bare = resp.ContentLength == 0 && len(resp.Trailer) == 0
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		if x.request.Upgrade == "" || !strings.EqualFold(x.request.Upgrade, resp.Header.Get("Upgrade")) {
 			return errProtocol
@@ -379,6 +381,16 @@ func (a *answer) WriteHeader(status int) {
 		a.x.secrets.Header(a.Header())
 	}
 	a.ResponseWriter.WriteHeader(status)
+}
+
+// FlushError sends what is there. A header that is all there is waits for its
+// end, a moment later, to be sent as one: an error of gRPC is read in no other
+// form.
+func (a *answer) FlushError() error {
+	if a.x.bare {
+		return nil
+	}
+	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
 // Unwrap shows the server's own writer to http.ResponseController.

@@ -50,7 +50,8 @@ func bound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// say answers in the place of a server: JSON to who asks for it, else text.
+// say answers in the place of a server: gRPC to who speaks it, JSON to who asks
+// for it, else text.
 func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told refusal) {
 	bound(w, r)
 	h := w.Header()
@@ -59,6 +60,10 @@ func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told
 	h.Set("X-Bothy", "refused")
 	if r.ProtoMajor == 1 && status == http.StatusBadRequest {
 		h.Set("Connection", "close")
+	}
+	if isGRPC(r) {
+		sayGRPC(w, status, told)
+		return
 	}
 	if strings.Contains(r.Header.Get("Accept"), "json") || strings.Contains(r.Header.Get("Content-Type"), "json") {
 		h.Set("Content-Type", "application/json")
