@@ -22,5 +22,5 @@ func main() {
 	if role.OfWall(os.Args) {
 		gvisor.RunChild(os.Args)
 	}
-	os.Exit(early.Keeper.Main(gvisor.Driver{}, network{}))
+	os.Exit(early.Keeper.Main(gvisor.Driver{}, plugged))
 }

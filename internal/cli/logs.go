@@ -79,21 +79,25 @@ func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follo
 		}
 		return audit.Read(file, a.showEvent)
 	case "keeper":
-		f, err := os.Open(d.Log("keeper.log"))
-		if os.IsNotExist(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		w := term.NewSanitizingWriter(a.stdout)
-		if _, err := io.Copy(w, f); err != nil {
-			return err
-		}
-		return w.Flush()
+		return errors.Join(a.showKeeperLog(d.Log("keeper.log.1")), a.showKeeperLog(d.Log("keeper.log")))
 	}
 	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events, network or keeper")
+}
+
+func (a *app) showKeeperLog(path string) error {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := term.NewSanitizingWriter(a.stdout)
+	if _, err := io.Copy(w, f); err != nil {
+		return err
+	}
+	return w.Flush()
 }
 
 func (a *app) showEvent(ev audit.Event) error {

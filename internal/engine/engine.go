@@ -221,7 +221,7 @@ func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	lock.Unlock()
 	st.State, st.Crashed = spec.Stopped, true
 	if st.Reason == "" {
-		st.Reason = "its keeper died"
+		st.Reason = whyDied(d)
 	}
 	return st
 }

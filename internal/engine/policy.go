@@ -185,7 +185,7 @@ func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
 		return fmt.Errorf("%s: %w", sb.Name, err)
 	}
 	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
-		return request(ctx, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
+		return order(ctx, sb, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
 	}, func() error { return nil })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &spec.Error{Op: "tell sandbox " + sb.Name + " its rules", Err: err}

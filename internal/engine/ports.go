@@ -130,7 +130,7 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 			c.Close()
 			return err
 		}
-		return request(ctx, c, ask)
+		return order(ctx, sb, c, ask)
 	}, func() error {
 		runs = false
 		return write()
@@ -147,7 +147,7 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return request(ctx, c, ask)
+	return order(ctx, sb, c, ask)
 }
 
 // Ports tells where the published ports of a sandbox are; none of one that does

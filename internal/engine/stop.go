@@ -96,6 +96,16 @@ func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 	return c.Expect(wire.Reply, &struct{}{})
 }
 
+// order is request to a keeper that has no reason to end meanwhile.
+func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
+	err := request(ctx, c, ask)
+	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
+		return err
+	}
+	return spec.Errorf(spec.ErrSandbox, "sandbox %s ended before it answered", sb.Name).
+		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name)
+}
+
 // watchKeeper kills a keeper that hangs, until the context ends.
 func (e *Engine) watchKeeper(ctx context.Context, d store.Sandbox) {
 	for fails := 0; fails < pingFails; {
@@ -141,15 +151,19 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	}
 	store.SweepTemp(d.Dir, 0) // nobody else writes here: the lock is ours
 	if st.State == spec.Stopped && st.Cgroup == "" {
+		if !st.Crashed {
+			_ = os.Remove(d.Log(oldKeeperLog))
+		}
 		return nil
 	}
 	if st.State != spec.Stopped && st.State != spec.Stopping {
-		e.say("sandbox %s had not been stopped properly; cleaned up", sb.Name)
 		now := time.Now().UTC()
 		st.Crashed, st.StoppedAt = true, &now
 		if st.Reason == "" {
-			st.Reason = "its keeper died"
+			st.Reason = whyDied(d)
 		}
+		e.say("sandbox %s had not been stopped properly; cleaned up: %s", sb.Name, st.Reason)
+		keepLastWords(d, st.Reason)
 	}
 	st.State, st.KeeperPID, st.Cgroup = spec.Stopped, 0, ""
 	_ = (layer.Store{Dir: d.Layers()}).Sweep()

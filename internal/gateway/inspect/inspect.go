@@ -8,6 +8,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,8 +19,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
@@ -114,7 +117,7 @@ func New(c Config) *Inspector {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, owner(c))
 		},
-		ErrorLog: quiet(),
+		ErrorLog: log.New(&mistakes{to: os.Stderr}, "", 0),
 	}
 	i.wg.Go(func() { _ = i.server.Serve(i.queue) })
 	return i
@@ -123,6 +126,24 @@ func New(c Config) *Inspector {
 // quiet is for what net/http logs: everything the inside does wrong. What
 // matters is in our own log.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// mistakes passes on what net/http logs of our own doing: that a handler
+// panicked, and where. It ends the request and its connection; nobody would hear
+// of it otherwise.
+type mistakes struct {
+	to   io.Writer
+	told atomic.Int32
+}
+
+// maxMistakes bounds what is told: whoever can provoke one can do so again.
+const maxMistakes = 16
+
+func (m *mistakes) Write(p []byte) (int, error) {
+	if bytes.Contains(p[:min(len(p), 64)], []byte(": panic serving ")) && m.told.Add(1) <= maxMistakes {
+		return m.to.Write(p)
+	}
+	return len(p), nil
+}
 
 // Close ends all connections, here and to servers.
 func (i *Inspector) Close() {
