@@ -25,15 +25,15 @@ func (pipe) Await()              {}
 // A client that is refused and takes no answer loses its stream, and the
 // connection goes on.
 func TestRefusedStreamEnds(t *testing.T) {
-	authority, err := ca.New("box")
-	if err != nil {
-		t.Fatal(err)
-	}
 	nothing, err := policy.Compile(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
+		authority, err := ca.New("box") // of the bubble's time
+		if err != nil {
+			t.Fatal(err)
+		}
 		i := New(Config{
 			Judge: func(h Host, r *policy.Request) policy.Decision {
 				return nothing.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r})
@@ -72,7 +72,7 @@ func TestRefusedStreamEnds(t *testing.T) {
 				}
 			}
 		}()
-		_, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+		_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 		must(err)
 		must(writeFrame(c, frameSettings, 0, 0, []byte{0, 4, 0, 0, 0, 0})) // a window of no bytes
 		// As in the static table: GET, https, /, and the authority.
