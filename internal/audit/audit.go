@@ -3,8 +3,8 @@
 // A Log holds events, one JSON object per line. An Output holds what a program
 // wrote, byte for byte. Both are bounded: a file that is full is renamed to
 // path.1, which replaces the one before, and a new one begins; so the disk
-// holds at most twice the limit and always the latest part. Read, Follow, Copy
-// and Tail read both files in order, while they are written and renamed.
+// holds at most twice the limit and always the latest part. Read, Follow and
+// Copy read both files in order, while they are written and renamed.
 //
 // A file has one writer at a time, which may be used from many goroutines, and
 // any number of readers. Each event is a single write, so a process that is

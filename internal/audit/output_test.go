@@ -113,46 +113,6 @@ func TestCopyMissing(t *testing.T) {
 	if err := Copy(t.Context(), logPath(t), io.Discard, false); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Copy: %v", err)
 	}
-	if err := Tail(t.Context(), logPath(t), 3, io.Discard, false); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Tail: %v", err)
-	}
-}
-
-func TestTail(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		lines int
-		want  string
-	}{
-		{"a\nb\nc\n", 2, "b\nc\n"},
-		{"a\nb\nc", 2, "b\nc"},
-		{"a\nb\n", 5, "a\nb\n"},
-		{"a\n\n\n", 2, "\n\n"},
-		{"a\nb\n", 0, ""},
-		{"", 3, ""},
-	} {
-		path := logPath(t)
-		fmt.Fprint(openOutput(t, path, 3), c.text) // spread over two files
-		var out bytes.Buffer
-		if err := Tail(t.Context(), path, c.lines, &out, false); err != nil || !strings.HasSuffix(c.want, out.String()) {
-			t.Errorf("Tail(%q, %d) = %q, %v; want %q", c.text, c.lines, out.String(), err, c.want)
-		}
-		if got := string(lastLines([]byte(c.text), c.lines)); got != c.want {
-			t.Errorf("lastLines(%q, %d) = %q, want %q", c.text, c.lines, got, c.want)
-		}
-	}
-}
-
-func TestTailOfMuch(t *testing.T) {
-	path := logPath(t)
-	o := openOutput(t, path, 0)
-	for n := range 300_000 {
-		fmt.Fprintf(o, "line %d\n", n)
-	}
-	var out bytes.Buffer
-	if err := Tail(t.Context(), path, 2, &out, false); err != nil || out.String() != "line 299998\nline 299999\n" {
-		t.Errorf("Tail = %q, %v", out.String(), err)
-	}
 }
 
 func TestFollowOutput(t *testing.T) {
@@ -161,37 +121,25 @@ func TestFollowOutput(t *testing.T) {
 	for n := range 1000 {
 		fmt.Fprintf(&all, "line %d\n", n)
 	}
-	for _, c := range []struct {
-		name string
-		run  func(ctx context.Context, w io.Writer) error
-	}{
-		{"copy", func(ctx context.Context, w io.Writer) error { return Copy(ctx, path, w, true) }},
-		{"tail", func(ctx context.Context, w io.Writer) error { return Tail(ctx, path, 10, w, true) }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			os.Remove(path)
-			os.Remove(oldPath(path))
-			go func() {
-				time.Sleep(20 * time.Millisecond)
-				o, err := OpenOutput(path, 3000)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer o.Close()
-				for p := range bytes.Lines(all.Bytes()) {
-					o.Write(p)
-					time.Sleep(500 * time.Microsecond)
-				}
-			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			got := &until{want: all.Len(), done: cancel}
-			err := c.run(ctx, got)
-			if !errors.Is(err, context.Canceled) || got.String() != all.String() {
-				t.Errorf("got %d bytes of %d, %v", got.Len(), all.Len(), err)
-			}
-		})
+	go func() {
+		time.Sleep(20 * time.Millisecond) // it is waited for
+		o, err := OpenOutput(path, 3000)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer o.Close()
+		for p := range bytes.Lines(all.Bytes()) {
+			o.Write(p)
+			time.Sleep(500 * time.Microsecond)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got := &until{want: all.Len(), done: cancel}
+	err := Copy(ctx, path, got, true)
+	if !errors.Is(err, context.Canceled) || got.String() != all.String() {
+		t.Errorf("got %d bytes of %d, %v", got.Len(), all.Len(), err)
 	}
 }
 

@@ -17,11 +17,10 @@ const pollEvery = 200 * time.Millisecond
 // walk reads the files of a log in the order they were written, while a writer
 // appends to them and renames them.
 type walk struct {
-	path     string
-	follow   bool
-	data     func([]byte) error // the next bytes; they are overwritten afterwards
-	fileEnd  func() error       // nothing comes in this file any more
-	caughtUp func() error       // everything that is there has been handed out; may be nil
+	path    string
+	follow  bool
+	data    func([]byte) error // the next bytes; they are overwritten afterwards
+	fileEnd func() error       // nothing comes in this file any more
 
 	file *os.File // the one being read. Its inode cannot be reused while it is open.
 	buf  [32 << 10]byte
@@ -46,7 +45,7 @@ func (w *walk) run(ctx context.Context) error {
 			}
 			continue
 		case !w.follow:
-			return errors.Join(w.fileEnd(), w.atEnd())
+			return w.fileEnd()
 		}
 		if err := w.wait(ctx); err != nil {
 			return err
@@ -146,19 +145,7 @@ func (w *walk) choose(old, current *os.File) *os.File {
 	return current
 }
 
-func (w *walk) atEnd() error {
-	caughtUp := w.caughtUp
-	w.caughtUp = nil
-	if caughtUp == nil {
-		return nil
-	}
-	return caughtUp()
-}
-
 func (w *walk) wait(ctx context.Context) error {
-	if err := w.atEnd(); err != nil {
-		return err
-	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

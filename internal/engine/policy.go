@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -139,8 +140,8 @@ func (e *Engine) layersFor(sb *spec.Sandbox) (json.RawMessage, error) {
 }
 
 // EditPolicy changes the rules of a sandbox or, without one, the user's, and
-// puts them into force in every running sandbox they hold for. Nothing is
-// written if the result is no policy.
+// puts them into force in every running sandbox they hold for. Rules that have
+// ended go on this occasion. Nothing is written if the result is no policy.
 func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*policy.File) error) error {
 	path := e.Store.Policy()
 	if sb != nil {
@@ -156,6 +157,9 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 		return err
 	}
 	if err := edit(f); err != nil {
+		return err
+	}
+	if _, err := f.Prune(time.Now()); err != nil {
 		return err
 	}
 	if err := store.WriteFile(path, f.Encode()); err != nil {

@@ -102,3 +102,18 @@ func TestRulesWhileStarting(t *testing.T) {
 		t.Errorf("the keeper was told %s", rules)
 	}
 }
+
+// Whoever changes rules leaves none that have ended.
+func TestEndedRulesGo(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	ended, goes := rule(t, policy.Allow, "a.example"), rule(t, policy.Allow, "b.example")
+	ended.Until, goes.Until = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
+	must(t, e.Create(sb, Rules(policy.Block{Allow: []policy.Rule{ended, goes}})))
+	must(t, e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
+	text, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
+	must(t, err)
+	if s := string(text); strings.Contains(s, "a.example") || !strings.Contains(s, "b.example") || !strings.Contains(s, "c.example") {
+		t.Errorf("the rules are\n%s", s)
+	}
+}

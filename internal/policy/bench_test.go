@@ -143,7 +143,7 @@ func BenchmarkNormalizePath(b *testing.B) {
 		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := NormalizePath(path); err != nil {
+				if _, err := normalizePath(path); err != nil {
 					b.Fatal(err)
 				}
 			}

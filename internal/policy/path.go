@@ -26,7 +26,7 @@ func (e *PathError) Error() string { return "path " + quote(e.Path) + " " + e.Wh
 // Unwrap gives the class.
 func (e *PathError) Unwrap() error { return spec.ErrDenied }
 
-// NormalizePath gives the path of a request, without its query, in the form
+// normalizePath gives the path of a request, without its query, in the form
 // that rules are compared with: every escape that need not be one is decoded,
 // and what remains is written with capital digits. The answer has no "*", which
 // stands for a pattern alone. Paths that differ only in what is escaped give the
@@ -37,14 +37,6 @@ func (e *PathError) Unwrap() error { return spec.ErrDenied }
 // characters that Unicode folds to one of these, control characters, and
 // everything RFC 3986 does not allow raw. So a path that passes may be sent on
 // as it came: there is one way to read it.
-func NormalizePath(p string) (string, error) {
-	n, fault := normalizePath(p)
-	if fault != nil {
-		return "", fault
-	}
-	return n, nil
-}
-
 func normalizePath(p string) (string, *PathError) {
 	fail := func(why string, ambiguous bool) (string, *PathError) {
 		return "", &PathError{Path: p, Why: why, Ambiguous: ambiguous}

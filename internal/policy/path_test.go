@@ -35,9 +35,9 @@ func TestNormalizePath(t *testing.T) {
 		{"/v1beta/models/gemini:streamGenerateContent", "/v1beta/models/gemini:streamGenerateContent"},
 	}
 	for _, tt := range tests {
-		got, err := NormalizePath(tt.in)
+		got, err := normalizePath(tt.in)
 		if got != tt.want || err != nil {
-			t.Errorf("NormalizePath(%q) = %q, %v; want %q", tt.in, got, err, tt.want)
+			t.Errorf("normalizePath(%q) = %q, %v; want %q", tt.in, got, err, tt.want)
 		}
 	}
 }
@@ -61,14 +61,13 @@ func TestNormalizePathRefuses(t *testing.T) {
 		ambiguous bool
 	}{{ambiguous, true}, {malformed, false}} {
 		for _, p := range l.paths {
-			got, err := NormalizePath(p)
-			var fault *PathError
-			if !errors.As(err, &fault) || !errors.Is(err, spec.ErrDenied) || got != "" {
-				t.Errorf("NormalizePath(%q) = %q, %v", p, got, err)
+			got, fault := normalizePath(p)
+			if fault == nil || !errors.Is(fault, spec.ErrDenied) || got != "" {
+				t.Errorf("normalizePath(%q) = %q, %v", p, got, fault)
 				continue
 			}
 			if fault.Ambiguous != l.ambiguous {
-				t.Errorf("NormalizePath(%q): ambiguous is %t: %v", p, fault.Ambiguous, err)
+				t.Errorf("normalizePath(%q): ambiguous is %t: %v", p, fault.Ambiguous, fault)
 			}
 		}
 	}
@@ -153,15 +152,15 @@ func FuzzNormalizePath(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		n, err := NormalizePath(s)
-		if err != nil {
+		n, fault := normalizePath(s)
+		if fault != nil {
 			if n != "" {
 				t.Fatalf("with the error comes %q", n)
 			}
 			return
 		}
-		if again, err := NormalizePath(n); again != n || err != nil {
-			t.Fatalf("%q gives %q, which gives %q (%v)", s, n, again, err)
+		if again, fault := normalizePath(n); again != n || fault != nil {
+			t.Fatalf("%q gives %q, which gives %q (%v)", s, n, again, fault)
 		}
 		if n[0] != '/' || strings.ContainsAny(n, "*\\?# ") || path.Clean(n)+suffix(n) != n {
 			t.Fatalf("%q gives %q", s, n)

@@ -16,7 +16,7 @@ type pathPattern struct {
 }
 
 // parsePathPattern reads a pattern. Its literal segments must be written as
-// NormalizePath writes them, so that what is read is what is compared.
+// normalizePath writes them, so that what is read is what is compared.
 func parsePathPattern(s string) (pathPattern, error) {
 	fail := func(why string) (pathPattern, error) {
 		return pathPattern{}, spec.Errorf(spec.ErrUsage, "path %s %s", quote(s), why)

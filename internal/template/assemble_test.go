@@ -137,7 +137,7 @@ func TestAssembleThisHost(t *testing.T) {
 	needNamespace(t)
 	h, err := Prepare(newCache(t), someone)
 	must(t, err)
-	defer h.Close()
+	defer release(t, h)
 	dir := newRoot(t)
 	must(t, h.Assemble(dir, Options{ID: "1", Hostname: "h"}))
 	for _, p := range []string{"/bin/sh", "/usr/bin/env"} {

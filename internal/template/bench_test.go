@@ -13,7 +13,7 @@ func benchHost(b *testing.B) (string, *Host) {
 	cache := newCache(b)
 	h, err := Prepare(cache, someone)
 	must(b, err)
-	b.Cleanup(func() { _ = h.Close() })
+	b.Cleanup(func() { release(b, h) })
 	return cache, h
 }
 

@@ -35,10 +35,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/trust"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // User is whom a sandbox works for, as the inside knows them.
@@ -115,29 +112,6 @@ func (h *Host) readableByRoot() []string {
 		}
 	}
 	return bare
-}
-
-// Close lets go of the copy of /etc and removes older copies nobody uses. The
-// tree must not be used afterwards. It may be called again.
-func (h *Host) Close() error {
-	if h.lock < 0 {
-		return nil
-	}
-	err := unix.Close(h.lock)
-	h.lock = -1
-	sweep(h.cache, h.name)
-	return err
-}
-
-// Clean removes every copy of /etc from the cache. Those a sandbox still uses
-// stay, and the error then is a spec.ErrConflict.
-func Clean(cacheDir string) error {
-	used := sweep(cacheDir, "")
-	if len(used) == 0 {
-		return nil
-	}
-	return spec.Errorf(spec.ErrConflict, "remove %s from %s: a sandbox uses it", strings.Join(used, ", "), cacheDir).
-		WithHint("stop all sandboxes first: bothy stop --all")
 }
 
 // mappedToRoot reports whether files this process owns are root's, seen from

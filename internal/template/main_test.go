@@ -131,8 +131,17 @@ func prepare(t testing.TB, s source, cache string) *Host {
 	t.Helper()
 	h, err := s.prepare(cache, someone)
 	must(t, err)
-	t.Cleanup(func() { _ = h.Close() })
+	t.Cleanup(func() { release(t, h) })
 	return h
+}
+
+// release lets go of the copy of /etc, as the end of the process does.
+func release(t testing.TB, h *Host) {
+	t.Helper()
+	if h.lock >= 0 {
+		must(t, unix.Close(h.lock))
+		h.lock = -1
+	}
 }
 
 func newCache(t testing.TB) string { return filepath.Join(t.TempDir(), "cache") }

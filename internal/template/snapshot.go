@@ -178,44 +178,34 @@ func (s source) unchanged(fingerprint string, mounts []mount) bool {
 }
 
 // sweep removes what nobody uses from the cache: abandoned temporary
-// directories, and every copy but keep. It returns the copies in use.
-func sweep(cache, keep string) (used []string) {
+// directories, and every copy but keep.
+func sweep(cache, keep string) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
-		return nil
+		return
 	}
 	for _, e := range entries {
 		name := e.Name()
-		snapshot := strings.HasPrefix(name, snapshotPrefix)
-		if name == keep || !snapshot && !strings.HasPrefix(name, tempPrefix) {
-			continue
-		}
-		if !remove(cache, name) && snapshot {
-			used = append(used, name)
+		if name != keep && (strings.HasPrefix(name, snapshotPrefix) || strings.HasPrefix(name, tempPrefix)) {
+			remove(cache, name)
 		}
 	}
-	return used
 }
 
 // remove deletes a directory of the cache unless somebody holds it. It gets a
 // temporary name first: a copy that is there is a whole one.
-func remove(cache, name string) bool {
+func remove(cache, name string) {
 	dir := filepath.Join(cache, name)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return errors.Is(err, os.ErrNotExist)
+		return
 	}
 	defer unix.Close(fd)
-	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return false
-	}
-	if !stillAt(fd, dir) {
-		return true
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !stillAt(fd, dir) {
+		return
 	}
 	temp := filepath.Join(cache, tempPrefix+rand.Text())
-	if os.Rename(dir, temp) != nil {
-		return false
+	if os.Rename(dir, temp) == nil {
+		_ = os.RemoveAll(temp) // what stays is swept later
 	}
-	_ = os.RemoveAll(temp) // what stays is swept later
-	return true
 }

@@ -2,11 +2,7 @@ package term
 
 import (
 	"bytes"
-	"errors"
-	"io"
-	"strings"
 	"testing"
-	"testing/iotest"
 )
 
 func TestParseKeys(t *testing.T) {
@@ -116,59 +112,6 @@ func TestZeroFilter(t *testing.T) {
 	}
 }
 
-func TestDetachReader(t *testing.T) {
-	keys := []byte("\x10\x11")
-	for _, c := range []struct {
-		name, typed, want string
-		end               error
-	}{
-		{"detached", "abc\x10\x11def", "abc", ErrDetached},
-		{"ended", "abc", "abc", io.EOF},
-		{"ended while holding", "abc\x10", "abc\x10", io.EOF},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for how, r := range map[string]io.Reader{
-				"whole":          strings.NewReader(c.typed),
-				"bytewise":       iotest.OneByteReader(strings.NewReader(c.typed)),
-				"with the error": iotest.DataErrReader(strings.NewReader(c.typed)),
-			} {
-				d := NewDetachReader(r, keys)
-				got, err := readAll(d)
-				if string(got) != c.want || !errors.Is(err, c.end) {
-					t.Errorf("%s: %q, %v; want %q, %v", how, got, err, c.want, c.end)
-				}
-				if n, err := d.Read(make([]byte, 1)); n != 0 || !errors.Is(err, c.end) {
-					t.Errorf("%s: Read after the end = %d, %v", how, n, err)
-				}
-			}
-		})
-	}
-}
-
-// readAll is io.ReadAll in small reads, and it does not hide io.EOF.
-func readAll(r io.Reader) ([]byte, error) {
-	var all []byte
-	buf := make([]byte, 3)
-	for {
-		n, err := r.Read(buf)
-		all = append(all, buf[:n]...)
-		if err != nil {
-			return all, err
-		}
-	}
-}
-
-func TestDetachReaderSilentSource(t *testing.T) {
-	d := NewDetachReader(silent{}, []byte("\x10"))
-	if n, err := d.Read(make([]byte, 1)); n != 0 || err != nil {
-		t.Errorf("Read = %d, %v", n, err)
-	}
-}
-
-type silent struct{}
-
-func (silent) Read([]byte) (int, error) { return 0, nil }
-
 // Nothing but the detach keys is ever changed, lost or reordered.
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte("a\x10\x10\x11b"), []byte("\x10\x11"), uint8(1))
@@ -202,10 +145,6 @@ func FuzzFilter(f *testing.F) {
 		want, _, found := bytes.Cut(typed, keys)
 		if found != detached || !bytes.Equal(got, want) {
 			t.Fatalf("got %q, %v; want %q, %v", got, detached, want, found)
-		}
-		read, err := readAll(NewDetachReader(iotest.HalfReader(bytes.NewReader(typed)), keys))
-		if !bytes.Equal(read, want) || errors.Is(err, ErrDetached) != found {
-			t.Fatalf("DetachReader: %q, %v; want %q, %v", read, err, want, found)
 		}
 	})
 }

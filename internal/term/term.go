@@ -2,8 +2,8 @@
 //
 // It puts the terminal into raw mode and brings it back whatever happens
 // (Raw), remembers what a program did to it so that this can be undone
-// (Modes), takes the detach keys out of what the user types (Filter,
-// DetachReader), and makes text that somebody else wrote safe to show
+// (Modes), takes the detach keys out of what the user types (Filter),
+// and makes text that somebody else wrote safe to show
 // (Sanitize, SanitizingWriter). It draws nothing and decides nothing.
 package term
 

@@ -8,7 +8,6 @@ package names
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"sync"
 
@@ -92,23 +91,11 @@ func (p *Pool) Name(a netip.Addr) (string, bool) {
 	return p.names[n], true
 }
 
-// Names gives all names in the order of their numbers, for Restore.
+// Names gives all names in the order of their numbers.
 func (p *Pool) Names() []string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return append([]string(nil), p.names...)
-}
-
-// Restore makes the map of a sandbox that goes on from a checkpoint: its
-// programs know the addresses.
-func Restore(names []string) (*Pool, error) {
-	p := New()
-	for i, name := range names {
-		if n, err := p.add(name); err != nil || n != i {
-			return nil, fmt.Errorf("restore the names of a sandbox: %q occurs twice, or there are too many", name)
-		}
-	}
-	return p, nil
 }
 
 // Own reports whether an address lies in the sandbox's own network.

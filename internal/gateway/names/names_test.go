@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"testing"
 	"testing/quick"
@@ -87,24 +86,6 @@ func TestFull(t *testing.T) {
 	}
 	if v4, _, _ := p.Addresses(fmt.Sprint(Max - 1)); !Own(v4) {
 		t.Errorf("the last has %v", v4)
-	}
-}
-
-func TestRestore(t *testing.T) {
-	p := New()
-	for _, n := range []string{"b", "a", "c"} {
-		_, _, _ = p.Addresses(n)
-	}
-	q, err := Restore(p.Names())
-	if err != nil || !slices.Equal(q.Names(), p.Names()) {
-		t.Fatalf("%v, %v", q, err)
-	}
-	a, _, _ := p.Addresses("a")
-	if name, _ := q.Name(a); name != "a" {
-		t.Errorf("%v is now of %q", a, name)
-	}
-	if _, err := Restore([]string{"a", "a"}); err == nil {
-		t.Error("a name twice")
 	}
 }
 
