@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 )
@@ -31,10 +34,7 @@ type limits struct {
 }
 
 // ration is what a parent zone has left.
-type ration struct {
-	names, bits float64
-	at          time.Time
-}
+type ration struct{ names, bits *rate.Limiter }
 
 func newLimits() *limits {
 	return &limits{seen: map[string]bool{}, zones: map[string]*ration{}, now: time.Now}
@@ -55,35 +55,29 @@ func (l *limits) name(name string) error {
 	if err != nil {
 		return err
 	}
-	cost := bits(strings.TrimSuffix(name, zone))
+	now, cost := l.now(), int(math.Ceil(bits(strings.TrimSuffix(name, zone))))
 	switch {
-	case r.names < 1:
+	case r.names.TokensAt(now) < 1:
 		return fmt.Errorf("too many new names below %s: one every %s from here on", zone, nameEvery)
-	case r.bits < cost:
+	case !r.bits.AllowN(now, cost):
 		return fmt.Errorf("the new names below %s could carry data: too many different letters in them, one like this every %s from here on",
 			zone, time.Duration(cost/bitsRate+1)*time.Second)
 	}
-	r.names--
-	r.bits -= cost
+	r.names.AllowN(now, 1)
 	l.seen[name] = true
 	return nil
 }
 
-// ration gives what a zone has left by now.
+// ration gives what a zone has left.
 func (l *limits) ration(zone string) (*ration, error) {
-	now := l.now()
 	r := l.zones[zone]
 	if r == nil {
 		if len(l.zones) >= manyZones {
 			return nil, fmt.Errorf("names in more than %d zones were asked for", manyZones)
 		}
-		r = &ration{names: nameBurst, bits: bitsBurst, at: now}
+		r = &ration{names: rate.NewLimiter(rate.Every(nameEvery), nameBurst), bits: rate.NewLimiter(bitsRate, bitsBurst)}
 		l.zones[zone] = r
 	}
-	passed := now.Sub(r.at).Seconds()
-	r.names = min(nameBurst, r.names+passed/nameEvery.Seconds())
-	r.bits = min(bitsBurst, r.bits+passed*bitsRate)
-	r.at = now
 	return r, nil
 }
 

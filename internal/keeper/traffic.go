@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -28,15 +30,15 @@ type traffic struct {
 	said    *slog.Logger
 	changed func() // told when the log can or cannot be written any more
 
-	mu      sync.Mutex
-	pause   func(reason string) // the gateway's; nil before there is one
-	reason  string              // why it is paused, if it is
-	held    map[spec.NetworkRecord]*repeated
-	buckets map[string]*bucket // by kind of event: many names do not hide a connection
-	lost    int64              // refusals that were not recorded, nor told of
-	told    time.Time          // when they were last told of
-	timer   *time.Timer        // for the next window that ends; nil: none is open
-	closed  chan struct{}
+	mu     sync.Mutex
+	pause  func(reason string) // the gateway's; nil before there is one
+	reason string              // why it is paused, if it is
+	held   map[spec.NetworkRecord]*repeated
+	lines  map[string]*rate.Limiter // by kind of event: many names do not hide a connection
+	lost   int64                    // refusals that were not recorded, nor told of
+	told   time.Time                // when they were last told of
+	timer  *time.Timer              // for the next window that ends; nil: none is open
+	closed chan struct{}
 }
 
 // repeated is a refusal that may come again.
@@ -45,12 +47,6 @@ type repeated struct {
 	n      int64              // not written
 	window time.Duration
 	due    time.Time
-}
-
-// bucket is how many lines a kind of event has left.
-type bucket struct {
-	left float64
-	at   time.Time
 }
 
 const (
@@ -70,7 +66,7 @@ const (
 func newTraffic(sandbox string, log *audit.Log, said *slog.Logger, changed func()) *traffic {
 	return &traffic{
 		sandbox: sandbox, log: log, said: said, changed: changed,
-		held: map[spec.NetworkRecord]*repeated{}, buckets: map[string]*bucket{}, closed: make(chan struct{}),
+		held: map[spec.NetworkRecord]*repeated{}, lines: map[string]*rate.Limiter{}, closed: make(chan struct{}),
 	}
 }
 
@@ -149,18 +145,12 @@ func (a *repeated) add(r spec.NetworkRecord) {
 
 // take takes a line from the bucket of a kind of event.
 func (t *traffic) take(event string, now time.Time) bool {
-	b := t.buckets[event]
-	if b == nil {
-		b = &bucket{left: lineBurst, at: now}
-		t.buckets[event] = b
+	left := t.lines[event]
+	if left == nil {
+		left = rate.NewLimiter(rate.Every(lineEvery), lineBurst)
+		t.lines[event] = left
 	}
-	b.left = min(lineBurst, b.left+now.Sub(b.at).Seconds()/lineEvery.Seconds())
-	b.at = now
-	if b.left < 1 {
-		return false
-	}
-	b.left--
-	return true
+	return left.AllowN(now, 1)
 }
 
 // schedule has the table looked at when the next window ends.
