@@ -21,5 +21,14 @@ type Lease struct {
 	Until       time.Time `json:"until,omitzero"`
 }
 
+// Unlent is a lease that has no effect although it has not ended: its value could
+// not be had when the sandbox started, or could not be lent.
+type Unlent struct {
+	Lease  string `json:"lease,omitempty"`  // its ID; empty if not even the leases could be read
+	Secret string `json:"secret,omitempty"` // its name
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"` // what to do
+}
+
 // Live tells whether the lease counts at a time.
 func (l *Lease) Live(now time.Time) bool { return l.Until.IsZero() || now.Before(l.Until) }

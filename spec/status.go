@@ -36,6 +36,9 @@ type Status struct {
 	// Gaps are what the template shows more, or less, than it should on this
 	// host, in sentences.
 	Gaps []string `json:"gaps,omitempty"`
+	// Unlent are leases that should be in effect and are not. Of a sandbox that
+	// does not run: were not, when it ran.
+	Unlent []Unlent `json:"unlent,omitempty"`
 	// NetworkPaused says why nothing new is let through the network, whatever
 	// its rules; empty if that is not so.
 	NetworkPaused string `json:"network_paused,omitempty"`

@@ -73,7 +73,7 @@ func TestStoredSecret(t *testing.T) {
 	e := newEngine(t)
 	must(t, e.SetSecret(here, stored("mine", canary+"\n")))
 	sb, l := lent(t, e, "mine")
-	loans := e.loans(here, sb)
+	loans := e.lending(here, sb).loans
 	if len(loans) != 1 || loans[0].ID != l.ID || string(loans[0].Value) != canary {
 		t.Fatalf("lent are %+v", loans)
 	}
@@ -82,11 +82,11 @@ func TestStoredSecret(t *testing.T) {
 		t.Error("a loan prints its value")
 	}
 	must(t, e.SetSecret(here, stored("mine", canary+"2")))
-	if loans := e.loans(here, sb); len(loans) != 1 || string(loans[0].Value) != canary+"2" || loans[0].Placeholder != l.Placeholder {
+	if loans := e.lending(here, sb).loans; len(loans) != 1 || string(loans[0].Value) != canary+"2" || loans[0].Placeholder != l.Placeholder {
 		t.Errorf("after a change: %+v", loans)
 	}
 	must(t, e.RemoveSecret(here, "mine"))
-	if loans := e.loans(here, sb); len(loans) != 0 {
+	if loans := e.lending(here, sb).loans; len(loans) != 0 {
 		t.Errorf("after the removal: %+v", loans)
 	}
 	if err := e.RemoveSecret(here, "mine"); !errors.Is(err, spec.ErrNotFound) {
@@ -170,12 +170,44 @@ func TestSourceFailsAtStart(t *testing.T) {
 	still, err := e.Lend(here, sb, "mine", vault.Terms{Hosts: []string{"b.example.com"}})
 	must(t, err)
 	must(t, os.Remove(file))
-	for _, l := range e.loans(here, sb) {
+	n := e.lending(here, sb)
+	for _, l := range n.loans {
 		if want := map[string]string{gone.ID: "", still.ID: canary}[l.ID]; string(l.Value) != want {
 			t.Errorf("%s has another value than it should", l.Secret)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "secret file") {
+	if len(said) != 1 || !strings.Contains(said[0], "sandbox "+sb.Name+" ") || !strings.Contains(said[0], "secret file: ") || !strings.Contains(said[0], "bothy stop "+sb.Name) {
+		t.Errorf("said: %q", said)
+	}
+	if len(n.unlent) != 1 || n.unlent[0].Lease != gone.ID || n.unlent[0].Secret != "file" || !strings.Contains(n.unlent[0].Reason, file) || n.unlent[0].Hint == "" {
+		t.Errorf("not lent are %+v", n.unlent)
+	}
+}
+
+// A place in which no secret can stand costs its own lease only, and what a
+// command says is written nowhere.
+func TestUnlent(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("mine", canary)))
+	sb, fine := lent(t, e, "mine")
+	const says = "it says something"
+	script := vault.Source{Kind: vault.SourceCommand, Command: []string{"/bin/sh", "-c", "echo " + says + " >&2; exit 3"}}
+	must(t, e.SetSecret(here, NewSecret{Name: "failing", Source: script}))
+	nowhere, failing := *fine, *fine
+	nowhere.ID, nowhere.Place = "lease-nowhere", spec.Place{Kind: spec.PlaceHeader, Name: "Host"}
+	failing.ID, failing.Secret = "lease-failing", "failing"
+	must(t, vault.WriteLeases(e.Store.Sandbox(sb.ID).Leases(), []spec.Lease{nowhere, failing, *fine}))
+	var said []string
+	e.Progress = func(s string) { said = append(said, s) }
+	n := e.lending(here, sb)
+	if len(n.loans) != 2 || string(n.loans[1].Value) != canary || n.loans[0].Value != nil {
+		t.Errorf("lent are %+v", n.loans)
+	}
+	if len(n.unlent) != 2 || n.unlent[0].Lease != nowhere.ID || !strings.Contains(n.unlent[0].Hint, "revoke "+nowhere.ID) ||
+		n.unlent[1].Secret != "failing" || !strings.HasSuffix(n.unlent[1].Reason, "exit status 3") {
+		t.Errorf("not lent are %+v", n.unlent)
+	}
+	if len(said) != 2 || !strings.Contains(said[1], says) {
 		t.Errorf("said: %q", said)
 	}
 }
@@ -200,7 +232,7 @@ func TestPassphrase(t *testing.T) {
 	if v, err := value(); !errors.Is(err, spec.ErrDenied) || v != nil {
 		t.Errorf("with the wrong passphrase: %v", err)
 	}
-	if loans := e.loans(here, sb); len(loans) != 1 || loans[0].Value != nil {
+	if loans := e.lending(here, sb).loans; len(loans) != 1 || loans[0].Value != nil {
 		t.Error("lent with the wrong passphrase")
 	}
 	must(t, os.Unsetenv(passphraseVar))
@@ -255,7 +287,7 @@ func TestCorruptedVault(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if loans := e.loans(here, sb); len(loans) != 0 {
+	if loans := e.lending(here, sb).loans; len(loans) != 0 {
 		t.Errorf("lent are %+v", loans)
 	}
 	gone, err := e.Revoke(here, nil, func(*spec.Lease) bool { return true })

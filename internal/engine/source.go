@@ -49,10 +49,27 @@ func runSource(ctx context.Context, args []string) (out []byte, err error) {
 		return nil, fmt.Errorf("its command was ended: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		line := strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))
-		return nil, fmt.Errorf("its command failed: %w%s", err, strings.TrimSuffix(": "+line, ": "))
+		return nil, &commandError{err, strings.TrimSpace(lastLine(strings.TrimSpace(said.String())))}
 	}
 	return printed.Bytes(), nil
+}
+
+// commandError is why a command gave no value.
+type commandError struct {
+	err  error
+	line string // the last that it wrote to standard error
+}
+
+func (e *commandError) Error() string { return "its command failed: " + e.err.Error() + e.said() }
+
+func (e *commandError) Unwrap() error { return e.err }
+
+// said is the end of the error, in the command's own words.
+func (e *commandError) said() string {
+	if e.line == "" {
+		return ""
+	}
+	return ": " + e.line
 }
 
 // untilSignal gives a context that ends with a signal that is to end this

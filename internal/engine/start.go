@@ -135,11 +135,11 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 		return nil, err
 	}
 	reading, enough := context.WithCancel(ctx)
-	loans := make(chan []wire.Loan, 1)
-	go func() { defer close(loans); loans <- e.loans(reading, sb) }()
+	lent := make(chan lending, 1)
+	go func() { defer close(lent); lent <- e.lending(reading, sb) }()
 	defer func() { // whatever fails below, no command of a secret outlives it
 		enough()
-		for range loans {
+		for range lent {
 		}
 	}()
 	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults)
@@ -151,8 +151,9 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	launch, err := e.launch(sb, group.Path(), limits)
 	var conn *unixconn.Conn
 	if err == nil {
-		launch.Loans = <-loans
-		conn, err = e.spawn(ctx, d, launch, group, lock)
+		n := <-lent
+		launch.Loans, launch.Unlent = n.loans, n.unlent
+		conn, err = e.spawn(ctx, sb, launch, group, lock)
 	}
 	if err != nil {
 		_ = group.Remove()
@@ -237,7 +238,8 @@ func first(values ...int64) int64 {
 // spawn starts the keeper in namespaces of its own and waits until it is
 // ready. The pid namespace makes sure that nothing survives it. The socket it
 // was launched over is the first conversation with it.
-func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
+func (e *Engine) spawn(ctx context.Context, sb *spec.Sandbox, l keeper.Launch, group *cgroup.Group, lock *store.Lock) (_ *unixconn.Conn, err error) {
+	d := e.Store.Sandbox(sb.ID)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -285,7 +287,7 @@ func (e *Engine) spawn(ctx context.Context, d store.Sandbox, l keeper.Launch, gr
 		return nil, keeperError(d, err)
 	}
 	if ready.Unlent != "" {
-		e.say("the secrets lent to it are not: %s", ready.Unlent)
+		e.say("sandbox %s starts without anything it is lent: %s", sb.Name, ready.Unlent)
 	}
 	return conn, cmd.Process.Release()
 }

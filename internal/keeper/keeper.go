@@ -41,7 +41,7 @@ type Keeper struct {
 	link     *link
 	gateway  Gateway
 	traffic  *traffic
-	unlent   string                         // why the gateway would not have the secrets
+	refused  string                         // why the gateway would not have the secrets
 	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver
 	status   *status
@@ -54,6 +54,7 @@ type Keeper struct {
 	mu       sync.Mutex
 	policy   *policy.Policy // of the network, in force
 	loans    []wire.Loan    // the secrets the gateway has
+	unlent   []spec.Unlent  // and those it should have
 	active   int            // commands being served
 	stopping bool
 	discard  bool // nothing is to be saved
@@ -142,7 +143,7 @@ func (b *Boot) Main(d driver.Driver, n Network) int {
 		}
 		return spec.ExitSandbox
 	}
-	_ = b.conn.SendJSON(wire.Reply, Launched{Unlent: b.keeper.unlent})
+	_ = b.conn.SendJSON(wire.Reply, Launched{Unlent: b.keeper.refused})
 	b.keeper.run(listener, b.conn)
 	return 0
 }
@@ -229,6 +230,9 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 		return nil, k.busyPort(err)
 	}
 	k.lend()
+	if len(k.unlent) > 0 {
+		k.noteUnlent()
+	}
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, err
 	}

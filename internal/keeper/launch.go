@@ -53,6 +53,8 @@ type Launch struct {
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`
+	// Unlent are leases without effect, for the status.
+	Unlent []spec.Unlent `json:"unlent,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids and Disk are the limits the wall itself holds.

@@ -7,16 +7,30 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // lend gives the gateway the secrets of the launch, before the wall stands. A
 // gateway that will not have them has none: the sandbox starts all the same,
 // and who started it hears why.
 func (k *Keeper) lend() {
+	k.unlent = k.launch.Unlent
 	if err := k.setLoans(k.launch.Loans); err != nil {
-		k.unlent = err.Error()
+		k.refused = err.Error()
+		for _, l := range k.launch.Loans {
+			if len(l.Value) > 0 {
+				k.unlent = append(k.unlent, spec.Unlent{Lease: l.ID, Secret: l.Secret, Reason: err.Error(), Hint: spec.Hint(err)})
+			}
+		}
 	}
-	k.launch.Loans = nil
+	k.launch.Loans, k.launch.Unlent = nil, nil
+}
+
+// notLent are the leases without effect.
+func (k *Keeper) notLent() []spec.Unlent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.unlent)
 }
 
 // setLoans puts secrets into force. When the gateway refuses them nothing is
@@ -35,9 +49,20 @@ func (k *Keeper) setLoans(loans []wire.Loan) error {
 	return err
 }
 
+// noteUnlent keeps the status true to them.
+func (k *Keeper) noteUnlent() {
+	list := k.notLent()
+	k.status.update(func(st *spec.Status) { st.Unlent = list })
+}
+
 // answerLoans changes what is lent.
 func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
-	if err := k.changeLoans(change); err != nil {
+	before := len(k.notLent())
+	err := k.changeLoans(change)
+	if len(k.notLent()) != before {
+		k.noteUnlent()
+	}
+	if err != nil {
 		return err
 	}
 	return c.SendJSON(wire.Reply, struct{}{})
@@ -63,7 +88,13 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 			put = append(put, l)
 		}
 	}
+	k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool { return !slices.Contains(change.Keep, u.Lease) })
 	err := k.setLoans(slices.Concat(latest(old), put))
+	if err == nil {
+		k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool {
+			return slices.ContainsFunc(put, func(n wire.Loan) bool { return n.ID == u.Lease })
+		})
+	}
 	if err != nil && len(put) > 0 {
 		err = errors.Join(err, k.setLoans(old))
 	}

@@ -88,8 +88,21 @@ func TestUnlent(t *testing.T) {
 	bad.Secret = "bad"
 	k.launch.Loans = []wire.Loan{bad, loan("b", "two")}
 	k.lend()
-	if k.unlent == "" || len(g.has) != 0 || len(k.placeholders(time.Now())) != 0 {
-		t.Errorf("%q, %q", k.unlent, g.holds())
+	if k.refused == "" || len(g.has) != 0 || len(k.placeholders(time.Now())) != 0 {
+		t.Errorf("%q, %q", k.refused, g.holds())
+	}
+	// The status tells of each, until it is lent or revoked.
+	if got := k.notLent(); len(got) != 2 || got[0].Lease != "a" || !strings.Contains(got[0].Reason, "it is bad") {
+		t.Errorf("not lent are %+v", got)
+	}
+	if err := k.changeLoans(wire.LoanChange{Keep: []string{"a", "b"}, Put: []wire.Loan{bad}}); err == nil || len(k.notLent()) != 2 {
+		t.Errorf("not lent are %+v, %v", k.notLent(), err)
+	}
+	if err := k.changeLoans(wire.LoanChange{Keep: []string{"b"}}); err != nil || len(k.notLent()) != 1 {
+		t.Errorf("not lent are %+v, %v", k.notLent(), err)
+	}
+	if err := k.changeLoans(wire.LoanChange{Keep: []string{"b"}, Put: []wire.Loan{loan("b", "two")}}); err != nil || len(k.notLent()) != 0 {
+		t.Errorf("not lent are %+v, %v", k.notLent(), err)
 	}
 }
 
