@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -58,6 +59,7 @@ func BenchmarkKeepAlive(b *testing.B) {
 			}
 			return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
 		},
+		Secrets: func() *inject.Set { return nil },
 		Certificate: inside.Leaf, Roots: roots, Log: func(spec.NetworkRecord, *policy.Decision) {},
 	})
 	defer i.Close()
