@@ -59,7 +59,7 @@ func BenchmarkKeepAlive(b *testing.B) {
 			}
 			return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
 		},
-		Secrets: func() *inject.Set { return nil },
+		Secrets:     func() *inject.Set { return nil },
 		Certificate: inside.Leaf, Roots: roots, Log: func(spec.NetworkRecord, *policy.Decision) {},
 	})
 	defer i.Close()

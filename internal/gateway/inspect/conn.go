@@ -60,15 +60,7 @@ type connKey struct{}
 func connOf(r *http.Request) *conn { return r.Context().Value(connKey{}).(*conn) }
 
 // owner finds our connection beneath what the server was given.
-func owner(c net.Conn) *conn {
-	switch c := c.(type) {
-	case *tls.Conn:
-		return c.NetConn().(*conn)
-	case *strict:
-		return c.conn
-	}
-	return c.(*conn)
-}
+func owner(c net.Conn) *conn { return c.(*tls.Conn).NetConn().(*conn) }
 
 // Track knows the requests under way on one connection. The zero Track is ready
 // for use.

@@ -2,14 +2,9 @@ package inspect
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"net/http/httptrace"
-	"net/http/httputil"
-	"net/textproto"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,6 +18,7 @@ import (
 // exchange is a request and its answer.
 type exchange struct {
 	conn     *conn
+	w        *answer
 	request  policy.Request
 	decision policy.Decision
 	record   spec.NetworkRecord
@@ -36,18 +32,13 @@ type exchange struct {
 	interims int
 }
 
-// exchangeKey is under which a request's context has its exchange.
-type exchangeKey struct{}
-
-func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
-
-// handle judges a request, and has it answered by who it is for.
-func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
-	c := connOf(r)
+// handle judges a request, and has it answered by who it is for. When the
+// context ends nobody waits for the answer.
+func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter, r *http.Request) {
 	if i.conf.Local != nil {
 		if h := i.conf.Local(c.host); h != nil {
-			bound(w, r)
-			h.ServeHTTP(w, r)
+			bound(rw, r)
+			h.ServeHTTP(rw, r)
 			return
 		}
 	}
@@ -58,7 +49,8 @@ func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	x.secrets = i.conf.Secrets()
 	x.record.Path = x.secrets.Mask(x.record.Path)
-	w = &answer{ResponseWriter: w, x: x}
+	w := &answer{ResponseWriter: rw, x: x}
+	x.w = w
 	defer i.log(x)
 	if err := unsound(x, r); err != nil {
 		if r.Method == refused {
@@ -68,7 +60,7 @@ func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// It is known before it is judged: no change of rules falls between.
-	ctx := c.track.add(context.WithValue(r.Context(), exchangeKey{}, x), x)
+	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
 	x.decision = i.conf.Judge(c.host, &x.request)
 	if !x.decision.Allowed() {
@@ -80,7 +72,7 @@ func (i *Inspector) handle(w http.ResponseWriter, r *http.Request) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
-	i.forward(w, r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: x.connected, Got1xxResponse: x.interim})), x)
+	i.forward(ctx, w, r, x)
 }
 
 // closed is why no request may pass, if that is so.
@@ -91,26 +83,9 @@ func (i *Inspector) closed() error {
 	return i.conf.Closed()
 }
 
-// forward sends a request that may pass.
-func (i *Inspector) forward(w http.ResponseWriter, r *http.Request, x *exchange) {
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &body{
-			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
-		}
-		if r.ProtoMajor == 1 {
-			_ = http.NewResponseController(w).EnableFullDuplex()
-			goOn(w, r)
-		}
-	}
-	if r, ok := i.lend(w, r, x); ok {
-		defer x.aborted()
-		i.proxy.ServeHTTP(w, r)
-	}
-}
-
 // lend exchanges what stands for secrets. It is false if the request was
 // refused.
-func (i *Inspector) lend(w http.ResponseWriter, r *http.Request, x *exchange) (*http.Request, bool) {
+func (i *Inspector) lend(w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
 	if x.secrets == nil {
 		return r, true
 	}
@@ -149,53 +124,6 @@ func (x *exchange) malformed() error {
 		return nil
 	}
 	return x.conn.strict.failed()
-}
-
-// goOn tells a client that waits for it to send the body of a request that may
-// pass. The server would do so by itself when the body is read, but not in step
-// with other interim answers, which are passed on meanwhile.
-func goOn(w http.ResponseWriter, r *http.Request) {
-	if slices.Contains(words(r.Header["Expect"]), "100-continue") {
-		w.(*answer).ResponseWriter.WriteHeader(http.StatusContinue)
-	}
-}
-
-// connected notes which address answers.
-func (x *exchange) connected(info httptrace.GotConnInfo) {
-	c := info.Conn
-	if s, ok := c.(*tls.Conn); ok {
-		c = s.NetConn()
-	}
-	if o, ok := c.(*outside); ok {
-		x.record.Addr = o.addr
-	}
-}
-
-// maxInterim bounds what a server may say before its answer.
-const maxInterim = 100
-
-var errInterim = errors.New("interim answers without end")
-
-// interim counts an answer before the answer.
-func (x *exchange) interim(int, textproto.MIMEHeader) error {
-	if x.interims++; x.interims > maxInterim {
-		return errInterim
-	}
-	return nil
-}
-
-// aborted cuts a connection whose answer broke off, so that it does not look
-// complete. Over HTTP/2 that is done to the stream.
-func (x *exchange) aborted() {
-	p := recover()
-	if p == nil {
-		return
-	}
-	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
-	if x.record.Protocol != "HTTP/2.0" {
-		x.conn.Reset()
-	}
-	panic(p)
 }
 
 // refuse notes that the request did not pass.
@@ -254,6 +182,8 @@ func unsound(x *exchange, r *http.Request) error {
 		return errors.New("a request for another protocol has a body")
 	case !hopsOnly(r.Header["Connection"]):
 		return errors.New("the Connection field names one that belongs to the request")
+	case !plainText(strings.ReplaceAll(x.request.Upgrade, " ", "")):
+		return errors.New("the Upgrade field names no protocol")
 	}
 	if r.URL.RequestURI() != r.RequestURI {
 		return errors.New("the target cannot be sent on as it is")
@@ -267,54 +197,6 @@ func hopsOnly(connection []string) bool {
 	return !slices.ContainsFunc(words(connection), func(w string) bool {
 		return !slices.Contains([]string{"", "close", "keep-alive", "upgrade", "te", "http2-settings"}, w)
 	})
-}
-
-// newProxy makes who sends requests on.
-func newProxy(i *Inspector) *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: i.up, FlushInterval: -1, BufferPool: newBuffers(), ErrorLog: quiet(),
-		ModifyResponse: func(resp *http.Response) error { return i.answered(resp) },
-		ErrorHandler:   i.failed,
-	}
-}
-
-// rewrite addresses a request. All else stays as it was judged: what a proxy
-// usually changes is put back.
-func rewrite(p *httputil.ProxyRequest) {
-	h := connOf(p.In).host
-	p.Out.URL.Scheme = "http"
-	if h.TLS {
-		p.Out.URL.Scheme = "https"
-	}
-	p.Out.URL.Host = h.String()
-	p.Out.URL.RawQuery, p.Out.URL.ForceQuery = p.In.URL.RawQuery, p.In.URL.ForceQuery
-	p.Out.Host, p.Out.Trailer = p.In.Host, p.In.Trailer
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if v, ok := p.In.Header[name]; ok {
-			p.Out.Header[name] = v
-		}
-	}
-}
-
-// answered looks at an answer before it is passed on.
-func (i *Inspector) answered(resp *http.Response) error {
-	x := exchangeOf(resp.Request)
-	x.bare = resp.ContentLength == 0 && len(resp.Trailer) == 0
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		if x.request.Upgrade == "" || !strings.EqualFold(x.request.Upgrade, resp.Header.Get("Upgrade")) {
-			return errProtocol
-		}
-		if x.conn.strict != nil {
-			x.conn.strict.upgrade()
-		}
-	}
-	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
-		return err
-	}
-	if len(resp.Trailer) > 0 && resp.Request.ProtoMajor == 1 {
-		resp.Header.Del("Content-Length") // over HTTP/1 only a body in chunks has trailers
-	}
-	return nil
 }
 
 // errProtocol is for an answer in a protocol that nobody asked for.
@@ -383,18 +265,18 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError sends what is there. A header that is all there is waits for its
+// Unwrap shows the server's own writer to http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// flush sends on what was written. A header that is all there is waits for its
 // end, a moment later, to be sent as one: an error of gRPC is read in no other
 // form.
-func (a *answer) FlushError() error {
+func (a *answer) flush() error {
 	if a.x.bare {
 		return nil
 	}
-	return http.NewResponseController(a.ResponseWriter).Flush()
+	return a.ResponseWriter.(interface{ FlushError() error }).FlushError()
 }
-
-// Unwrap shows the server's own writer to http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const maxLoggedPath = 512
 

@@ -15,11 +15,12 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -84,11 +85,14 @@ type Config struct {
 type Inspector struct {
 	conf   Config
 	tls    *tls.Config
-	server *http.Server
+	server *http.Server // of connections over HTTP/2
 	queue  *queue
-	proxy  *httputil.ReverseProxy
 	up     *upstream
 	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[*session]struct{} // over HTTP/1
+	ended    bool
 }
 
 // Limits of what a connection may ask for.
@@ -102,17 +106,26 @@ const (
 
 // New makes an inspector. It has to be closed.
 func New(c Config) *Inspector {
-	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c)}
+	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), sessions: map[*session]struct{}{}}
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.Certificate(h.Conn.(*conn).host.host())
 		},
+		DynamicRecordSizingDisabled: true, // there are no packets to fit into
 	}
-	i.proxy = newProxy(i)
+	quick := i.tls.Clone()
+	quick.CurvePreferences = quickCurves
+	i.tls.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.ContainsFunc(h.SupportedCurves, func(c tls.CurveID) bool { return slices.Contains(quickCurves, c) }) {
+			return quick, nil
+		}
+		return nil, nil
+	}
 	i.server = &http.Server{
-		Handler: http.HandlerFunc(i.handle), DisableGeneralOptionsHandler: true,
-		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+		Handler:                      http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.handle(r.Context(), connOf(r), w, r) }),
+		DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout:            headTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, owner(c))
@@ -123,9 +136,10 @@ func New(c Config) *Inspector {
 	return i
 }
 
-// quiet is for what net/http logs: everything the inside does wrong. What
-// matters is in our own log.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+// quickCurves are without those for the days of quantum computers, which cost as
+// much as all the rest of a handshake. What is said between the inside and its
+// keeper never leaves the memory of this host.
+var quickCurves = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 
 // mistakes passes on what net/http logs of our own doing: that a handler
 // panicked, and where. It ends the request and its connection; nobody would hear
@@ -148,8 +162,39 @@ func (m *mistakes) Write(p []byte) (int, error) {
 // Close ends all connections, here and to servers.
 func (i *Inspector) Close() {
 	_ = i.server.Close()
-	i.wg.Wait()
+	for _, s := range i.shut() {
+		s.end()
+	}
 	i.up.close()
+	i.wg.Wait()
+}
+
+// shut lets no more connections over HTTP/1 in, and gives those there are.
+func (i *Inspector) shut() []*session {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended = true
+	return slices.Collect(maps.Keys(i.sessions))
+}
+
+// enter notes a connection over HTTP/1, which has to leave again. It is false if
+// the inspector is closed.
+func (i *Inspector) enter(s *session) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
+		return false
+	}
+	i.sessions[s] = struct{}{}
+	i.wg.Add(1)
+	return true
+}
+
+func (i *Inspector) leave(s *session) {
+	i.mu.Lock()
+	delete(i.sessions, s)
+	i.mu.Unlock()
+	i.wg.Done()
 }
 
 // Serve looks into a connection until it ends. Said is what was read of it
@@ -167,15 +212,22 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 		}
 		served = secure
 	}
-	if s, ok := served.(*tls.Conn); !ok || s.ConnectionState().NegotiatedProtocol != "h2" {
-		c.strict = newStrict(served, c)
-		served = c.strict
+	if s, ok := served.(*tls.Conn); ok && s.ConnectionState().NegotiatedProtocol == "h2" {
+		if !i.queue.put(served) {
+			inside.Reset()
+			return net.ErrClosed
+		}
+		<-c.done
+		return nil
 	}
-	if !i.queue.put(served) {
-		inside.Reset()
+	one := newSession(ctx, c, served)
+	one.log = i.server.ErrorLog
+	if !i.enter(one) {
+		one.end()
 		return net.ErrClosed
 	}
-	<-c.done
+	defer i.leave(one)
+	one.serve(i.handle)
 	return nil
 }
 

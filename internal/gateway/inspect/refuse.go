@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,17 +67,19 @@ func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told
 		sayGRPC(w, status, told)
 		return
 	}
+	body := told.text() + "\n"
 	if strings.Contains(r.Header.Get("Accept"), "json") || strings.Contains(r.Header.Get("Content-Type"), "json") {
 		h.Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]any{
+		text, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{
 			"type": "bothy_refused", "message": told.text(), "reason": told.Reason, "rule": told.Rule, "command": told.Command,
 		}})
-		return
+		body = string(text) + "\n"
+	} else {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
 	}
-	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, told.text())
+	_, _ = io.WriteString(w, body)
 }
 
 func (t refusal) text() string {
@@ -90,9 +94,8 @@ func (t refusal) text() string {
 }
 
 // failed answers what no server answered.
-func (i *Inspector) failed(w http.ResponseWriter, r *http.Request, err error) {
-	x := exchangeOf(r)
-	cause := context.Cause(r.Context())
+func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.Request, x *exchange, err error) {
+	cause := context.Cause(ctx)
 	_, changed := errors.AsType[*ended](cause)
 	kept, isKept := errors.AsType[*dial.Refused](err)
 	kind, isSecret := errors.AsType[*inject.Refused](err)

@@ -29,6 +29,7 @@ type strict struct {
 	in    *bufio.Reader
 	line  []byte // the line being read
 	out   []byte // checked, not yet given out
+	room  []byte // for out
 	state state
 	left  int64 // of the body or chunk
 	head  head
@@ -60,14 +61,6 @@ func newStrict(c net.Conn, owner *conn) *strict {
 	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c)}
 }
 
-// CloseWrite lets the server say its last word before it hangs up.
-func (s *strict) CloseWrite() error {
-	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return nil
-}
-
 // upgrade lets everything from here on through as it comes.
 func (s *strict) upgrade() {
 	s.mu.Lock()
@@ -86,6 +79,13 @@ func (s *strict) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
+}
+
+// note tells why a request does not pass that was given out.
+func (s *strict) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = err
 }
 
 // Read gives what was checked. After a timeout it goes on where it was.
@@ -110,8 +110,8 @@ func (s *strict) Read(b []byte) (int, error) {
 		s.step(line)
 	}
 	n := copy(b, s.out)
-	if s.out = s.out[n:]; len(s.out) == 0 {
-		s.out = nil
+	if s.out = s.out[n:]; len(s.out) == 0 && cap(s.room) > maxRoom {
+		s.out, s.room = nil, nil
 	}
 	return n, nil
 }
@@ -165,54 +165,57 @@ func (s *strict) step(line []byte) {
 		s.fail(errors.New("a line does not end in CR LF"))
 		return
 	}
-	if err := s.judge(string(text)); err != nil {
+	if err := s.judge(text); err != nil {
 		s.fail(err)
 		return
 	}
-	switch s.state {
-	case inHead: // nothing of a head is given out before all of it is checked
-		s.head.bytes = append(s.head.bytes, line...)
+	s.gather(line)
+	if s.state == inHead { // nothing of a head is given out before all of it is checked
 		s.head.size += len(line)
-	case inBody, atHead:
-		if s.head.size > 0 { // the head ended
-			s.out = append(append(s.out, s.head.bytes...), line...)
-			s.head = head{}
-		} else {
-			s.out = append(s.out, line...)
-		}
-	default:
-		s.out = append(append(s.out, s.head.bytes...), line...)
-		s.head.bytes, s.head.size = nil, 0
+		return
 	}
+	s.out, s.head.size = s.room, 0
+}
+
+// maxRoom is how much is kept for the next line or head.
+const maxRoom = 4 << 10
+
+// gather adds a line to what will be given out. All that was given out before is
+// gone by now.
+func (s *strict) gather(line []byte) {
+	if s.head.size == 0 {
+		s.room = s.room[:0]
+	}
+	s.room = append(s.room, line...)
 }
 
 // judge checks the text of a line.
-func (s *strict) judge(text string) error {
+func (s *strict) judge(text []byte) error {
 	switch s.state {
 	case atHead:
 		s.head = head{length: -1}
 		s.state = inHead
 		return s.head.request(text)
 	case inHead:
-		if text != "" {
+		if len(text) > 0 {
 			return s.head.field(text)
 		}
 		var err error
 		s.state, s.left, err = s.head.end()
 		return err
 	case atChunk:
-		n, err := chunkSize(text)
+		n, err := chunkSize(string(text))
 		if s.left, s.state = n, inChunk; n == 0 {
 			s.state = inTrailer
 		}
 		return err
 	case behind:
 		s.state = atChunk
-		if text != "" {
+		if len(text) > 0 {
 			return errors.New("a chunk is longer than it says")
 		}
 	case inTrailer:
-		if text == "" {
+		if len(text) == 0 {
 			s.state = atHead
 			return nil
 		}
@@ -239,7 +242,6 @@ func (s *strict) fail(err error) {
 
 // head is what is known of a request's head.
 type head struct {
-	bytes   []byte
 	size    int
 	trailer int
 	old     bool  // HTTP/1.0
@@ -249,48 +251,55 @@ type head struct {
 }
 
 // request checks the first line.
-func (h *head) request(line string) error {
-	method, rest, _ := strings.Cut(line, " ")
-	target, version, ok := strings.Cut(rest, " ")
+func (h *head) request(line []byte) error {
+	method, rest, _ := bytes.Cut(line, []byte(" "))
+	target, version, ok := bytes.Cut(rest, []byte(" "))
 	switch {
-	case !ok || method == "" || target == "" || strings.Contains(version, " "):
+	case !ok || len(method) == 0 || len(target) == 0 || bytes.IndexByte(version, ' ') >= 0:
 		return errors.New("the request line is not METHOD TARGET VERSION")
-	case version != "HTTP/1.1" && version != "HTTP/1.0":
-		return fmt.Errorf("%q is not HTTP/1", clip(version))
-	case !policy.IsToken(method):
-		return fmt.Errorf("%q is no method", clip(method))
-	case target[0] != '/' && (target != "*" || method != "OPTIONS"):
+	case string(version) != "HTTP/1.1" && string(version) != "HTTP/1.0":
+		return fmt.Errorf("%q is not HTTP/1", clip(string(version)))
+	case !policy.IsToken(string(method)):
+		return fmt.Errorf("%q is no method", clip(string(method)))
+	case target[0] != '/' && (string(target) != "*" || string(method) != "OPTIONS"):
 		return errors.New("the target is not a path: this is no proxy")
 	}
-	for i := range len(target) {
-		if target[i] <= ' ' || target[i] >= 0x7f || target[i] == '#' {
+	for _, c := range target {
+		if c <= ' ' || c >= 0x7f || c == '#' {
 			return errors.New("the target has a character that must be escaped")
 		}
 	}
-	h.old = version == "HTTP/1.0"
+	h.old = string(version) == "HTTP/1.0"
 	return nil
 }
 
+// Fields that frame a request.
+var (
+	fieldHost     = []byte("host")
+	fieldLength   = []byte("content-length")
+	fieldEncoding = []byte("transfer-encoding")
+)
+
 // field checks a header field and notes those that frame the request.
-func (h *head) field(line string) error {
+func (h *head) field(line []byte) error {
 	name, value, err := splitField(line)
 	if err != nil {
 		return err
 	}
-	switch strings.ToLower(name) {
-	case "host":
+	switch {
+	case bytes.EqualFold(name, fieldHost):
 		if h.hosts++; h.hosts > 1 {
 			return errors.New("there are two Host fields")
 		}
-	case "content-length":
+	case bytes.EqualFold(name, fieldLength):
 		if h.length >= 0 {
 			return errors.New("there are two Content-Length fields")
 		}
-		if h.length, err = decimal(value); err != nil {
+		if h.length, err = decimal(string(value)); err != nil {
 			return err
 		}
-	case "transfer-encoding":
-		if h.chunked || !strings.EqualFold(value, "chunked") {
+	case bytes.EqualFold(name, fieldEncoding):
+		if h.chunked || !strings.EqualFold(string(value), "chunked") {
 			return errors.New("Transfer-Encoding is not chunked, once")
 		}
 		h.chunked = true
@@ -315,23 +324,23 @@ func (h *head) end() (state, int64, error) {
 	return atHead, 0, nil
 }
 
-func splitField(line string) (name, value string, err error) {
-	name, value, ok := strings.Cut(line, ":")
-	if !ok || !policy.IsToken(name) {
-		return "", "", fmt.Errorf("%q is no header field", clip(line))
+func splitField(line []byte) (name, value []byte, err error) {
+	name, value, ok := bytes.Cut(line, []byte(":"))
+	if !ok || !policy.IsToken(string(name)) {
+		return nil, nil, fmt.Errorf("%q is no header field", clip(string(line)))
 	}
-	value = strings.Trim(value, " \t")
-	for i := range len(value) {
-		if value[i] < ' ' && value[i] != '\t' || value[i] == 0x7f {
-			return "", "", fmt.Errorf("the value of %s has a control character", name)
+	value = bytes.Trim(value, " \t")
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return nil, nil, fmt.Errorf("the value of %s has a control character", clip(string(name)))
 		}
 	}
 	return name, value, nil
 }
 
-func trailerField(line string) error {
+func trailerField(line []byte) error {
 	name, _, err := splitField(line)
-	if err == nil && slices.Contains(notTrailers, strings.ToLower(name)) {
+	if err == nil && slices.Contains(notTrailers, strings.ToLower(string(name))) {
 		err = fmt.Errorf("%s cannot be a trailer", name)
 	}
 	return err

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
@@ -14,33 +16,46 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// upstream are the connections to real servers.
+// upstream are the connections to real servers. Those that speak HTTP/1 have a
+// pool of ours, where a request needs no goroutine but the one that has it;
+// net/http has those that speak HTTP/2.
 type upstream struct {
-	*http.Transport
 	dial  func(context.Context, Host) (relay.Conn, error)
 	still func(Host, netip.Addr) bool
+	tls   *tls.Config
+	links pool
+	http2 *http.Transport
+	head  time.Duration // until the head of an answer is there
 
-	mu  sync.Mutex
-	set map[*outside]struct{}
+	mu    sync.Mutex
+	set   map[*outside]struct{}
+	fresh map[Host][]*tls.Conn // found to speak HTTP/2, not asked anything yet
 }
 
 // Connections kept for the next request.
 const (
 	idlePerHost = 64
 	idleAll     = 256
-	allPerHost  = 256 // also those in use; more wait
+	allPerHost  = 256 // in use; more wait
 	idleUpTime  = time.Minute
-	answerTime  = 30 * time.Minute // until the head of an answer is there: models think
+	answerTime  = 30 * time.Minute // models think
 	copyBuffer  = 32 << 10
+	tickets     = 64 // TLS sessions that can be resumed
 )
 
 func newUpstream(c Config) *upstream {
-	u := &upstream{dial: c.Dial, still: c.Still, set: map[*outside]struct{}{}}
-	u.Transport = &http.Transport{
-		DialContext:       u.connect,
-		TLSClientConfig:   &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
+	u := &upstream{
+		dial: c.Dial, still: c.Still, head: answerTime,
+		set: map[*outside]struct{}{}, fresh: map[Host][]*tls.Conn{},
+		tls: &tls.Config{
+			RootCAs: c.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			ClientSessionCache: tls.NewLRUClientSessionCache(tickets),
+		},
+	}
+	u.http2 = &http.Transport{
+		DialTLSContext:    u.dialHTTP2,
 		ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSHandshakeTimeout: headTime, ResponseHeaderTimeout: answerTime, ExpectContinueTimeout: time.Second,
+		ResponseHeaderTimeout: answerTime, ExpectContinueTimeout: expectTime,
 		MaxConnsPerHost: allPerHost, MaxIdleConns: idleAll, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleUpTime,
 		MaxResponseHeaderBytes: maxAnswerHead,
 		ReadBufferSize:         copyBuffer, WriteBufferSize: copyBuffer,
@@ -61,69 +76,226 @@ type outside struct {
 
 // Close forgets the connection, too.
 func (o *outside) Close() error {
-	o.u.mu.Lock()
-	delete(o.u.set, o)
-	o.u.mu.Unlock()
+	o.forget()
 	return o.Conn.Close()
 }
 
-// connect dials for the transport, which knows servers as host:port.
-func (u *upstream) connect(ctx context.Context, _, address string) (net.Conn, error) {
-	host, portText, err := net.SplitHostPort(address)
+// Reset is Close in such a way that the server notices.
+func (o *outside) Reset() {
+	o.forget()
+	o.Conn.Reset()
+}
+
+func (o *outside) forget() {
+	o.u.mu.Lock()
+	defer o.u.mu.Unlock()
+	delete(o.u.set, o)
+}
+
+// roundTrip sends a request to its host, and gives the answer as soon as its
+// head is there. The body of the answer has to be closed.
+func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
+	if h.Name != "" {
+		h.Addr = netip.Addr{} // it is whatever the name means
+	}
+	_, only1 := r.Header["Upgrade"] // there is no such thing over HTTP/2
+	for {
+		l, err := u.link(ctx, h, only1)
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			return u.overHTTP2(ctx, h, r, x)
+		}
+		x.reached(l.out.addr)
+		resp, err := l.exchange(ctx, r, x)
+		if err == nil || !l.mayRepeat(ctx, r) {
+			return resp, err
+		}
+	}
+}
+
+// link gives a connection to a host that speaks HTTP/1; nil if it speaks HTTP/2,
+// and may. It has to be put back, or dropped.
+func (u *upstream) link(ctx context.Context, h Host, only1 bool) (*link, error) {
+	s, err := u.links.enter(ctx, h, only1)
+	if s == nil {
+		return nil, err
+	}
+	if l := u.links.take(s); l != nil {
+		return l, nil
+	}
+	conn, out, err := u.secured(ctx, h, only1)
+	if err != nil {
+		u.links.leave(s)
+		return nil, err
+	}
+	if t, ok := conn.(*tls.Conn); ok && !only1 && u.speaks2(h, t) {
+		u.links.leave(s)
+		u.mu.Lock()
+		u.fresh[h] = append(u.fresh[h], t)
+		u.mu.Unlock()
+		return nil, nil
+	}
+	return newLink(u, s, conn, out), nil
+}
+
+// speaks2 notes which version a server speaks.
+func (u *upstream) speaks2(h Host, c *tls.Conn) bool {
+	is := c.ConnectionState().NegotiatedProtocol == "h2"
+	u.links.speaks2(h, is)
+	return is
+}
+
+// secured dials a host, and speaks TLS with it if that is wanted.
+func (u *upstream) secured(ctx context.Context, h Host, only1 bool) (net.Conn, *outside, error) {
+	out, err := u.connect(ctx, h)
+	if err != nil || !h.TLS {
+		return out, out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, headTime)
+	defer cancel()
+	conf := u.tls.Clone()
+	conf.ServerName = h.host()
+	if only1 {
+		conf.NextProtos = []string{"http/1.1"}
+	}
+	t := tls.Client(out, conf)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = out.Close()
+		return nil, nil, err
+	}
+	return t, out, nil
+}
+
+// connect dials a host.
+func (u *upstream) connect(ctx context.Context, h Host) (*outside, error) {
+	c, err := u.dial(ctx, Host{Name: h.Name, Addr: h.Addr, Port: h.Port})
 	if err != nil {
 		return nil, err
 	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	h := Host{Port: uint16(port)}
-	if a, err := netip.ParseAddr(host); err == nil {
-		h.Addr = a
-	} else {
-		h.Name = host
-	}
-	c, err := u.dial(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	o := &outside{Conn: c, host: h, addr: relay.Remote(c), u: u}
+	o := &outside{Conn: c, host: Host{Name: h.Name, Addr: h.Addr, Port: h.Port}, addr: relay.Remote(c), u: u}
 	u.mu.Lock()
 	u.set[o] = struct{}{}
 	u.mu.Unlock()
-	if !u.still(h, o.addr) { // the rules changed while it was dialled
+	if !u.still(o.host, o.addr) { // the rules changed while it was dialled
 		_ = o.Close()
 		return nil, errClosed
 	}
 	return o, nil
 }
 
+// overHTTP2 sends a request by net/http.
+func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *exchange) (*http.Response, error) {
+	defer u.closeFresh(h) // another connection may have been there
+	var mu sync.Mutex
+	answered := false
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if t, ok := info.Conn.(*tls.Conn); ok {
+				x.reached(t.NetConn().(*outside).addr)
+			}
+		},
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if answered {
+				return nil
+			}
+			return x.interim(code, http.Header(header))
+		},
+	}))
+	to := *r.URL
+	to.Scheme, to.Host = "https", h.String()
+	r.URL = &to
+	resp, err := u.http2.RoundTrip(r)
+	mu.Lock()
+	defer mu.Unlock()
+	answered = true
+	return resp, err
+}
+
+// dialHTTP2 gives net/http a connection: one that was found to speak HTTP/2, or
+// a new one, whatever that speaks.
+func (u *upstream) dialHTTP2(ctx context.Context, _, address string) (net.Conn, error) {
+	h, err := hostOf(address)
+	if err != nil {
+		return nil, err
+	}
+	if t := u.takeFresh(h); t != nil {
+		return t, nil
+	}
+	c, _, err := u.secured(ctx, h, false)
+	if err != nil {
+		return nil, err
+	}
+	u.speaks2(h, c.(*tls.Conn))
+	return c, nil
+}
+
+func (u *upstream) takeFresh(h Host) *tls.Conn {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := u.fresh[h]
+	if len(list) == 0 {
+		return nil
+	}
+	if len(list) == 1 {
+		delete(u.fresh, h)
+	} else {
+		u.fresh[h] = list[1:]
+	}
+	return list[0]
+}
+
+func (u *upstream) closeFresh(h Host) {
+	for t := u.takeFresh(h); t != nil; t = u.takeFresh(h) {
+		_ = t.Close()
+	}
+}
+
+// hostOf reads what net/http knows a server as: host:port.
+func hostOf(address string) (Host, error) {
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return Host{}, err
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return Host{}, err
+	}
+	h := Host{Port: uint16(port), TLS: true}
+	if a, err := netip.ParseAddr(host); err == nil {
+		h.Addr = a
+	} else {
+		h.Name = host
+	}
+	return h, nil
+}
+
 // review cuts what may not go on, and keeps nothing that is idle: it was opened
 // under other rules.
 func (u *upstream) review(judge func(Host, netip.Addr) bool) {
-	u.CloseIdleConnections()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for o := range u.set {
+	u.http2.CloseIdleConnections()
+	u.links.closeIdle()
+	for _, o := range u.list() {
 		if !judge(o.host, o.addr) {
 			o.Reset()
 		}
 	}
 }
 
+func (u *upstream) list() []*outside {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := make([]*outside, 0, len(u.set))
+	for o := range u.set {
+		list = append(list, o)
+	}
+	return list
+}
+
 func (u *upstream) close() {
+	u.links.close()
 	u.review(func(Host, netip.Addr) bool { return false })
 }
-
-// buffers are what bodies are copied through.
-type buffers struct{ pool sync.Pool }
-
-func newBuffers() *buffers {
-	return &buffers{sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}}
-}
-
-// Get and Put make it a pool for the proxy.
-func (b *buffers) Get() []byte { return *b.pool.Get().(*[]byte) }
-
-// Put takes a buffer back.
-func (b *buffers) Put(s []byte) { b.pool.Put(&s) }

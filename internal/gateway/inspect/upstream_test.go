@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -40,17 +41,20 @@ func TestB10SlowHead(t *testing.T) {
 		return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
 	}})
 	defer u.close()
-	if u.ResponseHeaderTimeout <= 0 || u.TLSHandshakeTimeout <= 0 {
+	if u.head <= 0 || u.http2.ResponseHeaderTimeout <= 0 {
 		t.Error("there is no limit")
 	}
-	u.ResponseHeaderTimeout = 100 * time.Millisecond
+	u.head = 100 * time.Millisecond
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.example.com/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := u.RoundTrip(r); err == nil {
+	resp, err := u.roundTrip(t.Context(), Host{Name: "api.example.com", Port: 80}, r, &exchange{})
+	if err == nil {
 		resp.Body.Close()
-		t.Errorf("it is answered %s", resp.Status)
+	}
+	if !errors.Is(err, errLate) {
+		t.Errorf("it is answered, or why not: %v", err)
 	}
 	<-gone // the connection was cut, too
 }

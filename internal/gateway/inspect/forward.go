@@ -1,0 +1,260 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// forward sends a request that may pass, and what comes back.
+func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *exchange) {
+	in := r
+	if r.Body != nil && r.Body != http.NoBody {
+		r = r.WithContext(ctx)
+		r.Body = &body{
+			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
+		}
+		goOn(w, r)
+	}
+	r, ok := i.lend(w, r, x)
+	if !ok {
+		return
+	}
+	resp, err := i.up.roundTrip(ctx, x.conn.host, outgoing(ctx, r), x)
+	if err != nil {
+		i.failed(ctx, w, in, x, err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	from, _ := resp.Body.(*answerBody)
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		removeHops(resp.Header)
+	}
+	if err := i.answered(resp, x); err != nil {
+		i.failed(ctx, w, in, x, err)
+		return
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if !x.change(w, resp) {
+			i.failed(ctx, w, in, x, errProtocol)
+		}
+		return
+	}
+	if err := pass(w, resp, from); err != nil {
+		x.broken()
+	}
+}
+
+// hops are the fields of a connection, not of what is sent over it.
+var hops = []string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func removeHops(h http.Header) {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = strings.Trim(name, " \t"); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range hops {
+		delete(h, name)
+	}
+}
+
+// outgoing is a request as it is sent on. All but what concerns the connection
+// stays as it was judged.
+func outgoing(ctx context.Context, r *http.Request) *http.Request {
+	out := r.WithContext(ctx)
+	if r.ContentLength == 0 || r.Body == http.NoBody {
+		out.Body = nil
+	}
+	out.Close = false
+	out.Header = maps.Clone(r.Header)
+	removeHops(out.Header)
+	if slices.Contains(words(r.Header["Te"]), "trailers") {
+		out.Header["Te"] = []string{"trailers"}
+	}
+	if to := r.Header.Get("Upgrade"); to != "" && slices.Contains(words(r.Header["Connection"]), "upgrade") {
+		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{to}
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // none of net/http's own
+	}
+	return out
+}
+
+// goOn tells a client that waits for it to send the body of a request that may
+// pass. The server would do so by itself when the body is read, but not in step
+// with other interim answers, which are passed on meanwhile.
+func goOn(w *answer, r *http.Request) {
+	if r.ProtoMajor == 1 && slices.Contains(words(r.Header["Expect"]), "100-continue") {
+		w.ResponseWriter.WriteHeader(http.StatusContinue)
+	}
+}
+
+// reached notes which address answers.
+func (x *exchange) reached(addr netip.Addr) { x.record.Addr = addr }
+
+// maxInterim bounds what a server may say before its answer.
+const maxInterim = 100
+
+var errInterim = errors.New("interim answers without end")
+
+// interim passes on an answer before the answer.
+func (x *exchange) interim(status int, header http.Header) error {
+	if x.interims++; x.interims > maxInterim {
+		return errInterim
+	}
+	h := x.w.Header()
+	maps.Copy(h, header)
+	x.w.WriteHeader(status)
+	clear(h)
+	return nil
+}
+
+// answered looks at an answer before it is passed on.
+func (i *Inspector) answered(resp *http.Response, x *exchange) error {
+	x.bare = resp.ContentLength == 0 && len(resp.Trailer) == 0
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if x.request.Upgrade == "" || !strings.EqualFold(x.request.Upgrade, resp.Header.Get("Upgrade")) {
+			return errProtocol
+		}
+	}
+	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
+		return err
+	}
+	if len(resp.Trailer) > 0 && x.record.Protocol != http2 {
+		resp.Header.Del("Content-Length") // over HTTP/1 only a body in chunks has trailers
+	}
+	return nil
+}
+
+// pass passes an answer on. From is its body if that was read from a link, and
+// resp.Body may mask it.
+func pass(w *answer, resp *http.Response, from *answerBody) error {
+	h := w.Header()
+	maps.Copy(h, resp.Header)
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // nothing is guessed
+	}
+	announced := len(resp.Trailer)
+	if announced > 0 {
+		h["Trailer"] = []string{strings.Join(slices.Sorted(maps.Keys(resp.Trailer)), ", ")}
+	}
+	w.WriteHeader(resp.StatusCode)
+	if resp.Body != http.NoBody {
+		if err := copyBody(w, resp, from); err != nil {
+			return err
+		}
+		_ = resp.Body.Close() // the trailers are there
+	}
+	if len(resp.Trailer) == announced {
+		maps.Copy(h, resp.Trailer)
+		return nil
+	}
+	for name, values := range resp.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+	return nil
+}
+
+// copyBody passes a body on, every piece as soon as it is there. What is known to
+// be there is waited for, so that a small answer is sent at once.
+func copyBody(w *answer, resp *http.Response, from *answerBody) error {
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	soon := func() bool { return false }
+	switch {
+	case from == nil:
+	case resp.Body == from:
+		soon = from.soon
+	default: // what is masked is held back, unless it is all there
+		soon = from.complete
+	}
+	flushed := soon()
+	for {
+		if !flushed {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+		n, err := resp.Body.Read(*buf)
+		if n > 0 {
+			if _, err := w.Write((*buf)[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		flushed = n == 0 || soon()
+	}
+}
+
+// copyBuffers are what bodies are copied through.
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
+
+// broken cuts a connection whose answer broke off, so that it does not look
+// complete. Over HTTP/2 that is done to the stream.
+func (x *exchange) broken() {
+	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
+	if x.record.Protocol == http2 {
+		panic(http.ErrAbortHandler)
+	}
+	x.conn.Reset()
+}
+
+// http2 is how a record names it.
+const http2 = "HTTP/2.0"
+
+// change passes on that the server changes to another protocol, and then
+// everything in both directions. It is false if the client cannot.
+func (x *exchange) change(w *answer, resp *http.Response) bool {
+	inside, ok := w.ResponseWriter.(*reply)
+	server, isRaw := resp.Body.(io.ReadWriteCloser)
+	if !ok || !isRaw {
+		return false
+	}
+	maps.Copy(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	client, err := inside.hijack()
+	if err != nil {
+		x.broken()
+		return true
+	}
+	end := sync.OnceFunc(func() { _, _ = client.Close(), server.Close() })
+	carry := func(to io.Writer, from io.Reader) {
+		_, err := io.Copy(to, from)
+		if c, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+			err = c.CloseWrite()
+		} else if err == nil {
+			err = errDone
+		}
+		if err != nil {
+			end()
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { carry(server, client) })
+	wg.Go(func() { carry(client, server) })
+	wg.Wait()
+	end()
+	return true
+}
+
+// errDone ends a changed connection one direction of which cannot be closed
+// alone.
+var errDone = errors.New("the other side has ended")

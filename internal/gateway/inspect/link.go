@@ -1,0 +1,532 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// link is a connection to a server that speaks HTTP/1. It carries one request
+// at a time.
+type link struct {
+	u      *upstream
+	server *server
+	conn   net.Conn
+	out    *outside
+	raw    syscall.RawConn // nil: it cannot be asked whether it is quiet
+	r      *bufio.Reader
+	timer  *time.Timer // until the head of an answer is there
+	since  time.Time   // it is idle
+
+	left    int64 // of the head that is read, in bytes
+	inHead  bool
+	ended   bool        // it was read to its end, or to an error
+	late    atomic.Bool // the timer went off
+	used    bool        // it has carried a request to the end
+	touched bool        // there is something of an answer
+}
+
+// linkBuffer is for the heads of answers, and small bodies. Large ones are read
+// past it.
+const linkBuffer = 4 << 10
+
+func newLink(u *upstream, s *server, c net.Conn, out *outside) *link {
+	l := &link{u: u, server: s, conn: c, out: out}
+	l.r = bufio.NewReaderSize(l, linkBuffer)
+	if c, ok := out.Conn.(syscall.Conn); ok {
+		l.raw, _ = c.SyscallConn()
+	}
+	l.timer = time.AfterFunc(u.head, func() { l.late.Store(true); out.Reset() })
+	l.timer.Stop()
+	return l
+}
+
+// errLongHead and errLate are for servers that do not come to the point.
+var (
+	errLongHead = errors.New("the head of the answer is too long")
+	errLate     = errors.New("the head of the answer takes too long")
+)
+
+// Read reads what the server says, of the head of an answer not too much.
+func (l *link) Read(b []byte) (int, error) {
+	if l.inHead {
+		if l.left <= 0 {
+			return 0, errLongHead
+		}
+		b = b[:min(int64(len(b)), l.left)]
+	}
+	n, err := l.conn.Read(b)
+	if l.inHead {
+		l.left -= int64(n)
+	}
+	l.touched = l.touched || n > 0
+	l.ended = l.ended || err != nil
+	return n, err
+}
+
+// quiet tells whether an idle connection can take another request: the server
+// has not hung up, nor said what nobody asked for.
+func (l *link) quiet() bool {
+	if l.raw == nil || l.ended || l.r.Buffered() > 0 {
+		return false
+	}
+	still := false
+	err := l.raw.Control(func(fd uintptr) {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
+		still = n == 0 && err == nil
+	})
+	return still && err == nil
+}
+
+// mayRepeat tells whether a request that failed may be sent again, over another
+// connection: this one was idle before, nothing came back, and the request
+// changes nothing.
+func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
+	return l.used && !l.touched && !l.late.Load() && ctx.Err() == nil && r.Body == nil &&
+		slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
+}
+
+// close ends a connection on which nothing is under way.
+func (l *link) close() {
+	l.timer.Stop()
+	_ = l.conn.Close()
+}
+
+// exchange sends a request and gives the answer when its head is there. From
+// then on the body of the answer has the link.
+func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*http.Response, error) {
+	l.touched = false
+	b := &answerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
+	var err error
+	if r.Body == nil {
+		if err = l.send(r, nil); err == nil {
+			l.timer.Reset(l.u.head)
+		}
+	} else {
+		b.upload = newUpload(r)
+		go b.upload.run(l, r)
+	}
+	var resp *http.Response
+	if err == nil {
+		resp, err = l.head(r, b.upload, x)
+	}
+	if err != nil {
+		b.drop()
+		return nil, b.failure(ctx, err)
+	}
+	b.take(resp)
+	return resp, nil
+}
+
+// head reads the head of the answer, and passes on those that come before it.
+func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, error) {
+	defer func() { l.inHead = false }()
+	for {
+		l.inHead, l.left = true, maxAnswerHead-int64(l.r.Buffered())
+		resp, err := http.ReadResponse(l.r, r)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+			if resp.StatusCode == http.StatusContinue {
+				up.goOn()
+			}
+			if err := x.interim(resp.StatusCode, resp.Header); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		up.answered(l, !resp.Close)
+		l.timer.Stop()
+		return resp, nil
+	}
+}
+
+// answerBody is the body of an answer, and has the link until it ends.
+type answerBody struct {
+	link    *link
+	request io.ReadCloser // the request's body; nil: it has none
+	upload  *upload       // of it
+	stop    func() bool   // watching the context
+	body    io.ReadCloser // without its framing
+	length  int64         // -1: unknown
+	last    bool          // there may be no other request behind it
+	over    bool
+}
+
+// take begins with the body of an answer.
+func (b *answerBody) take(resp *http.Response) {
+	b.body, b.length, b.last = resp.Body, resp.ContentLength, resp.Close
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		resp.Body = &rawBody{b}
+	case b.body == http.NoBody:
+		b.end()
+	default:
+		resp.Body = b
+	}
+}
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	if b.over {
+		return 0, io.EOF
+	}
+	n, err := b.body.Read(p)
+	switch {
+	case err == io.EOF:
+		b.end()
+	case err != nil:
+		b.drop()
+	}
+	return n, err
+}
+
+// Close gives the link up if the body was not read to its end.
+func (b *answerBody) Close() error {
+	b.drop()
+	return nil
+}
+
+// soon tells whether the next Read returns without waiting for the server. It
+// may be wrong in saying no.
+func (b *answerBody) soon() bool {
+	if b.over {
+		return true
+	}
+	n := b.link.r.Buffered()
+	if b.length >= 0 || n == 0 {
+		return n > 0
+	}
+	rest, _ := b.link.r.Peek(n)
+	rest = bytes.TrimPrefix(rest, []byte("\r\n"))
+	size, rest, ok := bytes.Cut(rest, []byte("\r\n"))
+	if !ok || len(rest) == 0 {
+		return false
+	}
+	return len(bytes.Trim(size, "0")) > 0 || bytes.HasSuffix(rest, []byte("\r\n"))
+}
+
+// complete tells whether all of the body is here.
+func (b *answerBody) complete() bool {
+	return b.over || b.length >= 0 && int64(b.link.r.Buffered()) >= b.length
+}
+
+// uploadTime is how long after an answer the request's body may take to end. By
+// then it has no use, but most are about to be there.
+const uploadTime = 50 * time.Millisecond
+
+// end keeps the link for the next request, if it can be.
+func (b *answerBody) end() {
+	if b.over {
+		return
+	}
+	l := b.link
+	if !b.upload.finished(uploadTime) || !b.stop() {
+		b.drop()
+		return
+	}
+	b.over, l.used = true, true
+	l.u.links.leave(l.server)
+	if b.last || l.ended || l.r.Buffered() > 0 {
+		l.close()
+		return
+	}
+	l.u.links.put(l)
+}
+
+// drop cuts the link off.
+func (b *answerBody) drop() {
+	if b.over {
+		return
+	}
+	b.over = true
+	b.stop()
+	b.link.out.Reset()
+	b.upload.cut(b.request)
+	b.link.timer.Stop()
+	b.link.u.links.leave(b.link.server)
+}
+
+// failure is why there is no answer: that of who was first to fail.
+func (b *answerBody) failure(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case b.upload != nil && b.upload.unread != nil:
+		return b.upload.unread
+	case b.link.late.Load():
+		return errLate
+	}
+	return err
+}
+
+// rawBody is a connection behind a 101.
+type rawBody struct{ b *answerBody }
+
+func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }
+func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.conn.Write(p) }
+
+// CloseWrite tells the server that there is no more.
+func (c *rawBody) CloseWrite() error {
+	if w, ok := c.b.link.conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// Close ends it in both directions.
+func (c *rawBody) Close() error {
+	_ = c.b.link.conn.Close()
+	c.b.drop()
+	return nil
+}
+
+// expectTime is how long a server that was asked whether it wants a body has for
+// an answer. Many never give one.
+const expectTime = time.Second
+
+// upload is a request's body on its way.
+type upload struct {
+	expect chan bool // whether the body is wanted; nil: nobody asked
+	asked  sync.Once
+	done   chan struct{}
+	head   atomic.Bool // of the answer is there
+	err    error
+	unread error // err, if it is that of reading the body
+}
+
+func newUpload(r *http.Request) *upload {
+	up := &upload{done: make(chan struct{})}
+	if slices.Contains(words(r.Header["Expect"]), "100-continue") {
+		up.expect = make(chan bool, 1)
+	}
+	return up
+}
+
+func (up *upload) run(l *link, r *http.Request) {
+	defer close(up.done)
+	if up.err = l.send(r, up); up.err != nil {
+		if !errors.Is(up.err, errUnwanted) { // its answer is on the way
+			l.out.Reset()
+		}
+		return
+	}
+	l.timer.Reset(l.u.head)
+	if up.head.Load() {
+		l.timer.Stop()
+	}
+}
+
+// wanted waits until the server wants the body, or says nothing about it.
+func (up *upload) wanted() error {
+	if up.expect == nil {
+		return nil
+	}
+	t := time.NewTimer(expectTime)
+	defer t.Stop()
+	select {
+	case yes := <-up.expect:
+		if !yes {
+			return errUnwanted
+		}
+	case <-t.C:
+	}
+	return nil
+}
+
+// errUnwanted ends an upload.
+var errUnwanted = errors.New("the server does not want the body")
+
+// goOn notes that the server wants the body.
+func (up *upload) goOn() { up.decide(true) }
+
+// answered notes that there is an answer. If another request can follow, the
+// body is sent nevertheless.
+func (up *upload) answered(l *link, goOn bool) {
+	if up != nil {
+		up.head.Store(true)
+		up.decide(goOn)
+	}
+}
+
+func (up *upload) decide(wanted bool) {
+	if up != nil && up.expect != nil {
+		up.asked.Do(func() { up.expect <- wanted })
+	}
+}
+
+// finished waits for a moment until all of the body is sent.
+func (up *upload) finished(patience time.Duration) bool {
+	if up == nil {
+		return true
+	}
+	select {
+	case <-up.done:
+		return up.err == nil
+	default:
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-up.done:
+		return up.err == nil
+	case <-t.C:
+		return false
+	}
+}
+
+// cut ends an upload whose link is closed. Afterwards nobody reads the body.
+func (up *upload) cut(body io.Closer) {
+	if up == nil {
+		return
+	}
+	select {
+	case <-up.done:
+		return
+	default:
+	}
+	up.decide(false)
+	_ = body.Close()
+	<-up.done
+}
+
+// writers are for requests and answers.
+var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, linkBuffer) }}
+
+// send writes a request.
+func (l *link) send(r *http.Request, up *upload) error {
+	w := writers.Get().(*bufio.Writer)
+	w.Reset(l.conn)
+	defer func() { w.Reset(nil); writers.Put(w) }()
+	if err := writeHead(w, r); err != nil {
+		return err
+	}
+	if up == nil {
+		return w.Flush()
+	}
+	if err := w.Flush(); err != nil { // the body may be long in coming
+		return err
+	}
+	if err := up.wanted(); err != nil {
+		return err
+	}
+	return up.body(w, r)
+}
+
+// unsent are fields of a request that are written otherwise.
+var unsent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+
+// errRequest is for a request that could be read in two ways. Nothing that is
+// judged has got so far.
+var errRequest = errors.New("the request cannot be written")
+
+// writeHead writes what the request is, and how its body is framed.
+func writeHead(w *bufio.Writer, r *http.Request) error {
+	target := r.URL.RequestURI()
+	if !plainText(target) || !plainText(r.Host) || r.Method == "" || !plainText(r.Method) {
+		return errRequest
+	}
+	for _, s := range []string{r.Method, " ", target, " HTTP/1.1\r\nHost: ", r.Host, "\r\n"} {
+		_, _ = w.WriteString(s)
+	}
+	if err := r.Header.WriteSubset(w, unsent); err != nil {
+		return err
+	}
+	switch {
+	case r.Body == nil:
+		if slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method) {
+			_, _ = w.WriteString("Content-Length: 0\r\n")
+		}
+	case r.ContentLength >= 0:
+		writeNumber(w, "Content-Length: ", r.ContentLength, 10)
+	default:
+		_, _ = w.WriteString("Transfer-Encoding: chunked\r\n")
+		writeTrailerNames(w, r.Trailer)
+	}
+	_, err := w.WriteString("\r\n")
+	return err
+}
+
+// plainText tells whether a part of the first line or the host is one word.
+func plainText(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// body writes a request's body. Every piece goes on at once.
+func (up *upload) body(w *bufio.Writer, r *http.Request) error {
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	left := r.ContentLength
+	for {
+		n, err := r.Body.Read(*buf)
+		if err != nil && err != io.EOF {
+			up.unread = err
+			return err
+		}
+		if left >= 0 {
+			if left -= int64(n); left < 0 {
+				return errRequest
+			}
+			_, _ = w.Write((*buf)[:n])
+		} else if n > 0 {
+			writeChunk(w, (*buf)[:n])
+		}
+		if err == io.EOF {
+			break
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case left > 0:
+		up.unread = io.ErrUnexpectedEOF
+		return up.unread
+	case left < 0:
+		writeLastChunk(w, r.Trailer)
+	}
+	return w.Flush()
+}
+
+// writeChunk writes a piece of a body whose length is not known.
+func writeChunk(w *bufio.Writer, b []byte) {
+	writeNumber(w, "", int64(len(b)), 16)
+	_, _ = w.Write(b)
+	_, _ = w.WriteString("\r\n")
+}
+
+// writeLastChunk ends such a body.
+func writeLastChunk(w *bufio.Writer, trailer http.Header) {
+	_, _ = w.WriteString("0\r\n")
+	_ = trailer.Write(w)
+	_, _ = w.WriteString("\r\n")
+}
+
+func writeTrailerNames(w *bufio.Writer, trailer http.Header) {
+	if len(trailer) == 0 {
+		return
+	}
+	names := make([]string, 0, len(trailer))
+	for name := range trailer {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	_, _ = w.WriteString("Trailer: " + strings.Join(names, ",") + "\r\n")
+}

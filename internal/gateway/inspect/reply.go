@@ -1,0 +1,270 @@
+package inspect
+
+import (
+	"bufio"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// reply writes the answer to a request over HTTP/1. The header is that of an
+// [http.ResponseWriter], trailers included.
+type reply struct {
+	s      *session
+	r      *http.Request
+	body   *clientBody
+	header http.Header
+	w      *bufio.Writer // nil: nothing was written yet
+
+	status   int // 0: not told yet
+	framing  framing
+	left     int64 // of a body of a known length
+	last     bool  // the connection ends behind the answer
+	told     bool  // the client may send its body
+	hijacked bool
+}
+
+// framing is how the end of a body is told.
+type framing uint8
+
+const (
+	byLength framing = iota
+	byChunks
+	byEnd  // of the connection
+	noBody // there is none, whatever the header says
+)
+
+// Header is that of the answer.
+func (w *reply) Header() http.Header { return w.header }
+
+// WriteHeader writes the head of the answer, or one of an interim answer, which
+// goes out at once.
+func (w *reply) WriteHeader(status int) {
+	switch {
+	case w.status != 0 || w.hijacked:
+		return
+	case status >= 200 || status == http.StatusSwitchingProtocols:
+		w.status = status
+	case w.r.ProtoMinor == 0: // HTTP/1.0 has none
+		return
+	}
+	if status >= 200 {
+		w.frame()
+	}
+	b := w.writer()
+	_, _ = b.WriteString("HTTP/1.1 ")
+	_, _ = b.Write(strconv.AppendInt(b.AvailableBuffer(), int64(status), 10))
+	_, _ = b.WriteString(reason(status))
+	_, _ = b.WriteString("\r\n")
+	_ = w.header.WriteSubset(b, w.unsaid(status))
+	if status >= 200 {
+		w.sayFraming(b)
+	}
+	_, _ = b.WriteString("\r\n")
+	if status < 200 && w.status == 0 {
+		w.told = w.told || status == http.StatusContinue
+		_ = w.FlushError()
+	}
+}
+
+// reason is what stands behind a status, for people.
+func reason(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return " " + text
+	}
+	return " status code " + strconv.Itoa(status)
+}
+
+// Fields that are written otherwise, or belong to other answers. What begins
+// with TrailerPrefix has no name that could be written.
+var (
+	unsaidAlways  = map[string]bool{"Connection": true, "Transfer-Encoding": true}
+	unsaidNoBody  = map[string]bool{"Connection": true, "Transfer-Encoding": true, "Content-Length": true}
+	unsaidUpgrade = map[string]bool{"Transfer-Encoding": true, "Content-Length": true}
+)
+
+func (w *reply) unsaid(status int) map[string]bool {
+	switch {
+	case status == http.StatusSwitchingProtocols:
+		return unsaidUpgrade
+	case status < 200 || status == http.StatusNoContent:
+		return unsaidNoBody
+	}
+	return unsaidAlways
+}
+
+// frame decides how the body ends, and whether the connection does.
+func (w *reply) frame() {
+	w.last = w.last || w.r.Close || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
+	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
+	known := err == nil && length >= 0
+	if !known {
+		delete(w.header, "Content-Length")
+	}
+	switch {
+	case w.r.Method == http.MethodHead || w.status == http.StatusNoContent || w.status == http.StatusNotModified:
+		w.framing = noBody
+	case known:
+		w.framing, w.left = byLength, length
+	case w.r.ProtoMinor > 0:
+		w.framing = byChunks
+	default:
+		w.framing, w.last = byEnd, true
+	}
+}
+
+// unwanted tells whether nobody reads the request's body, and it is too long, or
+// waits for being wanted.
+func (w *reply) unwanted() bool {
+	return !w.body.ended.Load() && !w.body.begun.Load() && !w.told &&
+		(w.r.ContentLength > maxSkip || len(w.r.Header["Expect"]) > 0)
+}
+
+// sayFraming writes the fields about it.
+func (w *reply) sayFraming(b *bufio.Writer) {
+	if w.framing == byChunks {
+		_, _ = b.WriteString("Transfer-Encoding: chunked\r\n")
+	}
+	switch {
+	case w.last:
+		_, _ = b.WriteString("Connection: close\r\n")
+	case w.r.ProtoMinor == 0:
+		_, _ = b.WriteString("Connection: keep-alive\r\n")
+	}
+	if _, ok := w.header["Date"]; !ok { // who passes an answer on has to say when
+		_, _ = b.WriteString("Date: ")
+		_, _ = b.Write(time.Now().UTC().AppendFormat(b.AvailableBuffer(), http.TimeFormat))
+		_, _ = b.WriteString("\r\n")
+	}
+}
+
+// errTooMuch is for more of a body than there can be.
+var errTooMuch = errors.New("the answer is longer than it says")
+
+// Write writes a piece of the body.
+func (w *reply) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case w.hijacked:
+		return 0, http.ErrHijacked
+	case w.framing == noBody:
+		return len(p), nil
+	case w.framing == byLength && int64(len(p)) > w.left:
+		w.last = true
+		return 0, errTooMuch
+	case len(p) == 0:
+		return 0, nil
+	case w.framing == byChunks:
+		writeChunk(w.writer(), p)
+	default:
+		_, _ = w.writer().Write(p)
+		w.left -= int64(len(p))
+	}
+	_, err := w.writer().Write(nil)
+	return len(p), err
+}
+
+// FlushError sends on what was written.
+func (w *reply) FlushError() error {
+	if w.w == nil {
+		return nil
+	}
+	return w.w.Flush()
+}
+
+func (w *reply) writer() *bufio.Writer {
+	if w.w == nil {
+		w.w = writers.Get().(*bufio.Writer)
+		w.w.Reset(w.s.served)
+	}
+	return w.w
+}
+
+// release gives the writer back.
+func (w *reply) release() {
+	if w.w != nil {
+		w.w.Reset(nil)
+		writers.Put(w.w)
+		w.w = nil
+	}
+}
+
+// finish ends the answer. It is false if nothing may follow on the connection,
+// not even an orderly end.
+func (w *reply) finish() bool {
+	defer w.release()
+	if w.hijacked {
+		return false
+	}
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case w.framing == byChunks:
+		writeLastChunk(w.writer(), w.trailer())
+	case w.framing == byLength && w.left > 0:
+		w.s.conn.Reset()
+		return false
+	}
+	return w.FlushError() == nil
+}
+
+// trailer is what of the header was meant for the end.
+func (w *reply) trailer() http.Header {
+	var t http.Header
+	add := func(name string, values []string) {
+		if t == nil {
+			t = http.Header{}
+		}
+		t[http.CanonicalHeaderKey(name)] = values
+	}
+	for _, list := range w.header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = http.CanonicalHeaderKey(strings.Trim(name, " \t")); w.header[name] != nil {
+				add(name, w.header[name])
+			}
+		}
+	}
+	for name, values := range w.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			add(name, values)
+		}
+	}
+	return t
+}
+
+// hijack gives the connection behind an answer that changes the protocol.
+func (w *reply) hijack() (*changed, error) {
+	w.s.unwatch()
+	w.s.conn.strict.upgrade() // before the client is told
+	err := w.FlushError()
+	w.release()
+	w.hijacked = true
+	return &changed{w.s}, err
+}
+
+// changed is a connection of the inside on which no HTTP is spoken any more.
+type changed struct{ s *session }
+
+func (c *changed) Read(b []byte) (int, error)  { return c.s.r.Read(b) }
+func (c *changed) Write(b []byte) (int, error) { return c.s.served.Write(b) }
+func (c *changed) Close() error                { return c.s.served.Close() }
+
+// CloseWrite tells the client that there is no more.
+func (c *changed) CloseWrite() error {
+	if w, ok := c.s.served.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// writeNumber writes a name and a number, and ends the line.
+func writeNumber(w *bufio.Writer, name string, n int64, base int) {
+	_, _ = w.WriteString(name)
+	_, _ = w.Write(strconv.AppendInt(w.AvailableBuffer(), n, base))
+	_, _ = w.WriteString("\r\n")
+}

@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// session is a connection of the inside over HTTP/1: one request after the
+// other, each answered before the next is looked at.
+type session struct {
+	conn   *conn
+	log    *log.Logger // of what goes wrong here
+	served net.Conn    // conn, or TLS over it
+	r      *bufio.Reader
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	clock  *time.Timer // closes the connection if a head does not come
+	watch  *time.Timer // looks whether the client is still there
+	armed  bool        // watch was started for this request
+	seen   chan struct{}
+	header http.Header // of the answer, for every request anew
+}
+
+// handler answers a request. The context ends when nobody waits for it.
+type handler func(context.Context, *conn, http.ResponseWriter, *http.Request)
+
+// Times a client has for what is not worth an answer.
+const (
+	watchAfter = 10 * time.Millisecond // from when on it is noticed that a client hangs up while it waits
+	lingerTime = 500 * time.Millisecond
+	maxSkip    = 256 << 10 // of a body nobody wanted is read, so that another request can follow
+)
+
+func newSession(ctx context.Context, c *conn, served net.Conn) *session {
+	c.strict = newStrict(served, c)
+	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), header: http.Header{}}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.clock = time.AfterFunc(headTime, func() { _ = served.Close() })
+	s.watch = time.AfterFunc(headTime, s.look)
+	s.watch.Stop()
+	return s
+}
+
+// serve answers requests until the connection ends.
+func (s *session) serve(handle handler) {
+	defer func() {
+		if p := recover(); p != nil { // as net/http does: it is the end of one connection
+			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
+			s.conn.Reset()
+		}
+		s.cancel()
+		s.clock.Stop()
+		_ = s.served.Close()
+	}()
+	for s.next(handle) {
+	}
+}
+
+// end cuts the connection.
+func (s *session) end() {
+	s.cancel()
+	s.clock.Stop()
+	s.conn.Reset()
+}
+
+// next answers one request. It is false if that was the last.
+func (s *session) next(handle handler) bool {
+	s.clock.Reset(idleTime)
+	if _, err := s.r.Peek(1); err != nil {
+		return false
+	}
+	s.clock.Reset(headTime)
+	r := s.request()
+	if !s.clock.Stop() {
+		return false
+	}
+	body := &clientBody{ReadCloser: r.Body, s: s}
+	if r.Body == http.NoBody {
+		body.ended.Store(true)
+		s.await()
+	} else {
+		r.Body = body
+	}
+	w := &reply{s: s, r: r, body: body, header: s.header}
+	clear(s.header)
+	handle(s.ctx, s.conn, w, r)
+	body.leave()
+	s.unwatch()
+	return w.finish() && s.skip(body, w)
+}
+
+// request reads a request. What strict lets through and net/http does not is one
+// of method refused, too.
+func (s *session) request() *http.Request {
+	r, err := http.ReadRequest(s.r)
+	if err == nil {
+		return r
+	}
+	s.conn.strict.note(errors.New("the request cannot be read: " + err.Error()))
+	return &http.Request{
+		Method: refused, URL: &url.URL{Path: "/"}, RequestURI: "/", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Close: true,
+	}
+}
+
+// await begins to look for a client that hangs up.
+func (s *session) await() {
+	s.armed = true
+	s.watch.Reset(watchAfter)
+}
+
+// look waits for the client to say something, which it does not have to, or to
+// hang up: then nobody waits for the answer.
+func (s *session) look() {
+	if _, err := s.r.Peek(1); err != nil && !isTimeout(err) {
+		s.cancel()
+	}
+	s.seen <- struct{}{}
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// unwatch ends look. From here on only the caller reads.
+func (s *session) unwatch() {
+	armed := s.armed
+	s.armed = false
+	if !armed || s.watch.Stop() {
+		return
+	}
+	_ = s.served.SetReadDeadline(past)
+	<-s.seen
+	_ = s.served.SetReadDeadline(time.Time{})
+}
+
+// skip reads what is left of a request's body that nobody began with, if another
+// request may follow. Else it hangs up.
+func (s *session) skip(b *clientBody, w *reply) bool {
+	if b.ended.Load() && !w.last {
+		return true
+	}
+	if !b.begun.Load() && !w.last {
+		s.clock.Reset(headTime)
+		_, err := io.CopyN(io.Discard, b.ReadCloser, maxSkip)
+		return err == io.EOF && s.clock.Stop()
+	}
+	if !b.ended.Load() || s.conn.strict.failed() != nil {
+		s.linger()
+	}
+	return false
+}
+
+// linger ends an answer and gives the client the time to read it: to hang up
+// while it still speaks would be a reset.
+func (s *session) linger() {
+	if c, ok := s.served.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	_ = s.served.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.Copy(io.Discard, s.served)
+}
+
+// clientBody is the body of a request, as it comes.
+type clientBody struct {
+	io.ReadCloser
+	s *session
+
+	mu    sync.Mutex  // is held while it is read
+	left  bool        // nobody may read it any more
+	begun atomic.Bool // somebody read it
+	ended atomic.Bool // all of it was read
+}
+
+var errLeft = errors.New("the request was answered already")
+
+func (b *clientBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.left:
+		return 0, errLeft
+	case b.ended.Load():
+		return 0, io.EOF
+	}
+	b.begun.Store(true)
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+		b.s.await()
+	}
+	return n, err
+}
+
+// Close ends a Read that waits for the client. There cannot be another request
+// then.
+func (b *clientBody) Close() error {
+	if b.mu.TryLock() { // nobody waits
+		b.left = true
+		b.mu.Unlock()
+		return nil
+	}
+	return b.s.served.SetReadDeadline(past)
+}
+
+// leave ends all that the one who answers has to do with it.
+func (b *clientBody) leave() {
+	_ = b.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = true
+}
