@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -101,9 +102,19 @@ func (f *flow) ended() string {
 
 // table holds the flows under way.
 type table struct {
-	mu  sync.Mutex
-	set map[*flow]struct{}
+	mu   sync.Mutex
+	set  map[*flow]struct{}
+	most int // flows since there were few
 }
+
+// A crowd takes hundreds of MiB. When it has gone, and all is written down, they
+// are given back to the host: nothing else here makes so much garbage that the
+// collector would soon see to it.
+const (
+	crowd     = 1000
+	few       = crowd / 10
+	aftermath = 10 * time.Second
+)
 
 // add admits a flow unless there are too many.
 func (t *table) add(f *flow) bool {
@@ -116,6 +127,7 @@ func (t *table) add(f *flow) bool {
 		t.set = map[*flow]struct{}{}
 	}
 	t.set[f] = struct{}{}
+	t.most = max(t.most, len(t.set))
 	return true
 }
 
@@ -123,6 +135,11 @@ func (t *table) remove(f *flow) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.set, f)
+	if len(t.set) <= few && t.most >= crowd {
+		t.most = 0
+		t.set = maps.Clone(t.set) // a map keeps the size it once had
+		time.AfterFunc(aftermath, debug.FreeOSMemory)
+	}
 }
 
 func (t *table) list() []*flow {

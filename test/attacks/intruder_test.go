@@ -68,6 +68,8 @@ func intruder(args []string) int {
 		return knock(args[1])
 	case "net":
 		return insider(args[1:])
+	case "flood":
+		flood(args[1], args[2:])
 	case "grpc":
 		callGRPC(args[1], args[2])
 	case "nouserns":

@@ -19,6 +19,23 @@ type outside struct {
 	mu     sync.Mutex
 	names  map[string][]netip.Addr
 	visits []visit
+	ill    illness // of the name server
+}
+
+// illness is what a name server may have.
+type illness int
+
+const (
+	healthy illness = iota
+	mute            // it says nothing
+	failing         // it says that it cannot say
+)
+
+// falls makes the name server ill, or healthy again.
+func (o *outside) falls(ill illness) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ill = ill
 }
 
 var outsidePorts = []string{"22", "53", "80", "443", "853", "3128", "5432", "8080", "9418"}
@@ -124,7 +141,14 @@ func (o *outside) answer(q []byte) []byte {
 	ask := m.Questions[0]
 	o.mu.Lock()
 	addresses, made := o.names[strings.TrimSuffix(strings.ToLower(ask.Name.String()), ".")]
+	ill := o.ill
 	o.mu.Unlock()
+	if ill == mute {
+		return nil
+	}
+	if ill == failing {
+		m.RCode, addresses, made = dnsmessage.RCodeServerFailure, nil, true
+	}
 	if !made {
 		addresses = []netip.Addr{anyHost4, anyHost6}
 	}

@@ -1,0 +1,336 @@
+package attacks
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// The floods (B10): hostile code inside makes the gateway keep as much as it can.
+// What it keeps is bounded, does not add up, and is nobody else's trouble.
+
+// Sizes of the floods. They are as large as two busy processors can make them in
+// less than half a minute.
+const (
+	crowdSize = 3000 // connections that are open and idle
+	slowSize  = 1500 // heads of requests, and greetings of TLS, that never end
+	askers    = 64   // that ask for names, as fast as they can
+	askTime   = 5 * time.Second
+)
+
+// What a flood may cost the keeper, in bytes.
+const (
+	perCrowded = 48 << 10 // of it a third is what the collector has not seen yet
+	perSlow    = 160 << 10
+	floodRoom  = 48 << 20 // whatever else it does meanwhile
+)
+
+// flood is the hostile side: KIND TARGET... It writes the file "flooding" when
+// all is as it wanted it, and stays until its input ends.
+func flood(kind string, targets []string) {
+	switch kind {
+	case "crowd":
+		hold(crowdSize, func(int) (net.Conn, error) { return greeted(targets[0]) })
+	case "slow":
+		ended := hold(slowSize, func(i int) (net.Conn, error) { return begun(targets[i%len(targets)], i%len(targets) == 1) })
+		go func() { // what is cut is told
+			ended.Wait()
+			_ = os.WriteFile("cut", nil, 0o600)
+		}()
+	case "ask":
+		askAround(targets[0])
+	}
+	_ = os.WriteFile("flooding", nil, 0o600)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// hold opens connections, many at once, and waits until all are there. It gives
+// what waits until all have ended.
+func hold(n int, open func(i int) (net.Conn, error)) *sync.WaitGroup {
+	var ended, opened sync.WaitGroup
+	next := atomic.Int64{}
+	for range 64 {
+		opened.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				c, err := open(i)
+				for tries := 0; err != nil && tries < 20; tries++ { // too many attempts at once are put off
+					time.Sleep(50 * time.Millisecond)
+					c, err = open(i)
+				}
+				if err != nil {
+					fmt.Println("no connection", i, err)
+					continue
+				}
+				ended.Go(func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() })
+			}
+		})
+	}
+	opened.Wait()
+	return &ended
+}
+
+// greeted is a connection over which a line went both ways.
+func greeted(target string) (net.Conn, error) {
+	c, err := net.DialTimeout("tcp", target, 20*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_, err = io.WriteString(c, "hello\n")
+	if err == nil {
+		_, err = io.ReadFull(c, make([]byte, 6))
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, c.SetDeadline(time.Time{})
+}
+
+// begun is a connection that began to say something: a request, or TLS.
+func begun(target string, secure bool) (net.Conn, error) {
+	c, err := net.DialTimeout("tcp", target, 20*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	say := "GET / HTTP/1.1\r\nHost: slow.example\r\nX-Slow: " + strings.Repeat("x", 60<<10)
+	if secure {
+		say = "\x16\x03\x01\x3f\x00\x01\x00\x3e\xfc\x03\x03" + strings.Repeat("x", 8<<10)
+	}
+	_, err = io.WriteString(c, say)
+	return c, err
+}
+
+// askAround asks for names nobody may know, over datagrams, and for the same over
+// connections that stay.
+func askAround(server string) {
+	var wg sync.WaitGroup
+	end := time.Now().Add(askTime)
+	for i := range askers {
+		wg.Go(func() {
+			c, err := net.Dial("udp", server)
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, c) }()
+			for n := 0; time.Now().Before(end); n++ {
+				_, _ = c.Write(question(fmt.Sprintf("n%d-%d.wide.example", i, n), 1, false))
+				_, _ = c.Write(question(fmt.Sprintf("%s.n%d-%d.evil.example", strings.Repeat("x", 60), i, n), 16, false))
+			}
+		})
+	}
+	for range 300 { // more than there may be
+		if c, err := net.DialTimeout("tcp", server, time.Second); err == nil {
+			_, _ = c.Write([]byte{0xff, 0xff, 0})
+			wg.Go(func() { _, _ = io.Copy(io.Discard, c) })
+		}
+	}
+	wg.Wait()
+}
+
+// private is the memory of a process that is nobody else's, in bytes.
+func private(t *testing.T, pid int) int64 {
+	t.Helper()
+	kb, _, _ := strings.Cut(harness.Status(pid, "RssAnon"), " ")
+	n, err := strconv.ParseInt(kb, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}
+
+// flooded is a sandbox that is flooded, and one beside it.
+type flooded struct {
+	*harness.Caller
+	me     string
+	server netip.AddrPort // outside; both may reach it
+	open   *atomic.Int64  // connections to it
+}
+
+func newFlooded(t *testing.T) *flooded {
+	t.Helper()
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max < crowdSize+1000 {
+		t.Skipf("skipped: only %d files may be open here, and that cannot be raised", files.Max)
+	}
+	l, err := net.Listen("tcp", netip.AddrPortFrom(ownAddress(t), 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	f := &flooded{Caller: harness.New(t, harness.Callers()[0]), open: &atomic.Int64{}}
+	f.server = netip.MustParseAddrPort(l.Addr().String())
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.open.Add(1)
+			go func() {
+				defer f.open.Add(-1)
+				defer c.Close()
+				line, _ := bufio.NewReaderSize(c, 16).ReadString('\n')
+				_, _ = io.WriteString(c, line)
+				_, _ = io.Copy(io.Discard, c)
+			}()
+		}
+	}()
+	f.me = install(t, f.Caller, f.Work)
+	f.Must(t, "policy", "allow", f.server.String())
+	f.Must(t, "policy", "allow", "slow.example", "--method", "GET")
+	f.Must(t, "policy", "allow", "**.wide.example")
+	for _, box := range []string{"box", "beside"} {
+		f.Must(t, "create", "--name", box, "shell", f.Work)
+		f.goesOn(t, box)
+	}
+	return f
+}
+
+// goesOn makes sure that a sandbox reaches the server, is told why, looks names up,
+// and takes commands.
+func (f *flooded) goesOn(t *testing.T, box string) {
+	t.Helper()
+	f.talks(t, box)
+	script := "getent ahostsv4 slow.example && curl -sS --max-time 60 http://policy.bothy/"
+	if r := f.Run("exec", box, "sh", "-c", script); r.Code != 0 || !strings.Contains(r.Stdout, "You are in the sandbox") {
+		t.Errorf("%v", r)
+	}
+}
+
+func (f *flooded) talks(t *testing.T, box string) {
+	t.Helper()
+	r := f.Run("exec", box, "bash", "-c", fmt.Sprintf(lineTalk, f.server.Addr(), f.server.Port()), "hello")
+	if r.Stdout != "hello\n" {
+		t.Errorf("%v", r)
+	}
+}
+
+// begin starts a flood and returns when it is there. What it gives ends it.
+func (f *flooded) begin(t *testing.T, kind string, targets ...string) (end func()) {
+	t.Helper()
+	for _, sign := range []string{"flooding", "cut"} {
+		_ = os.Remove(filepath.Join(f.Work, sign))
+	}
+	cmd := f.Command(t.Context(), append([]string{"exec", "-i", "box", f.me, "intruder", "flood", kind}, targets...)...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFile(t, f.Caller, "flooding")
+	return func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil || said.Len() > 0 {
+			t.Errorf("the flood %s: %v\n%s", kind, err, said.String())
+		}
+	}
+}
+
+// bounded floods and looks at the keeper's memory: it grows within bounds, and is
+// the host's again afterwards.
+func (f *flooded) bounded(t *testing.T, bound int64, once func()) {
+	t.Helper()
+	keeper := f.Machine(t, "box").Keeper
+	before := private(t, keeper)
+	began := time.Now()
+	peak := f.peak(t, keeper, once) - before
+	t.Logf("it took %v; the keeper had %d MiB and grew by %d", time.Since(began).Round(time.Millisecond), before>>20, peak>>20)
+	if peak > bound {
+		t.Errorf("the keeper grew by %d MiB, more than %d", peak>>20, bound>>20)
+	}
+	rest := before + floodRoom
+	harness.WaitFor(t, harness.Timeout, fmt.Sprintf("the keeper to have less than %d MiB", rest>>20), func() bool { return private(t, keeper) < rest })
+	if f.Machine(t, "box").Keeper != keeper {
+		t.Error("the sandbox ended meanwhile")
+	}
+	f.goesOn(t, "box")
+}
+
+// peak is the most memory that a process has while something is done.
+func (f *flooded) peak(t *testing.T, pid int, do func()) int64 {
+	t.Helper()
+	most := private(t, pid)
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(20 * time.Millisecond):
+				most = max(most, private(t, pid))
+			}
+		}
+	}()
+	do()
+	close(done)
+	<-stopped
+	return most
+}
+
+// TestB10Crowd: as many connections as a program likes, all open and idle.
+func TestB10Crowd(t *testing.T) {
+	f := newFlooded(t)
+	f.bounded(t, crowdSize*perCrowded+floodRoom, func() {
+		end := f.begin(t, "crowd", f.server.String())
+		if n := f.open.Load(); n < crowdSize {
+			t.Errorf("%d connections arrived", n)
+		}
+		f.goesOn(t, "box")
+		f.goesOn(t, "beside")
+		end()
+		harness.WaitFor(t, harness.Timeout, "the end of all connections", func() bool { return f.open.Load() == 0 })
+	})
+}
+
+// TestB10Slow: heads of requests and greetings of TLS that never end are cut off,
+// and until then they are no trouble.
+func TestB10Slow(t *testing.T) {
+	f := newFlooded(t)
+	f.bounded(t, slowSize*perSlow+floodRoom, func() {
+		end := f.begin(t, "slow", "slow.example:80", "slow.example:443")
+		f.goesOn(t, "box")
+		f.goesOn(t, "beside")
+		waitFile(t, f.Caller, "cut")
+		end()
+	})
+}
+
+// TestB10Names: more questions than anybody has, over datagrams and over
+// connections that stay.
+func TestB10Names(t *testing.T) {
+	f := newFlooded(t)
+	f.bounded(t, floodRoom, func() {
+		end := f.begin(t, "ask", "198.18.0.1:53")
+		f.goesOn(t, "beside")
+		f.goesOn(t, "box")
+		end()
+	})
+	log, err := os.Stat(filepath.Join(f.Inspect(t, "box").Directory, "log", "network.jsonl"))
+	if err != nil || log.Size() > 4<<20 {
+		t.Errorf("the log: %v, %v", log, err)
+	}
+}
