@@ -19,6 +19,7 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
 var (
@@ -85,6 +86,37 @@ func TestConnect(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// What a relay writes at once fills whole packets: its size and the MTU must fit
+// together. A packet that is sent again, on a slow machine, is one more.
+func TestWholePackets(t *testing.T) {
+	accepted := make(chan *Conn, 1)
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}})
+	inside, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	defer inside.Close()
+	c := <-accepted
+	defer c.Close()
+	b := make([]byte, relay.Segment)
+	for range 10 {
+		packets := in.Stack.Stats().TCP.ValidSegmentsReceived
+		before := packets.Value()
+		_, err := c.Write(b)
+		must(t, err)
+		_, err = io.ReadFull(inside, b)
+		must(t, err)
+		if packets.Value()-before == 1 {
+			return
+		}
+	}
+	t.Errorf("%d bytes never came in one packet", len(b))
 }
 
 func TestRefuse(t *testing.T) {

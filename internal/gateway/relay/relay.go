@@ -93,9 +93,11 @@ func carry(to, from Conn, count *atomic.Int64) error {
 }
 
 // burst copies until a read leaves room in the buffer: then there was no more.
+// Who fills one gets a large one, if there is one left.
 func burst(to, from Conn, count *atomic.Int64) error {
-	b := buffers.Get().(*[]byte)
-	defer buffers.Put(b)
+	pool := &small
+	b := pool.get()
+	defer func() { pool.put(b) }()
 	for {
 		n, err := from.Read(*b)
 		if n > 0 {
@@ -108,13 +110,15 @@ func burst(to, from Conn, count *atomic.Int64) error {
 		if err != nil || n < len(*b) {
 			return err
 		}
+		if pool == &large {
+			continue
+		}
+		if more := large.get(); more != nil {
+			pool.put(b)
+			pool, b = &large, more
+		}
 	}
 }
-
-// bufferSize is what one read takes at most.
-const bufferSize = 64 << 10
-
-var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 
 // TCP is a connection of the host's kernel.
 type TCP struct{ *net.TCPConn }

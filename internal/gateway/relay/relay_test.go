@@ -142,3 +142,29 @@ func TestBackPressure(t *testing.T) {
 	server.Close()
 	_ = finish(t, end)
 }
+
+// Few connections have a large buffer at a time, and all give it back.
+func TestLargeBuffers(t *testing.T) {
+	p := pool{size: 8, most: 2}
+	a, b := p.get(), p.get()
+	if a == nil || b == nil || p.get() != nil {
+		t.Fatal("not two of two are given out")
+	}
+	p.put(a)
+	if p.get() == nil {
+		t.Error("what was given back is not given out again")
+	}
+	client, server, _, end := start(t)
+	sent := make([]byte, 40*Segment)
+	go func() { _, _ = client.Write(sent); _ = client.CloseWrite() }()
+	n, err := io.Copy(io.Discard, server)
+	must(t, err)
+	if n != int64(len(sent)) {
+		t.Errorf("%d of %d bytes came", n, len(sent))
+	}
+	server.Close()
+	must(t, finish(t, end))
+	if used := large.used.Load(); used != 0 {
+		t.Errorf("%d large buffers are still in use", used)
+	}
+}
