@@ -61,8 +61,14 @@ type Stack struct {
 
 // New starts a stack.
 func New(conf Config) (*Stack, error) {
+	// Packets of a card stay in this host's memory, and the sandbox's stack does
+	// not check sums. Behind a device is a kernel, which does.
+	card, err := fdbased.IsSocketFD(conf.FD)
+	if err != nil {
+		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
+	}
 	link, err := fdbased.New(&fdbased.Options{
-		FDs: []int{conf.FD}, MTU: MTU,
+		FDs: []int{conf.FD}, MTU: MTU, TXChecksumOffload: card,
 		PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, IsPacketSocket: []bool{false},
 	})
 	if err != nil {
