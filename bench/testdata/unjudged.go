@@ -23,6 +23,9 @@ import (
 // bench builds: at the other end of the card is the kernel, and no gateway.
 type network struct{}
 
+// plugged is the network that keepers get.
+var plugged keeper.Network = network{}
+
 // Open gets the card from the bench: a keeper may not make such a socket.
 func (network) Open(keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
 	card, err := receive("@bothy-bench-card")
