@@ -125,7 +125,8 @@ func leaf(t testing.TB, a *Authority, name string) *tls.Certificate {
 
 func TestCache(t *testing.T) {
 	a, _ := at(t)
-	if leaf(t, a, "api.example.com") != leaf(t, a, "api.example.com") {
+	first := leaf(t, a, "api.example.com")
+	if leaf(t, a, "api.example.com") != first {
 		t.Error("made twice")
 	}
 	for i := range maxLeaves + 10 {
