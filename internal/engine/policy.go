@@ -127,7 +127,9 @@ func readProject(path string) (*policy.Block, error) {
 	return b, nil
 }
 
-// layersFor is PolicyLayers as a keeper gets it.
+// layersFor is PolicyLayers as a keeper gets it. The keeper compiles them itself.
+// They are compiled here, too, which takes microseconds, so that what is no policy
+// is told before a keeper is started, and of a sandbox that does not run.
 func (e *Engine) layersFor(sb *spec.Sandbox) (json.RawMessage, error) {
 	inputs, err := e.PolicyLayers(sb)
 	if err != nil {
