@@ -5,12 +5,14 @@
 //
 // Only roles that need gVisor come as far as main: the helpers inside leave in
 // internal/role, the command line in internal/front, who opens secrets in
-// internal/seal/early, all before gVisor's packages are initialised.
+// internal/seal/early, who installs in internal/agent/install/early, all before
+// gVisor's packages are initialised.
 package main
 
 import (
 	"os"
 
+	_ "github.com/bothy-dev/bothy/internal/agent/install/early"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor"
 	_ "github.com/bothy-dev/bothy/internal/front"
 	"github.com/bothy-dev/bothy/internal/keeper/early"

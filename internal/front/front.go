@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	_ "github.com/bothy-dev/bothy/internal/guest/early" // the guest's roles never come here
@@ -25,7 +26,7 @@ import (
 )
 
 func init() {
-	if role.OfWall(os.Args) || early.Keeper != nil || os.Args[0] == vault.Argv0 {
+	if role.OfWall(os.Args) || early.Keeper != nil || os.Args[0] == vault.Argv0 || os.Args[0] == agent.Argv0 {
 		return
 	}
 	// In a goroutine of its own: while packages are initialised this one is tied

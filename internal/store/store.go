@@ -105,6 +105,7 @@ const (
 	namesLock     = "names.lock"
 	policyLock    = "policy.lock"
 	secretsName   = "secrets"
+	agentsName    = "agents"
 )
 
 // Path is the state directory itself.
@@ -127,9 +128,12 @@ func (s *Store) PolicyLock() (*Lock, error) {
 // Secrets is where secrets are kept. It need not exist.
 func (s *Store) Secrets() string { return filepath.Join(s.dir, secretsName) }
 
+// Agents is where the programs lie that Bothy installed. It need not exist.
+func (s *Store) Agents() string { return filepath.Join(s.dir, agentsName) }
+
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName} {
 		if err := removeTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}

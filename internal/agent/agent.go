@@ -1,0 +1,134 @@
+// Package agent says which programs Bothy has installed, where they lie, and what
+// is told to the process that installs one. It speaks to nobody: that process
+// links an HTTP client, which commands that install nothing need not.
+//
+// It knows no program by name. Where one comes from is data: a Source.
+package agent
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Source says where a program comes from: a package of an npm registry.
+type Source struct {
+	// Package is the one whose versions and tags are meant.
+	Package string `json:"package"`
+	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or
+	// "any", which package holds the program. The most particular key counts. A
+	// key without a libc stands for every one: a static program, or a script.
+	Platforms map[string]Platform `json:"platforms"`
+}
+
+// Platform says which package holds the program for a platform.
+type Platform struct {
+	// Package is the name under which Source.Package depends on it, which may be
+	// an alias of another. Empty: Source.Package itself.
+	Package string `json:"package,omitempty"`
+	// Version is given if Source.Package does not depend on it: {version} in it
+	// stands for that of Source.Package.
+	Version string `json:"version,omitempty"`
+	// Binary is the program, beneath the package's directory.
+	Binary string `json:"binary"`
+}
+
+// Check refuses a source that cannot be meant.
+func (s Source) Check() error {
+	if len(s.Platforms) == 0 {
+		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
+	}
+	for key, p := range s.Platforms {
+		if b := p.Binary; b == "" || path.Clean(b) != b || path.IsAbs(b) || b == "." || b == ".." || strings.HasPrefix(b, "../") {
+			return spec.Errorf(spec.ErrUsage, "the source %s has no usable binary for %s: %q", s.Package, key, b)
+		}
+	}
+	return nil
+}
+
+// For finds what is meant for a target, and the key it was found under.
+func (s Source) For(t Target) (key string, p Platform, err error) {
+	for _, key := range t.keys() {
+		if p, ok := s.Platforms[key]; ok {
+			return key, p, nil
+		}
+	}
+	return "", p, spec.Errorf(spec.ErrNotFound, "%s is not made for %s", s.Package, t).
+		WithHint("it is made for %s", strings.Join(s.keys(), ", "))
+}
+
+func (s Source) keys() []string {
+	var keys []string
+	for key := range s.Platforms {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Request asks for a program.
+type Request struct {
+	Name    string `json:"name"` // under which it is installed
+	Source  Source `json:"source"`
+	Version string `json:"version"` // a version or a tag; empty is latest
+	Target  Target `json:"target"`
+}
+
+// Latest is the tag that is meant when none is named.
+const Latest = "latest"
+
+// Check refuses what cannot be meant, and completes the rest.
+func (r *Request) Check() error {
+	if !validName(r.Name) {
+		return spec.Errorf(spec.ErrUsage, "%q is no name for an agent", r.Name)
+	}
+	if r.Version == "" {
+		r.Version = Latest
+	}
+	if err := checkVersion(r.Version); err != nil {
+		return err
+	}
+	return r.Source.Check()
+}
+
+// Exact reports whether a version is one, and no tag.
+func Exact(version string) bool {
+	v := "v" + version
+	return semver.IsValid(v) && semver.Canonical(v) == v
+}
+
+// checkVersion refuses what is neither a version nor a tag. npm's ranges are
+// neither: what is pinned is one version.
+func checkVersion(v string) error {
+	if Exact(v) {
+		return nil
+	}
+	plain := strings.IndexFunc(v, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
+	}) < 0
+	if !plain || len(v) > maxName || v[0] == '.' || semver.IsValid("v"+v) || semver.IsValid(v) {
+		return spec.Errorf(spec.ErrUsage, "%q is neither a version nor a tag", v).
+			WithHint("write a whole version, like 1.2.3, or a tag, like %s", Latest)
+	}
+	return nil
+}
+
+// maxName bounds names and tags in bytes.
+const maxName = 64
+
+// validName reports whether a program can be called so: its name becomes that of
+// a directory, and those that begin with a dot are ours.
+func validName(s string) bool {
+	for i, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || i > 0 && strings.ContainsRune("._-", r)) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
+}
+
+func (t Target) String() string { return strings.Join(t.parts(), "/") }

@@ -1,0 +1,221 @@
+// Package install installs programs from an npm registry, in a process of its
+// own: one order long. It links an HTTP client, which commands that install
+// nothing need not wait for.
+//
+// A program is there when its directory has its name. Everything before happens
+// beside it, under a lock, so that a process that is killed leaves nothing but
+// what the next one continues or sweeps away.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/npm"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Install makes sure that a program is there. An exact version that is installed
+// is used without asking anybody; for a tag the registry is asked, and if it
+// cannot be reached the newest version that is installed is used, which the
+// result says. environ has npm's configuration, see npm.LoadConfig.
+func Install(ctx context.Context, st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
+	if err := r.Check(); err != nil {
+		return agent.Result{}, err
+	}
+	if there, ok := agent.Present(st, r); ok {
+		return agent.Result{Installation: there}, nil
+	}
+	in, err := begin(st, environ, r, progress)
+	if err != nil {
+		return agent.Result{}, failed(r, err)
+	}
+	defer in.client.Close()
+	result, err := in.run(ctx)
+	if errors.Is(err, npm.ErrUnreachable) && ctx.Err() == nil && !agent.Exact(r.Version) {
+		if there, ok := in.home.Newest(in.key); ok && there.Package == r.Source.Package {
+			result, err = agent.Result{Installation: there, Notices: []string{fmt.Sprintf("%s %s is used, which is installed: %v", r.Name, there.Release, err)}}, nil
+		}
+	}
+	if err != nil {
+		return agent.Result{}, failed(r, err)
+	}
+	result.Notices = append(result.Notices, in.config.Notices...)
+	return result, nil
+}
+
+func failed(r agent.Request, err error) error {
+	return &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err}
+}
+
+// installer is one installation.
+type installer struct {
+	home     agent.Home
+	config   *npm.Config
+	client   *npm.Client
+	request  agent.Request
+	key      string // of the platform
+	platform agent.Platform
+	progress func(agent.Event)
+}
+
+func begin(st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (in *installer, err error) {
+	in = &installer{request: r, progress: progress}
+	if in.key, in.platform, err = r.Source.For(r.Target); err != nil {
+		return nil, err
+	}
+	if in.home, err = agent.HomeOf(st, r.Name); err != nil {
+		return nil, err
+	}
+	if err = in.home.Make(); err != nil {
+		return nil, err
+	}
+	if in.config, err = npm.LoadConfig(environ); err != nil {
+		return nil, err
+	}
+	in.client, err = npm.NewClient(in.config)
+	return in, err
+}
+
+func (in *installer) run(ctx context.Context) (agent.Result, error) {
+	in.progress(agent.Event{Phase: agent.Resolving})
+	release, err := in.client.Resolve(ctx, in.request.Source.Package, in.request.Version)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if there, err := in.home.Find(release.Version, in.key); !errors.Is(err, fs.ErrNotExist) {
+		return agent.Result{Installation: there}, err
+	}
+	tarball, err := in.client.Platform(ctx, release, in.platform)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	lock, err := in.lock(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	defer lock.Unlock()
+	// Who held the lock may have installed the same.
+	if there, err := in.home.Find(release.Version, in.key); !errors.Is(err, fs.ErrNotExist) {
+		return agent.Result{Installation: there}, err
+	}
+	there, err := in.fetch(ctx, release, tarball)
+	return agent.Result{Installation: there, Fresh: true}, err
+}
+
+// lock takes the lock of the program's directory.
+func (in *installer) lock(ctx context.Context) (*store.Lock, error) {
+	lock, err := store.TryLock(in.home.Lock())
+	if !errors.Is(err, store.ErrLocked) {
+		return lock, err
+	}
+	in.progress(agent.Event{Phase: agent.Waiting})
+	type answer struct {
+		lock *store.Lock
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		lock, err := store.WaitLock(in.home.Lock())
+		got <- answer{lock, err}
+	}()
+	select {
+	case a := <-got:
+		return a.lock, a.err
+	case <-ctx.Done():
+		go func() { // it cannot be called back: whatever it gets is given back
+			if a := <-got; a.err == nil {
+				a.lock.Unlock()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fetch downloads, checks and unpacks. The lock is held.
+func (in *installer) fetch(ctx context.Context, release npm.Release, t npm.Tarball) (agent.Installation, error) {
+	part := in.home.Part(t.Integrity.Digest())
+	if err := in.home.Sweep(part); err != nil {
+		return agent.Installation{}, err
+	}
+	f, err := in.client.Download(ctx, t, part, func(done, total int64) {
+		in.progress(agent.Event{Phase: agent.Downloading, Version: release.Version, Bytes: done, Total: total})
+	})
+	if err != nil {
+		return agent.Installation{}, err
+	}
+	defer f.Close()
+	dir, root, err := in.home.New()
+	defer os.RemoveAll(dir) // once it is installed there is nothing of that name
+	if err == nil {
+		err = in.unpack(f, root, release.Version)
+	}
+	if err != nil {
+		if errors.Is(err, spec.ErrDenied) {
+			os.Remove(part) // it would be refused again
+		}
+		return agent.Installation{}, err
+	}
+	there, err := in.home.Put(dir, agent.Installation{
+		Package: release.Package, Release: release.Version, Platform: in.key,
+		From: t.Package + "@" + t.Version, Integrity: t.Integrity.String(),
+		Binary: in.platform.Binary, Installed: time.Now().UTC().Truncate(time.Second),
+	})
+	if err == nil {
+		os.Remove(part)
+	}
+	return there, err
+}
+
+func (in *installer) unpack(f *os.File, dir, version string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := npm.Unpack(in.watch(f, version), root, in.platform.Binary); err != nil {
+		return err
+	}
+	return syncAll(dir)
+}
+
+// watch tells how much of a tarball is read.
+func (in *installer) watch(f *os.File, version string) io.Reader {
+	e := agent.Event{Phase: agent.Unpacking, Version: version}
+	if info, err := f.Stat(); err == nil {
+		e.Total = info.Size()
+	}
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := f.Read(p)
+		e.Bytes += int64(n)
+		in.progress(e)
+		return n, err
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// syncAll makes a tree durable: all at once, as a package may have thousands of
+// files.
+func syncAll(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}

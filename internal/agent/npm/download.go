@@ -1,0 +1,172 @@
+package npm
+
+import (
+	"context"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxTarball is the default bound of a tarball. The largest agents have 0.2 GB.
+const maxTarball = 2 << 30
+
+// attempts is how often a download is gone on with after its connection broke,
+// as long as each brings it further.
+const attempts = 20
+
+// Download fetches a tarball into the file at path, going on where that file
+// ends if it is there, and gives it open at its beginning once its hash is the
+// right one. What is wrong is removed; what is incomplete stays, to go on with.
+//
+// There is no need of If-Range: the file is named by the hash it is to have, and
+// one that was put together from different answers has another.
+func (c *Client) Download(ctx context.Context, t Tarball, path string, progress func(done, total int64)) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	d := &download{c: c, t: t, f: f, progress: progress}
+	err = d.run(ctx)
+	if errors.Is(err, errMismatch) && d.resumed {
+		// What lay there may have been damaged, and not what came.
+		if err = d.restart(); err == nil {
+			err = d.run(ctx)
+		}
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		if errors.Is(err, errMismatch) {
+			os.Remove(path)
+			err = spec.Errorf(spec.ErrDenied, "%s %s is refused: %w", t.Package, t.Version, err).
+				WithHint("it was damaged on its way or tampered with: try again, and do not trust %s if that does not help", t.URL.Host)
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+type download struct {
+	c        *Client
+	t        Tarball
+	f        *os.File
+	sum      hash.Hash
+	done     int64
+	total    int64
+	resumed  bool
+	progress func(done, total int64)
+}
+
+var errMismatch = errors.New("its hash is another than the registry tells")
+
+// restart begins with an empty file.
+func (d *download) restart() error {
+	d.sum, d.done, d.resumed = sha512.New(), 0, false
+	if err := d.f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := d.f.Seek(0, io.SeekStart)
+	return err
+}
+
+// run fetches what is missing and checks the whole.
+func (d *download) run(ctx context.Context) error {
+	d.sum = sha512.New()
+	var err error
+	if d.done, err = io.Copy(d.sum, d.f); err != nil {
+		return err
+	}
+	d.resumed = d.done > 0
+	if d.resumed && d.t.Integrity.matches(d.sum.Sum(nil)) {
+		return nil
+	}
+	for range attempts {
+		before := d.done
+		err = d.part(ctx)
+		if !errors.Is(err, ErrUnreachable) || ctx.Err() != nil || d.done <= before {
+			break
+		}
+	}
+	if err == nil && !d.t.Integrity.matches(d.sum.Sum(nil)) {
+		err = errMismatch
+	}
+	return err
+}
+
+// part fetches as much as one connection gives.
+func (d *download) part(ctx context.Context) error {
+	header := http.Header{"Accept": {"application/octet-stream, */*"}}
+	if d.done > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", d.done))
+	}
+	resp, err := d.c.get(ctx, d.t.URL, header)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if err := d.restart(); err != nil {
+			return err
+		}
+	case http.StatusPartialContent:
+		if !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.done)) {
+			return unreachable(d.t.URL, errors.New("it gives another part than was asked for"))
+		}
+		d.resumed = true
+	case http.StatusRequestedRangeNotSatisfiable:
+		if d.done == 0 {
+			return refused(d.t.URL, resp, "tarball")
+		}
+		return errMismatch // there is no more, and the hash is wrong
+	default:
+		return refused(d.t.URL, resp, "tarball of "+d.t.Package+" "+d.t.Version)
+	}
+	d.total = 0
+	if resp.ContentLength >= 0 {
+		d.total = d.done + resp.ContentLength
+	}
+	if d.total > d.c.MaxTarball {
+		return d.tooLarge()
+	}
+	return d.copy(resp.Body)
+}
+
+func (d *download) tooLarge() error {
+	return spec.Errorf(spec.ErrDenied, "%s %s is refused: it has more than %d MB", d.t.Package, d.t.Version, d.c.MaxTarball>>20)
+}
+
+func (d *download) copy(r io.Reader) error {
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := r.Read(buf)
+		if d.done+int64(n) > d.c.MaxTarball {
+			return d.tooLarge()
+		}
+		if n > 0 {
+			if _, werr := d.f.Write(buf[:n]); werr != nil {
+				return &spec.Error{Op: "store a download", Err: werr}
+			}
+			d.sum.Write(buf[:n])
+			d.done += int64(n)
+			d.progress(d.done, d.total)
+		}
+		switch {
+		case err == io.EOF && d.total > 0 && d.done < d.total:
+			return unreachable(d.t.URL, io.ErrUnexpectedEOF)
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return unreachable(d.t.URL, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package npm
+
+import (
+	"bytes"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"strings"
+)
+
+// Integrity is what a tarball must hash to: one of these SHA-512 sums.
+type Integrity [][]byte
+
+// ParseIntegrity reads a dist.integrity. One without a SHA-512 is refused: SHA-1
+// is broken, and nobody needs the rest.
+func ParseIntegrity(s string) (Integrity, error) {
+	var list Integrity
+	for field := range strings.FieldsSeq(s) {
+		sum, ok := strings.CutPrefix(field, "sha512-")
+		if !ok {
+			continue
+		}
+		sum, _, _ = strings.Cut(sum, "?") // options
+		b, err := base64.StdEncoding.DecodeString(sum)
+		if err != nil || len(b) != sha512.Size {
+			return nil, errors.New("its SHA-512 is malformed")
+		}
+		list = append(list, b)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("its SHA-512 is not told")
+	}
+	return list, nil
+}
+
+// String is the first of them, as npm writes it.
+func (i Integrity) String() string { return "sha512-" + base64.StdEncoding.EncodeToString(i[0]) }
+
+// Digest is the first of them.
+func (i Integrity) Digest() []byte { return i[0] }
+
+func (i Integrity) matches(sum []byte) bool {
+	for _, want := range i {
+		if bytes.Equal(want, sum) {
+			return true
+		}
+	}
+	return false
+}
