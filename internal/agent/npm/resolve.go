@@ -102,7 +102,7 @@ func (c *Client) packument(ctx context.Context, registry *url.URL, pkg string) (
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return nil, refused(u, resp, "package "+pkg)
 	}

@@ -1,0 +1,184 @@
+// Package registrytest is an npm registry for tests: over TLS, with an authority
+// of its own, and as wrong as a test wants it.
+package registrytest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Registry is one that runs.
+type Registry struct {
+	*httptest.Server
+	// CA is a file with its authority.
+	CA string
+	// Before is asked before each answer. It reports whether it answered itself.
+	Before func(w http.ResponseWriter, r *http.Request) bool
+
+	mu       sync.Mutex
+	packages map[string]*document
+	tarballs map[string][]byte
+	asked    []*http.Request
+}
+
+type document struct {
+	Name     string              `json:"name"`
+	Tags     map[string]string   `json:"dist-tags"`
+	Versions map[string]*Version `json:"versions"`
+}
+
+// Version is what the registry tells of one.
+type Version struct {
+	Name     string            `json:"name"`
+	Version  string            `json:"version"`
+	Optional map[string]string `json:"optionalDependencies,omitempty"`
+	Dist     Dist              `json:"dist"`
+}
+
+// Dist says where its tarball lies.
+type Dist struct {
+	Tarball   string `json:"tarball"`
+	Integrity string `json:"integrity,omitempty"`
+	Shasum    string `json:"shasum,omitempty"`
+}
+
+// New starts a registry that ends with the test.
+func New(t testing.TB) *Registry {
+	r := &Registry{packages: map[string]*document{}, tarballs: map[string][]byte{}, CA: filepath.Join(t.TempDir(), "ca.pem")}
+	r.Server = httptest.NewTLSServer(http.HandlerFunc(r.serve))
+	t.Cleanup(r.Close)
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	if err := os.WriteFile(r.CA, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Env leads to the registry, from an empty home.
+func (r *Registry) Env(t testing.TB, more ...string) []string {
+	return append([]string{"HOME=" + t.TempDir(), "npm_config_registry=" + r.URL, "npm_config_cafile=" + r.CA, "npm_config_globalconfig=/nowhere"}, more...)
+}
+
+// Host is its name and port.
+func (r *Registry) Host() string { return r.Listener.Addr().String() }
+
+// Publish makes a version the latest and gives what is told of it, to be changed
+// before it is asked for.
+func (r *Registry) Publish(pkg, version string, tarball []byte) *Version {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.packages[pkg]
+	if d == nil {
+		d = &document{Name: pkg, Tags: map[string]string{}, Versions: map[string]*Version{}}
+		r.packages[pkg] = d
+	}
+	path := fmt.Sprintf("/%s/-/%s-%s.tgz", pkg, pkg[strings.LastIndexByte(pkg, '/')+1:], version)
+	r.tarballs[path] = tarball
+	v := &Version{Name: pkg, Version: version, Dist: Dist{Tarball: r.URL + path, Integrity: Integrity(tarball)}}
+	d.Tags["latest"], d.Versions[version] = version, v
+	return v
+}
+
+// Replace changes the bytes of a tarball, and nothing that is told of it.
+func (r *Registry) Replace(v *Version, tarball []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tarballs[strings.TrimPrefix(v.Dist.Tarball, r.URL)] = tarball
+}
+
+// Asked gives the requests whose path ends so.
+func (r *Registry) Asked(suffix string) (list []*http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.asked {
+		if strings.HasSuffix(a.RequestURI, suffix) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	r.asked = append(r.asked, q)
+	name := strings.Replace(strings.TrimPrefix(q.URL.EscapedPath(), "/"), "%2f", "/", 1)
+	var text []byte
+	if d := r.packages[name]; d != nil && strings.Count(q.URL.EscapedPath(), "/") == 1 {
+		text, _ = json.Marshal(d)
+	}
+	tarball, ok := r.tarballs[q.URL.Path]
+	r.mu.Unlock()
+	switch {
+	case r.Before != nil && r.Before(w, q):
+	case text != nil:
+		_, _ = w.Write(text)
+	case ok:
+		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(tarball))
+	default:
+		http.NotFound(w, q)
+	}
+}
+
+// Integrity is what a registry tells of a tarball.
+func Integrity(tarball []byte) string {
+	sum := sha512.Sum512(tarball)
+	return "sha512-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Tarball packs entries. What is not said of them is as npm has it.
+func Tarball(t testing.TB, entries ...Entry) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, e := range entries {
+		h := e.Header
+		h.Size = int64(len(e.Body))
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if h.Mode == 0 && h.Typeflag != tar.TypeXGlobalHeader {
+			h.Mode = 0o644
+		}
+		err := w.WriteHeader(&h)
+		if err == nil {
+			_, err = w.Write([]byte(e.Body))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Entry is one of a tarball.
+type Entry struct {
+	tar.Header
+	Body string
+}
+
+// File is an ordinary entry.
+func File(name, body string) Entry { return Entry{tar.Header{Name: name}, body} }
+
+// Program is an executable one.
+func Program(name, body string) Entry { return Entry{tar.Header{Name: name, Mode: 0o755}, body} }
