@@ -1,0 +1,95 @@
+package modelserver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// obj is a JSON object. Its keys come out sorted, so equal answers are equal
+// bytes.
+type obj = map[string]any
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil { // what a script holds has been checked
+		panic(fmt.Sprintf("modelserver: encode an answer: %v", err))
+	}
+	return b
+}
+
+// answer is what the model says, whatever the provider's form.
+type answer struct {
+	id    string // letters and digits, unique to the session, prompt and turn
+	model string // as the client named it
+	text  string
+	calls []call
+	usage Usage
+}
+
+// identify makes ids that are the same whenever the same turn is answered, and
+// differ otherwise: clients merge messages of one id.
+func identify(a *answer, key string) {
+	sum := sha256.Sum256([]byte(key))
+	a.id = hex.EncodeToString(sum[:8])
+	for i := range a.calls {
+		a.calls[i].id = fmt.Sprintf("%sc%d", a.id, i)
+	}
+}
+
+// pieceSize is how many bytes of text a stream has in one event. Small, so that
+// whoever stands between sees words split over events as they are by real models.
+const pieceSize = 24
+
+// pieces splits a text at the bounds of characters.
+func pieces(s string) []string {
+	var out []string
+	for len(s) > pieceSize {
+		n := pieceSize
+		for n > 1 && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		out, s = append(out, s[:n]), s[n:]
+	}
+	if s != "" {
+		out = append(out, s)
+	}
+	return out
+}
+
+// least is the simplest value of a JSON schema: yes, ten, a word.
+func least(schema map[string]any) any {
+	if enum, ok := schema["enum"].([]any); ok && len(enum) > 0 {
+		return enum[0]
+	}
+	switch kind, _ := schema["type"].(string); kind {
+	case "object", "OBJECT":
+		out := obj{}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			p, _ := p.(map[string]any)
+			out[name] = least(p)
+		}
+		return out
+	case "array", "ARRAY":
+		return []any{}
+	case "integer", "number", "INTEGER", "NUMBER":
+		return 10
+	case "boolean", "BOOLEAN":
+		return true
+	case "null":
+		return nil
+	}
+	return "scripted"
+}
+
+// aside is the answer to a side call.
+func (d dialogue) aside(kind string) answer {
+	a := answer{model: d.model, text: "Scripted session"}
+	if kind == "json" {
+		a.text = string(encode(least(d.schema)))
+	}
+	return a
+}

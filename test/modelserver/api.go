@@ -1,0 +1,85 @@
+package modelserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// api is how one provider wants to be asked, and answers.
+type api interface {
+	// name goes into the record.
+	name() string
+	// read takes a request apart.
+	read(r *http.Request, body []byte) (dialogue, error)
+	// stream is an answer as server-sent events.
+	stream(a answer) []event
+	// whole is an answer in one piece.
+	whole(a answer) obj
+	// failure completes f by what is usual, and gives the body and the headers of
+	// the answer.
+	failure(f trouble) (obj, http.Header)
+}
+
+// event is one server-sent event. Without a name it has a data line only.
+type event struct {
+	name string
+	data any
+}
+
+// done is what ends a stream of chat completions.
+type done struct{}
+
+func (e event) bytes() []byte {
+	var b strings.Builder
+	if e.name != "" {
+		b.WriteString("event: " + e.name + "\n")
+	}
+	data := []byte("[DONE]")
+	if e.data != (done{}) {
+		data = encode(e.data)
+	}
+	b.WriteString("data: ")
+	b.Write(data)
+	b.WriteString("\n\n")
+	return []byte(b.String())
+}
+
+// content is text as APIs send it: a string, or a list of typed blocks.
+type content []block
+
+// block is what is read of a typed block, of whichever API.
+type block struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*c = content{{Type: "text", Text: text}}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]block)(c))
+}
+
+// String is all text of it.
+func (c content) String() string {
+	var all []string
+	for _, b := range c {
+		if b.Text != "" {
+			all = append(all, b.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// first is the first header that has a value.
+func first(h http.Header, names ...string) string {
+	for _, n := range names {
+		if v := h.Get(n); v != "" {
+			return v
+		}
+	}
+	return ""
+}

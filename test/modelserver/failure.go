@@ -1,0 +1,80 @@
+package modelserver
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// trouble is a failure at a time.
+type trouble struct {
+	Failure
+	now time.Time
+}
+
+// kind is the type of the error: the script's, the provider's for the status, or
+// what the provider says to other errors of the client or of its own.
+func (f trouble) kind(known map[int]string, theirs, ours string) string {
+	switch {
+	case f.Type != "":
+		return f.Type
+	case known[f.Status] != "":
+		return known[f.Status]
+	case f.Status < 500:
+		return theirs
+	}
+	return ours
+}
+
+func (f trouble) text() string {
+	switch {
+	case f.Message != "":
+		return f.Message
+	case http.StatusText(f.Status) != "":
+		return http.StatusText(f.Status)
+	case f.Status == 529:
+		return "Overloaded"
+	}
+	return fmt.Sprintf("Status %d", f.Status)
+}
+
+// resets is when the limit is over.
+func (f trouble) resets() time.Time {
+	if f.Limit == nil {
+		return time.Time{}
+	}
+	return f.now.Add(time.Duration(f.Limit.Resets))
+}
+
+// seconds is d in whole seconds, rounded up.
+func seconds(d Duration) int64 {
+	return int64((time.Duration(d) + time.Second - 1) / time.Second)
+}
+
+// reply is the failure as an answer of the provider.
+func (f trouble) reply(p api) reply {
+	body, header := p.failure(f)
+	out := reply{status: f.Status, header: header, body: encode(body)}
+	if f.Body != "" {
+		out.body = []byte(f.Body)
+	}
+	switch {
+	case f.RetryAfter > 0:
+		header.Set("Retry-After", strconv.FormatInt(seconds(f.RetryAfter), 10))
+	case f.Limit != nil:
+		header.Set("Retry-After", strconv.FormatInt(seconds(f.Limit.Resets), 10))
+	}
+	for k, v := range f.Headers {
+		header.Set(k, v)
+	}
+	return out
+}
+
+// refuse is an error that no script asked for.
+func refuse(p api, status int, format string, args ...any) reply {
+	f := trouble{Failure: Failure{Status: status, Message: fmt.Sprintf(format, args...)}}
+	out := f.reply(p)
+	out.why = f.Message
+	return out
+}

@@ -1,0 +1,126 @@
+package modelserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// Request is one request and what became of it. It is recorded before the first
+// byte of the answer, credentials included.
+type Request struct {
+	N      int         `json:"n"` // from 1, in the order of the decisions
+	Time   time.Time   `json:"time"`
+	Method string      `json:"method"`
+	Host   string      `json:"host"`
+	Path   string      `json:"path"` // with the query
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"-"`
+
+	API     string `json:"api"`               // anthropic, openai or gemini
+	Model   string `json:"model,omitempty"`   // asked for
+	Session string `json:"session,omitempty"` // as the client names it
+	Stream  bool   `json:"stream,omitempty"`
+	Prompt  string `json:"prompt,omitempty"` // the last one
+
+	// Conversation and Turn are indices into the script, the default conversation
+	// behind all others. Both are -1 if nothing of the script was asked for.
+	Conversation int `json:"conversation"`
+	Turn         int `json:"turn"`
+	// Attempt is how often this turn has been asked for by this session, with this
+	// request. Zero outside of the script.
+	Attempt int     `json:"attempt,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	Status  int     `json:"status,omitempty"` // none if no byte is sent
+	Error   string  `json:"error,omitempty"`  // why it was refused
+}
+
+// Outcome is what became of a request.
+type Outcome string
+
+// Outcomes.
+const (
+	Answered Outcome = "answered" // by the script
+	Failed   Outcome = "failed"   // because the script says so
+	Aside    Outcome = "aside"    // a side call, or not a question to a model
+	Refused  Outcome = "refused"  // by the server: Error says why
+)
+
+// MarshalJSON has the body as it is if it is JSON, and in base64 otherwise.
+func (r Request) MarshalJSON() ([]byte, error) {
+	type plain Request
+	out := struct {
+		plain
+		Body json.RawMessage `json:"body,omitempty"`
+		Raw  []byte          `json:"body_base64,omitempty"`
+	}{plain: plain(r)}
+	if json.Valid(r.Body) {
+		out.Body = r.Body
+	} else {
+		out.Raw = r.Body
+	}
+	return json.Marshal(out)
+}
+
+// record keeps a request, wakes who waits for it, and writes it down.
+func (s *Server) record(q Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.N = len(s.requests) + 1
+	s.requests = append(s.requests, q)
+	close(s.recorded)
+	s.recorded = make(chan struct{})
+	if s.Log != nil {
+		s.logged(q)
+	}
+}
+
+// logged writes a line. A log that cannot be written is no reason to fail a
+// client: Err tells.
+func (s *Server) logged(q Request) {
+	var line bytes.Buffer
+	err := json.NewEncoder(&line).Encode(q)
+	if err == nil {
+		_, err = io.Copy(s.Log, &line)
+	}
+	if s.logErr == nil {
+		s.logErr = err
+	}
+}
+
+// Err is the first error of writing to Log.
+func (s *Server) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logErr
+}
+
+// Requests are those recorded so far, in order. Headers and bodies are shared:
+// do not change them.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Wait blocks until that many requests have been recorded, and returns all there
+// are.
+func (s *Server) Wait(ctx context.Context, n int) ([]Request, error) {
+	for {
+		s.mu.Lock()
+		all, next := slices.Clone(s.requests), s.recorded
+		s.mu.Unlock()
+		if len(all) >= n {
+			return all, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return all, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package modelserver
+
+import (
+	"net/http"
+	"strings"
+)
+
+// action is what an endpoint is for.
+type action int
+
+const (
+	unknown  action = iota
+	converse        // ask the model
+	tokens          // count without asking
+	list            // which models there are
+	upgrade         // to a WebSocket
+	probe           // is anybody there
+)
+
+// route finds the endpoint. An unknown one belongs to the API it looks like, so
+// that the client can read the error.
+func route(r *http.Request) (api, action) {
+	path := r.URL.Path
+	if _, does := geminiAction(path); does != "" && r.Method == http.MethodPost {
+		return geminiRoute(does)
+	}
+	switch r.Method + " " + path {
+	case "POST /v1/messages":
+		return anthropic{}, converse
+	case "POST /v1/messages/count_tokens":
+		return anthropic{}, tokens
+	case "POST /v1/responses", "POST /backend-api/codex/responses":
+		return responses{}, converse
+	case "GET /v1/responses", "GET /backend-api/codex/responses":
+		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			return responses{}, upgrade
+		}
+	case "POST /v1/chat/completions":
+		return chat{}, converse
+	case "HEAD /": // Claude Code, before its first question
+		return anthropic{}, probe
+	case "GET /v1/models", "GET /v1beta/models":
+		return like(r), list
+	}
+	return like(r), unknown
+}
+
+func geminiRoute(does string) (api, action) {
+	switch does {
+	case "generateContent", "streamGenerateContent":
+		return gemini{}, converse
+	case "countTokens":
+		return gemini{}, tokens
+	}
+	return gemini{}, unknown
+}
+
+// like guesses the API from what only its clients send.
+func like(r *http.Request) api {
+	switch {
+	case r.Header.Get("X-Goog-Api-Key") != "", strings.HasPrefix(r.URL.Path, "/v1beta/"):
+		return gemini{}
+	case r.Header.Get("X-Api-Key") != "", r.Header.Get("Anthropic-Version") != "":
+		return anthropic{}
+	}
+	return chat{}
+}
+
+// modelName is the model that is listed. All others are served as well.
+const modelName = "scripted"
+
+// models is the list of models.
+func models(p api) obj {
+	switch p.(type) {
+	case anthropic:
+		m := obj{"type": "model", "id": modelName, "display_name": modelName, "created_at": "2026-01-01T00:00:00Z"}
+		return obj{"data": []obj{m}, "has_more": false, "first_id": modelName, "last_id": modelName}
+	case gemini:
+		m := obj{"name": "models/" + modelName, "displayName": modelName, "supportedGenerationMethods": []string{"generateContent", "countTokens"}}
+		return obj{"models": []obj{m}}
+	}
+	return obj{"object": "list", "data": []obj{{"id": modelName, "object": "model", "created": 0, "owned_by": "script"}}}
+}
+
+// estimate is a number of tokens: a quarter of the bytes.
+func estimate(p api, body []byte) obj {
+	if p == (gemini{}) {
+		return obj{"totalTokens": len(body) / 4}
+	}
+	return obj{"input_tokens": len(body) / 4}
+}

@@ -1,0 +1,151 @@
+package modelserver
+
+import (
+	"math"
+	"time"
+)
+
+// Script is what the model will say. The zero value has nothing to say, and is
+// refused.
+type Script struct {
+	// Conversations are tried in order; the first that matches is held.
+	Conversations []Conversation `yaml:"conversations"`
+	// Turns is the conversation for prompts that match none of them.
+	Turns []Turn `yaml:"turns"`
+}
+
+// Conversation is what follows on one prompt.
+type Conversation struct {
+	// Match is a regular expression (RE2) looked for in the last prompt. The
+	// empty one matches every prompt.
+	Match string `yaml:"match"`
+	Turns []Turn `yaml:"turns"`
+}
+
+// Turn is one answer of the model. One with tool calls is followed by another,
+// once the client has sent their results.
+type Turn struct {
+	Text string `yaml:"text"`
+	// Tools are called together, after the text: clients may run them at the same
+	// time. What depends on another is a turn of its own.
+	Tools []Tool `yaml:"tools"`
+	Usage Usage  `yaml:"usage"` // what the answer claims to have cost
+	// Delay passes before the first byte of the answer, or of the failure.
+	Delay Duration `yaml:"delay"`
+	Fail  *Failure `yaml:"fail"`
+}
+
+// Usage is the number of tokens an answer claims.
+type Usage struct {
+	Input  int `yaml:"input"`  // all of the prompt, the cached part included
+	Cached int `yaml:"cached"` // of Input
+	Output int `yaml:"output"`
+}
+
+// Tool is a tool call: exactly one of the fields. All but Raw are put into the
+// names and arguments of the client that asks.
+type Tool struct {
+	WriteFile  *WriteFile  `yaml:"write_file"`
+	RunCommand *RunCommand `yaml:"run_command"`
+	ReadFile   *ReadFile   `yaml:"read_file"`
+	MCP        *MCP        `yaml:"mcp"`
+	Raw        *Raw        `yaml:"raw"`
+}
+
+// WriteFile creates or replaces a file. The path is relative to where the client
+// works, or absolute.
+type WriteFile struct {
+	Path    string `yaml:"path"`
+	Content string `yaml:"content"`
+}
+
+// RunCommand runs a line of shell.
+type RunCommand struct {
+	Command string `yaml:"command"`
+}
+
+// ReadFile shows a file to the model.
+type ReadFile struct {
+	Path string `yaml:"path"`
+}
+
+// MCP calls a tool of an MCP server, both by the names the client's
+// configuration and the server give them.
+type MCP struct {
+	Server    string         `yaml:"server"`
+	Tool      string         `yaml:"tool"`
+	Arguments map[string]any `yaml:"arguments"`
+}
+
+// Raw calls a tool as it is written here, offered or not.
+type Raw struct {
+	Name      string         `yaml:"name"`
+	Namespace string         `yaml:"namespace"` // of the Responses API
+	Arguments map[string]any `yaml:"arguments"`
+	// Input is for custom tools of the Responses API, which take a text in
+	// place of arguments.
+	Input string `yaml:"input"`
+}
+
+// Failure is what goes wrong with a turn: exactly one of Status, Hang and Cut.
+type Failure struct {
+	// Times is how often the turn fails before it is answered. Zero is always.
+	Times int `yaml:"times"`
+
+	// Status answers with an HTTP error (400 to 599) in the provider's form.
+	Status int `yaml:"status"`
+	// Hang says nothing more, until the client leaves or the time is over. Then
+	// the connection is closed without an answer.
+	Hang Duration `yaml:"hang"`
+	// Cut closes the connection.
+	Cut bool `yaml:"cut"`
+
+	// After is how many events of the stream are sent before Hang or Cut, at most
+	// all but the last. Zero sends nothing, not even a status. Of an answer that
+	// is not a stream, anything above zero sends the first half.
+	After int `yaml:"after"`
+
+	// The rest belongs to Status. What is empty is as the provider has it for
+	// that status.
+	Type       string            `yaml:"type"` // of the error: overloaded_error, insufficient_quota, UNAVAILABLE
+	Message    string            `yaml:"message"`
+	Body       string            `yaml:"body"` // in place of the provider's form
+	Headers    map[string]string `yaml:"headers"`
+	RetryAfter Duration          `yaml:"retry_after"` // in whole seconds, rounded up
+	Limit      *Limit            `yaml:"limit"`
+}
+
+// Limit makes a 429 name what was used up, in the provider's headers and body.
+type Limit struct {
+	Kind LimitKind `yaml:"kind"`
+	// Resets is how long it lasts from now on.
+	Resets Duration `yaml:"resets"`
+}
+
+// LimitKind tells limits apart that clients treat differently.
+type LimitKind string
+
+// Kinds of limits.
+const (
+	// LimitRate is requests or tokens per minute: clients wait and try again.
+	LimitRate LimitKind = "rate"
+	// LimitSubscription is what a plan includes per hours or days: clients give up.
+	LimitSubscription LimitKind = "subscription"
+)
+
+// Duration is a time.Duration written as text: 1s, 200ms. Hang may be forever.
+type Duration time.Duration
+
+// Forever does not end by itself.
+const Forever Duration = math.MaxInt64
+
+// UnmarshalText reads what time.ParseDuration reads, and "forever".
+func (d *Duration) UnmarshalText(b []byte) error {
+	if string(b) == "forever" {
+		*d = Forever
+		return nil
+	}
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}

@@ -1,0 +1,228 @@
+package modelserver
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxBody is how much of a request is read. Agents send up to a few megabytes.
+const maxBody = 64 << 20
+
+// Server is the model. The exported fields may be set before the first request.
+type Server struct {
+	// RequireKey, if set, is the credential every request must carry: as
+	// x-api-key, as x-goog-api-key or as a bearer token. Others get a 401.
+	RequireKey string
+	// Log, if set, gets every request as a line of JSON.
+	Log io.Writer
+	// Now is the clock of the record and of limits, if set.
+	Now func() time.Time
+
+	script []conversation
+
+	closeOnce sync.Once
+	closed    chan struct{} // ends what hangs
+
+	mu       sync.Mutex
+	requests []Request
+	recorded chan struct{} // closed with the next request
+	attempts map[string]int
+	logErr   error
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New gives a server for a script. The error is the script's.
+func New(s Script) (*Server, error) {
+	script, err := compile(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		script:   script,
+		closed:   make(chan struct{}),
+		recorded: make(chan struct{}),
+		attempts: map[string]int{},
+	}, nil
+}
+
+// Close ends all answers that are delayed or hang, now and from now on. The
+// record can still be read.
+func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
+
+func (s *Server) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// ServeHTTP decides on a request, records it, and sends what was decided.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := Request{
+		Time: s.now(), Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Header: r.Header,
+		Conversation: -1, Turn: -1,
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	q.Body = body
+	p, act := route(r)
+	q.API = p.name()
+	var out reply
+	if err != nil {
+		out = refuse(p, http.StatusBadRequest, "read the request: %v", err)
+	} else {
+		out = s.decide(p, act, r, &q)
+	}
+	if q.Outcome == "" {
+		q.Outcome, q.Error = Refused, out.why
+	}
+	q.Status = out.status
+	s.record(q)
+	s.send(w, r, out)
+}
+
+// decide is what a request gets.
+func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
+	switch act {
+	case unknown:
+		return refuse(p, http.StatusNotFound, "%s %s is not served here", r.Method, r.URL.Path)
+	case probe: // clients send no key with it
+		q.Outcome = Aside
+		return whole(obj{})
+	}
+	if s.RequireKey != "" && !carries(r.Header, s.RequireKey) {
+		return refuse(p, http.StatusUnauthorized, "the request does not carry the key")
+	}
+	switch act {
+	case upgrade:
+		return refuse(p, http.StatusUpgradeRequired, "no WebSocket here: POST instead")
+	case list:
+		q.Outcome = Aside
+		return whole(models(p))
+	case tokens:
+		q.Outcome = Aside
+		return whole(estimate(p, q.Body))
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return refuse(p, http.StatusUnsupportedMediaType, "the body is compressed (%s): only plain ones are read", e)
+	}
+	d, err := p.read(r, q.Body)
+	if err != nil {
+		return refuse(p, http.StatusBadRequest, "read the request: %v", err)
+	}
+	return s.converse(p, d, q)
+}
+
+// carries reports whether a request has the key where one of the providers
+// wants it.
+func carries(h http.Header, key string) bool {
+	bearer, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	return h.Get("X-Api-Key") == key || h.Get("X-Goog-Api-Key") == key || bearer == key
+}
+
+// converse answers what is asked of the model.
+func (s *Server) converse(p api, d dialogue, q *Request) reply {
+	at := d.place()
+	q.Model, q.Session, q.Stream, q.Prompt = d.model, d.session, d.stream, at.prompt
+	if kind := d.side(); kind != "" {
+		q.Outcome = Aside
+		a := d.aside(kind)
+		identify(&a, kind+"\x00"+d.key(at))
+		return spoken(p, d, a)
+	}
+	c := s.find(at.prompt)
+	if c < 0 {
+		return refuse(p, http.StatusBadRequest, "the script has no conversation for the prompt %q", at.prompt)
+	}
+	if at.turn >= len(s.script[c].turns) {
+		return refuse(p, http.StatusBadRequest, "conversation %d of the script has no turn %d", c, at.turn)
+	}
+	turn := s.script[c].turns[at.turn]
+	a, err := d.answer(turn)
+	if err != nil {
+		return refuse(p, http.StatusBadRequest, "conversation %d, turn %d: %v", c, at.turn, err)
+	}
+	key := fmt.Sprintf("%s\x00%d\x00%d", d.key(at), c, at.turn)
+	identify(&a, key)
+	q.Conversation, q.Turn = c, at.turn
+	q.Attempt = s.attempt(key)
+	return s.perform(p, d, turn, a, q)
+}
+
+// find is the conversation for a prompt, or -1.
+func (s *Server) find(prompt string) int {
+	for i, c := range s.script {
+		if c.match.MatchString(prompt) {
+			return i
+		}
+	}
+	return -1
+}
+
+// attempt counts.
+func (s *Server) attempt(key string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts[key]++
+	return s.attempts[key]
+}
+
+// perform is the turn, or its failure.
+func (s *Server) perform(p api, d dialogue, turn Turn, a answer, q *Request) reply {
+	var out reply
+	fail := turn.Fail
+	switch {
+	case fail == nil || fail.Times > 0 && q.Attempt > fail.Times:
+		q.Outcome = Answered
+		out = spoken(p, d, a)
+	case fail.Status != 0:
+		q.Outcome = Failed
+		out = trouble{*fail, q.Time}.reply(p)
+	default:
+		q.Outcome = Failed
+		out = spoken(p, d, a).broken(*fail)
+	}
+	out.delay = time.Duration(turn.Delay)
+	return out
+}
+
+// key names a prompt of a session: by the client's own name for the session, or
+// by everything said before.
+func (d dialogue) key(at place) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
+	if d.session == "" {
+		for _, s := range d.parts[:d.lastPrompt()] {
+			fmt.Fprintf(sum, "%d %q", s.who, s.text)
+		}
+	}
+	return string(sum.Sum(nil))
+}
+
+// lastPrompt is the index of the part that is the last prompt.
+func (d dialogue) lastPrompt() int {
+	for i := len(d.parts) - 1; i >= 0; i-- {
+		if d.parts[i].who == user && !aside(d.parts[i].text) {
+			return i
+		}
+	}
+	return 0
+}
+
+// answer is a turn in the words of the client.
+func (d dialogue) answer(t Turn) (answer, error) {
+	a := answer{model: d.model, text: t.Text, usage: t.Usage}
+	for _, tool := range t.Tools {
+		c, err := tool.call(d.offered)
+		if err != nil {
+			return answer{}, err
+		}
+		a.calls = append(a.calls, c)
+	}
+	return a, nil
+}

@@ -1,0 +1,162 @@
+package modelserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// call is a tool call in the words of a client.
+type call struct {
+	id        string // unique in the session
+	name      string
+	namespace string
+	args      obj
+	custom    bool
+	input     string // if custom
+}
+
+// arguments is args as text.
+func (c call) arguments() string { return string(encode(c.args)) }
+
+// forms are the tools of the clients we know, and how each wants its arguments:
+// nil for what it does not do.
+var forms = map[string]func(Tool) obj{
+	// Claude Code
+	"Write": func(t Tool) obj { return t.write("file_path", "content") },
+	"Bash":  func(t Tool) obj { return t.run("command") },
+	"Read":  func(t Tool) obj { return t.read("file_path") },
+	// Gemini CLI
+	"write_file":        func(t Tool) obj { return t.write("file_path", "content") },
+	"run_shell_command": func(t Tool) obj { return t.run("command") },
+	"read_file":         func(t Tool) obj { return t.read("file_path") },
+	// opencode
+	"write": func(t Tool) obj { return t.write("filePath", "content") },
+	"bash":  func(t Tool) obj { return t.run("command") },
+	"read":  func(t Tool) obj { return t.read("filePath") },
+	// Codex has a shell, and edits by feeding it patches.
+	"exec_command":  func(t Tool) obj { return obj{"cmd": t.shell()} },
+	"shell_command": func(t Tool) obj { return obj{"command": t.shell()} },
+	"shell":         func(t Tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
+}
+
+// call puts a tool call into the words of a client that offers these tools.
+func (t Tool) call(offered []offer) (call, error) {
+	switch {
+	case t.Raw != nil:
+		args := obj(t.Raw.Arguments)
+		if args == nil {
+			args = obj{}
+		}
+		return call{name: t.Raw.Name, namespace: t.Raw.Namespace, args: args, custom: t.Raw.Input != "", input: t.Raw.Input}, nil
+	case t.MCP != nil:
+		return t.MCP.call(offered)
+	}
+	for _, o := range offered {
+		if o.custom && o.name == "exec" { // Codex, for models that write JavaScript
+			return call{name: o.name, custom: true, input: javascript(t.shell())}, nil
+		}
+		if form := forms[o.name]; form != nil && o.namespace == "" {
+			if args := form(t); args != nil {
+				return call{name: o.name, args: args}, nil
+			}
+		}
+	}
+	return call{}, fmt.Errorf("the client offers no tool for %s, only %s", t.kind(), names(offered))
+}
+
+// call finds the tool under the name the client gives it.
+func (m MCP) call(offered []offer) (call, error) {
+	args := obj(m.Arguments)
+	if args == nil {
+		args = obj{}
+	}
+	for _, o := range offered {
+		switch {
+		case o.namespace == "mcp__"+m.Server && o.name == m.Tool, // Codex
+			o.name == "mcp__"+m.Server+"__"+m.Tool, // Claude Code
+			o.name == "mcp_"+m.Server+"_"+m.Tool,   // Gemini CLI
+			o.name == m.Server+"_"+m.Tool:          // opencode
+			return call{name: o.name, namespace: o.namespace, args: args}, nil
+		}
+	}
+	return call{}, fmt.Errorf("the client offers no MCP tool %s of %s, only %s", m.Tool, m.Server, names(offered))
+}
+
+func names(offered []offer) string {
+	if len(offered) == 0 {
+		return "nothing"
+	}
+	var all []string
+	for _, o := range offered {
+		all = append(all, strings.TrimPrefix(o.namespace+"."+o.name, "."))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (t Tool) kind() string {
+	switch {
+	case t.WriteFile != nil:
+		return "write_file"
+	case t.RunCommand != nil:
+		return "run_command"
+	}
+	return "read_file"
+}
+
+func (t Tool) write(file, content string) obj {
+	if t.WriteFile == nil {
+		return nil
+	}
+	return obj{file: t.WriteFile.Path, content: t.WriteFile.Content}
+}
+
+func (t Tool) run(command string) obj {
+	if t.RunCommand == nil {
+		return nil
+	}
+	return obj{command: t.RunCommand.Command, "description": "Run a command of the script"}
+}
+
+func (t Tool) read(file string) obj {
+	if t.ReadFile == nil {
+		return nil
+	}
+	return obj{file: t.ReadFile.Path}
+}
+
+// shell does it by a line of shell.
+func (t Tool) shell() string {
+	switch {
+	case t.WriteFile != nil:
+		return t.WriteFile.shell()
+	case t.RunCommand != nil:
+		return t.RunCommand.Command
+	}
+	return "cat -- " + quote(t.ReadFile.Path)
+}
+
+// shell is a patch, which Codex reports as a change of the file. A patch cannot
+// say what does not end in a newline: that is printed.
+func (w WriteFile) shell() string {
+	if !strings.HasSuffix(w.Content, "\n") || strings.Contains(w.Path, "\n") {
+		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quote(path.Dir(w.Path)), quote(w.Content), quote(w.Path))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "apply_patch <<'END_OF_PATCH'\n*** Begin Patch\n*** Add File: %s\n", w.Path)
+	for line := range strings.Lines(w.Content) {
+		b.WriteString("+" + line)
+	}
+	b.WriteString("*** End Patch\nEND_OF_PATCH\n")
+	return b.String()
+}
+
+// quote is s as one word of a POSIX shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// javascript is a program that runs a line of shell and shows what came out.
+func javascript(shell string) string {
+	cmd, _ := json.Marshal(shell) // a string always can be
+	return fmt.Sprintf("const r = await tools.exec_command({cmd: %s}); text(r);", cmd)
+}
