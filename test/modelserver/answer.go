@@ -29,6 +29,19 @@ type answer struct {
 	usage Usage
 }
 
+// answer is a turn in the words of the client.
+func (d dialogue) answer(t Turn) (answer, error) {
+	a := answer{model: d.model, text: t.Text, usage: t.Usage}
+	for _, tool := range t.Tools {
+		c, err := tool.call(d.offered)
+		if err != nil {
+			return answer{}, err
+		}
+		a.calls = append(a.calls, c)
+	}
+	return a, nil
+}
+
 // identify makes ids that are the same whenever the same turn is answered, and
 // differ otherwise: clients merge messages of one id.
 func identify(a *answer, key string) {

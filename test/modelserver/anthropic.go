@@ -146,8 +146,12 @@ func (anthropic) failure(f trouble) (obj, http.Header) {
 		"error": obj{"type": f.kind(anthropicTypes, "invalid_request_error", "api_error"), "message": f.text()},
 	}
 	h := http.Header{}
-	switch resets := f.resets(); {
-	case f.Limit == nil:
+	if f.Limit == nil {
+		return body, h
+	}
+	resets := f.resets()
+	h.Set("Retry-After", strconv.FormatInt(seconds(f.Limit.Resets), 10))
+	switch {
 	case f.Limit.Kind == LimitSubscription:
 		unix := strconv.FormatInt(resets.Unix(), 10)
 		h.Set("anthropic-ratelimit-unified-status", "rejected")

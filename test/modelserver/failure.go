@@ -59,11 +59,8 @@ func (f trouble) reply(p api) reply {
 	if f.Body != "" {
 		out.body = []byte(f.Body)
 	}
-	switch {
-	case f.RetryAfter > 0:
+	if f.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.FormatInt(seconds(f.RetryAfter), 10))
-	case f.Limit != nil:
-		header.Set("Retry-After", strconv.FormatInt(seconds(f.Limit.Resets), 10))
 	}
 	for k, v := range f.Headers {
 		header.Set(k, v)

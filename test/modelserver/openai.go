@@ -42,6 +42,7 @@ func (openai) failure(f trouble) (obj, http.Header) {
 		h.Set("x-codex-primary-window-minutes", "300")
 		h.Set("x-codex-primary-reset-at", strconv.FormatInt(resets.Unix(), 10))
 	default:
+		h.Set("Retry-After", strconv.FormatInt(seconds(f.Limit.Resets), 10))
 		h.Set("x-ratelimit-limit-requests", "500")
 		h.Set("x-ratelimit-remaining-requests", "0")
 		h.Set("x-ratelimit-reset-requests", time.Duration(f.Limit.Resets).String())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 )
@@ -38,7 +39,7 @@ type conversation struct {
 func compile(s Script) ([]conversation, error) {
 	all := s.Conversations
 	if len(s.Turns) > 0 {
-		all = append(all[:len(all):len(all)], Conversation{Turns: s.Turns})
+		all = append(slices.Clip(all), Conversation{Turns: s.Turns})
 	}
 	if len(all) == 0 {
 		return nil, errors.New("check script: it has neither turns nor conversations")

@@ -111,7 +111,7 @@ type Failure struct {
 	Message    string            `yaml:"message"`
 	Body       string            `yaml:"body"` // in place of the provider's form
 	Headers    map[string]string `yaml:"headers"`
-	RetryAfter Duration          `yaml:"retry_after"` // in whole seconds, rounded up
+	RetryAfter Duration          `yaml:"retry_after"` // in whole seconds, rounded up; limits have it where the provider has
 	Limit      *Limit            `yaml:"limit"`
 }
 

@@ -1,7 +1,6 @@
 package modelserver
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
@@ -189,40 +188,4 @@ func (s *Server) perform(p api, d dialogue, turn Turn, a answer, q *Request) rep
 	}
 	out.delay = time.Duration(turn.Delay)
 	return out
-}
-
-// key names a prompt of a session: by the client's own name for the session, or
-// by everything said before.
-func (d dialogue) key(at place) string {
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
-	if d.session == "" {
-		for _, s := range d.parts[:d.lastPrompt()] {
-			fmt.Fprintf(sum, "%d %q", s.who, s.text)
-		}
-	}
-	return string(sum.Sum(nil))
-}
-
-// lastPrompt is the index of the part that is the last prompt.
-func (d dialogue) lastPrompt() int {
-	for i := len(d.parts) - 1; i >= 0; i-- {
-		if d.parts[i].who == user && !aside(d.parts[i].text) {
-			return i
-		}
-	}
-	return 0
-}
-
-// answer is a turn in the words of the client.
-func (d dialogue) answer(t Turn) (answer, error) {
-	a := answer{model: d.model, text: t.Text, usage: t.Usage}
-	for _, tool := range t.Tools {
-		c, err := tool.call(d.offered)
-		if err != nil {
-			return answer{}, err
-		}
-		a.calls = append(a.calls, c)
-	}
-	return a, nil
 }

@@ -45,7 +45,7 @@ var forms = map[string]func(Tool) obj{
 func (t Tool) call(offered []offer) (call, error) {
 	switch {
 	case t.Raw != nil:
-		args := obj(t.Raw.Arguments)
+		args := t.Raw.Arguments
 		if args == nil {
 			args = obj{}
 		}
@@ -68,7 +68,7 @@ func (t Tool) call(offered []offer) (call, error) {
 
 // call finds the tool under the name the client gives it.
 func (m MCP) call(offered []offer) (call, error) {
-	args := obj(m.Arguments)
+	args := m.Arguments
 	if args == nil {
 		args = obj{}
 	}
