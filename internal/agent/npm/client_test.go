@@ -268,11 +268,14 @@ func TestProxy(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	r := registrytest.New(t)
 	for name, before := range map[string]func(w http.ResponseWriter, q *http.Request) bool{
-		"busy":        func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(429); return true },
-		"broken":      func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true },
-		"a login":     func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, "<html>"); return true },
-		"another one": func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, `{"name":"other"}`); return true },
-		"cut off":     func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+		"busy":    func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(429); return true },
+		"broken":  func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true },
+		"a login": func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, "<html>"); return true },
+		"another one": func(w http.ResponseWriter, _ *http.Request) bool {
+			_, _ = io.WriteString(w, `{"name":"other"}`)
+			return true
+		},
+		"cut off": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 	} {
 		r.Before = before
 		_, err := client(t, r.Env(t)).Resolve(t.Context(), "tool", "latest")
