@@ -21,6 +21,10 @@ type Sandbox struct {
 	Template  string    `json:"template"`
 	CreatedAt time.Time `json:"created_at"`
 
+	// Program is the installation of the agent that the sandbox uses, as long as
+	// it lives; nil if the agent is a program of the template.
+	Program *Program `json:"program,omitempty"`
+
 	// Workspaces are the directories (or files) of the host the sandbox works
 	// on, mounted at their own path. The first is the primary one: commands
 	// start there. None means a sandbox without a project.
@@ -60,6 +64,13 @@ func (s *Sandbox) Primary() string {
 		return s.Workspaces[0].Target
 	}
 	return ""
+}
+
+// Program is one installation of an agent's program.
+type Program struct {
+	Name         string `json:"name"`         // under which it is found inside
+	Installation string `json:"installation"` // its ID: the version, as a rule
+	Binary       string `json:"binary"`       // path in the installation
 }
 
 // Mount makes one directory or file of the host visible in the sandbox.

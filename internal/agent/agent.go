@@ -1,11 +1,13 @@
-// Package agent says which programs Bothy has installed, where they lie, and what
-// is told to the process that installs one. It speaks to nobody: that process
-// links an HTTP client, which commands that install nothing need not.
+// Package agent knows the agents: how they are described, by what comes with
+// Bothy and by the user, which are installed and where they lie, and what is told
+// to the process that installs one. It speaks to nobody: that process links an
+// HTTP client, which commands that install nothing need not.
 //
-// It knows no program by name. Where one comes from is data: a Source.
+// A description is data, one YAML file. The code knows no agent by its name.
 package agent
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,30 +17,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Source says where a program comes from: a package of an npm registry.
-type Source struct {
-	// Package is the one whose versions and tags are meant.
-	Package string `json:"package"`
-	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or
-	// "any", which package holds the program. The most particular key counts. A
-	// key without a libc stands for every one: a static program, or a script.
-	Platforms map[string]Platform `json:"platforms"`
-}
+// Source says where a program comes from, Platform which package holds it.
+type (
+	Source   = spec.AgentSource
+	Platform = spec.AgentPlatform
+)
 
-// Platform says which package holds the program for a platform.
-type Platform struct {
-	// Package is the name under which Source.Package depends on it, which may be
-	// an alias of another. Empty: Source.Package itself.
-	Package string `json:"package,omitempty"`
-	// Version is given if Source.Package does not depend on it: {version} in it
-	// stands for that of Source.Package.
-	Version string `json:"version,omitempty"`
-	// Binary is the program, beneath the package's directory.
-	Binary string `json:"binary"`
-}
-
-// Check refuses a source that cannot be meant.
-func (s Source) Check() error {
+// checkSource refuses a source that cannot be meant.
+func checkSource(s Source) error {
 	if len(s.Platforms) == 0 {
 		return spec.Errorf(spec.ErrUsage, "the source %s names no platform", s.Package)
 	}
@@ -50,24 +36,15 @@ func (s Source) Check() error {
 	return nil
 }
 
-// For finds what is meant for a target, and the key it was found under.
-func (s Source) For(t Target) (key string, p Platform, err error) {
+// PlatformFor finds what is meant for a target, and the key it was found under.
+func PlatformFor(s Source, t Target) (key string, p Platform, err error) {
 	for _, key := range t.keys() {
 		if p, ok := s.Platforms[key]; ok {
 			return key, p, nil
 		}
 	}
 	return "", p, spec.Errorf(spec.ErrNotFound, "%s is not made for %s", s.Package, t).
-		WithHint("it is made for %s", strings.Join(s.keys(), ", "))
-}
-
-func (s Source) keys() []string {
-	var keys []string
-	for key := range s.Platforms {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+		WithHint("it is made for %s", strings.Join(slices.Sorted(maps.Keys(s.Platforms)), ", "))
 }
 
 // Request asks for a program.
@@ -92,7 +69,7 @@ func (r *Request) Check() error {
 	if err := checkVersion(r.Version); err != nil {
 		return err
 	}
-	return r.Source.Check()
+	return checkSource(r.Source)
 }
 
 // Exact reports whether a version is one, and no tag.

@@ -219,7 +219,7 @@ func Present(st *store.Store, r Request) (Installation, bool) {
 	if r.Check() != nil || !Exact(r.Version) {
 		return Installation{}, false
 	}
-	key, _, err := r.Source.For(r.Target)
+	key, _, err := PlatformFor(r.Source, r.Target)
 	if err != nil {
 		return Installation{}, false
 	}

@@ -53,7 +53,7 @@ var doors = []struct {
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
-	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy"}, "the decoder can be swapped as long as few know it: the settings, and one file of the policy"},
+	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, and descriptions of agents"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor"}, "who starts processes on the host is easy to review"},

@@ -207,7 +207,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	return &engine.Engine{
-		Store: s, Version: version(), Defaults: a.config.limits(),
+		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(),
 		Progress:   func(s string) { a.note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}, nil

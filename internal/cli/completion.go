@@ -104,15 +104,23 @@ func (a *app) completeRun(cmd *command.Command, args []string, _ string) ([]stri
 		return nil, command.Files
 	}
 	names, _ := a.names()
-	return append(names, shellAgent+"\tyour own shell, or a program behind --"), command.Files
+	e, err := a.engine()
+	if err != nil {
+		return names, command.Files
+	}
+	return append(names, agentNames(e)...), command.Files
 }
 
 // completeCreate completes AGENT, then PATHs.
-func completeCreate(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+func (a *app) completeCreate(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
 	if len(args) > 0 {
 		return nil, command.Files
 	}
-	return []string{shellAgent}, command.NoFiles
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.NoFiles
+	}
+	return agentNames(e), command.NoFiles
 }
 
 // completeExec completes SANDBOX. The command behind it may well name files

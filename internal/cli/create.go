@@ -8,7 +8,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 func newID() string { return store.NewID() }
@@ -19,13 +18,14 @@ func (a *app) createCommand() *command.Command {
 		Use:      "create [flags] AGENT [PATH[:ro]]...",
 		Short:    "Create a sandbox without starting it",
 		Long:     "Creates a sandbox. Without PATH it has no project of the host in it.",
-		Args:     atLeast(1, `an agent: in this version "shell"`),
-		Complete: completeCreate,
+		Args:     atLeast(1, "an agent; bothy agent ls shows them"),
+		Complete: a.completeCreate,
 		RunE: func(cmd *command.Command, args []string) error {
-			if args[0] != shellAgent {
-				return spec.Errorf(spec.ErrNotFound, "no agent named %q", args[0]).WithHint(`the agent of this version is "shell"`)
-			}
 			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			g, err := lodgerOf(e, args[0])
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,13 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			sb, err := a.sandbox(e, f, args[0], args[1:])
+			sb, err := a.sandbox(e, f, g.name, args[1:])
+			if err == nil {
+				err = g.visible(sb)
+			}
+			if err == nil {
+				err = a.house(cmd.Context(), e, g, sb)
+			}
 			if err != nil {
 				return err
 			}
@@ -41,11 +47,16 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			g.settle(sb, &rules)
 			if err := e.Create(sb, engine.Rules(rules)); err != nil {
 				return err
 			}
 			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-			if err := a.lend(cmd, e, sb, lent); err != nil {
+			lent, err = a.credential(cmd, e, g, lent)
+			if err == nil {
+				err = a.lend(cmd, e, sb, lent)
+			}
+			if err != nil {
 				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
 				return err
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -20,9 +22,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// shellAgent is the agent that is no agent: the user's own shell.
-const shellAgent = "shell"
-
 // runFlags are what a single run decides.
 type runFlags struct {
 	createFlags
@@ -30,7 +29,7 @@ type runFlags struct {
 	tty, interactive bool
 	detachKeys       string
 	command          []string
-	agent            string
+	lodger           *lodger
 	paths            []string
 	existing         *spec.Sandbox
 }
@@ -44,8 +43,12 @@ func (a *app) runCommand() *command.Command {
 agent in the same directory is the same sandbox: what was installed in it is
 still there. Without PATH the current directory is shared.
 
-The agent of this version is "shell": your own shell, or, behind --, any program.`,
-		Example: `  bothy run shell .                      a shell in a sandbox, in this project
+AGENT is one that "bothy agent ls" lists, "shell" for your own shell, or a
+program by its path. ARGS that begin with a flag are added to the agent's
+command, others are run instead of it.`,
+		Example: `  bothy run claude .                     Claude Code in a sandbox, in this project
+  bothy run claude . -- -p "fix it"      the same without a terminal of its own
+  bothy run shell .                      a shell
   bothy run --rm shell . -- make test    one command in a fresh sandbox
   bothy run shell . ~/data:ro            another directory, read-only
   bothy run --name NAME                  back to a sandbox by its name`,
@@ -79,31 +82,32 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 	if n := cmd.ArgsLenAtDash(); n >= 0 {
 		before, f.command = args[:n], args[n:]
 	}
-	f.agent = shellAgent
+	f.lodger = &lodger{name: agent.Shell}
 	if f.name != "" && len(before) == 0 {
 		if sb, err := e.Find(f.name); err == nil {
-			f.existing = sb
-			return nil
+			return f.comeBack(e, sb)
 		}
 	}
 	if len(before) > 0 {
 		first := before[0]
+		g, err := lodgerOf(e, first)
 		switch {
-		case first == shellAgent:
-			before = before[1:]
+		case err == nil:
+			f.lodger, before = g, before[1:]
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
 			// A path, and no agent named: the shell.
+		case !errors.Is(err, spec.ErrNotFound):
+			return err
 		default:
 			sb, err := e.Find(first)
 			if err != nil {
 				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).
-					WithHint("the agent of this version is \"shell\": %s shell %s", cmd.CommandPath(), strings.Join(before, " "))
+					WithHint("bothy agent ls shows the agents; for a shell: %s shell %s", cmd.CommandPath(), strings.Join(before, " "))
 			}
 			if len(before) > 1 {
 				return spec.Errorf(spec.ErrUsage, "%s exists: its directories were fixed when it was created", first)
 			}
-			f.existing = sb
-			return nil
+			return f.comeBack(e, sb)
 		}
 	}
 	f.paths = before
@@ -114,6 +118,13 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 		return spec.Errorf(spec.ErrUsage, "--rm and --detach exclude each other")
 	}
 	return nil
+}
+
+// comeBack runs in a sandbox that exists.
+func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
+	f.existing = sb
+	f.lodger, err = lodgerIn(e, sb)
+	return err
 }
 
 // run is the main job.
@@ -145,7 +156,13 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if err := a.lend(cmd, e, sb, lent); err != nil {
+	if created {
+		lent, err = a.credential(cmd, e, f.lodger, lent)
+	}
+	if err == nil {
+		err = a.lend(cmd, e, sb, lent)
+	}
+	if err != nil {
 		if created && !f.remove {
 			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 		}
@@ -160,7 +177,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	}
 	defer conn.Close()
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
-		Args: shellCommand(f.command), TTY: a.wantsTTY(f),
+		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
 	}}
 	if q.Command.Env, err = environment(f.env, f.envFiles); err != nil {
 		return err
@@ -239,10 +256,18 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		}
 		return f.existing, false, a.sameSettings(cmd, f.existing, nil)
 	}
-	wish, err := a.sandbox(e, &f.createFlags, f.agent, f.paths)
+	wish, err := a.sandbox(e, &f.createFlags, f.lodger.name, f.paths)
+	if err == nil {
+		err = f.lodger.visible(wish)
+	}
+	if err == nil {
+		err = a.house(cmd.Context(), e, f.lodger, wish)
+	}
 	if err != nil {
 		return nil, false, err
 	}
+	asked := rules
+	f.lodger.settle(wish, &rules)
 	wish.Remove = f.remove
 	if f.remove {
 		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules))
@@ -256,7 +281,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 		return sb, true, nil
 	}
-	if err := sameRules(e, sb, rules); err != nil {
+	if err := sameRules(e, sb, asked); err != nil {
 		return nil, false, err
 	}
 	return sb, false, a.sameSettings(cmd, sb, wish)

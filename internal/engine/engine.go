@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,6 +26,7 @@ import (
 type Engine struct {
 	Store   *store.Store
 	Version string // of this binary
+	Agents  agent.Catalog
 	// Progress is told what a long step does now. May be nil.
 	Progress func(string)
 	// Unenforced is told of limits that a sandbox it just started will not be

@@ -134,6 +134,11 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
+	if d.ReadStatus().StartedAt == nil {
+		if err := e.furnish(sb); err != nil {
+			return nil, err
+		}
+	}
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan lending, 1)
 	go func() { defer close(lent); lent <- e.lending(reading, sb) }()
@@ -203,6 +208,9 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		}
 	}
 	var err error
+	if l.Program, err = e.programDir(sb); err != nil {
+		return l, err
+	}
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}

@@ -55,6 +55,8 @@ type Launch struct {
 	Loans []wire.Loan `json:"loans,omitempty"`
 	// Unlent are leases without effect, for the status.
 	Unlent []spec.Unlent `json:"unlent,omitempty"`
+	// Program is the directory of the agent's installation, if it has one.
+	Program string `json:"program,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids and Disk are the limits the wall itself holds.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -97,16 +98,20 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || strings.HasPrefix(m.Target, "/dev/shm/") {
-			continue // its mount point lies in another mount
+		if below(mounts[:i], m.Target) || strings.HasPrefix(m.Target, "/dev/shm/") || m.Target == template.Agent {
+			continue // its mount point is there, or lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
+	}
+	var programs map[string]string
+	if p := k.spec.Program; p != nil {
+		programs = map[string]string{p.Name: path.Join(template.Agent, p.Binary)}
 	}
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
 	err = host.Assemble(root, template.Options{
-		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets,
+		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs,
 		NameServers: []netip.Addr{names.Gateway4},
 	})
 	if err != nil {

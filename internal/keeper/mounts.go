@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -36,6 +37,13 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 			list = slices.DeleteFunc(list, func(d driver.Mount) bool { return d.Target == m.Target })
 		}
 		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	if k.spec.Program != nil {
+		source, err := k.pin(k.launch.Program, filepath.Join(scratch, "mnt", "agent"))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: template.Agent, ReadOnly: true, Exclusive: true})
 	}
 	for i, target := range k.spec.Private {
 		source := k.dir.Private(i)

@@ -26,6 +26,9 @@ type Options struct {
 	// Targets are the mount points the driver will need besides the user's
 	// home, /proc, /sys, /dev, /run and /tmp.
 	Targets []Target
+	// Programs are further ones found by their names, which are links to these
+	// absolute paths inside.
+	Programs map[string]string
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
 }
@@ -41,6 +44,9 @@ type Target struct {
 // package databases.
 const Own = ".bothy"
 
+// Agent is where an agent's installation can be mounted.
+const Agent = "/" + Own + "/agent"
+
 // skeleton are the directories every tree has, parents first. Those of var and
 // run are what packages of the usual distributions expect.
 var skeleton = []struct {
@@ -52,7 +58,7 @@ var skeleton = []struct {
 	{0o755, "var/empty var/lib var/lib/apt var/lib/apt/lists var/lib/apt/lists/partial var/lib/apt/mirrors var/lib/apt/mirrors/partial var/lib/apt/periodic"},
 	{0o755, "var/lib/dpkg var/lib/misc var/local var/log var/log/apt var/mail var/opt var/spool run/user"},
 	{0o1777, "tmp var/tmp run/lock"},
-	{0o755, Own + " " + Own + "/bin " + Own + "/etc " + Own + "/empty " + trust.Dir[1:]},
+	{0o755, Own + " " + Own + "/bin " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + trust.Dir[1:]},
 }
 
 // skeletonLinks are the links of that tree.
@@ -122,6 +128,11 @@ func (h *Host) Assemble(dir string, o Options) error {
 	if err := t.bindProgram(o.Program); err != nil {
 		return err
 	}
+	for name, target := range o.Programs {
+		if err := t.link(Own+"/bin/"+name, target); err != nil {
+			return err
+		}
+	}
 	if err := h.bindPrograms(t); err != nil {
 		return err
 	}
@@ -143,6 +154,11 @@ func (o *Options) check() error {
 	}
 	if err := checkHostname(o.Hostname); err != nil {
 		return err
+	}
+	for name, target := range o.Programs {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") || !filepath.IsAbs(target) {
+			return spec.Errorf(spec.ErrUsage, "%q cannot be the name of a program", name)
+		}
 	}
 	for _, t := range append([]Target{{Path: o.User.Home, Dir: true}}, o.Targets...) {
 		if err := t.check(); err != nil {

@@ -70,7 +70,7 @@ type installer struct {
 
 func begin(st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (in *installer, err error) {
 	in = &installer{request: r, progress: progress}
-	if in.key, in.platform, err = r.Source.For(r.Target); err != nil {
+	if in.key, in.platform, err = agent.PlatformFor(r.Source, r.Target); err != nil {
 		return nil, err
 	}
 	if in.home, err = agent.HomeOf(st, r.Name); err != nil {

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Shell is the agent that is no agent: the user's own shell, or a program.
+const Shell = "shell"
+
+//go:embed agents/*.yaml
+var builtin embed.FS
+
+const (
+	ext     = ".yaml"
+	maxSize = 256 << 10
+)
+
+// Catalog is what there is: the agents that come with Bothy, and above them
+// those of a directory of the user's, one file NAME.yaml for each.
+type Catalog struct{ dir string }
+
+// NewCatalog reads the user's descriptions from a directory, which need not
+// exist; without one there are none.
+func NewCatalog(dir string) Catalog { return Catalog{dir} }
+
+// Names lists the agents there are, the shell left out.
+func (c Catalog) Names() ([]string, error) {
+	var names []string
+	add := func(entries []fs.DirEntry) {
+		for _, e := range entries {
+			if name, ok := strings.CutSuffix(e.Name(), ext); ok && !slices.Contains(names, name) && CheckName(name) == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	own, err := builtin.ReadDir("agents")
+	if err != nil { // they are in the binary
+		return nil, err
+	}
+	add(own)
+	if c.dir != "" {
+		entries, err := os.ReadDir(c.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		add(entries)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// CheckName judges the name of an agent: it names a file, and a part of the
+// sandbox's name.
+func CheckName(name string) error {
+	ok := name != "" && len(name) <= 32 && name != Shell
+	for i, r := range name {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' && i > 0)
+	}
+	if !ok {
+		return spec.Errorf(spec.ErrUsage, "%q is no name for an agent", name).WithHint("use lower-case letters, digits and '-'")
+	}
+	return nil
+}
+
+// Find gives the description of an agent, by its name or an alias. The error
+// for a name that is none is of class [spec.ErrNotFound].
+func (c Catalog) Find(name string) (*spec.Agent, error) {
+	if CheckName(name) == nil {
+		a, err := c.read(name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return a, err
+		}
+	}
+	names, err := c.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		a, err := c.read(n)
+		if err == nil && slices.Contains(a.Aliases, name) {
+			return a, nil
+		}
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
+		WithHint("there are: %s, %s; bothy agent ls", strings.Join(names, ", "), Shell)
+}
+
+// read gives one description: the user's before ours.
+func (c Catalog) read(name string) (*spec.Agent, error) {
+	if c.dir != "" {
+		file := filepath.Join(c.dir, name+ext)
+		data, err := readFile(file)
+		if err == nil {
+			return named(name, file, data)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	data, err := builtin.ReadFile(path.Join("agents", name+ext))
+	if err != nil {
+		return nil, err
+	}
+	return named(name, "agent "+name, data)
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(data) > maxSize {
+		err = spec.Errorf(spec.ErrUsage, "%s is larger than %d KiB", name, maxSize>>10)
+	}
+	return data, err
+}
+
+func named(name, from string, data []byte) (*spec.Agent, error) {
+	a, err := Decode(data)
+	if err == nil && a.Name != name {
+		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
+	}
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: from, Err: err}
+	}
+	return a, nil
+}
+
+// Decode reads a description. Unknown keys are errors.
+func Decode(data []byte) (*spec.Agent, error) {
+	var v any
+	docs := yaml.NewDecoder(bytes.NewReader(data))
+	if err := docs.Decode(&v); err != nil {
+		return nil, fmt.Errorf("it is not YAML: %w", err)
+	}
+	if err := docs.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, spec.Errorf(spec.ErrUsage, "there is more than one document")
+	}
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	strict := json.NewDecoder(bytes.NewReader(doc))
+	strict.DisallowUnknownFields()
+	a := &spec.Agent{}
+	if err := strict.Decode(a); err != nil {
+		return nil, err
+	}
+	return a, check(a)
+}

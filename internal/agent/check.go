@@ -1,0 +1,73 @@
+package agent
+
+import (
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// check judges a description.
+func check(a *spec.Agent) error {
+	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
+	if a.Version != spec.Version {
+		return fail("version is %d, not %d", a.Version, spec.Version)
+	}
+	if err := CheckName(a.Name); err != nil {
+		return err
+	}
+	if a.Title == "" {
+		return fail("title is missing")
+	}
+	if a.Program == "" || strings.Contains(a.Program, "/") && !path.IsAbs(a.Program) {
+		return fail("program must be a name, or an absolute path inside")
+	}
+	for _, name := range a.Presets {
+		if _, err := policy.FindPreset(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range a.Credentials {
+		if s := vault.FindService(name); s == nil || s.Name != name {
+			return fail("credentials: no service named %q", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		if err := vault.CheckVariable(name); err != nil {
+			return err
+		}
+		if strings.ContainsRune(a.Env[name], 0) {
+			return fail("env: %s has a NUL in it", name)
+		}
+	}
+	for _, f := range a.Home {
+		if !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "." {
+			return fail("home: %q is no path below the home directory", f.Path)
+		}
+		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
+			return fail("home: %s: %w", f.Path, err)
+		}
+	}
+	return checkInstall(a)
+}
+
+func checkInstall(a *spec.Agent) error {
+	if a.Install == nil {
+		return nil
+	}
+	fail := func(format string, args ...any) error {
+		return spec.Errorf(spec.ErrUsage, "install: "+format, args...)
+	}
+	if strings.Contains(a.Program, "/") {
+		return fail("what is installed is started by its name, not as %s", a.Program)
+	}
+	if a.Install.Package == "" {
+		return fail("package is missing")
+	}
+	return checkSource(*a.Install)
+}

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Expand writes what {WORD} stands for in the text of a file: a string of JSON,
+// without its quotes. A brace that no word of small letters follows is itself.
+// {WORD:-N} is the last N characters.
+func Expand(text string, lookup func(word string) (value string, ok bool)) (string, error) {
+	var out strings.Builder
+	for {
+		begin := strings.IndexByte(text, '{')
+		if begin < 0 {
+			break
+		}
+		out.WriteString(text[:begin])
+		text = text[begin+1:]
+		end := strings.IndexByte(text, '}')
+		if end < 0 || !isWord(text[:end]) {
+			out.WriteByte('{')
+			continue
+		}
+		value, err := valueOf(text[:end], lookup)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(value)
+		text = text[end+1:]
+	}
+	out.WriteString(text)
+	return out.String(), nil
+}
+
+// isWord tells a word from the JSON and TOML that files are made of.
+func isWord(s string) bool {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789:-") == ""
+}
+
+func valueOf(word string, lookup func(string) (string, bool)) (string, error) {
+	last := -1
+	if name, n, ok := strings.Cut(word, ":-"); ok {
+		var err error
+		if last, err = strconv.Atoi(n); err != nil {
+			return "", spec.Errorf(spec.ErrUsage, "{%s}: %q is no number", word, n)
+		}
+		word = name
+	}
+	value, ok := lookup(word)
+	if !ok {
+		return "", spec.Errorf(spec.ErrUsage, "nothing is known as {%s}", word)
+	}
+	if last >= 0 && len(value) > last {
+		value = value[len(value)-last:]
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	return string(b[1 : len(b)-1]), nil
+}

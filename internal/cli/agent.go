@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// agents are those there are: ours, and the user's own beside the settings.
+func agents() agent.Catalog {
+	path, err := configPath()
+	if err != nil {
+		return agent.NewCatalog("") // no home, no settings
+	}
+	return agent.NewCatalog(filepath.Join(filepath.Dir(path), "agents"))
+}
+
+// lodger is who lives in a sandbox, as a command line names it.
+type lodger struct {
+	name string      // for the sandbox
+	spec *spec.Agent // nil for the shell, and for a program
+	argv []string    // of a program that was named by its path
+}
+
+// lodgerOf tells what the first word of a line names: an agent, the shell, or a
+// program by its path. None of these is an error of class [spec.ErrNotFound].
+func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
+	if word == agent.Shell {
+		return &lodger{name: agent.Shell}, nil
+	}
+	if strings.Contains(word, "/") {
+		info, err := os.Stat(word)
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word)
+		}
+		path, err := filepath.Abs(word)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &lodger{name: programName(path), argv: []string{path}}, nil
+	}
+	a, err := e.Agents.Find(word)
+	if err != nil {
+		return nil, err
+	}
+	return &lodger{name: a.Name, spec: a}, nil
+}
+
+// programName makes a part of a sandbox's name of a program's path.
+func programName(path string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(filepath.Base(path)))
+	if name = strings.Trim(name, "-"); name == "" || agent.CheckName(name) != nil {
+		return "program"
+	}
+	return name
+}
+
+// house gives a new sandbox the program of its agent, which is installed if it is
+// not there.
+func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox) error {
+	if l.spec == nil {
+		return nil
+	}
+	p, notices, err := e.AgentProgram(ctx, l.spec, a.progress("installing "+l.spec.Title))
+	for _, n := range notices {
+		a.note("%s", n)
+	}
+	sb.Program = p
+	return err
+}
+
+// progress shows how far an installation is: on a terminal in one line that is
+// written again, elsewhere in a line for each phase.
+func (a *app) progress(what string) func(agent.Event) {
+	live := term.IsTerminal(a.stderr)
+	var last agent.Event
+	return func(ev agent.Event) {
+		done := ""
+		if ev.Total > 0 {
+			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, formatSize(ev.Total))
+		}
+		switch {
+		case live && ev != last:
+			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s %s: %s%s", what, ev.Version, ev.Phase, done)
+			if ev.Phase == agent.Unpacking && ev.Bytes == ev.Total {
+				fmt.Fprint(a.stderr, "\r\x1b[K")
+			}
+		case !live && ev.Phase != last.Phase:
+			a.note("%s %s: %s", what, ev.Version, ev.Phase)
+		}
+		last = ev
+	}
+}
+
+// settle gives a new sandbox what its agent needs. What the user says in so
+// many words comes after it, and wins.
+func (g *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
+	if g.spec == nil {
+		return
+	}
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(g.spec.Env)) {
+		env = append(env, name+"="+g.spec.Env[name])
+	}
+	sb.Env = append(env, sb.Env...)
+	if slices.Contains(rules.Presets, "none") {
+		return
+	}
+	for _, name := range g.spec.Presets {
+		if !slices.Contains(rules.Presets, name) {
+			rules.Presets = append(rules.Presets, name)
+		}
+	}
+}
+
+// argvOf is what runs: the agent in its full-permission mode. Arguments that
+// begin with a flag are added; others are a command of their own.
+func (g *lodger) argvOf(args []string) []string {
+	own := g.argv
+	if g.spec != nil {
+		own = append([]string{g.spec.Program}, g.spec.Args...)
+	}
+	if len(args) > 0 && (len(own) == 0 || !strings.HasPrefix(args[0], "-")) && len(g.argv) == 0 {
+		return shellCommand(args)
+	}
+	return append(slices.Clone(own), args...)
+}
+
+// lodgerIn is who lives in a sandbox that exists.
+func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
+	a, err := e.Agents.Find(sb.Agent)
+	switch {
+	case err == nil:
+		return &lodger{name: a.Name, spec: a}, nil
+	case errors.Is(err, spec.ErrNotFound):
+		return &lodger{name: sb.Agent}, nil
+	}
+	return nil, err
+}
+
+// visible refuses a program that the sandbox will not see.
+func (g *lodger) visible(sb *spec.Sandbox) error {
+	if len(g.argv) == 0 {
+		return nil
+	}
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if rel, err := filepath.Rel(m.Source, g.argv[0]); err == nil && filepath.IsLocal(rel) {
+			g.argv[0] = filepath.Join(m.Target, rel)
+			return nil
+		}
+	}
+	for _, dir := range []string{"/usr", "/opt", "/bin", "/nix/store"} {
+		if strings.HasPrefix(g.argv[0], dir+"/") {
+			return nil
+		}
+	}
+	return spec.Errorf(spec.ErrUsage, "%s lies outside of what the sandbox sees", g.argv[0]).
+		WithHint("share its directory too, read-only: %s:ro", filepath.Dir(g.argv[0]))
+}
+
+// credential gives what is lent to a new sandbox: what the user says, else what
+// its agent can log in with.
+func (a *app) credential(cmd *command.Command, e *engine.Engine, g *lodger, asked []lendAt) ([]lendAt, error) {
+	if g.spec == nil || len(asked) > 0 || len(g.spec.Credentials) == 0 {
+		return asked, nil
+	}
+	secret, err := e.Credential(cmd.Context(), g.spec)
+	if err != nil {
+		return nil, err
+	}
+	if secret == "" {
+		a.note("%s has no credential: log in inside, or end it and: bothy secret set %s", g.spec.Title, g.spec.Credentials[0])
+		return nil, nil
+	}
+	return []lendAt{{secret: secret}}, nil
+}
+
+// agentNames completes AGENT.
+func agentNames(e *engine.Engine) []string {
+	out := []string{fmt.Sprintf("%s\tyour own shell, or a program behind --", agent.Shell)}
+	names, _ := e.Agents.Names()
+	for _, name := range names {
+		if a, err := e.Agents.Find(name); err == nil {
+			out = append(out, name+"\t"+a.Title)
+		}
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Credential gives the secret that an agent can log in with: one of the vault,
+// or else one that stands in the caller's environment, which becomes a secret
+// that is read from there. The first of the agent's credentials that there is
+// counts. The empty string means that there is none.
+func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, err error) {
+	have, err := e.Secrets()
+	if err != nil {
+		return "", err
+	}
+	for _, service := range a.Credentials {
+		for _, s := range have {
+			if s.Service == service {
+				return s.Name, nil
+			}
+		}
+	}
+	for _, service := range a.Credentials {
+		s := vault.FindService(service)
+		for _, variable := range s.Env {
+			value := os.Getenv(variable)
+			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
+				continue
+			}
+			// A subscription's token is often set where an API key is expected.
+			n := NewSecret{Name: service, Service: vault.SortService(service, []byte(value)), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}}
+			if err := e.SetSecret(ctx, n); err != nil {
+				return "", err
+			}
+			e.say("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder", variable, service)
+			return service, nil
+		}
+	}
+	return "", nil
+}
+
+// furnish writes the files that the home of a sandbox's agent begins with. It is
+// done before the sandbox starts for the first time: nobody inside has been
+// there. What is there already stays.
+func (e *Engine) furnish(sb *spec.Sandbox) error {
+	if sb.Agent == agent.Shell {
+		return nil
+	}
+	a, err := e.Agents.Find(sb.Agent)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil // a program of the user's own
+	}
+	if err != nil || len(a.Home) == 0 {
+		return err
+	}
+	leases, err := e.Leases(sb)
+	if err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	for _, f := range a.Home {
+		text, err := agent.Expand(f.Text, e.words(sb, vault.Live(leases, time.Now())))
+		if err == nil {
+			err = place(home, f.Path, text)
+		}
+		if err != nil {
+			return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
+		}
+	}
+	return nil
+}
+
+// words are what the text of a file may name.
+func (e *Engine) words(sb *spec.Sandbox, leases []spec.Lease) func(string) (string, bool) {
+	return func(word string) (string, bool) {
+		if word == "workspace" {
+			return sb.Primary(), true
+		}
+		service, ok := strings.CutPrefix(word, "placeholder:")
+		if !ok {
+			return "", false
+		}
+		for _, l := range leases {
+			if e.serviceOf(l.Secret) == service {
+				return l.Placeholder, true
+			}
+		}
+		return "", true // nothing of the kind is lent
+	}
+}
+
+func (e *Engine) serviceOf(secret string) string {
+	list, err := e.Secrets()
+	if err != nil {
+		return ""
+	}
+	for _, s := range list {
+		if s.Name == secret {
+			return s.Service
+		}
+	}
+	return ""
+}
+
+func place(home *os.Root, name, text string) error {
+	if err := home.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := home.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// AgentProgram gives the installation that a new sandbox of an agent uses: the
+// newest there is, or else the latest of the registry, which is installed. It
+// is nil for an agent that nobody installs.
+func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, progress func(agent.Event)) (*spec.Program, []string, error) {
+	if a.Install == nil {
+		return nil, nil, nil
+	}
+	target := agent.TargetOf("/")
+	key, _, err := agent.PlatformFor(*a.Install, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	home, err := agent.HomeOf(e.Store, a.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var notices []string
+	there, ok := home.Newest(key)
+	if !ok || there.Package != a.Install.Package {
+		r, err := e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Target: target}, progress)
+		if err != nil {
+			return nil, nil, err
+		}
+		there, notices = r.Installation, r.Notices
+	}
+	return &spec.Program{Name: a.Program, Installation: there.ID(), Binary: there.Binary}, notices, nil
+}
+
+// programDir is the directory of the installation that a sandbox uses.
+func (e *Engine) programDir(sb *spec.Sandbox) (string, error) {
+	if sb.Program == nil {
+		return "", nil
+	}
+	home, err := agent.HomeOf(e.Store, sb.Agent)
+	if err != nil {
+		return "", err
+	}
+	there, err := home.Get(sb.Program.Installation)
+	if err != nil {
+		return "", (&spec.Error{Class: spec.ErrNotFound, Op: "sandbox " + sb.Name, Err: err}).
+			WithHint("install it again: bothy agent install %s@%s", sb.Agent, sb.Program.Installation)
+	}
+	return there.Root(), nil
+}

@@ -1,0 +1,63 @@
+package spec
+
+// Agent describes the command line of one coding agent: where it comes from,
+// how it is started with all permissions, what it needs at home and from the
+// network. It is data; nothing of Bothy knows an agent by its name.
+type Agent struct {
+	Version int      `json:"version"`
+	Name    string   `json:"name"`
+	Aliases []string `json:"aliases,omitempty"`
+	Title   string   `json:"title"` // as its maker writes it
+
+	// Install says where the program can be had; nil for one that must be
+	// there: on the host, or in the template.
+	Install *AgentSource `json:"install,omitempty"`
+	// Program is the name, or the absolute path inside, of what is started.
+	Program string `json:"program"`
+	// Args come behind it and give the agent all permissions: the sandbox is
+	// the wall, not the agent's questions.
+	Args []string `json:"args,omitempty"`
+
+	// Env is set for every command in the agent's sandboxes. Home are files its
+	// home begins with, so that the agent does not ask what is answered already.
+	Env  map[string]string `json:"env,omitempty"`
+	Home []AgentFile       `json:"home,omitempty"`
+
+	// Presets are those of the network policy that it cannot work without.
+	Presets []string `json:"presets,omitempty"`
+	// Credentials are services of the vault it can log in with, the best first.
+	// One of them is enough.
+	Credentials []string `json:"credentials,omitempty"`
+}
+
+// AgentSource is where a program comes from: a package of an npm registry.
+type AgentSource struct {
+	// Package is the one whose versions and tags are meant.
+	Package string `json:"package"`
+	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or
+	// "any", which package holds the program. The most particular key counts. A
+	// key without a libc stands for every one: a static program, or a script.
+	Platforms map[string]AgentPlatform `json:"platforms"`
+}
+
+// AgentPlatform says which package holds the program for a platform.
+type AgentPlatform struct {
+	// Package is the name under which AgentSource.Package depends on it, which
+	// may be an alias of another. Empty: AgentSource.Package itself.
+	Package string `json:"package,omitempty"`
+	// Version is given if AgentSource.Package does not depend on it: {version}
+	// in it stands for that of AgentSource.Package.
+	Version string `json:"version,omitempty"`
+	// Binary is the program, beneath the package's directory.
+	Binary string `json:"binary"`
+}
+
+// AgentFile is a file of the agent's home, relative to it.
+type AgentFile struct {
+	Path string `json:"path"`
+	// Text is the content. In it {workspace} stands for the directory the agent
+	// starts in, {placeholder:SERVICE} for what stands for a credential, with
+	// {placeholder:SERVICE:-N} for the last N characters of that. All are
+	// written as in a JSON string.
+	Text string `json:"text"`
+}
