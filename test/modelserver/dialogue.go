@@ -3,7 +3,6 @@ package modelserver
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -83,26 +82,16 @@ func aside(text string) bool {
 }
 
 // key names a prompt of a session: by the client's own name for the session, or
-// by everything said before.
+// by everything said.
 func (d dialogue) key(at place) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %q", d.session, at.prompts, at.prompt)
 	if d.session == "" {
-		for _, s := range d.parts[:d.lastPrompt()] {
+		for _, s := range d.parts {
 			fmt.Fprintf(sum, "%d %q", s.who, s.text)
 		}
 	}
 	return string(sum.Sum(nil))
-}
-
-// lastPrompt is the index of the part that is the last prompt.
-func (d dialogue) lastPrompt() int {
-	for i, p := range slices.Backward(d.parts) {
-		if p.who == user && !aside(p.text) {
-			return i
-		}
-	}
-	return 0
 }
 
 // side names what a request wants beside the conversation: "title" or "json", or

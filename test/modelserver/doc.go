@@ -36,8 +36,8 @@
 //
 // Only how often a turn has failed is counted by the server: for each session,
 // as the client's headers name it, prompt and turn. Clients that name none
-// (Gemini CLI) are told apart by what they sent before; two that run in the same
-// directory with the same prompts share a count.
+// (Gemini CLI) are told apart by all that was said; two that run in the same
+// directory and hear the same share a count.
 //
 // # Side calls
 //

@@ -133,8 +133,20 @@ turns:
 	wg.Wait()
 }
 
-// Clients that do not name their session are told apart by what they sent
-// before the prompt.
+// A loop that gives a session the same prompt again meets the same failure
+// again.
+func TestSamePromptAgain(t *testing.T) {
+	_, url := serve(t, "turns: [{text: one, fail: {status: 503, times: 1}}]")
+	again := claude(true, obj{"role": "assistant", "content": "one"}, obj{"role": "user", "content": "do it"})
+	var got []int
+	for _, body := range []obj{claude(true), claude(true), again, again} {
+		resp, _ := post(t, url+"/v1/messages", body, "x-claude-code-session-id", "s")
+		got = append(got, resp.StatusCode)
+	}
+	equal(t, "statuses", got, []int{503, 200, 503, 200})
+}
+
+// Clients that do not name their session are told apart by what they sent.
 func TestNamelessSessions(t *testing.T) {
 	s, url := serve(t, "turns: [{text: one, fail: {status: 503, times: 1}}]")
 	ask := func(dir string) int {
