@@ -307,6 +307,21 @@ func trace(t *testing.T, code int, args ...string) []initCost {
 	return costs
 }
 
+// TestFrontLinks keeps out of the command line what it has processes for.
+func TestFrontLinks(t *testing.T) {
+	out, err := run(nil, "go", "list", "-deps", "./"+front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		for _, path := range notFront {
+			if under(dep, path) {
+				t.Errorf("%s links %s: every command would wait for its init", front, dep)
+			}
+		}
+	}
+}
+
 // TestFront keeps the command line ahead of gVisor. Its process ends in the init
 // function of front: the trace is of what came before.
 func TestFront(t *testing.T) {

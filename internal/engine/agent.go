@@ -27,18 +27,18 @@ func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress fun
 	if err != nil {
 		return agent.Result{}, err
 	}
-	result, err := install(ctx, order, progress)
+	result, err := runInstaller(ctx, order, progress)
 	if agent.Silent(err) {
 		err = &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err, Hint: "run it again: it goes on where it ended"}
 	}
 	return result, err
 }
 
-// install has the installing process carry out an order. It has the whole
+// runInstaller has the installing process carry out an order. It has the whole
 // environment of the caller: npm's configuration may refer to any variable. It is
 // in a process group of its own, so that Ctrl-C ends it by way of ctx, and ends if
 // this process does, as its standard input then ends.
-func install(ctx context.Context, order []byte, progress func(agent.Event)) (agent.Result, error) {
+func runInstaller(ctx context.Context, order []byte, progress func(agent.Event)) (agent.Result, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Dir = []string{agent.Argv0}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -24,8 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == vault.Argv0 {
+	switch os.Args[0] {
+	case vault.Argv0:
 		os.Exit(seal.Main(os.Stdin, os.Stdout))
+	case agent.Argv0:
+		os.Exit(installs())
 	}
 	if script, ok := os.LookupEnv(readerVar); ok {
 		os.Exit(readSource(script))

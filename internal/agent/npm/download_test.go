@@ -61,7 +61,7 @@ func fetch(t *testing.T, c *Client, what Tarball, path string) ([]byte, error) {
 }
 
 func TestDownload(t *testing.T) {
-	body := noise(3 << 20)
+	body := noise(1 << 20)
 	r, c, what, path := fetchable(t, body)
 	got, err := fetch(t, c, what, path)
 	if err != nil || !bytes.Equal(got, body) {
@@ -75,7 +75,7 @@ func TestDownload(t *testing.T) {
 }
 
 func TestDownloadGoesOn(t *testing.T) {
-	body := noise(3 << 20)
+	body := noise(1 << 20)
 	half := len(body) / 2
 	whole := func(w http.ResponseWriter, _ *http.Request) bool {
 		_, _ = w.Write(body)

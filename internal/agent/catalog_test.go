@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What comes with Bothy can be read, and its files are what they seem to be.
+func TestBuiltin(t *testing.T) {
+	c := NewCatalog("")
+	names, err := c.Names()
+	if err != nil || len(names) < 4 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		a, err := c.Find(name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(a.Credentials) == 0 || len(a.Presets) == 0 {
+			t.Errorf("%s could not work", name)
+		}
+		for _, f := range a.Home {
+			text, err := Expand(f.Text, func(word string) (string, bool) { return `/a "b"\` + word, true })
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, f.Path, err)
+			}
+			if filepath.Ext(f.Path) == ".json" && !json.Valid([]byte(text)) {
+				t.Errorf("%s: %s becomes %s", name, f.Path, text)
+			}
+		}
+		for _, alias := range a.Aliases {
+			if other, err := c.Find(alias); err != nil || other.Name != name {
+				t.Errorf("%s is not %s: %v", alias, name, err)
+			}
+		}
+	}
+}
+
+const own = `version: 1
+name: mine
+title: Mine
+program: /opt/mine/bin/mine
+presets: [npm]
+`
+
+func TestUsersOwn(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := NewCatalog(dir)
+	if _, err := c.Find("mine"); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "claude") {
+		t.Error(err)
+	}
+	write("mine.yaml", own)
+	if a, err := c.Find("mine"); err != nil || a.Program != "/opt/mine/bin/mine" {
+		t.Error(a, err)
+	}
+	write("claude.yaml", strings.ReplaceAll(own, "mine", "claude"))
+	if a, err := c.Find("claude"); err != nil || a.Title != "Mine" {
+		t.Error("the user's own is not before ours", a, err)
+	}
+	write("other.yaml", own)
+	if _, err := c.Find("other"); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "mine.yaml") {
+		t.Error(err)
+	}
+	if _, err := c.Find("../claude"); !errors.Is(err, spec.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for what, text := range map[string]string{
+		"an unknown key":     own + "colour: red\n",
+		"a second document":  own + "---\n" + own,
+		"no title":           strings.Replace(own, "title: Mine\n", "", 1),
+		"another version":    strings.Replace(own, "version: 1", "version: 2", 1),
+		"a relative program": strings.Replace(own, "/opt/mine", "opt/mine", 1),
+		"no such preset":     strings.Replace(own, "npm", "nowhere", 1),
+		"no such service":    own + "credentials: [nobody]\n",
+		"a bad variable":     own + "env: {\"A=B\": x}\n",
+		"a file above":       own + "home: [{path: ../x, text: x}]\n",
+		"an absolute file":   own + "home: [{path: /etc/x, text: x}]\n",
+		"a bad number":       own + "home: [{path: x, text: \"{placeholder:github:-x}\"}]\n",
+		"an empty install":   strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x}\n",
+		"a binary above":     strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x, platforms: {linux/amd64: {package: x, binary: ../x}}}\n",
+	} {
+		if a, err := Decode([]byte(text)); err == nil {
+			t.Errorf("%s was taken: %v", what, a)
+		}
+	}
+	if _, err := Decode([]byte(own)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	lookup := func(word string) (string, bool) {
+		v, ok := map[string]string{"workspace": `/a"b`, "placeholder:x": "0123456789"}[word]
+		return v, ok
+	}
+	for text, want := range map[string]string{
+		`{"{workspace}":{}}`:       `{"/a\"b":{}}`,
+		`{placeholder:x}`:          `0123456789`,
+		`[{placeholder:x:-4}]`:     `[6789]`,
+		`{placeholder:x:-40}`:      `0123456789`,
+		`{"a":1} { {A} {workspace`: `{"a":1} { {A} {workspace`,
+	} {
+		if got, err := Expand(text, lookup); err != nil || got != want {
+			t.Errorf("%s becomes %s, %v", text, got, err)
+		}
+	}
+	if _, err := Expand("{nobody}", lookup); err == nil {
+		t.Error("an unknown word was taken")
+	}
+}

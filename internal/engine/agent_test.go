@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/install"
+	"github.com/bothy-dev/bothy/internal/agent/registrytest"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// failing is set where the installing process is to end at once.
+const failing = "BOTHY_TEST_INSTALL_FAILS"
+
+// installs is the installing process. It tells who it is first.
+func installs() int {
+	if os.Getenv(failing) != "" {
+		_, _ = os.Stderr.WriteString("no such luck\nmore\n")
+		return 7
+	}
+	_, _ = os.Stdout.WriteString(`{"event":{"phase":"waiting","bytes":` + strconv.Itoa(os.Getpid()) + "}}\n")
+	return install.Main(os.Stdin, os.Stdout)
+}
+
+// tool is a program in a registry that the environment names.
+func tool(t *testing.T) (*registrytest.Registry, agent.Request) {
+	t.Helper()
+	r := registrytest.New(t)
+	r.Publish("tool", "1.0.0", registrytest.Tarball(t, registrytest.Program("package/bin/tool", "tool")))
+	for _, kv := range r.Env(t) {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+	return r, agent.Request{Name: "tool", Source: agent.Source{Package: "tool", Platforms: map[string]agent.Platform{"any": {Binary: "bin/tool"}}}}
+}
+
+func TestInstallAgent(t *testing.T) {
+	r, request := tool(t)
+	e := newEngine(t)
+	told := 0
+	got, err := e.InstallAgent(here, request, func(agent.Event) { told++ })
+	must(t, err)
+	if b, err := os.ReadFile(got.Path()); err != nil || string(b) != "tool" || !got.Fresh || told < 3 {
+		t.Errorf("%q, %v, %+v, %d events", b, err, got, told)
+	}
+	// What is there exactly needs no process.
+	t.Setenv(failing, "1")
+	request.Version = "1.0.0"
+	again, err := e.InstallAgent(here, request, nil)
+	if err != nil || again.Installation != got.Installation {
+		t.Errorf("%+v, %v", again, err)
+	}
+	request.Version = "2.0.0"
+	_, err = e.InstallAgent(here, request, nil)
+	if err == nil || !strings.Contains(err.Error(), "exit status 7: no such luck") || strings.Contains(err.Error(), "more") || spec.Hint(err) == "" {
+		t.Errorf("%v", err)
+	}
+	t.Setenv(failing, "")
+	if _, err = e.InstallAgent(here, request, nil); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "1.0.0") {
+		t.Errorf("%v", err)
+	}
+	if n := len(r.Asked(".tgz")); n != 1 {
+		t.Errorf("%d downloads", n)
+	}
+}
+
+// hangs has a registry begin a tarball and never end it. The channel is closed when
+// the connection is.
+func hangs(r *registrytest.Registry) (gone chan struct{}) {
+	gone = make(chan struct{})
+	r.Before = func(w http.ResponseWriter, q *http.Request) bool {
+		if !strings.HasSuffix(q.URL.Path, ".tgz") {
+			return false
+		}
+		w.Header().Set("Content-Length", "1000000")
+		_, _ = w.Write(make([]byte, 1000))
+		_ = http.NewResponseController(w).Flush()
+		<-q.Context().Done()
+		close(gone)
+		return true
+	}
+	return gone
+}
+
+// Ctrl-C ends the process, and its work.
+func TestInstallAgentCancelled(t *testing.T) {
+	r, request := tool(t)
+	gone := hangs(r)
+	ctx, cancel := context.WithCancelCause(here)
+	enough := errors.New("enough")
+	_, err := newEngine(t).InstallAgent(ctx, request, func(e agent.Event) {
+		if e.Phase == agent.Downloading {
+			cancel(enough)
+		}
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("%v", err)
+	}
+	<-gone
+}
+
+// A process that somebody kills is an error that says so.
+func TestInstallAgentKilled(t *testing.T) {
+	r, request := tool(t)
+	gone := hangs(r)
+	var pid atomic.Int64
+	_, err := newEngine(t).InstallAgent(here, request, func(e agent.Event) {
+		switch e.Phase {
+		case agent.Waiting:
+			pid.Store(e.Bytes)
+		case agent.Downloading:
+			_ = syscall.Kill(int(pid.Load()), syscall.SIGKILL)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "signal: killed") || !strings.Contains(spec.Hint(err), "run it again") {
+		t.Errorf("%v (%s)", err, spec.Hint(err))
+	}
+	<-gone
+}
