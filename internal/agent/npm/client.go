@@ -145,7 +145,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	})
 	n, err := w.ReadCloser.Read(p)
 	timer.Stop()
-	if err != nil && err != io.EOF && w.ctx.Err() != nil {
+	if err != nil && w.ctx.Err() != nil {
+		// An end as well: the server may have ended what we gave up.
 		err = context.Cause(w.ctx)
 	}
 	return n, err
