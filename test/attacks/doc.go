@@ -56,7 +56,8 @@
 //	B7   SQL: there is no filter for it
 //	B8   MCP and JSON-RPC: bodies are not judged
 //	B9   the gateway from the host: TestB9NobodyListens
-//	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; floods:
+//	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; endless requests:
+//	     G TestB10SlowRequest; floods:
 //	     TestB10Crowd, TestB10Slow, TestB10Names
 //	B11  rules by program: there are none
 //

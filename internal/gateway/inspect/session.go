@@ -63,6 +63,7 @@ func (s *session) serve(handle handler) {
 		_ = s.served.Close()
 	}()
 	for s.next(handle) {
+		s.clock.Reset(idleTime)
 	}
 }
 
@@ -75,11 +76,13 @@ func (s *session) end() {
 
 // next answers one request. It is false if that was the last.
 func (s *session) next(handle handler) bool {
-	s.clock.Reset(idleTime)
-	if _, err := s.r.Peek(1); err != nil {
+	if s.r.Buffered() == 0 && s.conn.strict.begun() != nil {
 		return false
 	}
 	s.clock.Reset(headTime)
+	if _, err := s.r.Peek(1); err != nil {
+		return false
+	}
 	r := s.request()
 	if !s.clock.Stop() {
 		return false

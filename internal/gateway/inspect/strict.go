@@ -116,6 +116,16 @@ func (s *strict) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// begun returns when something of what comes next is there. Read gives nothing
+// of a head before all of it is.
+func (s *strict) begun() error {
+	if len(s.out) > 0 || len(s.line) > 0 || s.state == inHead {
+		return nil
+	}
+	_, err := s.in.Peek(1)
+	return err
+}
+
 // body passes bytes on whose number is known.
 func (s *strict) body(b []byte) (int, error) {
 	n, err := s.in.Read(b[:min(int64(len(b)), s.left)])
