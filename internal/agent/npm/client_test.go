@@ -268,8 +268,14 @@ func TestProxy(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	r := registrytest.New(t)
 	for name, before := range map[string]func(w http.ResponseWriter, q *http.Request) bool{
-		"busy":    func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(429); return true },
-		"broken":  func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true },
+		"busy": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return true
+		},
+		"broken": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		},
 		"a login": func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, "<html>"); return true },
 		"another one": func(w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = io.WriteString(w, `{"name":"other"}`)
