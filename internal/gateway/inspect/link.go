@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -87,7 +88,23 @@ func (l *link) quiet() bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
 		still = n == 0 && err == nil
 	})
-	return still && err == nil
+	return still && err == nil && l.empty()
+}
+
+// empty tells whether TLS holds nothing that it has read from the network and
+// not given out yet: a record behind that of the last answer would be taken for
+// the next one.
+func (l *link) empty() bool {
+	t, ok := l.conn.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	if t.SetReadDeadline(past) != nil {
+		return false
+	}
+	var b [1]byte
+	n, err := t.Read(b[:])
+	return n == 0 && isTimeout(err) && t.SetReadDeadline(time.Time{}) == nil
 }
 
 // mayRepeat tells whether a request that failed may be sent again, over another

@@ -1,0 +1,109 @@
+package inspect
+
+import (
+	"bytes"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+)
+
+// recorder counts what is written to a connection, and may keep it back.
+type recorder struct {
+	relay.TCP
+	writes atomic.Int32
+	keep   bool
+	kept   bytes.Buffer
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.writes.Add(1)
+	if r.keep {
+		return r.kept.Write(b)
+	}
+	return r.TCP.Write(b)
+}
+
+// tcpPair is a connection, both ends.
+func tcpPair(t *testing.T) (near, far *recorder) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return &recorder{TCP: relay.TCP{TCPConn: a.(*net.TCPConn)}}, &recorder{TCP: relay.TCP{TCPConn: b.(*net.TCPConn)}}
+}
+
+// secureLink is a link over TLS, with what is beneath it at both ends.
+func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
+	t.Helper()
+	authority, err := ca.New("outside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := authority.Leaf("far.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far = tcpPair(t)
+	u := &upstream{head: time.Hour, set: map[*outside]struct{}{}}
+	out := &outside{Conn: near, u: u}
+	peer = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{*leaf}})
+	client := tls.Client(out, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // whom it trusts is not the matter
+	shaken := make(chan error, 1)
+	go func() { shaken <- peer.Handshake() }()
+	if err := client.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-shaken; err != nil {
+		t.Fatal(err)
+	}
+	return newLink(u, &server{}, client, out), near, far, peer
+}
+
+// What a server says behind its answer may lie in TLS, where the kernel does not
+// know of it.
+func TestQuietOverTLS(t *testing.T) {
+	l, _, far, server := secureLink(t)
+	answer := []byte("an answer")
+	turn := func(said ...[]byte) {
+		t.Helper()
+		far.keep = true
+		for _, s := range said { // a record each, but one segment
+			_, _ = server.Write(s)
+		}
+		far.keep = false
+		if _, err := far.TCP.Write(far.kept.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		far.kept.Reset()
+		b := make([]byte, len(answer))
+		if n, err := l.r.Read(b); err != nil || string(b[:n]) != string(answer) {
+			t.Fatalf("%q, %v", b[:n], err)
+		}
+	}
+	for range 2 { // it stays usable when it was asked
+		turn(answer)
+		if !l.quiet() {
+			t.Fatal("a server that only answered is not quiet")
+		}
+	}
+	turn(answer, []byte("and something else"))
+	if l.quiet() {
+		t.Error("a server that said more than its answer is quiet")
+	}
+}
