@@ -115,10 +115,12 @@ func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 		slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
 }
 
-// close ends a connection on which nothing is under way.
+// close ends a connection on which nothing is under way. TLS is not told: its
+// goodbye waits for seconds for a server that does not read, and so would those
+// who judge all connections again.
 func (l *link) close() {
 	l.timer.Stop()
-	_ = l.conn.Close()
+	_ = l.out.Close()
 }
 
 // exchange sends a request and gives the answer when its head is there. From

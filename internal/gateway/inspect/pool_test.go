@@ -107,3 +107,14 @@ func TestQuietOverTLS(t *testing.T) {
 		t.Error("a server that said more than its answer is quiet")
 	}
 }
+
+// To close what is idle waits for no server: the rules may have changed, and
+// what they forbid goes on meanwhile.
+func TestCloseWithoutGoodbye(t *testing.T) {
+	l, near, _, _ := secureLink(t)
+	before := near.writes.Load()
+	l.close()
+	if n := near.writes.Load() - before; n > 0 {
+		t.Errorf("%d writes to close a connection", n)
+	}
+}

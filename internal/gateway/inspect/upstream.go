@@ -276,13 +276,13 @@ func hostOf(address string) (Host, error) {
 // review cuts what may not go on, and keeps nothing that is idle: it was opened
 // under other rules.
 func (u *upstream) review(judge func(Host, netip.Addr) bool) {
-	u.http2.CloseIdleConnections()
-	u.links.closeIdle()
 	for _, o := range u.list() {
 		if !judge(o.host, o.addr) {
 			o.Reset()
 		}
 	}
+	u.links.closeIdle()
+	u.http2.CloseIdleConnections()
 }
 
 func (u *upstream) list() []*outside {
