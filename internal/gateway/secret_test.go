@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,12 +44,20 @@ func (w *world) valueless(t *testing.T) {
 // A secret goes to its host in its place and nowhere else, and does not come
 // back. What was looked into before and what was not are treated alike.
 func TestSecretIsLent(t *testing.T) {
+	var mu sync.Mutex
 	var auth []string
+	arrived := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return auth
+	}
 	o := newOrigin(t, true, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return // a body that broke off
 		}
+		mu.Lock()
 		auth = append(auth, r.Header.Get("Authorization"))
+		mu.Unlock()
 		w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 		w.Header().Set("Trailer", "X-Late")
 		fmt.Fprintf(w, "%v %s", r.Header, r.RequestURI)
@@ -63,7 +72,7 @@ func TestSecretIsLent(t *testing.T) {
 		if status != 200 || strings.Contains(text+fmt.Sprint(head), realValue) || strings.Contains(text, "attacker") {
 			t.Errorf("%d %s %v", status, text, head)
 		}
-		if got := auth[len(auth)-1]; got != "Bearer "+realValue {
+		if got := arrived(); got[len(got)-1] != "Bearer "+realValue {
 			t.Errorf("the server got %q", got)
 		}
 		status, text, _ = fetch(t, c, "POST", fmt.Sprintf("https://other.example.com:%d/", o.port), strings.NewReader("take this: "+placeholder))
@@ -73,9 +82,9 @@ func TestSecretIsLent(t *testing.T) {
 		if status, _, _ = fetch(t, c, "POST", url, strings.NewReader("my environment has "+placeholder)); status != 200 {
 			t.Errorf("a conversation about the placeholder: %d", status)
 		}
-		n := len(auth)
-		if status, _, _ = fetch(t, c, "GET", url+placeholder, nil); status != 403 || len(auth) != n {
-			t.Errorf("%d, %d requests arrived", status, len(auth)-n)
+		n := len(arrived())
+		if status, _, _ = fetch(t, c, "GET", url+placeholder, nil); status != 403 || len(arrived()) != n {
+			t.Errorf("%d, %d requests arrived", status, len(arrived())-n)
 		}
 	}
 	r := w.record(t, "the use", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkSecret })
