@@ -98,8 +98,7 @@ func (w *reply) unsaid(status int) map[string]bool {
 // frame decides how the body ends, and whether the connection does.
 func (w *reply) frame() {
 	w.last = w.last || w.r.Close || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
-	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
-	known := err == nil && length >= 0
+	length, known := w.length()
 	if !known {
 		delete(w.header, "Content-Length")
 	}
@@ -113,6 +112,17 @@ func (w *reply) frame() {
 	default:
 		w.framing, w.last = byEnd, true
 	}
+}
+
+// length is that of the body, if the header gives one that nobody could read in
+// another way: an answer of HTTP/2 may have come with two of them, or a sign.
+func (w *reply) length() (n int64, known bool) {
+	values := w.header["Content-Length"]
+	if len(values) != 1 {
+		return 0, false
+	}
+	n, err := decimal(values[0])
+	return n, err == nil
 }
 
 // unwanted tells whether nobody reads the request's body, and it is too long, or
@@ -240,8 +250,10 @@ func (w *reply) trailer() http.Header {
 // hijack gives the connection behind an answer that changes the protocol.
 func (w *reply) hijack() (*changed, error) {
 	w.s.unwatch()
-	w.s.conn.strict.upgrade() // before the client is told
-	err := w.FlushError()
+	err := w.s.conn.strict.upgrade() // before the client is told
+	if err == nil {
+		err = w.FlushError()
+	}
 	w.release()
 	w.hijacked = true
 	return &changed{w.s}, err

@@ -61,11 +61,19 @@ func newStrict(c net.Conn, owner *conn) *strict {
 	return &strict{Conn: c, conn: owner, in: bufio.NewReader(c)}
 }
 
-// upgrade lets everything from here on through as it comes.
-func (s *strict) upgrade() {
+// errEarly is for a client that did not wait.
+var errEarly = errors.New("the client speaks another protocol before it was told that it may")
+
+// upgrade lets everything from here on through as it comes. It fails if lines
+// were taken for a request already: they are not as they came.
+func (s *strict) upgrade() error {
+	if s.state != atHead {
+		return errEarly
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.raw = true
+	return nil
 }
 
 func (s *strict) isRaw() bool {

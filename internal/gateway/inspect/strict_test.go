@@ -100,10 +100,24 @@ func TestStrictUpgrade(t *testing.T) {
 	if _, err := io.ReadFull(s, head); err != nil {
 		t.Fatal(err)
 	}
-	s.upgrade()
+	if err := s.upgrade(); err != nil {
+		t.Fatal(err)
+	}
 	rest, err := io.ReadAll(s)
 	if string(rest) != "\x81\x00no head\r\n\r\n" || err != nil {
 		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// What was taken for a request, or for a bad one, is not passed on as if it were
+// of the other protocol.
+func TestStrictEarly(t *testing.T) {
+	for _, early := range []string{"GET / HTTP/1.1\r\nX: 1\r\n", "\x81\x00no head\r\n"} {
+		s, _, _ := filter(strings.NewReader(plain + early))
+		if err := s.upgrade(); err == nil {
+			rest, _ := io.ReadAll(s)
+			t.Errorf("%q: %q passes", early, rest)
+		}
 	}
 }
 
