@@ -272,6 +272,20 @@ func TestBrokenAnswers(t *testing.T) {
 	}
 }
 
+// What is no status is not passed on as an answer before the answer.
+func TestNoStatus(t *testing.T) {
+	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+		if q, _ := read(t, r); q != nil {
+			say(conn, "HTTP/1.1 042 Odd\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+		}
+	})
+	conn, in := f.near(t)
+	say(conn, "GET / HTTP/1.1\r\n"+host+"\r\n")
+	if line, err := in.ReadString('\n'); line != "HTTP/1.1 502 Bad Gateway\r\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
 // A request is sent again if the connection it was sent on turns out to be dead,
 // once, and never if it could change something or was answered in part.
 func TestDeadConnections(t *testing.T) {

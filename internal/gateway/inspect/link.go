@@ -56,6 +56,7 @@ func newLink(u *upstream, s *server, c net.Conn, out *outside) *link {
 
 // errLongHead and errLate are for servers that do not come to the point.
 var (
+	errStatus   = errors.New("the answer has a status that is none")
 	errLongHead = errors.New("the head of the answer is too long")
 	errLate     = errors.New("the head of the answer takes too long")
 )
@@ -158,6 +159,9 @@ func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, e
 		if err != nil {
 			return nil, err
 		}
+		if resp.StatusCode < 100 {
+			return nil, errStatus
+		}
 		if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
 			if resp.StatusCode == http.StatusContinue {
 				up.goOn()
@@ -257,7 +261,7 @@ func (b *answerBody) end() {
 		return
 	}
 	b.over, l.used = true, true
-	l.u.links.leave(l.server)
+	defer l.u.links.leave(l.server) // until then the pool does not forget the server
 	if b.last || l.ended || l.r.Buffered() > 0 {
 		l.close()
 		return

@@ -1,9 +1,13 @@
 package inspect
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"net"
+	"net/http"
+	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,5 +120,38 @@ func TestCloseWithoutGoodbye(t *testing.T) {
 	l.close()
 	if n := near.writes.Load() - before; n > 0 {
 		t.Errorf("%d writes to close a connection", n)
+	}
+}
+
+// A server is in use until its connection is back: else it could be forgotten,
+// and the connection with it.
+func TestBackBeforeLeaving(t *testing.T) {
+	for range 1000 {
+		u := &upstream{}
+		l := &link{u: u, server: &server{users: 1, places: make(chan struct{})}, r: bufio.NewReader(nil)}
+		go (&answerBody{link: l, stop: func() bool { return true }}).end()
+		runtime.Gosched()
+		l.server.places <- struct{}{} // taken when it leaves
+		u.links.mu.Lock()
+		back := slices.Contains(l.server.idle, l)
+		u.links.mu.Unlock()
+		u.links.close()
+		if !back {
+			t.Fatal("the place is free, and the connection not there")
+		}
+	}
+}
+
+// The client is told one length, or none.
+func TestOneLength(t *testing.T) {
+	for _, values := range [][]string{{"5", "6"}, {"5", "5"}, {"+5"}, {"-5"}, {"5, 5"}, {" 5"}, {""}, nil} {
+		w := &reply{header: http.Header{"Content-Length": values}}
+		if n, known := w.length(); known {
+			t.Errorf("%q is %d", values, n)
+		}
+	}
+	w := &reply{header: http.Header{"Content-Length": {"5"}}}
+	if n, known := w.length(); !known || n != 5 {
+		t.Errorf("5 is %d, %v", n, known)
 	}
 }
