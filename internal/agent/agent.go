@@ -60,8 +60,8 @@ const Latest = "latest"
 
 // Check refuses what cannot be meant, and completes the rest.
 func (r *Request) Check() error {
-	if !validName(r.Name) {
-		return spec.Errorf(spec.ErrUsage, "%q is no name for an agent", r.Name)
+	if err := CheckName(r.Name); err != nil {
+		return err
 	}
 	if r.Version == "" {
 		r.Version = Latest
@@ -94,18 +94,7 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// maxName bounds names and tags in bytes.
+// maxName bounds tags in bytes.
 const maxName = 64
-
-// validName reports whether a program can be called so: its name becomes that of
-// a directory, and those that begin with a dot are ours.
-func validName(s string) bool {
-	for i, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || i > 0 && strings.ContainsRune("._-", r)) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxName
-}
 
 func (t Target) String() string { return strings.Join(t.parts(), "/") }

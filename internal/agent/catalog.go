@@ -64,8 +64,8 @@ func (c Catalog) Names() ([]string, error) {
 	return names, nil
 }
 
-// CheckName judges the name of an agent: it names a file, and a part of the
-// sandbox's name.
+// CheckName judges the name of an agent: it names a file, the directory of what
+// is installed, and a part of the sandbox's name.
 func CheckName(name string) error {
 	ok := name != "" && len(name) <= 32 && name != Shell
 	for i, r := range name {
@@ -91,32 +91,46 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		return nil, err
 	}
 	for _, n := range names {
-		a, err := c.read(n)
-		if err == nil && slices.Contains(a.Aliases, name) {
+		d, err := c.open(n)
+		if err != nil || d.ours && !bytes.Contains(d.data, []byte(name)) {
+			continue // ours write their aliases plainly, and to decode all takes milliseconds
+		}
+		if a, err := d.decode(); err == nil && slices.Contains(a.Aliases, name) {
 			return a, nil
 		}
 	}
 	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
-		WithHint("there are: %s, %s; bothy agent ls", strings.Join(names, ", "), Shell)
+		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
 }
 
-// read gives one description: the user's before ours.
+// read gives one description.
 func (c Catalog) read(name string) (*spec.Agent, error) {
-	if c.dir != "" {
-		file := filepath.Join(c.dir, name+ext)
-		data, err := readFile(file)
-		if err == nil {
-			return named(name, file, data)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	data, err := builtin.ReadFile(path.Join("agents", name+ext))
+	d, err := c.open(name)
 	if err != nil {
 		return nil, err
 	}
-	return named(name, "agent "+name, data)
+	return d.decode()
+}
+
+// document is a description as it is written.
+type document struct {
+	name string // of the agent it should describe
+	from string // for messages
+	data []byte
+	ours bool
+}
+
+// open finds one description: the user's before ours.
+func (c Catalog) open(name string) (document, error) {
+	if c.dir != "" {
+		file := filepath.Join(c.dir, name+ext)
+		data, err := readFile(file)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return document{name: name, from: file, data: data}, err
+		}
+	}
+	data, err := builtin.ReadFile(path.Join("agents", name+ext))
+	return document{name: name, from: "agent " + name, data: data, ours: true}, err
 }
 
 func readFile(name string) ([]byte, error) {
@@ -132,13 +146,13 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-func named(name, from string, data []byte) (*spec.Agent, error) {
-	a, err := Decode(data)
-	if err == nil && a.Name != name {
+func (d document) decode() (*spec.Agent, error) {
+	a, err := Decode(d.data)
+	if err == nil && a.Name != d.name {
 		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
 	}
 	if err != nil {
-		return nil, &spec.Error{Class: spec.ErrUsage, Op: from, Err: err}
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: err}
 	}
 	return a, nil
 }

@@ -64,7 +64,7 @@ type Home struct{ dir, name string }
 
 // HomeOf gives the directory of a name, which need not exist.
 func HomeOf(st *store.Store, name string) (Home, error) {
-	if !validName(name) {
+	if CheckName(name) != nil {
 		return Home{}, spec.Errorf(spec.ErrNotFound, "there is no agent %q", name)
 	}
 	return Home{filepath.Join(st.Agents(), name), name}, nil
