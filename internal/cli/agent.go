@@ -43,7 +43,7 @@ func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
 	if strings.Contains(word, "/") {
 		info, err := os.Stat(word)
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-			return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word)
+			return nil, spec.Errorf(spec.ErrNotFound, "%s is no program", word).WithHint("it must be a file that may be executed")
 		}
 		path, err := filepath.Abs(word)
 		if err == nil {
@@ -114,19 +114,19 @@ func (a *app) progress(what string) func(agent.Event) {
 
 // settle gives a new sandbox what its agent needs. What the user says in so
 // many words comes after it, and wins.
-func (g *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
-	if g.spec == nil {
+func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
+	if l.spec == nil {
 		return
 	}
 	var env []string
-	for _, name := range slices.Sorted(maps.Keys(g.spec.Env)) {
-		env = append(env, name+"="+g.spec.Env[name])
+	for _, name := range slices.Sorted(maps.Keys(l.spec.Env)) {
+		env = append(env, name+"="+l.spec.Env[name])
 	}
 	sb.Env = append(env, sb.Env...)
 	if slices.Contains(rules.Presets, "none") {
 		return
 	}
-	for _, name := range g.spec.Presets {
+	for _, name := range l.spec.Presets {
 		if !slices.Contains(rules.Presets, name) {
 			rules.Presets = append(rules.Presets, name)
 		}
@@ -135,12 +135,12 @@ func (g *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
 
 // argvOf is what runs: the agent in its full-permission mode. Arguments that
 // begin with a flag are added; others are a command of their own.
-func (g *lodger) argvOf(args []string) []string {
-	own := g.argv
-	if g.spec != nil {
-		own = append([]string{g.spec.Program}, g.spec.Args...)
+func (l *lodger) argvOf(args []string) []string {
+	own := l.argv
+	if l.spec != nil {
+		own = append([]string{l.spec.Program}, l.spec.Args...)
 	}
-	if len(args) > 0 && (len(own) == 0 || !strings.HasPrefix(args[0], "-")) && len(g.argv) == 0 {
+	if len(args) > 0 && (len(own) == 0 || !strings.HasPrefix(args[0], "-")) && len(l.argv) == 0 {
 		return shellCommand(args)
 	}
 	return append(slices.Clone(own), args...)
@@ -148,6 +148,9 @@ func (g *lodger) argvOf(args []string) []string {
 
 // lodgerIn is who lives in a sandbox that exists.
 func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
+	if sb.Agent == agent.Shell {
+		return &lodger{name: agent.Shell}, nil
+	}
 	a, err := e.Agents.Find(sb.Agent)
 	switch {
 	case err == nil:
@@ -159,37 +162,37 @@ func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
 }
 
 // visible refuses a program that the sandbox will not see.
-func (g *lodger) visible(sb *spec.Sandbox) error {
-	if len(g.argv) == 0 {
+func (l *lodger) visible(sb *spec.Sandbox) error {
+	if len(l.argv) == 0 {
 		return nil
 	}
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if rel, err := filepath.Rel(m.Source, g.argv[0]); err == nil && filepath.IsLocal(rel) {
-			g.argv[0] = filepath.Join(m.Target, rel)
+		if rel, err := filepath.Rel(m.Source, l.argv[0]); err == nil && filepath.IsLocal(rel) {
+			l.argv[0] = filepath.Join(m.Target, rel)
 			return nil
 		}
 	}
 	for _, dir := range []string{"/usr", "/opt", "/bin", "/nix/store"} {
-		if strings.HasPrefix(g.argv[0], dir+"/") {
+		if strings.HasPrefix(l.argv[0], dir+"/") {
 			return nil
 		}
 	}
-	return spec.Errorf(spec.ErrUsage, "%s lies outside of what the sandbox sees", g.argv[0]).
-		WithHint("share its directory too, read-only: %s:ro", filepath.Dir(g.argv[0]))
+	return spec.Errorf(spec.ErrUsage, "%s lies outside of what the sandbox sees", l.argv[0]).
+		WithHint("share its directory too, read-only: %s:ro", filepath.Dir(l.argv[0]))
 }
 
 // credential gives what is lent to a new sandbox: what the user says, else what
 // its agent can log in with.
-func (a *app) credential(cmd *command.Command, e *engine.Engine, g *lodger, asked []lendAt) ([]lendAt, error) {
-	if g.spec == nil || len(asked) > 0 || len(g.spec.Credentials) == 0 {
+func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, asked []lendAt) ([]lendAt, error) {
+	if l.spec == nil || len(asked) > 0 || len(l.spec.Credentials) == 0 {
 		return asked, nil
 	}
-	secret, err := e.Credential(cmd.Context(), g.spec)
+	secret, err := e.Credential(cmd.Context(), l.spec)
 	if err != nil {
 		return nil, err
 	}
 	if secret == "" {
-		a.note("%s has no credential: log in inside, or end it and: bothy secret set %s", g.spec.Title, g.spec.Credentials[0])
+		a.note("%s has no credential: log in inside, or end it and: bothy secret set %s", l.spec.Title, l.spec.Credentials[0])
 		return nil, nil
 	}
 	return []lendAt{{secret: secret}}, nil

@@ -18,14 +18,14 @@ func (a *app) createCommand() *command.Command {
 		Use:      "create [flags] AGENT [PATH[:ro]]...",
 		Short:    "Create a sandbox without starting it",
 		Long:     "Creates a sandbox. Without PATH it has no project of the host in it.",
-		Args:     atLeast(1, "an agent; bothy agent ls shows them"),
+		Args:     atLeast(1, "an agent, e.g. claude, or shell"),
 		Complete: a.completeCreate,
 		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			g, err := lodgerOf(e, args[0])
+			l, err := lodgerOf(e, args[0])
 			if err != nil {
 				return err
 			}
@@ -33,12 +33,12 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			sb, err := a.sandbox(e, f, g.name, args[1:])
+			sb, err := a.sandbox(e, f, l.name, args[1:])
 			if err == nil {
-				err = g.visible(sb)
+				err = l.visible(sb)
 			}
 			if err == nil {
-				err = a.house(cmd.Context(), e, g, sb)
+				err = a.house(cmd.Context(), e, l, sb)
 			}
 			if err != nil {
 				return err
@@ -47,12 +47,12 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			g.settle(sb, &rules)
+			l.settle(sb, &rules)
 			if err := e.Create(sb, engine.Rules(rules)); err != nil {
 				return err
 			}
 			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-			lent, err = a.credential(cmd, e, g, lent)
+			lent, err = a.credential(cmd, e, l, lent)
 			if err == nil {
 				err = a.lend(cmd, e, sb, lent)
 			}

@@ -43,9 +43,9 @@ func (a *app) runCommand() *command.Command {
 agent in the same directory is the same sandbox: what was installed in it is
 still there. Without PATH the current directory is shared.
 
-AGENT is one that "bothy agent ls" lists, "shell" for your own shell, or a
-program by its path. ARGS that begin with a flag are added to the agent's
-command, others are run instead of it.`,
+AGENT is a coding agent such as claude, "shell" for your own shell, or a program
+by its path. ARGS that begin with a flag are added to the agent's command, others
+are run instead of it.`,
 		Example: `  bothy run claude .                     Claude Code in a sandbox, in this project
   bothy run claude . -- -p "fix it"      the same without a terminal of its own
   bothy run shell .                      a shell
@@ -99,10 +99,11 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 		case !errors.Is(err, spec.ErrNotFound):
 			return err
 		default:
+			notAgent := err
 			sb, err := e.Find(first)
 			if err != nil {
 				return spec.Errorf(spec.ErrNotFound, "no agent or sandbox named %q", first).
-					WithHint("bothy agent ls shows the agents; for a shell: %s shell %s", cmd.CommandPath(), strings.Join(before, " "))
+					WithHint("%s; for a shell: %s shell %s", spec.Hint(notAgent), cmd.CommandPath(), strings.Join(before, " "))
 			}
 			if len(before) > 1 {
 				return spec.Errorf(spec.ErrUsage, "%s exists: its directories were fixed when it was created", first)

@@ -64,7 +64,7 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	if err != nil || len(a.Home) == 0 {
 		return err
 	}
-	leases, err := e.Leases(sb)
+	lookup, err := e.words(sb)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	}
 	defer home.Close()
 	for _, f := range a.Home {
-		text, err := agent.Expand(f.Text, e.words(sb, vault.Live(leases, time.Now())))
+		text, err := agent.Expand(f.Text, lookup)
 		if err == nil {
 			err = place(home, f.Path, text)
 		}
@@ -85,36 +85,29 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	return nil
 }
 
-// words are what the text of a file may name.
-func (e *Engine) words(sb *spec.Sandbox, leases []spec.Lease) func(string) (string, bool) {
+// words are what the text of a file may name. A service nothing is lent of has
+// an empty placeholder.
+func (e *Engine) words(sb *spec.Sandbox) (func(string) (string, bool), error) {
+	leases, err := e.Leases(sb)
+	if err != nil {
+		return nil, err
+	}
+	secrets, _ := e.Secrets() // if they cannot be read nothing is lent, and the start says so
+	services := map[string]string{}
+	for _, s := range secrets {
+		services[s.Name] = s.Service
+	}
+	placeholders := map[string]string{}
+	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first counts
+		placeholders[services[l.Secret]] = l.Placeholder
+	}
 	return func(word string) (string, bool) {
 		if word == "workspace" {
 			return sb.Primary(), true
 		}
 		service, ok := strings.CutPrefix(word, "placeholder:")
-		if !ok {
-			return "", false
-		}
-		for _, l := range leases {
-			if e.serviceOf(l.Secret) == service {
-				return l.Placeholder, true
-			}
-		}
-		return "", true // nothing of the kind is lent
-	}
-}
-
-func (e *Engine) serviceOf(secret string) string {
-	list, err := e.Secrets()
-	if err != nil {
-		return ""
-	}
-	for _, s := range list {
-		if s.Name == secret {
-			return s.Service
-		}
-	}
-	return ""
+		return placeholders[service], ok
+	}, nil
 }
 
 func place(home *os.Root, name, text string) error {
@@ -172,7 +165,7 @@ func (e *Engine) programDir(sb *spec.Sandbox) (string, error) {
 	there, err := home.Get(sb.Program.Installation)
 	if err != nil {
 		return "", (&spec.Error{Class: spec.ErrNotFound, Op: "sandbox " + sb.Name, Err: err}).
-			WithHint("install it again: bothy agent install %s@%s", sb.Agent, sb.Program.Installation)
+			WithHint("a new sandbox installs it again: bothy rm %s", sb.Name)
 	}
 	return there.Root(), nil
 }
