@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -303,10 +304,7 @@ func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.conn.Write(p) }
 
 // CloseWrite tells the server that there is no more.
 func (c *rawBody) CloseWrite() error {
-	if w, ok := c.b.link.conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return nil
+	return closeWrite(c.b.link.conn)
 }
 
 // Close ends it in both directions.
@@ -546,10 +544,5 @@ func writeTrailerNames(w *bufio.Writer, trailer http.Header) {
 	if len(trailer) == 0 {
 		return
 	}
-	names := make([]string, 0, len(trailer))
-	for name := range trailer {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	_, _ = w.WriteString("Trailer: " + strings.Join(names, ",") + "\r\n")
+	_, _ = w.WriteString("Trailer: " + strings.Join(slices.Sorted(maps.Keys(trailer)), ",") + "\r\n")
 }

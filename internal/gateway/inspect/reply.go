@@ -268,10 +268,7 @@ func (c *changed) Close() error                { return c.s.served.Close() }
 
 // CloseWrite tells the client that there is no more.
 func (c *changed) CloseWrite() error {
-	if w, ok := c.s.served.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return nil
+	return closeWrite(c.s.served)
 }
 
 // writeNumber writes a name and a number, and ends the line.

@@ -171,11 +171,18 @@ func (s *session) skip(b *clientBody, w *reply) bool {
 // linger ends an answer and gives the client the time to read it: to hang up
 // while it still speaks would be a reset.
 func (s *session) linger() {
-	if c, ok := s.served.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite()
-	}
+	_ = closeWrite(s.served)
 	_ = s.served.SetReadDeadline(time.Now().Add(lingerTime))
 	_, _ = io.Copy(io.Discard, s.served)
+}
+
+// closeWrite tells who listens that there is no more, if one direction of the
+// connection can be closed alone.
+func closeWrite(c net.Conn) error {
+	if w, ok := c.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
 }
 
 // clientBody is the body of a request, as it comes.
