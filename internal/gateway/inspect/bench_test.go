@@ -8,16 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
-	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
-	"github.com/bothy-dev/bothy/internal/policy"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // BenchmarkKeepAlive is small requests over kept connections, client and server
@@ -39,29 +34,9 @@ func BenchmarkKeepAlive(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rule, err := policy.ParseRule(policy.Allow, "api.example.com")
-	if err != nil {
-		b.Fatal(err)
-	}
-	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Allow: []policy.Rule{rule}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	i := New(Config{
-		Still: func(Host, netip.Addr) bool { return true },
-		Judge: func(h Host, r *policy.Request) policy.Decision {
-			return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
-		},
-		Dial: func(context.Context, Host) (relay.Conn, error) {
-			c, err := net.Dial("tcp", server.Listener.Addr().String())
-			if err != nil {
-				return nil, err
-			}
-			return relay.TCP{TCPConn: c.(*net.TCPConn)}, nil
-		},
-		Secrets:     func() *inject.Set { return nil },
-		Certificate: inside.Leaf, Roots: roots, Log: func(spec.NetworkRecord, *policy.Decision) {},
-	})
+	conf := passing(b, "api.example.com", server.Listener.Addr())
+	conf.Certificate, conf.Roots = inside.Leaf, roots
+	i := New(conf)
 	defer i.Close()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -74,23 +74,11 @@ func (f *far) near(t *testing.T) (net.Conn, *bufio.Reader) {
 func (f *far) inspected(t *testing.T, h Host) net.Conn {
 	t.Helper()
 	i := f.inspector(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, inside := tcpPair(t)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside.(*net.TCPConn)}, nil, h, &relay.Counts{}, &Track{})
+		_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, h, &relay.Counts{}, &Track{})
 	}()
 	t.Cleanup(func() { _ = c.Close(); i.Close(); <-served })
 	return c
@@ -98,7 +86,20 @@ func (f *far) inspected(t *testing.T, h Host) net.Conn {
 
 func (f *far) inspector(t *testing.T) *Inspector {
 	t.Helper()
-	rule, err := policy.ParseRule(policy.Allow, "far.example")
+	authority, err := ca.New("inside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := passing(t, "far.example", f.listener.Addr())
+	conf.Certificate = authority.Leaf
+	return New(conf)
+}
+
+// passing lets everything pass that is for one name, to one address, and keeps no
+// log. Who needs TLS adds that.
+func passing(t testing.TB, name string, to net.Addr) Config {
+	t.Helper()
+	rule, err := policy.ParseRule(policy.Allow, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,18 +107,13 @@ func (f *far) inspector(t *testing.T) *Inspector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	authority, err := ca.New("inside")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(Config{
-		Certificate: authority.Leaf,
-		Still:       func(Host, netip.Addr) bool { return true },
+	return Config{
+		Still: func(Host, netip.Addr) bool { return true },
 		Judge: func(h Host, r *policy.Request) policy.Decision {
 			return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 		},
 		Dial: func(context.Context, Host) (relay.Conn, error) {
-			c, err := net.Dial("tcp", f.listener.Addr().String())
+			c, err := net.Dial(to.Network(), to.String())
 			if err != nil {
 				return nil, err
 			}
@@ -125,7 +121,27 @@ func (f *far) inspector(t *testing.T) *Inspector {
 		},
 		Secrets: func() *inject.Set { return nil },
 		Log:     func(spec.NetworkRecord, *policy.Decision) {},
-	})
+	}
+}
+
+// tcpPair is a connection, both ends.
+func tcpPair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
 
 const host = "Host: far.example\r\n"

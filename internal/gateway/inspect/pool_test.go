@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -32,24 +31,11 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.TCP.Write(b)
 }
 
-// tcpPair is a connection, both ends.
-func tcpPair(t *testing.T) (near, far *recorder) {
+// recorded is a connection, both ends of it watched.
+func recorded(t *testing.T) (near, far *recorder) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
-	return &recorder{TCP: relay.TCP{TCPConn: a.(*net.TCPConn)}}, &recorder{TCP: relay.TCP{TCPConn: b.(*net.TCPConn)}}
+	a, b := tcpPair(t)
+	return &recorder{TCP: relay.TCP{TCPConn: a}}, &recorder{TCP: relay.TCP{TCPConn: b}}
 }
 
 // secureLink is a link over TLS, with what is beneath it at both ends.
@@ -63,7 +49,7 @@ func secureLink(t *testing.T) (l *link, near, far *recorder, peer *tls.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, far = tcpPair(t)
+	near, far = recorded(t)
 	u := &upstream{head: time.Hour, set: map[*outside]struct{}{}}
 	out := &outside{Conn: near, u: u}
 	peer = tls.Server(far, &tls.Config{Certificates: []tls.Certificate{*leaf}})
