@@ -341,7 +341,9 @@ func TestErase(t *testing.T) {
 		must(t, err)
 	}
 	must(t, os.MkdirAll(filepath.Join(s.Cache(), "host"), 0o700))
-	must(t, os.MkdirAll(filepath.Join(s.Agents(), "tool", "1.0.0"), 0o500))
+	tool := filepath.Join(s.Agents(), "tool")
+	must(t, os.MkdirAll(tool, 0o700))
+	must(t, os.Mkdir(filepath.Join(tool, "1.0.0"), 0o500))
 	lock, err := s.NamesLock()
 	must(t, err)
 	lock.Unlock()
