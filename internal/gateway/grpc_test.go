@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -109,6 +110,37 @@ func tryCall(t *testing.T, c *grpctest.Client, server *grpctest.Server, call grp
 	}
 	if lent && len(tokens) != len(methods) {
 		t.Errorf("of %d calls %d had the secret", len(methods), len(tokens))
+	}
+}
+
+// A server may end a call by its own clock, before the client's says so. What the
+// client hears is that the time is over, not that something broke.
+func TestGRPCServersClock(t *testing.T) {
+	_, port, trusting := newGRPC(t)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), apiHosts, trusting)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: w.dialName, TLSClientConfig: w.trust(), ForceAttemptHTTP2: true,
+	}}
+	defer client.CloseIdleConnections()
+	for name, messages := range map[string]int{"before the answer": 0, "within the answer": 1} {
+		t.Run(name, func(t *testing.T) {
+			sends, body := io.Pipe()
+			defer func() { _ = body.Close() }()
+			go func() { _, _ = body.Write(make([]byte, 5*messages)) }() // of nothing, each
+			to := fmt.Sprintf("https://api.example.com:%d%s", port, pb.TestService_FullDuplexCall_FullMethodName)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, sends)
+			must(t, err)
+			for name, value := range map[string]string{"Content-Type": "application/grpc", "Te": "trailers", "Grpc-Timeout": "300m", "X-Wait": "yes"} {
+				r.Header.Set(name, value)
+			}
+			resp, err := client.Do(r)
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			if got := resp.Header.Get("Grpc-Status") + resp.Trailer.Get("Grpc-Status"); got != "4" {
+				t.Errorf("the client hears %q: %v, then %v", got, resp.Header, resp.Trailer)
+			}
+		})
 	}
 }
 

@@ -29,6 +29,9 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		return
 	}
 	resp, err := i.up.roundTrip(ctx, x.conn.host, outgoing(ctx, r), x)
+	if err != nil && ctx.Err() == nil && x.endGRPC(in, err) {
+		return
+	}
 	if err != nil {
 		i.failed(ctx, w, in, x, err)
 		return
@@ -48,7 +51,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		}
 		return
 	}
-	if err := pass(w, resp, from); err != nil {
+	if err := pass(w, resp, from); err != nil && !x.endGRPC(in, err) {
 		x.broken()
 	}
 }

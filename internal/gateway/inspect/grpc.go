@@ -1,10 +1,15 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // isGRPC tells whether a client waits for an answer of gRPC, in which other
@@ -18,24 +23,108 @@ func isGRPC(r *http.Request) bool {
 // sayGRPC ends a call with an error. It is an answer that consists of trailers,
 // which HTTP takes for a header without a body.
 func sayGRPC(w http.ResponseWriter, status int, told refusal) {
-	h := w.Header()
-	h.Set("Content-Type", "application/grpc")
-	h.Set("Grpc-Status", strconv.Itoa(statusGRPC(status)))
-	h.Set("Grpc-Message", escapeGRPC(told.text()))
-	w.WriteHeader(http.StatusOK)
+	trailersGRPC(w, statusGRPC(status), told.text())
 	if a, ok := w.(*answer); ok {
 		a.x.record.Status = status // what the log says does not depend on the client
 	}
 }
 
+// trailersGRPC is an answer to a call of which nothing was answered.
+func trailersGRPC(w http.ResponseWriter, code int, message string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(code))
+	h.Set("Grpc-Message", escapeGRPC(message))
+	w.WriteHeader(http.StatusOK)
+}
+
 // Codes of gRPC.
 const (
+	grpcCancelled         = 1
 	grpcUnknown           = 2
+	grpcDeadlineExceeded  = 4
 	grpcPermissionDenied  = 7
 	grpcResourceExhausted = 8
 	grpcInternal          = 13
 	grpcUnavailable       = 14
 )
+
+// streamError is how net/http says that a server has reset a stream: its own
+// type becomes any that has these fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string {
+	return fmt.Sprintf("stream %d was reset, code %d", e.StreamID, e.Code)
+}
+
+// Codes of HTTP/2 that mean something to gRPC.
+const (
+	http2Refused = 7
+	http2Cancel  = 8
+	http2Calm    = 11
+)
+
+// resetGRPC is what a call ends with whose stream the server has reset. net/http
+// can pass a reset on, but not its code, and to a client the code is the answer.
+// A server cancels by its own clock when the client's deadline is over, which may
+// be before the client's does.
+func resetGRPC(r *http.Request, began time.Time, err error) (code int, ok bool) {
+	e, ok := errors.AsType[streamError](err)
+	if !ok || r.ProtoMajor != 2 || !isGRPC(r) {
+		return 0, false
+	}
+	switch e.Code {
+	case http2Refused:
+		return grpcUnavailable, true
+	case http2Calm:
+		return grpcResourceExhausted, true
+	case http2Cancel:
+		if limit, ok := timeoutGRPC(r.Header.Get("Grpc-Timeout")); ok && time.Since(began) >= limit {
+			return grpcDeadlineExceeded, true
+		}
+		return grpcCancelled, true
+	}
+	return grpcInternal, true
+}
+
+// timeoutGRPC reads how long a client waits: at most eight digits and a unit.
+func timeoutGRPC(s string) (time.Duration, bool) {
+	units := map[byte]time.Duration{
+		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	}
+	if len(s) < 2 || len(s) > 9 {
+		return 0, false
+	}
+	unit, ok := units[s[len(s)-1]]
+	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
+	if !ok || err != nil {
+		return 0, false
+	}
+	return time.Duration(min(int64(n), math.MaxInt64/int64(unit))) * unit, true
+}
+
+// endGRPC ends a call that the server has reset, before its answer or within. It
+// is false if that is not what happened.
+func (x *exchange) endGRPC(r *http.Request, err error) bool {
+	code, ok := resetGRPC(r, x.began, err)
+	if !ok {
+		return false
+	}
+	const message = "bothy: the server has reset the stream"
+	x.record.Verdict, x.record.Reason = spec.VerdictError, "the server has reset the stream"
+	if x.record.Status == 0 {
+		trailersGRPC(x.w, code, message)
+		return true
+	}
+	h := x.w.Header()
+	h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(code)}
+	h[http.TrailerPrefix+"Grpc-Message"] = []string{message}
+	return true
+}
 
 // statusGRPC is a status of HTTP in gRPC's words.
 func statusGRPC(status int) int {
