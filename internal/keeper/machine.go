@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -98,7 +97,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || strings.HasPrefix(m.Target, "/dev/shm/") || m.Target == template.Agent {
+		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent {
 			continue // its mount point is there, or lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})

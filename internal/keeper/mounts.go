@@ -23,8 +23,10 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	if err := os.Mkdir(empty, 0o555); err != nil {
 		return nil, err
 	}
+	// Files in memory leave room for what would remove them again.
 	list := []driver.Mount{
-		{Target: "/tmp", Memory: true, Mode: 0o1777},
+		{Target: "/tmp", Memory: true, Mode: 0o1777, Size: k.launch.Memory / 2},
+		{Target: sharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
 	for i, m := range append(slices.Clone(k.spec.Workspaces), k.spec.Volumes...) {
@@ -60,6 +62,9 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	})
 	return list, k.makePoints(list)
 }
+
+// sharedMemory is where programs that work together keep what they share.
+const sharedMemory = "/dev/shm"
 
 // pin makes a directory or file of the host appear at a place of ours, and
 // gives that place. The path was real when the sandbox was created; somebody
@@ -128,7 +133,7 @@ func (k *Keeper) anchors(m spec.Mount, source string) []driver.Mount {
 func (k *Keeper) makePoints(list []driver.Mount) error {
 	for i, m := range list {
 		outer, ok := innermost(list[:i], m.Target)
-		if !ok || outer.Memory && outer.Target == "/tmp" {
+		if !ok || outer.Memory {
 			continue
 		}
 		rel, err := filepath.Rel(outer.Target, m.Target)

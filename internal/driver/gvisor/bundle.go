@@ -99,7 +99,6 @@ func systemMounts() []specs.Mount {
 	return []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc"},
 		{Destination: "/dev", Type: "tmpfs", Source: "dev"},
-		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777"}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup"},
 	}
