@@ -13,6 +13,7 @@ var (
 	ErrNotFound     = errors.New("not found")
 	ErrConflict     = errors.New("conflict")
 	ErrStopping     = errors.New("stopping") // the sandbox ends just now: try again
+	ErrTimeout      = errors.New("time is over")
 	ErrSandbox      = errors.New("the sandbox itself failed")
 	ErrNotRunnable  = errors.New("command cannot be run")
 	ErrNoSuchBinary = errors.New("command not found")
@@ -84,6 +85,7 @@ const (
 	ExitDenied      = 3
 	ExitNotFound    = 4
 	ExitConflict    = 5
+	ExitTimeout     = 124
 	ExitSandbox     = 125
 	ExitNotRunnable = 126
 	ExitNoSuchFile  = 127
@@ -106,6 +108,7 @@ var classes = []struct {
 	{ErrNotFound, "not_found", ExitNotFound},
 	{ErrConflict, "conflict", ExitConflict},
 	{ErrStopping, "stopping", ExitConflict},
+	{ErrTimeout, "timeout", ExitTimeout},
 	{ErrSandbox, "sandbox", ExitSandbox},
 	{ErrNotRunnable, "not_runnable", ExitNotRunnable},
 	{ErrNoSuchBinary, "no_such_command", ExitNoSuchFile},
@@ -130,7 +133,7 @@ func ExitCode(err error) int {
 // WireError is an Error as it crosses a process boundary or is printed with
 // --json.
 type WireError struct {
-	Class   string `json:"class"` // usage, denied, not_found, conflict, stopping, sandbox, not_runnable, no_such_command or error
+	Class   string `json:"class"` // usage, denied, not_found, conflict, stopping, timeout, sandbox, not_runnable, no_such_command or error
 	Code    int    `json:"code"`  // the exit code
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`

@@ -23,6 +23,7 @@ func TestExitCodes(t *testing.T) {
 		{"not found", fmt.Errorf("find it: %w", Errorf(ErrNotFound, "no x")), 4},
 		{"conflict", &Error{Class: ErrConflict, Op: "create x"}, 5},
 		{"stopping", Errorf(ErrStopping, "in a moment"), 5},
+		{"timeout", Errorf(ErrTimeout, "over"), 124},
 		{"sandbox", Errorf(ErrSandbox, "fell"), 125},
 		{"not runnable", Errorf(ErrNotRunnable, "no"), 126},
 		{"no such binary", Errorf(ErrNoSuchBinary, "no"), 127},
@@ -96,7 +97,7 @@ func TestHint(t *testing.T) {
 
 // An error keeps its class, text, hint and exit code across a process boundary.
 func TestWireRoundTrip(t *testing.T) {
-	for _, class := range append([]error{nil}, ErrUsage, ErrDenied, ErrNotFound, ErrConflict, ErrStopping, ErrSandbox, ErrNotRunnable, ErrNoSuchBinary) {
+	for _, class := range append([]error{nil}, ErrUsage, ErrDenied, ErrNotFound, ErrConflict, ErrStopping, ErrTimeout, ErrSandbox, ErrNotRunnable, ErrNoSuchBinary) {
 		t.Run(fmt.Sprint(class), func(t *testing.T) {
 			sent := fmt.Errorf("run: %w", &Error{Class: class, Op: "open\n\x1b[2J", Err: errors.New("naïve"), Hint: "do <this> & that"})
 			b, err := json.Marshal(ToWire(sent))

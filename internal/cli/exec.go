@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -12,6 +14,7 @@ func (a *app) execCommand() *command.Command {
 		interactive, tty, detached bool
 		env, envFiles              []string
 		workdir, user, keys        string
+		timeout                    time.Duration
 	)
 	c := &command.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
@@ -28,6 +31,9 @@ func (a *app) execCommand() *command.Command {
 			}
 			if tty && detached {
 				return spec.Errorf(spec.ErrUsage, "--tty and --detach exclude each other")
+			}
+			if cmd.Flags().Changed("timeout") && timeout <= 0 {
+				return spec.Errorf(spec.ErrUsage, "--timeout %s is no time that anything could take", timeout)
 			}
 			detach, err := a.detachKeysOf(keys)
 			if err != nil {
@@ -50,7 +56,7 @@ func (a *app) execCommand() *command.Command {
 				words = words[1:]
 			}
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
-				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty,
+				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty, Timeout: spec.Duration(timeout),
 			}}
 			if detached {
 				conn, _, err := ask(cmd.Context(), session{engine: e, sandbox: sb}, q)
@@ -70,6 +76,7 @@ func (a *app) execCommand() *command.Command {
 	command.WordsVar(fs, &envFiles, "env-file", "read KEY=VALUE lines from a file")
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
+	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	c.CompleteFlag("env-file", command.FileNames)
 	c.CompleteFlag("workdir", command.FileNames)

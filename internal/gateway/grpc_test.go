@@ -135,6 +135,7 @@ func TestGRPCServersClock(t *testing.T) {
 			}
 			resp, err := client.Do(r)
 			must(t, err)
+			defer func() { _ = resp.Body.Close() }()
 			_, err = io.Copy(io.Discard, resp.Body)
 			must(t, err)
 			if got := resp.Header.Get("Grpc-Status") + resp.Trailer.Get("Grpc-Status"); got != "4" {

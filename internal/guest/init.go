@@ -132,7 +132,7 @@ func (in *initProc) answer(f wire.Frame) error {
 	if err := f.Decode(&q); err != nil {
 		return err
 	}
-	if q.Ask == wire.AskJoin { // it takes as long as two servers like
+	if q.Ask == wire.AskJoin || q.Ask == wire.AskTree { // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
@@ -150,6 +150,8 @@ func (in *initProc) find(q wire.InitAsk) error {
 		r.PID, r.Command = largestProcess()
 	case wire.AskJoin:
 		err = join(q.Join)
+	case wire.AskTree:
+		err = endTree(q.Tree)
 	default:
 		err = fmt.Errorf("unknown question %q", q.Ask)
 	}

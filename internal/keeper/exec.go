@@ -32,6 +32,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		}
 		return k.view(c, running, v)
 	}
+	mark := mark(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {
 		return err
@@ -40,15 +41,16 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 	if ask.Agent {
 		kind = kindAgent
 	}
+	bound := func(s *session) { k.bound(s, time.Duration(ask.Command.Timeout), mark) }
 	if !ask.Command.TTY && !ask.Detached {
-		return k.execDirect(ctx, c, ask.Command, p, kind)
+		return k.execDirect(ctx, c, ask.Command, p, kind, bound)
 	}
-	return k.execSession(ctx, c, ask, p, kind, v)
+	return k.execSession(ctx, c, ask, p, kind, v, bound)
 }
 
 // execSession runs a program under init: one with a terminal, or one nobody
 // waits for.
-func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer) error {
+func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask, p driver.Process, kind string, v *viewer, bound func(*session)) error {
 	sp := wire.Spawn{
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
 		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size,
@@ -62,6 +64,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 		s.log = k.output
 	}
 	k.sessions.add(s, kind, ask.Command, pid)
+	k.wg.Go(func() { bound(s) })
 	<-k.recorded
 	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
 	if ask.Detached {
@@ -82,7 +85,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 
 // execDirect runs a program on descriptors the caller made for it. When the
 // caller vanishes the program is hung up, and a little later killed.
-func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string) error {
+func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session)) error {
 	files := c.TakeFiles()
 	defer func() {
 		for _, f := range files {
@@ -109,6 +112,8 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	s := &session{proc: proc, why: k.obituary, fell: k.wall.Done()}
 	k.sessions.add(s, kind, cmd, proc.PID())
 	k.wg.Go(func() { s.wait(); k.ended(s) })
+	settled := make(chan struct{})
+	k.wg.Go(func() { defer close(settled); bound(s) })
 	<-k.recorded
 	if err := c.SendJSON(wire.Reply, wire.Started{Session: s.info.ID, PID: proc.PID()}); err != nil {
 		k.abandon(s)
@@ -116,6 +121,7 @@ func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Comm
 	}
 	go k.obey(c, s)
 	<-s.life.Done()
+	<-settled // nothing of it is left
 	return s.tellEnd(c)
 }
 

@@ -38,6 +38,7 @@ type session struct {
 	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
+	late    error    // why it had to end, if its time was over
 	notes   []string // what the person should know about the end
 }
 
@@ -152,6 +153,9 @@ func (s *session) fallen() bool {
 
 func (s *session) finish(exit wire.Ended, err error) {
 	s.mu.Lock()
+	if s.late != nil {
+		err = s.late
+	}
 	s.exit, s.err = exit, err
 	viewers := s.viewers
 	s.viewers = map[*viewer]bool{}

@@ -66,6 +66,8 @@ type Command struct {
 	User string   `json:"user,omitempty"` // NAME|UID[:GROUP|GID]; empty: the sandbox's user
 	TTY  bool     `json:"tty,omitempty"`
 	Size Winsize  `json:"size,omitzero"`
+	// Timeout is how long it may take, with all that it starts; 0: for ever.
+	Timeout spec.Duration `json:"timeout,omitempty"`
 }
 
 // Started answers OpExec.
@@ -119,6 +121,7 @@ const (
 	AskUser    = "user"    // who is User: InitReply.Account
 	AskLargest = "largest" // which program uses the most memory: InitReply.PID
 	AskJoin    = "join"    // connect a server of the inside's loopback to the gateway: Join
+	AskTree    = "tree"    // send a signal to a program and all that it has started: Tree
 )
 
 // InitAsk is a question to init.
@@ -127,6 +130,15 @@ type InitAsk struct {
 	Ask  string `json:"ask"`
 	User string `json:"user,omitempty"`
 	Join Join   `json:"join,omitzero"`
+	Tree Tree   `json:"tree,omitzero"`
+}
+
+// Tree is a program inside and what it has started, and a signal for them.
+type Tree struct {
+	PID int `json:"pid"`
+	// Mark is NAME=VALUE, which the program has in its environment.
+	Mark   string `json:"mark"`
+	Signal int    `json:"signal"`
 }
 
 // Join asks init to connect to a port of the inside's loopback and to the

@@ -1,0 +1,109 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// endTree sends a signal to a program and to all that it has started. One that
+// kills is preceded by stopping them: none slips away by forking meanwhile.
+// Whatever hides from it, with a session and an environment of its own, ends with
+// the sandbox.
+func endTree(t wire.Tree) error {
+	if t.PID <= 1 || t.Mark == "" {
+		return fmt.Errorf("no program to end: %d, %q", t.PID, t.Mark)
+	}
+	sig := unix.Signal(t.Signal)
+	if sig != unix.SIGKILL {
+		return signalAll(members(t), sig)
+	}
+	var stopped []int
+	for range maxScans {
+		fresh := slices.DeleteFunc(members(t), func(pid int) bool { return slices.Contains(stopped, pid) })
+		if len(fresh) == 0 {
+			break
+		}
+		_ = signalAll(fresh, unix.SIGSTOP)
+		stopped = append(stopped, fresh...)
+	}
+	return signalAll(stopped, sig)
+}
+
+// maxScans bounds the chase of a program that forks as fast as it can. What is
+// left of it has lost its parents.
+const maxScans = 50
+
+// signalAll sends a signal, the program itself last: when it ends, the others
+// have heard of it.
+func signalAll(pids []int, sig unix.Signal) error {
+	var errs []error
+	for _, pid := range slices.Backward(pids) {
+		if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("signal process %d: %w", pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// members finds a program, first, and what it has started: its descendants, what
+// is in its session, what has its mark.
+func members(t wire.Tree) []int {
+	all := processes()
+	tree := []int{t.PID}
+	is := map[int]bool{t.PID: true}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if is[p.pid] || !is[p.parent] && p.session != t.PID && p.group != t.PID && !p.marked(t.Mark) {
+				continue
+			}
+			is[p.pid], grown = true, true
+			tree = append(tree, p.pid)
+		}
+	}
+	return tree
+}
+
+// process is what /proc tells of one.
+type process struct{ pid, parent, group, session int }
+
+// processes lists those that live, without init.
+func processes() (list []process) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		// The name in parentheses may have anything in it.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) < 4 || fields[0] == "Z" || fields[0] == "X" {
+			continue
+		}
+		p := process{pid: pid}
+		for i, to := range []*int{&p.parent, &p.group, &p.session} {
+			*to, _ = strconv.Atoi(fields[1+i])
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// marked tells whether a mark is in a process's environment.
+func (p process) marked(mark string) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+	return err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark })
+}

@@ -1,0 +1,69 @@
+package guest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// A tree is a program, its descendants, its session, and who has its mark.
+func TestEndTree(t *testing.T) {
+	const mark = "BOTHY_COMMAND=of-this-test"
+	pids := filepath.Join(t.TempDir(), "pids")
+	c := exec.Command("/bin/sh", "-c", `
+		sleep 100 & echo $! >>$0
+		(setsid sh -c 'echo $$ >>$0; exec sleep 100' $0 &)
+		echo $$ >>$0
+		wait`, pids)
+	c.Env = append(os.Environ(), mark)
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Wait() }()
+	var list []string
+	for range 1000 {
+		b, _ := os.ReadFile(pids)
+		if list = strings.Fields(string(b)); len(list) == 3 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if len(list) != 3 {
+		t.Fatalf("there are %q", list)
+	}
+	if err := endTree(wire.Tree{PID: c.Process.Pid, Mark: mark, Signal: int(unix.SIGKILL)}); err != nil {
+		t.Error(err)
+	}
+	for _, s := range list {
+		pid, _ := strconv.Atoi(s)
+		gone := false
+		for range 1000 {
+			stat, err := os.ReadFile("/proc/" + s + "/stat")
+			if gone = err != nil || strings.Contains(string(stat), ") Z "); gone {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !gone {
+			t.Errorf("process %s goes on", s)
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+func TestEndTreeOfNobody(t *testing.T) {
+	for _, tree := range []wire.Tree{{PID: 1, Mark: "A=b", Signal: 9}, {PID: 0, Mark: "A=b", Signal: 9}, {PID: -1, Mark: "A=b"}, {PID: 1 << 30}} {
+		if endTree(tree) == nil {
+			t.Errorf("%+v was ended", tree)
+		}
+	}
+}

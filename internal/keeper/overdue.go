@@ -1,0 +1,64 @@
+package keeper
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// markName is the variable that what a command has started is known by.
+const markName = "BOTHY_COMMAND"
+
+// mark gives a command whose time is bounded something that it hands down to
+// all that it starts.
+func mark(c *wire.Command) string {
+	if c.Timeout <= 0 {
+		return ""
+	}
+	m := markName + "=" + rand.Text()
+	c.Env = append(c.Env, m)
+	return m
+}
+
+// bound ends a program with all that it has started when its time is over.
+func (k *Keeper) bound(s *session, limit time.Duration, mark string) {
+	if limit <= 0 {
+		return
+	}
+	select {
+	case <-s.life.Done():
+		return
+	case <-time.After(limit):
+	}
+	s.overdue(limit)
+	k.endTree(s, unix.SIGTERM, mark)
+	select {
+	case <-s.life.Done(): // others may not have listened
+	case <-time.After(orphanGrace):
+	}
+	k.endTree(s, unix.SIGKILL, mark)
+}
+
+// endTree has init send a signal, for only the inside knows what belongs
+// together. An init that does not answer saves nobody.
+func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
+	ctx, cancel := context.WithTimeout(context.Background(), orphanGrace)
+	defer cancel()
+	t := wire.Tree{PID: s.info.PID, Mark: mark, Signal: int(sig)}
+	if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskTree, Tree: t}); err != nil {
+		k.log.Warn("end an overdue command", "session", s.info.ID, "err", err)
+		_ = s.signal(int(sig))
+	}
+}
+
+// overdue notes what became of a program, whatever it ends with.
+func (s *session) overdue(limit time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = spec.Errorf(spec.ErrTimeout, "the command took longer than %s, and was ended", limit)
+}
