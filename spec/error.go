@@ -161,3 +161,14 @@ func (w *WireError) Err() error {
 	}
 	return e
 }
+
+// ClassOf gives the class that an exit code of bothy stands for; nil if none
+// does, as for those of programs inside.
+func ClassOf(code int) error {
+	for _, c := range classes {
+		if c.code == code {
+			return c.err
+		}
+	}
+	return nil
+}

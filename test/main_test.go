@@ -75,6 +75,9 @@ func prepare() (dir string, err error) {
 	if err := build(filepath.Join(lab.bin, "bothy")); err != nil {
 		return dir, err
 	}
+	if err := compile("examples/loop", filepath.Join(lab.bin, "loop")); err != nil {
+		return dir, err
+	}
 	if os.Geteuid() != 0 {
 		lab.scripts = filepath.Join("testdata", "script")
 		return dir, nil
@@ -86,10 +89,14 @@ func build(to string) error {
 	if bin := os.Getenv(binVar); bin != "" {
 		return copyProgram(filepath.Join(bin, "bothy"), to)
 	}
-	cmd := exec.Command("go", "build", "-o", to, "../cmd/bothy")
+	return compile("cmd/bothy", to)
+}
+
+func compile(pkg, to string) error {
+	cmd := exec.Command("go", "build", "-o", to, "../"+pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build ./cmd/bothy: %w\n%s", err, out)
+		return fmt.Errorf("go build ./%s: %w\n%s", pkg, err, out)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ const module = "github.com/bothy-dev/bothy"
 //
 //	words · leaves · mechanisms · the inside · the light roles · how the
 //	inside begins · the wall · who owns it · how it begins · the host's view · the command line ·
-//	its early start · the binary · tests of it all
+//	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust
@@ -35,6 +35,8 @@ internal/cli/command
 internal/cli
 internal/front
 cmd/bothy
+client
+examples/...
 internal/archtest internal/trust/clienttest internal/agent/registrytest test/... bench/...
 `
 
@@ -56,7 +58,7 @@ var doors = []struct {
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, and descriptions of agents"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/engine", "internal/doctor"}, "who starts processes on the host is easy to review"},
+	{"os/exec", []string{"internal/engine", "internal/doctor", "client", "examples/loop"}, "who starts processes on the host is easy to review"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/agent/npm"}, "the gateway looks into requests, the installing process asks registries, and nobody else speaks HTTP"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},

@@ -29,6 +29,7 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	json           bool
+	status         *os.File // see openStatus; may be nil
 	config         config
 	command        string // how the user calls us: "bothy" or "docker sandbox"
 }
@@ -141,6 +142,10 @@ func (a *app) report(err error) int {
 	code := spec.ExitCode(err)
 	var exited *spec.Exited
 	if err == nil || errors.As(err, &exited) {
+		a.tellStatus(map[string]any{"exit_code": code})
+		return code
+	}
+	if a.tellStatus(map[string]any{"error": spec.ToWire(err)}) {
 		return code
 	}
 	if a.json {
@@ -165,6 +170,9 @@ func printable(s string) string {
 
 // note tells something on standard error.
 func (a *app) note(format string, args ...any) {
+	if a.tellStatus(map[string]any{"note": fmt.Sprintf(format, args...)}) {
+		return
+	}
 	fmt.Fprintf(a.stderr, "bothy: %s\n", fmt.Sprintf(format, args...))
 }
 

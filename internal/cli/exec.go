@@ -15,6 +15,7 @@ func (a *app) execCommand() *command.Command {
 		env, envFiles              []string
 		workdir, user, keys        string
 		timeout                    time.Duration
+		statusFD                   int
 	)
 	c := &command.Command{
 		Use:   "exec [flags] SANDBOX COMMAND [ARG...]",
@@ -31,6 +32,9 @@ func (a *app) execCommand() *command.Command {
 			}
 			if tty && detached {
 				return spec.Errorf(spec.ErrUsage, "--tty and --detach exclude each other")
+			}
+			if err := a.openStatus(statusFD); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("timeout") && timeout <= 0 {
 				return spec.Errorf(spec.ErrUsage, "--timeout %s is no time that anything could take", timeout)
@@ -77,6 +81,7 @@ func (a *app) execCommand() *command.Command {
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
 	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time")
+	fs.IntVar(&statusFD, "status-fd", noStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	c.CompleteFlag("env-file", command.FileNames)
 	c.CompleteFlag("workdir", command.FileNames)

@@ -1,0 +1,184 @@
+// Package client makes sandboxes and runs commands in them, from Go programs.
+//
+// It works through the bothy command, whose arguments, JSON and exit codes are an
+// interface that stays: a program built with one version works with another. There
+// is no daemon to reach and nothing to log in to; sandboxes are those that
+// "bothy ls" shows.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Client runs the bothy command. The zero value runs the one in PATH.
+type Client struct {
+	// Program is the command; empty: "bothy" in PATH.
+	Program string
+	// Env is its environment, as for exec.Cmd; nil: this process's. BOTHY_HOME in
+	// it says where sandboxes are kept.
+	Env []string
+}
+
+// Sandbox says what to create. What is empty is as without the option of
+// "bothy create" that has its name.
+type Sandbox struct {
+	Name       string
+	Agent      string   // an agent, "shell", or a program by its path
+	Workspaces []string // DIR[:ro], the first is where commands run
+	Volumes    []string // SRC[:DST][:ro]
+	Env        map[string]string
+	Template   string
+	User       string
+	Workdir    string
+
+	Presets, Allow, Deny []string // of the network
+	Secrets              []string // NAME[:TIME]
+
+	CPUs         float64
+	Memory, Disk string // 4g
+	Pids         int
+	IdleTimeout  time.Duration
+}
+
+// args are the words that say the same to bothy create.
+func (s *Sandbox) args() []string {
+	args := []string{"create", "--json"}
+	add := func(flag string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				args = append(args, flag+"="+v)
+			}
+		}
+	}
+	add("--name", s.Name)
+	add("--template", s.Template)
+	add("--user", s.User)
+	add("--workdir", s.Workdir)
+	add("--volume", s.Volumes...)
+	add("--preset", s.Presets...)
+	add("--allow", s.Allow...)
+	add("--deny", s.Deny...)
+	add("--secret", s.Secrets...)
+	add("--memory", s.Memory)
+	add("--disk", s.Disk)
+	if s.CPUs > 0 {
+		add("--cpus", fmt.Sprint(s.CPUs))
+	}
+	if s.Pids > 0 {
+		add("--pids", fmt.Sprint(s.Pids))
+	}
+	if s.IdleTimeout > 0 {
+		add("--idle-timeout", s.IdleTimeout.String())
+	}
+	return args
+}
+
+// Create creates a sandbox and gives it as it was written down. It is started by
+// the first command in it. A name that is taken is spec.ErrConflict.
+func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
+	args, vars := s.args(), passed(s.Env)
+	args = append(append(args, vars.args...), s.Agent)
+	var made spec.Sandbox
+	return &made, c.json(ctx, &made, vars.env, append(args, s.Workspaces...))
+}
+
+// Listed is a sandbox as a list shows it.
+type Listed struct {
+	Name       string   `json:"name"`
+	ID         string   `json:"id"`
+	Agent      string   `json:"agent"`
+	Status     string   `json:"status"` // stopped, starting, running or stopping
+	Workspaces []string `json:"workspaces"`
+}
+
+// List gives all sandboxes, by name.
+func (c *Client) List(ctx context.Context) ([]Listed, error) {
+	var doc struct {
+		Sandboxes []Listed `json:"sandboxes"`
+	}
+	err := c.json(ctx, &doc, nil, []string{"ls", "--json"})
+	return doc.Sandboxes, err
+}
+
+// Stop stops a sandbox; its files stay. One that is stopped is no error.
+func (c *Client) Stop(ctx context.Context, name string) error {
+	return c.json(ctx, nil, nil, []string{"stop", "--", name})
+}
+
+// Remove removes a sandbox with all that is its own, at once. One that is not
+// there is spec.ErrNotFound.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	return c.json(ctx, nil, nil, []string{"rm", "--force", "--", name})
+}
+
+// json runs a command and reads its answer.
+func (c *Client) json(ctx context.Context, answer any, env, args []string) error {
+	cmd := c.command(ctx, env, args)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return failure(ctx, args[0], err, complaint.String())
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
+		return fmt.Errorf("read what bothy %s prints: %w", args[0], err)
+	}
+	return nil
+}
+
+// command prepares a run of bothy. When the context ends, it and what it runs
+// inside are asked to end, and a little later made to.
+func (c *Client) command(ctx context.Context, env, args []string) *exec.Cmd {
+	program := c.Program
+	if program == "" {
+		program = "bothy"
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(append([]string(nil), c.environ()...), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(terminate) }
+	cmd.WaitDelay = endTime
+	return cmd
+}
+
+// endTime is how long a command may take to end when it was asked to, and how long
+// what it left running may go on printing.
+const endTime = 2 * time.Second
+
+// failure is the error of a run of bothy, of the class that its exit code stands
+// for.
+func failure(ctx context.Context, what string, err error, complaint string) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return fmt.Errorf("run bothy: %w", err)
+	}
+	message, hint := exit.Error(), ""
+	for line := range strings.SplitSeq(complaint, "\n") {
+		var doc struct{ Error *spec.WireError }
+		if json.Unmarshal([]byte(line), &doc) == nil && doc.Error != nil {
+			return doc.Error.Err()
+		}
+		if text, ok := strings.CutPrefix(line, "bothy: error: "); ok {
+			message = text
+		}
+		if text, ok := strings.CutPrefix(line, "bothy: hint: "); ok {
+			hint = text
+		}
+	}
+	e := spec.Errorf(spec.ClassOf(exit.ExitCode()), "%s", message)
+	e.Op, e.Hint = "bothy "+what, hint
+	return e
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// noStatus is the descriptor of who wants to be told nothing apart.
+const noStatus = -1
+
+// openStatus has notes, errors and the end be told on a descriptor, apart from
+// what the program inside prints.
+func (a *app) openStatus(fd int) error {
+	if fd == noStatus {
+		return nil
+	}
+	how, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if fd < 3 || err != nil || how&unix.O_ACCMODE == unix.O_RDONLY {
+		return spec.Errorf(spec.ErrUsage, "--status-fd %d: no descriptor that was opened for this", fd).
+			WithHint("give one from 3 on that can be written to, as in 3>status")
+	}
+	unix.CloseOnExec(fd)
+	a.status = os.NewFile(uintptr(fd), "status")
+	return nil
+}
+
+// tellStatus is false if nobody asked for it.
+func (a *app) tellStatus(what map[string]any) bool {
+	if a.status == nil {
+		return false
+	}
+	_ = json.NewEncoder(a.status).Encode(what) // who has closed it does not want to know
+	return true
+}

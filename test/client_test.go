@@ -1,0 +1,142 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/client"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// clientTest runs a test as both users, with a client and a project.
+func clientTest(t *testing.T, test func(t *testing.T, c *client.Client, proj string)) {
+	needWall(t)
+	t.Parallel()
+	asBoth(t, func(t *testing.T) {
+		l := newLodging(t)
+		test(t, &client.Client{Program: filepath.Join(lab.bin, "bothy"), Env: l.env}, l.proj)
+	})
+}
+
+func TestClient(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		ctx := t.Context()
+		sb, err := c.Create(ctx, client.Sandbox{
+			Name: "worker", Agent: "shell", Workspaces: []string{proj}, Disk: "2g", Pids: 500,
+			Env: map[string]string{"KIND": "made by\na program", "HOME_OF": "x=y", "PATH_INFO": ""},
+		})
+		if err != nil || sb.Name != "worker" || sb.Limits.Disk != 2<<30 || len(sb.Workspaces) != 1 || sb.Workspaces[0].Source != proj {
+			t.Fatalf("%+v, %v", sb, err)
+		}
+		if _, err := c.Create(ctx, client.Sandbox{Name: "worker", Agent: "shell"}); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("the same name again: %v", err)
+		}
+		r, err := c.Exec(ctx, "worker", client.Command{
+			Args: []string{"sh", "-c", `echo "$KIND|$HOME_OF|$TOKEN|$BOTHY_WORD|$(pwd)"; echo complaint >&2; cat; exit 42`},
+			Env:  map[string]string{"TOKEN": "of the\ncommand", "BOTHY_WORD": "w"}, Workdir: "/opt", Stdin: strings.NewReader("input"),
+		})
+		if want := "made by\na program|x=y|of the\ncommand|w|/opt\ncomplaint\ninput"; err != nil || r.ExitCode != 42 || r.Output != want {
+			t.Errorf("%+v, %v", r, err)
+		}
+		var out, complaints bytes.Buffer
+		r, err = c.Exec(ctx, "worker", client.Command{Args: []string{"sh", "-c", "echo out; echo err >&2"}, Stdout: &out, Stderr: &complaints})
+		if err != nil || r.ExitCode != 0 || out.String() != "out\n" || complaints.String() != "err\n" || r.Output != "" {
+			t.Errorf("%+v, %q, %q, %v", r, &out, &complaints, err)
+		}
+		list, err := c.List(ctx)
+		if err != nil || len(list) != 1 || list[0].Status != "running" || list[0].Workspaces[0] != proj {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if err := errors.Join(c.Stop(ctx, "worker"), c.Stop(ctx, "worker"), c.Remove(ctx, "worker")); err != nil {
+			t.Error(err)
+		}
+		if err := c.Remove(ctx, "worker"); !errors.Is(err, spec.ErrNotFound) || spec.Hint(err) == "" {
+			t.Errorf("removed twice: %v, hint %q", err, spec.Hint(err))
+		}
+	})
+}
+
+// Bothy's own failures are told apart from those of the program inside, which
+// may end with the same codes.
+func TestClientErrors(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		ctx := t.Context()
+		if _, err := c.Exec(ctx, "nobody", client.Command{Args: []string{"true"}}); !errors.Is(err, spec.ErrNotFound) {
+			t.Errorf("no sandbox: %v", err)
+		}
+		if _, err := c.Create(ctx, client.Sandbox{Name: "worker", Agent: "shell", Workspaces: []string{proj}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range []int{1, 4, 124, 125, 127, 143} {
+			r, err := c.Exec(ctx, "worker", client.Command{Args: []string{"sh", "-c", "echo 'bothy: error: not so' >&2; exit $0", strconv.Itoa(code)}})
+			if err != nil || r.ExitCode != code {
+				t.Errorf("a program that ends with %d: %+v, %v", code, r, err)
+			}
+		}
+		if _, err := c.Exec(ctx, "worker", client.Command{Args: []string{"no-such-program"}}); !errors.Is(err, spec.ErrNoSuchBinary) {
+			t.Errorf("no program: %v", err)
+		}
+		r, err := c.Exec(ctx, "worker", client.Command{Args: []string{"sh", "-c", "echo begun; sleep 43210"}, Timeout: time.Second})
+		if !errors.Is(err, spec.ErrTimeout) || r.ExitCode != spec.ExitTimeout || r.Output != "begun\n" {
+			t.Errorf("too long: %+v, %v", r, err)
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		why := errors.New("enough")
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		if _, err := c.Exec(ctx, "worker", client.Command{Args: []string{"sleep", "43211"}}); !errors.Is(err, why) {
+			t.Errorf("cancelled: %v", err)
+		}
+		r, err = c.Exec(t.Context(), "worker", client.Command{Args: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do ps -eo args | grep -q '[s]leep 4321' || exit 0; sleep 1; done; exit 1"}})
+		if err != nil || r.ExitCode != 0 {
+			t.Errorf("what was ended goes on: %+v, %v", r, err)
+		}
+		none := &client.Client{Program: "/no/such/bothy"}
+		if _, err := none.List(t.Context()); err == nil || !strings.Contains(err.Error(), "/no/such/bothy") {
+			t.Errorf("no bothy: %v", err)
+		}
+	})
+}
+
+// The calls of loops: as often as a step is repeated, each loop its own.
+func TestLoopSandbox(t *testing.T) {
+	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
+		ctx := t.Context()
+		var names []string
+		for _, id := range []string{"7", "7", "7-shell", "8"} {
+			name, err := c.CreateLoopSandbox(ctx, id, "shell", proj)
+			if err != nil || name != "loop-"+id+"-shell" {
+				t.Fatalf("%q, %v", name, err)
+			}
+			names = append(names, name)
+		}
+		if _, err := c.CreateLoopSandbox(ctx, "7", "shell", t.TempDir()); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("another directory: %v", err)
+		}
+		code, output, err := c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "echo $A in $(pwd); exit 3"}, client.ExecOptions{
+			Env: map[string]string{"A": "b"}, WorkDir: "/tmp", Timeout: time.Minute,
+		})
+		if code != 3 || output != "b in /tmp\n" || err != nil {
+			t.Errorf("%d, %q, %v", code, output, err)
+		}
+		code, _, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "sleep 32101 & sleep 32102"}, client.ExecOptions{Timeout: time.Second})
+		if code != spec.ExitTimeout || err != nil {
+			t.Errorf("too long: %d, %v", code, err)
+		}
+		if err := errors.Join(c.DestroyLoopSandbox(ctx, "7"), c.DestroyLoopSandbox(ctx, "7")); err != nil {
+			t.Error(err)
+		}
+		list, err := c.List(ctx)
+		if err != nil || len(list) != 2 {
+			t.Errorf("left are %+v, %v", list, err)
+		}
+		if c.DestroyLoopSandbox(ctx, "") == nil {
+			t.Error("nobody's sandboxes were removed")
+		}
+	})
+}
