@@ -10,6 +10,9 @@ import "time"
 // refuse a newer one.
 const Version = 1
 
+// TemplateHost is the template that has the host's programs.
+const TemplateHost = "host"
+
 // Sandbox is the wish: everything that was decided when a sandbox was created.
 // It is written at creation; afterwards only its ports change.
 type Sandbox struct {
@@ -18,7 +21,7 @@ type Sandbox struct {
 	Name      string    `json:"name"` // unique in one state directory
 	Agent     string    `json:"agent"`
 	Driver    string    `json:"driver"`
-	Template  string    `json:"template"`
+	Template  string    `json:"template"` // TemplateHost, or the name of one made from a sandbox
 	CreatedAt time.Time `json:"created_at"`
 
 	// Program is the installation of the agent that the sandbox uses, as long as

@@ -17,7 +17,7 @@ const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust
 internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault
-internal/seal internal/agent
+internal/seal internal/agent internal/saved
 internal/seal/early internal/agent/npm
 internal/agent/install
 internal/agent/install/early

@@ -59,6 +59,8 @@ var commands = []struct {
 	{"rm", (*app).rmCommand},
 	{"reset", (*app).resetCommand},
 	{"cp", (*app).cpCommand},
+	{"save", (*app).saveCommand},
+	{"template", (*app).templateCommand},
 	{"ports", (*app).portsCommand},
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},

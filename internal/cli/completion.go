@@ -69,6 +69,23 @@ func (a *app) sandboxNames(_ *command.Command, args []string, _ string) ([]strin
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), command.NoFiles
 }
 
+// templateNames completes the names of templates.
+func (a *app) templateNames(_ *command.Command, _ []string, _ string) ([]string, command.Directive) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.Failed
+	}
+	list, err := e.Templates().List()
+	if err != nil {
+		return nil, command.Failed
+	}
+	names := []string{spec.TemplateHost}
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	return names, command.NoFiles
+}
+
 // oneSandbox completes the name of the only argument.
 func (a *app) oneSandbox(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
 	if len(args) > 0 {

@@ -70,7 +70,7 @@ func (a *app) createCommand() *command.Command {
 			return nil
 		},
 	}
-	f.add(c)
+	f.add(a, c)
 	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)
 }

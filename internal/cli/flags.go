@@ -36,7 +36,7 @@ type createFlags struct {
 	ports    portFlags
 }
 
-func (f *createFlags) add(c *command.Command) {
+func (f *createFlags) add(a *app, c *command.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.name, "name", "", "name of the sandbox (default AGENT-DIRECTORY)")
 	command.WordsVarP(fs, &f.env, "env", "e", "set KEY=VALUE, or pass KEY on from your environment")
@@ -51,7 +51,8 @@ func (f *createFlags) add(c *command.Command) {
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
 	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
-	fs.StringVarP(&f.template, "template", "t", "host", "what the root file system starts from")
+	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, or a template made by bothy save")
+	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
 	f.ports.add(c)
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
@@ -59,13 +60,14 @@ func (f *createFlags) add(c *command.Command) {
 	for _, path := range []string{"env-file", "volume", "workdir"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
-	c.CompleteFlag("template", command.Words("host"))
+	c.CompleteFlag("template", a.templateNames)
 }
 
 // sandbox turns flags and arguments into a spec.
 func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
-	if f.template != "host" {
-		return nil, spec.Errorf(spec.ErrUsage, "no template %q: this version has only \"host\"", f.template)
+	template, err := templateOf(e, f.template)
+	if err != nil {
+		return nil, err
 	}
 	env, err := environment(f.env, f.envFiles)
 	if err != nil {
@@ -94,7 +96,7 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
 	}
 	sb := &spec.Sandbox{
-		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor", Template: f.template,
+		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor", Template: template,
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{},

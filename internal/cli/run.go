@@ -64,7 +64,7 @@ are run instead of it.`,
 			return a.run(cmd, e, f)
 		},
 	}
-	f.add(c)
+	f.add(a, c)
 	fs := c.Flags()
 	fs.BoolVar(&f.remove, "rm", false, "use a fresh sandbox and remove it afterwards")
 	fs.BoolVarP(&f.detached, "detach", "d", false, "run in the background and print the sandbox's name")
@@ -322,6 +322,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("directories")
 	}
 	switch {
+	case changed("template") && sb.Template != wish.Template:
+		return differs("template")
 	case changed("volume") && !slices.Equal(sb.Volumes, wish.Volumes):
 		return differs("volumes")
 	case changed("private") && !slices.Equal(sb.Private, wish.Private):

@@ -155,7 +155,7 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 	if err := spec.CheckName(sb.Name); err != nil {
 		return err
 	}
-	_, err = e.Store.Create(sb, more...)
+	_, err = e.Store.Create(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)
 	return err
 }
 

@@ -67,6 +67,9 @@ func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
 		// file again whenever it changes sides.
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
 	}
+	if who.UID != 0 { // npm install -g needs no sudo; what it installs is in PATH
+		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
+	}
 	env = append(env, trust.Environment()...)
 	env = append(env, k.placeholders(time.Now())...)
 	env = append(env, k.spec.Env...)

@@ -34,6 +34,10 @@ func (s Store) Current() (string, error) {
 	return s.path(savePrefix, n), nil
 }
 
+// First is the directory of the save that a new sandbox begins with, for it to be
+// made there.
+func (s Store) First() string { return s.path(savePrefix, 1) }
+
 // Save lets write fill an empty directory and makes it the newest save. It
 // returns the bytes it takes on disk.
 func (s Store) Save(write func(dir string) error) (int64, error) {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree deletes a tree that somebody inside a sandbox may have made: deeper
+// RemoveTree deletes a tree that somebody inside a sandbox may have made: deeper
 // than there are descriptors, with directories that cannot be entered, full of
 // links. It follows none, and works on two levels at a time: what lies deeper is
 // moved up first.
-func removeTree(dir string) error {
+func RemoveTree(dir string) error {
 	top, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):

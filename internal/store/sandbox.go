@@ -166,7 +166,7 @@ func (s *Store) Remove(id string) error {
 		}
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
-	return removeTree(gone)
+	return RemoveTree(gone)
 }
 
 // Sweep deletes what crashed removals left behind. It may be called at any
@@ -188,7 +188,7 @@ func (s *Store) sweep(prefix string) error {
 	var errs []error
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {
-			errs = append(errs, removeTree(filepath.Join(s.sandboxes(), e.Name())))
+			errs = append(errs, RemoveTree(filepath.Join(s.sandboxes(), e.Name())))
 		}
 	}
 	return errors.Join(errs...)

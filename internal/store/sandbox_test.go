@@ -325,7 +325,7 @@ func TestRemoveLink(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "real", "sub"), 0o700))
 	must(t, os.Symlink("real", filepath.Join(dir, "link")))
-	must(t, removeTree(filepath.Join(dir, "link")))
+	must(t, RemoveTree(filepath.Join(dir, "link")))
 	if got := list(t, dir); !slices.Equal(got, []string{"real"}) {
 		t.Errorf("there are %q", got)
 	}

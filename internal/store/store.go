@@ -106,6 +106,7 @@ const (
 	policyLock    = "policy.lock"
 	secretsName   = "secrets"
 	agentsName    = "agents"
+	templatesName = "templates"
 )
 
 // Path is the state directory itself.
@@ -131,10 +132,13 @@ func (s *Store) Secrets() string { return filepath.Join(s.dir, secretsName) }
 // Agents is where the programs lie that Bothy installed. It need not exist.
 func (s *Store) Agents() string { return filepath.Join(s.dir, agentsName) }
 
+// Templates is where those lie that were made from sandboxes. It need not exist.
+func (s *Store) Templates() string { return filepath.Join(s.dir, templatesName) }
+
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName} {
-		if err := removeTree(filepath.Join(s.dir, name)); err != nil {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName} {
+		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
 	}

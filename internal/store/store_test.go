@@ -24,7 +24,7 @@ var roles = map[string]func(args []string) error{
 	"write":    writeForEver,
 	"hold":     holdLock,
 	"cycle":    cycleForEver,
-	"remove":   func(args []string) error { return removeTree(args[0]) },
+	"remove":   func(args []string) error { return RemoveTree(args[0]) },
 	"full":     writeOnFullDisk,
 	"hostile":  makeHostileTree,
 	"openhere": func(args []string) error { _, err := Open(args[0]); return err },

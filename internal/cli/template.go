@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// templateOf is the template that a name on the command line means.
+func templateOf(e *engine.Engine, name string) (string, error) {
+	if name == spec.TemplateHost {
+		return name, nil
+	}
+	t, err := e.Templates().Find(name)
+	if errors.Is(err, spec.ErrNotFound) {
+		return "", spec.Errorf(spec.ErrNotFound, "no template %q on this machine; images of a registry cannot be used yet", name).
+			WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
+	}
+	return t.Name, err
+}
+
+func (a *app) saveCommand() *command.Command {
+	var output string
+	c := &command.Command{
+		Use:   "save SANDBOX NAME[:TAG]",
+		Short: "Make a template of a sandbox: its installed programs and its home",
+		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.",
+		Args:  exactly(2, "a sandbox and a name for the template"), Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(args[0])
+			if err != nil {
+				return err
+			}
+			if output == "-" && term.IsTerminal(a.stdout) {
+				return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+			}
+			t, err := e.SaveTemplate(cmd.Context(), sb, args[1])
+			if err != nil {
+				return err
+			}
+			if output != "" {
+				if err := a.export(e.Templates(), t.Name, output); err != nil || output == "-" {
+					return err
+				}
+			}
+			if a.json {
+				return a.printJSON(t)
+			}
+			fmt.Fprintln(a.stdout, t.Name)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too; - is standard output")
+	c.CompleteFlag("output", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+// export writes a template to a file, which is there whole or not at all.
+func (a *app) export(shelf saved.Shelf, name, to string) (err error) {
+	if to == "-" {
+		return shelf.Export(name, a.stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err = shelf.Export(name, f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", to, err)
+	}
+	return os.Rename(f.Name(), to)
+}
+
+func (a *app) templateCommand() *command.Command {
+	c := &command.Command{
+		Use: "template", Aliases: []string{"templates"}, Short: "The templates made from sandboxes",
+		RunE: func(*command.Command, []string) error { return a.listTemplates() },
+	}
+	c.AddCommand(a.templateLsCommand(), a.templateLoadCommand(), a.templateRmCommand())
+	return a.jsonFlag(c)
+}
+
+func (a *app) templateLsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List templates",
+		Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error { return a.listTemplates() },
+	})
+}
+
+func (a *app) listTemplates() error {
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	list, err := e.Templates().List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...)})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
+	for _, t := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, printable(t.Agent), printable(t.From), formatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}
+
+func (a *app) templateLoadCommand() *command.Command {
+	var input, name string
+	c := &command.Command{
+		Use:   "load [FILE]",
+		Short: "Read a template that bothy save wrote to a file",
+		Long:  "Reads a template from FILE, from -i FILE, or from standard input. Load only what\nyou trust: programs of a template run inside like any other, but in each of its\nsandboxes, before your agent.",
+		Args: func(_ *command.Command, args []string) error {
+			if len(args) > 1 {
+				return spec.Errorf(spec.ErrUsage, "one file at a time: %q is too much", args[1])
+			}
+			return nil
+		},
+		RunE: func(_ *command.Command, args []string) error {
+			if len(args) == 1 {
+				input = args[0]
+			}
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			if name != "" {
+				if name, err = saved.Name(name); err != nil {
+					return err
+				}
+			}
+			var from io.ReadCloser = a.stdin
+			if input != "" && input != "-" {
+				if from, err = os.Open(input); err != nil {
+					return spec.Errorf(spec.ErrNotFound, "%w", err)
+				}
+			} else if term.IsTerminal(a.stdin) {
+				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")
+			}
+			defer func() { _ = from.Close() }()
+			t, err := e.Templates().Import(from, name)
+			if err != nil {
+				return &spec.Error{Op: "load template", Err: err}
+			}
+			if a.json {
+				return a.printJSON(t)
+			}
+			fmt.Fprintln(a.stdout, t.Name)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&input, "input", "i", "", "read from a file")
+	c.Flags().StringVar(&name, "name", "", "name it so (default the name it was saved under)")
+	c.CompleteFlag("input", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+func (a *app) templateRmCommand() *command.Command {
+	var force bool
+	c := &command.Command{
+		Use: "rm TEMPLATE...", Aliases: []string{"remove", "delete"}, Short: "Remove templates; sandboxes made from them keep what they have",
+		Args: atLeast(1, "a template"), Complete: a.templateNames,
+		RunE: func(_ *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, name := range args {
+				t, err := e.Templates().Find(name)
+				if err == nil && !force && !a.ask("remove template %s?", t.Name) {
+					err = spec.Errorf(spec.ErrDenied, "%s was not removed", t.Name)
+				}
+				if err == nil {
+					err = e.Templates().Remove(t.Name)
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintln(a.stdout, t.Name)
+			}
+			return errors.Join(errs...)
+		},
+	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	return c
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Templates are those that were made from sandboxes.
+func (e *Engine) Templates() saved.Shelf { return saved.Shelf{Dir: e.Store.Templates()} }
+
+// SaveTemplate makes a template of what a sandbox has changed in its root layer
+// and of its home. One that runs goes on meanwhile.
+func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string) (saved.Template, error) {
+	name, err := saved.Name(name)
+	if err != nil {
+		return saved.Template{}, err
+	}
+	if sb.Broken != "" {
+		return saved.Template{}, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+	}
+	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC()}
+	save := func() (err error) {
+		d := e.Store.Sandbox(sb.ID)
+		layers := layer.Store{Dir: d.Layers()}
+		for range saveTries {
+			current, lerr := layers.Current()
+			if lerr != nil {
+				return lerr
+			}
+			if t, err = e.Templates().Save(t, current, d.Home()); !errors.Is(err, fs.ErrNotExist) {
+				break
+			} // else a newer save of the layer has taken its place just now
+		}
+		return err
+	}
+	e.say("saving %s as %s", sb.Name, name)
+	err = e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+		defer c.Close()
+		var root spec.RootLayer
+		if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
+			return spec.ErrStopping
+		}
+		if err := c.Expect(wire.Reply, &root); err != nil {
+			return err
+		}
+		return save()
+	}, save)
+	if err != nil {
+		return t, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
+	}
+	return t, nil
+}
+
+// saveTries is how often a layer may be replaced while it is read.
+const saveTries = 5
+
+// begin has a new sandbox begin with what its template holds.
+func (e *Engine) begin(sb *spec.Sandbox) func(store.Sandbox) error {
+	return func(d store.Sandbox) error {
+		if sb.Template == spec.TemplateHost {
+			return nil
+		}
+		if err := e.Templates().Fill(sb.Template, layer.Store{Dir: d.Layers()}.First(), d.Home()); err != nil {
+			return fmt.Errorf("begin with its template: %w", err)
+		}
+		return nil
+	}
+}

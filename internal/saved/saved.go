@@ -1,0 +1,451 @@
+// Package saved keeps templates that were made from sandboxes: what one had in
+// its root layer and in its home, for others to begin with.
+//
+// A template is a directory under its name, complete or not there at all. The
+// files of the layer never change once they are written, so that a template and
+// the sandboxes it was made from and into share them by hard links.
+package saved
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Shelf is the directory that templates lie in. It need not exist.
+type Shelf struct{ Dir string }
+
+// Template is what is written down about one.
+type Template struct {
+	Version int       `json:"version"`
+	Name    string    `json:"name"` // NAME:TAG
+	Base    string    `json:"base"` // what lies below the layer
+	Agent   string    `json:"agent"`
+	From    string    `json:"from"` // the sandbox's name
+	SavedAt time.Time `json:"saved_at"`
+	Bytes   int64     `json:"bytes"` // layer and home
+}
+
+// version of Template.
+const version = 1
+
+// In a template's directory.
+const (
+	aboutName = "template.json"
+	layerName = "layer"
+	homeName  = "home"
+	newPrefix = ".new-"
+	oldPrefix = ".gone-"
+	lockName  = ".lock"
+)
+
+// Name checks a name and completes it: without a tag ":latest" is meant.
+func Name(name string) (string, error) {
+	if i := strings.LastIndexByte(name, ':'); i <= strings.LastIndexByte(name, '/') {
+		name += ":latest"
+	}
+	path, tag, _ := strings.Cut(name, ":")
+	ok := len(name) <= maxName && word(tag, isTag)
+	for part := range strings.SplitSeq(path, "/") {
+		ok = ok && word(part, isPart)
+	}
+	if !ok {
+		return "", spec.Errorf(spec.ErrUsage, "%q is no name for a template", name).
+			WithHint("names look like my-tools, my-tools:v2 or team/tools:v2, in small letters")
+	}
+	return name, nil
+}
+
+// maxName is in bytes: it is the name of a directory.
+const maxName = 200
+
+// word tells whether a part of a name has only such characters, and does not
+// begin with a dot or a dash.
+func word(s string, is func(rune) bool) bool {
+	return s != "" && s[0] != '.' && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
+}
+
+func isPart(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+}
+
+func isTag(r rune) bool { return isPart(r) || r >= 'A' && r <= 'Z' }
+
+// slash stands for a slash in the name of a directory. Names have no such
+// character.
+const slash = "%"
+
+func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
+
+func (s Shelf) path(name string) string { return filepath.Join(s.Dir, file(name)) }
+
+// lock is held while a template appears, is read, or goes.
+func (s Shelf) lock() (*store.Lock, error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	return store.WaitLock(filepath.Join(s.Dir, lockName))
+}
+
+// List gives all templates, by name.
+func (s Shelf) List() ([]Template, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list templates: %w", err)
+	}
+	var list []Template
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		t, err := s.Find(strings.ReplaceAll(e.Name(), slash, "/"))
+		if errors.Is(err, spec.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b Template) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Find gives the template of a name.
+func (s Shelf) Find(name string) (Template, error) {
+	name, err := Name(name)
+	if err != nil {
+		return Template{}, err
+	}
+	t, err := s.about(s.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
+	}
+	return t, err
+}
+
+func (s Shelf) about(dir string) (Template, error) {
+	var t Template
+	path := filepath.Join(dir, aboutName)
+	if err := store.ReadJSON(path, &t); err != nil {
+		return t, err
+	}
+	if t.Version > version {
+		return t, fmt.Errorf("%s is of a newer Bothy (version %d, this one knows %d)", path, t.Version, version)
+	}
+	return t, nil
+}
+
+// Save makes a template of a root layer's save, a directory or "" if nothing was
+// changed there, and a home. One of the same name is replaced.
+func (s Shelf) Save(t Template, layer, home string) (Template, error) {
+	return s.add(t.Name, func(dir string) (Template, error) {
+		if err := linkFiles(layer, filepath.Join(dir, layerName)); err != nil {
+			return t, err
+		}
+		if err := copyTree(home, filepath.Join(dir, homeName)); err != nil {
+			return t, err
+		}
+		return t, nil
+	})
+}
+
+// add lets fill make a template in a directory, completes it and puts it in its
+// place.
+func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Template, error) {
+	lock, err := s.lock()
+	if err != nil {
+		return Template{}, err
+	}
+	defer lock.Unlock()
+	s.sweep()
+	dir, err := os.MkdirTemp(s.Dir, newPrefix)
+	if err != nil {
+		return Template{}, err
+	}
+	t, err := fill(dir)
+	if err == nil {
+		if name == "" {
+			name = t.Name
+		}
+		t.Version, t.Name = version, name
+		t.Bytes, err = size(dir)
+	}
+	if err == nil {
+		err = store.WriteJSON(filepath.Join(dir, aboutName), t)
+	}
+	if err == nil {
+		err = syncTree(dir)
+	}
+	if err == nil {
+		err = s.put(dir, name)
+	}
+	if err != nil {
+		_ = store.RemoveTree(dir)
+		return t, err
+	}
+	return t, nil
+}
+
+// put gives a complete template its place. Between the two renames there is none
+// of the name; a crash there leaves neither half.
+func (s Shelf) put(dir, name string) error {
+	old, err := s.setAside(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(dir, s.path(name)); err != nil {
+		return err
+	}
+	if err := store.SyncDir(s.Dir); err != nil || old == "" {
+		return err
+	}
+	return store.RemoveTree(old)
+}
+
+// setAside takes a template off its place, and tells where it is now; "" if there
+// was none.
+func (s Shelf) setAside(name string) (string, error) {
+	old := filepath.Join(s.Dir, oldPrefix+file(name))
+	if err := store.RemoveTree(old); err != nil {
+		return "", err
+	}
+	err := os.Rename(s.path(name), old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return old, err
+}
+
+// sweep removes what crashed commands left.
+func (s Shelf) sweep() {
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), oldPrefix) {
+			_ = store.RemoveTree(filepath.Join(s.Dir, e.Name()))
+		}
+	}
+}
+
+// Remove removes a template. Sandboxes made from it keep what they have.
+func (s Shelf) Remove(name string) error {
+	t, err := s.Find(name)
+	if err != nil {
+		return err
+	}
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	old, err := s.setAside(t.Name)
+	if err != nil || old == "" {
+		return err
+	}
+	return errors.Join(store.SyncDir(s.Dir), store.RemoveTree(old))
+}
+
+// Fill has a new sandbox begin with a template. The directories exist; layer is
+// for the first save of the root layer, and is made only if there is one.
+func (s Shelf) Fill(name, layer, home string) error {
+	t, err := s.Find(name)
+	if err != nil {
+		return err
+	}
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	dir := s.path(t.Name)
+	if _, err := s.about(dir); err != nil {
+		return fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	if err := linkFiles(filepath.Join(dir, layerName), layer); err != nil {
+		return fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	if err := copyTree(filepath.Join(dir, homeName), home); err != nil {
+		return fmt.Errorf("template %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Export writes a template as a tar archive.
+func (s Shelf) Export(name string, w io.Writer) error {
+	t, err := s.Find(name)
+	if err != nil {
+		return err
+	}
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return archive.Write(w, s.path(t.Name), archive.WriteOptions{Name: "."})
+}
+
+// Import reads what Export wrote. The name replaces that in the archive, unless
+// it is empty.
+func (s Shelf) Import(r io.Reader, name string) (Template, error) {
+	return s.add(name, func(dir string) (Template, error) {
+		if err := extract(r, dir); err != nil {
+			return Template{}, err
+		}
+		t, err := s.about(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return t, spec.Errorf(spec.ErrUsage, "the archive holds no template: it has no %s", aboutName).WithHint("bothy save -o FILE makes one")
+		}
+		if err == nil {
+			t.Name, err = Name(t.Name)
+		}
+		if err == nil {
+			err = onlyOurs(dir)
+		}
+		return t, err
+	})
+}
+
+// onlyOurs refuses an archive with more in it than a template has: the wall would
+// be given it.
+func onlyOurs(dir string) error {
+	top, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range top {
+		if name := e.Name(); name != aboutName && (name != layerName && name != homeName || !e.IsDir()) {
+			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)
+		}
+	}
+	files, err := os.ReadDir(filepath.Join(dir, layerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range files {
+		if !e.Type().IsRegular() {
+			return spec.Errorf(spec.ErrUsage, "the archive holds no template: %s in its layer is no file", e.Name())
+		}
+	}
+	return err
+}
+
+// extract writes an archive's files into a directory.
+func extract(r io.Reader, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := archive.Extract(r, root, archive.ExtractOptions{}); err != nil {
+		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return spec.Errorf(spec.ErrUsage, "this is no whole archive of a template: %w", err)
+		}
+		return err
+	}
+	return nil
+}
+
+// copyTree copies what is in a directory, of which somebody inside a sandbox may
+// have made anything, into another.
+func copyTree(from, to string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := archive.Write(w, from, archive.WriteOptions{Name: "."})
+		_ = w.CloseWithError(err)
+		written <- err
+	}()
+	err := extract(r, to)
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
+		return werr
+	}
+	return err
+}
+
+// linkFiles makes a directory have the same files as another; no directory for
+// none.
+func linkFiles(from, to string) error {
+	if from == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		old, fresh := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		err := os.Link(old, fresh)
+		if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) {
+			err = copyFile(old, fresh)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := store.OpenRegular(from, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// size adds up the files of a tree.
+func size(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// syncTree brings a tree to the disk, before it is said to be there.
+func syncTree(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}

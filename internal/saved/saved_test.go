@@ -1,0 +1,229 @@
+package saved
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sandbox makes a layer and a home with a text in each.
+func sandbox(t *testing.T, text string) (layer, home string) {
+	t.Helper()
+	dir := t.TempDir()
+	layer, home = filepath.Join(dir, "root-3"), filepath.Join(dir, "home")
+	for _, d := range []string{layer, filepath.Join(home, "sub")} {
+		must(t, os.MkdirAll(d, 0o700))
+	}
+	must(t, os.WriteFile(filepath.Join(layer, "pages.img"), []byte(text), 0o600))
+	must(t, os.WriteFile(filepath.Join(home, "sub", "file"), []byte(text), 0o640))
+	must(t, os.Symlink("/etc/shadow", filepath.Join(home, "link")))
+	return layer, home
+}
+
+// filled is what a new sandbox begins with.
+func filled(t *testing.T, s Shelf, name string) (layer, home string) {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, s.Fill(name, filepath.Join(dir, "root-1"), filepath.Join(dir, "home")))
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "home", "link")); err != nil || to != "/etc/shadow" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	return read("root-1/pages.img"), read("home/sub/file")
+}
+
+func shelf(t *testing.T) Shelf { return Shelf{Dir: filepath.Join(t.TempDir(), "templates")} }
+
+func TestSaveAndFill(t *testing.T) {
+	s := shelf(t)
+	if list, err := s.List(); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	layer, home := sandbox(t, "one")
+	_, err := s.Save(Template{Name: "a/b:v1", From: "box"}, layer, home)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(home, "sub", "file"), []byte("changed"), 0o640))
+	if l, h := filled(t, s, "a/b:v1"); l != "one" || h != "one" {
+		t.Errorf("layer %q, home %q", l, h)
+	}
+	layer, home = sandbox(t, "two")
+	_, err = s.Save(Template{Name: "a/b:v1"}, layer, home)
+	must(t, err)
+	if l, h := filled(t, s, "a/b:v1"); l != "two" || h != "two" {
+		t.Errorf("saved again: layer %q, home %q", l, h)
+	}
+	_, err = s.Save(Template{Name: "bare:latest"}, "", home)
+	must(t, err)
+	dir := t.TempDir()
+	must(t, s.Fill("bare", filepath.Join(dir, "root-1"), filepath.Join(dir, "home")))
+	if _, err := os.Lstat(filepath.Join(dir, "root-1")); err == nil {
+		t.Error("a layer comes from nowhere")
+	}
+	if list, err := s.List(); err != nil || len(list) != 2 || list[0].Name != "a/b:v1" || list[0].Bytes != 6 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	must(t, s.Remove("bare"))
+	if err := s.Remove("bare"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+// A crash leaves the old template or the new one, and nothing that grows.
+func TestWhatCrashesLeave(t *testing.T) {
+	s := shelf(t)
+	layer, home := sandbox(t, "one")
+	_, err := s.Save(Template{Name: "a:v1"}, layer, home)
+	must(t, err)
+	for _, name := range []string{newPrefix + "123", oldPrefix + "a:v1"} {
+		must(t, os.MkdirAll(filepath.Join(s.Dir, name, "home", "deep"), 0o700))
+		must(t, os.Chmod(filepath.Join(s.Dir, name, "home"), 0o500))
+	}
+	if list, err := s.List(); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	_, err = s.Save(Template{Name: "b:v1"}, layer, home)
+	must(t, err)
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); len(left) != 0 {
+		t.Errorf("left are %q", left)
+	}
+	// One that fails half-way is none.
+	_, err = s.Save(Template{Name: "c:v1"}, layer, filepath.Join(home, "nothing"))
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); err == nil || len(left) != 0 {
+		t.Errorf("%v; left are %q", err, left)
+	}
+}
+
+func TestAtTheSameTime(t *testing.T) {
+	s := shelf(t)
+	layer, home := sandbox(t, "same")
+	_, err := s.Save(Template{Name: "a:v1"}, layer, home)
+	must(t, err)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := s.Save(Template{Name: "a:v1"}, layer, home); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			dir := t.TempDir()
+			err := s.Fill("a:v1", filepath.Join(dir, "root-1"), filepath.Join(dir, "home"))
+			if b, _ := os.ReadFile(filepath.Join(dir, "root-1", "pages.img")); err == nil && string(b) != "same" {
+				t.Errorf("half of it: %q", b)
+			} else if err != nil && !errors.Is(err, spec.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestExportAndImport(t *testing.T) {
+	s := shelf(t)
+	layer, home := sandbox(t, "one")
+	_, err := s.Save(Template{Name: "a:v1", From: "box"}, layer, home)
+	must(t, err)
+	var file bytes.Buffer
+	must(t, s.Export("a:v1", &file))
+	other := shelf(t)
+	got, err := other.Import(bytes.NewReader(file.Bytes()), "")
+	if err != nil || got.Name != "a:v1" || got.From != "box" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if l, h := filled(t, other, "a:v1"); l != "one" || h != "one" {
+		t.Errorf("layer %q, home %q", l, h)
+	}
+	got, err = other.Import(bytes.NewReader(file.Bytes()), "b:v2")
+	if err != nil || got.Name != "b:v2" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	half := file.Bytes()[:file.Len()/2]
+	if got, err := other.Import(bytes.NewReader(half), "c:v1"); err == nil {
+		t.Errorf("half a file is %+v", got)
+	}
+}
+
+// What an archive may hold is what Export writes, wherever it says it belongs.
+func TestImportRefuses(t *testing.T) {
+	about := `{"version":1,"name":"a:v1"}`
+	type entry struct {
+		name, text string
+		kind       byte
+	}
+	for what, entries := range map[string][]entry{
+		"nothing":             {},
+		"no description":      {{"home/x", "x", tar.TypeReg}},
+		"another version":     {{aboutName, `{"version":99,"name":"a:v1"}`, tar.TypeReg}},
+		"no name":             {{aboutName, `{"version":1}`, tar.TypeReg}},
+		"a name that leads":   {{aboutName, `{"version":1,"name":"../../x:v1"}`, tar.TypeReg}},
+		"more":                {{aboutName, about, tar.TypeReg}, {"spec.json", "{}", tar.TypeReg}},
+		"a link for a layer":  {{aboutName, about, tar.TypeReg}, {"layer", "/etc", tar.TypeSymlink}},
+		"a link for a home":   {{aboutName, about, tar.TypeReg}, {"home", "/etc", tar.TypeSymlink}},
+		"a link in the layer": {{aboutName, about, tar.TypeReg}, {"layer/pages.img", "/etc/shadow", tar.TypeSymlink}},
+		"a way out":           {{aboutName, about, tar.TypeReg}, {"../escaped", "x", tar.TypeReg}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := shelf(t)
+			var file bytes.Buffer
+			w := tar.NewWriter(&file)
+			for _, e := range entries {
+				h := &tar.Header{Name: e.name, Typeflag: e.kind, Mode: 0o600}
+				if e.kind == tar.TypeSymlink {
+					h.Linkname = e.text
+				} else {
+					h.Size = int64(len(e.text))
+				}
+				must(t, w.WriteHeader(h))
+				if e.kind == tar.TypeReg {
+					_, err := w.Write([]byte(e.text))
+					must(t, err)
+				}
+			}
+			must(t, w.Close())
+			if got, err := s.Import(&file, ""); err == nil {
+				t.Errorf("taken as %+v", got)
+			}
+			left, _ := filepath.Glob(filepath.Join(s.Dir, "[^.]*"))
+			making, _ := filepath.Glob(filepath.Join(s.Dir, newPrefix+"*"))
+			outside, _ := filepath.Glob(filepath.Join(filepath.Dir(s.Dir), "esc*"))
+			if len(left)+len(making)+len(outside) != 0 {
+				t.Errorf("left are %q, %q, %q", left, making, outside)
+			}
+		})
+	}
+}
+
+func TestName(t *testing.T) {
+	for name, want := range map[string]string{
+		"tools": "tools:latest", "a/b": "a/b:latest", "a.b/c-d:v1.2": "a.b/c-d:v1.2", "host.io/x": "host.io/x:latest",
+	} {
+		if got, err := Name(name); err != nil || got != want {
+			t.Errorf("%q is %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", "a/../b", "/a", "a/", "A", "a:", "a:b:c", "a b", "a\n", ".a", "a//b", strings.Repeat("a", 201), "a:\x00"} {
+		if got, err := Name(name); err == nil {
+			t.Errorf("%q is %q", name, got)
+		}
+	}
+}
