@@ -18,7 +18,7 @@ func (a *app) policyCommand() *command.Command {
 		Long: "Rules for the network: of all sandboxes or, with --sandbox, of one. Nothing is\nallowed that no rule allows. A change applies at once, also to what runs.",
 	}
 	c.AddCommand(a.policyAddCommand(policy.Allow), a.policyAddCommand(policy.Deny), a.policyLsCommand(), a.policyRmCommand(), a.policyCheckCommand(),
-		a.policyLogCommand(), a.policyLintCommand(), a.presetCommand())
+		a.policyLogCommand(), a.policyLearnCommand(), a.policyLintCommand(), a.presetCommand())
 	return c
 }
 

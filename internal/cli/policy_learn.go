@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) policyLearnCommand() *command.Command {
+	var since string
+	c := &command.Command{
+		Use:   "learn SANDBOX",
+		Short: "Propose rules for what a sandbox was refused",
+		Long: "Looks at what a sandbox was refused, and proposes the narrowest rules that would\n" +
+			"allow it, for this sandbox. On a terminal each is asked about; elsewhere they are\n" +
+			"printed, and nothing is changed. Think of each as a stranger's wish: programs\n" +
+			"inside can ask for anything, by any name.",
+		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			sb, err := e.Find(args[0])
+			if err != nil {
+				return err
+			}
+			var from time.Time
+			if since != "" {
+				if from, err = pointInTime(since, time.Now()); err != nil {
+					return err
+				}
+			}
+			list, err := proposals(e, sb, from)
+			if err != nil {
+				return err
+			}
+			if a.json || !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
+				return a.printProposals(sb, list)
+			}
+			rules := a.accepted(list)
+			if len(rules) == 0 {
+				return nil
+			}
+			err = e.EditPolicy(cmd.Context(), sb, func(f *policy.File) error {
+				var errs []error
+				for _, r := range rules {
+					errs = append(errs, f.Add(r))
+				}
+				return errors.Join(errs...)
+			})
+			if err == nil {
+				a.warnRules(e, sb, rules)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&since, "since", "", "only what was refused since a time, or for so long, e.g. 1h")
+	return a.jsonFlag(c)
+}
+
+// proposals are made from the network log of a sandbox.
+func proposals(e *engine.Engine, sb *spec.Sandbox, from time.Time) ([]policy.Proposal, error) {
+	p, err := e.Policy(sb)
+	if err != nil {
+		return nil, err
+	}
+	l := policy.NewLearner(p, time.Now())
+	err = audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
+		var r spec.NetworkRecord
+		if ev.Decode(&r) != nil || ev.Time.Before(from) {
+			return nil // what is no record was not written by a keeper
+		}
+		l.See(&r)
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("network log of %s: %w", sb.Name, err)
+	}
+	return l.Proposals(), nil
+}
+
+// accepted asks about each. What is not answered is not accepted.
+func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
+	if len(list) == 0 {
+		a.note("nothing was refused that a rule could allow")
+	}
+	for _, p := range list {
+		if p.Note != "" {
+			a.note("%s", printable(p.Note))
+		}
+		if a.ask("allow %s? It was refused %s, last %s.", printable(p.Rule.String()), times(p.Count), p.Last.Local().Format(time.DateTime)) {
+			rules = append(rules, p.Rule)
+		}
+	}
+	return rules
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// proposed is a proposal in JSON.
+type proposed struct {
+	Rule    string    `json:"rule"`
+	Count   int64     `json:"count"`
+	Last    time.Time `json:"last"`
+	Command string    `json:"command"`
+	Note    string    `json:"note,omitempty"`
+}
+
+func (a *app) printProposals(sb *spec.Sandbox, list []policy.Proposal) error {
+	rows := []proposed{}
+	for _, p := range list {
+		rows = append(rows, proposed{p.Rule.String(), p.Count, p.Last, p.Command(sb.Name), p.Note})
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"proposals": rows})
+	}
+	for _, r := range rows {
+		fmt.Fprintf(a.stdout, "%s\n", printable(r.Command))
+	}
+	return nil
+}

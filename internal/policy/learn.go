@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Proposal is a rule that would allow something that was refused, and no more
+// than that. Whether it should be allowed is for a person to say: whoever works
+// in a sandbox can ask for anything.
+type Proposal struct {
+	Rule  Rule
+	Count int64     // how often it was refused
+	Last  time.Time // when last
+	Note  string    // what to weigh before
+
+	suggestion Suggestion
+}
+
+// Command is the command that would add the rule to a sandbox's own.
+func (p *Proposal) Command(sandbox string) string { return p.suggestion.Command(sandbox) }
+
+// Learner turns refusals into proposals.
+type Learner struct {
+	policy *Policy
+	now    time.Time
+	found  map[string]*Proposal
+}
+
+// NewLearner judges refusals by the rules of today: what they allow by now needs
+// no proposal.
+func NewLearner(p *Policy, now time.Time) *Learner {
+	return &Learner{policy: p, now: now, found: map[string]*Proposal{}}
+}
+
+// See takes a record of the network into account.
+func (l *Learner) See(r *spec.NetworkRecord) {
+	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" {
+		return
+	}
+	d := l.policy.Decide(l.query(r))
+	if d.Allowed() {
+		return
+	}
+	s := d.Suggest()
+	rule, ok := s.rule()
+	if !ok {
+		return
+	}
+	p := l.found[rule.String()]
+	if p == nil {
+		p = &Proposal{Rule: rule, Note: s.Note, suggestion: s}
+		l.found[rule.String()] = p
+	}
+	p.Count += max(r.Count, 1)
+	if r.Time.After(p.Last) {
+		p.Last = r.Time
+	}
+}
+
+// query asks about what a record is of.
+func (l *Learner) query(r *spec.NetworkRecord) Query {
+	q := Query{Stage: StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
+	switch {
+	case r.Event == spec.NetworkRequest:
+		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path}
+		if r.Name != "" {
+			q.Addr = netip.Addr{} // which of its addresses is not a matter of requests
+		}
+	case r.Port == 0:
+		q.Stage = StageLookup
+	case r.Name != "" && r.Addr.IsValid():
+		q.Stage = StageDial
+	}
+	return q
+}
+
+// authority is the Host that a request must have had to come as far as a rule.
+func authority(r *spec.NetworkRecord) string {
+	if r.Name == "" {
+		return netip.AddrPortFrom(r.Addr, r.Port).String()
+	}
+	return fmt.Sprintf("%s:%d", r.Name, r.Port)
+}
+
+// Proposals gives what was found, the most wanted first.
+func (l *Learner) Proposals() []Proposal {
+	list := make([]Proposal, 0, len(l.found))
+	for _, p := range l.found {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Proposal) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Rule.String(), b.Rule.String()))
+	})
+	return list
+}
+
+// rule is the suggestion as a rule, if a rule is what it suggests.
+func (s Suggestion) rule() (Rule, bool) {
+	if len(s.Args) < 3 || s.Args[0] != "policy" || s.Args[1] != Allow.String() {
+		return Rule{}, false
+	}
+	r, err := ParseRule(Allow, s.Args[2])
+	if err != nil {
+		return r, false
+	}
+	for more := s.Args[3:]; len(more) > 0; more = more[1:] {
+		switch {
+		case more[0] == "--websocket":
+			r.HTTP.WebSocket = true
+			continue
+		case len(more) < 2:
+			return r, false
+		case more[0] == "--method":
+			r.HTTP.Methods = append(r.HTTP.Methods, more[1])
+		case more[0] == "--path":
+			r.HTTP.Paths = append(r.HTTP.Paths, more[1])
+		default:
+			return r, false
+		}
+		more = more[1:]
+	}
+	return r, r.Check() == nil
+}
