@@ -20,6 +20,8 @@ import (
 	"unicode"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bothy-dev/bothy/internal/agent/registrytest"
 )
 
 // scriptTime is how long one script may take on a slow and busy machine.
@@ -74,6 +76,7 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	}
 	h.also = env.WorkDir
 	env.Defer(func() { h.end(t) })
+	env.Values[registryKey{}] = &registry{t: t, versions: map[string]*registrytest.Version{}}
 	person := filepath.Join(env.WorkDir, "home")
 	for _, dir := range []string{person, filepath.Join(env.WorkDir, "proj")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -155,6 +158,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"greeter":    cmdGreeter,
 	"visit":      cmdVisit,
 	"keep":       cmdKeep,
+	"registry":   cmdRegistry,
 	"clean":      cmdClean,
 }
 

@@ -103,6 +103,19 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
 }
 
+// Text gives a description as it is written, and the user's file it stands in,
+// which is empty for one that comes with Bothy.
+func (c Catalog) Text(name string) (text []byte, file string, err error) {
+	d, err := c.open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", spec.Errorf(spec.ErrNotFound, "no agent named %q", name)
+	}
+	if !d.ours {
+		file = d.from
+	}
+	return d.data, file, err
+}
+
 // read gives one description.
 func (c Catalog) read(name string) (*spec.Agent, error) {
 	d, err := c.open(name)
@@ -122,6 +135,9 @@ type document struct {
 
 // open finds one description: the user's before ours.
 func (c Catalog) open(name string) (document, error) {
+	if err := CheckName(name); err != nil {
+		return document{name: name}, err
+	}
 	if c.dir != "" {
 		file := filepath.Join(c.dir, name+ext)
 		data, err := readFile(file)

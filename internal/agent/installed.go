@@ -48,6 +48,22 @@ func (i Installation) Root() string { return filepath.Join(i.Dir, packageName) }
 // Path is the program on the host.
 func (i Installation) Path() string { return filepath.Join(i.Root(), i.Binary) }
 
+// Size is what its files take, in bytes.
+func (i Installation) Size() (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(i.Dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	return sum, err
+}
+
 // What lies in the directory of a name. What begins with a dot is no
 // installation.
 const (
@@ -229,40 +245,4 @@ func Present(st *store.Store, r Request) (Installation, bool) {
 	}
 	i, err := h.Find(r.Version, key)
 	return i, err == nil && i.Package == r.Source.Package
-}
-
-// Remove removes an installation, damaged ones too, unless inUse gives an error.
-// Nothing is installed under that name meanwhile; that no sandbox begins to use it
-// is the caller's to see to.
-func Remove(st *store.Store, name, id string, inUse func() error) error {
-	h, err := HomeOf(st, name)
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(h.dir, id)
-	if _, err := os.Lstat(dir); err != nil || !validID(id) {
-		return spec.Errorf(spec.ErrNotFound, "%s %s is not installed", name, id)
-	}
-	lock, err := store.TryLock(h.Lock())
-	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "another process installs %s just now", name).WithHint("try again when it is done")
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	gone := filepath.Join(h.dir, gonePrefix+unique())
-	if inUse != nil {
-		err = inUse()
-	}
-	if err == nil {
-		err = os.Rename(dir, gone)
-	}
-	if err == nil {
-		err = os.RemoveAll(gone)
-	}
-	if err != nil {
-		return &spec.Error{Op: "remove " + name + " " + id, Err: err}
-	}
-	return nil
 }

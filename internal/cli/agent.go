@@ -81,34 +81,38 @@ func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 	if l.spec == nil {
 		return nil
 	}
-	p, notices, err := e.AgentProgram(ctx, l.spec, a.progress("installing "+l.spec.Title))
+	progress, end := a.progress("installing " + l.spec.Title)
+	p, notices, err := e.AgentProgram(ctx, l.spec, progress)
+	end()
 	for _, n := range notices {
-		a.note("%s", n)
+		a.note("%s", printable(n))
 	}
 	sb.Program = p
 	return err
 }
 
 // progress shows how far an installation is: on a terminal in one line that is
-// written again, elsewhere in a line for each phase.
-func (a *app) progress(what string) func(agent.Event) {
+// written again, and wiped at the end, elsewhere in a line for each phase.
+func (a *app) progress(what string) (told func(agent.Event), end func()) {
 	live := term.IsTerminal(a.stderr)
 	var last agent.Event
-	return func(ev agent.Event) {
+	told = func(ev agent.Event) {
 		done := ""
 		if ev.Total > 0 {
 			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, formatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:
-			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s %s: %s%s", what, ev.Version, ev.Phase, done)
-			if ev.Phase == agent.Unpacking && ev.Bytes == ev.Total {
-				fmt.Fprint(a.stderr, "\r\x1b[K")
-			}
+			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s: %s%s", strings.TrimSpace(what+" "+ev.Version), ev.Phase, done)
 		case !live && ev.Phase != last.Phase:
-			a.note("%s %s: %s", what, ev.Version, ev.Phase)
+			a.note("%s: %s", strings.TrimSpace(what+" "+ev.Version), ev.Phase)
 		}
 		last = ev
+	}
+	return told, func() {
+		if live && last != (agent.Event{}) {
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		}
 	}
 }
 

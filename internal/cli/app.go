@@ -64,6 +64,7 @@ var commands = []struct {
 	{"ports", (*app).portsCommand},
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},
+	{"agent", (*app).agentCommand},
 	{"policy", (*app).policyCommand},
 	{"network", (*app).networkCommand},
 	{"secret", (*app).secretCommand},

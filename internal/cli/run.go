@@ -261,7 +261,11 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
-	if err == nil {
+	if err != nil {
+		return nil, false, err
+	}
+	there, err := e.Existing(wish)
+	if err == nil && (there == nil || f.remove) { // one that exists has its program
 		err = a.house(cmd.Context(), e, f.lodger, wish)
 	}
 	if err != nil {
@@ -277,6 +281,10 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	}
 	if err != nil {
 		return nil, false, err
+	}
+	if created && there != nil && !f.remove {
+		_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true) // it has no program
+		return nil, false, spec.Errorf(spec.ErrConflict, "sandbox %s was removed just now", there.Name).WithHint("run it again")
 	}
 	if created {
 		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))

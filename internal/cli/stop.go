@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -66,10 +65,7 @@ func (a *app) each(names []string, all bool, do func(*engine.Engine, *spec.Sandb
 		}
 		fmt.Fprintln(a.stdout, sb.Name)
 	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
+	return only(errs)
 }
 
 func (a *app) targets(e *engine.Engine, names []string, all bool) (list []*spec.Sandbox, errs []error) {

@@ -122,18 +122,24 @@ func (e *Engine) Obtain(wish *spec.Sandbox, more ...func(store.Sandbox) error) (
 		return nil, false, err
 	}
 	defer lock.Unlock()
-	if wish.Name != "" {
-		sb, err = e.Find(wish.Name)
-		if errors.Is(err, spec.ErrNotFound) {
-			sb, err = nil, nil
-		}
-	} else {
-		sb, err = e.FindFor(wish.Agent, wish.Workspaces[0].Source)
-	}
+	sb, err = e.Existing(wish)
 	if err != nil || sb != nil {
 		return sb, false, err
 	}
 	return wish, true, e.create(wish, more)
+}
+
+// Existing gives the sandbox that [Engine.Obtain] would give for a wish; nil if
+// it would create one.
+func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
+	if wish.Name == "" {
+		return e.FindFor(wish.Agent, wish.Workspaces[0].Source)
+	}
+	sb, err := e.Find(wish.Name)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil, nil
+	}
+	return sb, err
 }
 
 // create does the work. The caller holds the names lock.
@@ -153,6 +159,9 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", sb.Name, sb.Name)
 	}
 	if err := spec.CheckName(sb.Name); err != nil {
+		return err
+	}
+	if _, err := e.programDir(sb); err != nil { // it may have been removed since it was chosen
 		return err
 	}
 	_, err = e.Store.Create(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)

@@ -25,9 +25,9 @@ import (
 )
 
 // Install makes sure that a program is there. An exact version that is installed
-// is used without asking anybody; for a tag the registry is asked, and if it
-// cannot be reached the newest version that is installed is used, which the
-// result says. environ has npm's configuration, see npm.LoadConfig.
+// is used without asking anybody; for a tag the registry is asked, and no other
+// version stands in for what it says. environ has npm's configuration, see
+// npm.LoadConfig.
 func Install(ctx context.Context, st *store.Store, environ []string, r agent.Request, progress func(agent.Event)) (agent.Result, error) {
 	if err := r.Check(); err != nil {
 		return agent.Result{}, err
@@ -41,11 +41,6 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 	}
 	defer in.client.Close()
 	result, err := in.run(ctx)
-	if errors.Is(err, npm.ErrUnreachable) && ctx.Err() == nil && !agent.Exact(r.Version) {
-		if there, ok := in.home.Newest(in.key); ok && there.Package == r.Source.Package {
-			result, err = agent.Result{Installation: there, Notices: []string{fmt.Sprintf("%s %s is used, which is installed: %v", r.Name, there.Release, err)}}, nil
-		}
-	}
 	if err != nil {
 		return agent.Result{}, failed(r, err)
 	}
@@ -92,7 +87,7 @@ func (in *installer) run(ctx context.Context) (agent.Result, error) {
 	if err != nil {
 		return agent.Result{}, err
 	}
-	if there, err := in.home.Find(release.Version, in.key); !errors.Is(err, fs.ErrNotExist) {
+	if there, err := in.find(release.Version); !errors.Is(err, fs.ErrNotExist) {
 		return agent.Result{Installation: there}, err
 	}
 	tarball, err := in.client.Platform(ctx, release, in.platform)
@@ -105,11 +100,21 @@ func (in *installer) run(ctx context.Context) (agent.Result, error) {
 	}
 	defer lock.Unlock()
 	// Who held the lock may have installed the same.
-	if there, err := in.home.Find(release.Version, in.key); !errors.Is(err, fs.ErrNotExist) {
+	if there, err := in.find(release.Version); !errors.Is(err, fs.ErrNotExist) {
 		return agent.Result{Installation: there}, err
 	}
 	there, err := in.fetch(ctx, release, tarball)
 	return agent.Result{Installation: there, Fresh: true}, err
+}
+
+// find gives a version that is installed. None is fs.ErrNotExist.
+func (in *installer) find(version string) (agent.Installation, error) {
+	there, err := in.home.Find(version, in.key)
+	if err == nil && there.Package != in.request.Source.Package {
+		err = spec.Errorf(spec.ErrConflict, "it is installed from %s, not from %s", there.Package, in.request.Source.Package).
+			WithHint("remove that first: bothy agent rm %s@%s", in.request.Name, version)
+	}
+	return there, err
 }
 
 // lock takes the lock of the program's directory.

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) agentInstallCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "install NAME[@VERSION|@TAG]...", Short: "Download agents from the npm registry, and check them",
+		Long: `Asks the registry for the version, or the one the tag means (default "latest"),
+downloads it, checks its hash and shows it to sandboxes that are created from then
+on, if no newer one is installed. A version that is installed is not asked for.`,
+		Args: atLeast(1, "an agent, e.g. claude or claude@latest"),
+		Complete: func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+			return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil && i.Spec.Install != nil })
+		},
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			done := []installedAgent{}
+			for _, word := range args {
+				one, err := a.installAgent(ctx, e, word)
+				if err != nil {
+					return err
+				}
+				done = append(done, one)
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"installed": done})
+			}
+			return nil
+		},
+	})
+}
+
+// installedAgent is what install --json tells of one.
+type installedAgent struct {
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	Fresh     bool   `json:"fresh"` // it was not there before
+	Package   string `json:"package"`
+	Integrity string `json:"integrity"`
+	Directory string `json:"directory"`
+}
+
+func (a *app) installAgent(ctx context.Context, e *engine.Engine, word string) (installedAgent, error) {
+	name, version, at := strings.Cut(word, "@")
+	if at && version == "" {
+		return installedAgent{}, spec.Errorf(spec.ErrUsage, "%s names no version", word).WithHint("bothy agent install %s installs the latest", name)
+	}
+	d, err := e.Agents.Find(name)
+	if err != nil {
+		return installedAgent{}, err
+	}
+	progress, end := a.progress("installing " + d.Title)
+	r, err := e.InstallVersion(ctx, d, version, progress)
+	end()
+	if ctx.Err() != nil {
+		return installedAgent{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return installedAgent{}, err
+	}
+	for _, n := range r.Notices {
+		a.note("%s", printable(n))
+	}
+	if !r.Fresh {
+		a.note("%s %s is installed already", d.Title, r.ID())
+	}
+	if !a.json {
+		fmt.Fprintf(a.stdout, "%s@%s\n", d.Name, r.ID())
+	}
+	return installedAgent{Name: d.Name, Version: r.ID(), Fresh: r.Fresh, Package: r.From, Integrity: r.Integrity, Directory: r.Dir}, nil
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) agentCommand() *command.Command {
+	c := &command.Command{
+		Use: "agent", Aliases: []string{"agents"}, Short: "The agents there are, and which versions of them are installed",
+		RunE: func(*command.Command, []string) error { return a.listAgents() },
+	}
+	c.AddCommand(a.agentLsCommand(), a.agentInstallCommand(), a.agentShowCommand(), a.agentRmCommand())
+	return a.jsonFlag(c)
+}
+
+func (a *app) agentLsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List agents, ours and your own, and what is installed of them",
+		Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error { return a.listAgents() },
+	})
+}
+
+// listedAgent is an agent in ls --json.
+type listedAgent struct {
+	Name      string          `json:"name"`
+	Title     string          `json:"title,omitempty"`
+	Source    string          `json:"source"` // "built in", or a file
+	Package   string          `json:"package,omitempty"`
+	Error     string          `json:"error,omitempty"` // why its description is of no use
+	Installed []listedVersion `json:"installed"`
+}
+
+type listedVersion struct {
+	Version   string    `json:"version"`
+	Platform  string    `json:"platform"`
+	New       bool      `json:"used_for_new_sandboxes"`
+	Size      int64     `json:"size"`
+	Sandboxes []string  `json:"sandboxes"`
+	Installed time.Time `json:"installed_at"`
+	Directory string    `json:"directory"`
+}
+
+// builtIn is the source of a description that comes with Bothy.
+const builtIn = "built in"
+
+func (a *app) listAgents() error {
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	infos, err := e.ListAgents()
+	if err != nil {
+		return err
+	}
+	list := make([]listedAgent, 0, len(infos))
+	for _, i := range infos {
+		list = append(list, agentRow(i))
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"agents": list})
+	}
+	return a.agentTable(list)
+}
+
+func agentRow(i engine.AgentInfo) listedAgent {
+	l := listedAgent{Name: i.Name, Source: i.File, Installed: []listedVersion{}}
+	switch {
+	case errors.Is(i.Broken, spec.ErrNotFound):
+		l.Source = "its description is gone"
+	case i.Broken != nil:
+		l.Error = i.Broken.Error()
+	}
+	if l.Source == "" {
+		l.Source = builtIn
+	}
+	if i.Spec != nil {
+		l.Title = i.Spec.Title
+		if i.Spec.Install != nil {
+			l.Package = i.Spec.Install.Package
+		}
+	}
+	for _, v := range i.Installed {
+		l.Installed = append(l.Installed, listedVersion{
+			Version: v.ID(), Platform: v.Platform, New: v.New, Size: v.Size,
+			Sandboxes: append([]string{}, v.Sandboxes...), Installed: v.Installation.Installed, Directory: v.Dir,
+		})
+	}
+	return l
+}
+
+// agentTable has a row for each version, and one for an agent without any.
+func (a *app) agentTable(list []listedAgent) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tTITLE\tINSTALLED\tNEW\tSIZE\tSANDBOXES\tSOURCE")
+	for _, l := range list {
+		title, source := dash(printable(l.Title)), printable(l.Source)
+		if l.Error != "" {
+			title = "(broken: bothy agent show " + l.Name + ")"
+		}
+		for _, v := range l.Installed {
+			used := "-"
+			if v.New {
+				used = "yes"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, title, v.Version, used, formatSize(v.Size), dash(strings.Join(v.Sandboxes, ",")), source)
+		}
+		if len(l.Installed) == 0 {
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t%s\n", l.Name, title, source)
+		}
+	}
+	return w.Flush()
+}
+
+// knownAgents completes the names of agents that have a description.
+func (a *app) knownAgents(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+	return a.completeAgents(args, func(i engine.AgentInfo) bool { return i.Spec != nil })
+}
+
+// completeAgents completes names that are not among the arguments yet.
+func (a *app) completeAgents(args []string, want func(engine.AgentInfo) bool) ([]string, command.Directive) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.Failed
+	}
+	infos, err := e.ListAgents()
+	if err != nil {
+		return nil, command.Failed
+	}
+	named := map[string]bool{}
+	for _, word := range args {
+		name, _, _ := strings.Cut(word, "@")
+		named[name] = true
+	}
+	var names []string
+	for _, i := range infos {
+		if !named[i.Name] && want(i) {
+			title := ""
+			if i.Spec != nil {
+				title = "\t" + i.Spec.Title
+			}
+			names = append(names, i.Name+title)
+		}
+	}
+	return names, command.NoFiles
+}

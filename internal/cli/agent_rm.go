@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) agentRmCommand() *command.Command {
+	var force bool
+	c := &command.Command{
+		Use: "rm NAME[@VERSION]...", Aliases: []string{"remove", "uninstall"},
+		Short: "Remove what is installed of an agent, all versions or one",
+		Args:  atLeast(1, "an agent"),
+		Complete: func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+			return a.completeAgents(args, func(i engine.AgentInfo) bool { return len(i.Installed) > 0 })
+		},
+		RunE: func(_ *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, word := range args {
+				errs = append(errs, a.removeAgent(e, word, force))
+			}
+			return only(errs)
+		},
+	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when a sandbox uses it")
+	return c
+}
+
+// removeAgent removes the versions that a word means, and prints each. One that
+// stays does not keep the others.
+func (a *app) removeAgent(e *engine.Engine, word string, force bool) error {
+	name, version, _ := strings.Cut(word, "@")
+	if d, err := e.Agents.Find(name); err == nil {
+		name = d.Name
+	}
+	ids, err := e.AgentIDs(name, version)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		err := a.removeVersion(e, name, id, force)
+		if err == nil {
+			fmt.Fprintf(a.stdout, "%s@%s\n", name, id)
+		}
+		errs = append(errs, err)
+	}
+	return only(errs)
+}
+
+// removeVersion asks only about what would be removed.
+func (a *app) removeVersion(e *engine.Engine, name, id string, force bool) error {
+	if !force {
+		if err := e.AgentInUse(name, id); err != nil {
+			return err
+		}
+		if !a.ask("remove %s %s?", name, id) {
+			return spec.Errorf(spec.ErrDenied, "%s %s was not removed", name, id)
+		}
+	}
+	return e.RemoveAgent(name, id, force)
+}
+
+// only joins errors, and leaves a single one as it is.
+func only(errs []error) error {
+	var real []error
+	for _, err := range errs {
+		if err != nil {
+			real = append(real, err)
+		}
+	}
+	if len(real) == 1 {
+		return real[0]
+	}
+	return errors.Join(real...)
+}

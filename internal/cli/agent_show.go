@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) agentShowCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "show NAME", Short: "Show the description of an agent, and where it comes from",
+		Long: `Prints the description as it is written, a YAML document. Saved as NAME.yaml in the
+directory of your own agents, and changed there, it is used instead of ours.`,
+		Args: exactly(1, "an agent"),
+		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+			if len(args) > 0 {
+				return nil, command.NoFiles
+			}
+			return a.knownAgents(cmd, args, word)
+		},
+		RunE: func(_ *command.Command, args []string) error { return a.showAgent(args[0]) },
+	})
+}
+
+// shownAgent is an agent in show --json.
+type shownAgent struct {
+	Source string `json:"source"`
+	*spec.Agent
+}
+
+func (a *app) showAgent(name string) error {
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	d, err := e.Agents.Find(name)
+	if err != nil {
+		return err
+	}
+	text, file, err := e.Agents.Text(d.Name)
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		file = builtIn
+	}
+	if a.json {
+		return a.printJSON(shownAgent{file, d})
+	}
+	_, err = fmt.Fprintf(a.stdout, "# %s\n%s", printable(file), printable(string(text)))
+	return err
+}
