@@ -14,7 +14,8 @@ const Version = 1
 const TemplateHost = "host"
 
 // Sandbox is the wish: everything that was decided when a sandbox was created.
-// It is written at creation; afterwards only its ports change.
+// It is written at creation; afterwards only its ports and its program
+// change.
 type Sandbox struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`   // 12 hex digits, random
@@ -24,8 +25,8 @@ type Sandbox struct {
 	Template  string    `json:"template"` // TemplateHost, or the name of one made from a sandbox
 	CreatedAt time.Time `json:"created_at"`
 
-	// Program is the installation of the agent that the sandbox uses, as long as
-	// it lives; nil if the agent is a program of the template.
+	// Program is the installation of the agent that the sandbox uses until it is
+	// given another; nil if the agent is a program of the template.
 	Program *Program `json:"program,omitempty"`
 
 	// Workspaces are the directories (or files) of the host the sandbox works

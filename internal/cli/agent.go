@@ -75,20 +75,50 @@ func programName(path string) string {
 	return name
 }
 
-// house gives a new sandbox the program of its agent, which is installed if it is
-// not there.
-func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox) error {
-	if l.spec == nil {
-		return nil
+// wantsVersion tells which version of its agent a command asks for: a version, a
+// tag or [engine.HostVersion]; none if it leaves the choice to us.
+func (f *createFlags) wantsVersion(l *lodger) (string, error) {
+	switch {
+	case f.upgrade && f.version != "":
+		return "", spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version exclude each other")
+	case (f.upgrade || f.version != "") && l.spec == nil:
+		return "", spec.Errorf(spec.ErrUsage, "--upgrade and --agent-version are for agents; %s is none", l.name)
+	case f.upgrade:
+		return agent.Latest, nil
 	}
+	return f.version, nil
+}
+
+// house finds the program that a sandbox of an agent is to use, which is
+// installed if it is not there.
+func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, version string) (*spec.Program, error) {
+	if l.spec == nil {
+		return nil, nil
+	}
+	ctx, release := interruptible(ctx)
+	defer release()
 	progress, end := a.progress("installing " + l.spec.Title)
-	p, notices, err := e.AgentProgram(ctx, l.spec, progress)
+	p, notices, err := e.AgentProgram(ctx, l.spec, version, progress)
 	end()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	for _, n := range notices {
 		a.note("%s", printable(n))
 	}
-	sb.Program = p
-	return err
+	return p, err
+}
+
+// rehouse gives a sandbox that exists the version that is asked for.
+func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox, version string) error {
+	if version == "" {
+		return nil
+	}
+	p, err := a.house(ctx, e, l, version)
+	if err != nil {
+		return err
+	}
+	return e.ChangeProgram(ctx, sb, p)
 }
 
 // progress shows how far an installation is: on a terminal in one line that is

@@ -37,8 +37,12 @@ func (a *app) createCommand() *command.Command {
 			if err == nil {
 				err = l.visible(sb)
 			}
+			var version string
 			if err == nil {
-				err = a.house(cmd.Context(), e, l, sb)
+				version, err = f.wantsVersion(l)
+			}
+			if err == nil {
+				sb.Program, err = a.house(cmd.Context(), e, l, version)
 			}
 			if err != nil {
 				return err

@@ -29,6 +29,8 @@ type createFlags struct {
 	disk     string
 	idle     time.Duration
 	template string
+	upgrade  bool
+	version  string
 	secrets  []string
 	force    bool
 	quiet    bool
@@ -53,6 +55,8 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, or a template made by bothy save")
 	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
+	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or the host's own: host (default the newest that is installed)")
+	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	f.ports.add(c)
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")

@@ -251,11 +251,18 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err != nil {
 		return nil, false, err
 	}
+	version, err := f.wantsVersion(f.lodger)
+	if err != nil {
+		return nil, false, err
+	}
 	if f.existing != nil {
 		if err := sameRules(e, f.existing, rules); err != nil {
 			return nil, false, err
 		}
-		return f.existing, false, a.sameSettings(cmd, f.existing, nil)
+		if err := a.sameSettings(cmd, f.existing, nil); err != nil {
+			return nil, false, err
+		}
+		return f.existing, false, a.rehouse(cmd.Context(), e, f.lodger, f.existing, version)
 	}
 	wish, err := a.sandbox(e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
@@ -266,7 +273,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	}
 	there, err := e.Existing(wish)
 	if err == nil && (there == nil || f.remove) { // one that exists has its program
-		err = a.house(cmd.Context(), e, f.lodger, wish)
+		wish.Program, err = a.house(cmd.Context(), e, f.lodger, version)
 	}
 	if err != nil {
 		return nil, false, err
@@ -293,7 +300,10 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err := sameRules(e, sb, asked); err != nil {
 		return nil, false, err
 	}
-	return sb, false, a.sameSettings(cmd, sb, wish)
+	if err := a.sameSettings(cmd, sb, wish); err != nil {
+		return nil, false, err
+	}
+	return sb, false, a.rehouse(cmd.Context(), e, f.lodger, sb, version)
 }
 
 // sameRules refuses to run in a sandbox whose own rules lack what is asked for.

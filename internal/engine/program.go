@@ -4,31 +4,123 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// AgentProgram gives the installation that a new sandbox of an agent uses: the
-// newest there is, or else the latest of the registry, which is installed. It
-// is nil for an agent that nobody installs.
-func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, progress func(agent.Event)) (*spec.Program, []string, error) {
-	if a.Install == nil {
+// HostVersion stands for the program of the host, where a version is asked for.
+const HostVersion = "host"
+
+// AgentProgram gives the installation that a sandbox of an agent is to use: of a
+// version, of what a tag of the registry means, or, with an empty one, the
+// newest that is installed, or else the latest. What is not there is installed.
+// It is nil for [HostVersion], and for an agent that nobody installs.
+func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, version string, progress func(agent.Event)) (*spec.Program, []string, error) {
+	switch {
+	case version == HostVersion:
+		return nil, nil, onHost(a.Program)
+	case a.Install == nil && version == "":
 		return nil, nil, nil
+	case version == "":
+		there, ok, err := e.newest(a)
+		if err != nil || ok {
+			return program(a, there), nil, err
+		}
 	}
-	there, ok, err := e.newest(a)
+	r, err := e.InstallVersion(ctx, a, version, progress)
 	if err != nil {
 		return nil, nil, err
 	}
-	var notices []string
-	if !ok {
-		r, err := e.InstallVersion(ctx, a, "", progress)
+	return program(a, r.Installation), r.Notices, nil
+}
+
+func program(a *spec.Agent, there agent.Installation) *spec.Program {
+	return &spec.Program{Name: a.Program, Installation: there.ID(), Binary: there.Binary}
+}
+
+// onHost refuses a program that a sandbox will not find among the host's.
+func onHost(name string) error {
+	for dir := range strings.SplitSeq(template.Path, ":") {
+		file, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 		if err != nil {
-			return nil, nil, err
+			continue
 		}
-		there, notices = r.Installation, r.Notices
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o005 == 0o005 && template.Visible(file) {
+			return nil
+		}
 	}
-	return &spec.Program{Name: a.Program, Installation: there.ID(), Binary: there.Binary}, notices, nil
+	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", name)
+	if own, lookErr := exec.LookPath(name); lookErr == nil {
+		return err.WithHint("%s lies outside of them; install it for all users, or let Bothy install it: leave --agent-version out", own)
+	}
+	return err.WithHint("let Bothy install it: leave --agent-version out")
+}
+
+// ChangeProgram has a sandbox use another installation from its next start on;
+// nil is the host's program. One that runs keeps what it runs with: that is an
+// error of class [spec.ErrConflict], unless it has the wished one already.
+func (e *Engine) ChangeProgram(ctx context.Context, sb *spec.Sandbox, p *spec.Program) error {
+	names, err := e.Store.NamesLock() // so that nobody removes the installation meanwhile
+	if err != nil {
+		return err
+	}
+	defer names.Unlock()
+	rules, err := e.Store.PolicyLock() // so that nobody changes the ports meanwhile
+	if err != nil {
+		return err
+	}
+	defer rules.Unlock()
+	return e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+		c.Close()
+		return e.runsWith(sb, p)
+	}, func() error { return e.writeProgram(sb, p) })
+}
+
+// writeProgram changes a sandbox that nobody can start meanwhile.
+func (e *Engine) writeProgram(sb *spec.Sandbox, p *spec.Program) error {
+	now, err := e.Store.Load(sb.ID)
+	if err != nil {
+		return err
+	}
+	now.Program = p
+	if _, err := e.programDir(now); err != nil {
+		return err
+	}
+	if err := store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), now); err != nil {
+		return &spec.Error{Op: "change the program of " + sb.Name, Err: err}
+	}
+	sb.Program = p
+	return nil
+}
+
+// runsWith accepts that a running sandbox has the program that is wished for.
+func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
+	now, err := e.Store.Load(sb.ID)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(now.Program, p) {
+		return nil
+	}
+	has, wish := versionOf(now.Program), versionOf(p)
+	return spec.Errorf(spec.ErrConflict, "sandbox %s runs with version %s of %s, and would have to start again with %s", sb.Name, has, sb.Agent, wish).
+		WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
+}
+
+func versionOf(p *spec.Program) string {
+	if p == nil {
+		return HostVersion
+	}
+	return p.Installation
 }
 
 // InstallVersion makes sure that a version of an agent is there, or the one a

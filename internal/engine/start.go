@@ -122,6 +122,10 @@ func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 // conversation with it.
 func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
+	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
+	if err != nil {
+		return nil, err
+	}
 	if nsproc.Anonymous() {
 		return nil, spec.Errorf(spec.ErrSandbox, "start sandbox %s: uid %d stands for everybody unknown, its sandboxes could not tell who calls", sb.Name, os.Geteuid()).
 			WithHint("run bothy as another user")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -52,7 +53,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 // environment is what every program inside starts with; later entries win.
 func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
 	env := []string{
-		"PATH=/.bothy/bin:" + who.Home + "/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=/.bothy/bin:" + who.Home + "/.local/bin:" + template.Path,
 		"HOME=" + who.Home,
 		"USER=" + who.Name,
 		"LOGNAME=" + who.Name,

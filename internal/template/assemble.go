@@ -47,6 +47,20 @@ const Own = ".bothy"
 // Agent is where an agent's installation can be mounted.
 const Agent = "/" + Own + "/agent"
 
+// Path is where programs of the host are looked for inside.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Visible tells whether a file of the host, its path without links, is among
+// what is visible inside.
+func Visible(file string) bool {
+	for _, p := range programs {
+		if strings.HasPrefix(file, p.path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // skeleton are the directories every tree has, parents first. Those of var and
 // run are what packages of the usual distributions expect.
 var skeleton = []struct {
