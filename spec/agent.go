@@ -9,6 +9,10 @@ type Agent struct {
 	Aliases []string `json:"aliases,omitempty"`
 	Title   string   `json:"title"` // as its maker writes it
 
+	// Runtime says that this is no agent but what the programs of agents run on:
+	// it has a name, a program and a source, and nothing else.
+	Runtime bool `json:"runtime,omitempty"`
+
 	// Install says where the program can be had; nil for one that must be
 	// there: on the host, or in the template.
 	Install *AgentSource `json:"install,omitempty"`
@@ -34,10 +38,22 @@ type Agent struct {
 type AgentSource struct {
 	// Package is the one whose versions and tags are meant.
 	Package string `json:"package"`
+	// Version is the version or tag that is meant where none is asked for.
+	// Default: the tag latest.
+	Version string `json:"version,omitempty"`
 	// Platforms says, for "OS/ARCH", "OS/ARCH/LIBC", "OS/ARCH/LIBC/baseline" or
 	// "any", which package holds the program. The most particular key counts. A
 	// key without a libc stands for every one: a static program, or a script.
 	Platforms map[string]AgentPlatform `json:"platforms"`
+	// Needs is what the program runs on, if that is no part of it.
+	Needs *AgentNeed `json:"needs,omitempty"`
+}
+
+// AgentNeed is a runtime that a program needs. The host's is used if it is new
+// enough and visible inside, else one that is installed as agents are.
+type AgentNeed struct {
+	Name    string `json:"name"`    // of the runtime's description
+	Version string `json:"version"` // the oldest that will do
 }
 
 // AgentPlatform says which package holds the program for a platform.

@@ -75,6 +75,11 @@ type Program struct {
 	Name         string `json:"name"`         // under which it is found inside
 	Installation string `json:"installation"` // its ID: the version, as a rule
 	Binary       string `json:"binary"`       // path in the installation
+	// From is the description it is an installation of. Default: the agent of
+	// the sandbox.
+	From string `json:"from,omitempty"`
+	// Runtime is what it runs on, if that is neither in it nor the host's.
+	Runtime *Program `json:"runtime,omitempty"`
 }
 
 // Mount makes one directory or file of the host visible in the sandbox.

@@ -7,6 +7,7 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -64,7 +65,7 @@ func (r *Request) Check() error {
 		return err
 	}
 	if r.Version == "" {
-		r.Version = Latest
+		r.Version = cmp.Or(r.Source.Version, Latest)
 	}
 	if err := checkVersion(r.Version); err != nil {
 		return err
@@ -76,6 +77,11 @@ func (r *Request) Check() error {
 func Exact(version string) bool {
 	v := "v" + version
 	return semver.IsValid(v) && semver.Canonical(v) == v
+}
+
+// AtLeast tells whether an exact version is another or newer.
+func AtLeast(version, least string) bool {
+	return Exact(version) && semver.Compare("v"+version, "v"+least) >= 0
 }
 
 // checkVersion refuses what is neither a version nor a tag. npm's ranges are

@@ -30,6 +30,17 @@ func TestExact(t *testing.T) {
 	}
 }
 
+func TestAtLeast(t *testing.T) {
+	for _, tt := range []struct {
+		version, least string
+		want           bool
+	}{{"20.0.0", "20.0.0", true}, {"100.0.0", "20.0.0", true}, {"20.0.0-rc.1", "20.0.0", false}, {"9.9.9", "20.0.0", false}, {"", "20.0.0", false}, {"v22.0.0", "20.0.0", false}} {
+		if AtLeast(tt.version, tt.least) != tt.want {
+			t.Errorf("%q, %q: %t", tt.version, tt.least, !tt.want)
+		}
+	}
+}
+
 func TestRequestCheck(t *testing.T) {
 	good := Source{Package: "p", Platforms: map[string]Platform{"any": {Binary: "bin/x"}}}
 	for _, v := range []string{"", "latest", "next", "1.2.3", "release-2"} {

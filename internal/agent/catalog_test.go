@@ -24,8 +24,14 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if len(a.Credentials) == 0 || len(a.Presets) == 0 {
+		if !a.Runtime && (len(a.Credentials) == 0 || len(a.Presets) == 0) {
 			t.Errorf("%s could not work", name)
+		}
+		if a.Install != nil && a.Install.Needs != nil {
+			r, err := c.Find(a.Install.Needs.Name)
+			if err != nil || !r.Runtime || r.Install == nil || !AtLeast(r.Install.Version, a.Install.Needs.Version) {
+				t.Errorf("what %s needs is not to be had: %+v, %v", name, r, err)
+			}
 		}
 		for _, f := range a.Home {
 			text, err := Expand(f.Text, func(word string) (string, bool) { return `/a "b"\` + word, true })
@@ -95,14 +101,27 @@ func TestRefused(t *testing.T) {
 		"a bad number":       own + "home: [{path: x, text: \"{placeholder:github:-x}\"}]\n",
 		"an empty install":   strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x}\n",
 		"a binary above":     strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x, platforms: {linux/amd64: {package: x, binary: ../x}}}\n",
+		"a need of itself":   installed("needs: {name: mine, version: 1.0.0}"),
+		"a need of any":      installed("needs: {name: node}"),
+		"a need of a range":  installed("needs: {name: node, version: \">=20\"}"),
+		"a range":            installed("version: ^1"),
+		"a runtime's args":   installed("") + "runtime: true\nargs: [x]\n",
+		"a runtime's need":   installed("needs: {name: node, version: 20.0.0}") + "runtime: true\n",
 	} {
 		if a, err := Decode([]byte(text)); err == nil {
 			t.Errorf("%s was taken: %v", what, a)
 		}
 	}
-	if _, err := Decode([]byte(own)); err != nil {
-		t.Error(err)
+	for _, text := range []string{own, installed("needs: {name: node, version: 20.0.0}"), installed("version: next")} {
+		if _, err := Decode([]byte(text)); err != nil {
+			t.Errorf("%v:\n%s", err, text)
+		}
 	}
+}
+
+// installed is a description with a line more about where the program is from.
+func installed(line string) string {
+	return "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ninstall:\n  package: x\n  platforms: {any: {binary: x}}\n  " + line + "\n"
 }
 
 func TestExpand(t *testing.T) {

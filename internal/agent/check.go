@@ -53,6 +53,9 @@ func check(a *spec.Agent) error {
 			return fail("home: %s: %w", f.Path, err)
 		}
 	}
+	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && more > 0 {
+		return fail("runtime: what agents run on has no args, env, home, presets or credentials")
+	}
 	return checkInstall(a)
 }
 
@@ -68,6 +71,19 @@ func checkInstall(a *spec.Agent) error {
 	}
 	if a.Install.Package == "" {
 		return fail("package is missing")
+	}
+	if v := a.Install.Version; v != "" {
+		if err := checkVersion(v); err != nil {
+			return fail("version: %w", err)
+		}
+	}
+	if n := a.Install.Needs; n != nil {
+		if CheckName(n.Name) != nil || n.Name == a.Name || a.Runtime {
+			return fail("needs: %q cannot be the name of what it runs on", n.Name)
+		}
+		if !Exact(n.Version) {
+			return fail("needs: %q is no version; write a whole one, like 20.0.0", n.Version)
+		}
 	}
 	return checkSource(*a.Install)
 }

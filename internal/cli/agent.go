@@ -55,6 +55,10 @@ func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
 		return &lodger{name: programName(path), argv: []string{path}}, nil
 	}
 	a, err := e.Agents.Find(word)
+	if err == nil && a.Runtime {
+		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", a.Title).
+			WithHint("to run it by itself: bothy run shell . -- %s", a.Program)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, version st
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
-	progress, end := a.progress("installing " + l.spec.Title)
+	progress, end := a.progress()
 	p, notices, err := e.AgentProgram(ctx, l.spec, version, progress)
 	end()
 	if ctx.Err() != nil {
@@ -123,19 +127,20 @@ func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec
 
 // progress shows how far an installation is: on a terminal in one line that is
 // written again, and wiped at the end, elsewhere in a line for each phase.
-func (a *app) progress(what string) (told func(agent.Event), end func()) {
+func (a *app) progress() (told engine.Progress, end func()) {
 	live := term.IsTerminal(a.stderr)
 	var last agent.Event
-	told = func(ev agent.Event) {
+	told = func(title string, ev agent.Event) {
+		what := strings.TrimSpace("installing " + title + " " + ev.Version)
 		done := ""
 		if ev.Total > 0 {
 			done = fmt.Sprintf(" %3d%% of %s", ev.Bytes*100/ev.Total, formatSize(ev.Total))
 		}
 		switch {
 		case live && ev != last:
-			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s: %s%s", strings.TrimSpace(what+" "+ev.Version), ev.Phase, done)
+			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: %s: %s%s", what, ev.Phase, done)
 		case !live && ev.Phase != last.Phase:
-			a.note("%s: %s", strings.TrimSpace(what+" "+ev.Version), ev.Phase)
+			a.note("%s: %s", what, ev.Phase)
 		}
 		last = ev
 	}
@@ -237,7 +242,7 @@ func agentNames(e *engine.Engine) []string {
 	out := []string{fmt.Sprintf("%s\tyour own shell, or a program behind --", agent.Shell)}
 	names, _ := e.Agents.Names()
 	for _, name := range names {
-		if a, err := e.Agents.Find(name); err == nil {
+		if a, err := e.Agents.Find(name); err == nil && !a.Runtime {
 			out = append(out, name+"\t"+a.Title)
 		}
 	}

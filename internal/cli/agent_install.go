@@ -27,6 +27,12 @@ on, if no newer one is installed. A version that is installed is not asked for.`
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
+			for _, word := range args { // nothing is downloaded for a line with a mistake in it
+				name, _, _ := strings.Cut(word, "@")
+				if _, err := e.Agents.Find(name); err != nil {
+					return err
+				}
+			}
 			done := []installedAgent{}
 			for _, word := range args {
 				one, err := a.installAgent(ctx, e, word)
@@ -62,8 +68,13 @@ func (a *app) installAgent(ctx context.Context, e *engine.Engine, word string) (
 	if err != nil {
 		return installedAgent{}, err
 	}
-	progress, end := a.progress("installing " + d.Title)
+	progress, end := a.progress()
 	r, err := e.InstallVersion(ctx, d, version, progress)
+	var runtime *spec.Program
+	var notices []string
+	if err == nil {
+		runtime, notices, err = e.AgentRuntime(ctx, d, progress)
+	}
 	end()
 	if ctx.Err() != nil {
 		return installedAgent{}, context.Cause(ctx)
@@ -71,11 +82,14 @@ func (a *app) installAgent(ctx context.Context, e *engine.Engine, word string) (
 	if err != nil {
 		return installedAgent{}, err
 	}
-	for _, n := range r.Notices {
+	for _, n := range append(r.Notices, notices...) {
 		a.note("%s", printable(n))
 	}
 	if !r.Fresh {
 		a.note("%s %s is installed already", d.Title, r.ID())
+	}
+	if runtime != nil {
+		a.note("%s runs on %s %s, which is installed too", d.Title, runtime.From, runtime.Installation)
 	}
 	if !a.json {
 		fmt.Fprintf(a.stdout, "%s@%s\n", d.Name, r.ID())

@@ -35,7 +35,8 @@ type listedAgent struct {
 	Title     string          `json:"title,omitempty"`
 	Source    string          `json:"source"` // "built in", or a file
 	Package   string          `json:"package,omitempty"`
-	Error     string          `json:"error,omitempty"` // why its description is of no use
+	Runtime   bool            `json:"runtime,omitempty"` // no agent, but what agents run on
+	Error     string          `json:"error,omitempty"`   // why its description is of no use
 	Installed []listedVersion `json:"installed"`
 }
 
@@ -83,7 +84,7 @@ func agentRow(i engine.AgentInfo) listedAgent {
 		l.Source = builtIn
 	}
 	if i.Spec != nil {
-		l.Title = i.Spec.Title
+		l.Title, l.Runtime = i.Spec.Title, i.Spec.Runtime
 		if i.Spec.Install != nil {
 			l.Package = i.Spec.Install.Package
 		}
@@ -105,6 +106,9 @@ func (a *app) agentTable(list []listedAgent) error {
 		title, source := dash(printable(l.Title)), printable(l.Source)
 		if l.Error != "" {
 			title = "(broken: bothy agent show " + l.Name + ")"
+		}
+		if l.Runtime {
+			title += " (runtime)"
 		}
 		for _, v := range l.Installed {
 			used := "-"

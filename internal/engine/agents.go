@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -97,9 +98,12 @@ func (e *Engine) users() (map[pin][]string, error) {
 	}
 	users := map[pin][]string{}
 	for _, sb := range list {
-		if sb.Broken == "" && sb.Program != nil {
-			p := pin{sb.Agent, sb.Program.Installation}
-			users[p] = append(users[p], sb.Name)
+		if sb.Broken != "" {
+			continue
+		}
+		for p := sb.Program; p != nil; p = p.Runtime {
+			at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
+			users[at] = append(users[at], sb.Name)
 		}
 	}
 	for _, names := range users {

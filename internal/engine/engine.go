@@ -161,7 +161,7 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 	if err := spec.CheckName(sb.Name); err != nil {
 		return err
 	}
-	if _, err := e.programDir(sb); err != nil { // it may have been removed since it was chosen
+	if _, _, err := e.programDirs(sb); err != nil { // it may have been removed since it was chosen
 		return err
 	}
 	_, err = e.Store.Create(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)

@@ -1,68 +1,55 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// HostVersion stands for the program of the host, where a version is asked for.
-const HostVersion = "host"
+// Progress is told how far the installation of a program is, with its title.
+type Progress func(title string, ev agent.Event)
 
 // AgentProgram gives the installation that a sandbox of an agent is to use: of a
 // version, of what a tag of the registry means, or, with an empty one, the
-// newest that is installed, or else the latest. What is not there is installed.
-// It is nil for [HostVersion], and for an agent that nobody installs.
-func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, version string, progress func(agent.Event)) (*spec.Program, []string, error) {
+// newest that is installed, or else the latest. What is not there is installed,
+// also what it runs on. It is nil for [HostVersion], and for an agent that nobody
+// installs.
+func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, version string, progress Progress) (p *spec.Program, notices []string, err error) {
 	switch {
 	case version == HostVersion:
 		return nil, nil, onHost(a.Program)
 	case a.Install == nil && version == "":
 		return nil, nil, nil
-	case version == "":
+	}
+	if p, notices, err = e.program(ctx, a, version, progress); err != nil {
+		return nil, nil, err
+	}
+	var more []string
+	p.Runtime, more, err = e.AgentRuntime(ctx, a, progress)
+	return p, append(notices, more...), err
+}
+
+// program gives the installation of an agent alone.
+func (e *Engine) program(ctx context.Context, a *spec.Agent, version string, progress Progress) (*spec.Program, []string, error) {
+	if version == "" {
 		there, ok, err := e.newest(a)
 		if err != nil || ok {
-			return program(a, there), nil, err
+			return programOf(a, there), nil, err
 		}
 	}
 	r, err := e.InstallVersion(ctx, a, version, progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	return program(a, r.Installation), r.Notices, nil
+	return programOf(a, r.Installation), r.Notices, err
 }
 
-func program(a *spec.Agent, there agent.Installation) *spec.Program {
+func programOf(a *spec.Agent, there agent.Installation) *spec.Program {
 	return &spec.Program{Name: a.Program, Installation: there.ID(), Binary: there.Binary}
-}
-
-// onHost refuses a program that a sandbox will not find among the host's.
-func onHost(name string) error {
-	for dir := range strings.SplitSeq(template.Path, ":") {
-		file, err := filepath.EvalSymlinks(filepath.Join(dir, name))
-		if err != nil {
-			continue
-		}
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o005 == 0o005 && template.Visible(file) {
-			return nil
-		}
-	}
-	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", name)
-	if own, lookErr := exec.LookPath(name); lookErr == nil {
-		return err.WithHint("%s lies outside of them; install it for all users, or let Bothy install it: leave --agent-version out", own)
-	}
-	return err.WithHint("let Bothy install it: leave --agent-version out")
 }
 
 // ChangeProgram has a sandbox use another installation from its next start on;
@@ -92,7 +79,7 @@ func (e *Engine) writeProgram(sb *spec.Sandbox, p *spec.Program) error {
 		return err
 	}
 	now.Program = p
-	if _, err := e.programDir(now); err != nil {
+	if _, _, err := e.programDirs(now); err != nil {
 		return err
 	}
 	if err := store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), now); err != nil {
@@ -125,11 +112,11 @@ func versionOf(p *spec.Program) string {
 
 // InstallVersion makes sure that a version of an agent is there, or the one a
 // tag means, for what the host runs. Empty is the latest.
-func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, version string, progress func(agent.Event)) (agent.Result, error) {
+func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, version string, progress Progress) (agent.Result, error) {
 	if a.Install == nil {
 		return agent.Result{}, spec.Errorf(spec.ErrUsage, "%s is not installed by Bothy: its description says nothing of where it is to be had", a.Title)
 	}
-	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: agent.TargetOf("/")}, progress)
+	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: agent.TargetOf("/")}, func(ev agent.Event) { progress(a.Title, ev) })
 }
 
 // newest gives the newest version of an agent that is installed, if any is.
@@ -146,19 +133,28 @@ func (e *Engine) newest(a *spec.Agent) (agent.Installation, bool, error) {
 	return there, ok && there.Package == a.Install.Package, nil
 }
 
-// programDir is the directory of the installation that a sandbox uses.
-func (e *Engine) programDir(sb *spec.Sandbox) (string, error) {
+// programDirs are the directories of the installation that a sandbox uses, and
+// of what that runs on; empty where there is none.
+func (e *Engine) programDirs(sb *spec.Sandbox) (program, runtime string, err error) {
 	if sb.Program == nil {
-		return "", nil
+		return "", "", nil
 	}
-	home, err := agent.HomeOf(e.Store, sb.Agent)
+	if program, err = e.programDir(sb, sb.Program); err == nil && sb.Program.Runtime != nil {
+		runtime, err = e.programDir(sb, sb.Program.Runtime)
+	}
+	return program, runtime, err
+}
+
+func (e *Engine) programDir(sb *spec.Sandbox, p *spec.Program) (string, error) {
+	name := cmp.Or(p.From, sb.Agent)
+	home, err := agent.HomeOf(e.Store, name)
 	if err != nil {
 		return "", err
 	}
-	there, err := home.Get(sb.Program.Installation)
+	there, err := home.Get(p.Installation)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = spec.Errorf(spec.ErrNotFound, "its %s %s is not installed any more", sb.Agent, sb.Program.Installation).
-			WithHint("install that again (bothy agent install %s@%s), or use the newest: bothy run --upgrade %s", sb.Agent, sb.Program.Installation, sb.Name)
+		err = spec.Errorf(spec.ErrNotFound, "its %s %s is not installed any more", name, p.Installation).
+			WithHint("install that again (bothy agent install %s@%s), or use the newest: bothy run --upgrade %s", name, p.Installation, sb.Name)
 	}
 	return there.Root(), err
 }

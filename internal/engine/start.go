@@ -212,7 +212,7 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		}
 	}
 	var err error
-	if l.Program, err = e.programDir(sb); err != nil {
+	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
 		return l, err
 	}
 	if l.Policy, err = e.layersFor(sb); err != nil {

@@ -57,6 +57,8 @@ type Launch struct {
 	Unlent []spec.Unlent `json:"unlent,omitempty"`
 	// Program is the directory of the agent's installation, if it has one.
 	Program string `json:"program,omitempty"`
+	// Runtime is the directory of the installation it runs on, likewise.
+	Runtime string `json:"runtime,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids and Disk are the limits the wall itself holds.

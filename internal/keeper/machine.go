@@ -97,14 +97,14 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent {
+		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent || m.Target == template.Runtime {
 			continue // its mount point is there, or lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
 	}
-	var programs map[string]string
-	if p := k.spec.Program; p != nil {
-		programs = map[string]string{p.Name: path.Join(template.Agent, p.Binary)}
+	programs := map[string]string{}
+	for _, p := range k.installed() {
+		programs[p.Name] = path.Join(p.target, p.Binary)
 	}
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,12 +41,12 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		}
 		list = append(list, driver.Mount{Source: source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
-	if k.spec.Program != nil {
-		source, err := k.pin(k.launch.Program, filepath.Join(scratch, "mnt", "agent"))
+	for _, p := range k.installed() {
+		source, err := k.pin(p.source, filepath.Join(scratch, "mnt", path.Base(p.target)))
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, driver.Mount{Source: source, Target: template.Agent, ReadOnly: true, Exclusive: true})
+		list = append(list, driver.Mount{Source: source, Target: p.target, ReadOnly: true, Exclusive: true})
 	}
 	for i, target := range k.spec.Private {
 		source := k.dir.Private(i)
@@ -65,6 +66,25 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 
 // sharedMemory is where programs that work together keep what they share.
 const sharedMemory = "/dev/shm"
+
+// installation is a program that lies on the host and is shown inside.
+type installation struct {
+	*spec.Program
+	source, target string // directories
+}
+
+// installed are the agent's program and what that runs on.
+func (k *Keeper) installed() (list []installation) {
+	p := k.spec.Program
+	if p == nil {
+		return nil
+	}
+	list = append(list, installation{p, k.launch.Program, template.Agent})
+	if p.Runtime != nil {
+		list = append(list, installation{p.Runtime, k.launch.Runtime, template.Runtime})
+	}
+	return list
+}
 
 // pin makes a directory or file of the host appear at a place of ours, and
 // gives that place. The path was real when the sandbox was created; somebody

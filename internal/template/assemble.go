@@ -47,6 +47,9 @@ const Own = ".bothy"
 // Agent is where an agent's installation can be mounted.
 const Agent = "/" + Own + "/agent"
 
+// Runtime is where an installation of what the agent runs on can be mounted.
+const Runtime = "/" + Own + "/runtime"
+
 // Path is where programs of the host are looked for inside.
 const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -72,7 +75,7 @@ var skeleton = []struct {
 	{0o755, "var/empty var/lib var/lib/apt var/lib/apt/lists var/lib/apt/lists/partial var/lib/apt/mirrors var/lib/apt/mirrors/partial var/lib/apt/periodic"},
 	{0o755, "var/lib/dpkg var/lib/misc var/local var/log var/log/apt var/mail var/opt var/spool run/user"},
 	{0o1777, "tmp var/tmp run/lock"},
-	{0o755, Own + " " + Own + "/bin " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + trust.Dir[1:]},
+	{0o755, Own + " " + Own + "/bin " + Own + "/etc " + Own + "/empty " + Agent[1:] + " " + Runtime[1:] + " " + trust.Dir[1:]},
 }
 
 // skeletonLinks are the links of that tree.

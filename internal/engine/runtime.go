@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// AgentRuntime gives the installation of what an agent runs on, which is
+// installed if there is none that is new enough. It is nil if it needs nothing,
+// or the host has what it needs.
+func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, progress Progress) (*spec.Program, []string, error) {
+	if a.Install == nil || a.Install.Needs == nil {
+		return nil, nil, nil
+	}
+	need := a.Install.Needs
+	r, err := e.Agents.Find(need.Name)
+	if err == nil && !r.Runtime {
+		err = spec.Errorf(spec.ErrUsage, "%s is an agent, and nothing that others run on", need.Name)
+	}
+	if err != nil {
+		return nil, nil, &spec.Error{Op: "find what " + a.Title + " runs on", Err: err}
+	}
+	has := hostVersion(ctx, r.Program)
+	if agent.AtLeast(has, need.Version) {
+		return nil, nil, nil
+	}
+	p, notices, err := e.newEnough(ctx, r, need.Version, progress)
+	if err != nil {
+		op := fmt.Sprintf("install %s %s or newer, which %s needs and the host has not", r.Title, need.Version, a.Title)
+		return nil, nil, &spec.Error{Op: op, Err: err}
+	}
+	p.From = r.Name
+	return p, notices, nil
+}
+
+// newEnough gives the newest installation of a runtime, or else the one its
+// description means.
+func (e *Engine) newEnough(ctx context.Context, r *spec.Agent, least string, progress Progress) (*spec.Program, []string, error) {
+	if r.Install == nil {
+		return nil, nil, errors.New("its description does not say where it is to be had")
+	}
+	there, ok, err := e.newest(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ok && agent.AtLeast(there.Release, least) {
+		return programOf(r, there), nil, nil
+	}
+	got, err := e.InstallVersion(ctx, r, "", progress)
+	if err == nil && !agent.AtLeast(got.Release, least) {
+		err = spec.Errorf(nil, "%s %s is too old", r.Title, got.Release)
+	}
+	return programOf(r, got.Installation), got.Notices, err
+}
