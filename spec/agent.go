@@ -16,6 +16,9 @@ type Agent struct {
 	// Install says where the program can be had; nil for one that must be
 	// there: on the host, or in the template.
 	Install *AgentSource `json:"install,omitempty"`
+	// Get tells a person how to come by a program that Bothy does not install.
+	// {sandbox} in it stands for the name of the sandbox that lacks it.
+	Get string `json:"get,omitempty"`
 	// Program is the name, or the absolute path inside, of what is started.
 	Program string `json:"program"`
 	// Args come behind it and give the agent all permissions: the sandbox is

@@ -24,7 +24,7 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if !a.Runtime && (len(a.Credentials) == 0 || len(a.Presets) == 0) {
+		if !a.Runtime && len(a.Presets) == 0 || a.Install == nil && a.Get == "" {
 			t.Errorf("%s could not work", name)
 		}
 		if a.Install != nil && a.Install.Needs != nil {
@@ -105,6 +105,7 @@ func TestRefused(t *testing.T) {
 		"a need of any":      installed("needs: {name: node}"),
 		"a need of a range":  installed("needs: {name: node, version: \">=20\"}"),
 		"a range":            installed("version: ^1"),
+		"two ways to get it": installed("") + "get: from a friend\n",
 		"a runtime's args":   installed("") + "runtime: true\nargs: [x]\n",
 		"a runtime's need":   installed("needs: {name: node, version: 20.0.0}") + "runtime: true\n",
 	} {

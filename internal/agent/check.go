@@ -63,6 +63,9 @@ func checkInstall(a *spec.Agent) error {
 	if a.Install == nil {
 		return nil
 	}
+	if a.Get != "" {
+		return spec.Errorf(spec.ErrUsage, "get is for what Bothy does not install")
+	}
 	fail := func(format string, args ...any) error {
 		return spec.Errorf(spec.ErrUsage, "install: "+format, args...)
 	}

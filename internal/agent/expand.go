@@ -36,6 +36,12 @@ func Expand(text string, lookup func(word string) (value string, ok bool)) (stri
 	return out.String(), nil
 }
 
+// HowToGet tells a person how a sandbox comes by a program that Bothy does not
+// install; empty if the description does not say.
+func HowToGet(a *spec.Agent, sandbox string) string {
+	return strings.ReplaceAll(a.Get, "{sandbox}", sandbox)
+}
+
 // isWord tells a word from the JSON and TOML that files are made of.
 func isWord(s string) bool {
 	if s == "" || s[0] < 'a' || s[0] > 'z' {

@@ -200,6 +200,18 @@ func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
 	return nil, err
 }
 
+// lacking adds to the error for a program that is not there how to come by it.
+func (l *lodger) lacking(err error, argv []string, sb *spec.Sandbox) error {
+	if l.spec == nil || !errors.Is(err, spec.ErrNoSuchBinary) || len(argv) == 0 || argv[0] != l.spec.Program {
+		return err
+	}
+	hint := agent.HowToGet(l.spec, sb.Name)
+	if hint == "" {
+		return err
+	}
+	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
+}
+
 // visible refuses a program that the sandbox will not see.
 func (l *lodger) visible(sb *spec.Sandbox) error {
 	if len(l.argv) == 0 {

@@ -189,7 +189,8 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if f.detached {
 		return a.runDetached(ctx, session{engine: e, sandbox: sb, conn: conn}, q)
 	}
-	return a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY})
+	err = a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY})
+	return f.lodger.lacking(err, q.Command.Args, sb)
 }
 
 // interruptible gives a context that ends when a signal tells us to go, so that

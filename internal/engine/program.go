@@ -114,7 +114,11 @@ func versionOf(p *spec.Program) string {
 // tag means, for what the host runs. Empty is the latest.
 func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, version string, progress Progress) (agent.Result, error) {
 	if a.Install == nil {
-		return agent.Result{}, spec.Errorf(spec.ErrUsage, "%s is not installed by Bothy: its description says nothing of where it is to be had", a.Title)
+		err := spec.Errorf(spec.ErrUsage, "%s is not installed by Bothy: its description names no package", a.Title)
+		if a.Get != "" {
+			err = err.WithHint("%s", agent.HowToGet(a, "SANDBOX"))
+		}
+		return agent.Result{}, err
 	}
 	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: agent.TargetOf("/")}, func(ev agent.Event) { progress(a.Title, ev) })
 }

@@ -27,7 +27,7 @@ func presetHosts(t *testing.T, name string) []string {
 }
 
 func TestPresets(t *testing.T) {
-	want := []string{"cargo", "claude", "codex", "debian", "gemini", "github-read", "github-write", "go", "none", "npm", "open", "opencode", "pypi"}
+	want := []string{"cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "none", "npm", "open", "opencode", "pypi"}
 	if got := PresetNames(); !slices.Equal(got, want) {
 		t.Errorf("presets are %v", got)
 	}
@@ -66,7 +66,7 @@ func TestPresetsHaveNoTelemetry(t *testing.T) {
 		p := compile(t, Input{LayerSandbox, Block{Presets: []string{name}}})
 		expect(t, p,
 			"-lookup http-intake.logs.us5.datadoghq.com", "-lookup play.googleapis.com", "-lookup ab.chatgpt.com", "-lookup cdn.growthbook.io",
-			"-lookup collector.github.com", "-lookup statsig.anthropic.com", "-lookup popcon.debian.org",
+			"-lookup collector.github.com", "-lookup telemetry.individual.githubcopilot.com", "-lookup copilot-telemetry.githubusercontent.com", "-lookup default.exp-tas.com", "-lookup statsig.anthropic.com", "-lookup popcon.debian.org",
 			"-POST https://api.anthropic.com/api/event_logging/batch",
 		)
 	}
@@ -100,6 +100,18 @@ func TestPresetGitHub(t *testing.T) {
 		expect(t, read, "-"+q)
 		expect(t, write, "+"+q)
 	}
+}
+
+// The model may be asked, GitHub with the user's rights may not.
+func TestPresetCopilot(t *testing.T) {
+	p := compile(t, Input{LayerSandbox, Block{Presets: []string{"copilot"}}})
+	expect(t, p,
+		"+GET https://api.github.com/copilot_internal/user", "+GET https://api.individual.githubcopilot.com/models",
+		"+POST https://api.business.githubcopilot.com/chat/completions", "+POST https://api.githubcopilot.com/responses",
+		"-POST https://api.individual.githubcopilot.com/mcp", "-POST https://api.individual.githubcopilot.com/mcp/readonly",
+		"-POST https://api.github.com/copilot_internal/user", "-GET https://api.github.com/user", "-POST https://api.github.com/graphql",
+		"-lookup evil.githubcopilot.com", "-POST https://github.com/login/device/code",
+	)
 }
 
 // The page tells every host of every preset with its reason, and its examples

@@ -67,6 +67,15 @@ var Services = []Service{
 		Shapes: githubShapes,
 	},
 	{
+		// Any kind of token but the classic personal one.
+		Name: "copilot", Hosts: []string{
+			"api.github.com:443", "api.githubcopilot.com:443", "api.individual.githubcopilot.com:443",
+			"api.business.githubcopilot.com:443", "api.enterprise.githubcopilot.com:443",
+		},
+		Place: bearer, Env: []string{"COPILOT_GITHUB_TOKEN"},
+		Shapes: []Shape{{"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}},
+	},
+	{
 		Name: "github-git", Hosts: []string{"github.com:443"},
 		Place:  spec.Place{Kind: spec.PlaceBasic},
 		Shapes: githubShapes,
