@@ -33,6 +33,9 @@ func TestBuiltin(t *testing.T) {
 				t.Errorf("what %s needs is not to be had: %+v, %v", name, r, err)
 			}
 		}
+		if h := a.Headless; !a.Runtime && (len(a.Prompt) == 0 || h == nil || h.Session == nil || h.MCP == nil || len(h.Model) == 0) {
+			t.Errorf("how %s is driven is not described", name)
+		}
 		for _, f := range a.Home {
 			text, err := Expand(f.Text, func(word string) (string, bool) { return `/a "b"\` + word, true })
 			if err != nil {
@@ -116,6 +119,82 @@ func TestRefused(t *testing.T) {
 	for _, text := range []string{own, installed("needs: {name: node, version: 20.0.0}"), installed("version: next")} {
 		if _, err := Decode([]byte(text)); err != nil {
 			t.Errorf("%v:\n%s", err, text)
+		}
+	}
+}
+
+// driven is a description with a change to how it is run without a terminal.
+func driven(old, new string) string {
+	return strings.Replace(own+`headless:
+  args: [-p, --json]
+  prompt: {args: ["{prompt}"]}
+  output: codex-jsonl
+  end: [{type: result}]
+  success: [{type: result, ok: "true"}]
+  session: {new: [--id, "{session}"], resume: ["--resume={session}"], event: {type: init}, field: id}
+  model: [-m, "{model}"]
+  limits: {turns: [--turns, "{limit}"]}
+  mcp: {file: .mine/mcp.json, key: servers, entry: command}
+`, old, new, 1)
+}
+
+func TestHeadlessRefused(t *testing.T) {
+	if a, err := Decode([]byte(driven("", ""))); err != nil || a.Headless.Session.Resume[0] != "--resume={session}" {
+		t.Fatal(a, err)
+	}
+	for what, change := range map[string][2]string{
+		"no arguments":              {"args: [-p, --json]", "args: []"},
+		"no place for the prompt":   {"[\"{prompt}\"]", "[x]"},
+		"two places for the prompt": {"[\"{prompt}\"]", "[\"{prompt}\", \"{prompt}\"]"},
+		"a prompt on stdin and not": {"prompt: {", "prompt: {stdin: true, "},
+		"a prompt among the args":   {"-p,", "\"{prompt}\","},
+		"another's word":            {"{model}", "{session}"},
+		"a model without a word":    {"\"{model}\"", "x"},
+		"a limit without a word":    {"\"{limit}\"", "x"},
+		"no resuming":               {", resume: [\"--resume={session}\"]", ""},
+		"no session to be found":    {", field: id", ""},
+		"an unknown form":           {"codex-jsonl", "jsonl"},
+		"no end":                    {"end: [{type: result}]", "end: []"},
+		"an end that is everything": {"end: [{type: result}]", "end: [{type: result}, {}]"},
+		"a success that is no end":  {"success: [{type: result,", "success: [{type: other,"},
+		"text with events":          {"codex-jsonl", "text"},
+		"servers in two places":     {"mcp: {", "mcp: {args: [\"{servers}\"], "},
+		"servers nowhere":           {"file: .mine/mcp.json, ", ""},
+		"servers above":             {".mine/mcp.json", "../mcp.json"},
+		"servers in YAML":           {"mcp.json", "mcp.yaml"},
+		"servers without a key":     {"key: servers, ", ""},
+		"servers somehow":           {"entry: command", "entry: other"},
+		"an unknown key":            {"  model:", "  colour: red\n  model:"},
+	} {
+		text := driven(change[0], change[1])
+		if text == driven("", "") {
+			t.Errorf("%s: nothing is changed", what)
+		}
+		if a, err := Decode([]byte(text)); err == nil {
+			t.Errorf("%s was taken: %+v", what, a.Headless)
+		}
+	}
+}
+
+// The example of the page is read.
+func TestDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := strings.Split(string(page), "```yaml\n")[1:]
+	if len(examples) == 0 {
+		t.Error("there is no example")
+	}
+	for _, e := range examples {
+		e, _, _ = strings.Cut(e, "```")
+		if _, err := Decode([]byte(e)); err != nil {
+			t.Errorf("%v:\n%s", err, e)
+		}
+	}
+	for _, o := range Outputs {
+		if !strings.Contains(string(page), "`"+o+"`") {
+			t.Errorf("the output %s is not explained", o)
 		}
 	}
 }

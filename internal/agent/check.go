@@ -3,7 +3,6 @@ package agent
 import (
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,15 +45,21 @@ func check(a *spec.Agent) error {
 		}
 	}
 	for _, f := range a.Home {
-		if !filepath.IsLocal(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "." {
+		if !localFile(f.Path) {
 			return fail("home: %q is no path below the home directory", f.Path)
 		}
 		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
 			return fail("home: %s: %w", f.Path, err)
 		}
 	}
-	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && more > 0 {
-		return fail("runtime: what agents run on has no args, env, home, presets or credentials")
+	if err := checkWords("prompt", a.Prompt, wordPrompt, true); err != nil {
+		return err
+	}
+	if err := checkHeadless(a.Headless); err != nil {
+		return err
+	}
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && (more > 0 || a.Headless != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, env, home, presets or credentials")
 	}
 	return checkInstall(a)
 }

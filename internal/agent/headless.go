@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Outputs are the forms of output there are names for. OutputText is that of a
+// program that tells no events.
+var Outputs = []string{
+	"claude-stream-json", "codex-jsonl", "gemini-stream-json", "opencode-json",
+	"copilot-jsonl", "cursor-stream-json", OutputText,
+}
+
+// OutputText is plain text.
+const OutputText = "text"
+
+// Words that arguments of a headless run stand for.
+const (
+	wordPrompt  = "{prompt}"
+	wordSession = "{session}"
+	wordModel   = "{model}"
+	wordLimit   = "{limit}"
+	wordServers = "{servers}"
+)
+
+var words = []string{wordPrompt, wordSession, wordModel, wordLimit, wordServers}
+
+// checkHeadless judges how an agent is run without a terminal.
+func checkHeadless(h *spec.AgentHeadless) error {
+	if h == nil {
+		return nil
+	}
+	inPrompt := wordPrompt
+	if h.Prompt.Stdin {
+		inPrompt = ""
+	}
+	for _, args := range []struct {
+		key  string
+		args []string
+		word string // that stands in one of them; none in any if empty
+		none bool   // they may be missing
+	}{
+		{"args", h.Args, "", false},
+		{"prompt", h.Prompt.Args, inPrompt, h.Prompt.Stdin},
+		{"model", h.Model, wordModel, true},
+		{"limits: turns", h.Limits.Turns, wordLimit, true},
+		{"limits: usd", h.Limits.USD, wordLimit, true},
+	} {
+		if err := checkWords("headless: "+args.key, args.args, args.word, args.none); err != nil {
+			return err
+		}
+	}
+	if err := checkOutput(h); err != nil {
+		return err
+	}
+	if err := checkSession(h.Session); err != nil {
+		return err
+	}
+	return checkMCP(h.MCP)
+}
+
+// checkWords wants one word in arguments, and no other.
+func checkWords(key string, args []string, word string, none bool) error {
+	if len(args) == 0 {
+		if none {
+			return nil
+		}
+		return spec.Errorf(spec.ErrUsage, "%s: arguments are missing", key)
+	}
+	all := strings.Join(args, "\x00")
+	for _, w := range words {
+		n := strings.Count(all, w)
+		switch {
+		case w == word && n != 1:
+			return spec.Errorf(spec.ErrUsage, "%s: %s must stand in it once", key, w)
+		case w != word && n > 0:
+			return spec.Errorf(spec.ErrUsage, "%s: %s means nothing there", key, w)
+		}
+	}
+	return nil
+}
+
+// checkOutput wants that each success is an end.
+func checkOutput(h *spec.AgentHeadless) error {
+	if !slices.Contains(Outputs, h.Output) {
+		return spec.Errorf(spec.ErrUsage, "headless: output: %q is none of %s", h.Output, strings.Join(Outputs, ", "))
+	}
+	if events := len(h.End) + len(h.Success); h.Output == OutputText {
+		if events > 0 || h.Session != nil {
+			return spec.Errorf(spec.ErrUsage, "headless: text has no events: leave out end, success and session")
+		}
+		return nil
+	}
+	if len(h.End) == 0 || len(h.Success) == 0 {
+		return spec.Errorf(spec.ErrUsage, "headless: end and success must name events")
+	}
+	for _, e := range slices.Concat(h.End, h.Success) {
+		if len(e) == 0 {
+			return spec.Errorf(spec.ErrUsage, "headless: an event without a field matches everything")
+		}
+	}
+	for _, s := range h.Success {
+		if !slices.ContainsFunc(h.End, func(end spec.AgentEvent) bool { return implies(s, end) }) {
+			return spec.Errorf(spec.ErrUsage, "headless: success: %v is none of end", s)
+		}
+	}
+	return nil
+}
+
+// implies tells whether what matches one also matches another.
+func implies(e, other spec.AgentEvent) bool {
+	for field, value := range other {
+		if got, ok := e[field]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+func checkSession(s *spec.AgentSession) error {
+	if s == nil {
+		return nil
+	}
+	if err := checkWords("headless: session: new", s.New, wordSession, true); err != nil {
+		return err
+	}
+	if err := checkWords("headless: session: resume", s.Resume, wordSession, false); err != nil {
+		return err
+	}
+	if len(s.Event) == 0 || s.Field == "" {
+		return spec.Errorf(spec.ErrUsage, "headless: session: event and field must say where it is told")
+	}
+	return nil
+}
+
+func checkMCP(m *spec.AgentMCP) error {
+	if m == nil {
+		return nil
+	}
+	fail := func(format string, args ...any) error {
+		return spec.Errorf(spec.ErrUsage, "headless: mcp: "+format, args...)
+	}
+	switch {
+	case (len(m.Args) == 0) == (m.File == ""):
+		return fail("either args or a file")
+	case m.Key == "":
+		return fail("key is missing")
+	case m.Entry != "command" && m.Entry != "list":
+		return fail("entry is %q, not command or list", m.Entry)
+	case m.File == "":
+		return checkWords("headless: mcp: args", m.Args, wordServers, false)
+	case !localFile(m.File):
+		return fail("%q is no path below the home directory", m.File)
+	}
+	if ext := path.Ext(m.File); ext != ".json" && ext != ".toml" {
+		return fail("%s is neither JSON nor TOML by its name", m.File)
+	}
+	return nil
+}
+
+// localFile admits a clean path below a directory.
+func localFile(p string) bool {
+	return filepath.IsLocal(p) && path.Clean(p) == p && p != "."
+}
