@@ -99,6 +99,10 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 			return a, nil
 		}
 	}
+	names = slices.DeleteFunc(names, func(n string) bool {
+		a, err := c.read(n)
+		return err == nil && a.Runtime
+	})
 	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
 		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
 }
