@@ -33,6 +33,7 @@ var groups = []struct {
 	{groupMemory, (*bench).memory},
 	{groupFiles, (*bench).files},
 	{groupNetwork, (*bench).network},
+	{groupAgent, (*bench).agent},
 }
 
 func main() {
@@ -41,7 +42,7 @@ func main() {
 		names = append(names, g.name)
 	}
 	only := flag.String("only", strings.Join(names, ","), "groups to measure")
-	n := flag.Int("n", 0, "samples of each case (default life 21, files and network 3; memory is always one run)")
+	n := flag.Int("n", 0, "samples of each case (default life 21, agent 7, files and network 3; memory is always one run)")
 	loads := flag.String("workloads", "", "of the group files, only these: repo,npm,go,sqlite")
 	out := flag.String("out", "", "where the samples go (default bench/results/DATE-HOST.json)")
 	dir := flag.String("dir", os.TempDir(), "where to work: the file system that is measured")

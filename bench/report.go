@@ -13,6 +13,7 @@ import (
 const (
 	groupLife    = "life"
 	groupMemory  = "memory"
+	groupAgent   = "agent"
 	groupFiles   = "files"
 	groupNetwork = "network"
 )

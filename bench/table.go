@@ -14,6 +14,7 @@ func (r *Report) markdown() string {
 	r.memoryTable(&b)
 	r.filesTable(&b)
 	r.networkTable(&b)
+	r.agentTable(&b)
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}
