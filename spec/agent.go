@@ -41,6 +41,9 @@ type Agent struct {
 	// Credentials are services of the vault it can log in with, the best first.
 	// One of them is enough.
 	Credentials []string `json:"credentials,omitempty"`
+	// Login is where the agent keeps what it logged in with by itself; nil if
+	// that is not lent.
+	Login *AgentLogin `json:"login,omitempty"`
 }
 
 // AgentSource is where a program comes from: a package of an npm registry.
@@ -85,4 +88,41 @@ type AgentFile struct {
 	// {placeholder:SERVICE:-N} for the last N characters of that. All are
 	// written as in a JSON string.
 	Text string `json:"text"`
+}
+
+// AgentLogin describes the file, in JSON, in which an agent keeps the tokens of
+// OAuth that it was given when its user logged in on the host, and how they are
+// renewed. Access, Refresh, Expires, Identity, Renewed and those in Keep are JSON
+// pointers (RFC 6901) to members of objects.
+type AgentLogin struct {
+	// File lies below the home directory, on the host and inside. Directory is the
+	// variable of the host that names another directory for it.
+	File      string `json:"file"`
+	Directory string `json:"directory,omitempty"`
+	// Service of the vault says for which hosts the login is and where in a
+	// request it belongs.
+	Service string `json:"service"`
+
+	Access  string `json:"access"`  // to the token that requests are made with
+	Refresh string `json:"refresh"` // to the one that gets the next
+	// Expires leads to the end of the access token, in milliseconds since 1970.
+	// Empty: the token is a JWT and says so itself.
+	Expires  string `json:"expires,omitempty"`
+	Identity string `json:"identity,omitempty"` // to an ID token, a JWT
+	Renewed  string `json:"renewed,omitempty"`  // to when it was renewed last, as RFC 3339 has it
+
+	// Keep is what else of the file the agent needs inside, Claims what it needs of
+	// what JWTs say. Neither may be secret.
+	Keep   []string `json:"keep,omitempty"`
+	Claims []string `json:"claims,omitempty"`
+
+	Endpoint string `json:"endpoint"` // the URL where tokens are renewed
+	Client   string `json:"client"`   // the agent's ID there
+	// Form is how the endpoint is asked: form, as OAuth has it, or json.
+	Form string `json:"form,omitempty"`
+	// Lock says that the agent, while it renews, makes a directory beside that of
+	// the file, with its name and .lock behind it.
+	Lock bool `json:"lock,omitempty"`
+	// Again is what to run on the host to log in again.
+	Again string `json:"again"`
 }

@@ -16,7 +16,7 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust
-internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault
+internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault internal/login
 internal/seal internal/agent internal/saved
 internal/seal/early internal/agent/npm
 internal/agent/install
@@ -59,7 +59,7 @@ var doors = []struct {
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor", "client", "examples/loop"}, "who starts processes on the host is easy to review"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/agent/npm"}, "the gateway looks into requests, the installing process asks registries, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm"}, "the gateway looks into requests and renews the logins it lends, the installing process asks registries, and nobody else speaks HTTP"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},
 	{"unsafe", []string{"internal/driver/gvisor"}, "only for go:linkname: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},

@@ -1,0 +1,92 @@
+package login
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// never is when what stands for a login ends: no program inside shall renew it.
+var never = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Inside is the file as the sandbox has it. It is made of what the description
+// names and nothing else: whatever the program keeps beside its login stays out.
+func (d *Document) Inside(access, refresh string) ([]byte, error) {
+	all := map[string]any{}
+	for _, pointer := range d.how.Keep {
+		if v := get(d.all, pointer); v != nil {
+			put(all, pointer, v)
+		}
+	}
+	put(all, d.how.Access, access)
+	put(all, d.how.Refresh, refresh)
+	if d.how.Expires != "" {
+		put(all, d.how.Expires, never.UnixMilli())
+	}
+	if d.how.Renewed != "" {
+		put(all, d.how.Renewed, never.Format(time.RFC3339))
+	}
+	if d.how.Identity != "" {
+		if token, ok := get(d.all, d.how.Identity).(string); ok {
+			// Nobody checks its signature, and every start shall write the same.
+			put(all, d.how.Identity, standIn(token, d.how.Claims, "unsigned"))
+		}
+	}
+	return encode(all, d.indent)
+}
+
+// StandIn makes a placeholder of the access token, if that is a JWT: one that says
+// of it what the description lists, and ends late.
+func (d *Document) StandIn() (token string, ok bool) {
+	if claims(d.Access) == nil {
+		return "", false
+	}
+	return standIn(d.Access, d.how.Claims, rand.Text()+rand.Text()), true
+}
+
+// standIn is a JWT with some of the claims of another.
+func standIn(token string, keep []string, signature string) string {
+	from, to := claims(token), map[string]any{}
+	for _, pointer := range keep {
+		if v := get(from, pointer); v != nil {
+			put(to, pointer, v)
+		}
+	}
+	to["exp"] = never.Unix()
+	body, _ := json.Marshal(to) // of what was JSON before
+	e := base64.RawURLEncoding
+	return e.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + e.EncodeToString(body) + "." + signature
+}
+
+// claims are what a JWT says, nil for what is none. Its signature is its
+// receiver's business.
+func claims(token string) map[string]any {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	body, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return nil
+	}
+	all, err := decodeObject(body)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// expiry is when a JWT ends, zero if it does not say or is none.
+func expiry(token string) time.Time {
+	n, ok := claims(token)["exp"].(json.Number)
+	if !ok {
+		return time.Time{}
+	}
+	f, err := n.Float64()
+	if err != nil || f <= 0 || f > 1e12 {
+		return time.Time{}
+	}
+	return time.Unix(int64(f), 0)
+}

@@ -1,0 +1,160 @@
+// Package login reads and renews the files of the host in which programs keep
+// what they logged in with: tokens of OAuth, one for requests that ends soon, and
+// one that gets the next. What such a file is like is data, a [spec.AgentLogin].
+//
+// The file is its program's, and stays so: it is replaced as a whole, under a
+// lock, with all that is not known here as it was. Whoever renews reads it under
+// the lock first, since somebody else may have renewed already: the token that
+// gets the next is often good for a single time.
+package login
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// File is a login on the host.
+type File struct {
+	Path string
+	How  spec.AgentLogin
+}
+
+// Find says where the login of a description lies: below a home directory, or
+// where a variable says.
+func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
+	path := filepath.Join(home, how.File)
+	if dir := getenv(how.Directory); how.Directory != "" && filepath.IsAbs(dir) {
+		path = filepath.Join(dir, filepath.Base(how.File))
+	}
+	return File{Path: path, How: how}
+}
+
+// Document is what the file says.
+type Document struct {
+	Access, Refresh string
+	Expires         time.Time // of Access; zero if nobody says
+	Written         time.Time // when the file was
+
+	how    spec.AgentLogin
+	all    map[string]any
+	mode   fs.FileMode
+	indent bool
+}
+
+// maxFile bounds what is read, in bytes.
+const maxFile = 1 << 20
+
+// ErrNone says that nobody is logged in: there is no file, or no token in it.
+var ErrNone = errors.New("nobody is logged in")
+
+// Read reads the file. Without a login the error is [ErrNone]. What it says of a
+// broken one quotes nothing of it.
+func (f File) Read() (*Document, error) {
+	d, file, err := f.open(f.Path)
+	if err == nil {
+		err = file.Close()
+	}
+	return d, err
+}
+
+// open reads a file that may be a login, and leaves it open.
+func (f File) open(path string) (*Document, *os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err == nil {
+		var d *Document
+		if d, err = f.decode(file); err == nil {
+			return d, file, nil
+		}
+		_ = file.Close()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
+		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("log in on the host: %s", f.How.Again)
+	case errors.Is(err, unix.ELOOP):
+		err = spec.Errorf(spec.ErrDenied, "the login %s is a symbolic link, which its renewal would replace", path).WithHint("put the file itself there")
+	default:
+		err = &spec.Error{Op: "read the login " + path, Err: err, Hint: spec.Hint(err)}
+	}
+	return nil, nil, err
+}
+
+// decode refuses what others could have written or can read.
+func (f File) decode(file *os.File) (*Document, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return nil, err
+	}
+	mode := fs.FileMode(st.Mode & 0o7777)
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, errors.New("it is no regular file")
+	case int(st.Uid) != os.Geteuid():
+		return nil, errors.New("it belongs to another user")
+	case mode&0o077 != 0:
+		return nil, spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+	}
+	d := &Document{how: f.How, mode: mode, Written: time.Unix(st.Mtim.Unix())}
+	d.indent = strings.HasPrefix(strings.TrimLeft(string(data), " \t\r\n"), "{\n")
+	if d.all, err = decodeObject(data); err != nil {
+		return nil, err
+	}
+	return d, d.find()
+}
+
+// Bounds of a token in bytes, as of every value that is lent.
+const minToken, maxToken = 8, 8 << 10
+
+// find looks for what is known of the file.
+func (d *Document) find() error {
+	var err error
+	if d.Access, err = d.token(d.how.Access); err != nil {
+		return err
+	}
+	if d.Access == "" {
+		return ErrNone
+	}
+	if d.Refresh, err = d.token(d.how.Refresh); err != nil {
+		return err
+	}
+	if d.Refresh == "" {
+		return fmt.Errorf("it has no token at %s", d.how.Refresh)
+	}
+	d.Expires = expiry(d.Access)
+	if d.how.Expires != "" {
+		d.Expires = milliseconds(get(d.all, d.how.Expires))
+	}
+	return nil
+}
+
+func (d *Document) token(pointer string) (string, error) {
+	v := get(d.all, pointer)
+	if v == nil {
+		return "", nil
+	}
+	s, ok := v.(string)
+	if !ok || s != "" && !isToken(s) {
+		return "", fmt.Errorf("what it has at %s is no token", pointer)
+	}
+	return s, nil
+}
+
+func isToken(s string) bool {
+	return len(s) >= minToken && len(s) <= maxToken && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
