@@ -118,7 +118,7 @@ type AgentLogin struct {
 
 	Endpoint string `json:"endpoint"` // the URL where tokens are renewed
 	Client   string `json:"client"`   // the agent's ID there
-	// Form is how the endpoint is asked: form, as OAuth has it, or json.
+	// Form is how the endpoint is asked; empty: as OAuth has it.
 	Form string `json:"form,omitempty"`
 	// Lock says that the agent, while it renews, makes a directory beside that of
 	// the file, with its name and .lock behind it.
@@ -126,3 +126,6 @@ type AgentLogin struct {
 	// Again is what to run on the host to log in again.
 	Again string `json:"again"`
 }
+
+// FormJSON is the form of an endpoint that is asked in JSON.
+const FormJSON = "json"

@@ -16,9 +16,12 @@ type Lease struct {
 	Place   Place    `json:"place"`
 	// Placeholder stands for the value inside. It has the shape that programs
 	// expect of it, and is different for every lease.
-	Placeholder string    `json:"placeholder"`
-	Env         []string  `json:"env,omitempty"` // variables inside that hold the placeholder
-	Until       time.Time `json:"until,omitzero"`
+	Placeholder string `json:"placeholder"`
+	// Renewal stands inside for what gets a login's next value, which nobody gets
+	// there: whoever asks for one with it is given Placeholder again.
+	Renewal string    `json:"renewal,omitempty"`
+	Env     []string  `json:"env,omitempty"` // variables inside that hold the placeholder
+	Until   time.Time `json:"until,omitzero"`
 }
 
 // Unlent is a lease that has no effect although it has not ended: its value could

@@ -11,6 +11,7 @@ const (
 	NetworkFlow       = "flow"       // a connection: when it was refused, or has ended
 	NetworkRequest    = "request"    // over HTTP that was looked into
 	NetworkSecret     = "secret"     // a secret that was lent was used
+	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or could not be
 	NetworkPolicy     = "policy"     // other rules came into force
 	NetworkSuppressed = "suppressed" // refusals of which there were too many to record
 )

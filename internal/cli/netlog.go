@@ -179,7 +179,7 @@ func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 	switch r.Event {
 	case spec.NetworkRequest:
 		row.Requests += max(r.Count, 1)
-	case spec.NetworkSecret:
+	case spec.NetworkSecret, spec.NetworkRenewal:
 	case spec.NetworkSuppressed:
 		row.Count += r.Suppressed
 	default:

@@ -61,6 +61,7 @@ type Gateway struct {
 	ca     *ca.Authority // whom the inside trusts
 
 	inspector *inspect.Inspector
+	logins    *logins
 
 	policy   atomic.Pointer[policy.Policy]
 	secrets  atomic.Pointer[inject.Set]
@@ -100,9 +101,10 @@ func New(c Config) (*Gateway, error) {
 	if g.ca, err = ca.NewAt(c.Sandbox, c.now); err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
+	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
-		Secrets: g.secrets.Load, Sandbox: c.Sandbox, Log: g.logRequest,
+		Secrets: g.secrets.Load, Logins: g.logins, Sandbox: c.Sandbox, Log: g.logRequest,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return advice{g}
@@ -152,11 +154,9 @@ func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
 // SetLoans replaces the secrets that are lent, also for what is under way:
 // requests that went out with one that is taken back end.
 func (g *Gateway) SetLoans(loans []wire.Loan) error {
-	set, err := inject.Compile(loans)
-	if err != nil {
+	if err := g.logins.set(loans); err != nil {
 		return err
 	}
-	g.secrets.Store(set)
 	g.review()
 	return nil
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,6 +16,19 @@ type Loan struct {
 	// Taken tells a loan that was taken back: its value is still masked in what
 	// comes from outside, and its placeholder known, but nothing is exchanged.
 	Taken bool `json:"taken,omitempty"`
+	// Masked are values that are kept from coming in like Value, and not lent:
+	// those it had before, and what renews it.
+	Masked []Value `json:"masked,omitempty"`
+	// Login is where the value is from, if it is a login of the host, which the
+	// keeper renews.
+	Login *Login `json:"login,omitempty"`
+}
+
+// Login is a login of the host.
+type Login struct {
+	Path    string          `json:"path"`
+	How     spec.AgentLogin `json:"how"`
+	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if somebody says so
 }
 
 // LoanChange is what changes about the secrets lent to a sandbox that runs.

@@ -17,7 +17,16 @@ const (
 
 // newLoan checks a loan by itself.
 func newLoan(w *wire.Loan) (*loan, error) {
-	l := &loan{Lease: w.Lease, value: string(w.Value), taken: w.Taken, folded: strings.ToLower(w.Placeholder), hosts: strings.Join(w.Hosts, ", ")}
+	l := &loan{Lease: w.Lease, value: string(w.Value), taken: w.Taken, hosts: strings.Join(w.Hosts, ", ")}
+	for _, p := range l.standIns() {
+		l.folded = append(l.folded, strings.ToLower(p))
+	}
+	for _, v := range w.Masked {
+		l.masked = append(l.masked, string(v))
+	}
+	if w.Login != nil {
+		l.login = newEndpoint(w.Login.How.Endpoint)
+	}
 	for _, check := range []func() error{l.checkPlaceholder, l.checkValue, l.Place.Check} {
 		if err := check(); err != nil {
 			return nil, err
@@ -28,21 +37,30 @@ func newLoan(w *wire.Loan) (*loan, error) {
 
 // checkPlaceholder refuses what could occur by chance or be written in two ways.
 func (l *loan) checkPlaceholder() error {
-	p := l.Placeholder
-	switch {
-	case len(p) < minPlaceholder || len(p) > maxPlaceholder:
-		return spec.Errorf(spec.ErrUsage, "its placeholder has %d bytes: it takes %d to %d", len(p), minPlaceholder, maxPlaceholder)
-	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%&\"'<>`, r) }):
-		return spec.Errorf(spec.ErrUsage, "its placeholder has a character that would have to be escaped")
+	for _, p := range l.standIns() {
+		switch {
+		case len(p) < minPlaceholder || len(p) > maxPlaceholder:
+			return spec.Errorf(spec.ErrUsage, "its placeholder has %d bytes: it takes %d to %d", len(p), minPlaceholder, maxPlaceholder)
+		case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%&\"'<>`, r) }):
+			return spec.Errorf(spec.ErrUsage, "its placeholder has a character that would have to be escaped")
+		}
+	}
+	return nil
+}
+
+// checkValue judges all values. One that was taken back may have none: see Set.
+func (l *loan) checkValue() error {
+	for _, v := range l.values() {
+		if err := checkValue(v); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // checkValue says nothing of the value but its length.
-func (l *loan) checkValue() error {
-	v := l.value
+func checkValue(v string) error {
 	switch {
-	case v == "": // taken back: see Set
 	case len(v) < minValue:
 		return spec.Errorf(spec.ErrUsage, "its value has %d bytes: less than %d cannot be masked in answers", len(v), minValue).
 			WithHint("lend a longer one")

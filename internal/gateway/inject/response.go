@@ -92,8 +92,10 @@ func (s *Set) Header(h http.Header) {
 	}
 	for name := range h { // names have the case of no value
 		for _, l := range s.loans {
-			if l.value != "" && len(name) >= len(l.value) && strings.Contains(strings.ToLower(name), strings.ToLower(l.value)) {
-				delete(h, name)
+			for _, v := range l.values() {
+				if len(name) >= len(v) && strings.Contains(strings.ToLower(name), strings.ToLower(v)) {
+					delete(h, name)
+				}
 			}
 		}
 	}

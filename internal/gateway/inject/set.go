@@ -2,6 +2,7 @@ package inject
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,10 +36,33 @@ type Target struct {
 type loan struct {
 	spec.Lease
 	value  string
+	masked []string       // other values that must not come in
 	taken  bool           // back: only masked
-	folded string         // the placeholder in small letters
+	folded []string       // the placeholders in small letters
 	rules  *policy.Policy // hosts, methods and paths
 	hosts  string         // for people
+	login  *endpoint      // where it is renewed, if it is a login
+}
+
+// standIns are what stands inside for the loan.
+func (l *loan) standIns() []string {
+	if l.Renewal == "" {
+		return []string{l.Placeholder}
+	}
+	return []string{l.Placeholder, l.Renewal}
+}
+
+// standsIn tells whether a placeholder stands in text in small letters.
+func (l *loan) standsIn(folded string) bool {
+	return slices.ContainsFunc(l.folded, func(p string) bool { return strings.Contains(folded, p) })
+}
+
+// values are what must not come in.
+func (l *loan) values() []string {
+	if l.value == "" {
+		return l.masked
+	}
+	return append([]string{l.value}, l.masked...)
 }
 
 // Compile checks loans. Errors are of class [spec.ErrUsage].
@@ -59,9 +83,11 @@ func Compile(loans []wire.Loan) (*Set, error) {
 	}
 	var placeholders, values []needle
 	for _, l := range s.loans {
-		placeholders = append(placeholders, needle{loan: l, text: l.Placeholder})
-		if l.value != "" {
-			values = append(values, needle{loan: l, text: l.value, mask: l.Placeholder})
+		for _, p := range l.standIns() {
+			placeholders = append(placeholders, needle{loan: l, text: p})
+		}
+		for _, v := range l.values() {
+			values = append(values, needle{loan: l, text: v, mask: l.Placeholder})
 		}
 	}
 	s.placeholders, s.values = newFinder(placeholders), newFinder(values)
@@ -72,29 +98,41 @@ func Compile(loans []wire.Loan) (*Set, error) {
 // secret does not write another.
 func (s *Set) distinct() error {
 	for i, a := range s.loans {
-		for j, b := range s.loans {
-			if i != j && strings.Contains(a.Placeholder, b.Placeholder) {
-				return spec.Errorf(spec.ErrUsage, "the placeholders of secrets %s and %s cannot be told apart", a.Secret, b.Secret).
-					WithHint("lend one of them again")
-			}
-			if b.value != "" && (strings.Contains(a.Placeholder, b.value) || strings.Contains(b.value, a.Placeholder)) {
-				return spec.Errorf(spec.ErrUsage, "the placeholder of secret %s cannot be told from the value of %s", a.Secret, b.Secret).
-					WithHint("lend %s again", a.Secret)
+		for n, p := range a.standIns() {
+			for j, b := range s.loans {
+				for m, q := range b.standIns() {
+					if (i != j || n != m) && strings.Contains(p, q) {
+						return spec.Errorf(spec.ErrUsage, "the placeholders of secrets %s and %s cannot be told apart", a.Secret, b.Secret).
+							WithHint("lend one of them again")
+					}
+				}
+				if b.overlaps(p) {
+					return spec.Errorf(spec.ErrUsage, "the placeholder of secret %s cannot be told from the value of %s", a.Secret, b.Secret).
+						WithHint("lend %s again", a.Secret)
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// Bound tells whether a lease that is live at a time is bound to a host: the
-// connection has to be inspected.
+// overlaps tells whether a placeholder holds one of the loan's values, or the
+// other way round.
+func (l *loan) overlaps(placeholder string) bool {
+	return slices.ContainsFunc(l.values(), func(v string) bool {
+		return strings.Contains(placeholder, v) || strings.Contains(v, placeholder)
+	})
+}
+
+// Bound tells whether a lease that is live at a time is bound to a host, or is a
+// login that is renewed there: the connection has to be inspected.
 func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bool {
 	if s == nil {
 		return false
 	}
 	to := Target{Name: name, Addr: addr, Port: port}
 	for _, l := range s.loans {
-		if l.lent(now) && l.bound(to, now) {
+		if l.lent(now) && (l.bound(to, now) || l.login.is(to)) {
 			return true
 		}
 	}
@@ -151,7 +189,7 @@ func (s *Set) Find(where, text string) *Refused {
 	}
 	folded := strings.ToLower(text)
 	for _, l := range s.loans {
-		if strings.Contains(folded, l.folded) {
+		if l.standsIn(folded) {
 			return l.refuse(where, "it is only for requests to "+l.hosts)
 		}
 	}

@@ -67,7 +67,7 @@ func (t *text) judge(s *Set, why func(*loan) string) error {
 	})
 	for _, p := range t.folded {
 		for _, l := range s.loans {
-			if found == nil && strings.Contains(p.text, l.folded) {
+			if found == nil && l.standsIn(p.text) {
 				found, where = l, p.what
 			}
 		}

@@ -24,7 +24,10 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		}
 		goOn(w, r)
 	}
-	r, ok := i.lend(w, r, x)
+	if i.renewed(ctx, w, r, x) {
+		return
+	}
+	r, ok := i.lend(ctx, w, r, x)
 	if !ok {
 		return
 	}
@@ -133,6 +136,7 @@ func (i *Inspector) answered(resp *http.Response, x *exchange) error {
 			return errProtocol
 		}
 	}
+	i.rejected(resp, x)
 	if err := x.secrets.Response(resp, x.conn.host.target()); err != nil {
 		return err
 	}

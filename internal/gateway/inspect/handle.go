@@ -85,9 +85,12 @@ func (i *Inspector) closed() error {
 
 // lend exchanges what stands for secrets. It is false if the request was
 // refused.
-func (i *Inspector) lend(w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
+func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, bool) {
 	if x.secrets == nil {
 		return r, true
+	}
+	if !i.good(ctx, w, r, x) {
+		return nil, false
 	}
 	trailer := r.Trailer     // filled when the body ends
 	r = r.Clone(r.Context()) // it will hold the values; the client's own must not

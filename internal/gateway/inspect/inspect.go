@@ -72,6 +72,8 @@ type Config struct {
 	Roots *x509.CertPool
 	// Secrets are those lent to the sandbox just now.
 	Secrets func() *inject.Set
+	// Logins renews those of them that are logins of the host; nil: there are none.
+	Logins Logins
 	// Sandbox is its name, for what is said to the inside.
 	Sandbox string
 	// Local gives who answers for a host that is the gateway itself; nil for all

@@ -1,0 +1,120 @@
+package inject
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// endpoint is where a login is renewed: by the host, whatever the inside asks.
+type endpoint struct {
+	name string
+	port uint16
+	path string
+}
+
+// newEndpoint reads a URL. One that cannot be anybody's is nowhere.
+func newEndpoint(text string) *endpoint {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return &endpoint{} // nobody asks there, and who renews says why not
+	}
+	e := &endpoint{name: strings.ToLower(u.Hostname()), port: 443, path: u.EscapedPath()}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		e.port = uint16(n)
+	}
+	return e
+}
+
+// is tells whether a target is the endpoint's server.
+func (e *endpoint) is(to Target) bool {
+	return e != nil && e.name != "" && to.Port == e.port && strings.EqualFold(to.Name, e.name)
+}
+
+// Logins gives the leases of logins whose placeholders will be exchanged in a
+// request: their values have to be good.
+func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string) {
+	if s == nil {
+		return nil
+	}
+	for _, w := range s.swaps(r) {
+		if w.login != nil && w.objection(r, to, now) == "" {
+			leases = append(leases, w.ID)
+		}
+	}
+	return leases
+}
+
+// LoginValue is the value of a lease, if it is that of a login.
+func (s *Set) LoginValue(lease string) wire.Value {
+	for _, l := range s.loans {
+		if l.ID == lease && l.login != nil {
+			return wire.Value(l.value)
+		}
+	}
+	return nil
+}
+
+// Renews tells whether a request goes where a login that is lent is renewed.
+func (s *Set) Renews(r *http.Request, to Target, now time.Time) bool {
+	if s == nil || r.Method != http.MethodPost || !to.Secure {
+		return false
+	}
+	for _, l := range s.loans {
+		if l.login.is(to) && l.lent(now) && r.URL.EscapedPath() == l.login.path {
+			return true
+		}
+	}
+	return false
+}
+
+// Renewal gives the lease for which the body of a request that goes there asks for
+// a new token.
+func (s *Set) Renewal(contentType string, body []byte, to Target, now time.Time) (*spec.Lease, bool) {
+	token := refreshToken(contentType, body)
+	if token == "" {
+		return nil, false
+	}
+	for _, l := range s.loans {
+		if l.login.is(to) && l.lent(now) && l.Renewal == token {
+			return &l.Lease, true
+		}
+	}
+	return nil, false
+}
+
+// refreshToken reads it from a form or from JSON.
+func refreshToken(contentType string, body []byte) string {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	if kind == "application/x-www-form-urlencoded" {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return ""
+		}
+		return form.Get("refresh_token")
+	}
+	var object struct {
+		Token string `json:"refresh_token"`
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	return object.Token
+}
+
+// SecretOf is the name of the secret of a lease, for people.
+func (s *Set) SecretOf(lease string) string {
+	for _, l := range s.loans {
+		if l.ID == lease {
+			return l.Secret
+		}
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Logins keeps the logins of the host good that are lent. Its methods are called
+// concurrently.
+type Logins interface {
+	// Renew sees to it that the value of a lease is good, and if not has another
+	// one in force when it returns. The error is said to the inside.
+	Renew(ctx context.Context, lease string) error
+	// Rejected tells of a value that a server did not take.
+	Rejected(lease string, value wire.Value)
+}
+
+// ErrNoLogin is of class errors that a new login on the host mends, and nothing
+// else.
+var ErrNoLogin = errors.New("the login of the host has ended")
+
+// good has the logins renewed that a request goes out with. It is false if the
+// request was answered instead.
+func (i *Inspector) good(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
+	if i.conf.Logins == nil {
+		return true
+	}
+	leases := x.secrets.Logins(r, x.conn.host.target(), time.Now())
+	for _, lease := range leases {
+		if err := i.conf.Logins.Renew(ctx, lease); err != nil {
+			x.noteLogin(lease, err)
+			i.say(w, r, http.StatusUnauthorized, refusal{Reason: err.Error(), Note: spec.Hint(err)})
+			return false
+		}
+	}
+	if len(leases) > 0 {
+		x.secrets = i.conf.Secrets()
+	}
+	return true
+}
+
+// noteLogin writes into the record whose login could not be used.
+func (x *exchange) noteLogin(lease string, err error) {
+	x.refuse(err.Error())
+	x.record.Verdict, x.record.Lease, x.record.Secret = spec.VerdictError, lease, x.secrets.SecretOf(lease)
+}
+
+// rejected notes that a server does not know a login any more.
+func (i *Inspector) rejected(resp *http.Response, x *exchange) {
+	if i.conf.Logins == nil || resp.StatusCode != http.StatusUnauthorized {
+		return
+	}
+	for _, u := range x.uses {
+		if v := x.secrets.LoginValue(u.Lease); v != nil {
+			i.conf.Logins.Rejected(u.Lease, v)
+		}
+	}
+}
+
+// maxAsked bounds a request for a token, in bytes. What is longer is none.
+const maxAsked = 64 << 10
+
+// renewed answers a program inside that renews its login: the host has done so, or
+// does it now, and inside stays what stands for the tokens. It is false for all
+// other requests, whose body can then be read from the beginning.
+func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *exchange) bool {
+	to := x.conn.host.target()
+	if i.conf.Logins == nil || r.Body == nil || !x.secrets.Renews(r, to, time.Now()) {
+		return false
+	}
+	whole := r.Body
+	text, err := io.ReadAll(io.LimitReader(whole, maxAsked))
+	r.Body = &begun{Reader: io.MultiReader(bytes.NewReader(text), whole), Closer: whole}
+	if err != nil {
+		return false // and again when it is sent
+	}
+	lease, ok := x.secrets.Renewal(r.Header.Get("Content-Type"), text, to, time.Now())
+	if !ok {
+		return false
+	}
+	x.record.Lease, x.record.Secret = lease.ID, lease.Secret
+	if err := i.conf.Logins.Renew(ctx, lease.ID); err != nil {
+		x.noteLogin(lease.ID, err)
+		status, body := tokenError(err)
+		i.sayToken(w, r, status, body)
+		return true
+	}
+	i.sayToken(w, r, http.StatusOK, map[string]any{
+		"access_token": lease.Placeholder, "refresh_token": lease.Renewal, "token_type": "Bearer", "expires_in": int64(lasting / time.Second),
+	})
+	return true
+}
+
+// lasting is how long what stands for a token is said to be good.
+const lasting = 10 * 365 * 24 * time.Hour
+
+// tokenError is an answer of RFC 6749, section 5.2.
+func tokenError(err error) (status int, body map[string]any) {
+	text := err.Error()
+	if hint := spec.Hint(err); hint != "" {
+		text += "; " + hint
+	}
+	status, code := http.StatusServiceUnavailable, "temporarily_unavailable"
+	if errors.Is(err, ErrNoLogin) {
+		status, code = http.StatusBadRequest, "invalid_grant"
+	}
+	return status, map[string]any{"error": code, "error_description": "bothy: " + text}
+}
+
+func (i *Inspector) sayToken(w *answer, r *http.Request, status int, body map[string]any) {
+	bound(w, r)
+	text, _ := json.Marshal(body) // of strings and a number
+	h := w.Header()
+	clear(h)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Bothy", "renewed")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+// begun is a body of which the beginning was read.
+type begun struct {
+	io.Reader
+	io.Closer
+}

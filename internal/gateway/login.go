@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/renew"
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// logins are those of the host that are lent. The keeper lends a value; from then
+// on the one in force is known here, since nobody else sees that it ends.
+type logins struct {
+	g      *Gateway
+	client *renew.Client
+
+	mu    sync.Mutex  // held when secrets are put into force
+	loans []wire.Loan // as the keeper lent them
+	held  map[string]*heldLogin
+}
+
+// heldLogin is one of them.
+type heldLogin struct {
+	file login.File
+	renew.Result
+	former   []wire.Value // values that must not come in any more
+	rejected string       // a value that a server did not take
+	looked   time.Time    // when the file was read because of one
+
+	flight chan struct{} // is closed when the renewal ends that is under way
+	failed error         // of the last one
+	again  time.Time     // when the next one may be tried
+}
+
+// Times of renewal.
+const (
+	renewTime  = 25 * time.Second // for all of one
+	renewPause = 15 * time.Second // after one that failed, or that a server's refusal caused
+)
+
+// maxFormer bounds how many of a login's earlier values are masked.
+const maxFormer = 2
+
+func newLogins(g *Gateway) *logins {
+	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots}}
+}
+
+// set puts loans into force.
+func (l *logins) set(loans []wire.Loan) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for path := range l.held {
+		if !slices.ContainsFunc(loans, func(o wire.Loan) bool { return o.Login != nil && o.Login.Path == path }) {
+			delete(l.held, path)
+		}
+	}
+	for _, o := range loans {
+		if o.Login != nil && len(o.Value) > 0 {
+			l.meet(&o)
+		}
+	}
+	set, err := inject.Compile(l.current(loans))
+	if err != nil {
+		return err
+	}
+	l.loans = loans
+	l.g.secrets.Store(set)
+	return nil
+}
+
+// meet takes over the value that the keeper lends, unless it is one that was
+// renewed since.
+func (l *logins) meet(o *wire.Loan) {
+	h, value := l.held[o.Login.Path], string(o.Value)
+	if h == nil {
+		h = &heldLogin{}
+		l.held[o.Login.Path] = h
+	}
+	h.file = login.File{Path: o.Login.Path, How: o.Login.How}
+	if value != h.Access && !h.had(value) {
+		h.take(renew.Result{Access: value, Expires: o.Login.Expires})
+	}
+}
+
+func (h *heldLogin) had(value string) bool {
+	return slices.ContainsFunc(h.former, func(v wire.Value) bool { return string(v) == value })
+}
+
+// take makes a value the one in force.
+func (h *heldLogin) take(r renew.Result) {
+	if h.Access != "" && h.Access != r.Access {
+		h.former = append(h.former, wire.Value(h.Access))
+		h.former = h.former[max(0, len(h.former)-maxFormer):]
+	}
+	h.Result, h.failed, h.again = r, nil, time.Time{}
+}
+
+// current are loans with the values in force.
+func (l *logins) current(loans []wire.Loan) []wire.Loan {
+	out := slices.Clone(loans)
+	for i := range out {
+		o := &out[i]
+		if o.Login == nil || len(o.Value) == 0 {
+			continue
+		}
+		h := l.held[o.Login.Path]
+		masked := append(slices.Clone(o.Masked), o.Value)
+		if h.Refresh != "" {
+			masked = append(masked, wire.Value(h.Refresh))
+		}
+		masked = append(masked, h.former...)
+		o.Value = wire.Value(h.Access)
+		o.Masked = slices.DeleteFunc(masked, func(v wire.Value) bool { return string(v) == h.Access })
+	}
+	return out
+}
+
+// of gives the loan of a lease and its login, nil for none.
+func (l *logins) of(lease string) (*wire.Loan, *heldLogin) {
+	for i, o := range l.loans {
+		if o.ID == lease && o.Login != nil {
+			return &l.loans[i], l.held[o.Login.Path]
+		}
+	}
+	return nil, nil
+}
+
+// Renew is [inspect.Logins].
+func (l *logins) Renew(ctx context.Context, lease string) error {
+	flight := l.begin(lease)
+	if flight == nil {
+		return l.state(lease)
+	}
+	select {
+	case <-flight:
+		return l.state(lease)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// begin gives the renewal that is under way, after it began one if that is due;
+// nil if nothing is to be done.
+func (l *logins) begin(lease string) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o, h := l.of(lease)
+	if h == nil || h.flight != nil {
+		if h == nil {
+			return nil
+		}
+		return h.flight
+	}
+	now := time.Now()
+	if !renew.Due(h.Expires, now) && h.rejected == "" || now.Before(h.again) {
+		return nil
+	}
+	if h.rejected != "" {
+		h.looked = now
+	}
+	flight := make(chan struct{})
+	h.flight = flight
+	file, rejected, who := h.file, h.rejected, o.Lease
+	// Whoever inside waits for it may go away; the tokens must not.
+	l.g.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+		defer cancel()
+		r, err := l.client.Renew(ctx, file, rejected)
+		l.end(h, r, err, &who)
+		close(flight)
+	})
+	return flight
+}
+
+// end puts what came out of a renewal into force.
+func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := h.Access
+	if err == nil {
+		h.take(r)
+		var set *inject.Set
+		if set, err = inject.Compile(l.current(l.loans)); err == nil {
+			l.g.secrets.Store(set)
+		}
+	}
+	h.flight = nil
+	if h.failed = err; err != nil {
+		h.again = time.Now().Add(renewPause)
+	} else {
+		h.rejected = ""
+	}
+	if err != nil || r.Access != before {
+		l.g.log(renewal(h, r, err, who))
+	}
+}
+
+// renewal is its record.
+func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.NetworkRecord {
+	out := spec.NetworkRecord{Event: spec.NetworkRenewal, Verdict: spec.VerdictAllow, Secret: who.Secret, Lease: who.ID}
+	if u, perr := url.Parse(h.file.How.Endpoint); perr == nil {
+		out.Name, out.Path = u.Hostname(), u.Path
+	}
+	switch {
+	case err != nil:
+		out.Verdict, out.Reason = spec.VerdictError, err.Error()
+	case !r.Asked:
+		out.Reason = "the host has renewed it already"
+	}
+	return out
+}
+
+// state is why a login is of no use, if that is so.
+func (l *logins) state(lease string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, h := l.of(lease)
+	if h == nil || h.failed == nil || h.rejected == "" && (h.Expires.IsZero() || time.Now().Before(h.Expires)) {
+		return nil // it may be good yet: the server says
+	}
+	_, refused := errors.AsType[*renew.Refused](h.failed)
+	switch {
+	case refused, errors.Is(h.failed, login.ErrNone):
+		return fmt.Errorf("%w and cannot be renewed: %w", inspect.ErrNoLogin, h.failed)
+	}
+	return fmt.Errorf("the login of the host has ended and could not be renewed just now: %w", h.failed)
+}
+
+// Rejected is [inspect.Logins]. A server may have its reasons that no new token
+// changes, and the inside may be behind it: the host is not kept busy with it.
+func (l *logins) Rejected(lease string, value wire.Value) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, h := l.of(lease); h != nil && h.Access == string(value) && time.Since(h.looked) > renewPause {
+		h.rejected = h.Access
+	}
+}

@@ -1,0 +1,171 @@
+package renew
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Client asks servers for tokens.
+type Client struct {
+	Dialer *dial.Dialer
+	Roots  *x509.CertPool   // whom servers must be vouched for by; nil: the host's
+	Now    func() time.Time // nil: the host's
+
+	mu   sync.Mutex
+	dead map[string]dead // by the path of the login
+}
+
+// dead is a refresh token that a server will not have any more. It is not asked
+// again.
+type dead struct {
+	token string
+	why   *Refused
+}
+
+func (c *Client) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+// Bounds of a server's answer.
+const (
+	maxAnswer = 256 << 10 // bytes
+	maxCode   = 64
+)
+
+// ask gets new tokens for a refresh token. What goes wrong is told without a word
+// of the server's, which may repeat a token, but its code.
+func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) (login.Grant, error) {
+	body, kind, err := question(how, refresh)
+	if err != nil {
+		return login.Grant{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, how.Endpoint, bytes.NewReader(body))
+	if err != nil || r.URL.Scheme != "https" {
+		return login.Grant{}, errors.New("its description has no usable endpoint")
+	}
+	r.GetBody = nil // it is sent once: a token may be good for a single time
+	r.Header.Set("Content-Type", kind)
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "bothy")
+	transport := c.transport()
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(r) // which follows nobody elsewhere
+	if err != nil {
+		return login.Grant{}, unreachable(r.URL.Host, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil || len(text) > maxAnswer {
+		return login.Grant{}, fmt.Errorf("%s gives no answer that can be read", r.URL.Host)
+	}
+	return granted(resp.StatusCode, text)
+}
+
+// question is the request of RFC 6749, section 6, or the same in JSON.
+func question(how *spec.AgentLogin, refresh string) (body []byte, kind string, err error) {
+	if how.Form == spec.FormJSON {
+		body, err = json.Marshal(map[string]string{"grant_type": "refresh_token", "refresh_token": refresh, "client_id": how.Client})
+		return body, "application/json", err
+	}
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "client_id": {how.Client}}
+	return []byte(form.Encode()), "application/x-www-form-urlencoded", nil
+}
+
+func (c *Client) transport() *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			n, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				return nil, err
+			}
+			conn, err := c.Dialer.Name(ctx, strings.TrimSuffix(host, "."), uint16(n), anywhere)
+			if err != nil {
+				return nil, err
+			}
+			return conn.TCPConn, nil
+		},
+		TLSClientConfig:   &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}
+}
+
+// anywhere lets a server have any address: whose it is its certificate says, and
+// nobody inside has a word in which it is.
+func anywhere(netip.AddrPort) error { return nil }
+
+// unreachable says why nobody answers.
+func unreachable(host string, err error) error {
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the certificate of %s is not to be trusted: %w", host, bad.Err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s does not answer: %w", host, op.Err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s does not answer in time", host)
+	}
+	return fmt.Errorf("%s does not answer as a server does", host)
+}
+
+// granted reads the answer of RFC 6749, section 5.
+func granted(status int, text []byte) (login.Grant, error) {
+	var a struct {
+		Access   string          `json:"access_token"`
+		Refresh  string          `json:"refresh_token"`
+		Identity string          `json:"id_token"`
+		Lifetime float64         `json:"expires_in"`
+		Error    json.RawMessage `json:"error"`
+	}
+	err := json.Unmarshal(text, &a)
+	switch {
+	case status == http.StatusOK && err == nil && a.Access != "":
+		const longest = 100 * 365 * 24 * time.Hour
+		lifetime := time.Duration(min(max(a.Lifetime, 0), longest.Seconds())) * time.Second
+		return login.Grant{Access: a.Access, Refresh: a.Refresh, Identity: a.Identity, Lifetime: lifetime}, nil
+	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden && code(a.Error) != "":
+		return login.Grant{}, &Refused{Status: status, Code: code(a.Error)}
+	}
+	return login.Grant{}, fmt.Errorf("the server gives no tokens (status %d)", status)
+}
+
+// code is what a server calls an error: a word, or an object that has one.
+func code(raw json.RawMessage) string {
+	var word string
+	if json.Unmarshal(raw, &word) != nil {
+		var object struct{ Code, Type string }
+		_ = json.Unmarshal(raw, &object)
+		word = object.Code
+		if word == "" {
+			word = object.Type
+		}
+	}
+	if len(word) > maxCode || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") != "" {
+		return ""
+	}
+	return word
+}
