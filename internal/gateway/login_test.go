@@ -1,0 +1,512 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// provider is an API and its token server, as one that gives every refresh token
+// a single use.
+type provider struct {
+	*origin
+	mu     sync.Mutex
+	n      int           // of the tokens that are good
+	asked  int           // for tokens
+	reused int           // with a token that was used
+	delay  time.Duration // of an answer for a token
+	fail   int           // the status of all of them
+	denies bool          // the API knows no token
+	form   bool          // tokens were asked for as OAuth has it
+}
+
+func access(n int) string  { return fmt.Sprintf("access-%d-REALREALREALREAL", n) }
+func refresh(n int) string { return fmt.Sprintf("refresh-%d-REALREALREALREAL", n) }
+
+func newProvider(t testing.TB) *provider {
+	p := &provider{n: 1}
+	p.origin = newOrigin(t, true, p.serve)
+	return p
+}
+
+func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // a body that broke off
+	}
+	if r.URL.Path == "/oauth/token" {
+		p.token(w, r.Header.Get("Content-Type"), body)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+access(p.n) || p.denies {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	fmt.Fprintf(w, "you said %v %s; the next is %s", r.Header, body, refresh(p.n))
+}
+
+func (p *provider) token(w http.ResponseWriter, kind string, body []byte) {
+	time.Sleep(p.delay)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	var q struct {
+		Grant  string `json:"grant_type"`
+		Token  string `json:"refresh_token"`
+		Client string `json:"client_id"`
+	}
+	if form, err := url.ParseQuery(string(body)); err == nil && strings.HasSuffix(kind, "urlencoded") {
+		p.form = true
+		q.Grant, q.Token, q.Client = form.Get("grant_type"), form.Get("refresh_token"), form.Get("client_id")
+	} else if json.Unmarshal(body, &q) != nil {
+		q.Token = ""
+	}
+	switch {
+	case p.fail != 0:
+		w.WriteHeader(p.fail)
+		fmt.Fprintf(w, `{"error":"server_error","error_description":%q}`, q.Token)
+	case q.Grant != "refresh_token" || q.Client != "tool" || q.Token != refresh(p.n):
+		p.reused++
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":{"code":"refresh_token_reused","message":%q}}`, q.Token)
+	default:
+		p.n++
+		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":%q,"expires_in":3600,"token_type":"Bearer"}`, access(p.n), refresh(p.n))
+	}
+}
+
+// with changes the provider.
+func (p *provider) with(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+func (p *provider) counts() (asked, reused int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked, p.reused
+}
+
+func (p *provider) how() spec.AgentLogin {
+	return spec.AgentLogin{
+		File: ".tool/login.json", Access: "/a", Refresh: "/r", Expires: "/e", Service: "claude", Lock: true,
+		Endpoint: fmt.Sprintf("https://auth.example.com:%d/oauth/token", p.port), Client: "tool", Form: spec.FormJSON, Again: "tool login",
+	}
+}
+
+// signIn makes a login with the n-th tokens.
+func (p *provider) signIn(t testing.TB, n int, ends time.Time) login.File {
+	t.Helper()
+	f := login.Find(p.how(), t.TempDir(), func(string) string { return "" })
+	must(t, os.MkdirAll(filepath.Dir(f.Path), 0o700))
+	p.write(t, f, n, ends)
+	return f
+}
+
+func (p *provider) write(t testing.TB, f login.File, n int, ends time.Time) {
+	t.Helper()
+	must(t, os.WriteFile(f.Path, fmt.Appendf(nil, `{"a":%q,"r":%q,"e":%d,"odd":[1]}`, access(n), refresh(n), ends.UnixMilli()), 0o600))
+}
+
+const (
+	accessStandIn  = "sk-tool-ACCESSPLACEHOLDER0123456789"
+	refreshStandIn = "sk-tool-REFRESHPLACEHOLDER0123456789"
+)
+
+var loginHosts = map[string][]string{"api.example.com": {"127.0.0.1"}, "auth.example.com": {"127.0.0.1"}}
+
+// lends makes a sandbox that is lent what a login says now.
+func (p *provider) lends(t testing.TB, f login.File, change ...func(*Config)) *world {
+	t.Helper()
+	w := start(t, document(t, 1, "allow: [api.example.com, auth.example.com]\n"), loginHosts, append(change, p.trusting)...)
+	must(t, w.SetLoans(p.loan(t, f)))
+	return w
+}
+
+func (p *provider) loan(t testing.TB, f login.File) []wire.Loan {
+	t.Helper()
+	d, err := f.Read()
+	must(t, err)
+	return []wire.Loan{{
+		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Expires: d.Expires},
+		Lease: spec.Lease{ID: "lease1", Secret: "tool-login", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
+			Placeholder: accessStandIn, Renewal: refreshStandIn},
+	}}
+}
+
+func (p *provider) call(t testing.TB, w *world, c *http.Client) (int, string) {
+	t.Helper()
+	status, text, head := fetch(t, c, "POST", fmt.Sprintf("https://api.example.com:%d/v1", p.port), strings.NewReader("hello"), "Authorization", "Bearer "+accessStandIn)
+	p.clean(t, text+fmt.Sprint(head))
+	return status, text
+}
+
+// renews is a program inside that renews by itself.
+func (p *provider) renews(t testing.TB, w *world, c *http.Client, token string) (int, map[string]any) {
+	t.Helper()
+	status, text, head := fetch(t, c, "POST", p.how().Endpoint,
+		strings.NewReader(fmt.Sprintf(`{"grant_type":"refresh_token","client_id":"tool","refresh_token":%q}`, token)), "Content-Type", "application/json")
+	p.clean(t, text+fmt.Sprint(head))
+	var body map[string]any
+	if err := json.Unmarshal([]byte(text), &body); err != nil {
+		t.Errorf("%d %s", status, text)
+	}
+	return status, body
+}
+
+// clean wants nothing real in what came inside.
+func (p *provider) clean(t testing.TB, text string) {
+	t.Helper()
+	if strings.Contains(text, "REALREAL") {
+		t.Errorf("inside came %s", text)
+	}
+}
+
+// realless complains about records that have a token.
+func (w *world) realless(t testing.TB) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.records {
+		if strings.Contains(fmt.Sprintf("%+v", r), "REALREAL") {
+			t.Errorf("the log has a token: %+v", r)
+		}
+	}
+}
+
+func (w *world) renewal(t testing.TB) spec.NetworkRecord {
+	t.Helper()
+	return w.record(t, "a renewal", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRenewal })
+}
+
+var (
+	soon  = time.Minute   // due
+	later = 2 * time.Hour // not
+	old   = 2 * time.Hour // for a file
+	form  = func(f *login.File) { f.How.Form = "" }
+)
+
+// A token that ends soon is renewed before it is used, once, and the file has the
+// new ones first.
+func TestLoginIsRenewed(t *testing.T) {
+	for _, change := range []func(*login.File){func(*login.File) {}, form} {
+		p := newProvider(t)
+		f := p.signIn(t, 1, time.Now().Add(soon))
+		change(&f)
+		w := p.lends(t, f)
+		c := w.client(t, true)
+		for range 3 {
+			if status, text := p.call(t, w, c); status != 200 {
+				t.Fatalf("%d %s", status, text)
+			}
+		}
+		if asked, reused := p.counts(); asked != 1 || reused != 0 || p.form != (f.How.Form == "") {
+			t.Errorf("asked %d times, %d with a used token", asked, reused)
+		}
+		d, err := f.Read()
+		must(t, err)
+		if d.Access != access(2) || d.Refresh != refresh(2) || time.Until(d.Expires) < 50*time.Minute {
+			t.Errorf("the file has %+v", d)
+		}
+		if text, _ := os.ReadFile(f.Path); !strings.Contains(string(text), `"odd":[1]`) {
+			t.Errorf("the file is %s", text)
+		}
+		if r := w.renewal(t); r.Verdict != spec.VerdictAllow || r.Secret != "tool-login" || r.Lease != "lease1" || r.Name != "auth.example.com" {
+			t.Errorf("%+v", r)
+		}
+		// A lease that is sent again with what it was lent with stays renewed.
+		loans := p.loan(t, f)
+		loans[0].Value = wire.Value(access(1))
+		must(t, w.SetLoans(loans))
+		if status, text := p.call(t, w, c); status != 200 {
+			t.Errorf("%d %s", status, text)
+		}
+		w.realless(t)
+	}
+}
+
+// Parallel sandboxes whose token ends renew it once, and all go on.
+func TestLoginIsShared(t *testing.T) {
+	p := newProvider(t)
+	p.delay = 200 * time.Millisecond
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	var wg sync.WaitGroup
+	for range 2 {
+		w := p.lends(t, f)
+		for range 3 {
+			c := w.client(t, false)
+			wg.Go(func() {
+				if status, text := p.call(t, w, c); status != 200 {
+					t.Errorf("%d %s", status, text)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if asked, reused := p.counts(); asked != 1 || reused != 0 {
+		t.Errorf("asked %d times, %d with a used token", asked, reused)
+	}
+}
+
+// Nobody asks for what the program of the host got meanwhile.
+func TestLoginRenewedByHost(t *testing.T) {
+	p := newProvider(t)
+	f := p.signIn(t, 1, time.Now().Add(soon))
+	w := p.lends(t, f)
+	p.with(func() { p.n = 2 })
+	p.write(t, f, 2, time.Now().Add(later))
+	if status, text := p.call(t, w, w.client(t, true)); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if asked, _ := p.counts(); asked != 0 {
+		t.Errorf("asked %d times", asked)
+	}
+	if r := w.renewal(t); r.Verdict != spec.VerdictAllow || !strings.Contains(r.Reason, "the host has renewed it") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A token that a server does not take, although it has not ended, is read anew or
+// renewed for the next request, but no more often than that makes sense.
+func TestLoginRejected(t *testing.T) {
+	p := newProvider(t)
+	f := p.signIn(t, 1, time.Now().Add(later))
+	w := p.lends(t, f)
+	c := w.client(t, false)
+	// On the host somebody has logged in anew.
+	p.with(func() { p.n = 5 })
+	p.write(t, f, 5, time.Now().Add(later))
+	if status, _ := p.call(t, w, c); status != 401 {
+		t.Errorf("the old token: %d", status)
+	}
+	if status, _ := p.call(t, w, c); status != 200 {
+		t.Errorf("the new one: %d", status)
+	}
+	// A server that refuses whatever it gets is no reason to renew what is new.
+	p.with(func() { p.denies = true })
+	for range 5 {
+		if status, _ := p.call(t, w, c); status != 401 {
+			t.Errorf("%d", status)
+		}
+	}
+	if asked, _ := p.counts(); asked != 0 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+func TestLoginRejectedAndRenewed(t *testing.T) {
+	p := newProvider(t)
+	f := p.signIn(t, 1, time.Now().Add(later))
+	at := time.Now().Add(-old)
+	must(t, os.Chtimes(f.Path, at, at))
+	w := p.lends(t, f)
+	c := w.client(t, false)
+	p.with(func() { p.denies = true })
+	if status, _ := p.call(t, w, c); status != 401 {
+		t.Errorf("%d", status)
+	}
+	p.with(func() { p.denies = false })
+	// The program inside renews by itself, as it would, and goes on.
+	status, body := p.renews(t, w, c, refreshStandIn)
+	if status != 200 || body["access_token"] != accessStandIn || body["refresh_token"] != refreshStandIn || body["expires_in"].(float64) < 1e8 {
+		t.Errorf("%d %v", status, body)
+	}
+	if status, _ = p.call(t, w, c); status != 200 {
+		t.Errorf("%d", status)
+	}
+	if asked, reused := p.counts(); asked != 1 || reused != 0 {
+		t.Errorf("asked %d times, %d with a used token", asked, reused)
+	}
+}
+
+// A program inside that renews gets what it has, and no server hears of it (C5).
+func TestC5RenewalInside(t *testing.T) {
+	p := newProvider(t)
+	w := p.lends(t, p.signIn(t, 1, time.Now().Add(later)))
+	for _, h2 := range []bool{false, true} {
+		c := w.client(t, h2)
+		if status, body := p.renews(t, w, c, refreshStandIn); status != 200 || body["access_token"] != accessStandIn {
+			t.Errorf("%d %v", status, body)
+		}
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refreshStandIn}}.Encode()
+		status, text, _ := fetch(t, c, "POST", p.how().Endpoint, strings.NewReader(form), "Content-Type", "application/x-www-form-urlencoded")
+		if status != 200 || !strings.Contains(text, refreshStandIn) {
+			t.Errorf("%d %s", status, text)
+		}
+		// Written otherwise, or sent elsewhere, it is refused like every placeholder.
+		for _, to := range []string{p.how().Endpoint, p.how().Endpoint + "2"} {
+			status, text, _ := fetch(t, c, "POST", to, strings.NewReader("<x>"+refreshStandIn+"</x>"))
+			if status != 403 || !strings.Contains(text, "placeholder of secret tool-login") {
+				t.Errorf("%s: %d %s", to, status, text)
+			}
+		}
+	}
+	if asked, _ := p.counts(); asked != 0 {
+		t.Errorf("asked %d times", asked)
+	}
+	// What somebody inside logged in with on his own is his business.
+	if status, body := p.renews(t, w, w.client(t, false), "a-token-of-its-own"); status != 400 {
+		t.Errorf("%d %v", status, body)
+	}
+	if asked, _ := p.counts(); asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Where there is no new token the inside hears what to do, with a status that
+// programs take for the end of a login, and so does the log.
+func TestLoginEnds(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
+		p := newProvider(t)
+		p.n = 7 // the file's refresh token was used
+		w := p.lends(t, p.signIn(t, 1, time.Now().Add(-time.Minute)))
+		c := w.client(t, false)
+		for range 3 {
+			status, text := p.call(t, w, c)
+			if status != 401 || !strings.Contains(text, "log in again on the host: tool login") || !strings.Contains(text, "refresh_token_reused") {
+				t.Errorf("%d %s", status, text)
+			}
+		}
+		status, body := p.renews(t, w, c, refreshStandIn)
+		if status != 400 || body["error"] != "invalid_grant" || !strings.Contains(fmt.Sprint(body), "log in again on the host") {
+			t.Errorf("%d %v", status, body)
+		}
+		if asked, _ := p.counts(); asked != 1 {
+			t.Errorf("asked %d times", asked)
+		}
+		if r := w.renewal(t); r.Verdict != spec.VerdictError || r.Secret != "tool-login" || !strings.Contains(r.Reason, "refresh_token_reused") {
+			t.Errorf("%+v", r)
+		}
+		r := w.record(t, "the request", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Status == 401 })
+		if r.Verdict != spec.VerdictError || r.Secret != "tool-login" || !strings.Contains(r.Reason, "the login of the host has ended") {
+			t.Errorf("%+v", r)
+		}
+		w.realless(t)
+	})
+	for name, c := range map[string]struct {
+		prepare func(*testing.T, *provider, *login.File)
+		want    string
+	}{
+		"broken": {func(_ *testing.T, p *provider, _ *login.File) { p.fail = 500 }, "status 500"},
+		"dead": {func(_ *testing.T, _ *provider, f *login.File) {
+			f.How.Endpoint = "https://auth.example.com:1/oauth/token"
+		}, "does not answer"},
+		"plain": {func(_ *testing.T, p *provider, f *login.File) {
+			f.How.Endpoint = fmt.Sprintf("http://auth.example.com:%d/oauth/token", p.port)
+		}, "no usable endpoint"},
+		"stranger": {func(t *testing.T, _ *provider, f *login.File) {
+			o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) { t.Error("somebody asked") })
+			f.How.Endpoint = fmt.Sprintf("https://auth.example.com:%d/oauth/token", o.port)
+		}, "certificate"},
+		"no token": {func(_ *testing.T, p *provider, _ *login.File) { p.fail = 204 }, "status 204"},
+		"readable": {func(t *testing.T, _ *provider, f *login.File) { must(t, os.Chmod(f.Path, 0o644)) }, "mode is 0644"},
+		"link": {func(t *testing.T, _ *provider, f *login.File) {
+			must(t, os.Rename(f.Path, f.Path+"2"))
+			must(t, os.Symlink(f.Path+"2", f.Path))
+		}, "symbolic link"},
+		"garbage": {func(t *testing.T, _ *provider, f *login.File) {
+			must(t, os.WriteFile(f.Path, []byte("REALREAL"), 0o600))
+		}, "no JSON object"},
+		"logged out": {func(t *testing.T, _ *provider, f *login.File) { must(t, os.Remove(f.Path)) }, "nobody is logged in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+			loans := p.loan(t, f)
+			w := start(t, document(t, 1, "allow: [api.example.com, auth.example.com]\n"), loginHosts, p.trusting)
+			c.prepare(t, p, &f)
+			loans[0].Login.How = f.How
+			must(t, w.SetLoans(loans))
+			status, text := p.call(t, w, w.client(t, false))
+			if status != 401 || !strings.Contains(text, c.want) {
+				t.Errorf("%d %s", status, text)
+			}
+			if r := w.renewal(t); r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, c.want) {
+				t.Errorf("%+v", r)
+			}
+			if n := len(p.requests()); strings.Contains(strings.Join(p.requests(), " "), "/v1") {
+				t.Errorf("%d requests arrived", n)
+			}
+			w.realless(t)
+		})
+	}
+}
+
+// A dead token server does not matter while the token is good.
+func TestLoginOutlivesTokenServer(t *testing.T) {
+	p := newProvider(t)
+	p.fail = 503
+	w := p.lends(t, p.signIn(t, 1, time.Now().Add(soon)))
+	c := w.client(t, false)
+	for range 3 {
+		if status, text := p.call(t, w, c); status != 200 {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	if asked, _ := p.counts(); asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A client that goes away takes no token with it, nor does the end of the sandbox.
+func TestLoginOutlivesClient(t *testing.T) {
+	p := newProvider(t)
+	p.delay = 300 * time.Millisecond
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	w := p.lends(t, f)
+	c := w.client(t, false)
+	c.Timeout = 100 * time.Millisecond
+	req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+accessStandIn)
+	resp, err := c.Do(req)
+	if err == nil {
+		resp.Body.Close()
+		t.Error("there was an answer")
+	}
+	w.Close()
+	d, err := f.Read()
+	must(t, err)
+	if asked, _ := p.counts(); asked != 1 || d.Access != access(2) {
+		t.Errorf("asked %d times, the file has %s", asked, d.Access)
+	}
+}
+
+// After a lease is taken back nothing is renewed for it.
+func TestLoginTakenBack(t *testing.T) {
+	p := newProvider(t)
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	w := p.lends(t, f)
+	must(t, w.SetLoans(p.loan(t, f)))
+	w.SetPolicy(document(t, 2, "inspect: all\nallow: [api.example.com, auth.example.com]\n"))
+	loans := p.loan(t, f)
+	loans[0].Taken = true
+	must(t, w.SetLoans(loans))
+	c := w.client(t, false)
+	status, text := p.call(t, w, c)
+	if status != 403 || !strings.Contains(text, "taken back") {
+		t.Errorf("%d %s", status, text)
+	}
+	status, text, _ = fetch(t, c, "POST", p.how().Endpoint, strings.NewReader(fmt.Sprintf(`{"refresh_token":%q}`, refreshStandIn)), "Content-Type", "application/json")
+	if status != 403 || !strings.Contains(text, "placeholder of secret tool-login") {
+		t.Errorf("%d %s", status, text)
+	}
+	if asked, _ := p.counts(); asked != 0 {
+		t.Errorf("asked %d times", asked)
+	}
+}
