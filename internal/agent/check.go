@@ -2,10 +2,12 @@ package agent
 
 import (
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,6 +38,9 @@ func check(a *spec.Agent) error {
 			return fail("credentials: no service named %q", name)
 		}
 	}
+	if err := checkLogin(a.Login); err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		if err := vault.CheckVariable(name); err != nil {
 			return err
@@ -62,6 +67,48 @@ func check(a *spec.Agent) error {
 		return fail("runtime: what agents run on has no args, prompt, headless, env, home, presets or credentials")
 	}
 	return checkInstall(a)
+}
+
+func checkLogin(l *spec.AgentLogin) error {
+	if l == nil {
+		return nil
+	}
+	fail := func(format string, args ...any) error {
+		return spec.Errorf(spec.ErrUsage, "login: "+format, args...)
+	}
+	if !filepath.IsLocal(l.File) || path.Clean(l.File) != l.File || path.Dir(l.File) == "." {
+		return fail("%q is no file in a directory below the home directory", l.File)
+	}
+	if l.Directory != "" {
+		if err := vault.CheckVariable(l.Directory); err != nil {
+			return fail("directory: %w", err)
+		}
+	}
+	if s := vault.FindService(l.Service); s == nil || s.Name != l.Service {
+		return fail("no service named %q", l.Service)
+	}
+	pointers := slices.Concat([]string{l.Access, l.Refresh}, l.Keep, l.Claims)
+	for _, p := range []string{l.Expires, l.Identity, l.Renewed} {
+		if p != "" {
+			pointers = append(pointers, p)
+		}
+	}
+	for _, p := range pointers {
+		if err := login.CheckPointer(p); err != nil {
+			return fail("%w", err)
+		}
+	}
+	u, err := url.Parse(l.Endpoint)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fail("the endpoint %q is no https URL", l.Endpoint)
+	}
+	if l.Form != "" && l.Form != spec.FormJSON {
+		return fail("form is %q, not %s", l.Form, spec.FormJSON)
+	}
+	if l.Client == "" || l.Again == "" {
+		return fail("client and again must be there")
+	}
+	return nil
 }
 
 func checkInstall(a *spec.Agent) error {

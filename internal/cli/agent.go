@@ -235,12 +235,16 @@ func (l *lodger) visible(sb *spec.Sandbox) error {
 // credential gives what is lent to a new sandbox: what the user says, else what
 // its agent can log in with.
 func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, asked []lendAt) ([]lendAt, error) {
-	if l.spec == nil || len(asked) > 0 || len(l.spec.Credentials) == 0 {
+	if l.spec == nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
 		return asked, nil
 	}
 	secret, err := e.Credential(cmd.Context(), l.spec)
 	if err != nil {
 		return nil, err
+	}
+	if secret == "" && len(l.spec.Credentials) == 0 {
+		a.note("%s has no credential: log in inside, or on the host: %s", l.spec.Title, l.spec.Login.Again)
+		return nil, nil
 	}
 	if secret == "" {
 		a.note("%s has no credential: log in inside, or end it and: bothy secret set %s", l.spec.Title, l.spec.Credentials[0])

@@ -14,8 +14,8 @@ import (
 
 // sourceFlags say where a value comes from, if not from standard input.
 type sourceFlags struct {
-	variable, command, file string
-	keyring                 []string
+	variable, command, file, login string
+	keyring                        []string
 }
 
 func (a *app) secretSetCommand() *command.Command {
@@ -32,7 +32,8 @@ at all, but read from there whenever a sandbox starts.
 NAME is of your choice. If it is that of a service, or of a variable a service is
 known by, the rest is known too: ` + serviceNames() + `.`,
 		Example: "  bothy secret set anthropic < key.txt\n  bothy secret set github --command 'gh auth token'\n" +
-			"  bothy secret set db-token --keyring service=db --keyring username=me",
+			"  bothy secret set db-token --keyring service=db --keyring username=me\n" +
+			"  bothy secret set claude-login --login claude",
 		ValidArgs: vaultServices(),
 		Args: func(cmd *command.Command, args []string) error {
 			if len(args) > 1 || token != "" {
@@ -66,6 +67,7 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	fs.StringVar(&f.variable, "env", "", "take it from this variable of whoever starts a sandbox")
 	fs.StringVar(&f.command, "command", "", "take it from what this shell command prints")
 	fs.StringVar(&f.file, "file", "", "take it from this file")
+	fs.StringVar(&f.login, "login", "", "take it from what this agent logged in with on the host, and renew that when it ends")
 	command.WordsVar(fs, &f.keyring, "keyring", "take it from the desktop keyring's item with ATTRIBUTE=VALUE; repeatable")
 	fs.BoolVar(&protect, "passphrase", false, "lock the key of the secrets with a passphrase; with the first value that is stored")
 	fs.BoolVarP(&global, "global", "g", false, "accepted for docker's sake: every secret is")
@@ -76,6 +78,10 @@ known by, the rest is known too: ` + serviceNames() + `.`,
 	}
 	c.CompleteFlag("service", command.Words(vaultServices()...))
 	c.CompleteFlag("file", command.FileNames)
+	c.CompleteFlag("login", func(*command.Command, []string, string) ([]string, command.Directive) {
+		names, _ := agents().Names()
+		return names, command.NoFiles
+	})
 	return c
 }
 
@@ -103,6 +109,9 @@ func (f *sourceFlags) source() (vault.Source, error) {
 		}
 		list = append(list, vault.Source{Kind: vault.SourceFile, Path: path})
 	}
+	if f.login != "" {
+		list = append(list, vault.Source{Kind: vault.SourceLogin, Agent: f.login})
+	}
 	if len(f.keyring) > 0 {
 		attributes := map[string]string{}
 		for _, kv := range f.keyring {
@@ -121,7 +130,7 @@ func (f *sourceFlags) source() (vault.Source, error) {
 	case 1:
 		return list[0], nil
 	}
-	return vault.Source{}, spec.Errorf(spec.ErrUsage, "a value comes from one source: --env, --command, --file and --keyring exclude each other")
+	return vault.Source{}, spec.Errorf(spec.ErrUsage, "a value comes from one source: --env, --command, --file, --login and --keyring exclude each other")
 }
 
 // maxInput bounds what is read for a value, in bytes.

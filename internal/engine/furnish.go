@@ -17,8 +17,9 @@ import (
 
 // Credential gives the secret that an agent can log in with: one of the vault,
 // or else one that stands in the caller's environment, which becomes a secret
-// that is read from there. The first of the agent's credentials that there is
-// counts. The empty string means that there is none.
+// that is read from there, or else what the agent logged in with on the host. The
+// first of the agent's credentials that there is counts. The empty string means
+// that there is none.
 func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, err error) {
 	have, err := e.Secrets()
 	if err != nil {
@@ -26,11 +27,19 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 	}
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			if s.Service == service {
+			if s.Service == service && s.Source.Kind != vault.SourceLogin {
 				return s.Name, nil
 			}
 		}
 	}
+	if secret, err = e.fromEnvironment(ctx, a, have); err != nil || secret != "" {
+		return secret, err
+	}
+	return e.fromLogin(ctx, a, have)
+}
+
+// fromEnvironment is Credential for variables.
+func (e *Engine) fromEnvironment(ctx context.Context, a *spec.Agent, have []vault.Secret) (string, error) {
 	for _, service := range a.Credentials {
 		s := vault.FindService(service)
 		for _, variable := range s.Env {

@@ -38,15 +38,21 @@ func (e *Engine) Leases(sb *spec.Sandbox) ([]spec.Lease, error) {
 
 // Lend lends a secret to a sandbox. One that runs has it at once.
 func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*spec.Lease, error) {
-	c, s, value, err := e.borrow(ctx, secret)
+	c, s, v, err := e.borrow(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
 	defer c.End()
 	now := time.Now()
-	l, err := vault.NewLease(s, sb.ID, t, value, now)
+	if v.login != nil && t.Env == nil {
+		t.Env = []string{} // it is a file inside
+	}
+	l, err := vault.NewLease(s, sb.ID, t, v.value, now)
 	if err != nil {
 		return nil, err
+	}
+	if v.login != nil {
+		v.login.standIn(s, &l)
 	}
 	path := e.Store.Sandbox(sb.ID).Leases()
 	list, err := vault.ReadLeases(path)
@@ -62,41 +68,48 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 		return nil, err
 	}
 	e.note(c, noteLease, leaseFields(&l, sb))
-	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{{Lease: l, Value: value}})
+	if v.login != nil && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
+		e.say("the login is in ~/%s of sandbox %s from its next start on", v.login.at.How.File, sb.Name)
+	}
+	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
 }
 
 // borrow reads a secret's value and takes the lock of the vault. A source may
 // take its time, and leases must be revocable meanwhile, so the value is read
 // before; if the secret was set again by then, it is read once more.
-func (e *Engine) borrow(ctx context.Context, secret string) (*vault.Change, *vault.Secret, []byte, error) {
+func (e *Engine) borrow(ctx context.Context, secret string) (*vault.Change, *vault.Secret, got, error) {
 	for {
 		d, err := e.vault().Read()
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, got{}, err
 		}
-		value, err := e.value(ctx, d, secret)
-		if err != nil {
-			return nil, nil, nil, err
+		v := e.values(ctx, d, []string{secret})[secret]
+		if v.err != nil {
+			return nil, nil, got{}, v.err
 		}
 		c, err := e.vault().Begin()
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, got{}, err
 		}
 		s, err := c.Find(secret)
 		if err != nil {
 			c.End()
-			return nil, nil, nil, err
+			return nil, nil, got{}, err
 		}
 		if read, _ := d.Find(secret); read.Revision == s.Revision {
-			return c, s, value, nil
+			return c, s, v, nil
 		}
 		c.End()
 	}
 }
 
-// clash refuses two leases with the same variable.
+// clash refuses two leases with the same variable, or of the same login.
 func clash(list []spec.Lease, l *spec.Lease) error {
 	for _, o := range list {
+		if l.Renewal != "" && o.Renewal != "" && o.Secret == l.Secret {
+			return spec.Errorf(spec.ErrConflict, "the sandbox has the login %s already", o.Secret).
+				WithHint("end that lease first: bothy secret revoke %s", o.ID)
+		}
 		for _, name := range l.Env {
 			if slices.Contains(o.Env, name) {
 				return spec.Errorf(spec.ErrConflict, "the sandbox has %s by a lease of %s already", name, o.Secret).

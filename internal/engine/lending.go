@@ -17,6 +17,7 @@ import (
 // effect.
 type lending struct {
 	loans  []wire.Loan
+	files  []spec.AgentFile // logins, as they are inside
 	unlent []spec.Unlent
 }
 
@@ -50,7 +51,11 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 		}
 		loan := wire.Loan{Lease: l}
 		if l.Live(now) {
-			if loan.Value = v.value; v.err != nil {
+			loan = v.loan(l)
+			if v.err == nil && v.login != nil && l.Renewal != "" {
+				v.err = v.login.file(&out, &l)
+			}
+			if v.err != nil {
 				out.unlent = append(out.unlent, e.unlent(sb, l, v.err))
 			}
 		}

@@ -52,10 +52,13 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 	if err == nil && n.Source.Kind == vault.SourceStored {
 		n.Value, err = vault.CleanValue(n.Value)
 	}
+	if err == nil && n.Source.Kind == vault.SourceLogin {
+		err = e.completeLogin(&n)
+	}
 	if err != nil {
 		return err
 	}
-	c, value, unread, err := e.renew(ctx, n)
+	c, v, unread, err := e.renew(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -74,24 +77,26 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 		return err
 	}
 	e.note(c, noteSet, map[string]any{"secret": s.Name, "service": s.Service, "source": s.Source.Kind})
-	return errors.Join(unread, e.rotate(ctx, s.Name, value))
+	return errors.Join(unread, e.rotate(ctx, s.Name, v))
 }
 
 // renew reads the value that sandboxes get instead of the one they have, and
 // takes the lock of the vault. It is read before: a source may take its time, and
 // leases must be revocable meanwhile. Unread is why there is none, although the
 // secret is lent; if it is not, its source is left alone.
-func (e *Engine) renew(ctx context.Context, n NewSecret) (c *vault.Change, value []byte, unread, err error) {
+func (e *Engine) renew(ctx context.Context, n NewSecret) (c *vault.Change, v got, unread, err error) {
 	stored := n.Source.Kind == vault.SourceStored
 	for read := false; ; read = true {
 		switch {
 		case stored:
-			value = n.Value
+			v.value = n.Value
 		case read:
-			value, unread = e.value(ctx, &vault.Document{Secrets: []vault.Secret{{Name: n.Name, Source: n.Source}}}, n.Name)
+			d := &vault.Document{Secrets: []vault.Secret{{Name: n.Name, Source: n.Source}}}
+			v = e.values(ctx, d, []string{n.Name})[n.Name]
+			unread = v.err
 		}
 		if c, err = e.vault().Begin(); err != nil || stored || read || !e.isLent(n.Name) {
-			return c, value, unread, err
+			return c, v, unread, err
 		}
 		c.End()
 	}
@@ -134,7 +139,7 @@ func (e *Engine) note(c *vault.Change, what string, fields map[string]any) {
 
 // rotate gives a secret's new value to the sandboxes it is lent to. Without one
 // they lose the old.
-func (e *Engine) rotate(ctx context.Context, name string, value []byte) error {
+func (e *Engine) rotate(ctx context.Context, name string, v got) error {
 	holds := func(l spec.Lease) bool { return l.Secret == name }
 	return e.eachSandbox(func(sb *spec.Sandbox) error {
 		list, err := vault.ReadLeases(e.Store.Sandbox(sb.ID).Leases())
@@ -144,11 +149,11 @@ func (e *Engine) rotate(ctx context.Context, name string, value []byte) error {
 		list = vault.Live(list, time.Now())
 		var put []wire.Loan
 		for _, l := range list {
-			if holds(l) && value != nil {
-				put = append(put, wire.Loan{Lease: l, Value: value})
+			if holds(l) && v.value != nil {
+				put = append(put, v.loan(l))
 			}
 		}
-		if value == nil {
+		if v.value == nil {
 			list = slices.DeleteFunc(list, holds)
 		}
 		return e.announceLoans(ctx, sb, list, put)
@@ -203,24 +208,35 @@ func (e *Engine) value(ctx context.Context, d *vault.Document, name string) ([]b
 // got is a value, or why there is none.
 type got struct {
 	value []byte
+	login *hostLogin // the value is the token of
 	err   error
+}
+
+// loan lends it.
+func (g got) loan(l spec.Lease) wire.Loan {
+	loan := wire.Loan{Lease: l, Value: g.value}
+	if g.login != nil {
+		g.login.complete(&loan)
+	}
+	return loan
 }
 
 // values reads the values of secrets from their sources, all at once.
 func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) map[string]got {
 	out := map[string]got{}
 	var mu sync.Mutex
-	put := func(name string, value []byte, err error) {
-		if err == nil {
-			value, err = vault.CleanValue(value)
+	keep := func(name string, g got) {
+		if g.err == nil {
+			g.value, g.err = vault.CleanValue(g.value)
 		}
-		if err != nil {
-			value, err = nil, fmt.Errorf("secret %s: %w", name, err)
+		if g.err != nil {
+			g = got{err: fmt.Errorf("secret %s: %w", name, g.err)}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		out[name] = got{value, err}
+		out[name] = g
 	}
+	put := func(name string, value []byte, err error) { keep(name, got{value: value, err: err}) }
 	ctx, settle := untilSignal(ctx)
 	defer settle()
 	var items []vault.Item
@@ -234,6 +250,8 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) 
 			items = append(items, vault.Item{Name: name, Sealed: s.Sealed})
 		case s.Source.Kind == vault.SourceKeyring:
 			items = append(items, vault.Item{Name: name, Attributes: s.Source.Attributes})
+		case s.Source.Kind == vault.SourceLogin:
+			keep(name, e.readLogin(s.Source))
 		default:
 			wg.Go(func() {
 				v, err := read(ctx, s.Source)

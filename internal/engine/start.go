@@ -162,6 +162,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err == nil {
 		n := <-lent
 		launch.Loans, launch.Unlent = n.loans, n.unlent
+		e.signIn(sb, n.files)
 		conn, err = e.spawn(ctx, sb, launch, group, lock)
 	}
 	if err != nil {

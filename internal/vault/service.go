@@ -49,12 +49,17 @@ var Services = []Service{
 	{
 		Name: "claude", Hosts: []string{"api.anthropic.com:443"},
 		Place: bearer, Env: []string{"CLAUDE_CODE_OAUTH_TOKEN"},
-		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}},
+		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}, {"sk-ant-ort01-", 108, base62}},
 	},
 	{
 		Name: "openai", Aliases: []string{"codex"}, Hosts: []string{"api.openai.com:443"},
 		Place: bearer, Env: []string{"OPENAI_API_KEY", "CODEX_API_KEY"},
 		Shapes: []Shape{{"sk-proj-", 164, base62}, {"sk-svcacct-", 167, base62}, {"sk-", 51, base62}},
+	},
+	{
+		Name: "chatgpt", Hosts: []string{"chatgpt.com:443"},
+		Place:  bearer,
+		Shapes: []Shape{{"", 64, base62}},
 	},
 	{
 		Name: "google", Aliases: []string{"gemini"}, Hosts: []string{"generativelanguage.googleapis.com:443"},

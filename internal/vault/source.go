@@ -20,6 +20,7 @@ const (
 	SourceCommand     SourceKind = "command"     // what a program prints
 	SourceFile        SourceKind = "file"
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
+	SourceLogin       SourceKind = "login"   // what an agent of the host logged in with, renewed as it ends
 )
 
 // Source tells where a value comes from.
@@ -29,6 +30,7 @@ type Source struct {
 	Command    []string          `json:"command,omitempty"`
 	Path       string            `json:"path,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of the item
+	Agent      string            `json:"agent,omitempty"`      // whose login at Path it is
 }
 
 // String describes the source for people.
@@ -40,6 +42,8 @@ func (s Source) String() string {
 		return "command: " + s.Command[len(s.Command)-1]
 	case SourceFile:
 		return s.Path
+	case SourceLogin:
+		return "login: " + s.Path
 	case SourceKeyring:
 		var list []string
 		for _, k := range slices.Sorted(maps.Keys(s.Attributes)) {
@@ -61,6 +65,8 @@ func (s Source) check() error {
 		ok = len(s.Command) > 0 && s.Command[0] != ""
 	case SourceFile:
 		ok = filepath.IsAbs(s.Path)
+	case SourceLogin:
+		ok = filepath.IsAbs(s.Path) && s.Agent != ""
 	case SourceKeyring:
 		ok = len(s.Attributes) > 0
 	}

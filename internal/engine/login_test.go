@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const (
+	oauthAccess  = "sk-ant-oat01-CANARYCANARYCANARY0123456789"
+	oauthRefresh = "sk-ant-ort01-CANARYCANARYCANARY9876543210"
+)
+
+// signedIn gives an engine of somebody who logged in on the host, and where.
+func signedIn(t *testing.T) (e *Engine, path string, said *[]string) {
+	t.Helper()
+	e = newEngine(t)
+	e.Agents = agent.NewCatalog("")
+	said = &[]string{}
+	e.Progress = func(s string) { *said = append(*said, s) }
+	home := t.TempDir()
+	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", home)
+	path = filepath.Join(home, ".claude/.credentials.json")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	text := fmt.Sprintf(`{"claudeAiOauth":{"accessToken":%q,"refreshToken":%q,"expiresAt":%d,"scopes":["user:inference"],"subscriptionType":"max"},"mcpOAuth":{"x":"CANARY"}}`,
+		oauthAccess, oauthRefresh, time.Now().Add(time.Hour).UnixMilli())
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return e, path, said
+}
+
+func claude(t *testing.T, e *Engine) *spec.Agent {
+	t.Helper()
+	a, err := e.Agents.Find("claude")
+	must(t, err)
+	return a
+}
+
+// A login is lent as placeholders in the file where its program looks.
+func TestLogin(t *testing.T) {
+	e, path, said := signedIn(t)
+	name, err := e.Credential(here, claude(t, e))
+	must(t, err)
+	if name != "claude-login" || len(*said) != 1 || !strings.Contains((*said)[0], path) {
+		t.Fatalf("%q, said %q", name, *said)
+	}
+	if again, err := e.Credential(here, claude(t, e)); err != nil || again != name || len(*said) != 1 {
+		t.Errorf("%q, %v, said %q", again, err, *said)
+	}
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	l, err := e.Lend(here, sb, name, vault.Terms{})
+	must(t, err)
+	if len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" || !strings.HasPrefix(l.Placeholder, "sk-ant-oat01-") || !strings.HasPrefix(l.Renewal, "sk-ant-ort01-") || len(l.Placeholder) != len(oauthAccess) {
+		t.Errorf("%+v", l)
+	}
+	if _, err := e.Lend(here, sb, name, vault.Terms{}); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("twice: %v", err)
+	}
+	n := e.lending(here, sb)
+	if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || string(n.loans[0].Masked[0]) != oauthRefresh {
+		t.Fatalf("%+v", n)
+	}
+	if o := n.loans[0].Login; o.Path != path || o.How.Endpoint != claude(t, e).Login.Endpoint || time.Until(o.Expires) > time.Hour || time.Until(o.Expires) < 50*time.Minute {
+		t.Errorf("%+v", o)
+	}
+	home := e.Store.Sandbox(sb.ID).Home()
+	inside := filepath.Join(home, ".claude/.credentials.json")
+	e.signIn(sb, n.files)
+	text, err := os.ReadFile(inside)
+	must(t, err)
+	want := fmt.Sprintf(`{"claudeAiOauth":{"accessToken":%q,"expiresAt":4102444800000,"refreshToken":%q,"scopes":["user:inference"],"subscriptionType":"max"}}`+"\n", l.Placeholder, l.Renewal)
+	if string(text) != want {
+		t.Errorf("inside is %s", text)
+	}
+	if info, _ := os.Stat(inside); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v", info.Mode())
+	}
+	nowhereIn(t, e.Store.Path(), "CANARY")
+}
+
+// nowhereIn wants a text in no file below a directory.
+func nowhereIn(t *testing.T, dir, text string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if strings.Contains(string(b), text) {
+			t.Errorf("%s has it: %s", path, b)
+		}
+		return err
+	}))
+}
+
+// A home that somebody inside prepared leads nowhere.
+func TestLoginInHostileHome(t *testing.T) {
+	e, _, said := signedIn(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	home := e.Store.Sandbox(sb.ID).Home()
+	victim := filepath.Join(t.TempDir(), "victim")
+	files := []spec.AgentFile{{Path: ".claude/.credentials.json", Text: "new"}}
+	for name, prepare := range map[string]func(dir string){
+		"file":      func(dir string) { must(t, os.WriteFile(filepath.Join(dir, ".credentials.json"), []byte("old"), 0o600)) },
+		"link":      func(dir string) { must(t, os.Symlink(victim, filepath.Join(dir, ".credentials.json"))) },
+		"directory": func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, ".credentials.json/x"), 0o700)) },
+		"parent":    func(dir string) { must(t, os.Remove(dir)); must(t, os.Symlink(filepath.Dir(victim), dir)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			*said = nil
+			dir := filepath.Join(home, ".claude")
+			must(t, os.RemoveAll(dir))
+			must(t, os.MkdirAll(dir, 0o700))
+			prepare(dir)
+			e.signIn(sb, files)
+			text, _ := os.ReadFile(filepath.Join(home, ".claude/.credentials.json"))
+			if refused := name == "parent"; refused != (len(*said) == 1) || !refused && string(text) != "new" {
+				t.Errorf("%q, said %q", text, *said)
+			}
+			if list, _ := os.ReadDir(filepath.Dir(victim)); len(list) != 0 {
+				t.Errorf("outside is %v", list)
+			}
+		})
+	}
+}
+
+// The order: what was stored, what stands in the environment, and then the login.
+func TestLoginComesLast(t *testing.T) {
+	e, _, _ := signedIn(t)
+	a := claude(t, e)
+	for _, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "claude-login"},
+		{func() { t.Setenv("ANTHROPIC_API_KEY", canary) }, "anthropic"},
+		{func() { must(t, e.SetSecret(here, stored("claude", oauthAccess))) }, "claude"},
+	} {
+		step.change()
+		if name, err := e.Credential(here, a); err != nil || name != step.want {
+			t.Errorf("%q, %v; not %s", name, err, step.want)
+		}
+	}
+}
+
+// A login that is none is not lent, and a start says why.
+func TestLoginRefused(t *testing.T) {
+	e, path, said := signedIn(t)
+	a := claude(t, e)
+	name, err := e.Credential(here, a)
+	must(t, err)
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	_, err = e.Lend(here, sb, name, vault.Terms{})
+	must(t, err)
+	*said = nil
+	must(t, os.WriteFile(path, []byte("CANARY"), 0o600))
+	if name, err := e.Credential(here, a); name != "" || err != nil || len(*said) != 1 || !strings.Contains((*said)[0], "not lent: read the login "+path) {
+		t.Errorf("%q, %v, said %q", name, err, *said)
+	}
+	n := e.lending(here, sb)
+	if len(n.unlent) != 1 || len(n.files) != 0 || n.loans[0].Value != nil || n.loans[0].Login != nil || strings.Contains(n.unlent[0].Reason, "CANARY") {
+		t.Errorf("%+v", n)
+	}
+	must(t, os.Remove(path))
+	*said = nil
+	if name, err := e.Credential(here, a); name != "" || err != nil || len(*said) != 0 {
+		t.Errorf("%q, %v, said %q", name, err, *said)
+	}
+	for agentName, want := range map[string]string{"claude": "nobody is logged in", "gemini": "not known where", "nobody": "nobody"} {
+		err := e.SetSecret(here, NewSecret{Name: "x", Source: vault.Source{Kind: vault.SourceLogin, Agent: agentName}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", agentName, err)
+		}
+	}
+}
+
+// What codex needs of its tokens is in what stands for them, and no more.
+func TestLoginOfJWTs(t *testing.T) {
+	e, _, _ := signedIn(t)
+	a, err := e.Agents.Find("codex")
+	must(t, err)
+	home := os.Getenv("HOME")
+	// {"exp":1900000000,"email":"me@example.com","https://api.openai.com/auth":{"chatgpt_account_id":"acc","chatgpt_plan_type":"pro","chatgpt_user_id":"CANARY"}}
+	const token = "eyJhbGciOiJSUzI1NiJ9." +
+		"eyJleHAiOjE5MDAwMDAwMDAsImVtYWlsIjoibWVAZXhhbXBsZS5jb20iLCJodHRwczovL2FwaS5vcGVuYWkuY29tL2F1dGgiOnsiY2hhdGdwdF9hY2NvdW50X2lkIjoiYWNjIiwiY2hhdGdwdF9wbGFuX3R5cGUiOiJwcm8iLCJjaGF0Z3B0X3VzZXJfaWQiOiJDQU5BUlkifX0" +
+		".CANARYCANARYCANARYCANARY"
+	must(t, os.MkdirAll(filepath.Join(home, ".codex"), 0o700))
+	text := fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":"sk-CANARY","tokens":{"access_token":%q,"id_token":%q,"refresh_token":"rt_CANARYCANARYCANARY","account_id":"acc"},"last_refresh":"2026-01-01T00:00:00Z"}`, token, token)
+	must(t, os.WriteFile(filepath.Join(home, ".codex/auth.json"), []byte(text), 0o600))
+	name, err := e.Credential(here, a)
+	must(t, err)
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	l, err := e.Lend(here, sb, name, vault.Terms{})
+	must(t, err)
+	n := e.lending(here, sb)
+	if len(n.unlent) != 0 || l.Hosts[0] != "chatgpt.com:443" || n.loans[0].Login.Expires.Unix() != 1900000000 {
+		t.Errorf("%+v %+v", l, n.unlent)
+	}
+	var inside struct {
+		Mode   string  `json:"auth_mode"`
+		Key    *string `json:"OPENAI_API_KEY"`
+		Tokens struct {
+			Access  string `json:"access_token"`
+			ID      string `json:"id_token"`
+			Refresh string `json:"refresh_token"`
+			Account string `json:"account_id"`
+		}
+		Last time.Time `json:"last_refresh"`
+	}
+	must(t, json.Unmarshal([]byte(n.files[0].Text), &inside))
+	if inside.Mode != "chatgpt" || inside.Key != nil || inside.Tokens.Access != l.Placeholder || inside.Tokens.Refresh != l.Renewal || inside.Tokens.Account != "acc" || inside.Last.Before(time.Now()) {
+		t.Errorf("%s", n.files[0].Text)
+	}
+	if strings.Count(inside.Tokens.ID, ".") != 2 || strings.Contains(n.files[0].Text, "CANARY") {
+		t.Errorf("%s", n.files[0].Text)
+	}
+	nowhereIn(t, e.Store.Path(), "CANARY")
+}
