@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -101,6 +102,9 @@ func checkLogin(l *spec.AgentLogin) error {
 	u, err := url.Parse(l.Endpoint)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fail("the endpoint %q is no https URL", l.Endpoint)
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return fail("the endpoint %q is an address, not a name", l.Endpoint)
 	}
 	if l.Form != "" && l.Form != spec.FormJSON {
 		return fail("form is %q, not %s", l.Form, spec.FormJSON)

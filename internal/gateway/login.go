@@ -227,12 +227,25 @@ func (l *logins) state(lease string) error {
 	if h == nil || h.failed == nil || h.rejected == "" && (h.Expires.IsZero() || time.Now().Before(h.Expires)) {
 		return nil // it may be good yet: the server says
 	}
-	_, refused := errors.AsType[*renew.Refused](h.failed)
+	return told(h.failed, &h.file.How)
+}
+
+// told is what the inside hears of a renewal that failed. Where the login lies on
+// the host, and what is wrong there, is for the log.
+func told(err error, how *spec.AgentLogin) error {
+	_, refused := errors.AsType[*renew.Refused](err)
+	server, asked := errors.AsType[*renew.Unrenewed](err)
 	switch {
-	case refused, errors.Is(h.failed, login.ErrNone):
-		return fmt.Errorf("%w and cannot be renewed: %w", inspect.ErrNoLogin, h.failed)
+	case refused:
+		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, server.Err)
+	case errors.Is(err, login.ErrNone):
+		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, login.ErrNone)
+	case asked:
+		err = fmt.Errorf("the login of the host could not be renewed just now: %w", server.Err)
+	default:
+		err = errors.New("the login of the host could not be renewed just now: bothy secret audit says why, on the host")
 	}
-	return fmt.Errorf("the login of the host has ended and could not be renewed just now: %w", h.failed)
+	return &spec.Error{Err: err, Hint: "log in again on the host: " + how.Again}
 }
 
 // Rejected is [inspect.Logins]. A server may have its reasons that no new token

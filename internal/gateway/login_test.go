@@ -433,7 +433,7 @@ func TestLoginEnds(t *testing.T) {
 			loans[0].Login.How = f.How
 			must(t, w.SetLoans(loans))
 			status, text := p.call(t, w, w.client(t, false))
-			if status != 401 || !strings.Contains(text, c.want) {
+			if status != 401 || !strings.Contains(text, "the login of the host") || !strings.Contains(text, "log in again on the host: tool login") || strings.Contains(text, filepath.Dir(f.Path)) {
 				t.Errorf("%d %s", status, text)
 			}
 			if r := w.renewal(t); r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, c.want) {

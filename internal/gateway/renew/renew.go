@@ -63,12 +63,15 @@ func (c *Client) next(ctx context.Context, h *login.Held, f login.File) (login.G
 	known := c.dead[f.Path]
 	c.mu.Unlock()
 	if known.token == h.Refresh {
-		return login.Grant{}, known.why
+		return login.Grant{}, &Unrenewed{known.why}
 	}
 	if err := h.Ready(); err != nil {
 		return login.Grant{}, err
 	}
 	grant, err := c.ask(ctx, &f.How, h.Refresh)
+	if err != nil {
+		err = &Unrenewed{err}
+	}
 	if why, ok := errors.AsType[*Refused](err); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -83,6 +86,13 @@ func (c *Client) next(ctx context.Context, h *login.Held, f login.File) (login.G
 func result(h *login.Held) Result {
 	return Result{Access: h.Access, Refresh: h.Refresh, Expires: h.Expires}
 }
+
+// Unrenewed says that a server did not renew a login. It tells nothing of the
+// host: not where the login is, nor whom it asks for addresses.
+type Unrenewed struct{ Err error }
+
+func (u *Unrenewed) Error() string { return u.Err.Error() }
+func (u *Unrenewed) Unwrap() error { return u.Err }
 
 // Refused says that the server will not renew a login any more.
 type Refused struct {
