@@ -87,7 +87,7 @@ func (l *logins) meet(o *wire.Loan) {
 	}
 	h.file = login.File{Path: o.Login.Path, How: o.Login.How}
 	if value != h.Access && !h.had(value) {
-		h.take(renew.Result{Access: value, Expires: o.Login.Expires})
+		h.take(renew.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}
 }
 
@@ -161,7 +161,7 @@ func (l *logins) begin(lease string) chan struct{} {
 		return h.flight
 	}
 	now := time.Now()
-	if !renew.Due(h.Expires, now) && h.rejected == "" || now.Before(h.again) {
+	if (h.Due.IsZero() || now.Before(h.Due)) && h.rejected == "" || now.Before(h.again) {
 		return nil
 	}
 	if h.rejected != "" {

@@ -28,6 +28,7 @@ type provider struct {
 	reused int           // with a token that was used
 	delay  time.Duration // of an answer for a token
 	fail   int           // the status of all of them
+	life   int           // of a token, in seconds
 	denies bool          // the API knows no token
 	form   bool          // tokens were asked for as OAuth has it
 }
@@ -36,7 +37,7 @@ func access(n int) string  { return fmt.Sprintf("access-%d-REALREALREALREAL", n)
 func refresh(n int) string { return fmt.Sprintf("refresh-%d-REALREALREALREAL", n) }
 
 func newProvider(t testing.TB) *provider {
-	p := &provider{n: 1}
+	p := &provider{n: 1, life: 3600}
 	p.origin = newOrigin(t, true, p.serve)
 	return p
 }
@@ -85,7 +86,7 @@ func (p *provider) token(w http.ResponseWriter, kind string, body []byte) {
 		fmt.Fprintf(w, `{"error":{"code":"refresh_token_reused","message":%q}}`, q.Token)
 	default:
 		p.n++
-		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":%q,"expires_in":3600,"token_type":"Bearer"}`, access(p.n), refresh(p.n))
+		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":%q,"expires_in":%d,"token_type":"Bearer"}`, access(p.n), refresh(p.n), p.life)
 	}
 }
 
@@ -121,6 +122,10 @@ func (p *provider) signIn(t testing.TB, n int, ends time.Time) login.File {
 func (p *provider) write(t testing.TB, f login.File, n int, ends time.Time) {
 	t.Helper()
 	must(t, os.WriteFile(f.Path, fmt.Appendf(nil, `{"a":%q,"r":%q,"e":%d,"odd":[1]}`, access(n), refresh(n), ends.UnixMilli()), 0o600))
+	if time.Until(ends) < time.Hour { // it is not new
+		at := time.Now().Add(-old)
+		must(t, os.Chtimes(f.Path, at, at))
+	}
 }
 
 const (
@@ -143,7 +148,7 @@ func (p *provider) loan(t testing.TB, f login.File) []wire.Loan {
 	d, err := f.Read()
 	must(t, err)
 	return []wire.Loan{{
-		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Expires: d.Expires},
+		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Expires: d.Expires, Due: d.Due},
 		Lease: spec.Lease{ID: "lease1", Secret: "tool-login", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
 			Placeholder: accessStandIn, Renewal: refreshStandIn},
 	}}
@@ -263,6 +268,22 @@ func TestLoginIsShared(t *testing.T) {
 	}
 }
 
+// Tokens that last for less than they are renewed early are used for a while.
+func TestShortLogin(t *testing.T) {
+	p := newProvider(t)
+	p.life = 60
+	w := p.lends(t, p.signIn(t, 1, time.Now().Add(-time.Minute)))
+	c := w.client(t, false)
+	for range 5 {
+		if status, text := p.call(t, w, c); status != 200 {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+	if asked, _ := p.counts(); asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
 // Nobody asks for what the program of the host got meanwhile.
 func TestLoginRenewedByHost(t *testing.T) {
 	p := newProvider(t)
@@ -297,8 +318,17 @@ func TestLoginRejected(t *testing.T) {
 	if status, _ := p.call(t, w, c); status != 200 {
 		t.Errorf("the new one: %d", status)
 	}
-	// A server that refuses whatever it gets is no reason to renew what is new.
-	p.with(func() { p.denies = true })
+	if asked, _ := p.counts(); asked != 0 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A server that refuses whatever it gets is no reason to renew what is new.
+func TestNewLoginRejected(t *testing.T) {
+	p := newProvider(t)
+	p.denies = true
+	w := p.lends(t, p.signIn(t, 1, time.Now().Add(later)))
+	c := w.client(t, false)
 	for range 5 {
 		if status, _ := p.call(t, w, c); status != 401 {
 			t.Errorf("%d", status)

@@ -43,6 +43,7 @@ func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
 type Document struct {
 	Access, Refresh string
 	Expires         time.Time // of Access; zero if nobody says
+	Due             time.Time // when Access has to be renewed; zero likewise
 	Written         time.Time // when the file was
 
 	how    spec.AgentLogin
@@ -140,8 +141,15 @@ func (d *Document) find() error {
 	if d.how.Expires != "" {
 		d.Expires = milliseconds(get(d.all, d.how.Expires))
 	}
+	if !d.Expires.IsZero() {
+		d.Due = d.Expires.Add(-min(early, max(0, d.Expires.Sub(d.Written))/4))
+	}
 	return nil
 }
+
+// early is how long before its end a token is renewed. One that lasts not much
+// longer is used for a while nevertheless.
+const early = 5 * time.Minute
 
 func (d *Document) token(pointer string) (string, error) {
 	v := get(d.all, pointer)

@@ -29,6 +29,7 @@ type Login struct {
 	Path    string          `json:"path"`
 	How     spec.AgentLogin `json:"how"`
 	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if somebody says so
+	Due     time.Time       `json:"due,omitzero"`     // when it has to be renewed
 }
 
 // LoanChange is what changes about the secrets lent to a sandbox that runs.

@@ -15,21 +15,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Early is how long before its end a token is renewed.
-const Early = 5 * time.Minute
-
 // settled is how old a login must be for a token to be renewed that a server did
 // not take, although it has not ended: a new one would be refused as well.
 const settled = 5 * time.Minute
 
-// Due tells whether a token that ends at a time has to be renewed.
-func Due(end, now time.Time) bool { return !end.IsZero() && now.Add(Early).After(end) }
-
 // Result is a login that may be used.
 type Result struct {
 	Access, Refresh string
-	Expires         time.Time
-	Asked           bool // the server, and it gave this
+	Expires, Due    time.Time // zero: nobody says
+	Asked           bool      // the server, and it gave this
 }
 
 // Renew sees to it that a login is good. Rejected is an access token that a
@@ -42,7 +36,7 @@ func (c *Client) Renew(ctx context.Context, f login.File, rejected string) (Resu
 	}
 	defer h.Release()
 	now := c.now()
-	if !Due(h.Expires, now) && (h.Access != rejected || now.Sub(h.Written) < settled) {
+	if (h.Due.IsZero() || now.Before(h.Due)) && (h.Access != rejected || now.Sub(h.Written) < settled) {
 		return result(h), nil
 	}
 	grant, err := c.next(ctx, h, f)
@@ -84,7 +78,7 @@ func (c *Client) next(ctx context.Context, h *login.Held, f login.File) (login.G
 }
 
 func result(h *login.Held) Result {
-	return Result{Access: h.Access, Refresh: h.Refresh, Expires: h.Expires}
+	return Result{Access: h.Access, Refresh: h.Refresh, Expires: h.Expires, Due: h.Due}
 }
 
 // Unrenewed says that a server did not renew a login. It tells nothing of the
