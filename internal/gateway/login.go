@@ -43,8 +43,9 @@ type heldLogin struct {
 
 // Times of renewal.
 const (
-	renewTime  = 25 * time.Second // for all of one
-	renewPause = 15 * time.Second // after one that failed, or that a server's refusal caused
+	renewTime  = 15 * time.Second // until a server is asked
+	renewPause = 15 * time.Second // after one that a server failed, or that its refusal caused
+	readPause  = time.Second      // after one that failed without a server
 )
 
 // maxFormer bounds how many of a login's earlier values are masked.
@@ -172,7 +173,7 @@ func (l *logins) begin(lease string) chan struct{} {
 	file, rejected, who := h.file, h.rejected, o.Lease
 	// Whoever inside waits for it may go away; the tokens must not.
 	l.g.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), renewTime)
+		ctx, cancel := context.WithTimeout(l.g.ctx, renewTime)
 		defer cancel()
 		r, err := l.client.Renew(ctx, file, rejected)
 		l.end(h, r, err, &who)
@@ -195,13 +196,22 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 	}
 	h.flight = nil
 	if h.failed = err; err != nil {
-		h.again = time.Now().Add(renewPause)
+		h.again = time.Now().Add(pause(err))
 	} else {
 		h.rejected = ""
 	}
 	if err != nil || r.Access != before {
 		l.g.log(renewal(h, r, err, who))
 	}
+}
+
+// pause is how long nobody tries again.
+func pause(err error) time.Duration {
+	_, refused := errors.AsType[*renew.Refused](err) // which is known from then on
+	if _, asked := errors.AsType[*renew.Unrenewed](err); asked && !refused {
+		return renewPause
+	}
+	return readPause
 }
 
 // renewal is its record.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -404,7 +405,8 @@ func TestLoginEnds(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		p := newProvider(t)
 		p.n = 7 // the file's refresh token was used
-		w := p.lends(t, p.signIn(t, 1, time.Now().Add(-time.Minute)))
+		f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+		w := p.lends(t, f)
 		c := w.client(t, false)
 		for range 3 {
 			status, text := p.call(t, w, c)
@@ -416,8 +418,17 @@ func TestLoginEnds(t *testing.T) {
 		if status != 400 || body["error"] != "invalid_grant" || !strings.Contains(fmt.Sprint(body), "log in again on the host") {
 			t.Errorf("%d %v", status, body)
 		}
+		time.Sleep(readPause)
+		if status, _ := p.call(t, w, c); status != 401 {
+			t.Errorf("%d", status)
+		}
 		if asked, _ := p.counts(); asked != 1 {
 			t.Errorf("asked %d times", asked)
+		}
+		p.write(t, f, 7, time.Now().Add(later)) // somebody logs in again
+		time.Sleep(readPause)
+		if status, text := p.call(t, w, c); status != 200 {
+			t.Errorf("%d %s", status, text)
 		}
 		if r := w.renewal(t); r.Verdict != spec.VerdictError || r.Secret != "tool-login" || !strings.Contains(r.Reason, "refresh_token_reused") {
 			t.Errorf("%+v", r)
@@ -516,6 +527,40 @@ func TestLoginOutlivesClient(t *testing.T) {
 		t.Errorf("asked %d times, the file has %s", asked, d.Access)
 	}
 }
+
+// A sandbox that ends does not wait for a server that is not even reached.
+func TestLoginEndsWithGateway(t *testing.T) {
+	p := newProvider(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // whose handshake never comes
+	must(t, err)
+	t.Cleanup(func() { silent.Close() })
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	_, port, err := net.SplitHostPort(silent.Addr().String())
+	must(t, err)
+	f.How.Endpoint = "https://auth.example.com:" + port + "/oauth/token"
+	w := p.lends(t, f)
+	c := w.client(t, false)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		req, _ := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
+		req.Header.Set("Authorization", "Bearer "+accessStandIn)
+		if resp, err := c.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	})
+	conn, err := silent.Accept()
+	must(t, err)
+	defer conn.Close()
+	began := time.Now()
+	w.Close()
+	if d := time.Since(began); d > answerSoon {
+		t.Errorf("it took %v", d)
+	}
+	c.CloseIdleConnections()
+	wg.Wait()
+}
+
+const answerSoon = 5 * time.Second
 
 // After a lease is taken back nothing is renewed for it.
 func TestLoginTakenBack(t *testing.T) {

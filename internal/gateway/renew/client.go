@@ -11,11 +11,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
@@ -60,6 +62,8 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 	if err != nil {
 		return login.Grant{}, err
 	}
+	ctx, end := committed(ctx)
+	defer end()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, how.Endpoint, bytes.NewReader(body))
 	if err != nil || r.URL.Scheme != "https" {
 		return login.Grant{}, errors.New("its description has no usable endpoint")
@@ -80,6 +84,23 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 		return login.Grant{}, fmt.Errorf("%s gives no answer that can be read", r.URL.Host)
 	}
 	return granted(resp.StatusCode, text)
+}
+
+// answerTime bounds the wait for an answer.
+const answerTime = 15 * time.Second
+
+// committed is a context that ends with another until there is a connection. From
+// then on the server may have taken the token: its answer is waited for.
+func committed(ctx context.Context) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	var decided atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		if decided.CompareAndSwap(false, true) {
+			cancel()
+		}
+	})
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { decided.Store(true) }}
+	return httptrace.WithClientTrace(own, trace), func() { stop(); cancel() }
 }
 
 // question is the request of RFC 6749, section 6, or the same in JSON.
