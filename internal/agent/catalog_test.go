@@ -204,6 +204,36 @@ func installed(line string) string {
 	return "version: 1\nname: mine\ntitle: Mine\nprogram: mine\ninstall:\n  package: x\n  platforms: {any: {binary: x}}\n  " + line + "\n"
 }
 
+const ownLogin = own + `login:
+  file: .mine/login.json
+  directory: MINE_HOME
+  service: anthropic
+  access: /a
+  refresh: /r
+  expires: /e
+  endpoint: https://auth.example.com/token
+  client: mine
+  again: mine login
+`
+
+func TestLoginRefused(t *testing.T) {
+	if a, err := Decode([]byte(ownLogin)); err != nil || a.Login.Access != "/a" {
+		t.Fatal(a, err)
+	}
+	for _, change := range [][2]string{
+		{"file: .mine/login.json", "file: ../login.json"}, {"file: .mine/login.json", "file: /etc/login.json"}, {"file: .mine/login.json", "file: login.json"},
+		{"directory: MINE_HOME", "directory: A=B"}, {"service: anthropic", "service: nobody"}, {"service: anthropic", "{}: x"},
+		{"access: /a", "access: a"}, {"access: /a", "access: ''"}, {"refresh: /r", "keep: [/k]"}, {"expires: /e", "expires: e"}, {"expires: /e", "keep: [k]"},
+		{"https://", "http://"}, {"auth.example.com/token", "10.0.0.1/token"}, {"auth.example.com/token", "auth.example.com/token?x=y"},
+		{"client: mine", "form: json"}, {"client: mine", "client: mine\n  form: xml"}, {"again: mine login", "lock: true"}, {"client: mine", "client: mine\n  secret: x"},
+	} {
+		text := strings.Replace(ownLogin, change[0], change[1], 1)
+		if a, err := Decode([]byte(text)); err == nil {
+			t.Errorf("%s was taken: %v", change[1], a.Login)
+		}
+	}
+}
+
 func TestExpand(t *testing.T) {
 	lookup := func(word string) (string, bool) {
 		v, ok := map[string]string{"workspace": `/a"b`, "placeholder:x": "0123456789"}[word]
