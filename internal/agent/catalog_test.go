@@ -221,11 +221,24 @@ func TestLoginRefused(t *testing.T) {
 		t.Fatal(a, err)
 	}
 	for _, change := range [][2]string{
-		{"file: .mine/login.json", "file: ../login.json"}, {"file: .mine/login.json", "file: /etc/login.json"}, {"file: .mine/login.json", "file: login.json"},
-		{"directory: MINE_HOME", "directory: A=B"}, {"service: anthropic", "service: nobody"}, {"service: anthropic", "{}: x"},
-		{"access: /a", "access: a"}, {"access: /a", "access: ''"}, {"refresh: /r", "keep: [/k]"}, {"expires: /e", "expires: e"}, {"expires: /e", "keep: [k]"},
-		{"https://", "http://"}, {"auth.example.com/token", "10.0.0.1/token"}, {"auth.example.com/token", "auth.example.com/token?x=y"},
-		{"client: mine", "form: json"}, {"client: mine", "client: mine\n  form: xml"}, {"again: mine login", "lock: true"}, {"client: mine", "client: mine\n  secret: x"},
+		{"file: .mine/login.json", "file: ../login.json"},
+		{"file: .mine/login.json", "file: /etc/login.json"},
+		{"file: .mine/login.json", "file: login.json"},
+		{"directory: MINE_HOME", "directory: A=B"},
+		{"service: anthropic", "service: nobody"},
+		{"service: anthropic", "{}: x"},
+		{"access: /a", "access: a"},
+		{"access: /a", "access: ''"},
+		{"refresh: /r", "keep: [/k]"},
+		{"expires: /e", "expires: e"},
+		{"expires: /e", "keep: [k]"},
+		{"https://", "http://"},
+		{"auth.example.com/token", "10.0.0.1/token"},
+		{"auth.example.com/token", "auth.example.com/token?x=y"},
+		{"client: mine", "form: json"},
+		{"client: mine", "client: mine\n  form: xml"},
+		{"again: mine login", "lock: true"},
+		{"client: mine", "client: mine\n  secret: x"},
 	} {
 		text := strings.Replace(ownLogin, change[0], change[1], 1)
 		if a, err := Decode([]byte(text)); err == nil {

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"maps"
-	"net/netip"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -99,18 +97,32 @@ func checkLogin(l *spec.AgentLogin) error {
 			return fail("%w", err)
 		}
 	}
-	u, err := url.Parse(l.Endpoint)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fail("the endpoint %q is no https URL", l.Endpoint)
-	}
-	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return fail("the endpoint %q is an address, not a name", l.Endpoint)
+	if err := checkEndpoint(l.Endpoint); err != nil {
+		return fail("endpoint: %w", err)
 	}
 	if l.Form != "" && l.Form != spec.FormJSON {
 		return fail("form is %q, not %s", l.Form, spec.FormJSON)
 	}
 	if l.Client == "" || l.Again == "" {
 		return fail("client and again must be there")
+	}
+	return nil
+}
+
+// checkEndpoint wants https://NAME[:PORT]/PATH. net/url would be initialised behind
+// what the command line does not wait for.
+func checkEndpoint(endpoint string) error {
+	rest, secure := strings.CutPrefix(endpoint, "https://")
+	host, _, ok := strings.Cut(rest, "/")
+	if !secure || !ok || strings.ContainsAny(endpoint, "?#@ ") {
+		return spec.Errorf(spec.ErrUsage, "%q is not https://NAME/PATH", endpoint)
+	}
+	r, err := policy.ParseRule(policy.Allow, host)
+	if err != nil {
+		return err
+	}
+	if _, address := r.Target.Prefix(); address || strings.ContainsRune(host, '*') {
+		return spec.Errorf(spec.ErrUsage, "%q is not the name of one server", host)
 	}
 	return nil
 }

@@ -150,8 +150,10 @@ func (p *provider) loan(t testing.TB, f login.File) []wire.Loan {
 	must(t, err)
 	return []wire.Loan{{
 		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Expires: d.Expires, Due: d.Due},
-		Lease: spec.Lease{ID: "lease1", Secret: "tool-login", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
-			Placeholder: accessStandIn, Renewal: refreshStandIn},
+		Lease: spec.Lease{
+			ID: "lease1", Secret: "tool-login", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
+			Placeholder: accessStandIn, Renewal: refreshStandIn,
+		},
 	}}
 }
 
@@ -512,7 +514,7 @@ func TestLoginOutlivesClient(t *testing.T) {
 	w := p.lends(t, f)
 	c := w.client(t, false)
 	c.Timeout = 100 * time.Millisecond
-	req, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
 	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+accessStandIn)
 	resp, err := c.Do(req)
@@ -542,7 +544,7 @@ func TestLoginEndsWithGateway(t *testing.T) {
 	c := w.client(t, false)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		req, _ := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://api.example.com:%d/", p.port), nil)
 		req.Header.Set("Authorization", "Bearer "+accessStandIn)
 		if resp, err := c.Do(req); err == nil {
 			resp.Body.Close()

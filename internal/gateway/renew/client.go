@@ -78,7 +78,7 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 	if err != nil {
 		return login.Grant{}, unreachable(r.URL.Host, err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(text) > maxAnswer {
 		return login.Grant{}, fmt.Errorf("%s gives no answer that can be read", r.URL.Host)
