@@ -44,9 +44,12 @@ func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string
 	if s == nil {
 		return nil
 	}
-	for _, w := range s.swaps(r) {
-		if w.login != nil && w.objection(r, to, now) == "" {
-			leases = append(leases, w.ID)
+	for _, l := range s.loans {
+		if l.login == nil {
+			continue
+		}
+		if w, ok := l.find(r); ok && w.objection(r, to, now) == "" {
+			leases = append(leases, l.ID)
 		}
 	}
 	return leases
