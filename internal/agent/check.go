@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -62,69 +61,10 @@ func check(a *spec.Agent) error {
 	if err := checkHeadless(a.Headless); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && (more > 0 || a.Headless != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, env, home, presets or credentials")
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && (more > 0 || a.Headless != nil || a.Login != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, env, home, presets, credentials or login")
 	}
 	return checkInstall(a)
-}
-
-func checkLogin(l *spec.AgentLogin) error {
-	if l == nil {
-		return nil
-	}
-	fail := func(format string, args ...any) error {
-		return spec.Errorf(spec.ErrUsage, "login: "+format, args...)
-	}
-	if !filepath.IsLocal(l.File) || path.Clean(l.File) != l.File || path.Dir(l.File) == "." {
-		return fail("%q is no file in a directory below the home directory", l.File)
-	}
-	if l.Directory != "" {
-		if err := vault.CheckVariable(l.Directory); err != nil {
-			return fail("directory: %w", err)
-		}
-	}
-	if s := vault.FindService(l.Service); s == nil || s.Name != l.Service {
-		return fail("no service named %q", l.Service)
-	}
-	pointers := slices.Concat([]string{l.Access, l.Refresh}, l.Keep, l.Claims)
-	for _, p := range []string{l.Expires, l.Identity, l.Renewed} {
-		if p != "" {
-			pointers = append(pointers, p)
-		}
-	}
-	for _, p := range pointers {
-		if err := login.CheckPointer(p); err != nil {
-			return fail("%w", err)
-		}
-	}
-	if err := checkEndpoint(l.Endpoint); err != nil {
-		return fail("endpoint: %w", err)
-	}
-	if l.Form != "" && l.Form != spec.FormJSON {
-		return fail("form is %q, not %s", l.Form, spec.FormJSON)
-	}
-	if l.Client == "" || l.Again == "" {
-		return fail("client and again must be there")
-	}
-	return nil
-}
-
-// checkEndpoint wants https://NAME[:PORT]/PATH. net/url would be initialised behind
-// what the command line does not wait for.
-func checkEndpoint(endpoint string) error {
-	rest, secure := strings.CutPrefix(endpoint, "https://")
-	host, _, ok := strings.Cut(rest, "/")
-	if !secure || !ok || strings.ContainsAny(endpoint, "?#@ ") {
-		return spec.Errorf(spec.ErrUsage, "%q is not https://NAME/PATH", endpoint)
-	}
-	r, err := policy.ParseRule(policy.Allow, host)
-	if err != nil {
-		return err
-	}
-	if _, address := r.Target.Prefix(); address || strings.ContainsRune(host, '*') {
-		return spec.Errorf(spec.ErrUsage, "%q is not the name of one server", host)
-	}
-	return nil
 }
 
 func checkInstall(a *spec.Agent) error {
