@@ -31,7 +31,7 @@ func newEngine(t testing.TB) *Engine {
 
 // wish is a sandbox of the shell in a directory.
 func wish(dir string) *spec.Sandbox {
-	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Driver: "fake", CreatedAt: time.Now().UTC()}
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Agent: "shell", Template: spec.TemplateHost, Driver: "fake", CreatedAt: time.Now().UTC()}
 	if dir != "" {
 		sb.Workspaces = []spec.Mount{{Source: dir, Target: dir}}
 	}
