@@ -6,7 +6,7 @@
 // The cases have the ids of the project's attack list: A for what leaves, B for
 // what is read of requests, D for files and F for the host's control surface.
 // Cases A are tried on a stage: a host of the test's own, to which every address
-// leads and on which every packet is seen (stage_test.go). What needs packets
+// leads and on which every packet is seen (test/stage). What needs packets
 // made by hand, or a hostile server, is in internal/gateway (G); the decision
 // behind it in internal/policy (P):
 //

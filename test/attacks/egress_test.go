@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // The attacks on the way out (A). A test lets hostile code inside try, and
@@ -25,22 +26,22 @@ const (
 )
 
 var controlLeaves = []string{
-	"dns " + allowed4, "dns " + allowed6, "tcp " + anyHost4.String() + ":443", "tcp [" + anyHost6.String() + "]:443",
+	"dns " + allowed4, "dns " + allowed6, "tcp " + stage.Host4.String() + ":443", "tcp [" + stage.Host6.String() + "]:443",
 }
 
 // spy is a sandbox with hostile code in it.
 type spy struct {
 	*harness.Caller
-	stage *stage
+	stage *stage.Stage
 	mark  string // of its secret
 	me    string
 }
 
 // newSpy makes the sandbox box, which may reach two hosts.
-func newSpy(t *testing.T, c *harness.Caller, s *stage) *spy {
+func newSpy(t *testing.T, c *harness.Caller, s *stage.Stage) *spy {
 	t.Helper()
-	s.leads(allowed4, anyHost4.String())
-	s.leads(allowed6, anyHost6.String())
+	s.Leads(allowed4, stage.Host4.String())
+	s.Leads(allowed6, stage.Host6.String())
 	c.Must(t, "policy", "allow", allowed4+":443", allowed6+":443")
 	p := &spy{Caller: c, stage: s, mark: newMark(), me: install(t, c, c.Work)}
 	c.Must(t, "create", "--name", "box", "shell", c.Work)
@@ -72,7 +73,7 @@ func (p *spy) reaches(t *testing.T, out string) string {
 func (p *spy) onlyControl(t *testing.T, more ...string) {
 	t.Helper()
 	p.ends(t)
-	p.stage.onlyLeft(t, append(more, controlLeaves...)...)
+	p.stage.OnlyLeft(t, append(more, controlLeaves...)...)
 }
 
 // ends stops the sandbox, and complains if what it should keep went out.
@@ -81,13 +82,13 @@ func (p *spy) ends(t *testing.T) {
 	if r := p.Run("stop", "box"); r.Code != 0 {
 		t.Errorf("%v", r)
 	}
-	p.stage.fence(t)
-	if p.stage.carries(p.mark) {
+	p.stage.Fence(t)
+	if p.stage.Carries(p.mark) {
 		t.Error("the secret left the host")
 	}
-	for _, v := range p.stage.saw() {
-		if strings.Contains(v.said, p.mark) {
-			t.Errorf("%s was told %q", v.at, v.said)
+	for _, v := range p.stage.Saw() {
+		if strings.Contains(v.Said, p.mark) {
+			t.Errorf("%s was told %q", v.At, v.Said)
 		}
 	}
 }
@@ -121,7 +122,7 @@ func (p *spy) forbidden() []string {
 // host by no way: not of any type, not over TCP, not to another resolver, over
 // TLS, HTTPS or QUIC.
 func TestA1NamesStayInside(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
 		for _, kind := range []string{"0", "1", "5", "10", "12", "15", "16", "28", "33", "65", "252", "255"} { // A, CNAME, NULL, PTR, MX, TXT, AAAA, SRV, HTTPS, AXFR, ANY
@@ -131,7 +132,7 @@ func TestA1NamesStayInside(t *testing.T) {
 				}
 			}
 		}
-		for _, r := range append(literals, stageResolver.String()) {
+		for _, r := range append(literals, stage.Resolver.String()) {
 			ways = append(ways, "dns="+r+":53/16/"+p.mark+".evil.example", "tdns="+r+":53/16/"+p.mark+".evil.example",
 				"tcp="+r+":853", "udp="+r+":853", "sni="+r+":853/"+p.mark+".dns.google", "tcp="+r+":443", "udp="+r+":443", "http="+r+":80", "udp="+r+":5353")
 		}
@@ -148,13 +149,13 @@ func TestA1NamesStayInside(t *testing.T) {
 // TestA1TalkInNamesIsRationed: below an allowed wildcard no more names leave
 // than what may carry a few KiB.
 func TestA1TalkInNamesIsRationed(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "**.wide.example")
 		p.tries(t, "names=wide.example,220")
 		p.ends(t)
 		carried := 0
-		for _, what := range s.left(t) {
+		for _, what := range s.Left(t) {
 			if strings.HasSuffix(what, ".wide.example") {
 				carried += 37
 			}
@@ -168,7 +169,7 @@ func TestA1TalkInNamesIsRationed(t *testing.T) {
 // TestA2NobodyAsksForADeniedName: no component does, inside or outside, whatever
 // it is about.
 func TestA2NobodyAsksForADeniedName(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		name := p.mark + ".evil.example"
 		c.Write(t, c.Work+"/bothy.yaml", "network: {allow: ["+name+", "+allowed4+", "+allowed6+"]}\n")
@@ -196,10 +197,10 @@ func TestA2NobodyAsksForADeniedName(t *testing.T) {
 // TestA3ICMPStaysInside: in a fresh sandbox, in one that was stopped, and after
 // its keeper was killed.
 func TestA3ICMPStaysInside(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
-		for _, to := range []string{"8.8.8.8", "2001:4860:4860::8888", "192.168.7.7", "fd12:3456::7", "198.18.0.1", "fd62:6f74:6879::1", anyHost4.String(), anyHost6.String()} {
+		for _, to := range []string{"8.8.8.8", "2001:4860:4860::8888", "192.168.7.7", "fd12:3456::7", "198.18.0.1", "fd62:6f74:6879::1", stage.Host4.String(), stage.Host6.String()} {
 			ways = append(ways, "ping="+to)
 		}
 		p.tries(t, ways...)
@@ -224,7 +225,7 @@ func kill(t *testing.T, c *harness.Caller, name string) {
 // TestA4EveryWayToRun: there is no way to a running sandbox on which the policy
 // is missing.
 func TestA4EveryWayToRun(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		argv := p.argv(p.forbidden()...)
 		with := func(args ...string) []string { return append(args, argv...) }
@@ -278,12 +279,12 @@ func TestA4EveryWayToRun(t *testing.T) {
 			"run -d": with("run", "-d", "--name", "away", "shell", ".", "--"), "exec -d": with("exec", "-d", "box"),
 		} {
 			t.Run(name, func(t *testing.T) {
-				s.saw()
+				s.Saw()
 				c.Must(t, args...)
 				hellos := 0
 				harness.WaitFor(t, harness.Timeout, "what is allowed to arrive", func() bool {
-					for _, v := range s.saw() {
-						if v.said == "hello\n" {
+					for _, v := range s.Saw() {
+						if v.Said == "hello\n" {
 							hellos++
 						}
 					}
@@ -299,7 +300,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 // TestA5NothingIsNotEverything: without rules nothing is allowed; rules that
 // cannot be read are an error, and no sandbox runs by them.
 func TestA5NothingIsNotEverything(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		file := filepath.Join(c.State, "policy.yaml")
 		if err := os.Remove(file); err != nil {
@@ -323,7 +324,7 @@ func TestA5NothingIsNotEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.ends(t)
-		s.onlyLeft(t)
+		s.OnlyLeft(t)
 	})
 }
 
@@ -374,7 +375,7 @@ func TestA6ContradictionsAreErrors(t *testing.T) {
 // TestA7BothFamilies: what is closed is closed by IPv4, IPv6, and IPv4 in IPv6,
 // and a rule for one opens no other.
 func TestA7BothFamilies(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "203.14.0.0/16:443", "[2606:4444::/32]:443")
 		var ways []string
@@ -398,7 +399,7 @@ func TestA7BothFamilies(t *testing.T) {
 // kernel's own language; whatever it leaves, what is closed stays closed, and
 // what it does later is judged as before.
 func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		canaries := []string{"then", "tcp=8.8.8.8:443", "tcp=[2001:4860:4860::8888]:443", "udp=8.8.8.8:53", "tcp=192.168.7.7:22", "ping=8.8.8.8", "frame=8.8.8.8", "frame=192.168.7.7", "frame=2001:4860:4860::8888"}
 		attack := func(steps ...string) string {
@@ -426,7 +427,7 @@ func TestA8RootCannotRemoveTheNetwork(t *testing.T) {
 // TestA9NamesThatLeadAstray: an allowed name leads to an address that is
 // closed, at once or the second time.
 func TestA9NamesThatLeadAstray(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "*.astray.example")
 		var ways, leaves []string
@@ -437,14 +438,14 @@ func TestA9NamesThatLeadAstray(t *testing.T) {
 			"64:ff9b:1::1", "2002:7f00:1::1", "2001:0:1::1", "2001:db8::1",
 		} {
 			name := fmt.Sprintf("n%d.astray.example", i)
-			s.leads(name, to)
+			s.Leads(name, to)
 			ways, leaves = append(ways, "tcp="+name+":443", "tcp="+name+":22"), append(leaves, "dns "+name)
 		}
-		s.leads("turns.astray.example", anyHost4.String())
+		s.Leads("turns.astray.example", stage.Host4.String())
 		if out := p.tries(t, append(ways, "hello=turns.astray.example:443")...); !strings.Contains(out, "GOT hello=turns.") {
 			t.Errorf("an honest answer does not lead anywhere:\n%s", out)
 		}
-		s.leads("turns.astray.example", "192.168.7.7", "169.254.169.254", "::1")
+		s.Leads("turns.astray.example", "192.168.7.7", "169.254.169.254", "::1")
 		p.tries(t, "tcp=turns.astray.example:443")
 		p.onlyControl(t, append(leaves, "dns turns.astray.example")...)
 	})
@@ -453,10 +454,10 @@ func TestA9NamesThatLeadAstray(t *testing.T) {
 // TestA10LiteralWithAllowedName: a name shown in TLS opens no address, and an
 // address of an allowed name answers for no other name.
 func TestA10LiteralWithAllowedName(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		var ways []string
-		for _, host := range append(literals, anyHost4.String(), "["+anyHost6.String()+"]") {
+		for _, host := range append(literals, stage.Host4.String(), "["+stage.Host6.String()+"]") {
 			ways = append(ways, "sni="+host+":443/"+allowed4, "sni="+host+":443/"+allowed6)
 		}
 		ways = append(ways, "sni="+allowed4+":443/"+p.mark+".evil.example", "sni="+allowed4+":443/"+p.mark+"."+allowed4)
@@ -468,7 +469,7 @@ func TestA10LiteralWithAllowedName(t *testing.T) {
 // TestA13PlainHTTP: HTTP without TLS is judged alike, at its own port and at any
 // other.
 func TestA13PlainHTTP(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", allowed4+":80", allowed4+":8080", "--method", "GET", "--path", "/public/**")
 		var ways []string
@@ -486,19 +487,19 @@ func TestA13PlainHTTP(t *testing.T) {
 		if strings.Count(out, `"200 welcome\n"`) != 2 || strings.Count(out, `"403 `) != 2 {
 			t.Errorf("two requests should pass, and two be refused with a reason:\n%s", out)
 		}
-		for _, v := range s.saw() {
-			if v.said != "hello\n" && !strings.HasPrefix(v.said, "GET /public/page ") {
-				t.Errorf("%s was told %q", v.at, v.said)
+		for _, v := range s.Saw() {
+			if v.Said != "hello\n" && !strings.HasPrefix(v.Said, "GET /public/page ") {
+				t.Errorf("%s was told %q", v.At, v.Said)
 			}
 		}
-		p.onlyControl(t, "tcp "+anyHost4.String()+":80", "tcp "+anyHost4.String()+":8080")
+		p.onlyControl(t, "tcp "+stage.Host4.String()+":80", "tcp "+stage.Host4.String()+":8080")
 	})
 }
 
 // TestA14ProxyVariables: whether they are unset, forged or widened, nothing else
 // is let through, and what is allowed works without any.
 func TestA14ProxyVariables(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", allowed4+":80")
 		ways := p.argv("web=http://"+p.mark+".evil.example/", "web=https://"+p.mark+".evil.example/", "web=http://8.8.8.8/"+p.mark, "web=http://"+allowed4+"/")
@@ -515,14 +516,14 @@ func TestA14ProxyVariables(t *testing.T) {
 				}
 			}
 		}
-		p.onlyControl(t, "tcp "+anyHost4.String()+":80")
+		p.onlyControl(t, "tcp "+stage.Host4.String()+":80")
 	})
 }
 
 // TestA15Metadata: what clouds tell their machines stays closed under preset
 // open, by address, by name and by a name that leads there.
 func TestA15Metadata(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
 		var ways, leaves []string
@@ -531,7 +532,7 @@ func TestA15Metadata(t *testing.T) {
 			"::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "64:ff9b::a83f:8110",
 		} {
 			name := fmt.Sprintf("n%d.rebound.example", i)
-			s.leads(name, a)
+			s.Leads(name, a)
 			leaves = append(leaves, "dns "+name)
 			host := a
 			if strings.Contains(a, ":") {
@@ -543,7 +544,7 @@ func TestA15Metadata(t *testing.T) {
 			ways = append(ways, "udp="+host+":53")
 		}
 		for _, name := range []string{"metadata.google.internal", "metadata", "instance-data", "instance-data.ec2.internal", "metadata.internal"} {
-			s.leads(name, "169.254.169.254")
+			s.Leads(name, "169.254.169.254")
 			ways = append(ways, "tcp="+name+":80", "dns=198.18.0.1:53/1/"+p.mark+"."+name)
 		}
 		p.tries(t, ways...)
@@ -554,7 +555,7 @@ func TestA15Metadata(t *testing.T) {
 // TestA16UDPIsRefused: QUIC and other datagrams are refused at once, by name and
 // by address, so that programs fall back to TCP.
 func TestA16UDPIsRefused(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "allow", "203.14.0.0/16", "[2606:4444::/32]", "udp.ok.example")
 		var ways []string
@@ -576,13 +577,13 @@ func TestA16UDPIsRefused(t *testing.T) {
 // TestA20HostAndNeighbours: the host, its network, the gateway itself and other
 // sandboxes are closed, also where every public host is open.
 func TestA20HostAndNeighbours(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
 		c.Must(t, "run", "-d", "--name", "neighbour", "shell", ".", "--", p.me, "intruder", "net", p.mark, "serve=7777")
 		harness.WaitFor(t, 20*time.Second, "the neighbour", func() bool { _, err := os.Lstat(c.Work + "/serving"); return err == nil })
 		// The host is on the internet, too, and its rules say nothing of that.
-		s.leads("home.example", "93.184.216.7", "2606:2800:220:1::7", "192.168.7.7")
+		s.Leads("home.example", "93.184.216.7", "2606:2800:220:1::7", "192.168.7.7")
 		var ways []string
 		for _, host := range []string{
 			"93.184.216.7", "[2606:2800:220:1::7]", "[64:ff9b::5db8:d807]", "home.example",
@@ -610,7 +611,7 @@ func TestA20HostAndNeighbours(t *testing.T) {
 // TestA21DenyBeatsAllow: whoever denies wins, and a sandbox that may nothing is
 // given nothing by rules of its own.
 func TestA21DenyBeatsAllow(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Must(t, "policy", "deny", "**.shut.example", "203.14.0.0/16")
 		r := c.Run("policy", "allow", "api.shut.example:443", "203.14.1.1:443", "--sandbox", "box")

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/grpctest"
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // callGRPC makes every kind of gRPC call to a server, with a token from the
@@ -44,7 +45,7 @@ func callGRPC(server, token string) {
 // rule leaves out; of a secret that goes with each call it never sees the value
 // (A11, C2).
 func TestInspectedGRPC(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		authority, err := ca.New("outside")
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestInspectedGRPC(t *testing.T) {
 		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Work, "roots.pem"), string(authority.Certificate())))
 		const host = "grpc.example.net:50051"
 		const service = "/grpc.testing.TestService/"
-		s.leads("grpc.example.net", anyHost4.String())
+		s.Leads("grpc.example.net", stage.Host4.String())
 		me := install(t, c, c.Work)
 		c.Must(t, "policy", "allow", host, "--method", "POST", "--path", service+"**")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/netlink"
 )
 
 // patience is how long an attempt from inside may take. What is refused is
@@ -187,7 +190,7 @@ func ping(to netip.Addr, mark string) error {
 	message[2], message[3] = byte(sum>>8), byte(sum)
 	var errs []error
 	for _, kind := range []int{unix.SOCK_RAW, unix.SOCK_DGRAM} {
-		fd, err := unix.Socket(int(family(to)), kind, protocol)
+		fd, err := unix.Socket(int(netlink.Family(to)), kind, protocol)
 		if err == nil {
 			err = errors.Join(unix.Sendto(fd, message, 0, where), unix.Close(fd))
 		}
@@ -227,7 +230,7 @@ func frame(to netip.Addr, mark string) error {
 	if err != nil {
 		return err
 	}
-	network := native.Uint16([]byte{byte(protocol >> 8), byte(protocol)})
+	network := binary.NativeEndian.Uint16([]byte{byte(protocol >> 8), byte(protocol)})
 	var errs []error
 	for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_RAW} {
 		fd, err := unix.Socket(unix.AF_PACKET, kind, int(network))
@@ -309,22 +312,22 @@ func tamper(how string) (string, error) {
 	}
 	switch how {
 	case "down":
-		return "", setLink(card.Index, false)
+		return "", netlink.SetLink(card.Index, false)
 	case "up":
-		return "", setLink(card.Index, true)
+		return "", netlink.SetLink(card.Index, true)
 	case "no addresses":
-		return "", each(own, func(p netip.Prefix) error { return changeAddress(unix.RTM_DELADDR, card.Index, p) })
+		return "", each(own, func(p netip.Prefix) error { return netlink.ChangeAddress(unix.RTM_DELADDR, card.Index, p) })
 	case "own addresses":
-		return "", each(own, func(p netip.Prefix) error { return changeAddress(unix.RTM_NEWADDR, card.Index, p) })
+		return "", each(own, func(p netip.Prefix) error { return netlink.ChangeAddress(unix.RTM_NEWADDR, card.Index, p) })
 	case "no routes":
-		return "", each(all, func(p netip.Prefix) error { return changeRoute(unix.RTM_DELROUTE, card.Index, p, false) })
+		return "", each(all, func(p netip.Prefix) error { return netlink.ChangeRoute(unix.RTM_DELROUTE, card.Index, p, false) })
 	case "routes":
-		return "", each(all, func(p netip.Prefix) error { return changeRoute(unix.RTM_NEWROUTE, card.Index, p, false) })
+		return "", each(all, func(p netip.Prefix) error { return netlink.ChangeRoute(unix.RTM_NEWROUTE, card.Index, p, false) })
 	case "no card":
-		return "", netlink(unix.RTM_DELLINK, 0, linkBody(card.Index, 0, 0))
+		return "", netlink.Do(unix.RTM_DELLINK, 0, netlink.Link(card.Index, 0, 0))
 	case "new card":
-		body := attribute(linkBody(0, unix.IFF_UP, unix.IFF_UP), unix.IFLA_IFNAME, []byte("eth1\x00"))
-		return "", netlink(unix.RTM_NEWLINK, unix.NLM_F_CREATE, attribute(body, unix.IFLA_LINKINFO, attribute(nil, unix.IFLA_INFO_KIND, []byte("veth"))))
+		body := netlink.Attribute(netlink.Link(0, unix.IFF_UP, unix.IFF_UP), unix.IFLA_IFNAME, []byte("eth1\x00"))
+		return "", netlink.Do(unix.RTM_NEWLINK, unix.NLM_F_CREATE, netlink.Attribute(body, unix.IFLA_LINKINFO, netlink.Attribute(nil, unix.IFLA_INFO_KIND, []byte("veth"))))
 	case "namespace": // a network of this process alone, which leads nowhere
 		return "", unix.Unshare(unix.CLONE_NEWNET)
 	}
@@ -334,7 +337,21 @@ func tamper(how string) (string, error) {
 		return "", err
 	}
 	if gone {
-		return "", changeAddress(unix.RTM_DELADDR, card.Index, p)
+		return "", netlink.ChangeAddress(unix.RTM_DELADDR, card.Index, p)
 	}
-	return "", changeAddress(unix.RTM_NEWADDR, card.Index, p)
+	return "", netlink.ChangeAddress(unix.RTM_NEWADDR, card.Index, p)
+}
+
+// question is a message that asks for a name.
+func question(name string, kind uint16, overTCP bool) []byte {
+	b := []byte{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	for label := range strings.SplitSeq(name, ".") {
+		b = append(append(b, byte(len(label))), label...)
+	}
+	b = binary.BigEndian.AppendUint16(append(b, 0), kind)
+	b = binary.BigEndian.AppendUint16(b, 1)
+	if overTCP {
+		return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
+	}
+	return b
 }

@@ -1,20 +1,16 @@
 package attacks
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // service is a real server of the internet of a stage, over TLS, with HTTP/1 and
@@ -28,21 +24,8 @@ type service struct {
 
 func newService(t *testing.T, c *harness.Caller) *service {
 	t.Helper()
-	authority, err := ca.New("outside")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &service{roots: c.Write(t, filepath.Join(c.Work, "roots.pem"), string(authority.Certificate()))}
-	server := httptest.NewUnstartedServer(s)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.EnableHTTP2 = true
-	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return authority.Leaf(h.ServerName) }}
-	_ = server.Listener.Close()
-	if server.Listener, err = net.Listen("tcp", "[::]:8443"); err != nil {
-		t.Fatal(err)
-	}
-	server.StartTLS()
-	t.Cleanup(server.Close)
+	s := &service{}
+	s.roots = c.Write(t, filepath.Join(c.Work, "roots.pem"), stage.Web(t, stage.Listen(t, "8443"), s))
 	return s
 }
 
@@ -70,12 +53,12 @@ func (s *service) saw() string {
 // and what a lent secret is, never gets past it, in neither direction (A11, B3,
 // C1, C2, C3, C12).
 func TestInspectedRequests(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		web := newService(t, c)
 		c.Env = append(c.Env, "SSL_CERT_FILE="+web.roots)
 		const api, other = "api.example.net:8443", "other.example.net:8443"
-		s.leads("api.example.net", anyHost4.String())
-		s.leads("other.example.net", anyHost4.String())
+		s.Leads("api.example.net", stage.Host4.String())
+		s.Leads("other.example.net", stage.Host4.String())
 		c.Must(t, "policy", "allow", api, "--method", "GET", "--method", "POST", "--path", "/v1/**")
 		c.Must(t, "policy", "allow", other, "--method", "POST")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)

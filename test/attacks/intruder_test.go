@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // TestMain is also the way in: the test binary itself is what the attacks run
@@ -28,10 +29,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "intruder" {
 		os.Exit(intruder(os.Args[2:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == "stage" {
-		fmt.Println("cannot make a stage:", prepare(os.Args[2:]))
-		os.Exit(1)
-	}
+	stage.Enter()
 	if os.Args[0] == "/.bothy/guest" { // planted over Bothy's own program inside
 		os.Exit(evilCopy())
 	}

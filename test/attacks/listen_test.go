@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
 // TestB9NobodyListens: while a sandbox runs, with requests looked into and a
 // connection open, no process of it has a socket of the internet's that somebody
 // else could use. The gateway is reached through the card alone.
 func TestB9NobodyListens(t *testing.T) {
-	onStage(t, func(t *testing.T, c *harness.Caller, s *stage) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
 		c.Write(t, c.State+"/policy.yaml", "version: 1\ninspect: all\nallow: ["+allowed4+", "+allowed6+"]\n")
 		p.tries(t, "web=http://"+allowed4+"/", "web=http://policy.bothy/")

@@ -385,7 +385,7 @@ func TestNoWallNoStart(t *testing.T) {
 		ctx := t.Context()
 		cmd := c.Command(ctx, "exec", "box", "touch", ran)
 		cmd.Path, cmd.Args = me, append([]string{me, "intruder", "nouserns"}, cmd.Args...)
-		cmd.SysProcAttr = namespaced(c)
+		cmd.SysProcAttr = c.Namespaced()
 		r := harness.Finish(ctx, cmd, cmd.Args)
 		if r.Code == 98 || r.Code == 99 {
 			t.Skipf("user namespaces cannot be taken away here: %v", r)

@@ -1,4 +1,4 @@
-package attacks
+package stage
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// capture holds every packet that was sent on a stage.
-type capture struct {
+// Capture holds every packet that was sent on a stage.
+type Capture struct {
 	mu      sync.Mutex
 	packets [][]byte
 	fences  int
@@ -36,10 +36,10 @@ func openCapture() (int, error) {
 	return fd, err
 }
 
-func newCapture(t *testing.T) *capture {
+func newCapture(t *testing.T) *Capture {
 	t.Helper()
 	unix.CloseOnExec(captureFD)
-	c := &capture{}
+	c := &Capture{}
 	go c.read()
 	t.Cleanup(func() {
 		stats, err := unix.GetsockoptTpacketStats(captureFD, unix.SOL_PACKET, unix.PACKET_STATISTICS)
@@ -50,7 +50,7 @@ func newCapture(t *testing.T) *capture {
 	return c
 }
 
-func (c *capture) read() {
+func (c *Capture) read() {
 	buf := make([]byte, 70_000)
 	for {
 		n, from, err := unix.Recvfrom(captureFD, buf, 0)
@@ -68,8 +68,8 @@ func (c *capture) read() {
 	}
 }
 
-// fence returns when every packet sent before is in the capture.
-func (c *capture) fence(t *testing.T) {
+// Fence returns when every packet sent before is in the capture.
+func (c *Capture) Fence(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
 	c.fences++
@@ -83,31 +83,31 @@ func (c *capture) fence(t *testing.T) {
 	if _, err := s.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return c.carries(word) })
+	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return c.Carries(word) })
 }
 
-// carries tells whether a text is in any packet.
-func (c *capture) carries(text string) bool {
+// Carries tells whether a text is in any packet.
+func (c *Capture) Carries(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.packets, func(p []byte) bool { return bytes.Contains(bytes.ToLower(p), []byte(text)) })
 }
 
-// forget begins anew.
-func (c *capture) forget(t *testing.T) {
+// Forget begins anew.
+func (c *Capture) Forget(t *testing.T) {
 	t.Helper()
-	c.fence(t)
+	c.Fence(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.packets = nil
 }
 
-// left is what was sent since, each thing once: attempts to connect as "tcp
+// Left is what was sent since, each thing once: attempts to connect as "tcp
 // ADDRESS:PORT", questions as "dns NAME", other datagrams as "udp ADDRESS:PORT",
 // and whatever else there is by its protocol.
-func (c *capture) left(t *testing.T) []string {
+func (c *Capture) Left(t *testing.T) []string {
 	t.Helper()
-	c.fence(t)
+	c.Fence(t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []string
@@ -155,9 +155,9 @@ func describe(p []byte) string {
 
 func datagram(from netip.Addr, fromPort uint16, to netip.Addr, port uint16, body []byte) string {
 	switch {
-	case from == stageResolver && fromPort == 53, to.IsLoopback() && port == 9:
+	case from == Resolver && fromPort == 53, to.IsLoopback() && port == 9:
 		return ""
-	case to == stageResolver && port == 53:
+	case to == Resolver && port == 53:
 		var p dnsmessage.Parser
 		if _, err := p.Start(body); err == nil {
 			if q, err := p.Question(); err == nil {
@@ -168,10 +168,10 @@ func datagram(from netip.Addr, fromPort uint16, to netip.Addr, port uint16, body
 	return "udp " + netip.AddrPortFrom(to, port).String()
 }
 
-// onlyLeft complains about everything that left but what is listed.
-func (c *capture) onlyLeft(t *testing.T, want ...string) {
+// OnlyLeft complains about everything that left but what is listed.
+func (c *Capture) OnlyLeft(t *testing.T, want ...string) {
 	t.Helper()
-	got := c.left(t)
+	got := c.Left(t)
 	slices.Sort(want)
 	if !slices.Equal(got, slices.Compact(want)) {
 		t.Errorf("the host sent\n  %s\nand should have sent\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))

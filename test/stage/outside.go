@@ -1,7 +1,6 @@
-package attacks
+package stage
 
 import (
-	"encoding/binary"
 	"io"
 	"net"
 	"net/netip"
@@ -13,26 +12,28 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// outside is the internet of a stage: a name server that knows every name, and
+// Outside is the internet of a stage: a name server that knows every name, and
 // a server at every address, on these ports.
-type outside struct {
-	mu     sync.Mutex
-	names  map[string][]netip.Addr
-	visits []visit
-	ill    illness // of the name server
+type Outside struct {
+	mu        sync.Mutex
+	names     map[string][]netip.Addr
+	visits    []Visit
+	ill       Illness // of the name server
+	listeners map[string]net.Listener
 }
 
-// illness is what a name server may have.
-type illness int
+// Illness is what a name server may have.
+type Illness int
 
+// Illnesses.
 const (
-	healthy illness = iota
-	mute            // it says nothing
-	failing         // it says that it cannot say
+	Healthy Illness = iota
+	Mute            // it says nothing
+	Failing         // it says that it cannot say
 )
 
-// falls makes the name server ill, or healthy again.
-func (o *outside) falls(ill illness) {
+// Falls makes the name server ill, or Healthy again.
+func (o *Outside) Falls(ill Illness) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ill = ill
@@ -40,30 +41,26 @@ func (o *outside) falls(ill illness) {
 
 var outsidePorts = []string{"22", "53", "80", "443", "853", "3128", "5432", "8080", "9418"}
 
-// visit is a connection that a server saw.
-type visit struct {
-	at   netip.AddrPort // whom it was for
-	said string         // the first of it
+// Visit is a connection that a server saw.
+type Visit struct {
+	At   netip.AddrPort // whom it was for
+	Said string         // the first of it
 }
 
 // Where a name leads that is not made to lead elsewhere.
 var (
-	anyHost4 = netip.MustParseAddr("93.184.216.34")
-	anyHost6 = netip.MustParseAddr("2606:2800:220:1::34")
+	Host4 = netip.MustParseAddr("93.184.216.34")
+	Host6 = netip.MustParseAddr("2606:2800:220:1::34")
 )
 
-func newOutside(t *testing.T) *outside {
+func newOutside(t *testing.T) *Outside {
 	t.Helper()
-	o := &outside{names: map[string][]netip.Addr{}}
+	o := &Outside{names: map[string][]netip.Addr{}, listeners: map[string]net.Listener{}}
 	for _, port := range outsidePorts {
-		l, err := net.Listen("tcp", "[::]:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go o.serve(l)
+		o.open(t, port)
+		t.Cleanup(func() { o.listeners[port].Close() })
 	}
-	u, err := net.ListenPacket("udp", netip.AddrPortFrom(stageResolver, 53).String())
+	u, err := net.ListenPacket("udp", netip.AddrPortFrom(Resolver, 53).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +69,40 @@ func newOutside(t *testing.T) *outside {
 	return o
 }
 
-// leads makes a name lead to addresses.
-func (o *outside) leads(name string, to ...string) {
+// open has the server of a port begin.
+func (o *Outside) open(t *testing.T, port string) {
+	t.Helper()
+	l := Listen(t, port)
+	o.listeners[port] = l
+	go o.serve(l)
+}
+
+// Listen takes the connections to a port of all addresses.
+func Listen(t *testing.T, port string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "[::]:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Take gives a port that has a server of the stage's to the test, until its end.
+func (o *Outside) Take(t *testing.T, port string) net.Listener {
+	t.Helper()
+	if err := o.listeners[port].Close(); err != nil {
+		t.Fatal(err)
+	}
+	l := Listen(t, port)
+	t.Cleanup(func() {
+		l.Close()
+		o.open(t, port)
+	})
+	return l
+}
+
+// Leads makes a name lead to addresses.
+func (o *Outside) Leads(name string, to ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.names[name] = nil
@@ -82,8 +111,8 @@ func (o *outside) leads(name string, to ...string) {
 	}
 }
 
-// saw gives the connections to a port since the last call with it; 0 is any.
-func (o *outside) saw() []visit {
+// Saw gives the connections since the last call.
+func (o *Outside) Saw() []Visit {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.visits
@@ -91,7 +120,7 @@ func (o *outside) saw() []visit {
 	return list
 }
 
-func (o *outside) serve(l net.Listener) {
+func (o *Outside) serve(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -102,7 +131,7 @@ func (o *outside) serve(l net.Listener) {
 }
 
 // echo repeats what it hears; to HTTP it answers as HTTP does.
-func (o *outside) echo(c net.Conn) {
+func (o *Outside) echo(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	at := netip.MustParseAddrPort(c.LocalAddr().String())
@@ -110,7 +139,7 @@ func (o *outside) echo(c net.Conn) {
 	buf := make([]byte, 4096)
 	n, _ := c.Read(buf)
 	o.mu.Lock()
-	o.visits = append(o.visits, visit{at, string(buf[:n])})
+	o.visits = append(o.visits, Visit{at, string(buf[:n])})
 	o.mu.Unlock()
 	if strings.Contains(string(buf[:n]), " HTTP/1.1\r\n") {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 8\r\nConnection: close\r\n\r\nwelcome\n")
@@ -120,7 +149,7 @@ func (o *outside) echo(c net.Conn) {
 	_, _ = io.Copy(c, c)
 }
 
-func (o *outside) resolve(u net.PacketConn) {
+func (o *Outside) resolve(u net.PacketConn) {
 	buf := make([]byte, 4096)
 	for {
 		n, from, err := u.ReadFrom(buf)
@@ -133,7 +162,7 @@ func (o *outside) resolve(u net.PacketConn) {
 	}
 }
 
-func (o *outside) answer(q []byte) []byte {
+func (o *Outside) answer(q []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(q) != nil || len(m.Questions) != 1 {
 		return nil
@@ -143,14 +172,14 @@ func (o *outside) answer(q []byte) []byte {
 	addresses, made := o.names[strings.TrimSuffix(strings.ToLower(ask.Name.String()), ".")]
 	ill := o.ill
 	o.mu.Unlock()
-	if ill == mute {
+	if ill == Mute {
 		return nil
 	}
-	if ill == failing {
+	if ill == Failing {
 		m.RCode, addresses, made = dnsmessage.RCodeServerFailure, nil, true
 	}
 	if !made {
-		addresses = []netip.Addr{anyHost4, anyHost6}
+		addresses = []netip.Addr{Host4, Host6}
 	}
 	m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
 	for _, a := range addresses {
@@ -165,20 +194,6 @@ func (o *outside) answer(q []byte) []byte {
 	b, err := m.Pack()
 	if err != nil {
 		return nil
-	}
-	return b
-}
-
-// question is a message that asks for a name.
-func question(name string, kind uint16, overTCP bool) []byte {
-	b := []byte{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
-	for label := range strings.SplitSeq(name, ".") {
-		b = append(append(b, byte(len(label))), label...)
-	}
-	b = binary.BigEndian.AppendUint16(append(b, 0), kind)
-	b = binary.BigEndian.AppendUint16(b, 1)
-	if overTCP {
-		return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
 	}
 	return b
 }

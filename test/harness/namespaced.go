@@ -1,17 +1,15 @@
-package attacks
+package harness
 
 import (
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// namespaced makes a process the caller's in a user namespace of its own, in
-// which it may do everything.
-func namespaced(c *harness.Caller) *syscall.SysProcAttr {
+// Namespaced are Attributes that make a process the caller's in a user namespace
+// of its own, in which it may do everything.
+func (c *Caller) Namespaced() *syscall.SysProcAttr {
 	attr := c.Attributes()
 	attr.Cloneflags = unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.UID, HostID: c.UID, Size: 1}}

@@ -1,4 +1,6 @@
-package attacks
+// Package netlink speaks the kernel's own language for its network, without any
+// program: on the host to make a stage, inside to take a sandbox's network apart.
+package netlink
 
 import (
 	"encoding/binary"
@@ -7,13 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's own language for its network, spoken without any program: on the
-// host to make a stage, inside to take the sandbox's network apart.
-
 var native = binary.NativeEndian
 
-// netlink sends one request and gives the kernel's verdict.
-func netlink(kind, flags uint16, body []byte) error {
+// Do sends one request and gives the kernel's verdict.
+func Do(kind, flags uint16, body []byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
@@ -37,7 +36,8 @@ func netlink(kind, flags uint16, body []byte) error {
 	return nil
 }
 
-func attribute(body []byte, kind uint16, value []byte) []byte {
+// Attribute adds one to a body.
+func Attribute(body []byte, kind uint16, value []byte) []byte {
 	body = native.AppendUint16(body, uint16(unix.SizeofRtAttr+len(value)))
 	body = append(native.AppendUint16(body, kind), value...)
 	for len(body)%4 != 0 {
@@ -46,47 +46,49 @@ func attribute(body []byte, kind uint16, value []byte) []byte {
 	return body
 }
 
-func family(a netip.Addr) byte {
+// Family is the kernel's number for an address's kind.
+func Family(a netip.Addr) byte {
 	if a.Is4() {
 		return unix.AF_INET
 	}
 	return unix.AF_INET6
 }
 
-// changeAddress adds or deletes an address of a card (RTM_NEWADDR, RTM_DELADDR).
-func changeAddress(kind uint16, card int, p netip.Prefix) error {
-	body := []byte{family(p.Addr()), byte(p.Bits()), unix.IFA_F_NODAD, 0}
+// ChangeAddress adds or deletes an address of a card (RTM_NEWADDR, RTM_DELADDR).
+func ChangeAddress(kind uint16, card int, p netip.Prefix) error {
+	body := []byte{Family(p.Addr()), byte(p.Bits()), unix.IFA_F_NODAD, 0}
 	body = native.AppendUint32(body, uint32(card))
-	body = attribute(body, unix.IFA_LOCAL, p.Addr().AsSlice())
-	body = attribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
-	return netlink(kind, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, body)
+	body = Attribute(body, unix.IFA_LOCAL, p.Addr().AsSlice())
+	body = Attribute(body, unix.IFA_ADDRESS, p.Addr().AsSlice())
+	return Do(kind, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, body)
 }
 
-// setLink turns a card on or off.
-func setLink(card int, up bool) error {
+// SetLink turns a card on or off.
+func SetLink(card int, up bool) error {
 	flags := uint32(0)
 	if up {
 		flags = unix.IFF_UP
 	}
-	return netlink(unix.RTM_NEWLINK, 0, linkBody(card, flags, unix.IFF_UP))
+	return Do(unix.RTM_NEWLINK, 0, Link(card, flags, unix.IFF_UP))
 }
 
-func linkBody(card int, flags, mask uint32) []byte {
+// Link is a body that changes the flags of a card that are in mask.
+func Link(card int, flags, mask uint32) []byte {
 	body := native.AppendUint32([]byte{unix.AF_UNSPEC, 0, 0, 0}, uint32(card))
 	return native.AppendUint32(native.AppendUint32(body, flags), mask)
 }
 
-// changeRoute adds or deletes a route (RTM_NEWROUTE, RTM_DELROUTE). A local one
+// ChangeRoute adds or deletes a route (RTM_NEWROUTE, RTM_DELROUTE). A local one
 // takes the addresses for this machine's own.
-func changeRoute(kind uint16, card int, to netip.Prefix, local bool) error {
+func ChangeRoute(kind uint16, card int, to netip.Prefix, local bool) error {
 	table, scope, what := byte(unix.RT_TABLE_MAIN), byte(unix.RT_SCOPE_UNIVERSE), byte(unix.RTN_UNICAST)
 	if local {
 		table, scope, what = unix.RT_TABLE_LOCAL, unix.RT_SCOPE_HOST, unix.RTN_LOCAL
 	}
-	body := []byte{family(to.Addr()), byte(to.Bits()), 0, 0, table, unix.RTPROT_STATIC, scope, what, 0, 0, 0, 0}
+	body := []byte{Family(to.Addr()), byte(to.Bits()), 0, 0, table, unix.RTPROT_STATIC, scope, what, 0, 0, 0, 0}
 	if to.Bits() > 0 {
-		body = attribute(body, unix.RTA_DST, to.Addr().AsSlice())
+		body = Attribute(body, unix.RTA_DST, to.Addr().AsSlice())
 	}
-	body = attribute(body, unix.RTA_OIF, native.AppendUint32(nil, uint32(card)))
-	return netlink(kind, unix.NLM_F_CREATE, body)
+	body = Attribute(body, unix.RTA_OIF, native.AppendUint32(nil, uint32(card)))
+	return Do(kind, unix.NLM_F_CREATE, body)
 }

@@ -1,4 +1,8 @@
-package attacks
+// Package stage is a host on which a test may see everything: network and mount
+// namespaces of its own, in which every address there is leads to the test
+// itself. So whatever a keeper lets out, to whomever, arrives and is seen, and
+// nothing of it gets to the real network.
+package stage
 
 import (
 	"errors"
@@ -11,26 +15,23 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/netlink"
 )
 
-// A stage is a host on which a test may see everything: network and mount
-// namespaces of its own, in which every address there is leads to the test
-// itself. So whatever a keeper lets out, to whomever, arrives and is seen, and
-// nothing of it gets to the real network.
-
 // playing is set to the name of the test that runs on a stage.
-const playing = "BOTHY_ATTACKS_STAGE"
+const playing = "BOTHY_TEST_STAGE"
 
-// Where a stage has its name server.
-var stageResolver = netip.MustParseAddr("10.53.53.53")
+// Resolver is where a stage has its name server.
+var Resolver = netip.MustParseAddr("10.53.53.53")
 
-// onStage runs the test for every caller, one after the other, on a stage of
-// its own: this test binary again, in new namespaces.
-func onStage(t *testing.T, f func(t *testing.T, c *harness.Caller, s *stage)) {
+// On runs the test for every caller, one after the other, on a stage of
+// its own: this test binary again, in new namespaces. Its TestMain calls Enter.
+func On(t *testing.T, f func(t *testing.T, c *harness.Caller, s *Stage)) {
 	t.Helper()
 	if os.Getenv(playing) != t.Name() {
 		t.Parallel()
@@ -39,7 +40,7 @@ func onStage(t *testing.T, f func(t *testing.T, c *harness.Caller, s *stage)) {
 	}
 	s := newStage(t)
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
-		s.forget(t)
+		s.Forget(t)
 		f(t, c, s)
 	})
 }
@@ -51,11 +52,11 @@ func restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "stage", "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd := exec.CommandContext(t.Context(), self, entrance, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+timeLeft(t).String())
 	cmd.Env = append(os.Environ(), playing+"="+t.Name(), "BOTHY_TEST_BINARY="+harness.Binary())
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() != 0 {
-		cmd.SysProcAttr = namespaced(&harness.Caller{UID: os.Geteuid(), GID: os.Getegid()})
+		cmd.SysProcAttr = (&harness.Caller{UID: os.Geteuid(), GID: os.Getegid()}).Namespaced()
 		cmd.SysProcAttr.Credential = nil
 	}
 	cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWNS
@@ -77,6 +78,29 @@ func restart(t *testing.T) {
 	}
 }
 
+// timeLeft is how long the test may take on its stage: as long as here, with a
+// moment to tell how it ended.
+func timeLeft(t *testing.T) time.Duration {
+	end, limited := t.Deadline()
+	if !limited {
+		return 0
+	}
+	return max(time.Until(end)-10*time.Second, time.Second).Round(time.Second)
+}
+
+// entrance is the first argument of a test binary that is to become a test on a
+// stage.
+const entrance = "stage"
+
+// Enter makes a stage, if that is what this process was started for, and becomes
+// the test on it. Else it returns.
+func Enter() {
+	if len(os.Args) > 1 && os.Args[1] == entrance {
+		fmt.Println("cannot make a stage:", prepare(os.Args[2:]))
+		os.Exit(1)
+	}
+}
+
 // The capture socket's number in the program that a stage is made for.
 const captureFD = 50
 
@@ -92,17 +116,17 @@ func prepare(args []string) error {
 	}
 	const lo = 1
 	_ = os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("0"), 0) // whatever the host makes of it
-	if err := setLink(lo, true); err != nil {
+	if err := netlink.SetLink(lo, true); err != nil {
 		return fmt.Errorf("turn the loopback on: %w", err)
 	}
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
-		if err := changeRoute(unix.RTM_NEWROUTE, lo, netip.MustParsePrefix(all), true); err != nil {
+		if err := netlink.ChangeRoute(unix.RTM_NEWROUTE, lo, netip.MustParsePrefix(all), true); err != nil {
 			return fmt.Errorf("lead %s to the test: %w", all, err)
 		}
 	}
-	for _, own := range append(stageOwn, stageResolver) {
-		if err := changeAddress(unix.RTM_NEWADDR, lo, netip.PrefixFrom(own, own.BitLen())); err != nil {
-			return fmt.Errorf("have the address %s: %w", own, err)
+	for _, a := range append(own, Resolver) {
+		if err := netlink.ChangeAddress(unix.RTM_NEWADDR, lo, netip.PrefixFrom(a, a.BitLen())); err != nil {
+			return fmt.Errorf("have the address %s: %w", a, err)
 		}
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0); err != nil {
@@ -127,9 +151,9 @@ func prepare(args []string) error {
 	return syscall.Exec(self, append([]string{self}, args...), os.Environ())
 }
 
-// stageOwn are addresses the stage has as a host has its own: of a network
+// own are addresses the stage has as a host has its own: of a network
 // behind a router, and of the internet.
-var stageOwn = []netip.Addr{
+var own = []netip.Addr{
 	netip.MustParseAddr("192.168.7.7"), netip.MustParseAddr("93.184.216.7"), netip.MustParseAddr("2606:2800:220:1::7"), netip.MustParseAddr("fd12:3456::7"),
 }
 
@@ -144,7 +168,7 @@ func nameServer() error {
 		return fmt.Errorf("make a directory of the stage's own: %w", err)
 	}
 	file := filepath.Join(dir, "resolv.conf")
-	text := "nameserver " + stageResolver.String() + "\noptions timeout:1 attempts:2\n"
+	text := "nameserver " + Resolver.String() + "\noptions timeout:1 attempts:2\n"
 	err = os.WriteFile(file, []byte(text), 0o644)
 	if err == nil {
 		err = os.Chmod(file, 0o644)
@@ -155,13 +179,13 @@ func nameServer() error {
 	return errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH))
 }
 
-// stage is what the test sees of its own.
-type stage struct {
-	*capture
-	*outside
+// Stage is what the test sees of its own.
+type Stage struct {
+	*Capture
+	*Outside
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T) *Stage {
 	t.Helper()
-	return &stage{capture: newCapture(t), outside: newOutside(t)}
+	return &Stage{Capture: newCapture(t), Outside: newOutside(t)}
 }

@@ -1,0 +1,32 @@
+package stage
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+)
+
+// Web serves HTTP over TLS, 1 and 2, under every name there is. It gives the
+// certificate of the authority that vouches for it.
+func Web(t *testing.T, l net.Listener, h http.Handler) (roots string) {
+	t.Helper()
+	authority, err := ca.New("outside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return authority.Leaf(h.ServerName) }}
+	_ = server.Listener.Close()
+	server.Listener = l
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return string(authority.Certificate())
+}
