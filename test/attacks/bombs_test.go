@@ -167,7 +167,7 @@ func TestForkBomb(t *testing.T) {
 		t.Run("as "+map[string]string{"": "user", "root": "root inside"}[as], func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
 				n := watch(t, c)
-				me := install(t, c, c.Work)
+				me := c.Plant(t, c.Work)
 				c.Must(t, "create", "--name", "box", "--pids", "100", "shell", c.Work)
 				args := []string{"exec", "box", me, "intruder", "bomb", "fork"}
 				if as != "" {
@@ -204,7 +204,7 @@ func clip(s string, n int) string { return s[:min(len(s), n)] }
 func TestThreadBomb(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "create", "--name", "box", "--pids", "200", "shell", c.Work)
 		r := c.Run("exec", "box", me, "intruder", "bomb", "thread")
 		t.Logf("code %d", r.Code)
@@ -233,7 +233,7 @@ func limited(t *testing.T, c *harness.Caller) {
 
 func TestMemoryBomb(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		limited(t, c)
 		n := watch(t, c)
 		r := c.Run("exec", "box", me, "intruder", "bomb", "memory")
@@ -300,7 +300,7 @@ func TestDiskBomb(t *testing.T) {
 func TestDescriptorBomb(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		n := watch(t, c)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		r := c.Run("exec", "box", "/bin/sh", "-c", "for i in 1 2; do "+me+" intruder bomb fd & done; wait")
 		if strings.Count(r.Stdout, "LIMIT") != 2 || r.TimedOut {

@@ -181,7 +181,7 @@ func hostFacts() map[string]string {
 // inside: the host is as it was before. F11, F16.
 func TestBreakOutSet(t *testing.T) {
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		mark := newMark()
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		binary, err := os.ReadFile(c.Binary)
@@ -276,7 +276,7 @@ func TestChownAndDevicesInWorkspace(t *testing.T) {
 // to: commands end with an answer, and the sandbox can be stopped. F17, F18.
 func TestFrozenInit(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
 		freeze := c.Command(t.Context(), "exec", "-u", "root", "box", me, "intruder", "freeze")
 		if err := freeze.Start(); err != nil {

@@ -198,7 +198,7 @@ func TestCanaries(t *testing.T) {
 		c.Must(t, "create", "shell", c.Work)
 		k := plant(t, c)
 		c.Env = append(c.Env, "SSH_AUTH_SOCK="+filepath.Join(c.Home, ".ssh/agent.sock"), "DOCKER_HOST=unix:///run/docker.sock")
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		const name = "shell-project"
 		for _, user := range []string{"", "root"} {
 			as := "as user"
@@ -246,7 +246,7 @@ func TestCanariesBite(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		k := &canaries{mark: newMark()}
 		path := c.Write(t, filepath.Join(c.Work, "open"), k.mark)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		out := c.Must(t, "run", "shell", c.Work, "--", me, "intruder", "read", path)
 		out += c.Must(t, "exec", "shell-project", me, "intruder", "search", k.mark, "/")
 		if strings.Count(out, "READ ") < 3 || !strings.Contains(out, "CONTENT of") {

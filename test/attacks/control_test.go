@@ -33,7 +33,7 @@ func TestControlSocket(t *testing.T) {
 	for name, caller := range callers {
 		t.Run(name, func(t *testing.T) {
 			c := caller(t)
-			me := install(t, c, c.Base)
+			me := c.Plant(t, c.Base)
 			if name == "overflow uid" {
 				if r := c.Run("run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000"); r.Code == 0 {
 					t.Errorf("its keeper cannot tell who calls, and starts all the same: %v", r)

@@ -95,7 +95,7 @@ func plantIntruder(program string) string {
 // the host: nothing outside of the destination changes. D1, D2, D4, D14.
 func TestCopyOut(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		out := filepath.Join(c.Base, "outside")
 		c.Mkdir(t, out)
 		secret := c.Write(t, filepath.Join(out, "secret"), "secret")
@@ -166,7 +166,7 @@ func checkExtracted(t *testing.T, c *harness.Caller, dir string) {
 // bytes: the disk does not fill. D6, D15.
 func TestCopyOutSparse(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		if r := c.Sh("box", "root", plantIntruder(me)); r.Code != 0 {
 			t.Fatalf("%v", r)
@@ -255,7 +255,7 @@ func TestCopyInRace(t *testing.T) {
 	for _, kind := range []string{"file", "directory"} {
 		t.Run(kind, func(t *testing.T) {
 			harness.Each(t, func(t *testing.T, c *harness.Caller) {
-				me := install(t, c, c.Work)
+				me := c.Plant(t, c.Work)
 				k := &canaries{mark: newMark()}
 				secret := filepath.Join(c.Base, "outside")
 				c.Mkdir(t, secret)

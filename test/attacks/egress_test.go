@@ -43,7 +43,7 @@ func newSpy(t *testing.T, c *harness.Caller, s *stage.Stage) *spy {
 	s.Leads(allowed4, stage.Host4.String())
 	s.Leads(allowed6, stage.Host6.String())
 	c.Must(t, "policy", "allow", allowed4+":443", allowed6+":443")
-	p := &spy{Caller: c, stage: s, mark: newMark(), me: install(t, c, c.Work)}
+	p := &spy{Caller: c, stage: s, mark: newMark(), me: c.Plant(t, c.Work)}
 	c.Must(t, "create", "--name", "box", "shell", c.Work)
 	return p
 }

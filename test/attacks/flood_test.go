@@ -194,7 +194,7 @@ func newFlooded(t *testing.T) *flooded {
 			}()
 		}
 	}()
-	f.me = install(t, f.Caller, f.Work)
+	f.me = f.Plant(t, f.Work)
 	f.Must(t, "policy", "allow", f.server.String())
 	f.Must(t, "policy", "allow", "slow.example", "--method", "GET")
 	f.Must(t, "policy", "allow", "**.wide.example")

@@ -60,7 +60,7 @@ func TestInspectedGRPC(t *testing.T) {
 		const host = "grpc.example.net:50051"
 		const service = "/grpc.testing.TestService/"
 		s.Leads("grpc.example.net", stage.Host4.String())
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "policy", "allow", host, "--method", "POST", "--path", service+"**")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 

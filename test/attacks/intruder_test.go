@@ -79,30 +79,6 @@ func intruder(args []string) int {
 	return 0
 }
 
-// install puts the intruder into a directory a sandbox will see.
-func install(t *testing.T, c *harness.Caller, dir string) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "intruder")
-	// Nobody forks meanwhile: a child would hold the file open for writing, and
-	// a file that is being written cannot be executed.
-	syscall.ForkLock.RLock()
-	err = os.WriteFile(path, b, 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Own(t, path)
-	return path
-}
-
 // read tries to read a path in every way a path can be spelt.
 func read(path string) {
 	pid := strconv.Itoa(os.Getpid())

@@ -28,7 +28,7 @@ func TestOutputIsPlain(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		odd := filepath.Join(c.Work, "a\x1b[31m\u009b31m\u202e")
 		c.Mkdir(t, odd)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "run", "-d", "--name", "box", "-w", "/", "shell", odd, c.Work+":ro", "--", me, "intruder", "name", "\x1b]0;x\x07\u009b")
 		c.Must(t, "exec", "-d", "box", "/bin/sh", "-c", "printf '"+octal(hostile)+"'; printf '"+octal(hostile)+"' >&2; sleep 100")
 		c.Run("exec", "box", hostile)

@@ -150,7 +150,7 @@ func TestHostLoopbackIsClosed(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		port, callers := secret(t)
 		other, _ := secret(t)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "policy", "allow", "**", "*.host.bothy.example", "0.0.0.0/0", "[::/0]")
 		c.Must(t, "create", "--name", "closed", "shell", c.Work)
 		c.Must(t, "create", "--name", "other", "--allow-host-port", other, "shell", c.Work)
@@ -200,7 +200,7 @@ func grep(text, word string) string {
 func TestOneHostPort(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		port, callers := secret(t)
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "policy", "allow", "**")
 		c.Must(t, "create", "--name", "box", "--allow-host-port", port, "shell", c.Work)
 		r := c.Run(append([]string{"exec", "box", me, "intruder", "reach", port}, spellings...)...)
@@ -247,7 +247,7 @@ func published(t *testing.T, c *harness.Caller, box string, port uint16) string 
 // of a keeper, is out of reach from inside.
 func TestPublishedPortsInside(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		c.Must(t, "policy", "allow", "**")
 		c.Must(t, "run", "-d", "--name", "server", "-p", "3000", "shell", ".", "--", me, "intruder", "serve", "polite", ":3000")
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
@@ -322,7 +322,7 @@ func TestPublishedOnLoopbackOnly(t *testing.T) {
 // that was stopped.
 func TestHostileServer(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		args := []string{"run", "-d", "--name", "box"}
 		for _, port := range []string{"3000", "3001", "3002", "3003", "3004"} {
 			args = append(args, "-p", port)

@@ -380,7 +380,7 @@ func TestHostileSidecars(t *testing.T) {
 func TestNoWallNoStart(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		me := install(t, c, c.Base)
+		me := c.Plant(t, c.Base)
 		ran := filepath.Join(c.Work, "ran")
 		ctx := t.Context()
 		cmd := c.Command(ctx, "exec", "box", "touch", ran)

@@ -1,81 +1,14 @@
 package attacks
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/bothy-dev/bothy/test/harness"
 )
-
-// writings are what a value could be written down as: in clear, in base64 at
-// each alignment, in hexadecimal, reversed.
-func writings(value string) map[string][]byte {
-	out := map[string][]byte{"clear": []byte(value), "hex": []byte(hex.EncodeToString([]byte(value)))}
-	for shift := range 3 {
-		for name, e := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
-			text := e.EncodeToString([]byte(strings.Repeat("x", shift) + value))
-			// What stands at the ends depends on the neighbours.
-			out[fmt.Sprintf("%s+%d", name, shift)] = []byte(text[4 : len(text)-4])
-		}
-	}
-	return out
-}
-
-// absent complains about every spelling of the value that stands in data.
-func absent(t *testing.T, where string, data []byte, value string) {
-	t.Helper()
-	for how, text := range writings(value) {
-		if bytes.Contains(data, text) {
-			t.Errorf("%s has the value, in %s", where, how)
-		}
-	}
-}
-
-// absentInFiles looks into every regular file below a directory.
-func absentInFiles(t *testing.T, dir, value string) (files int) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		files++
-		absent(t, path, data, value)
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return files
-}
-
-// absentInProcesses looks at what any process of the host was started with.
-func absentInProcesses(t *testing.T, value string) (seen int) {
-	t.Helper()
-	for _, what := range []string{"cmdline", "environ"} {
-		files, _ := filepath.Glob("/proc/[0-9]*/" + what)
-		for _, f := range files {
-			data, err := os.ReadFile(f)
-			if err != nil {
-				continue // gone, or somebody else's
-			}
-			seen++
-			absent(t, f, data, value)
-		}
-	}
-	return seen
-}
 
 // TestSecretStaysOutside lends a secret and looks for its value everywhere but
 // in the keeper's memory.
@@ -99,10 +32,10 @@ func TestSecretStaysOutside(t *testing.T) {
 		if !strings.Contains(inside, "GH_TOKEN=ghp_") || !strings.Contains(inside, "GITHUB_TOKEN=ghp_") {
 			t.Fatalf("there is no placeholder inside:\n%s", inside)
 		}
-		if n := absentInProcesses(t, value); n < 10 {
+		if n := harness.AbsentInProcesses(t, value); n < 10 {
 			t.Errorf("only %d processes were looked at", n)
 		}
-		me := install(t, c, c.Work)
+		me := c.Plant(t, c.Work)
 		for _, as := range []string{"", "root"} {
 			args := []string{"exec"}
 			if as != "" {
@@ -127,7 +60,7 @@ func TestSecretStaysOutside(t *testing.T) {
 		} {
 			run(c.Run(args...))
 		}
-		if n := absentInFiles(t, c.State, value); n < 8 {
+		if n := harness.AbsentInFiles(t, c.State, value); n < 8 {
 			t.Errorf("only %d files were looked at", n)
 		}
 		// Another value, another start, and the end of it.
@@ -137,10 +70,10 @@ func TestSecretStaysOutside(t *testing.T) {
 		run(c.Run("exec", "box", "printenv", "GH_TOKEN"))
 		run(c.Run("secret", "revoke", "--all"))
 		for _, v := range []string{value, next} {
-			absentInFiles(t, c.State, v)
-			absentInFiles(t, c.Home, v)
-			absentInProcesses(t, v)
-			absent(t, "what was said", []byte(said), v)
+			harness.AbsentInFiles(t, c.State, v)
+			harness.AbsentInFiles(t, c.Home, v)
+			harness.AbsentInProcesses(t, v)
+			harness.Absent(t, "what was said", []byte(said), v)
 		}
 	})
 }
@@ -153,7 +86,7 @@ func TestSecretSearchBites(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte("ab" + value + "cd")), base64.URLEncoding.EncodeToString([]byte("abc" + value)),
 	} {
 		found := false
-		for _, s := range writings(value) {
+		for _, s := range harness.Writings(value) {
 			found = found || strings.Contains(text, string(s))
 		}
 		if !found {

@@ -58,7 +58,7 @@ func TestStateDirectoryStaysHidden(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.Own(t, link)
-				me := filepath.Join(filepath.Dir(install(t, c, c.Work)), "intruder")
+				me := filepath.Join(filepath.Dir(c.Plant(t, c.Work)), "intruder")
 				for _, user := range []string{"0", ""} {
 					out := c.Sh("box", user, me+" intruder search "+k.mark+" / 2>&1; "+
 						me+" intruder read "+path+" "+filepath.Join(inside, "sandboxes/note")+" "+link+"/note 2>&1").Stdout
