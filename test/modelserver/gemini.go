@@ -117,7 +117,11 @@ func (p gemini) whole(a answer) obj {
 
 func (p gemini) stream(a answer) []event {
 	var out []event
-	for _, s := range pieces(a.text) {
+	texts := pieces(a.text)
+	if len(texts) == 0 && len(a.calls) == 0 {
+		texts = []string{""}
+	}
+	for _, s := range texts {
 		out = append(out, event{"", p.chunk(a, []obj{{"text": s}}, "")})
 	}
 	if len(a.calls) == 0 { // the reason may not come without a part

@@ -150,12 +150,18 @@ func TestCutLate(t *testing.T) {
 }
 
 func TestCutBeforeAll(t *testing.T) {
-	s, url := serve(t, "turns: [{fail: {cut: true}}]")
-	if got, err := read(t, url+"/v1/messages", claude(true), "s"); err == nil || got != nil {
-		t.Errorf("%q %v", got, err)
+	for name, a := range asks {
+		s, url := serve(t, "turns: [{fail: {cut: true}}]")
+		if got, err := read(t, url+a.path, a.body, "s"); err == nil || got != nil {
+			t.Errorf("%s: %q %v", name, got, err)
+		}
+		all, err := s.Wait(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, name, all[0].Status, 0)
+		equal(t, name, all[0].Outcome, Failed)
 	}
-	equal(t, "status", s.Requests()[0].Status, 0)
-	equal(t, "outcome", s.Requests()[0].Outcome, Failed)
 }
 
 // read is what comes of an answer before it breaks. Without a status it is nil.
