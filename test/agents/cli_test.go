@@ -1,0 +1,64 @@
+package agents
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// cli is an agent, and how somebody who has a key uses it without a terminal.
+type cli struct {
+	name    string
+	version string // the tests are written for
+	// Where its key comes from, what one looks like, and where it goes.
+	variable, prefix, host, service string
+	flags                           []string // of bothy run
+	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
+	// command is what stands behind "--" to give it a prompt of one word.
+	command func(prompt string) []string
+}
+
+var (
+	claude = cli{
+		name: "claude", version: "2.1.330",
+		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
+		command: func(prompt string) []string {
+			return []string{"-p", prompt, "--output-format", "stream-json", "--verbose"}
+		},
+	}
+	codex = cli{
+		name: "codex", version: "0.169.0",
+		variable: "OPENAI_API_KEY", prefix: "sk-proj-", host: "api.openai.com", service: "openai",
+		command: func(prompt string) []string {
+			return []string{"codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", prompt}
+		},
+	}
+	gemini = cli{
+		name: "gemini", version: "0.61.0",
+		variable: "GEMINI_API_KEY", prefix: "AIza", host: "generativelanguage.googleapis.com", service: "google",
+		command: func(prompt string) []string { return []string{"-p", prompt, "-o", "stream-json"} },
+	}
+	opencode = cli{
+		name: "opencode", version: "1.18.33",
+		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
+		flags:   []string{"--preset", "claude"},
+		besides: "GET models.opencode.ai /",
+		command: func(prompt string) []string {
+			return []string{"opencode", "run", "--format", "json", "-m", "anthropic/claude-sonnet-4-5", prompt}
+		},
+	}
+)
+
+// needNode skips what runs in the host's Node if there is none that is new enough.
+func needNode(t *testing.T) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "node", "--version").Output()
+	if err != nil {
+		t.Skipf("skipped: there is no Node: %v", err)
+	}
+	major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 20 {
+		t.Skipf("skipped: Node is %s, and not 20 or newer", strings.TrimSpace(string(out)))
+	}
+}

@@ -1,0 +1,142 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/install"
+	"github.com/bothy-dev/bothy/internal/agent/npm"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+const (
+	// agentsVar names the directory the agents are installed in.
+	agentsVar = "BOTHY_TEST_AGENTS"
+	// latestVar asks for the newest versions in place of the known ones.
+	latestVar = "BOTHY_TEST_AGENTS_LATEST"
+)
+
+// obtain makes sure that an agent is there. It asks the registry on the real
+// network, so it must have been called before the test is on its stage.
+func obtain(t *testing.T, a cli) agent.Installation {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no sandboxes are started")
+	}
+	st, err := store.Open(os.Getenv(agentsVar))
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := agent.NewCatalog("").Find(a.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := agent.Request{Name: a.name, Source: *described.Install, Version: a.version, Target: agent.TargetOf("/")}
+	if os.Getenv(latestVar) != "" {
+		order.Version = newest(t, st, order)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	got, err := install.Install(ctx, st, os.Environ(), order, func(agent.Event) {})
+	if errors.Is(err, npm.ErrUnreachable) {
+		t.Skipf("skipped: no registry can be reached: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s %s, from %s", a.name, got.Release, got.From)
+	return got.Installation
+}
+
+// newest is the version that is installed, on a stage, and else the tag to ask
+// the registry for.
+func newest(t *testing.T, st *store.Store, order agent.Request) string {
+	t.Helper()
+	home, err := agent.HomeOf(st, order.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, err := agent.PlatformFor(order.Source, order.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, ok := home.Newest(key); ok {
+		return there.Release
+	}
+	return agent.Latest
+}
+
+// lay gives a caller an agent as if they had installed it. The files are shared
+// by all callers: they are large, and nobody writes to them.
+func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
+	t.Helper()
+	to := filepath.Join(c.State, "agents", there.Name, there.ID())
+	err := filepath.WalkDir(there.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(there.Dir, path)
+		if err != nil {
+			return err
+		}
+		here := filepath.Join(to, rel)
+		if d.IsDir() {
+			c.Mkdir(t, here)
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o004 != 0 && os.Link(path, here) == nil {
+			return nil
+		}
+		return duplicate(t, c, path, here, info.Mode())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// duplicate is for what cannot be shared.
+func duplicate(t *testing.T, c *harness.Caller, from, to string, mode fs.FileMode) error {
+	t.Helper()
+	if mode.Type() == fs.ModeSymlink {
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	c.Own(t, to)
+	return errors.Join(err, out.Close())
+}
+
+// removeAll deletes a tree that has directories nobody may write to.
+func removeAll(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir)
+}

@@ -1,0 +1,37 @@
+package agents
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
+)
+
+// TestMain is also the way in: the test binary itself is what looks around
+// inside.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "rummage" {
+		os.Exit(rummage(os.Args[2:]))
+	}
+	stage.Enter()
+	os.Exit(withAgents(func() int { return harness.Main(m) }))
+}
+
+// withAgents has a directory for the agents while the tests run.
+func withAgents(run func() int) int {
+	if os.Getenv(agentsVar) != "" {
+		return run()
+	}
+	dir, err := os.MkdirTemp("", "bothy-agents-")
+	if err == nil {
+		defer removeAll(dir)
+		err = os.Setenv(agentsVar, dir) // for those on a stage
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agents:", err)
+		return 1
+	}
+	return run()
+}

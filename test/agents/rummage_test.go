@@ -1,0 +1,173 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// veiled is a word that does not stand in what it is written as: what looks for
+// it must not be what is found.
+func veiled(word string) string {
+	b := []byte(word)
+	for i := range b {
+		b[i] ^= 0xa5
+	}
+	return hex.EncodeToString(b)
+}
+
+func unveiled(text string) string {
+	b, _ := hex.DecodeString(text)
+	word, _ := hex.DecodeString(veiled(string(b)))
+	return string(word)
+}
+
+// rummager looks for words in everything there is inside.
+type rummager struct {
+	words map[string]map[string][]byte // by name: how each may be written
+	long  int                          // the longest of it
+	buf   []byte
+
+	processes, files int
+	bytes            int64 // that were something
+}
+
+// rummage is what root can do inside: it looks for words in the environment, the
+// arguments and the memory of every process, as a core dump has it, and in every
+// file. They are given as NAME=VEILED; the one named placeholder only shows that
+// what is there is found, and is looked for in clear.
+func rummage(args []string) int {
+	r := &rummager{words: map[string]map[string][]byte{}, buf: make([]byte, 1<<20)}
+	for _, a := range args {
+		name, text, _ := strings.Cut(a, "=")
+		r.words[name] = harness.Writings(unveiled(text))
+		if name == "placeholder" {
+			r.words[name] = map[string][]byte{"clear": []byte(unveiled(text))}
+		}
+		for _, w := range r.words[name] {
+			r.long = max(r.long, len(w))
+		}
+	}
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range procs {
+		r.process(dir)
+	}
+	r.tree("/")
+	fmt.Printf("LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
+	return 0
+}
+
+// look tells which words stand in what is read.
+func (r *rummager) look(where string, from io.Reader) {
+	found := map[string]bool{}
+	kept := 0
+	for {
+		n, err := io.ReadFull(from, r.buf[kept:])
+		data := r.buf[:kept+n]
+		if !empty(data) {
+			r.bytes += int64(n)
+			r.search(where, data, found)
+		}
+		if err != nil {
+			return
+		}
+		kept = copy(r.buf, data[len(data)-r.long:])
+	}
+}
+
+func (r *rummager) search(where string, data []byte, found map[string]bool) {
+	for name, words := range r.words {
+		for how, w := range words {
+			if !found[name+how] && bytes.Contains(data, w) {
+				found[name+how] = true
+				fmt.Printf("FOUND %s (%s) in %s\n", name, how, where)
+			}
+		}
+	}
+}
+
+// empty tells whether nobody has written to a piece of memory.
+func empty(b []byte) bool {
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[:len(b)-1], b[1:])
+}
+
+func (r *rummager) process(dir string) {
+	pid := filepath.Base(dir)
+	if pid == strconv.Itoa(os.Getpid()) {
+		return
+	}
+	comm, err := os.ReadFile(dir + "/comm")
+	if err != nil {
+		return // it is gone
+	}
+	r.processes++
+	of := " of " + pid + " " + strings.TrimSpace(string(comm))
+	for _, what := range []string{"environ", "cmdline", "auxv", "maps"} {
+		b, err := os.ReadFile(dir + "/" + what)
+		if err != nil {
+			fmt.Printf("CANNOT read %s: %v\n", what+of, err)
+		}
+		r.look(what+of, bytes.NewReader(b))
+	}
+	r.memory(dir, of)
+}
+
+// most is how much of one piece of memory is read. Agents reserve gigabytes, and
+// inside nobody can tell what of it was touched; to read it is to touch it.
+const most = 64 << 20
+
+// memory reads what a process has in its memory.
+func (r *rummager) memory(dir, of string) {
+	smaps, _ := os.ReadFile(dir + "/smaps")
+	mem, err := os.Open(dir + "/mem")
+	if err != nil {
+		fmt.Printf("CANNOT read memory%s: %v\n", of, err)
+		return
+	}
+	defer mem.Close()
+	var from, to int64
+	var perm string
+	for line := range strings.Lines(string(smaps)) {
+		if n, _ := fmt.Sscanf(line, "%x-%x %s", &from, &to, &perm); n == 3 {
+			continue
+		}
+		touched := 0
+		if _, err := fmt.Sscanf(line, "Rss: %d kB", &touched); err == nil && touched > 0 && perm[0] == 'r' {
+			r.look(fmt.Sprintf("memory%s at %x", of, from), io.NewSectionReader(mem, from, min(to-from, most)))
+		}
+	}
+}
+
+// tree reads every file. What is the host's and read-only has nothing of the
+// sandbox's.
+func (r *rummager) tree(root string) {
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		switch path {
+		case "/proc", "/sys", "/usr", "/opt":
+			return fs.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			fmt.Printf("CANNOT open %s: %v\n", path, err)
+			return nil
+		}
+		defer f.Close()
+		r.files++
+		r.look(path, f)
+		return nil
+	})
+}

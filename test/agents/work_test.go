@@ -1,0 +1,66 @@
+package agents
+
+import (
+	"strings"
+	"testing"
+)
+
+// The jobs: one that is done, and one that is never answered.
+const jobs = `
+conversations:
+  - match: greeting
+    turns:
+      - text: I write it down.
+        tools:
+          - write_file: {path: WORK/greeting.txt, content: "hello from inside\n"}
+      - tools:
+          - run_command: {command: "tr a-z A-Z < WORK/greeting.txt > WORK/loud.txt; uname -a"}
+      - text: It is shouted.
+        usage: {input: 1200, output: 40}
+  - match: patience
+    turns:
+      - fail: {hang: forever}
+`
+
+func TestClaude(t *testing.T)   { works(t, claude) }
+func TestCodex(t *testing.T)    { works(t, codex) }
+func TestOpencode(t *testing.T) { works(t, opencode) }
+
+func TestGemini(t *testing.T) {
+	needNode(t)
+	works(t, gemini)
+}
+
+// works: an agent writes a file, runs a command, and ends, with a key it never
+// sees.
+func works(t *testing.T, a cli) {
+	t.Helper()
+	inWorld(t, a, jobs, func(t *testing.T, w *world) {
+		r := w.asks(t, "greeting")
+		if r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
+			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+		}
+		if got := w.read(t, "greeting.txt"); got != "hello from inside\n" {
+			t.Errorf("the file is %q", got)
+		}
+		if got := w.read(t, "loud.txt"); got != "HELLO FROM INSIDE\n" {
+			t.Errorf("the command wrote %q", got)
+		}
+		if mine := w.heard(t, "greeting"); len(mine) < 3 {
+			t.Errorf("the model was asked %d times:\n%s", len(mine), summary(mine))
+		}
+		w.onlyProvider(t)
+		w.searched(t)
+	})
+}
+
+// onlyProvider: nobody but the provider was spoken to.
+func (w *world) onlyProvider(t *testing.T) {
+	t.Helper()
+	for _, told := range w.saw() {
+		if w.cli.besides != "" && strings.HasPrefix(told, w.cli.besides) {
+			continue
+		}
+		t.Errorf("somebody else was told %s", told)
+	}
+}

@@ -1,0 +1,204 @@
+package agents
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/modelserver"
+	"github.com/bothy-dev/bothy/test/stage"
+)
+
+// patience is how long anything may take on a slow machine.
+const patience = 5 * time.Minute
+
+// world is a caller with an agent, a key, and an internet in which the agent's
+// provider is a script.
+type world struct {
+	*harness.Caller
+	cli   cli
+	stage *stage.Stage
+	key   string // the real one
+	model *modelserver.Server
+
+	mu        sync.Mutex
+	elsewhere []string // what others than the provider got
+}
+
+// box is the name of the agent's sandbox.
+const box = "box"
+
+// inWorld runs a test for every caller, in a world of its own.
+func inWorld(t *testing.T, a cli, script string, f func(t *testing.T, w *world)) {
+	t.Helper()
+	there := obtain(t, a)
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
+		lay(t, c, there)
+		w := &world{Caller: c, cli: a, stage: s, key: newKey(a.prefix)}
+		w.model = w.provider(t, script)
+		roots := stage.Web(t, s.Take(t, "443"), w)
+		t.Cleanup(w.model.Close) // first, so that nobody hangs
+		c.Env = append(c.Env,
+			"SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Base, "roots.pem"), roots),
+			a.variable+"="+w.key)
+		s.Leads(a.host, stage.Host4.String())
+		f(t, w)
+	})
+}
+
+func newKey(prefix string) string {
+	var b [32]byte
+	rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+func (w *world) provider(t *testing.T, script string) *modelserver.Server {
+	t.Helper()
+	s, err := modelserver.Parse([]byte(strings.ReplaceAll(script, "WORK", w.Work)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := modelserver.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.RequireKey = w.key
+	return m
+}
+
+// ServeHTTP is the provider, which has a place that tells what it was sent, and
+// everybody else, who remember it.
+func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.Host == w.cli.host && r.URL.Path != echoPath {
+		w.model.ServeHTTP(rw, r)
+		return
+	}
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	told := fmt.Sprintf("%s %s %s\n%v\n%s\n", r.Method, r.Host, r.RequestURI, r.Header, body)
+	w.mu.Lock()
+	w.elsewhere = append(w.elsewhere, told)
+	w.mu.Unlock()
+	_, _ = io.WriteString(rw, told)
+}
+
+// echoPath is where the provider tells what it was sent.
+const echoPath = "/v1/models/echo"
+
+// saw gives what arrived elsewhere since the last call.
+func (w *world) saw() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.elsewhere
+	w.elsewhere = nil
+	return list
+}
+
+// within runs bothy with all the time there is.
+func (w *world) within(t *testing.T, args ...string) harness.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return harness.Finish(ctx, w.Command(ctx, args...), args)
+}
+
+// start are the arguments that have the agent begin on a prompt.
+func (w *world) start(prompt string, flags ...string) []string {
+	args := slices.Concat([]string{"run", "--name", box}, w.cli.flags, flags, []string{w.cli.name, w.Work, "--"})
+	return append(args, w.cli.command(prompt)...)
+}
+
+// asks gives the agent a prompt and waits for its end.
+func (w *world) asks(t *testing.T, prompt string) harness.Result {
+	t.Helper()
+	return w.within(t, w.start(prompt)...)
+}
+
+// holds gives the agent a prompt the model does not answer, in the background,
+// and returns when it has been asked.
+func (w *world) holds(t *testing.T, prompt string) {
+	t.Helper()
+	if r := w.within(t, w.start(prompt, "-d")...); r.Code != 0 {
+		t.Fatal(r)
+	}
+	w.waits(t, "the agent to ask the model", func(q modelserver.Request) bool {
+		return q.Outcome == modelserver.Failed && strings.Contains(q.Prompt, prompt)
+	})
+}
+
+// waits returns when there has been such a request to the model.
+func (w *world) waits(t *testing.T, what string, fits func(modelserver.Request) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n := 0; ; n++ {
+		all, err := w.model.Wait(ctx, n)
+		if slices.ContainsFunc(all, fits) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("waited in vain for %s; it was asked\n%s\n%s", what, summary(all), w.Run("logs", box))
+		}
+		n = len(all)
+	}
+}
+
+// heard checks what the model was asked, and that every question carried the
+// key, in its place and nowhere else. It gives those of a prompt that the
+// script answered or failed.
+func (w *world) heard(t *testing.T, prompt string) (mine []modelserver.Request) {
+	t.Helper()
+	all := w.model.Requests()
+	for _, q := range all {
+		if q.Outcome == modelserver.Refused && q.Status != http.StatusUpgradeRequired {
+			t.Errorf("the model refused %s %s: %s", q.Method, q.Path, q.Error)
+		}
+		for name, values := range q.Header {
+			for _, v := range values {
+				if strings.Contains(v, w.cli.prefix) && !strings.Contains(v, w.key) {
+					t.Errorf("%s %s: a placeholder came through in %s: %s", q.Method, q.Path, name, v)
+				}
+			}
+		}
+		harness.Absent(t, "the body of "+q.Method+" "+q.Path, q.Body, w.key)
+		if q.Turn >= 0 && strings.Contains(q.Prompt, prompt) {
+			if !strings.Contains(fmt.Sprint(q.Header), w.key) {
+				t.Errorf("%s %s does not carry the key: %v", q.Method, q.Path, q.Header)
+			}
+			mine = append(mine, q)
+		}
+	}
+	if len(mine) == 0 {
+		t.Errorf("nobody asked for %q:\n%s", prompt, summary(all))
+	}
+	return mine
+}
+
+func summary(all []modelserver.Request) string {
+	var b strings.Builder
+	for _, q := range all {
+		fmt.Fprintf(&b, "%d %s %s%s: %s %d, conversation %d, turn %d, attempt %d %s\n",
+			q.N, q.Method, q.Host, q.Path, q.Outcome, q.Status, q.Conversation, q.Turn, q.Attempt, q.Error)
+	}
+	return b.String()
+}
+
+// read gives a file of the caller's.
+func (w *world) read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.Work, name))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
