@@ -13,6 +13,7 @@ type cli struct {
 	version string // the tests are written for
 	// Where its key comes from, what one looks like, and where it goes.
 	variable, prefix, host, service string
+	place                           string   // the head of the request's line it stands in
 	flags                           []string // of bothy run
 	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
 	// command is what stands behind "--" to give it a prompt of one word.
@@ -23,6 +24,7 @@ var (
 	claude = cli{
 		name: "claude", version: "2.1.330",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
+		place: "x-api-key: ",
 		command: func(prompt string) []string {
 			return []string{"-p", prompt, "--output-format", "stream-json", "--verbose"}
 		},
@@ -30,6 +32,7 @@ var (
 	codex = cli{
 		name: "codex", version: "0.169.0",
 		variable: "OPENAI_API_KEY", prefix: "sk-proj-", host: "api.openai.com", service: "openai",
+		place: "Authorization: Bearer ",
 		command: func(prompt string) []string {
 			return []string{"codex", "exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check", "--json", prompt}
 		},
@@ -37,11 +40,13 @@ var (
 	gemini = cli{
 		name: "gemini", version: "0.61.0",
 		variable: "GEMINI_API_KEY", prefix: "AIza", host: "generativelanguage.googleapis.com", service: "google",
+		place:   "x-goog-api-key: ",
 		command: func(prompt string) []string { return []string{"-p", prompt, "-o", "stream-json"} },
 	}
 	opencode = cli{
 		name: "opencode", version: "1.18.33",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
+		place:   "x-api-key: ",
 		flags:   []string{"--preset", "claude"},
 		besides: "GET models.opencode.ai /",
 		command: func(prompt string) []string {

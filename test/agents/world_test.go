@@ -33,8 +33,11 @@ type world struct {
 	model *modelserver.Server
 
 	mu        sync.Mutex
-	elsewhere []string // what others than the provider got
+	elsewhere []told // what others than the provider got
 }
+
+// told is a request that arrived somewhere.
+type told struct{ head, body string }
 
 // box is the name of the agent's sandbox.
 const box = "box"
@@ -85,18 +88,18 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	told := fmt.Sprintf("%s %s %s\n%v\n%s\n", r.Method, r.Host, r.RequestURI, r.Header, body)
+	got := told{fmt.Sprintf("%s %s %s\n%v", r.Method, r.Host, r.RequestURI, r.Header), string(body)}
 	w.mu.Lock()
-	w.elsewhere = append(w.elsewhere, told)
+	w.elsewhere = append(w.elsewhere, got)
 	w.mu.Unlock()
-	_, _ = io.WriteString(rw, told)
+	_, _ = fmt.Fprintf(rw, "%s\n%s\n", got.head, got.body)
 }
 
 // echoPath is where the provider tells what it was sent.
 const echoPath = "/v1/models/echo"
 
 // saw gives what arrived elsewhere since the last call.
-func (w *world) saw() []string {
+func (w *world) saw() []told {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := w.elsewhere
@@ -122,6 +125,12 @@ func (w *world) start(prompt string, flags ...string) []string {
 func (w *world) asks(t *testing.T, prompt string) harness.Result {
 	t.Helper()
 	return w.within(t, w.start(prompt)...)
+}
+
+// asksAgain is asks in a sandbox that there is.
+func (w *world) asksAgain(t *testing.T, prompt string) harness.Result {
+	t.Helper()
+	return w.within(t, append([]string{"run", box, "--"}, w.cli.command(prompt)...)...)
 }
 
 // holds gives the agent a prompt the model does not answer, in the background,
