@@ -69,7 +69,7 @@ func TestResponses(t *testing.T) {
 		equal(t, "name", at(r, "output", 1, "name"), "exec_command")
 		equal(t, "patch", at(decode(t, []byte(at(r, "output", 1, "arguments").(string))), "cmd"),
 			"apply_patch <<'END_OF_PATCH'\n*** Begin Patch\n*** Add File: a b.txt\n+one\n+'two' ✓\n*** End Patch\nEND_OF_PATCH\n")
-		equal(t, "arguments", at(r, "output", 2, "arguments"), `{"cmd":"cat 'a b.txt'"}`)
+		equal(t, "arguments", at(r, "output", 2, "arguments"), `{"cmd":"cat 'a b.txt'","yield_time_ms":30000}`)
 		equal(t, "input tokens", at(r, "usage", "input_tokens"), 1200)
 		equal(t, "cached tokens", at(r, "usage", "input_tokens_details", "cached_tokens"), 200)
 
@@ -94,7 +94,7 @@ func TestResponsesJavaScript(t *testing.T) {
 	body["tools"] = []obj{}
 	r := followed(t, ok(t, url+"/v1/responses", body))
 	equal(t, "type", at(r, "output", 0, "type"), "custom_tool_call")
-	equal(t, "input", at(r, "output", 0, "input"), `const r = await tools.exec_command({cmd: "echo \"hi\""}); text(r);`)
+	equal(t, "input", at(r, "output", 0, "input"), `const r = await tools.exec_command({cmd: "echo \"hi\"", yield_time_ms: 30000}); text(r);`)
 }
 
 func TestWebSocketRefused(t *testing.T) {

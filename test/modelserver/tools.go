@@ -36,10 +36,14 @@ var forms = map[string]func(Tool) obj{
 	"bash":  func(t Tool) obj { return t.run("command") },
 	"read":  func(t Tool) obj { return t.read("filePath") },
 	// Codex has a shell, and edits by feeding it patches.
-	"exec_command":  func(t Tool) obj { return obj{"cmd": t.shell()} },
+	"exec_command":  func(t Tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
 	"shell_command": func(t Tool) obj { return obj{"command": t.shell()} },
 	"shell":         func(t Tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
 }
+
+// yield is how many milliseconds Codex waits for a command before it leaves it
+// running and goes on: as many as it can be made to.
+const yield = 30_000
 
 // call puts a tool call into the words of a client that offers these tools.
 func (t Tool) call(offered []offer) (call, error) {
@@ -158,5 +162,5 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // javascript is a program that runs a line of shell and shows what came out.
 func javascript(shell string) string {
 	cmd, _ := json.Marshal(shell) // a string always can be
-	return fmt.Sprintf("const r = await tools.exec_command({cmd: %s}); text(r);", cmd)
+	return fmt.Sprintf("const r = await tools.exec_command({cmd: %s, yield_time_ms: %d}); text(r);", cmd, yield)
 }

@@ -46,7 +46,7 @@ echo_() {
 neighbour() {
 	ls -la "@STATE@" "@STATE@/sandboxes"
 	cat "@STATE@"/sandboxes/*/home/canary "@STATE@"/sandboxes/*/*/canary "@STATE@/secrets/vault.json" "@STATE@/secrets/identity"
-	find / -xdev -name canary -exec cat {} +
+	find /home /root /tmp /var /run -xdev -name canary -exec cat {} +
 	cat /proc/1/root"@STATE@"/sandboxes/*/home/canary
 }
 
