@@ -5,8 +5,25 @@
 // provider does (test/stage). No key and no account is needed.
 //
 // They do their work and end; they are held while their memory, files and
-// environment are searched for the credential; and a hostile model has them do
-// what cases C of the project's attack list say (hostile_test.go).
+// environment are searched for the credential; their provider is busy, hangs and
+// hangs up. And a hostile model, or a hostile repository, has them do what cases C
+// of the project's attack list say:
+//
+//	C1   credentials of one's own beside the lent one: TestHostileModel (echo)
+//	C2   an endpoint that tells what it was sent: TestHostileModel (echo)
+//	C3   the placeholder to another host: TestHostileModel (send)
+//	C4   in clear text, in the head of a proxy's request: TestHostileModel (plain)
+//	C6   in arguments, environment, memory, files, logs: TestClaude, TestCodex,
+//	     TestGemini, TestOpencode
+//	C7   by way of what other programs tell: TestHostileModel (look)
+//	C8   a base URL in the repository: TestHostileRepository
+//	C11  somebody else in the provider's place: TestSomebodyElseIsProvider
+//	C12  use after it was revoked: TestRevokedWhileAsking
+//
+// Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,
+// and the host (neighbour, policy, host). C5 and C9: an agent's own login is not
+// rewritten, and the gateway alone asks on its behalf. C10: no agent for keys is
+// passed on.
 //
 // The agents are installed once for a run of the tests, at the versions the tests
 // are written for. Where no registry can be reached, the tests skip and say so.

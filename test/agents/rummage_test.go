@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/bothy-dev/bothy/test/harness"
 )
@@ -45,6 +47,17 @@ type rummager struct {
 // file. They are given as NAME=VEILED; the one named placeholder only shows that
 // what is there is found, and is looked for in clear.
 func rummage(args []string) int {
+	r := newRummager(args)
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range procs {
+		r.process(dir)
+	}
+	r.tree("/")
+	fmt.Printf("LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
+	return 0
+}
+
+func newRummager(args []string) *rummager {
 	r := &rummager{words: map[string]map[string][]byte{}, buf: make([]byte, 1<<20)}
 	for _, a := range args {
 		name, text, _ := strings.Cut(a, "=")
@@ -56,18 +69,12 @@ func rummage(args []string) int {
 			r.long = max(r.long, len(w))
 		}
 	}
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range procs {
-		r.process(dir)
-	}
-	r.tree("/")
-	fmt.Printf("LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
-	return 0
+	return r
 }
 
-// look tells which words stand in what is read.
-func (r *rummager) look(where string, from io.Reader) {
-	found := map[string]bool{}
+// look tells which words stand in what is read, and how.
+func (r *rummager) look(where string, from io.Reader) (found map[string]bool) {
+	found = map[string]bool{}
 	kept := 0
 	for {
 		n, err := io.ReadFull(from, r.buf[kept:])
@@ -77,7 +84,7 @@ func (r *rummager) look(where string, from io.Reader) {
 			r.search(where, data, found)
 		}
 		if err != nil {
-			return
+			return found
 		}
 		kept = copy(r.buf, data[len(data)-r.long:])
 	}
@@ -170,4 +177,22 @@ func (r *rummager) tree(root string) {
 		r.look(path, f)
 		return nil
 	})
+}
+
+// TestRummageBites makes sure that the search can find what it looks for, also
+// where two pieces of what is read meet.
+func TestRummageBites(t *testing.T) {
+	const key = "sk-ant-api03-0123456789abcdef"
+	r := newRummager([]string{"key=" + veiled(key)})
+	r.buf = r.buf[:256]
+	for _, text := range []string{key, hex.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte("ab" + key + "cd"))} {
+		for before := len(r.buf) - len(text) - 1; before <= len(r.buf)+1; before++ {
+			if found := r.look("a test", strings.NewReader(strings.Repeat("\x00", before)+text+"\x00")); len(found) == 0 {
+				t.Errorf("%q is overlooked behind %d bytes", text, before)
+			}
+		}
+	}
+	if strings.Contains(veiled(key), hex.EncodeToString([]byte(key))) || unveiled(veiled(key)) != key {
+		t.Error("the veil is none, or cannot be lifted")
+	}
 }
