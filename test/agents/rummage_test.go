@@ -37,6 +37,7 @@ type rummager struct {
 	words map[string]map[string][]byte // by name: how each may be written
 	long  int                          // the longest of it
 	buf   []byte
+	out   io.Writer
 
 	processes, files int
 	bytes            int64 // that were something
@@ -53,12 +54,12 @@ func rummage(args []string) int {
 		r.process(dir)
 	}
 	r.tree("/")
-	fmt.Printf("LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
+	fmt.Fprintf(r.out, "LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
 	return 0
 }
 
 func newRummager(args []string) *rummager {
-	r := &rummager{words: map[string]map[string][]byte{}, buf: make([]byte, 1<<20)}
+	r := &rummager{words: map[string]map[string][]byte{}, buf: make([]byte, 1<<20), out: os.Stdout}
 	for _, a := range args {
 		name, text, _ := strings.Cut(a, "=")
 		r.words[name] = harness.Writings(unveiled(text))
@@ -95,7 +96,7 @@ func (r *rummager) search(where string, data []byte, found map[string]bool) {
 		for how, w := range words {
 			if !found[name+how] && bytes.Contains(data, w) {
 				found[name+how] = true
-				fmt.Printf("FOUND %s (%s) in %s\n", name, how, where)
+				fmt.Fprintf(r.out, "FOUND %s (%s) in %s\n", name, how, where)
 			}
 		}
 	}
@@ -120,7 +121,7 @@ func (r *rummager) process(dir string) {
 	for _, what := range []string{"environ", "cmdline", "auxv", "maps"} {
 		b, err := os.ReadFile(dir + "/" + what)
 		if err != nil {
-			fmt.Printf("CANNOT read %s: %v\n", what+of, err)
+			fmt.Fprintf(r.out, "CANNOT read %s: %v\n", what+of, err)
 		}
 		r.look(what+of, bytes.NewReader(b))
 	}
@@ -136,7 +137,7 @@ func (r *rummager) memory(dir, of string) {
 	smaps, _ := os.ReadFile(dir + "/smaps")
 	mem, err := os.Open(dir + "/mem")
 	if err != nil {
-		fmt.Printf("CANNOT read memory%s: %v\n", of, err)
+		fmt.Fprintf(r.out, "CANNOT read memory%s: %v\n", of, err)
 		return
 	}
 	defer mem.Close()
@@ -169,7 +170,7 @@ func (r *rummager) tree(root string) {
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			fmt.Printf("CANNOT open %s: %v\n", path, err)
+			fmt.Fprintf(r.out, "CANNOT open %s: %v\n", path, err)
 			return nil
 		}
 		defer f.Close()
@@ -184,7 +185,7 @@ func (r *rummager) tree(root string) {
 func TestRummageBites(t *testing.T) {
 	const key = "sk-ant-api03-0123456789abcdef"
 	r := newRummager([]string{"key=" + veiled(key)})
-	r.buf = r.buf[:256]
+	r.buf, r.out = r.buf[:256], io.Discard
 	for _, text := range []string{key, hex.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte("ab" + key + "cd"))} {
 		for before := len(r.buf) - len(text) - 1; before <= len(r.buf)+1; before++ {
 			if found := r.look("a test", strings.NewReader(strings.Repeat("\x00", before)+text+"\x00")); len(found) == 0 {
