@@ -2,6 +2,7 @@ package netstack
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -63,7 +64,7 @@ func (a *Attempt) accept() (*Conn, error) {
 	ep, err := a.request.CreateEndpoint(queue)
 	if err != nil {
 		a.request.Complete(true)
-		return nil, errors.New(err.String())
+		return nil, fmt.Errorf("the program inside did not complete the connection: %s", err)
 	}
 	a.request.Complete(false)
 	return newConn(ep, queue), nil
