@@ -65,7 +65,7 @@ func TestComplete(t *testing.T) {
 		{"exec -it|be", "beta :4"},
 		{"exec alpha|", ":0"},
 		{"exec alpha|-", ":0"},
-		{"run|", "alpha beta shell claude codex gemini opencode :0"},
+		{"run|", "alpha beta shell claude codex copilot cursor gemini opencode :0"},
 		{"run|./", ":0"},
 		{"run -it|sh", "shell :0"}, // a habit from docker
 		{"run shell|", ":0"},
@@ -74,7 +74,7 @@ func TestComplete(t *testing.T) {
 		{"run -v|", ":0"},
 		{"run -t|", "host :4"},
 		{"run --env-file|x", ":0"},
-		{"create|", "shell claude codex gemini opencode :4"},
+		{"create|", "shell claude codex copilot cursor gemini opencode :4"},
 		{"create shell|", ":0"},
 		{"cp|", "alpha: beta: :2"},
 		{"cp|./", ":0"},
@@ -142,7 +142,7 @@ func TestBash(t *testing.T) {
 	tests := []struct{ line, words, want string }{
 		{"bothy ru", "bothy ru", "run +o default"},
 		{"  bothy   ru", "bothy ru", "run +o default"},
-		{"bothy ", "bothy ", "completion cp create doctor exec help inspect logs ls network policy ports reset rm run save secret stop template top version +o default"},
+		{"bothy ", "bothy ", "agent completion cp create doctor exec help inspect logs ls network policy ports reset rm run save secret stop template top version +o default"},
 		{"bothy exec ", "bothy exec ", "alpha beta +o default"},
 		{"bothy exec alpha ", "bothy exec alpha ", ""},
 		{"bothy stop al", "bothy stop al", "alpha +o default"},

@@ -1,12 +1,5 @@
 package agents
 
-import (
-	"os/exec"
-	"strconv"
-	"strings"
-	"testing"
-)
-
 // cli is an agent, and how somebody who has a key uses it without a terminal.
 type cli struct {
 	name    string
@@ -54,16 +47,3 @@ var (
 		},
 	}
 )
-
-// needNode skips what runs in the host's Node if there is none that is new enough.
-func needNode(t *testing.T) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "node", "--version").Output()
-	if err != nil {
-		t.Skipf("skipped: there is no Node: %v", err)
-	}
-	major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < 20 {
-		t.Skipf("skipped: Node is %s, and not 20 or newer", strings.TrimSpace(string(out)))
-	}
-}

@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/install"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
@@ -24,9 +27,10 @@ const (
 	latestVar = "BOTHY_TEST_AGENTS_LATEST"
 )
 
-// obtain makes sure that an agent is there. It asks the registry on the real
-// network, so it must have been called before the test is on its stage.
-func obtain(t *testing.T, a cli) agent.Installation {
+// obtain makes sure that an agent is there, and what it runs on if the host has
+// none that is new enough. It asks the registry on the real network, so it must
+// have been called before the test is on its stage.
+func obtain(t *testing.T, a cli) []agent.Installation {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("short: no sandboxes are started")
@@ -35,14 +39,43 @@ func obtain(t *testing.T, a cli) agent.Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	described, err := agent.NewCatalog("").Find(a.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	order := agent.Request{Name: a.name, Source: *described.Install, Version: a.version, Target: agent.TargetOf("/")}
+	order := ordering(t, a.name)
+	order.Version = a.version
 	if os.Getenv(latestVar) != "" {
 		order.Version = newest(t, st, order)
 	}
+	list := []agent.Installation{download(t, st, order)}
+	if need := described(t, a.name).Install.Needs; need != nil && !agent.AtLeast(onHost(t, need.Name), need.Version) {
+		list = append(list, download(t, st, ordering(t, need.Name)))
+	}
+	return list
+}
+
+func described(t *testing.T, name string) *spec.Agent {
+	t.Helper()
+	a, err := agent.NewCatalog("").Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// ordering asks for what the description of an agent says.
+func ordering(t *testing.T, name string) agent.Request {
+	t.Helper()
+	a := described(t, name)
+	return agent.Request{Name: a.Name, Source: *a.Install, Version: a.Install.Version, Target: agent.TargetOf("/")}
+}
+
+// onHost is the version of a program; empty if there is none.
+func onHost(t *testing.T, program string) string {
+	t.Helper()
+	out, _ := exec.CommandContext(t.Context(), program, "--version").Output()
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v")
+}
+
+func download(t *testing.T, st *store.Store, order agent.Request) agent.Installation {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	got, err := install.Install(ctx, st, os.Environ(), order, func(agent.Event) {})
@@ -52,7 +85,7 @@ func obtain(t *testing.T, a cli) agent.Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s %s, from %s", a.name, got.Release, got.From)
+	t.Logf("%s %s, from %s", order.Name, got.Release, got.From)
 	return got.Installation
 }
 

@@ -24,12 +24,8 @@ conversations:
 
 func TestClaude(t *testing.T)   { works(t, claude) }
 func TestCodex(t *testing.T)    { works(t, codex) }
+func TestGemini(t *testing.T)   { works(t, gemini) }
 func TestOpencode(t *testing.T) { works(t, opencode) }
-
-func TestGemini(t *testing.T) {
-	needNode(t)
-	works(t, gemini)
-}
 
 // works: an agent writes a file, runs a command, and ends, with a key it never
 // sees.

@@ -47,7 +47,9 @@ func inWorld(t *testing.T, a cli, script string, f func(t *testing.T, w *world))
 	t.Helper()
 	there := obtain(t, a)
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
-		lay(t, c, there)
+		for _, one := range there {
+			lay(t, c, one)
+		}
 		w := &world{Caller: c, cli: a, stage: s, key: newKey(a.prefix)}
 		w.model = w.provider(t, script)
 		roots := stage.Web(t, s.Take(t, "443"), w)
