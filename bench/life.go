@@ -85,6 +85,9 @@ func (l *life) close() error {
 const (
 	caseRun  = "run --rm shell . -- true"
 	caseExec = "exec NAME true"
+
+	caseStop   = "stop NAME"
+	caseRemove = "rm NAME (running)"
 )
 
 // actions are one round, in order.
@@ -113,10 +116,10 @@ func (l *life) actions(ctx context.Context) []action {
 
 		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
 		action{cmd: own("exec", "NAME", "sh", "-c", "echo kept > /var/tmp/kept")},
-		action{"stop NAME", "bothy", 100, own("stop", "NAME")},
+		action{caseStop, "bothy", 100, own("stop", "NAME")},
 		action{"run NAME -- true (stopped)", "bothy", 120, own("run", "NAME", "--", "true")},
 		action{cmd: own("exec", "NAME", "grep", "kept", "/var/tmp/kept")},
-		action{"rm NAME (running)", "bothy", 50, own("rm", "NAME")},
+		action{caseRemove, "bothy", 50, own("rm", "NAME")},
 
 		action{cmd: own("create", "--quiet", "--name", "NAME", "shell", ".")},
 		action{cmd: own("exec", "NAME", "true")},

@@ -46,7 +46,15 @@ func main() {
 	loads := flag.String("workloads", "", "of the group files, only these: repo,npm,go,sqlite")
 	out := flag.String("out", "", "where the samples go (default bench/results/DATE-HOST.json)")
 	dir := flag.String("dir", os.TempDir(), "where to work: the file system that is measured")
+	again := flag.Bool("show", false, "print the tables of the result files that are named, and measure nothing")
 	flag.Parse()
+	if *again {
+		if err := show(flag.Args()); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: error: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

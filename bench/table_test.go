@@ -100,3 +100,26 @@ func readFile(t *testing.T, name string) []byte {
 	}
 	return data
 }
+
+// The table of the README is that of the results it names.
+func TestReadmeTable(t *testing.T) {
+	var runs []*Report
+	for _, name := range []string{"2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json"} {
+		text, err := os.ReadFile(filepath.Join("results", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Report
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, &r)
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := dockerTable(runs); !strings.Contains(string(readme), want) {
+		t.Errorf("README.md has not the table\n%s", want)
+	}
+}
