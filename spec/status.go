@@ -31,6 +31,10 @@ type Status struct {
 	// host at which they are. Of a sandbox that does not run: were, when it ran.
 	Ports []Port `json:"ports,omitempty"`
 
+	// WaitingSince is since when the agent at its terminal has said nothing: it
+	// waits for a person. Nil if it works, or none runs.
+	WaitingSince *time.Time `json:"waiting_since,omitempty"`
+
 	Limits []Enforcement `json:"limits,omitempty"`
 	Root   RootLayer     `json:"root_layer"`
 	// Gaps are what the template shows more, or less, than it should on this

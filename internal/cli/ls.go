@@ -24,6 +24,7 @@ type listed struct {
 	Missing    bool        `json:"workspace_missing"`
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
+	Waiting    *time.Time  `json:"waiting_since"`
 }
 
 func (a *app) lsCommand() *command.Command {
@@ -67,6 +68,7 @@ func rows(list []engine.Info) []listed {
 		}
 		if i.Status.State == spec.Running {
 			l.Ports = append(l.Ports, i.Status.Ports...)
+			l.Waiting = i.Status.WaitingSince
 		}
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))
@@ -86,6 +88,21 @@ func workspaceCell(m spec.Mount) string {
 	return m.Source
 }
 
+// statusCell tells of an agent that waits for a person, and how long.
+func statusCell(l listed, now time.Time) string {
+	if l.Waiting == nil {
+		return string(l.Status)
+	}
+	waited := now.Sub(*l.Waiting)
+	switch {
+	case waited >= time.Hour:
+		return fmt.Sprintf("waiting %dh", int(waited.Hours()))
+	case waited >= time.Minute:
+		return fmt.Sprintf("waiting %dm", int(waited.Minutes()))
+	}
+	return fmt.Sprintf("waiting %ds", int(waited.Seconds()))
+}
+
 func (a *app) table(list []engine.Info) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "SANDBOX\tAGENT\tSTATUS\tPORTS\tWORKSPACE")
@@ -98,7 +115,7 @@ func (a *app) table(list []engine.Info) error {
 		if l.Missing {
 			where += " (missing)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, l.Status, portCells(l.Ports), where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Agent, statusCell(l, time.Now()), portCells(l.Ports), where)
 	}
 	return w.Flush()
 }

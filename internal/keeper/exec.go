@@ -66,6 +66,11 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	k.sessions.add(s, kind, ask.Command, pid)
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
+	if ask.Agent && ask.Command.TTY {
+		s.hush = newHush(hushTime, func(since *time.Time) {
+			k.status.update(func(st *spec.Status) { st.WaitingSince = since })
+		})
+	}
 	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
 	if ask.Detached {
 		pump()

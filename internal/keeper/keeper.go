@@ -325,6 +325,9 @@ func (k *Keeper) end() {
 // ended tidies up after a session.
 func (k *Keeper) ended(s *session) {
 	k.sessions.remove(s)
+	if s.hush != nil {
+		s.hush.end()
+	}
 	fields := map[string]any{"session": s.info.ID, "kind": s.info.Kind}
 	if s.err != nil {
 		fields["error"] = s.err.Error()

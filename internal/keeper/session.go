@@ -31,6 +31,7 @@ type session struct {
 	why  func() error   // what became of the sandbox, when it is gone
 	fell <-chan struct{}
 	log  io.Writer // where a detached session's output goes; may be nil
+	hush *hush     // of the agent at its terminal; else nil
 
 	mu      sync.Mutex
 	viewers map[*viewer]bool
@@ -116,6 +117,9 @@ func (s *session) pump() {
 			ended, err := f.Ended()
 			s.finish(ended, err)
 			return
+		}
+		if s.hush != nil {
+			s.hush.heard()
 		}
 		if s.log != nil {
 			_, _ = s.log.Write(f.Payload)

@@ -1,0 +1,47 @@
+package keeper
+
+import (
+	"testing"
+	"time"
+)
+
+// A program waits when it has said nothing for a while, until it speaks or ends.
+func TestHush(t *testing.T) {
+	told := make(chan *time.Time, 10)
+	next := func(what string, waiting bool) {
+		t.Helper()
+		select {
+		case since := <-told:
+			if (since != nil) != waiting {
+				t.Errorf("%s: %v", what, since)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: nothing is told", what)
+		}
+	}
+	h := newHush(50*time.Millisecond, func(since *time.Time) { told <- since })
+	next("silence", true)
+	h.heard()
+	next("a word", false)
+	h.heard()
+	next("silence again", true)
+	h.end()
+	next("the end", false)
+	h.heard()
+	h.silent()
+	select {
+	case since := <-told:
+		t.Errorf("after the end: %v", since)
+	default:
+	}
+}
+
+// As long as it goes on talking it does not wait.
+func TestHushOfOneWhoTalks(t *testing.T) {
+	h := newHush(time.Hour, func(since *time.Time) { t.Errorf("told: %v", since) })
+	for range 100 {
+		h.heard()
+	}
+	h.silent() // the timer fires early
+	h.end()
+}
