@@ -20,6 +20,8 @@
 //	C11  somebody else in the provider's place: TestSomebodyElseIsProvider
 //	C12  use after it was revoked: TestRevokedWhileAsking
 //
+// TestMCP has them use tools of servers inside, on the network and on the host.
+//
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,
 // and the host (neighbour, policy, host). C5 and C9: an agent's own login is not
 // rewritten, and the gateway alone asks on its behalf. C10: no agent for keys is

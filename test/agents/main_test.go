@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "rummage" {
 		os.Exit(rummage(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "mcp" {
+		os.Exit(mcpInside())
+	}
 	stage.Enter()
 	os.Exit(withAgents(func() int { return harness.Main(m) }))
 }

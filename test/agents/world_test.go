@@ -31,6 +31,7 @@ type world struct {
 	stage *stage.Stage
 	key   string // the real one
 	model *modelserver.Server
+	mcp   http.Handler // a server of tools; may be nil
 
 	mu        sync.Mutex
 	elsewhere []told // what others than the provider got
@@ -87,6 +88,10 @@ func (w *world) provider(t *testing.T, script string) *modelserver.Server {
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.Host == w.cli.host && r.URL.Path != echoPath {
 		w.model.ServeHTTP(rw, r)
+		return
+	}
+	if r.Host == mcpHost && w.mcp != nil {
+		w.mcp.ServeHTTP(rw, r)
 		return
 	}
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))

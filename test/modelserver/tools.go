@@ -78,6 +78,9 @@ func (m MCP) call(offered []offer) (call, error) {
 	}
 	for _, o := range offered {
 		switch {
+		case o.custom && o.name == "exec": // Codex, for models that write JavaScript
+			words, _ := json.Marshal(args) // they came from a script's text
+			return call{name: o.name, custom: true, input: fmt.Sprintf("const r = await tools.mcp__%s__%s(%s); text(JSON.stringify(r));", m.Server, m.Tool, words)}, nil
 		case o.namespace == "mcp__"+m.Server && o.name == m.Tool, // Codex
 			o.name == "mcp__"+m.Server+"__"+m.Tool, // Claude Code
 			o.name == "mcp_"+m.Server+"_"+m.Tool,   // Gemini CLI
