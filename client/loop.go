@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func (c *Client) CreateLoopSandbox(ctx context.Context, loopID, tool, workDir st
 	}
 	dir, rerr := realDir(workDir)
 	for _, s := range list {
-		if rerr == nil && s.Name == name && s.Agent == tool && len(s.Workspaces) == 1 && s.Workspaces[0] == dir {
+		if rerr == nil && s.Name == name && len(s.Workspaces) == 1 && s.Workspaces[0] == dir && slices.Contains(c.namesOf(ctx, s.Agent), tool) {
 			return name, nil
 		}
 	}
@@ -47,6 +48,16 @@ func realDir(dir string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// namesOf gives the names an agent goes by: it may have been asked for by another.
+func (c *Client) namesOf(ctx context.Context, agent string) []string {
+	var described struct {
+		Aliases []string `json:"aliases"`
+	}
+	// An agent without a description has the one name.
+	_ = c.json(ctx, &described, nil, []string{"agent", "show", "--json", "--", agent})
+	return append(described.Aliases, agent)
 }
 
 // ExecOptions are those of ExecInSandbox.
@@ -79,8 +90,10 @@ func (c *Client) DestroyLoopSandbox(ctx context.Context, loopID string) error {
 	}
 	var errs []error
 	for _, s := range list {
-		// Agent, not what the name ends in: loop 1's are not those of loop 1-a.
-		if s.Name != loopPrefix+loopID+"-"+s.Agent || !strings.HasPrefix(s.Name, loopPrefix) {
+		// What is behind the loop's id must be a tool: loop 1's sandboxes are not
+		// those of loop 1-a.
+		tool, ok := strings.CutPrefix(s.Name, loopPrefix+loopID+"-")
+		if !ok || !slices.Contains(c.namesOf(ctx, s.Agent), tool) {
 			continue
 		}
 		if err := c.Remove(ctx, s.Name); err != nil && !errors.Is(err, spec.ErrNotFound) {

@@ -135,6 +135,17 @@ func TestLoopSandbox(t *testing.T) {
 		if err != nil || len(list) != 2 {
 			t.Errorf("left are %+v, %v", list, err)
 		}
+		for range 2 { // by another of its names
+			if name, err := c.CreateLoopSandbox(ctx, "9", "cursor-agent", proj); err != nil || name != "loop-9-cursor-agent" {
+				t.Errorf("%q, %v", name, err)
+			}
+		}
+		if err := c.DestroyLoopSandbox(ctx, "9"); err != nil {
+			t.Error(err)
+		}
+		if list, err := c.List(ctx); err != nil || len(list) != 2 {
+			t.Errorf("left are %+v, %v", list, err)
+		}
 		if c.DestroyLoopSandbox(ctx, "") == nil {
 			t.Error("nobody's sandboxes were removed")
 		}

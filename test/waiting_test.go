@@ -1,18 +1,31 @@
 package test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
+// laborious works until it is interrupted, and then asks its person.
+const laborious = `#!/bin/sh
+trap 'stop=yes' INT
+while [ -z "$stop" ]; do echo at work; sleep 0.2; done
+printf 'what next?'
+read answer
+`
+
 // ls tells which agents wait for a person: those that say nothing at their
 // terminal. Nobody has to look at it.
 func TestTerminalWaiting(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
+		worker := filepath.Join(l.proj, "worker")
+		if err := os.WriteFile(worker, []byte(laborious), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		tm := openTerminal(t)
-		tm.start(l.command("run", "--name", "box", "shell", "."))
-		tm.press("while sleep 0.2; do echo at work; done\r")
+		tm.start(l.command("run", "--name", "box", "./worker", "."))
 		tm.expect("at work\r\nat work")
 		comes := func(want string) {
 			t.Helper()
@@ -25,11 +38,12 @@ func TestTerminalWaiting(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		comes("running")
 		tm.press("\x03")
+		tm.expect("what next?")
 		comes("waiting ")
 		if doc := l.bothy("ls", "--json"); !strings.Contains(doc, `"status": "running"`) || strings.Contains(doc, `"waiting_since": null`) {
 			t.Error(doc)
 		}
-		tm.press("echo back; exit\r")
+		tm.press("end\r")
 		if code := tm.code(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}

@@ -242,12 +242,15 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, aske
 	if err != nil {
 		return nil, err
 	}
-	if secret == "" && len(l.spec.Credentials) == 0 {
-		a.note("%s has no credential: log in inside, or on the host: %s", l.spec.Title, l.spec.Login.Again)
-		return nil, nil
-	}
 	if secret == "" {
-		a.note("%s has no credential: log in inside, or end it and: bothy secret set %s", l.spec.Title, l.spec.Credentials[0])
+		var ways []string
+		for _, service := range l.spec.Credentials {
+			ways = append(ways, "bothy secret set "+service)
+		}
+		if l.spec.Login != nil {
+			ways = append(ways, l.spec.Login.Again)
+		}
+		a.note("%s has no credential. Then run it again: %s", l.spec.Title, strings.Join(ways, ", or "))
 		return nil, nil
 	}
 	return []lendAt{{secret: secret}}, nil

@@ -22,7 +22,8 @@ func (a *app) execCommand() *command.Command {
 		Short: "Run a command in a sandbox, starting it if it is stopped",
 		Example: `  bothy exec shell-app git status
   bothy exec -it shell-app bash
-  tar c . | bothy exec -i shell-app tar x -C /opt`,
+  tar c . | bothy exec -i shell-app tar x -C /opt
+  bothy exec --timeout 10m shell-app make test     ends with 124 if that takes longer`,
 		FlagsFirst: true, // those behind are the command's
 		Args:       atLeast(2, "a sandbox and a command"),
 		Complete:   a.completeExec,
@@ -80,7 +81,7 @@ func (a *app) execCommand() *command.Command {
 	command.WordsVar(fs, &envFiles, "env-file", "read KEY=VALUE lines from a file")
 	fs.StringVarP(&workdir, "workdir", "w", "", "directory to run in (default the first workspace)")
 	fs.StringVarP(&user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID]")
-	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time")
+	fs.DurationVar(&timeout, "timeout", 0, "end the command with all that it has started after this time, e.g. 90s: SIGTERM, then SIGKILL; exit code 124")
 	fs.IntVar(&statusFD, "status-fd", noStatus, "write what is Bothy's own to this descriptor, as lines of JSON")
 	fs.StringVar(&keys, "detach-keys", "", `keys that detach (default "ctrl-\,ctrl-\")`)
 	c.CompleteFlag("env-file", command.FileNames)

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -68,7 +69,9 @@ func rows(list []engine.Info) []listed {
 		}
 		if i.Status.State == spec.Running {
 			l.Ports = append(l.Ports, i.Status.Ports...)
-			l.Waiting = i.Status.WaitingSince
+			if i.Spec.Agent != agent.Shell { // a prompt waits for nobody
+				l.Waiting = i.Status.WaitingSince
+			}
 		}
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))

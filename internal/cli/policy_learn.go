@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/audit"
@@ -57,10 +58,12 @@ func (a *app) policyLearnCommand() *command.Command {
 				}
 				return errors.Join(errs...)
 			})
-			if err == nil {
-				a.warnRules(e, sb, rules)
+			if err != nil {
+				return err
 			}
-			return err
+			a.note("%s may reach from now on: %s", sb.Name, printable(joined(rules)))
+			a.warnRules(e, sb, rules)
+			return nil
 		},
 	}
 	c.Flags().StringVar(&since, "since", "", "only what was refused since a time, or for so long, e.g. 1h")
@@ -88,10 +91,12 @@ func proposals(e *engine.Engine, sb *spec.Sandbox, from time.Time) ([]policy.Pro
 	return l.Proposals(), nil
 }
 
+const nothingToLearn = "nothing was refused that a rule could allow"
+
 // accepted asks about each. What is not answered is not accepted.
 func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
 	if len(list) == 0 {
-		a.note("nothing was refused that a rule could allow")
+		a.note(nothingToLearn)
 	}
 	for _, p := range list {
 		if p.Note != "" {
@@ -102,6 +107,15 @@ func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
 		}
 	}
 	return rules
+}
+
+// joined writes rules in one line.
+func joined(rules []policy.Rule) string {
+	var list []string
+	for _, r := range rules {
+		list = append(list, r.String())
+	}
+	return strings.Join(list, "; ")
 }
 
 func times(n int64) string {
@@ -128,7 +142,13 @@ func (a *app) printProposals(sb *spec.Sandbox, list []policy.Proposal) error {
 	if a.json {
 		return a.printJSON(map[string]any{"proposals": rows})
 	}
+	if len(rows) == 0 {
+		a.note(nothingToLearn)
+	}
 	for _, r := range rows {
+		if r.Note != "" {
+			fmt.Fprintf(a.stdout, "# %s:\n", printable(r.Note))
+		}
 		fmt.Fprintf(a.stdout, "%s\n", printable(r.Command))
 	}
 	return nil

@@ -157,7 +157,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if created {
+	if created || neverLent(e, sb) {
 		lent, err = a.credential(cmd, e, f.lodger, lent)
 	}
 	if err == nil {
@@ -307,6 +307,13 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	return sb, false, a.rehouse(cmd.Context(), e, f.lodger, sb, version)
 }
 
+// neverLent tells of a sandbox that nothing was ever lent to: its agent had no
+// credential yet. What was taken back stays back.
+func neverLent(e *engine.Engine, sb *spec.Sandbox) bool {
+	list, err := e.Leases(sb)
+	return err == nil && len(list) == 0
+}
+
 // sameRules refuses to run in a sandbox whose own rules lack what is asked for.
 // What was added to them later, by bothy policy, may be there.
 func sameRules(e *engine.Engine, sb *spec.Sandbox, asked policy.Block) error {
@@ -330,7 +337,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "force-workspace"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}

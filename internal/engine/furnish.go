@@ -27,7 +27,8 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 	}
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			if s.Service == service && s.Source.Kind != vault.SourceLogin {
+			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
+			if s.Service == service && s.Source.Kind != vault.SourceLogin && !unset {
 				return s.Name, nil
 			}
 		}
@@ -94,6 +95,56 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	return nil
 }
 
+// refurnish writes placeholders into files that began without: when nothing had
+// been lent yet. A file that was changed since is somebody's own.
+func (e *Engine) refurnish(sb *spec.Sandbox) error {
+	a, err := e.Agents.Find(sb.Agent)
+	if err != nil {
+		return nil // there is none, or its description has gone
+	}
+	lookup, err := e.words(sb)
+	if err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	blank := func(word string) (string, bool) {
+		if strings.HasPrefix(word, placeholderWord) {
+			return "", true
+		}
+		return lookup(word)
+	}
+	for _, f := range a.Home {
+		before, err := agent.Expand(f.Text, blank)
+		if err != nil {
+			continue
+		}
+		now, err := agent.Expand(f.Text, lookup)
+		if err != nil || now == before {
+			continue
+		}
+		if info, err := home.Lstat(f.Path); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(before)) {
+			continue
+		}
+		if text, err := home.ReadFile(f.Path); err != nil || string(text) != before {
+			continue
+		}
+		if err := home.Remove(f.Path); err == nil {
+			err = place(home, f.Path, now)
+		}
+		if err != nil {
+			return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
+		}
+	}
+	return nil
+}
+
+// placeholderWord begins the words that stand for credentials.
+const placeholderWord = "placeholder:"
+
 // words are what the text of a file may name. A service nothing is lent of has
 // an empty placeholder.
 func (e *Engine) words(sb *spec.Sandbox) (func(string) (string, bool), error) {
@@ -114,7 +165,7 @@ func (e *Engine) words(sb *spec.Sandbox) (func(string) (string, bool), error) {
 		if word == "workspace" {
 			return sb.Primary(), true
 		}
-		service, ok := strings.CutPrefix(word, "placeholder:")
+		service, ok := strings.CutPrefix(word, placeholderWord)
 		return placeholders[service], ok
 	}, nil
 }

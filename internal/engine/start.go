@@ -138,10 +138,12 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
+	furnish := e.refurnish
 	if d.ReadStatus().StartedAt == nil {
-		if err := e.furnish(sb); err != nil {
-			return nil, err
-		}
+		furnish = e.furnish
+	}
+	if err := furnish(sb); err != nil {
+		return nil, err
 	}
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan lending, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -37,7 +38,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 			if lerr != nil {
 				return lerr
 			}
-			if t, err = e.Templates().Save(t, current, d.Home()); !errors.Is(err, fs.ErrNotExist) {
+			if t, err = e.Templates().Save(t, current, d.Home(), e.lendable(sb)...); !errors.Is(err, fs.ErrNotExist) {
 				break
 			} // else a newer save of the layer has taken its place just now
 		}
@@ -59,6 +60,24 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return t, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
 	}
 	return t, nil
+}
+
+// lendable are the files of a home that have placeholders in them. Those stand for
+// what is lent to this sandbox; others begin with their own.
+func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
+	a, err := e.Agents.Find(sb.Agent)
+	if err != nil {
+		return nil
+	}
+	for _, f := range a.Home {
+		if strings.Contains(f.Text, "{"+placeholderWord) {
+			files = append(files, f.Path)
+		}
+	}
+	if a.Login != nil {
+		files = append(files, a.Login.File)
+	}
+	return files
 }
 
 // saveTries is how often a layer may be replaced while it is read.

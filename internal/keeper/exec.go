@@ -67,9 +67,7 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
 	if ask.Agent && ask.Command.TTY {
-		s.hush = newHush(hushTime, func(since *time.Time) {
-			k.status.update(func(st *spec.Status) { st.WaitingSince = since })
-		})
+		s.hush = newHush(hushTime, k.status.waiting)
 	}
 	pump := func() { k.wg.Go(func() { s.pump(); k.ended(s) }) }
 	if ask.Detached {

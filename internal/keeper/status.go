@@ -14,8 +14,9 @@ type status struct {
 	dir store.Sandbox
 	log *slog.Logger
 
-	mu sync.Mutex
-	st spec.Status
+	mu   sync.Mutex
+	st   spec.Status
+	soon *time.Timer // that writes it; nil: there is nothing to write
 }
 
 func (s *status) get() spec.Status {
@@ -43,3 +44,22 @@ func (s *status) used() {
 	now := time.Now().UTC()
 	s.st.UsedAt = &now
 }
+
+// waiting notes since when the agent waits for a person. What it says next must
+// not wait for a disk: it is written soon, and only the last word of it.
+func (s *status) waiting(since *time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.WaitingSince = since
+	if s.soon == nil {
+		s.soon = time.AfterFunc(writeSoon, func() {
+			s.mu.Lock()
+			s.soon = nil
+			s.mu.Unlock()
+			s.update(func(*spec.Status) {})
+		})
+	}
+}
+
+// writeSoon is how long a change that is no hurry waits for others.
+const writeSoon = 500 * time.Millisecond

@@ -48,7 +48,8 @@ const (
 	layerName = "layer"
 	homeName  = "home"
 	newPrefix = ".new-"
-	oldPrefix = ".gone-"
+	oldPrefix = ".old-"  // one that is being replaced
+	endPrefix = ".gone-" // one that is being removed
 	lockName  = ".lock"
 )
 
@@ -97,7 +98,11 @@ func (s Shelf) lock() (*store.Lock, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return store.WaitLock(filepath.Join(s.Dir, lockName))
+	lock, err := store.WaitLock(filepath.Join(s.Dir, lockName))
+	if err == nil {
+		s.sweep()
+	}
+	return lock, err
 }
 
 // List gives all templates, by name.
@@ -153,8 +158,9 @@ func (s Shelf) about(dir string) (Template, error) {
 }
 
 // Save makes a template of a root layer's save, a directory or "" if nothing was
-// changed there, and a home. One of the same name is replaced.
-func (s Shelf) Save(t Template, layer, home string) (Template, error) {
+// changed there, and a home, without some files of it. One of the same name is
+// replaced.
+func (s Shelf) Save(t Template, layer, home string, without ...string) (Template, error) {
 	return s.add(t.Name, func(dir string) (Template, error) {
 		if err := linkFiles(layer, filepath.Join(dir, layerName)); err != nil {
 			return t, err
@@ -162,8 +168,24 @@ func (s Shelf) Save(t Template, layer, home string) (Template, error) {
 		if err := copyTree(home, filepath.Join(dir, homeName)); err != nil {
 			return t, err
 		}
-		return t, nil
+		return t, leaveOut(filepath.Join(dir, homeName), without)
 	})
+}
+
+// leaveOut removes files from a home, in which somebody inside may have made
+// anything.
+func leaveOut(home string, files []string) error {
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range files {
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add lets fill make a template in a directory, completes it and puts it in its
@@ -174,7 +196,6 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 		return Template{}, err
 	}
 	defer lock.Unlock()
-	s.sweep()
 	dir, err := os.MkdirTemp(s.Dir, newPrefix)
 	if err != nil {
 		return Template{}, err
@@ -204,9 +225,9 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 }
 
 // put gives a complete template its place. Between the two renames there is none
-// of the name; a crash there leaves neither half.
+// of the name; after a crash there the old one comes back with the next sweep.
 func (s Shelf) put(dir, name string) error {
-	old, err := s.setAside(name)
+	old, err := s.setAside(name, oldPrefix)
 	if err != nil {
 		return err
 	}
@@ -221,8 +242,8 @@ func (s Shelf) put(dir, name string) error {
 
 // setAside takes a template off its place, and tells where it is now; "" if there
 // was none.
-func (s Shelf) setAside(name string) (string, error) {
-	old := filepath.Join(s.Dir, oldPrefix+file(name))
+func (s Shelf) setAside(name, prefix string) (string, error) {
+	old := filepath.Join(s.Dir, prefix+file(name))
 	if err := store.RemoveTree(old); err != nil {
 		return "", err
 	}
@@ -233,11 +254,17 @@ func (s Shelf) setAside(name string) (string, error) {
 	return old, err
 }
 
-// sweep removes what crashed commands left.
+// sweep removes what crashed commands left, and puts back what one was about to
+// replace.
 func (s Shelf) sweep() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), oldPrefix) {
+		name, old := strings.CutPrefix(e.Name(), oldPrefix)
+		if _, err := os.Lstat(filepath.Join(s.Dir, name)); old && errors.Is(err, fs.ErrNotExist) {
+			_ = os.Rename(filepath.Join(s.Dir, e.Name()), filepath.Join(s.Dir, name))
+			continue
+		}
+		if old || strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), endPrefix) {
 			_ = store.RemoveTree(filepath.Join(s.Dir, e.Name()))
 		}
 	}
@@ -254,7 +281,7 @@ func (s Shelf) Remove(name string) error {
 		return err
 	}
 	defer lock.Unlock()
-	old, err := s.setAside(t.Name)
+	old, err := s.setAside(t.Name, endPrefix)
 	if err != nil || old == "" {
 		return err
 	}

@@ -72,10 +72,17 @@ func TestSaveAndFill(t *testing.T) {
 	if l, h := filled(t, s, "a/b:v1"); l != "two" || h != "two" {
 		t.Errorf("saved again: layer %q, home %q", l, h)
 	}
-	_, err = s.Save(Template{Name: "bare:latest"}, "", home)
+	_, err = s.Save(Template{Name: "bare:latest"}, "", home, "sub/file", "not/there", "../home/link")
+	if err == nil {
+		t.Error("what is left out may lie outside")
+	}
+	_, err = s.Save(Template{Name: "bare:latest"}, "", home, "sub/file", "not/there")
 	must(t, err)
 	dir := t.TempDir()
 	must(t, s.Fill("bare", filepath.Join(dir, "root-1"), filepath.Join(dir, "home")))
+	if _, err := os.Lstat(filepath.Join(dir, "home", "sub", "file")); err == nil {
+		t.Error("what is left out is there")
+	}
 	if _, err := os.Lstat(filepath.Join(dir, "root-1")); err == nil {
 		t.Error("a layer comes from nowhere")
 	}
@@ -94,15 +101,16 @@ func TestWhatCrashesLeave(t *testing.T) {
 	layer, home := sandbox(t, "one")
 	_, err := s.Save(Template{Name: "a:v1"}, layer, home)
 	must(t, err)
-	for _, name := range []string{newPrefix + "123", oldPrefix + "a:v1"} {
+	must(t, os.Rename(filepath.Join(s.Dir, "a:v1"), filepath.Join(s.Dir, oldPrefix+"a:v1")))
+	for _, name := range []string{newPrefix + "123", endPrefix + "b:v1"} {
 		must(t, os.MkdirAll(filepath.Join(s.Dir, name, "home", "deep"), 0o700))
 		must(t, os.Chmod(filepath.Join(s.Dir, name, "home"), 0o500))
 	}
-	if list, err := s.List(); err != nil || len(list) != 1 {
-		t.Errorf("%v, %v", list, err)
-	}
 	_, err = s.Save(Template{Name: "b:v1"}, layer, home)
 	must(t, err)
+	if list, err := s.List(); err != nil || len(list) != 2 {
+		t.Errorf("what was about to be replaced has gone: %v, %v", list, err)
+	}
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); len(left) != 0 {
 		t.Errorf("left are %q", left)
 	}
