@@ -80,13 +80,16 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 
 // dial reaches the control socket through the directory's descriptor: a
 // socket's path may have only 107 bytes.
-func dial(d store.Sandbox) (*unixconn.Conn, error) {
+func dial(d store.Sandbox) (*unixconn.Conn, error) { return dialAt(d, d.Control()) }
+
+// dialAt is dial for one of the places of the control socket.
+func dialAt(d store.Sandbox, socket string) (*unixconn.Conn, error) {
 	dir, err := os.Open(d.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	name := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(d.Control()))
+	name := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(socket))
 	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: name, Net: "unix"})
 	if err != nil {
 		return nil, err

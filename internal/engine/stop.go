@@ -20,7 +20,7 @@ import (
 )
 
 // A keeper that does not answer is killed: one that is busy, with a large save
-// for instance, still answers a ping.
+// for instance, still answers a ping, if only to say that it ends.
 const (
 	pingEvery  = 2 * time.Second
 	pingFails  = 3
@@ -115,17 +115,28 @@ func (e *Engine) watchKeeper(ctx context.Context, d store.Sandbox) {
 		case <-time.After(pingEvery):
 		}
 		fails++
-		if c, err := dial(d); err == nil {
-			pctx, cancel := context.WithTimeout(ctx, pingEvery)
-			if request(pctx, c, wire.Ask{Op: wire.OpPing}) == nil {
-				fails = 0
-			}
-			cancel()
+		if lives(ctx, d) {
+			fails = 0
 		}
 	}
 	if err := e.killKeeper(d); err != nil {
 		e.say("%v", err)
 	}
+}
+
+// lives tells whether a keeper answers, wherever its socket is.
+func lives(ctx context.Context, d store.Sandbox) bool {
+	ctx, cancel := context.WithTimeout(ctx, pingEvery)
+	defer cancel()
+	if c, err := dial(d); err == nil {
+		return request(ctx, c, wire.Ask{Op: wire.OpPing}) == nil
+	}
+	c, err := dialAt(d, d.Aside())
+	if err != nil {
+		return false
+	}
+	_ = c.Close() // one that ends says hello, and hears nobody out
+	return true
 }
 
 // killKeeper ends a keeper that hangs. Its pid is believed only if that process

@@ -292,8 +292,10 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 		k.fell()
 	}
 	cancel()
-	_ = os.Remove(k.dir.Control())
+	// Nobody comes by it any more but who looks whether we live.
+	_ = os.Rename(k.dir.Control(), k.dir.Aside())
 	k.shutDown()
+	_ = os.Remove(k.dir.Aside())
 	l.Close()
 	close(k.stopped)
 	k.drain()

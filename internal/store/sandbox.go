@@ -24,6 +24,10 @@ func (d Sandbox) Leases() string  { return filepath.Join(d.Dir, "leases.json") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
+
+// Aside is where the control socket is while nobody shall come by it: before the
+// keeper is ready, and while it ends.
+func (d Sandbox) Aside() string { return filepath.Join(d.Dir, ".control.sock") }
 func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
 func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
