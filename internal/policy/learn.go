@@ -50,8 +50,8 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	}
 	s := d.Suggest()
 	rule, ok := s.rule()
-	if !ok {
-		return
+	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths) == 0 {
+		return // of a path that is not known whole every path would be allowed
 	}
 	p := l.found[rule.String()]
 	if p == nil {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -25,6 +26,7 @@ deny: [never.example.com]
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("93.184.216.34"), Port: 8080})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "POST", Path: "/open/x", Addr: netip.MustParseAddr("93.184.216.34")})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/closed"})
+	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/" + strings.Repeat("x", 512) + "…"})
 	// Nothing to propose: allowed by now, denied on purpose, not outwards, a
 	// secret's, no name at all, never to be opened, allowed.
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "known.example.com", Port: 443})

@@ -189,17 +189,13 @@ func leaveOut(home string, files []string) error {
 }
 
 // add lets fill make a template in a directory, completes it and puts it in its
-// place.
+// place. Others need not wait while it is filled: a home may be large.
 func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Template, error) {
-	lock, err := s.lock()
+	dir, mine, err := s.begin()
 	if err != nil {
 		return Template{}, err
 	}
-	defer lock.Unlock()
-	dir, err := os.MkdirTemp(s.Dir, newPrefix)
-	if err != nil {
-		return Template{}, err
-	}
+	defer mine.Unlock()
 	t, err := fill(dir)
 	if err == nil {
 		if name == "" {
@@ -215,13 +211,41 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 		err = syncTree(dir)
 	}
 	if err == nil {
-		err = s.put(dir, name)
+		err = s.finish(dir, name)
 	}
 	if err != nil {
 		_ = store.RemoveTree(dir)
 		return t, err
 	}
 	return t, nil
+}
+
+// begin makes a directory for a new template, which nobody sweeps away as long as
+// its lock is held.
+func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
+	lock, err := s.lock()
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Unlock()
+	if dir, err = os.MkdirTemp(s.Dir, newPrefix); err != nil {
+		return "", nil, err
+	}
+	mine, err = store.TryLock(filepath.Join(dir, lockName))
+	return dir, mine, err
+}
+
+// finish puts a complete template in its place.
+func (s Shelf) finish(dir, name string) error {
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+		return err
+	}
+	return s.put(dir, name)
 }
 
 // put gives a complete template its place. Between the two renames there is none
@@ -264,7 +288,17 @@ func (s Shelf) sweep() {
 			_ = os.Rename(filepath.Join(s.Dir, e.Name()), filepath.Join(s.Dir, name))
 			continue
 		}
-		if old || strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), endPrefix) {
+		fresh := strings.HasPrefix(e.Name(), newPrefix)
+		if fresh {
+			lock, err := store.TryLock(filepath.Join(s.Dir, e.Name(), lockName))
+			if errors.Is(err, store.ErrLocked) {
+				continue // somebody fills it
+			}
+			if err == nil {
+				lock.Unlock()
+			}
+		}
+		if old || fresh || strings.HasPrefix(e.Name(), endPrefix) {
 			_ = store.RemoveTree(filepath.Join(s.Dir, e.Name()))
 		}
 	}
@@ -304,7 +338,11 @@ func (s Shelf) Fill(name, layer, home string) error {
 	if _, err := s.about(dir); err != nil {
 		return fmt.Errorf("template %s: %w", t.Name, err)
 	}
-	if err := linkFiles(filepath.Join(dir, layerName), layer); err != nil {
+	from := filepath.Join(dir, layerName)
+	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
+		from = "" // nothing was changed in it
+	}
+	if err := linkFiles(from, layer); err != nil {
 		return fmt.Errorf("template %s: %w", t.Name, err)
 	}
 	if err := copyTree(filepath.Join(dir, homeName), home); err != nil {
@@ -334,6 +372,9 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 		if err := extract(r, dir); err != nil {
 			return Template{}, err
 		}
+		if err := onlyOurs(dir); err != nil {
+			return Template{}, err
+		}
 		t, err := s.about(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return t, spec.Errorf(spec.ErrUsage, "the archive holds no template: it has no %s", aboutName).WithHint("bothy save -o FILE makes one")
@@ -341,12 +382,16 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 		if err == nil {
 			t.Name, err = Name(t.Name)
 		}
-		if err == nil {
-			err = onlyOurs(dir)
-		}
 		return t, err
 	})
 }
+
+// layerFiles are those of a save of the root layer. Others would mean something to
+// the wall.
+var layerFiles = []string{"fscheckpoint.pb", "multitar.img", "pages.img", "pages_meta.img"}
+
+// maxAbout is far more than a template's description takes, in bytes.
+const maxAbout = 1 << 20
 
 // onlyOurs refuses an archive with more in it than a template has: the wall would
 // be given it.
@@ -356,7 +401,15 @@ func onlyOurs(dir string) error {
 		return err
 	}
 	for _, e := range top {
-		if name := e.Name(); name != aboutName && (name != layerName && name != homeName || !e.IsDir()) {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		switch name := e.Name(); {
+		case name == aboutName && e.Type().IsRegular() && info.Size() <= maxAbout:
+		case (name == layerName || name == homeName) && e.IsDir():
+		case name == lockName: // of who makes it
+		default:
 			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)
 		}
 	}
@@ -365,8 +418,8 @@ func onlyOurs(dir string) error {
 		return nil
 	}
 	for _, e := range files {
-		if !e.Type().IsRegular() {
-			return spec.Errorf(spec.ErrUsage, "the archive holds no template: %s in its layer is no file", e.Name())
+		if !e.Type().IsRegular() || !slices.Contains(layerFiles, e.Name()) {
+			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q in its layer", e.Name())
 		}
 	}
 	return err
@@ -409,15 +462,15 @@ func copyTree(from, to string) error {
 	return err
 }
 
-// linkFiles makes a directory have the same files as another; no directory for
-// none.
+// linkFiles makes a directory have the same files as another. A layer that is not
+// there, or not any more, is fs.ErrNotExist; none at all is "".
 func linkFiles(from, to string) error {
 	if from == "" {
 		return nil
 	}
 	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
+	if err == nil && len(entries) == 0 {
+		err = &fs.PathError{Op: "read", Path: from, Err: fs.ErrNotExist}
 	}
 	if err != nil {
 		return err

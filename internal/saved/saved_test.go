@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,11 @@ func TestSaveAndFill(t *testing.T) {
 	must(t, err)
 	if l, h := filled(t, s, "a/b:v1"); l != "two" || h != "two" {
 		t.Errorf("saved again: layer %q, home %q", l, h)
+	}
+	for _, layer := range []string{filepath.Join(home, "nothing"), t.TempDir()} {
+		if _, err := s.Save(Template{Name: "half:v1"}, layer, home); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a layer that has just gone: %v", err)
+		}
 	}
 	_, err = s.Save(Template{Name: "bare:latest"}, "", home, "sub/file", "not/there", "../home/link")
 	if err == nil {
@@ -179,16 +185,19 @@ func TestImportRefuses(t *testing.T) {
 		kind       byte
 	}
 	for what, entries := range map[string][]entry{
-		"nothing":             {},
-		"no description":      {{"home/x", "x", tar.TypeReg}},
-		"another version":     {{aboutName, `{"version":99,"name":"a:v1"}`, tar.TypeReg}},
-		"no name":             {{aboutName, `{"version":1}`, tar.TypeReg}},
-		"a name that leads":   {{aboutName, `{"version":1,"name":"../../x:v1"}`, tar.TypeReg}},
-		"more":                {{aboutName, about, tar.TypeReg}, {"spec.json", "{}", tar.TypeReg}},
-		"a link for a layer":  {{aboutName, about, tar.TypeReg}, {"layer", "/etc", tar.TypeSymlink}},
-		"a link for a home":   {{aboutName, about, tar.TypeReg}, {"home", "/etc", tar.TypeSymlink}},
-		"a link in the layer": {{aboutName, about, tar.TypeReg}, {"layer/pages.img", "/etc/shadow", tar.TypeSymlink}},
-		"a way out":           {{aboutName, about, tar.TypeReg}, {"../escaped", "x", tar.TypeReg}},
+		"nothing":              {},
+		"no description":       {{"home/x", "x", tar.TypeReg}},
+		"another version":      {{aboutName, `{"version":99,"name":"a:v1"}`, tar.TypeReg}},
+		"no name":              {{aboutName, `{"version":1}`, tar.TypeReg}},
+		"a name that leads":    {{aboutName, `{"version":1,"name":"../../x:v1"}`, tar.TypeReg}},
+		"more":                 {{aboutName, about, tar.TypeReg}, {"spec.json", "{}", tar.TypeReg}},
+		"a link for a layer":   {{aboutName, about, tar.TypeReg}, {"layer", "/etc", tar.TypeSymlink}},
+		"a link for a home":    {{aboutName, about, tar.TypeReg}, {"home", "/etc", tar.TypeSymlink}},
+		"a link for its words": {{aboutName, "/dev/zero", tar.TypeSymlink}},
+		"words without end":    {{aboutName, about + strings.Repeat(" ", maxAbout), tar.TypeReg}},
+		"options for the wall": {{aboutName, about, tar.TypeReg}, {"layer/gcs_opts.json", "{}", tar.TypeReg}},
+		"a link in the layer":  {{aboutName, about, tar.TypeReg}, {"layer/pages.img", "/etc/shadow", tar.TypeSymlink}},
+		"a way out":            {{aboutName, about, tar.TypeReg}, {"../escaped", "x", tar.TypeReg}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := shelf(t)
