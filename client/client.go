@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -85,10 +86,18 @@ func (s *Sandbox) args() []string {
 // Create creates a sandbox and gives it as it was written down. It is started by
 // the first command in it. A name that is taken is spec.ErrConflict.
 func (c *Client) Create(ctx context.Context, s Sandbox) (*spec.Sandbox, error) {
-	args, vars := s.args(), passed(s.Env)
-	args = append(append(args, vars.args...), s.Agent)
+	vars, err := secretly(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	args := s.args()
+	var files []*os.File
+	if vars != nil {
+		defer func() { _ = vars.Close() }()
+		args, files = append(args, envFile(0)), append(files, vars)
+	}
 	var made spec.Sandbox
-	return &made, c.json(ctx, &made, vars.env, append(args, s.Workspaces...))
+	return &made, c.json(ctx, &made, append(append(args, "--", s.Agent), s.Workspaces...), files...)
 }
 
 // Listed is a sandbox as a list shows it.
@@ -105,24 +114,25 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	var doc struct {
 		Sandboxes []Listed `json:"sandboxes"`
 	}
-	err := c.json(ctx, &doc, nil, []string{"ls", "--json"})
+	err := c.json(ctx, &doc, []string{"ls", "--json"})
 	return doc.Sandboxes, err
 }
 
 // Stop stops a sandbox; its files stay. One that is stopped is no error.
 func (c *Client) Stop(ctx context.Context, name string) error {
-	return c.json(ctx, nil, nil, []string{"stop", "--", name})
+	return c.json(ctx, nil, []string{"stop", "--", name})
 }
 
 // Remove removes a sandbox with all that is its own, at once. One that is not
 // there is spec.ErrNotFound.
 func (c *Client) Remove(ctx context.Context, name string) error {
-	return c.json(ctx, nil, nil, []string{"rm", "--force", "--", name})
+	return c.json(ctx, nil, []string{"rm", "--force", "--", name})
 }
 
 // json runs a command and reads its answer.
-func (c *Client) json(ctx context.Context, answer any, env, args []string) error {
-	cmd := c.command(ctx, env, args)
+func (c *Client) json(ctx context.Context, answer any, args []string, files ...*os.File) error {
+	cmd := c.command(ctx, args)
+	cmd.ExtraFiles = files
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
@@ -139,13 +149,13 @@ func (c *Client) json(ctx context.Context, answer any, env, args []string) error
 
 // command prepares a run of bothy. When the context ends, it and what it runs
 // inside are asked to end, and a little later made to.
-func (c *Client) command(ctx context.Context, env, args []string) *exec.Cmd {
+func (c *Client) command(ctx context.Context, args []string) *exec.Cmd {
 	program := c.Program
 	if program == "" {
 		program = "bothy"
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(append([]string(nil), c.environ()...), env...)
+	cmd.Env = c.Env
 	cmd.Cancel = func() error { return cmd.Process.Signal(terminate) }
 	cmd.WaitDelay = endTime
 	return cmd

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -52,13 +53,21 @@ func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Res
 		return Result{}, err
 	}
 	defer func() { _ = r.Close() }()
+	vars, err := secretly(command.Env)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = vars.Close() }()
 	var printed bytes.Buffer
-	cmd := c.command(ctx, passed(command.Env).env, command.args(sandbox))
+	cmd := c.command(ctx, command.args(sandbox))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = command.Stdin, command.Stdout, command.Stderr
 	if cmd.Stdout == nil && cmd.Stderr == nil {
 		cmd.Stdout, cmd.Stderr = &printed, &printed
 	}
 	cmd.ExtraFiles = []*os.File{w}
+	if vars != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, vars)
+	}
 	err = cmd.Start()
 	_ = w.Close()
 	if err != nil {
@@ -78,7 +87,10 @@ func (c *Client) Exec(ctx context.Context, sandbox string, command Command) (Res
 
 // args are the words that say the same to bothy exec.
 func (c *Command) args(sandbox string) []string {
-	args := append([]string{"exec", fmt.Sprintf("--status-fd=%d", statusFD)}, passed(c.Env).args...)
+	args := []string{"exec", fmt.Sprintf("--status-fd=%d", statusFD)}
+	if len(c.Env) > 0 {
+		args = append(args, envFile(1))
+	}
 	if c.Stdin != nil {
 		args = append(args, "--interactive")
 	}
@@ -122,39 +134,32 @@ func readStatus(r io.Reader) (result Result, end func() error) {
 	return result, end
 }
 
-// variables are set inside: by words of a command line and, for that is nobody
-// else's to read, by its environment.
-type variables struct{ args, env []string }
-
-// passed has variables passed on. Those that bothy itself would listen to are
-// said in words.
-func passed(vars map[string]string) (v variables) {
+// secretly writes variables where only bothy reads them: they are meant for the
+// inside, and neither for whoever lists processes nor for programs of the host.
+// It is the file of an option --env-file, and nil if there are none.
+func secretly(vars map[string]string) (*os.File, error) {
+	if len(vars) == 0 {
+		return nil, nil
+	}
+	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("keep variables: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "variables")
+	var text strings.Builder
 	for name, value := range vars {
-		if own(name) {
-			v.args = append(v.args, "--env="+name+"="+value)
-			continue
+		if strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			_ = f.Close()
+			return nil, spec.Errorf(spec.ErrUsage, "%q is no variable", name)
 		}
-		v.args = append(v.args, "--env="+name)
-		v.env = append(v.env, name+"="+value)
+		text.WriteString(name + "=" + value + "\x00")
 	}
-	slices.Sort(v.args)
-	return v
+	if _, err := f.WriteString(text.String()); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("keep variables: %w", err)
+	}
+	return f, nil
 }
 
-// own tells whether a variable means something to bothy, to Go or to what they
-// start.
-func own(name string) bool {
-	for _, prefix := range []string{"BOTHY_", "XDG_", "GO", "SSL_", "DBUS_", "LC_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return slices.Contains([]string{"HOME", "PATH", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "LANG", "PWD"}, name)
-}
-
-func (c *Client) environ() []string {
-	if c.Env != nil {
-		return c.Env
-	}
-	return os.Environ()
-}
+// envFile is the option for the n-th of exec.Cmd's ExtraFiles.
+func envFile(n int) string { return fmt.Sprintf("--env-file=/proc/self/fd/%d", statusFD+n) }

@@ -56,7 +56,7 @@ func (c *Client) namesOf(ctx context.Context, agent string) []string {
 		Aliases []string `json:"aliases"`
 	}
 	// An agent without a description has the one name.
-	_ = c.json(ctx, &described, nil, []string{"agent", "show", "--json", "--", agent})
+	_ = c.json(ctx, &described, []string{"agent", "show", "--json", "--", agent})
 	return append(described.Aliases, agent)
 }
 

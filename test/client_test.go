@@ -34,12 +34,15 @@ func TestClient(t *testing.T) {
 		if err != nil || sb.Name != "worker" || sb.Limits.Disk != 2<<30 || len(sb.Workspaces) != 1 || sb.Workspaces[0].Source != proj {
 			t.Fatalf("%+v, %v", sb, err)
 		}
+		if _, err := c.Create(ctx, client.Sandbox{Name: "flagged", Agent: "--help"}); err == nil {
+			t.Error("an agent is taken for an option")
+		}
 		if _, err := c.Create(ctx, client.Sandbox{Name: "worker", Agent: "shell"}); !errors.Is(err, spec.ErrConflict) {
 			t.Errorf("the same name again: %v", err)
 		}
 		r, err := c.Exec(ctx, "worker", client.Command{
 			Args: []string{"sh", "-c", `echo "$KIND|$HOME_OF|$TOKEN|$BOTHY_WORD|$(pwd)"; echo complaint >&2; cat; exit 42`},
-			Env:  map[string]string{"TOKEN": "of the\ncommand", "BOTHY_WORD": "w"}, Workdir: "/opt", Stdin: strings.NewReader("input"),
+			Env:  map[string]string{"TOKEN": "of the\ncommand", "BOTHY_WORD": "w", "LD_PRELOAD": "", "BOTHY_HOME": "/nowhere"}, Workdir: "/opt", Stdin: strings.NewReader("input"),
 		})
 		if want := "made by\na program|x=y|of the\ncommand|w|/opt\ncomplaint\ninput"; err != nil || r.ExitCode != 42 || r.Output != want {
 			t.Errorf("%+v, %v", r, err)

@@ -160,6 +160,21 @@ func validCPUs(n float64) bool { return n >= 0 && n <= 1<<20 }
 // minSandboxMemory is what the wall itself and a shell need.
 const minSandboxMemory = 64 << 20
 
+// variables are those of a file: one a line, with comments, or each with a zero
+// byte behind it as "env -0" prints them, whatever they hold.
+func variables(text string) (list []string) {
+	if strings.Contains(text, "\x00") {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == 0 })
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
 // environment collects -e and --env-file; KEY alone is passed on, if set.
 func environment(pairs, files []string) ([]string, error) {
 	var env, lines []string
@@ -168,12 +183,7 @@ func environment(pairs, files []string) ([]string, error) {
 		if err != nil {
 			return nil, &spec.Error{Class: spec.ErrUsage, Op: "read --env-file", Err: err}
 		}
-		for line := range strings.Lines(string(data)) {
-			line = strings.TrimRight(line, "\r\n")
-			if strings.TrimSpace(line) != "" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-				lines = append(lines, line)
-			}
-		}
+		lines = append(lines, variables(string(data))...)
 	}
 	for _, kv := range append(lines, pairs...) {
 		key, _, set := strings.Cut(kv, "=")
