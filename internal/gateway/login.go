@@ -55,39 +55,59 @@ func newLogins(g *Gateway) *logins {
 	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots}}
 }
 
-// set puts loans into force.
+// set puts loans into force. If they are refused, those before stay as they were:
+// renewals that are under way end among them.
 func (l *logins) set(loans []wire.Loan) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for path := range l.held {
-		if !slices.ContainsFunc(loans, func(o wire.Loan) bool { return o.Login != nil && o.Login.Path == path }) {
-			delete(l.held, path)
-		}
-	}
-	for _, o := range loans {
-		if o.Login != nil && len(o.Value) > 0 {
-			l.meet(&o)
-		}
-	}
-	set, err := inject.Compile(l.current(loans))
+	next := l.meet(loans)
+	set, err := inject.Compile(current(loans, next))
 	if err != nil {
 		return err
 	}
-	l.loans = loans
+	held := map[string]*heldLogin{}
+	for path, h := range next {
+		if known := l.held[path]; known != nil {
+			*known = *h // whoever renews it has this one
+			h = known
+		}
+		held[path] = h
+	}
+	l.loans, l.held = loans, held
 	l.g.secrets.Store(set)
 	return nil
 }
 
+// meet is what the logins of loans would be: copies of those that are held.
+func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
+	out := map[string]*heldLogin{}
+	for _, o := range loans {
+		if o.Login == nil {
+			continue
+		}
+		h, known := out[o.Login.Path], l.held[o.Login.Path]
+		if h == nil && known != nil {
+			again := *known
+			h = &again
+		}
+		if len(o.Value) > 0 {
+			if h == nil {
+				h = &heldLogin{}
+			}
+			h.meet(&o)
+		}
+		if h != nil {
+			out[o.Login.Path] = h
+		}
+	}
+	return out
+}
+
 // meet takes over the value that the keeper lends, unless it is one that was
 // renewed since.
-func (l *logins) meet(o *wire.Loan) {
-	h, value := l.held[o.Login.Path], string(o.Value)
-	if h == nil {
-		h = &heldLogin{}
-		l.held[o.Login.Path] = h
-	}
+func (h *heldLogin) meet(o *wire.Loan) {
 	h.file = login.File{Path: o.Login.Path, How: o.Login.How}
-	if value != h.Access && !h.had(value) {
+	if value := string(o.Value); value != h.Access && !h.had(value) {
 		h.take(renew.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}
 }
@@ -99,21 +119,24 @@ func (h *heldLogin) had(value string) bool {
 // take makes a value the one in force.
 func (h *heldLogin) take(r renew.Result) {
 	if h.Access != "" && h.Access != r.Access {
-		h.former = append(h.former, wire.Value(h.Access))
-		h.former = h.former[max(0, len(h.former)-maxFormer):]
+		former := append(slices.Clone(h.former), wire.Value(h.Access)) // a copy may have the old ones
+		h.former = former[max(0, len(former)-maxFormer):]
 	}
 	h.Result, h.failed, h.again = r, nil, time.Time{}
 }
 
 // current are loans with the values in force.
-func (l *logins) current(loans []wire.Loan) []wire.Loan {
+func current(loans []wire.Loan, held map[string]*heldLogin) []wire.Loan {
 	out := slices.Clone(loans)
 	for i := range out {
 		o := &out[i]
 		if o.Login == nil || len(o.Value) == 0 {
 			continue
 		}
-		h := l.held[o.Login.Path]
+		h := held[o.Login.Path]
+		if h == nil {
+			continue
+		}
 		masked := append(slices.Clone(o.Masked), o.Value)
 		if h.Refresh != "" {
 			masked = append(masked, wire.Value(h.Refresh))
@@ -190,7 +213,7 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 	if err == nil {
 		h.take(r)
 		var set *inject.Set
-		if set, err = inject.Compile(l.current(l.loans)); err == nil {
+		if set, err = inject.Compile(current(l.loans, l.held)); err == nil {
 			l.g.secrets.Store(set)
 		}
 	}

@@ -564,6 +564,52 @@ func TestLoginEndsWithGateway(t *testing.T) {
 
 const answerSoon = 5 * time.Second
 
+// A change of loans that is refused leaves what was lent before: with its value in
+// force, and with the renewal that is under way.
+func TestLoginOutlivesRefusedLoans(t *testing.T) {
+	for name, change := range map[string]func([]wire.Loan) []wire.Loan{
+		"without it": func(l []wire.Loan) []wire.Loan {
+			l[0].Login = nil
+			return l
+		},
+		"with another value": func(l []wire.Loan) []wire.Loan {
+			l[0].Value = wire.Value(access(9))
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			p.delay = 300 * time.Millisecond
+			f := p.signIn(t, 1, time.Now().Add(soon))
+			w := p.lends(t, f)
+			c := w.client(t, false)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if status, text := p.call(t, w, c); status != 200 {
+					t.Errorf("%d %s", status, text)
+				}
+			})
+			time.Sleep(100 * time.Millisecond) // it is renewed now
+			loans := change(p.loan(t, f))
+			if err := w.SetLoans(append(loans, loans[0])); err == nil { // one placeholder for two
+				t.Error("the loans were taken")
+			}
+			w.logins.mu.Lock()
+			if h := w.logins.held[f.Path]; h == nil || h.Access != access(1) {
+				t.Errorf("held is %+v", h)
+			}
+			w.logins.mu.Unlock()
+			wg.Wait()
+			if status, text := p.call(t, w, c); status != 200 {
+				t.Errorf("%d %s", status, text)
+			}
+			if asked, _ := p.counts(); asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
 // After a lease is taken back nothing is renewed for it.
 func TestLoginTakenBack(t *testing.T) {
 	p := newProvider(t)
