@@ -164,5 +164,9 @@ func (d *Document) token(pointer string) (string, error) {
 }
 
 func isToken(s string) bool {
-	return len(s) >= minToken && len(s) <= maxToken && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	return len(s) >= minToken && printable(s, maxToken)
+}
+
+func printable(s string, most int) bool {
+	return len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }

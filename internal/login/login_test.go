@@ -231,6 +231,102 @@ func TestPutRefusesNoToken(t *testing.T) {
 	}
 }
 
+// An identity token is dropped that is none, and the others are kept.
+func TestPutDropsIdentity(t *testing.T) {
+	how := how
+	how.Identity = "/id"
+	groups := jwt(fmt.Sprintf(`{"groups":%q}`, strings.Repeat("group ", 10<<10)))
+	for name, c := range map[string]struct{ given, want string }{
+		"large":     {groups, groups},
+		"endless":   {strings.Repeat("x", maxIdentity+1), "id-1"},
+		"not ASCII": {"id-é", "id-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := signedIn(t, how, strings.Replace(typical, "{", `{"id":"id-1",`, 1))
+			h, err := f.Hold(t.Context())
+			must(t, err)
+			defer h.Release()
+			must(t, h.Put(Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL", Identity: c.given}, time.Now()))
+			d, err := f.Read()
+			must(t, err)
+			if d.Access != "access-2-REAL" || d.Refresh != "refresh-2-REAL" || get(d.all, "/id") != c.want {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+var broken = map[string]func(*testing.T, string){
+	"cut off":  func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) },
+	"readable": func(t *testing.T, path string) { must(t, os.Chmod(path, 0o644)) },
+}
+
+// A program that writes its file in place is waited for.
+func TestPutWhileWritten(t *testing.T) {
+	for name, change := range broken {
+		t.Run(name, func(t *testing.T) {
+			f := signedIn(t, how, typical)
+			h, err := f.Hold(t.Context())
+			must(t, err)
+			defer h.Release()
+			change(t, f.Path)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				time.Sleep(4 * poll)
+				if err := errors.Join(os.WriteFile(f.Path, []byte(typical), 0), os.Chmod(f.Path, 0o600)); err != nil {
+					t.Error(err)
+				}
+			})
+			err = h.Put(Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL"}, time.Now())
+			wg.Wait()
+			must(t, err)
+			if d, err := f.Read(); err != nil || d.Access != "access-2-REAL" {
+				t.Errorf("%+v, %v", d, err)
+			}
+			only(t, f)
+		})
+	}
+}
+
+// If the file stays as it is, the new tokens are kept beside it for who is next.
+func TestPutLeavesTokens(t *testing.T) {
+	f := signedIn(t, how, typical)
+	h, err := f.Hold(t.Context())
+	must(t, err)
+	must(t, os.Chmod(f.Path, 0o644))
+	err = h.Put(Grant{Access: "access-2-REAL", Refresh: "refresh-2-REAL"}, time.Now())
+	h.Release()
+	if err == nil || !strings.Contains(err.Error(), "mode is 0644") || !strings.Contains(err.Error(), "the new tokens are in "+f.written()) {
+		t.Errorf("%v", err)
+	}
+	if info, err := os.Stat(f.written()); err != nil || info.Mode() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	must(t, os.Chmod(f.Path, 0o600))
+	h, err = f.Hold(t.Context())
+	must(t, err)
+	defer h.Release()
+	if h.Access != "access-2-REAL" || h.Refresh != "refresh-2-REAL" {
+		t.Errorf("%+v", h.Document)
+	}
+	only(t, f)
+}
+
+// Who logs out while Bothy asks for a token finds none left.
+func TestPutAfterLogout(t *testing.T) {
+	f := signedIn(t, how, typical)
+	h, err := f.Hold(t.Context())
+	must(t, err)
+	defer h.Release()
+	must(t, os.Remove(f.Path))
+	if err := h.Put(Grant{Access: "access-2-REAL"}, time.Now()); !errors.Is(err, ErrNone) {
+		t.Errorf("%v", err)
+	}
+	if list, _ := os.ReadDir(filepath.Dir(f.Path)); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+}
+
 func TestReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write anywhere")

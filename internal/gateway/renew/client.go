@@ -164,20 +164,35 @@ func granted(status int, text []byte) (login.Grant, error) {
 	var a struct {
 		Access   string          `json:"access_token"`
 		Refresh  string          `json:"refresh_token"`
-		Identity string          `json:"id_token"`
-		Lifetime float64         `json:"expires_in"`
+		Identity json.RawMessage `json:"id_token"`
+		Lifetime json.RawMessage `json:"expires_in"`
 		Error    json.RawMessage `json:"error"`
 	}
 	err := json.Unmarshal(text, &a)
 	switch {
 	case status == http.StatusOK && err == nil && a.Access != "":
-		const longest = 100 * 365 * 24 * time.Hour
-		lifetime := time.Duration(min(max(a.Lifetime, 0), longest.Seconds())) * time.Second
-		return login.Grant{Access: a.Access, Refresh: a.Refresh, Identity: a.Identity, Lifetime: lifetime}, nil
+		g := login.Grant{Access: a.Access, Refresh: a.Refresh, Lifetime: lifetime(a.Lifetime)}
+		_ = json.Unmarshal(a.Identity, &g.Identity) // without it the others are good
+		return g, nil
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden && code(a.Error) != "":
 		return login.Grant{}, &Refused{Status: status, Code: code(a.Error)}
 	}
 	return login.Grant{}, fmt.Errorf("the server gives no tokens (status %d)", status)
+}
+
+// lifetime reads a number of seconds, which some servers write as text; zero for
+// none. The tokens are good whatever is said of their end.
+func lifetime(raw json.RawMessage) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour
+	var n json.Number // is both
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	seconds, err := n.Float64()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(max(seconds, 0), longest.Seconds())) * time.Second
 }
 
 // code is what a server calls an error: a word, or an object that has one.
