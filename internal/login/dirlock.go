@@ -11,9 +11,11 @@ import (
 )
 
 // dirLock is the lock of programs that make a directory for one. Who made it
-// touches it now and then; one that nobody touches was left behind.
+// touches it now and then; one that nobody touches was left behind. So after a long
+// sleep of the host it may be somebody else's, which has the same name.
 type dirLock struct {
 	path string
+	mine fs.FileInfo // as it was made or touched last
 	stop chan struct{}
 	done chan struct{}
 }
@@ -33,7 +35,10 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 	for {
 		err := os.Mkdir(l.path, 0o755)
 		if err == nil {
-			go l.touch()
+			if l.mine, err = os.Lstat(l.path); err != nil {
+				return nil, err
+			}
+			go l.keep()
 			return l, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
@@ -53,7 +58,8 @@ func lockDirectory(ctx context.Context, dir string) (*dirLock, error) {
 	}
 }
 
-func (l *dirLock) touch() {
+// keep touches the lock until it is given back or lost.
+func (l *dirLock) keep() {
 	defer close(l.done)
 	t := time.NewTicker(lockTouched)
 	defer t.Stop()
@@ -62,13 +68,29 @@ func (l *dirLock) touch() {
 		case <-l.stop:
 			return
 		case now := <-t.C:
-			_ = os.Chtimes(l.path, now, now)
+			l.touch(now)
 		}
 	}
+}
+
+// held tells whether the lock is what was made here, untouched by others. An inode
+// alone may be used again.
+func (l *dirLock) held() bool {
+	now, err := os.Lstat(l.path)
+	return err == nil && l.mine != nil && os.SameFile(now, l.mine) && now.ModTime().Equal(l.mine.ModTime())
+}
+
+func (l *dirLock) touch(now time.Time) {
+	if !l.held() || os.Chtimes(l.path, now, now) != nil {
+		return
+	}
+	l.mine, _ = os.Lstat(l.path) // its file system may round times; nil is lost
 }
 
 func (l *dirLock) release() {
 	close(l.stop)
 	<-l.done
-	_ = os.Remove(l.path)
+	if l.held() {
+		_ = os.Remove(l.path)
+	}
 }
