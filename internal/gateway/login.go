@@ -264,15 +264,18 @@ func (l *logins) state(lease string) error {
 }
 
 // told is what the inside hears of a renewal that failed. Where the login lies on
-// the host, and what is wrong there, is for the log.
+// the host, and what is wrong there or on its network, is for the log.
 func told(err error, how *spec.AgentLogin) error {
 	_, refused := errors.AsType[*renew.Refused](err)
 	server, asked := errors.AsType[*renew.Unrenewed](err)
+	_, silent := errors.AsType[*renew.Unreachable](err)
 	switch {
 	case refused:
 		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, server.Err)
 	case errors.Is(err, login.ErrNone):
 		err = fmt.Errorf("%w: %w", inspect.ErrNoLogin, login.ErrNone)
+	case silent:
+		err = errors.New("the login of the host could not be renewed just now: the host cannot reach its server: bothy secret audit says why, on the host")
 	case asked:
 		err = fmt.Errorf("the login of the host could not be renewed just now: %w", server.Err)
 	default:

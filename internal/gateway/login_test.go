@@ -448,7 +448,10 @@ func TestLoginEnds(t *testing.T) {
 		"broken": {func(_ *testing.T, p *provider, _ *login.File) { p.fail = 500 }, "status 500"},
 		"dead": {func(_ *testing.T, _ *provider, f *login.File) {
 			f.How.Endpoint = "https://auth.example.com:1/oauth/token"
-		}, "does not answer"},
+		}, "connection refused"},
+		"nowhere": {func(_ *testing.T, _ *provider, f *login.File) {
+			f.How.Endpoint = "https://nowhere.example.com/oauth/token"
+		}, "there is no host"},
 		"plain": {func(_ *testing.T, p *provider, f *login.File) {
 			f.How.Endpoint = fmt.Sprintf("http://auth.example.com:%d/oauth/token", p.port)
 		}, "no usable endpoint"},
@@ -479,6 +482,11 @@ func TestLoginEnds(t *testing.T) {
 			if status != 401 || !strings.Contains(text, "the login of the host") || !strings.Contains(text, "log in again on the host: tool login") || strings.Contains(text, filepath.Dir(f.Path)) {
 				t.Errorf("%d %s", status, text)
 			}
+			for _, network := range []string{"x509", "certificate", "connection", "does not answer", "no host", "resolver"} {
+				if strings.Contains(text, network) {
+					t.Errorf("the inside hears of the network of the host: %s", text)
+				}
+			}
 			if r := w.renewal(t); r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, c.want) {
 				t.Errorf("%+v", r)
 			}
@@ -504,6 +512,32 @@ func TestLoginOutlivesTokenServer(t *testing.T) {
 	if asked, _ := p.counts(); asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
+}
+
+// Tokens that could not be written are not lost: the server has forgotten those
+// before.
+func TestLoginIsWrittenLater(t *testing.T) {
+	p := newProvider(t)
+	p.delay = 300 * time.Millisecond
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	w := p.lends(t, f)
+	c := w.client(t, false)
+	in := filepath.Join(f.Path+".bothy", "in") // the way of what is written
+	time.AfterFunc(150*time.Millisecond, func() { _ = os.MkdirAll(in, 0o700) })
+	if status, text := p.call(t, w, c); status != 401 {
+		t.Errorf("%d %s", status, text)
+	}
+	must(t, os.RemoveAll(filepath.Dir(in)))
+	time.Sleep(readPause)
+	if status, text := p.call(t, w, c); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	d, err := f.Read()
+	must(t, err)
+	if asked, reused := p.counts(); asked != 1 || reused != 0 || d.Refresh != refresh(2) {
+		t.Errorf("asked %d times, %d with a used token, and the file has %s", asked, reused, d.Refresh)
+	}
+	w.realless(t)
 }
 
 // A client that goes away takes no token with it, nor does the end of the sandbox.

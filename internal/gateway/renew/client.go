@@ -33,6 +33,7 @@ type Client struct {
 
 	mu   sync.Mutex
 	dead map[string]dead // by the path of the login
+	kept map[string]kept // likewise
 }
 
 // dead is a refresh token that a server will not have any more. It is not asked
@@ -76,12 +77,12 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(r) // which follows nobody elsewhere
 	if err != nil {
-		return login.Grant{}, unreachable(r.URL.Host, err)
+		return login.Grant{}, &Unreachable{silence(r.URL.Host, err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(text) > maxAnswer {
-		return login.Grant{}, fmt.Errorf("%s gives no answer that can be read", r.URL.Host)
+		return login.Grant{}, &Unreachable{fmt.Errorf("%s gives no answer that can be read", r.URL.Host)}
 	}
 	return granted(resp.StatusCode, text)
 }
@@ -139,8 +140,15 @@ func (c *Client) transport() *http.Transport {
 // nobody inside has a word in which it is.
 func anywhere(netip.AddrPort) error { return nil }
 
-// unreachable says why nobody answers.
-func unreachable(host string, err error) error {
+// Unreachable says that nobody answers, and why. That tells of the network of the
+// host.
+type Unreachable struct{ Err error }
+
+func (u *Unreachable) Error() string { return u.Err.Error() }
+func (u *Unreachable) Unwrap() error { return u.Err }
+
+// silence says why nobody answers.
+func silence(host string, err error) error {
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the certificate of %s is not to be trusted: %w", host, bad.Err)
 	}

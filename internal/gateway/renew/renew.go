@@ -36,14 +36,17 @@ func (c *Client) Renew(ctx context.Context, f login.File, rejected string) (Resu
 	}
 	defer h.Release()
 	now := c.now()
-	if (h.Due.IsZero() || now.Before(h.Due)) && (h.Access != rejected || now.Sub(h.Written) < settled) {
-		return result(h), nil
+	next, got := c.undelivered(f.Path, h.Refresh)
+	if !got {
+		if (h.Due.IsZero() || now.Before(h.Due)) && (h.Access != rejected || now.Sub(h.Written) < settled) {
+			return result(h), nil
+		}
+		if next.grant, err = c.next(ctx, h, f); err != nil {
+			return Result{}, hint(err, f)
+		}
+		next.used, next.at = h.Refresh, c.now()
 	}
-	grant, err := c.next(ctx, h, f)
-	if err != nil {
-		return Result{}, hint(err, f)
-	}
-	if err := h.Put(grant, c.now()); err != nil {
+	if err := c.deliver(h, f.Path, next); err != nil {
 		return Result{}, err
 	}
 	r := result(h)
@@ -81,8 +84,8 @@ func result(h *login.Held) Result {
 	return Result{Access: h.Access, Refresh: h.Refresh, Expires: h.Expires, Due: h.Due}
 }
 
-// Unrenewed says that a server did not renew a login. It tells nothing of the
-// host: not where the login is, nor whom it asks for addresses.
+// Unrenewed says that a server did not renew a login. It tells nothing of the host,
+// not where the login is, unless it is [Unreachable].
 type Unrenewed struct{ Err error }
 
 func (u *Unrenewed) Error() string { return u.Err.Error() }
