@@ -25,6 +25,9 @@ type Sandbox struct {
 	Template  string    `json:"template"` // TemplateHost, or the name of one made from a sandbox
 	CreatedAt time.Time `json:"created_at"`
 
+	// Command is the program that the sandbox was made for by its path, as it is
+	// inside; empty for an agent, and for a shell.
+	Command []string `json:"command,omitempty"`
 	// Program is the installation of the agent that the sandbox uses until it is
 	// given another; nil if the agent is a program of the template.
 	Program *Program `json:"program,omitempty"`

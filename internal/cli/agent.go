@@ -52,7 +52,12 @@ func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &lodger{name: programName(path), argv: []string{path}}, nil
+		l := &lodger{name: programName(path), argv: []string{path}}
+		if _, err := e.Agents.Find(l.name); err == nil || l.name == agent.Shell {
+			return nil, spec.Errorf(spec.ErrConflict, "%s is called as the agent %s is, whose sandboxes its would be", word, l.name).
+				WithHint("call it otherwise, or run it in a shell's sandbox: bothy run shell . -- %s", word)
+		}
+		return l, nil
 	}
 	a, err := e.Agents.Find(word)
 	if err == nil && a.Runtime {
@@ -195,7 +200,7 @@ func lodgerIn(e *engine.Engine, sb *spec.Sandbox) (*lodger, error) {
 	case err == nil:
 		return &lodger{name: a.Name, spec: a}, nil
 	case errors.Is(err, spec.ErrNotFound):
-		return &lodger{name: sb.Agent}, nil
+		return &lodger{name: sb.Agent, argv: slices.Clone(sb.Command)}, nil // a program by its path
 	}
 	return nil, err
 }
@@ -212,7 +217,8 @@ func (l *lodger) lacking(err error, argv []string, sb *spec.Sandbox) error {
 	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
 }
 
-// visible refuses a program that the sandbox will not see.
+// visible refuses a program that the sandbox will not see, and notes where it is
+// in one that will.
 func (l *lodger) visible(sb *spec.Sandbox) error {
 	if len(l.argv) == 0 {
 		return nil
@@ -220,9 +226,11 @@ func (l *lodger) visible(sb *spec.Sandbox) error {
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
 		if rel, err := filepath.Rel(m.Source, l.argv[0]); err == nil && filepath.IsLocal(rel) {
 			l.argv[0] = filepath.Join(m.Target, rel)
+			sb.Command = slices.Clone(l.argv)
 			return nil
 		}
 	}
+	sb.Command = slices.Clone(l.argv)
 	for _, dir := range []string{"/usr", "/opt", "/bin", "/nix/store"} {
 		if strings.HasPrefix(l.argv[0], dir+"/") {
 			return nil

@@ -94,6 +94,8 @@ func (f *runFlags) parse(e *engine.Engine, cmd *command.Command, args []string) 
 		switch {
 		case err == nil:
 			f.lodger, before = g, before[1:]
+		case errors.Is(err, spec.ErrConflict):
+			return err
 		case strings.ContainsAny(first[:min(1, len(first))], "./~"):
 			// A path, and no agent named: the shell.
 		case !errors.Is(err, spec.ErrNotFound):

@@ -27,7 +27,7 @@ func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") 
 
 // Aside is where the control socket is while nobody shall come by it: before the
 // keeper is ready, and while it ends.
-func (d Sandbox) Aside() string { return filepath.Join(d.Dir, ".control.sock") }
+func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock") }
 func (d Sandbox) Cgroup() string  { return filepath.Join(d.Dir, "cgroup") }
 func (d Sandbox) Home() string    { return filepath.Join(d.Dir, "home") }
 func (d Sandbox) Layers() string  { return filepath.Join(d.Dir, "layers") }
