@@ -132,7 +132,7 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 		if text, err := home.ReadFile(f.Path); err != nil || string(text) != before {
 			continue
 		}
-		if err := home.Remove(f.Path); err == nil {
+		if err = home.Remove(f.Path); err == nil {
 			err = place(home, f.Path, now)
 		}
 		if err != nil {
