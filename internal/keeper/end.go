@@ -177,6 +177,9 @@ func (k *Keeper) lost(err error) error {
 		}
 	case <-time.After(lastBreath):
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		hint = "bothy logs --source events " + k.spec.Name + " tells what went before"
+	}
 	since := "ever"
 	if at := k.saver.layer().SavedAt; at != nil {
 		since = "since " + at.Local().Format(time.DateTime)
@@ -189,10 +192,14 @@ func (k *Keeper) lost(err error) error {
 // failed.
 const lastBreath = 200 * time.Millisecond
 
+// hangTime is how long a wall may take to say what runs in it.
+const hangTime = 5 * time.Second
+
 // endPrograms asks everything inside to end and waits a little. An error means
 // that the wall does not answer.
 func (k *Keeper) endPrograms() error {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), k.grace+hangTime)
+	defer cancel()
 	deadline := time.Now().Add(k.grace)
 	asked := false
 	for {

@@ -77,7 +77,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if m.Network != nil {
 		if err := plug(c.Sandbox, m.Network); err != nil {
 			w.Destroy()
-			return nil, fmt.Errorf("plug in the network card: %w", brief(err))
+			return nil, fmt.Errorf("plug in the network card: %w", startError(err))
 		}
 		conf = started(conf)
 	}
