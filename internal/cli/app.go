@@ -207,6 +207,16 @@ func escapeControls(b []byte) []byte {
 	return out
 }
 
+// existing opens the state directory and finds a sandbox in it.
+func (a *app) existing(ref string) (*engine.Engine, *spec.Sandbox, error) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, nil, err
+	}
+	sb, err := e.Find(ref)
+	return e, sb, err
+}
+
 // engine opens the state directory.
 func (a *app) engine() (*engine.Engine, error) {
 	dir, err := store.Dir()

@@ -49,11 +49,7 @@ say; set-uid bits, devices and sockets are left out.`,
 			if !filepath.IsAbs(path) {
 				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s", path)
 			}
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(name)
+			e, sb, err := a.existing(name)
 			if err != nil {
 				return err
 			}

@@ -48,11 +48,7 @@ func (a *app) execCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}

@@ -37,11 +37,7 @@ Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
 		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}

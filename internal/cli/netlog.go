@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -245,15 +243,8 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 	}
 	t := tally{filter: filter, rows: map[trafficKey]*traffic{}}
 	for _, sb := range list {
-		err := audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
-			var r spec.NetworkRecord
-			if ev.Decode(&r) == nil { // what is no record was not written by a keeper
-				t.add(sb.Name, &r)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("network log of %s: %w", sb.Name, err)
+		if err := e.NetworkRecords(sb, func(r *spec.NetworkRecord) { t.add(sb.Name, r) }); err != nil {
+			return err
 		}
 	}
 	rows, more := t.sorted(f.limit)

@@ -41,11 +41,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 			if err != nil {
 				return err
 			}
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}

@@ -40,12 +40,11 @@ func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
 	if s.name == "" && s.cmd != nil && s.cmd.Flags().Changed("sandbox") {
 		return nil, nil, spec.Errorf(spec.ErrUsage, "--sandbox is empty").WithHint("leave it out to mean all sandboxes")
 	}
-	e, err := a.engine()
-	if err != nil || s.name == "" {
-		return e, nil, err
+	if s.name != "" {
+		return a.existing(s.name)
 	}
-	sb, err := e.Find(s.name)
-	return e, sb, err
+	e, err := a.engine()
+	return e, nil, err
 }
 
 // policy gives the rules in force.

@@ -3,11 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -26,11 +24,7 @@ func (a *app) policyLearnCommand() *command.Command {
 			"inside can ask for anything, by any name.",
 		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}
@@ -77,18 +71,12 @@ func proposals(e *engine.Engine, sb *spec.Sandbox, from time.Time) ([]policy.Pro
 		return nil, err
 	}
 	l := policy.NewLearner(p, time.Now())
-	err = audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
-		var r spec.NetworkRecord
-		if ev.Decode(&r) != nil || ev.Time.Before(from) {
-			return nil // what is no record was not written by a keeper
+	err = e.NetworkRecords(sb, func(r *spec.NetworkRecord) {
+		if !r.Time.Before(from) {
+			l.See(r)
 		}
-		l.See(&r)
-		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("network log of %s: %w", sb.Name, err)
-	}
-	return l.Proposals(), nil
+	return l.Proposals(), err
 }
 
 const nothingToLearn = "nothing was refused that a rule could allow"

@@ -66,11 +66,7 @@ reaches one port of this machine's loopback, under the name host.bothy.`,
   bothy ports shell-app --allow-host-port 5432  host.bothy:5432 inside`,
 		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}

@@ -38,11 +38,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 			if sandbox == "" {
 				return spec.Errorf(spec.ErrUsage, "a secret is lent to a sandbox").WithHint("name it: --sandbox SANDBOX")
 			}
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(sandbox)
+			e, sb, err := a.existing(sandbox)
 			if err != nil {
 				return err
 			}

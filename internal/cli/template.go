@@ -37,11 +37,7 @@ func (a *app) saveCommand() *command.Command {
 		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.",
 		Args:  exactly(2, "a sandbox and a name for the template"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
-			e, err := a.engine()
-			if err != nil {
-				return err
-			}
-			sb, err := e.Find(args[0])
+			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
 			}
@@ -201,7 +197,7 @@ func (a *app) templateRmCommand() *command.Command {
 				}
 				fmt.Fprintln(a.stdout, t.Name)
 			}
-			return errors.Join(errs...)
+			return only(errs)
 		},
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")

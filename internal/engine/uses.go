@@ -26,13 +26,12 @@ func (e *Engine) SecretEvents() ([]audit.Event, error) {
 		return nil, err
 	}
 	for _, sb := range list {
-		err := audit.Read(e.Store.Sandbox(sb.ID).NetworkLog(), func(ev audit.Event) error {
+		err := e.networkEvents(sb, func(ev audit.Event) {
 			if _, named := ev.Fields["secret"]; named || ev.Kind == spec.NetworkSecret {
 				all = append(all, ev)
 			}
-			return nil
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 	}
