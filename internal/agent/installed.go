@@ -49,20 +49,7 @@ func (i Installation) Root() string { return filepath.Join(i.Dir, packageName) }
 func (i Installation) Path() string { return filepath.Join(i.Root(), i.Binary) }
 
 // Size is what its files take, in bytes.
-func (i Installation) Size() (int64, error) {
-	var sum int64
-	err := filepath.WalkDir(i.Dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			sum += info.Size()
-		}
-		return err
-	})
-	return sum, err
-}
+func (i Installation) Size() (int64, error) { return store.TreeSize(i.Dir) }
 
 // What lies in the directory of a name. What begins with a dot is no
 // installation.

@@ -64,7 +64,11 @@ func (a *app) listAgents() error {
 	}
 	list := make([]listedAgent, 0, len(infos))
 	for _, i := range infos {
-		list = append(list, agentRow(i))
+		row, err := agentRow(i)
+		if err != nil {
+			return err
+		}
+		list = append(list, row)
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"agents": list})
@@ -72,7 +76,7 @@ func (a *app) listAgents() error {
 	return a.agentTable(list)
 }
 
-func agentRow(i engine.AgentInfo) listedAgent {
+func agentRow(i engine.AgentInfo) (listedAgent, error) {
 	l := listedAgent{Name: i.Name, Source: i.File, Installed: []listedVersion{}}
 	switch {
 	case errors.Is(i.Broken, spec.ErrNotFound):
@@ -90,12 +94,16 @@ func agentRow(i engine.AgentInfo) listedAgent {
 		}
 	}
 	for _, v := range i.Installed {
+		size, err := v.Size()
+		if err != nil {
+			return l, err
+		}
 		l.Installed = append(l.Installed, listedVersion{
-			Version: v.ID(), Platform: v.Platform, New: v.New, Size: v.Size,
+			Version: v.ID(), Platform: v.Platform, New: v.New, Size: size,
 			Sandboxes: append([]string{}, v.Sandboxes...), Installed: v.Installation.Installed, Directory: v.Dir,
 		})
 	}
-	return l
+	return l, nil
 }
 
 // agentTable has a row for each version, and one for an agent without any.

@@ -159,7 +159,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if created || neverLent(e, sb) {
+	if created || f.lodger.spec != nil && neverLent(e, sb) {
 		lent, err = a.credential(cmd, e, f.lodger, lent)
 	}
 	if err == nil {
@@ -274,12 +274,15 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err != nil {
 		return nil, false, err
 	}
-	there, err := e.Existing(wish)
-	if err == nil && (there == nil || f.remove) { // one that exists has its program
-		wish.Program, err = a.house(cmd.Context(), e, f.lodger, version)
-	}
-	if err != nil {
-		return nil, false, err
+	var there *spec.Sandbox
+	if f.lodger.spec != nil { // one that exists has its program
+		there, err = e.Existing(wish)
+		if err == nil && (there == nil || f.remove) {
+			wish.Program, err = a.house(cmd.Context(), e, f.lodger, version)
+		}
+		if err != nil {
+			return nil, false, err
+		}
 	}
 	asked := rules
 	f.lodger.settle(wish, &rules)

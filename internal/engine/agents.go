@@ -24,7 +24,6 @@ type AgentInfo struct {
 // InstalledAgent is a version that is there.
 type InstalledAgent struct {
 	agent.Installation
-	Size      int64    // in bytes
 	New       bool     // it is what new sandboxes use
 	Sandboxes []string // the names of those that use it
 }
@@ -61,11 +60,7 @@ func (e *Engine) ListAgents() ([]AgentInfo, error) {
 			if i.Name != name {
 				continue
 			}
-			size, err := i.Size()
-			if err != nil {
-				return nil, err
-			}
-			info.Installed = append(info.Installed, InstalledAgent{Installation: i, Size: size, Sandboxes: users[pin{name, i.ID()}]})
+			info.Installed = append(info.Installed, InstalledAgent{Installation: i, Sandboxes: users[pin{name, i.ID()}]})
 		}
 		e.markNew(&info)
 		list = append(list, info)

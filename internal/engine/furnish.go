@@ -74,6 +74,52 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	if err != nil || len(a.Home) == 0 {
 		return err
 	}
+	return e.eachFile(sb, a.Home, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
+		text, err := agent.Expand(f.Text, lookup)
+		if err != nil {
+			return err
+		}
+		return place(home, f.Path, text)
+	})
+}
+
+// refurnish writes placeholders into files that began without: when nothing had
+// been lent yet. A file that was changed since is somebody's own.
+func (e *Engine) refurnish(sb *spec.Sandbox) error {
+	if sb.Agent == agent.Shell {
+		return nil
+	}
+	a, err := e.Agents.Find(sb.Agent)
+	if err != nil {
+		return nil // there is none, or its description has gone
+	}
+	files := slices.DeleteFunc(slices.Clone(a.Home), func(f spec.AgentFile) bool { return !lends(f) })
+	if len(files) == 0 {
+		return nil
+	}
+	return e.eachFile(sb, files, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
+		before, err := agent.Expand(f.Text, func(word string) (string, bool) {
+			if strings.HasPrefix(word, placeholderWord) {
+				return "", true
+			}
+			return lookup(word)
+		})
+		if err != nil {
+			return nil
+		}
+		now, err := agent.Expand(f.Text, lookup)
+		if err != nil || now == before || !same(home, spec.AgentFile{Path: f.Path, Text: before}) {
+			return nil
+		}
+		if err := home.Remove(f.Path); err != nil {
+			return err
+		}
+		return place(home, f.Path, now)
+	})
+}
+
+// eachFile does something about files of a sandbox's home.
+func (e *Engine) eachFile(sb *spec.Sandbox, files []spec.AgentFile, do func(*os.Root, spec.AgentFile, lookup) error) error {
 	lookup, err := e.words(sb)
 	if err != nil {
 		return err
@@ -83,71 +129,26 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 		return err
 	}
 	defer home.Close()
-	for _, f := range a.Home {
-		text, err := agent.Expand(f.Text, lookup)
-		if err == nil {
-			err = place(home, f.Path, text)
-		}
-		if err != nil {
+	for _, f := range files {
+		if err := do(home, f, lookup); err != nil {
 			return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
 		}
 	}
 	return nil
 }
 
-// refurnish writes placeholders into files that began without: when nothing had
-// been lent yet. A file that was changed since is somebody's own.
-func (e *Engine) refurnish(sb *spec.Sandbox) error {
-	a, err := e.Agents.Find(sb.Agent)
-	if err != nil {
-		return nil // there is none, or its description has gone
-	}
-	lookup, err := e.words(sb)
-	if err != nil {
-		return err
-	}
-	home, err := os.OpenRoot(e.Store.Sandbox(sb.ID).Home())
-	if err != nil {
-		return err
-	}
-	defer home.Close()
-	blank := func(word string) (string, bool) {
-		if strings.HasPrefix(word, placeholderWord) {
-			return "", true
-		}
-		return lookup(word)
-	}
-	for _, f := range a.Home {
-		before, err := agent.Expand(f.Text, blank)
-		if err != nil {
-			continue
-		}
-		now, err := agent.Expand(f.Text, lookup)
-		if err != nil || now == before {
-			continue
-		}
-		if info, err := home.Lstat(f.Path); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(before)) {
-			continue
-		}
-		if text, err := home.ReadFile(f.Path); err != nil || string(text) != before {
-			continue
-		}
-		if err = home.Remove(f.Path); err == nil {
-			err = place(home, f.Path, now)
-		}
-		if err != nil {
-			return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
-		}
-	}
-	return nil
-}
+// lookup gives what a word in a file stands for.
+type lookup = func(word string) (string, bool)
+
+// lends tells whether a file names what stands for a credential.
+func lends(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }
 
 // placeholderWord begins the words that stand for credentials.
 const placeholderWord = "placeholder:"
 
 // words are what the text of a file may name. A service nothing is lent of has
 // an empty placeholder.
-func (e *Engine) words(sb *spec.Sandbox) (func(string) (string, bool), error) {
+func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	leases, err := e.Leases(sb)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -70,7 +69,7 @@ func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
 		return nil
 	}
 	for _, f := range a.Home {
-		if strings.Contains(f.Text, "{"+placeholderWord) {
+		if lends(f) {
 			files = append(files, f.Path)
 		}
 	}

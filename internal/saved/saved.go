@@ -145,6 +145,22 @@ func (s Shelf) Find(name string) (Template, error) {
 	return t, err
 }
 
+// open finds a template and sees to it that it stays until the lock is given back.
+func (s Shelf) open(name string) (Template, *store.Lock, error) {
+	if _, err := s.Find(name); err != nil {
+		return Template{}, nil, err // and makes no shelf for it
+	}
+	lock, err := s.lock()
+	if err != nil {
+		return Template{}, nil, err
+	}
+	t, err := s.Find(name)
+	if err != nil {
+		lock.Unlock()
+	}
+	return t, lock, err
+}
+
 func (s Shelf) about(dir string) (Template, error) {
 	var t Template
 	path := filepath.Join(dir, aboutName)
@@ -202,7 +218,7 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 			name = t.Name
 		}
 		t.Version, t.Name = version, name
-		t.Bytes, err = size(dir)
+		t.Bytes, err = store.TreeSize(dir)
 	}
 	if err == nil {
 		err = store.WriteJSON(filepath.Join(dir, aboutName), t)
@@ -306,17 +322,13 @@ func (s Shelf) sweep() {
 
 // Remove removes a template. Sandboxes made from it keep what they have.
 func (s Shelf) Remove(name string) error {
-	t, err := s.Find(name)
-	if err != nil {
-		return err
-	}
-	lock, err := s.lock()
+	t, lock, err := s.open(name)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
 	old, err := s.setAside(t.Name, endPrefix)
-	if err != nil || old == "" {
+	if err != nil {
 		return err
 	}
 	return errors.Join(store.SyncDir(s.Dir), store.RemoveTree(old))
@@ -325,19 +337,12 @@ func (s Shelf) Remove(name string) error {
 // Fill has a new sandbox begin with a template. The directories exist; layer is
 // for the first save of the root layer, and is made only if there is one.
 func (s Shelf) Fill(name, layer, home string) error {
-	t, err := s.Find(name)
-	if err != nil {
-		return err
-	}
-	lock, err := s.lock()
+	t, lock, err := s.open(name)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
 	dir := s.path(t.Name)
-	if _, err := s.about(dir); err != nil {
-		return fmt.Errorf("template %s: %w", t.Name, err)
-	}
 	from := filepath.Join(dir, layerName)
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		from = "" // nothing was changed in it
@@ -353,11 +358,7 @@ func (s Shelf) Fill(name, layer, home string) error {
 
 // Export writes a template as a tar archive.
 func (s Shelf) Export(name string, w io.Writer) error {
-	t, err := s.Find(name)
-	if err != nil {
-		return err
-	}
-	lock, err := s.lock()
+	t, lock, err := s.open(name)
 	if err != nil {
 		return err
 	}
@@ -503,21 +504,6 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
-}
-
-// size adds up the files of a tree.
-func size(dir string) (n int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			n += info.Size()
-		}
-		return err
-	})
-	return n, err
 }
 
 // syncTree brings a tree to the disk, before it is said to be there.

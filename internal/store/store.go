@@ -224,6 +224,21 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
+// TreeSize adds up the files of a tree, in bytes.
+func TreeSize(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	return sum, err
+}
+
 // ReadJSON reads a document into v. A missing one is fs.ErrNotExist.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
