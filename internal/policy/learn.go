@@ -100,31 +100,3 @@ func (l *Learner) Proposals() []Proposal {
 	})
 	return list
 }
-
-// rule is the suggestion as a rule, if a rule is what it suggests.
-func (s Suggestion) rule() (Rule, bool) {
-	if len(s.Args) < 3 || s.Args[0] != "policy" || s.Args[1] != Allow.String() {
-		return Rule{}, false
-	}
-	r, err := ParseRule(Allow, s.Args[2])
-	if err != nil {
-		return r, false
-	}
-	for more := s.Args[3:]; len(more) > 0; more = more[1:] {
-		switch {
-		case more[0] == "--websocket":
-			r.HTTP.WebSocket = true
-			continue
-		case len(more) < 2:
-			return r, false
-		case more[0] == "--method":
-			r.HTTP.Methods = append(r.HTTP.Methods, more[1])
-		case more[0] == "--path":
-			r.HTTP.Paths = append(r.HTTP.Paths, more[1])
-		default:
-			return r, false
-		}
-		more = more[1:]
-	}
-	return r, r.Check() == nil
-}

@@ -11,6 +11,20 @@ type Suggestion struct {
 	PerSandbox bool
 	// Note says what to do where no command can, or what to weigh before.
 	Note string
+
+	// What a rule that allows it is about, if one would: Args says the same.
+	target string
+	http   Conditions
+}
+
+// rule is the suggestion as a rule, if a rule is what it suggests.
+func (s *Suggestion) rule() (Rule, bool) {
+	if s.target == "" {
+		return Rule{}, false
+	}
+	r, err := ParseRule(Allow, s.target)
+	r.HTTP = s.http
+	return r, err == nil && r.Check() == nil
 }
 
 // Command writes the suggestion for a shell, about the named sandbox or, without
@@ -52,7 +66,7 @@ func (d *Decision) Suggest() Suggestion {
 	case CauseRule:
 		return d.suggestRemoval()
 	case CauseNoRule:
-		return allowing(d.query.target())
+		return allowing(d.query.target(), Conditions{})
 	case CauseRequest, CauseWebSocket:
 		return d.suggestRequest()
 	case CauseProject:
@@ -65,8 +79,19 @@ func (d *Decision) Suggest() Suggestion {
 	return Suggestion{}
 }
 
-func allowing(target string, more ...string) Suggestion {
-	return Suggestion{Args: append([]string{"policy", "allow", target}, more...), PerSandbox: true}
+// allowing suggests a rule.
+func allowing(target string, c Conditions) Suggestion {
+	args := []string{"policy", "allow", target}
+	for _, m := range c.Methods {
+		args = append(args, "--method", m)
+	}
+	for _, p := range c.Paths {
+		args = append(args, "--path", p)
+	}
+	if c.WebSocket {
+		args = append(args, "--websocket")
+	}
+	return Suggestion{Args: args, PerSandbox: true, target: target, http: c}
 }
 
 func (d *Decision) suggestRemoval() Suggestion {
@@ -86,15 +111,12 @@ func (d *Decision) suggestRemoval() Suggestion {
 // be allowed by its path.
 func (d *Decision) suggestRequest() Suggestion {
 	r := d.query.Request
-	more := []string{"--method", strings.ToUpper(r.Method)}
+	c := Conditions{Methods: []string{strings.ToUpper(r.Method)}, WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
 	path, fault := normalizePath(r.Path)
 	if fault == nil {
-		more = append(more, "--path", path)
+		c.Paths = []string{path}
 	}
-	if strings.EqualFold(r.Upgrade, "websocket") {
-		more = append(more, "--websocket")
-	}
-	s := allowing(d.query.target(), more...)
+	s := allowing(d.query.target(), c)
 	if fault != nil {
 		s.Note = "the path cannot be judged, so this allows every path"
 	}
@@ -106,7 +128,7 @@ func (d *Decision) suggestAddress() Suggestion {
 		return Suggestion{}
 	}
 	q := Query{Addr: d.query.Addr, Port: d.query.Port}
-	s := allowing(q.target())
+	s := allowing(q.target(), Conditions{})
 	if d.query.Addr.IsLoopback() {
 		s = Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
 	}
