@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -167,20 +166,15 @@ func (in *initProc) find(q wire.InitAsk) error {
 
 // largestProcess finds the process with the most resident memory.
 func largestProcess() (pid int, command string) {
-	entries, _ := os.ReadDir("/proc")
 	var most int64
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil || n == 1 {
-			continue
-		}
-		b, err := os.ReadFile("/proc/" + e.Name() + "/statm")
+	for _, n := range others() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n))
 		var size, resident int64
 		if err == nil {
 			_, err = fmt.Sscan(string(b), &size, &resident)
 		}
 		if err == nil && resident >= most {
-			comm, _ := os.ReadFile("/proc/" + e.Name() + "/comm")
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", n))
 			most, pid, command = resident, n, strings.TrimSpace(string(comm))
 		}
 	}

@@ -76,15 +76,21 @@ func members(t wire.Tree) []int {
 // process is what /proc tells of one.
 type process struct{ pid, parent, group, session int }
 
-// processes lists those that live, without init.
-func processes() (list []process) {
+// others are the processes there are, but init, which asks.
+func others() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
 		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+	}
+	return pids
+}
+
+// processes lists those that live, without init.
+func processes() (list []process) {
+	for _, pid := range others() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			continue
 		}

@@ -32,7 +32,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		}
 		return k.view(c, running, v)
 	}
-	mark := mark(&ask.Command)
+	bound := k.bounding(&ask.Command)
 	p, err := k.process(ctx, ask.Command)
 	if err != nil {
 		return err
@@ -41,7 +41,6 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 	if ask.Agent {
 		kind = kindAgent
 	}
-	bound := func(s *session) { k.bound(s, time.Duration(ask.Command.Timeout), mark) }
 	if !ask.Command.TTY && !ask.Detached {
 		return k.execDirect(ctx, c, ask.Command, p, kind, bound)
 	}

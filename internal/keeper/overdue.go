@@ -14,22 +14,21 @@ import (
 // markName is the variable that what a command has started is known by.
 const markName = "BOTHY_COMMAND"
 
-// mark gives a command whose time is bounded something that it hands down to
-// all that it starts.
-func mark(c *wire.Command) string {
-	if c.Timeout <= 0 {
-		return ""
+// bounding gives what watches over a command's time, until its session has ended;
+// nothing does if it has all the time there is. A bounded command has something in
+// its environment that it hands down to all that it starts.
+func (k *Keeper) bounding(c *wire.Command) func(*session) {
+	limit := time.Duration(c.Timeout)
+	if limit <= 0 {
+		return func(*session) {}
 	}
-	m := markName + "=" + rand.Text()
-	c.Env = append(c.Env, m)
-	return m
+	mark := markName + "=" + rand.Text()
+	c.Env = append(c.Env, mark)
+	return func(s *session) { k.bound(s, limit, mark) }
 }
 
 // bound ends a program with all that it has started when its time is over.
 func (k *Keeper) bound(s *session, limit time.Duration, mark string) {
-	if limit <= 0 {
-		return
-	}
 	select {
 	case <-s.life.Done():
 		return

@@ -57,9 +57,17 @@ func (s *Set) Logins(r *http.Request, to Target, now time.Time) (leases []string
 
 // LoginValue is the value of a lease, if it is that of a login.
 func (s *Set) LoginValue(lease string) wire.Value {
+	if l := s.of(lease); l != nil && l.login != nil {
+		return wire.Value(l.value)
+	}
+	return nil
+}
+
+// of gives the loan of a lease; nil if there is none.
+func (s *Set) of(lease string) *loan {
 	for _, l := range s.loans {
-		if l.ID == lease && l.login != nil {
-			return wire.Value(l.value)
+		if l.ID == lease {
+			return l
 		}
 	}
 	return nil
@@ -114,10 +122,8 @@ func refreshToken(contentType string, body []byte) string {
 
 // SecretOf is the name of the secret of a lease, for people.
 func (s *Set) SecretOf(lease string) string {
-	for _, l := range s.loans {
-		if l.ID == lease {
-			return l.Secret
-		}
+	if l := s.of(lease); l != nil {
+		return l.Secret
 	}
 	return ""
 }

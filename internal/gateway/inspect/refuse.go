@@ -2,12 +2,10 @@ package inspect
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -129,17 +127,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 // own business: its resolver, its addresses. Ours is false if the error itself
 // may quote the server, which may quote a secret.
 func trouble(h Host, err error) (why string, ours bool) {
-	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Sprintf("the certificate of %s is not to be trusted: %s", h, bad.Err), true
-	}
-	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
-		if lookup.IsNotFound {
-			return fmt.Sprintf("there is no host %s", h.host()), true
-		}
-		return fmt.Sprintf("the host's resolver does not tell where %s is", h.host()), true
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Sprintf("%s does not answer: %s", h, op.Err), true
+	if silence := dial.Silence(h.String(), h.host(), err); silence != nil {
+		return silence.Error(), true
 	}
 	if errors.Is(err, errProtocol) {
 		return err.Error(), true

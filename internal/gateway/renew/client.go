@@ -149,17 +149,8 @@ func (u *Unreachable) Unwrap() error { return u.Err }
 
 // silence says why nobody answers.
 func silence(host string, err error) error {
-	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the certificate of %s is not to be trusted: %w", host, bad.Err)
-	}
-	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
-		if lookup.IsNotFound {
-			return fmt.Errorf("there is no host %s", host)
-		}
-		return fmt.Errorf("the host's resolver does not tell where %s is", host)
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("%s does not answer: %w", host, op.Err)
+	if why := dial.Silence(host, host, err); why != nil {
+		return why
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s does not answer in time", host)

@@ -1,0 +1,26 @@
+package dial
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Silence says why a server did not answer; nil if the error does not tell. The
+// server is called so in it, its name alone where that was looked up.
+func Silence(server, name string, err error) error {
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the certificate of %s is not to be trusted: %w", server, bad.Err)
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		if lookup.IsNotFound {
+			return fmt.Errorf("there is no host %s", name)
+		}
+		return fmt.Errorf("the host's resolver does not tell where %s is", name)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s does not answer: %w", server, op.Err)
+	}
+	return nil
+}
