@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // path is where scripts and tests find programs: those that a sandbox finds
@@ -85,7 +87,7 @@ func (h *home) end(t *testing.T) {
 	for _, pid := range h.pids() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // the next test starts clean
 	}
-	removeAll(filepath.Dir(h.dir))
+	_ = store.RemoveTree(filepath.Dir(h.dir))
 }
 
 // states lists the state directory and those a test made below it.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // ordinary is the uid and gid of the user that root runs the tests as a second
@@ -44,7 +46,7 @@ func runMain(m *testing.M) int {
 	}
 	dir, err := prepare()
 	if dir != "" {
-		defer removeAll(dir)
+		defer func() { _ = store.RemoveTree(dir) }()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare the tests:", err)
@@ -195,15 +197,4 @@ func again(t *testing.T) {
 	case testing.Verbose():
 		t.Logf("%s", out)
 	}
-}
-
-// removeAll deletes a tree whose directories may have become unwritable.
-func removeAll(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(dir)
 }

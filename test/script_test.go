@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // scriptTime is how long one script may take on a slow and busy machine.
@@ -363,7 +364,7 @@ func cmdScratch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	dir, err := os.MkdirTemp(args[1], "bothy-test-")
 	ts.Check(err)
-	ts.Defer(func() { removeAll(dir) })
+	ts.Defer(func() { _ = store.RemoveTree(dir) })
 	ts.Setenv(args[0], dir)
 }
 

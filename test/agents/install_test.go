@@ -162,14 +162,3 @@ func duplicate(t *testing.T, c *harness.Caller, from, to string, mode fs.FileMod
 	c.Own(t, to)
 	return errors.Join(err, out.Close())
 }
-
-// removeAll deletes a tree that has directories nobody may write to.
-func removeAll(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(dir)
-}

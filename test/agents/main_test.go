@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
 )
@@ -29,7 +30,7 @@ func withAgents(run func() int) int {
 	}
 	dir, err := os.MkdirTemp("", "bothy-agents-")
 	if err == nil {
-		defer removeAll(dir)
+		defer func() { _ = store.RemoveTree(dir) }()
 		err = os.Setenv(agentsVar, dir) // for those on a stage
 	}
 	if err != nil {

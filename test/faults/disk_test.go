@@ -24,18 +24,7 @@ func small(t *testing.T, c *harness.Caller, options string) (outside string, wra
 	if os.Geteuid() != 0 {
 		t.Skip("a small disk needs a mount, and a user's own mount namespace would be inside another user namespace, where no keeper can start twice")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tool := filepath.Join(c.Base, "tool")
-	if err := os.WriteFile(tool, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	tool := c.Plant(t, c.Base)
 	c.Mkdir(t, c.State)
 	uid, gid := strconv.Itoa(c.UID), strconv.Itoa(c.GID)
 	holder := exec.Command(tool, "fault-helper", "hold", c.State, options, uid, gid)
