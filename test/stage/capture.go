@@ -25,13 +25,17 @@ type Capture struct {
 	fences  int
 }
 
+// captureBuffer is what may wait to be read: a second of loopback at its full
+// speed while the machine does something else.
+const captureBuffer = 256 << 20
+
 // openCapture gives a socket that sees all packets.
 func openCapture() (int, error) {
 	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, int(all))
 	if err == nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 8<<20)
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, captureBuffer)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, captureBuffer)
 	}
 	return fd, err
 }
@@ -74,6 +78,7 @@ func (c *Capture) Fence(t *testing.T) {
 	c.mu.Lock()
 	c.fences++
 	word := fmt.Sprintf("fence %d.", c.fences)
+	seen := len(c.packets)
 	c.mu.Unlock()
 	s, err := net.Dial("udp", "127.0.0.1:9")
 	if err != nil {
@@ -83,14 +88,24 @@ func (c *Capture) Fence(t *testing.T) {
 	if _, err := s.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return c.Carries(word) })
+	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return carries(c.since(seen), word) })
+}
+
+// since gives the packets from a number on. The reader goes on meanwhile: it
+// only ever adds to them.
+func (c *Capture) since(n int) [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.packets[n:len(c.packets):len(c.packets)]
 }
 
 // Carries tells whether a text is in any packet.
 func (c *Capture) Carries(text string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.packets, func(p []byte) bool { return bytes.Contains(bytes.ToLower(p), []byte(text)) })
+	return carries(c.since(0), text)
+}
+
+func carries(packets [][]byte, text string) bool {
+	return slices.ContainsFunc(packets, func(p []byte) bool { return bytes.Contains(bytes.ToLower(p), []byte(text)) })
 }
 
 // Forget begins anew.
@@ -108,10 +123,8 @@ func (c *Capture) Forget(t *testing.T) {
 func (c *Capture) Left(t *testing.T) []string {
 	t.Helper()
 	c.Fence(t)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var list []string
-	for _, p := range c.packets {
+	for _, p := range c.since(0) {
 		if what := describe(p); what != "" {
 			list = append(list, what)
 		}

@@ -90,6 +90,17 @@ func (c *Conn) Await() {
 	}
 }
 
+// CloseWrite ends what is said to the inside. If it has cut the connection there
+// is nothing left to end, and no failure in that.
+func (c *Conn) CloseWrite() error {
+	switch err := c.ep.Shutdown(tcpip.ShutdownWrite).(type) {
+	case nil, *tcpip.ErrNotConnected:
+		return nil
+	default:
+		return fmt.Errorf("end what is said to the inside: %s", err)
+	}
+}
+
 // Reset ends the connection so that the inside sees it was cut: a download
 // that broke off must not look complete.
 func (c *Conn) Reset() {

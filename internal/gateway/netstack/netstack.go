@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
@@ -53,6 +54,11 @@ const (
 	datagramSize = 4096
 )
 
+// timeWait is how long an ended connection waits for packets that come late or
+// twice, which a card has none of. Its ports take no new connection meanwhile,
+// and a program inside may choose the same ones again: it would hang.
+const timeWait = 10 * time.Millisecond
+
 // Stack is a running one.
 type Stack struct {
 	stack *stack.Stack
@@ -93,7 +99,7 @@ func (s *Stack) Close() {
 }
 
 func (s *Stack) configure(link stack.LinkEndpoint) error {
-	if err := s.buffers(); err != nil {
+	if err := s.tcpOptions(); err != nil {
 		return err
 	}
 	steps := []func() tcpip.Error{
@@ -116,12 +122,13 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 	return s.serveNames()
 }
 
-// buffers bounds what a connection may hold.
-func (s *Stack) buffers() error {
+// tcpOptions bounds what a connection may hold, and for how long.
+func (s *Stack) tcpOptions() error {
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: bufferLeast, Default: bufferUsual, Max: bufferMax}
 	moderate := tcpip.TCPModerateReceiveBufferOption(true)
-	for _, o := range []tcpip.SettableTransportProtocolOption{&receive, &send, &moderate} {
+	wait := tcpip.TCPTimeWaitTimeoutOption(timeWait)
+	for _, o := range []tcpip.SettableTransportProtocolOption{&receive, &send, &moderate, &wait} {
 		if err := s.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
 			return errors.New(err.String())
 		}

@@ -182,6 +182,91 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// A program may choose the ports of a connection again that the other side ended.
+func TestPortsAgain(t *testing.T) {
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "bye")
+		_ = c.CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	from := insidetest.Full(netip.AddrPortFrom(guest4, 40_000))
+	for range 3 {
+		c, err := gonet.DialTCPWithBind(ctx, in.Stack, from, insidetest.Full(far4), insidetest.Protocol(guest4))
+		for err != nil && strings.Contains(err.Error(), "in use") { // on this side
+			time.Sleep(timeWait)
+			c, err = gonet.DialTCPWithBind(ctx, in.Stack, from, insidetest.Full(far4), insidetest.Protocol(guest4))
+		}
+		must(t, err)
+		b, err := io.ReadAll(c)
+		must(t, err)
+		if string(b) != "bye" {
+			t.Errorf("%q", b)
+		}
+		c.Close()
+	}
+}
+
+// What came before the end stays to be read, however late.
+func TestReadLate(t *testing.T) {
+	got := make(chan []byte, 1)
+	ended := make(chan struct{})
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_ = c.CloseWrite()
+		<-ended
+		b, _ := io.ReadAll(c)
+		got <- b
+	}})
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	_, err = io.ReadAll(c)
+	must(t, err)
+	_, err = io.WriteString(c, "late")
+	must(t, err)
+	must(t, c.Close())
+	time.Sleep(20 * timeWait)
+	close(ended)
+	if b := <-got; string(b) != "late" {
+		t.Errorf("%q", b)
+	}
+}
+
+// What is said to who has cut the connection ends without a complaint.
+func TestEndOfCut(t *testing.T) {
+	result := make(chan error, 1)
+	_, in := start(t, Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "unread")
+		if _, err := io.ReadAll(c); err == nil {
+			t.Error("the cut looks like an end")
+		}
+		result <- c.CloseWrite()
+	}})
+	c, err := in.Dial(t.Context(), far4)
+	must(t, err)
+	time.Sleep(50 * time.Millisecond)
+	must(t, c.Close()) // with something unread: a cut
+	must(t, <-result)
+}
+
 func TestNames(t *testing.T) {
 	_, in := start(t, Config{DNS: func(q []byte) []byte {
 		if string(q) == "silence" {

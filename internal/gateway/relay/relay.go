@@ -18,6 +18,8 @@ import (
 // Conn is one side. Both kinds of connection that a gateway knows can do this.
 type Conn interface {
 	net.Conn
+	// CloseWrite ends what is said. Of a connection that the other side has cut
+	// that is no error: a Read tells.
 	CloseWrite() error
 	// Reset ends the connection at once, so that the other side notices.
 	Reset()
@@ -134,6 +136,14 @@ func (c TCP) Await() {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}, 0)
 		return n > 0 || err != nil
 	})
+}
+
+// CloseWrite sends the end of what was written.
+func (c TCP) CloseWrite() error {
+	if err := c.TCPConn.CloseWrite(); !errors.Is(err, unix.ENOTCONN) {
+		return err
+	}
+	return nil
 }
 
 // Reset discards what is not sent yet and sends a reset.

@@ -120,6 +120,17 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// Nobody is left to hear the end of what is said to who has cut the connection.
+func TestEndOfCut(t *testing.T) {
+	near, far := pair(t)
+	TCP{far}.Reset()
+	near.Await()
+	if _, err := io.ReadAll(near); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, not a reset", err)
+	}
+	must(t, near.CloseWrite())
+}
+
 // Who does not read stops who writes; nothing piles up between them.
 func TestBackPressure(t *testing.T) {
 	client, server, n, end := start(t)
