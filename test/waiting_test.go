@@ -24,8 +24,13 @@ func TestTerminalWaiting(t *testing.T) {
 		if err := os.WriteFile(worker, []byte(laborious), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		config := filepath.Join(l.proj, "..", "home", ".config", "bothy", "config.yaml")
+		if err := os.WriteFile(config, []byte("bell: desktop\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		tm := openTerminal(t)
 		tm.start(l.command("run", "--name", "box", "./worker", "."))
+		tm.expect("\x1b[22;2t\x1b]2;box\a")
 		tm.expect("at work\r\nat work")
 		comes := func(want string) {
 			t.Helper()
@@ -40,12 +45,16 @@ func TestTerminalWaiting(t *testing.T) {
 		tm.press("\x03")
 		tm.expect("what next?")
 		comes("waiting ")
+		tm.expect("\a\x1b]777;notify;bothy;box is waiting for you\x1b\\")
 		if doc := l.bothy("ls", "--json"); !strings.Contains(doc, `"status": "running"`) || strings.Contains(doc, `"waiting_since": null`) {
 			t.Error(doc)
 		}
 		tm.press("end\r")
 		if code := tm.code(); code != 0 {
 			t.Errorf("exit code %d", code)
+		}
+		if !strings.HasSuffix(string(tm.screen), "\x1b[23;2t") {
+			t.Errorf("the title of before does not come back: %q", tm.screen)
 		}
 		comes("running")
 	})

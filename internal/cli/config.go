@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -23,6 +24,8 @@ import (
 type config struct {
 	IdleTimeout *spec.Duration `yaml:"idle_timeout"` // default 30m; 0 never stops
 	DetachKeys  *string        `yaml:"detach_keys"`  // default ctrl-\,ctrl-\
+	Title       *bool          `yaml:"title"`        // of the terminal while it is attached; default true
+	Bell        string         `yaml:"bell"`         // when an agent waits: off, terminal or desktop; default off
 	CPUs        float64        `yaml:"cpus"`         // for sandboxes that ask for none
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
@@ -89,6 +92,9 @@ func (c *config) check(path string) (err error) {
 	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: detach_keys: %w", path, err)
 	}
+	if !slices.Contains([]string{"", bellOff, bellTerminal, bellDesktop}, c.Bell) {
+		return spec.Errorf(spec.ErrUsage, "%s: bell: %q is none of %s, %s, %s", path, c.Bell, bellOff, bellTerminal, bellDesktop)
+	}
 	if !validCPUs(c.CPUs) || c.Pids < 0 || c.IdleTimeout != nil && *c.IdleTimeout < 0 {
 		return spec.Errorf(spec.ErrUsage, "%s: a limit must be a number, and not negative", path)
 	}
@@ -127,6 +133,9 @@ func (c config) detachKeys() string {
 	}
 	return defaultDetach
 }
+
+// title tells whether an attached terminal gets the sandbox's name.
+func (c config) title() bool { return c.Title == nil || *c.Title }
 
 // limits are those of a sandbox that asks for none: nothing inside may starve
 // the host.

@@ -28,6 +28,7 @@ type session struct {
 	keys     []byte         // that detach; none for no detaching
 	reattach bool           // bothy run leads back to it
 	noStdin  bool
+	rings    bool // a person may want to know when it waits
 }
 
 // converse starts a program in a sandbox and stays with it until it ends or
@@ -172,20 +173,32 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	}
 	var out io.Writer = a.stdout
 	restore := func() {}
+	var b *bell
 	if raw != nil {
 		out = io.MultiWriter(&raw.Modes, a.stdout)
-		restore = func() { _ = raw.Restore() }
+		if s.rings {
+			b = newBell(a.config.Bell, s.sandbox.Name, a.stdout)
+		}
+		if b != nil {
+			out = io.MultiWriter(&raw.Modes, a.stdout, b)
+		}
+		restore = func() { b.end(); _ = raw.Restore() }
 	}
 	defer restore()
 
 	detached := make(chan error, 2)
 	stopSignals := a.watchSignals(conn, func(why error) { detached <- why })
 	defer stopSignals()
-	go a.typeKeys(conn, s.keys, detached)
+	go a.typeKeys(conn, s.keys, b, detached)
 
 	var notes []string
 	result := make(chan error, 1)
-	go func() { result <- show(conn, out, &notes) }()
+	go func() {
+		if raw != nil && a.config.title() {
+			_, _ = io.WriteString(out, raw.Title(s.sandbox.Name))
+		}
+		result <- show(conn, out, &notes)
+	}()
 	select {
 	case err := <-result:
 		restore()
@@ -249,7 +262,7 @@ const keyPatience = 500 * time.Millisecond
 
 // typeKeys sends what is typed. The end of input ends nothing: the program may
 // go on talking.
-func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, detached chan<- error) {
+func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached chan<- error) {
 	filter := term.NewFilter(keys)
 	typed := make(chan []byte)
 	go func() {
@@ -278,6 +291,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, detached chan<- error) 
 				_ = conn.Send(wire.Frame{Kind: wire.EOF})
 				return
 			}
+			bell.typed()
 			out, gone := filter.Feed(b)
 			send(out)
 			if gone {

@@ -191,7 +191,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if f.detached {
 		return a.runDetached(ctx, session{engine: e, sandbox: sb, conn: conn}, q)
 	}
-	err = a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY})
+	err = a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && sb.Agent != agent.Shell})
 	return f.lodger.lacking(err, q.Command.Args, sb)
 }
 

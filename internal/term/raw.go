@@ -34,6 +34,7 @@ type Raw struct {
 	fd    int // our own duplicate: closing the caller's file must not stop Restore; -1 when restored
 	saved unix.Termios
 	dumb  bool
+	title bool // there is one to take back
 }
 
 // MakeRaw puts the terminal f into raw mode: every key arrives at once and as
@@ -79,6 +80,24 @@ func rawSettings(t unix.Termios) unix.Termios {
 	return t
 }
 
+// Title is what shows a text in the title of the terminal's window, to be
+// written to it. Restore brings the title of before back, on terminals that keep
+// it, as xterm does and most others. The text must be plain.
+func (r *Raw) Title(text string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dumb {
+		return ""
+	}
+	r.title = true
+	return pushTitle + "\x1b]2;" + text + "\a"
+}
+
+const (
+	pushTitle = "\x1b[22;2t"
+	popTitle  = "\x1b[23;2t"
+)
+
 // Restore brings back the settings that were there before MakeRaw and undoes
 // what a program left behind. It may be called as often as you like, from any
 // goroutine, and works even when the file given to MakeRaw is closed by now.
@@ -112,7 +131,11 @@ func (r *Raw) undo() []byte {
 	if r.dumb {
 		return undo
 	}
-	return append(undo, resets...)
+	undo = append(undo, resets...)
+	if r.title {
+		undo = append(undo, popTitle...)
+	}
+	return undo
 }
 
 // inBackground reports whether another job owns the terminal. Touching it then

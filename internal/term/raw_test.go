@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,6 +90,27 @@ func TestRawAndBack(t *testing.T) {
 	}
 	if got := shown(t, emulator); got != "" {
 		t.Errorf("second Restore wrote %q", got)
+	}
+}
+
+// A title is there until the end, where the terminal has one.
+func TestTitle(t *testing.T) {
+	for name, want := range map[string]string{"xterm-256color": "\x1b[22;2t\x1b]2;box\a", "dumb": ""} {
+		t.Setenv("TERM", name)
+		emulator, terminal := openPTY(t)
+		raw, err := MakeRaw(terminal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := raw.Title("box"); got != want {
+			t.Errorf("%s: %q, not %q", name, got, want)
+		}
+		if err := raw.Restore(); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(t, emulator); strings.HasSuffix(got, "\x1b[23;2t") != (want != "") {
+			t.Errorf("%s: Restore wrote %q", name, got)
+		}
 	}
 }
 

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// earshot keeps what was rung.
+type earshot struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (e *earshot) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.b.Write(p)
+}
+
+func (e *earshot) text() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.b.String()
+}
+
+func TestBell(t *testing.T) {
+	var ear earshot
+	b := newBell(bellDesktop, "claude-app", &ear)
+	b.after = 20 * time.Millisecond
+	rings := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); strings.Count(ear.text(), "claude-app") < want && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(5 * b.after)
+		if got := strings.Count(ear.text(), "claude-app"); got != want {
+			t.Fatalf("it rang %d times, not %d: %q", got, want, ear.text())
+		}
+	}
+	rings(0) // nothing was said
+	fmt.Fprint(b, "working")
+	rings(1)
+	fmt.Fprint(b, "the screen is redrawn")
+	rings(1) // nobody has come
+	b.typed()
+	rings(1) // it has said nothing since
+	fmt.Fprint(b, "working")
+	rings(2)
+	b.typed()
+	fmt.Fprint(b, "working")
+	b.end()
+	rings(2)
+	if newBell(bellOff, "x", &ear) != nil {
+		t.Error("a bell that is off")
+	}
+	var none *bell
+	none.typed()
+	none.end()
+}
