@@ -36,6 +36,14 @@ type Agent struct {
 	Env  map[string]string `json:"env,omitempty"`
 	Home []AgentFile       `json:"home,omitempty"`
 
+	// Config are files and directories of the host's home that a person may bring
+	// in, read-only and at the same place: instructions, skills, commands. None
+	// holds a secret.
+	Config []string `json:"config,omitempty"`
+	// Servers is where the user's MCP servers stand, which may be brought in too:
+	// those that hold no secret. Nil: they are not.
+	Servers *AgentServers `json:"servers,omitempty"`
+
 	// Presets are those of the network policy that it cannot work without.
 	Presets []string `json:"presets,omitempty"`
 	// Credentials are services of the vault it can log in with, the best first.
@@ -88,6 +96,13 @@ type AgentFile struct {
 	// {placeholder:SERVICE:-N} for the last N characters of that. All are
 	// written as in a JSON string.
 	Text string `json:"text"`
+}
+
+// AgentServers is a file of configuration, in JSON, below the home directory on
+// the host and inside.
+type AgentServers struct {
+	File string `json:"file"`
+	Key  string `json:"key"` // under which servers stand by their names
 }
 
 // AgentLogin describes the file, in JSON, in which an agent keeps the tokens of

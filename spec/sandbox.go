@@ -32,6 +32,10 @@ type Sandbox struct {
 	// given another; nil if the agent is a program of the template.
 	Program *Program `json:"program,omitempty"`
 
+	// Config says that it shows the agent's configuration of the host, as far as
+	// that holds no secret.
+	Config bool `json:"config,omitempty"`
+
 	// Workspaces are the directories (or files) of the host the sandbox works
 	// on, mounted at their own path. The first is the primary one: commands
 	// start there. None means a sandbox without a project.

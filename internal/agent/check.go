@@ -36,6 +36,14 @@ func check(a *spec.Agent) error {
 			return fail("credentials: no service named %q", name)
 		}
 	}
+	for _, p := range a.Config {
+		if !localFile(p) {
+			return fail("config: %q is no path below the home directory", p)
+		}
+	}
+	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") || s.Key == "") {
+		return fail("servers: file must be a path below the home directory that ends with .json, and key is needed")
+	}
 	if err := checkLogin(a.Login); err != nil {
 		return err
 	}
@@ -61,8 +69,8 @@ func check(a *spec.Agent) error {
 	if err := checkHeadless(a.Headless); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials); a.Runtime && (more > 0 || a.Headless != nil || a.Login != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, env, home, presets, credentials or login")
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Login != nil || a.Servers != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, env, home, config, servers, presets, credentials or login")
 	}
 	return checkInstall(a)
 }

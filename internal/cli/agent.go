@@ -158,7 +158,7 @@ func (a *app) progress() (told engine.Progress, end func()) {
 
 // settle gives a new sandbox what its agent needs. What the user says in so
 // many words comes after it, and wins.
-func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
+func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
 	if l.spec == nil {
 		return
 	}
@@ -167,6 +167,7 @@ func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block) {
 		env = append(env, name+"="+l.spec.Env[name])
 	}
 	sb.Env = append(env, sb.Env...)
+	sb.Config = config
 	if slices.Contains(rules.Presets, "none") {
 		return
 	}

@@ -51,7 +51,7 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			l.settle(sb, &rules)
+			l.settle(sb, &rules, f.config || a.config.AgentConfig)
 			if err := e.Create(sb, engine.Rules(rules)); err != nil {
 				return err
 			}

@@ -31,6 +31,7 @@ type createFlags struct {
 	template string
 	upgrade  bool
 	version  string
+	config   bool
 	secrets  []string
 	force    bool
 	quiet    bool
@@ -57,6 +58,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or the host's own: host (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
+	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")

@@ -285,7 +285,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		}
 	}
 	asked := rules
-	f.lodger.settle(wish, &rules)
+	f.lodger.settle(wish, &rules, f.config || a.config.AgentConfig)
 	wish.Remove = f.remove
 	if f.remove {
 		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules))
@@ -342,7 +342,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "force-workspace"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -355,6 +355,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	switch {
 	case changed("template") && sb.Template != wish.Template:
 		return differs("template")
+	case changed("agent-config") && sb.Config != wish.Config:
+		return differs("configuration of its agent")
 	case changed("volume") && !slices.Equal(sb.Volumes, wish.Volumes):
 		return differs("volumes")
 	case changed("private") && !slices.Equal(sb.Private, wish.Private):

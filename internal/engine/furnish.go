@@ -71,11 +71,22 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil // a program of the user's own
 	}
-	if err != nil || len(a.Home) == 0 {
+	if err != nil {
 		return err
 	}
-	return e.eachFile(sb, a.Home, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
+	servers, err := e.servers(sb)
+	if err != nil {
+		return err
+	}
+	files := withServers(a, servers)
+	if len(files) == 0 {
+		return nil
+	}
+	return e.eachFile(sb, files, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
 		text, err := agent.Expand(f.Text, lookup)
+		if err == nil && len(servers) > 0 && f.Path == a.Servers.File {
+			text, err = agent.AddServers(text, a.Servers.Key, servers)
+		}
 		if err != nil {
 			return err
 		}

@@ -224,8 +224,9 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}
+	l.Config = e.config(sb, me.home)
 	rules := workspace.Rules{State: e.Store.Path()}
-	for _, m := range append(append([]spec.Mount{}, sb.Workspaces...), sb.Volumes...) {
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes, l.Config) {
 		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
 	}
 	return l, nil

@@ -59,6 +59,8 @@ type Launch struct {
 	Program string `json:"program,omitempty"`
 	// Runtime is the directory of the installation it runs on, likewise.
 	Runtime string `json:"runtime,omitempty"`
+	// Config is the agent's configuration of the host, as far as it is shown.
+	Config []spec.Mount `json:"config,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
 	// Pids and Disk are the limits the wall itself holds.

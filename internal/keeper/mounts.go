@@ -30,7 +30,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		{Target: sharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
-	for i, m := range append(slices.Clone(k.spec.Workspaces), k.spec.Volumes...) {
+	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.launch.Config) {
 		source, err := k.pin(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))
 		if err != nil {
 			return nil, err

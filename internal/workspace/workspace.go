@@ -66,6 +66,16 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
+// Show is a mount of a path of the host at another inside, read-only.
+func (r Rules) Show(path, target string) (spec.Mount, error) {
+	real, err := r.resolve(path)
+	if err != nil {
+		return spec.Mount{}, err
+	}
+	m := spec.Mount{Source: real, Target: target, ReadOnly: true}
+	return m, r.judge(m)
+}
+
 // resolve makes a path real.
 func (r Rules) resolve(path string) (string, error) {
 	if path == "" {

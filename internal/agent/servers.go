@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Servers are MCP servers by their names, each as an agent's configuration has
+// it.
+type Servers map[string]json.RawMessage
+
+// ReadServers gives the MCP servers that stand under a key of a configuration in
+// JSON, and the names of those that are withheld: what is brought into a sandbox
+// may hold no secret, and these may.
+func ReadServers(data []byte, key string) (servers Servers, withheld []string, err error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return nil, nil, err
+	}
+	if doc[key] == nil {
+		return nil, nil, nil
+	}
+	if err := json.Unmarshal(doc[key], &servers); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", key, err)
+	}
+	for name, entry := range servers {
+		if !harmless(entry) {
+			withheld = append(withheld, name)
+			delete(servers, name)
+		}
+	}
+	slices.Sort(withheld)
+	return servers, withheld, nil
+}
+
+// server is what of an entry holds no secret by its meaning.
+type server struct {
+	Type     string          `json:"type"`
+	Command  json.RawMessage `json:"command"` // a text, or a list with the arguments
+	Args     []string        `json:"args"`
+	URL      string          `json:"url"`
+	HTTPURL  string          `json:"httpUrl"`
+	Dir      string          `json:"cwd"`
+	Timeout  float64         `json:"timeout"`
+	Enabled  bool            `json:"enabled"`
+	Disabled bool            `json:"disabled"`
+
+	Env         map[string]any `json:"env"`         // must be empty
+	Environment map[string]any `json:"environment"` // likewise
+	Headers     map[string]any `json:"headers"`     // likewise
+}
+
+// confidential tells whether a word of a command has a secret in it, or one may
+// stand beside it.
+func confidential(word string) bool {
+	word = strings.ToLower(word)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "passw", "auth", "credential", "bearer"}, func(sign string) bool {
+		return strings.Contains(word, sign)
+	}) || strings.Contains(word, "://") && strings.Contains(word, "@")
+}
+
+// harmless tells whether an entry certainly holds no secret: nothing in it is
+// unknown, nothing is where secrets are put.
+func harmless(entry json.RawMessage) bool {
+	var s server
+	d := json.NewDecoder(strings.NewReader(string(entry)))
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil || len(s.Env)+len(s.Environment)+len(s.Headers) > 0 {
+		return false
+	}
+	words := slices.Clone(s.Args)
+	if len(s.Command) > 0 {
+		var one string
+		var list []string
+		if json.Unmarshal(s.Command, &one) != nil && json.Unmarshal(s.Command, &list) != nil {
+			return false
+		}
+		words = append(append(words, one), list...)
+	}
+	for _, at := range []string{s.URL, s.HTTPURL} {
+		if u, err := url.Parse(at); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(words, confidential)
+}
+
+// AddServers gives a configuration in JSON with servers under a key. Those it has
+// already stay.
+func AddServers(text, key string, servers Servers) (string, error) {
+	if len(servers) == 0 {
+		return text, nil
+	}
+	doc := map[string]json.RawMessage{}
+	if strings.TrimSpace(text) != "" {
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			return "", err
+		}
+	}
+	all := Servers{}
+	for name, entry := range servers {
+		all[name] = entry
+	}
+	if doc[key] != nil {
+		if err := json.Unmarshal(doc[key], &all); err != nil {
+			return "", fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return "", err
+	}
+	doc[key] = b
+	if b, err = json.Marshal(doc); err != nil {
+		return "", err
+	}
+	return string(b), nil
+}

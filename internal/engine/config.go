@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// config gives what of the host's configuration of its agent a sandbox shows,
+// read-only: what there is of it when it starts.
+func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
+	a := e.configured(sb)
+	home, err := store.Home()
+	if a == nil || err != nil {
+		return nil
+	}
+	var list []spec.Mount
+	rules := workspace.Rules{Home: home, State: e.Store.Path()}
+	for _, p := range a.Config {
+		m, err := rules.Show(filepath.Join(home, p), filepath.Join(homeInside, p))
+		switch {
+		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
+		case err != nil:
+			e.say("~/%s is not brought into sandbox %s: %v", p, sb.Name, err)
+		default:
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// configured is the agent of a sandbox that its configuration is brought in for;
+// nil if it is not.
+func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
+	if !sb.Config {
+		return nil
+	}
+	a, err := e.Agents.Find(sb.Agent)
+	if err != nil {
+		return nil // a start that needs the description says so
+	}
+	return a
+}
+
+// shown tells whether something that is shared lies at a path, or above it.
+func shown(sb *spec.Sandbox, path string) bool {
+	return slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(m spec.Mount) bool {
+		return path == m.Target || strings.HasPrefix(path, m.Target+"/")
+	})
+}
+
+// maxConfig bounds a file with MCP servers, in bytes. Claude Code's holds its
+// history too.
+const maxConfig = 64 << 20
+
+// servers are the MCP servers of the host's configuration, as far as they hold
+// no secret.
+func (e *Engine) servers(sb *spec.Sandbox) (agent.Servers, error) {
+	a := e.configured(sb)
+	home, err := store.Home()
+	if a == nil || a.Servers == nil || err != nil {
+		return nil, nil
+	}
+	data, err := readConfig(filepath.Join(home, a.Servers.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list agent.Servers
+	var withheld []string
+	if err == nil {
+		list, withheld, err = agent.ReadServers(data, a.Servers.Key)
+	}
+	if err != nil {
+		return nil, spec.Errorf(nil, "the MCP servers in ~/%s cannot be read: %w", a.Servers.File, err)
+	}
+	if len(withheld) > 0 {
+		e.say("MCP servers that may hold secrets stay outside: %s", strings.Join(withheld, ", "))
+	}
+	return list, nil
+}
+
+func readConfig(path string) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(data) > maxConfig {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxConfig)
+	}
+	return data, err
+}
+
+// withServers adds the file that MCP servers go into to those a home begins
+// with, if it is not among them.
+func withServers(a *spec.Agent, servers agent.Servers) []spec.AgentFile {
+	if len(servers) == 0 || slices.ContainsFunc(a.Home, func(f spec.AgentFile) bool { return f.Path == a.Servers.File }) {
+		return a.Home
+	}
+	return append(slices.Clone(a.Home), spec.AgentFile{Path: a.Servers.File})
+}
