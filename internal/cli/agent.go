@@ -85,7 +85,7 @@ func programName(path string) string {
 }
 
 // wantsVersion tells which version of its agent a command asks for: a version, a
-// tag or [engine.HostVersion]; none if it leaves the choice to us.
+// tag, [engine.HostVersion] or [engine.TemplateVersion]; none if it leaves the choice to us.
 func (f *createFlags) wantsVersion(l *lodger) (string, error) {
 	switch {
 	case f.upgrade && f.version != "":

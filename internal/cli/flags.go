@@ -56,7 +56,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, or a template made by bothy save")
 	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
-	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or the host's own: host (default the newest that is installed)")
+	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)

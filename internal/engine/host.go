@@ -16,6 +16,10 @@ import (
 // HostVersion stands for the program of the host, where a version is asked for.
 const HostVersion = "host"
 
+// TemplateVersion stands for whatever program the sandbox itself finds under the
+// agent's name: in its template, or in what somebody put there since.
+const TemplateVersion = "template"
+
 // hostFile finds a program of the host as a sandbox finds it.
 func hostFile(name string) (string, bool) {
 	for dir := range strings.SplitSeq(template.Path, ":") {

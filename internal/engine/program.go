@@ -19,13 +19,13 @@ type Progress func(title string, ev agent.Event)
 // AgentProgram gives the installation that a sandbox of an agent is to use: of a
 // version, of what a tag of the registry means, or, with an empty one, the
 // newest that is installed, or else the latest. What is not there is installed,
-// also what it runs on. It is nil for [HostVersion], and for an agent that nobody
+// also what it runs on. It is nil for [HostVersion] and [TemplateVersion], and for an agent that nobody
 // installs.
 func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, version string, progress Progress) (p *spec.Program, notices []string, err error) {
 	switch {
 	case version == HostVersion:
 		return nil, nil, onHost(a.Program)
-	case a.Install == nil && version == "":
+	case version == TemplateVersion, a.Install == nil && version == "":
 		return nil, nil, nil
 	}
 	if p, notices, err = e.program(ctx, a, version, progress); err != nil {
@@ -105,7 +105,7 @@ func (e *Engine) runsWith(sb *spec.Sandbox, p *spec.Program) error {
 
 func versionOf(p *spec.Program) string {
 	if p == nil {
-		return HostVersion
+		return TemplateVersion
 	}
 	return p.Installation
 }
