@@ -252,17 +252,22 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, aske
 		return nil, err
 	}
 	if secret == "" {
-		var ways []string
-		for _, service := range l.spec.Credentials {
-			ways = append(ways, "bothy secret set "+service)
-		}
-		if l.spec.Login != nil {
-			ways = append(ways, l.spec.Login.Again)
-		}
-		a.note("%s has no credential. Then run it again: %s", l.spec.Title, strings.Join(ways, ", or "))
+		a.note("%s has no credential. Then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
 		return nil, nil
 	}
 	return []lendAt{{secret: secret}}, nil
+}
+
+// waysToLogIn are commands that give an agent a credential.
+func waysToLogIn(of *spec.Agent) []string {
+	var ways []string
+	for _, service := range of.Credentials {
+		ways = append(ways, "bothy secret set "+service)
+	}
+	if of.Login != nil {
+		ways = append(ways, of.Login.Again)
+	}
+	return ways
 }
 
 // agentNames completes AGENT.

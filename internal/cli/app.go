@@ -268,6 +268,15 @@ func exactly(n int, what string) func(*command.Command, []string) error {
 	}
 }
 
+func atMost(n int, what string) func(*command.Command, []string) error {
+	return func(cmd *command.Command, args []string) error {
+		if len(args) > n {
+			return spec.Errorf(spec.ErrUsage, "%s takes %s at most", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 func atLeast(n int, what string) func(*command.Command, []string) error {
 	return func(cmd *command.Command, args []string) error {
 		if len(args) < n {

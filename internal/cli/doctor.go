@@ -1,42 +1,131 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/doctor"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) doctorCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "doctor", Short: "Check whether this host can run sandboxes, and say what to mend",
-		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *command.Command, _ []string) error {
-			dir, _ := store.Dir()
-			checks := doctor.Run(cmd.Context(), dir)
-			failed := 0
-			for _, c := range checks {
-				if c.Result == doctor.Fail {
-					failed++
-				}
-				if !a.json {
-					fmt.Fprintf(a.stdout, "%-5s %-22s %s\n", c.Result, c.Name, c.Detail)
-					if c.Fix != "" {
-						fmt.Fprintf(a.stdout, "      %-22s fix: %s\n", "", c.Fix)
-					}
-				}
+		Use: "doctor [AGENT]", Short: "Check whether this host can run sandboxes, and say what to mend",
+		Long: `Checks whether this host can run sandboxes. With AGENT also whether that is
+installed, what it can log in with, and whether the hosts it needs can be reached:
+connections are made to them, over which nothing is sent.`,
+		Args: atMost(1, "an agent"),
+		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+			if len(args) > 0 {
+				return nil, command.NoFiles
 			}
-			if a.json {
-				if err := a.printJSON(map[string]any{"ok": failed == 0, "checks": checks}); err != nil {
+			return a.knownAgents(cmd, args, word)
+		},
+		RunE: func(cmd *command.Command, args []string) error {
+			var of *spec.Agent
+			if len(args) > 0 {
+				var err error
+				if of, err = agentCalled(args[0]); err != nil {
 					return err
 				}
 			}
-			if failed > 0 {
-				return spec.Errorf(nil, "%d checks failed: sandboxes cannot run here", failed)
+			dir, _ := store.Dir()
+			checks := doctor.Run(cmd.Context(), dir)
+			if e, err := a.engine(); of != nil && err == nil {
+				more, err := examine(cmd.Context(), e, of)
+				if err != nil {
+					return err
+				}
+				checks = append(checks, more...)
 			}
-			return nil
+			return a.findings(checks)
 		},
 	})
+}
+
+// findings prints what was found. That of a host that cannot run sandboxes is an error.
+func (a *app) findings(checks []doctor.Check) error {
+	failed := 0
+	for _, c := range checks {
+		if c.Result == doctor.Fail {
+			failed++
+		}
+		if !a.json {
+			fmt.Fprintf(a.stdout, "%-5s %-22s %s\n", c.Result, c.Name, printable(c.Detail))
+			if c.Fix != "" {
+				fmt.Fprintf(a.stdout, "      %-22s fix: %s\n", "", printable(c.Fix))
+			}
+		}
+	}
+	if a.json {
+		if err := a.printJSON(map[string]any{"ok": failed == 0, "checks": checks}); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return spec.Errorf(nil, "%d checks failed: sandboxes cannot run here", failed)
+	}
+	return nil
+}
+
+// agentCalled is the agent of a name.
+func agentCalled(name string) (*spec.Agent, error) {
+	of, err := agents().Find(name)
+	if err == nil && of.Runtime {
+		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", of.Title)
+	}
+	return of, err
+}
+
+// examine checks what an agent needs.
+func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Check, error) {
+	hosts, err := engine.PresetHosts(of)
+	if err != nil {
+		return nil, err
+	}
+	return append([]doctor.Check{programCheck(e, of), credentialCheck(e, of)}, doctor.Hosts(ctx, hosts)...), nil
+}
+
+// programCheck tells which program a new sandbox of an agent runs.
+func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
+	c := doctor.Check{Name: "agent " + of.Name, Result: doctor.OK}
+	version, err := e.Installed(of)
+	switch {
+	case err != nil:
+		c.Result, c.Detail, c.Fix = doctor.Warn, err.Error(), spec.Hint(err)
+	case version != "":
+		c.Detail = fmt.Sprintf("%s %s is installed", of.Title, version)
+	case of.Install != nil:
+		c.Detail = of.Title + " is not installed; the first bothy run " + of.Name + " does it"
+	case engine.OnHost(of):
+		c.Detail = of.Title + " is a program of this host that sandboxes see"
+	default:
+		c.Result, c.Detail = doctor.Warn, of.Program+" is no program of this host that sandboxes see"
+		c.Fix = of.Get
+	}
+	return c
+}
+
+// credentialCheck tells what an agent would log in with.
+func credentialCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
+	c := doctor.Check{Name: "credential", Result: doctor.OK}
+	found, err := e.FindCredential(of)
+	switch {
+	case err != nil:
+		c.Result, c.Detail, c.Fix = doctor.Warn, err.Error(), spec.Hint(err)
+	case found.Unfit != "":
+		c.Result, c.Detail = doctor.Warn, found.Where+" cannot be lent: "+found.Unfit
+	case found.Secret != "":
+		c.Detail = found.Where + " is lent to its sandboxes"
+	case len(of.Credentials) == 0 && of.Login == nil:
+		c.Detail = of.Title + " logs in by itself, in each sandbox"
+	default:
+		c.Result, c.Detail = doctor.Warn, of.Title+" has none"
+		c.Fix = strings.Join(waysToLogIn(of), ", or ")
+	}
+	return c
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,51 +13,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// Credential gives the secret that an agent can log in with: one of the vault,
-// or else one that stands in the caller's environment, which becomes a secret
-// that is read from there, or else what the agent logged in with on the host. The
-// first of the agent's credentials that there is counts. The empty string means
-// that there is none.
-func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, err error) {
-	have, err := e.Secrets()
-	if err != nil {
-		return "", err
-	}
-	for _, service := range a.Credentials {
-		for _, s := range have {
-			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
-			if s.Service == service && s.Source.Kind != vault.SourceLogin && !unset {
-				return s.Name, nil
-			}
-		}
-	}
-	if secret, err = e.fromEnvironment(ctx, a, have); err != nil || secret != "" {
-		return secret, err
-	}
-	return e.fromLogin(ctx, a, have)
-}
-
-// fromEnvironment is Credential for variables.
-func (e *Engine) fromEnvironment(ctx context.Context, a *spec.Agent, have []vault.Secret) (string, error) {
-	for _, service := range a.Credentials {
-		s := vault.FindService(service)
-		for _, variable := range s.Env {
-			value := os.Getenv(variable)
-			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
-				continue
-			}
-			// A subscription's token is often set where an API key is expected.
-			n := NewSecret{Name: service, Service: vault.SortService(service, []byte(value)), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}}
-			if err := e.SetSecret(ctx, n); err != nil {
-				return "", err
-			}
-			e.say("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder", variable, service)
-			return service, nil
-		}
-	}
-	return "", nil
-}
 
 // furnish writes the files that the home of a sandbox's agent begins with. It is
 // done before the sandbox starts for the first time: nobody inside has been

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -66,38 +64,6 @@ func (e *Engine) completeLogin(n *NewSecret) error {
 	}
 	_, err = f.Read()
 	return err
-}
-
-// fromLogin is Credential for what the agent logged in with on the host. One that
-// cannot be lent is said to be there.
-func (e *Engine) fromLogin(ctx context.Context, a *spec.Agent, have []vault.Secret) (string, error) {
-	if a.Login == nil {
-		return "", nil
-	}
-	name := a.Name + "-login"
-	n := NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceLogin, Agent: a.Name}}
-	err := e.completeLogin(&n)
-	switch {
-	case errors.Is(err, login.ErrNone):
-		return "", nil
-	case err != nil:
-		e.say("your login is not lent: %s", withHint(err))
-		return "", nil
-	}
-	if i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name }); i >= 0 {
-		switch s := have[i].Source; {
-		case s.Kind != vault.SourceLogin || s.Agent != a.Name:
-			e.say("your login is not lent: %s is a secret of another kind", name)
-			return "", nil
-		case s.Path == n.Source.Path:
-			return name, nil
-		}
-	}
-	if err := e.SetSecret(ctx, n); err != nil {
-		return "", err
-	}
-	e.say("your login %s is lent, as the secret %s; the sandbox sees placeholders", n.Source.Path, name)
-	return name, nil
 }
 
 func withHint(err error) string {

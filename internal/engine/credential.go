@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Credential is what an agent can log in with on this host.
+type Credential struct {
+	Secret string // the secret it is, or becomes when it is lent; empty: there is none
+	Where  string // it is, for people
+	Unfit  string // why one that is there cannot be lent
+
+	add *NewSecret // it is no secret yet
+	say string     // when it becomes one
+}
+
+// FindCredential looks for what an agent can log in with: a secret of the vault,
+// or else one that stands in the caller's environment, or else what the agent
+// logged in with on the host. The first of the agent's services that there is
+// counts. Nothing is changed.
+func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
+	have, err := e.Secrets()
+	if err != nil {
+		return Credential{}, err
+	}
+	for _, service := range a.Credentials {
+		for _, s := range have {
+			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
+			if s.Service == service && s.Source.Kind != vault.SourceLogin && !unset {
+				return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
+			}
+		}
+	}
+	if c := inEnvironment(a, have); c.Secret != "" {
+		return c, nil
+	}
+	return e.loggedIn(a, have), nil
+}
+
+// Credential gives the secret that an agent can log in with, as FindCredential
+// has it. What is none yet becomes one. The empty string means that there is
+// nothing.
+func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, err error) {
+	c, err := e.FindCredential(a)
+	if err != nil {
+		return "", err
+	}
+	if c.Unfit != "" {
+		e.say("%s is not lent: %s", c.Where, c.Unfit)
+	}
+	if c.add != nil {
+		if err := e.SetSecret(ctx, *c.add); err != nil {
+			return "", err
+		}
+		e.say("%s", c.say)
+	}
+	return c.Secret, nil
+}
+
+// inEnvironment is FindCredential for variables.
+func inEnvironment(a *spec.Agent, have []vault.Secret) Credential {
+	for _, service := range a.Credentials {
+		for _, variable := range vault.FindService(service).Env {
+			value := os.Getenv(variable)
+			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
+				continue
+			}
+			// A subscription's token is often set where an API key is expected.
+			return Credential{
+				Secret: service, Where: "$" + variable + " of your environment",
+				add: &NewSecret{Name: service, Service: vault.SortService(service, []byte(value)), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
+				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder", variable, service),
+			}
+		}
+	}
+	return Credential{}
+}
+
+// loggedIn is FindCredential for what the agent logged in with on the host.
+func (e *Engine) loggedIn(a *spec.Agent, have []vault.Secret) Credential {
+	if a.Login == nil {
+		return Credential{}
+	}
+	name := a.Name + "-login"
+	c := Credential{Where: "your login"}
+	n := NewSecret{Name: name, Source: vault.Source{Kind: vault.SourceLogin, Agent: a.Name}}
+	switch err := e.completeLogin(&n); {
+	case errors.Is(err, login.ErrNone):
+		return Credential{}
+	case err != nil:
+		c.Unfit = withHint(err)
+		return c
+	}
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	if i >= 0 && (have[i].Source.Kind != vault.SourceLogin || have[i].Source.Agent != a.Name) {
+		c.Unfit = name + " is a secret of another kind"
+		return c
+	}
+	c.Secret, c.Where = name, "your login "+n.Source.Path
+	if i < 0 || have[i].Source.Path != n.Source.Path {
+		c.add = &n
+		c.say = fmt.Sprintf("your login %s is lent, as the secret %s; the sandbox sees placeholders", n.Source.Path, name)
+	}
+	return c
+}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Installed gives the version of an agent that a new sandbox of it uses without
+// asking the registry; empty if none is installed.
+func (e *Engine) Installed(a *spec.Agent) (string, error) {
+	if a.Install == nil {
+		return "", nil
+	}
+	there, ok, err := e.newest(a)
+	if err != nil || !ok {
+		return "", err
+	}
+	return there.ID(), nil
+}
+
+// OnHost tells whether a sandbox finds an agent's program among the host's.
+func OnHost(a *spec.Agent) bool { return onHost(a.Program) == nil }
+
+// PresetHosts are the hosts that the presets of an agent name, each with a port,
+// as HOST:PORT. Patterns are no hosts.
+func PresetHosts(a *spec.Agent) ([]string, error) {
+	var list []string
+	for _, name := range a.Presets {
+		p, err := policy.FindPreset(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range p.Block.Allow {
+			if _, exact := r.Target.Name(); exact && r.Target.Port() != 0 && !slices.Contains(list, r.Target.String()) {
+				list = append(list, r.Target.String())
+			}
+		}
+	}
+	return list, nil
+}
