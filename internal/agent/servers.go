@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -80,10 +79,8 @@ func harmless(entry json.RawMessage) bool {
 		}
 		words = append(append(words, one), list...)
 	}
-	for _, at := range []string{s.URL, s.HTTPURL} {
-		if u, err := url.Parse(at); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return false
-		}
+	if strings.ContainsAny(s.URL+s.HTTPURL, "@?#") {
+		return false
 	}
 	return !slices.ContainsFunc(words, confidential)
 }
