@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -13,11 +15,13 @@ import (
 )
 
 func (a *app) doctorCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use: "doctor [AGENT]", Short: "Check whether this host can run sandboxes, and say what to mend",
+	var ask bool
+	c := &command.Command{
+		Use: "doctor [--ask] [AGENT]", Short: "Check whether this host can run sandboxes, and say what to mend",
 		Long: `Checks whether this host can run sandboxes. With AGENT also whether that is
 installed, what it can log in with, and whether the hosts it needs can be reached:
-connections are made to them, over which nothing is sent.`,
+connections are made to them, over which nothing is sent. With --ask the agent is given
+a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 		Args: atMost(1, "an agent"),
 		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
 			if len(args) > 0 {
@@ -27,6 +31,9 @@ connections are made to them, over which nothing is sent.`,
 		},
 		RunE: func(cmd *command.Command, args []string) error {
 			var of *spec.Agent
+			if ask && len(args) == 0 {
+				return spec.Errorf(spec.ErrUsage, "--ask needs an agent").WithHint("usage: %s", cmd.UseLine())
+			}
 			if len(args) > 0 {
 				var err error
 				if of, err = agentCalled(args[0]); err != nil {
@@ -41,9 +48,37 @@ connections are made to them, over which nothing is sent.`,
 					return err
 				}
 				checks = append(checks, more...)
+				if ask {
+					checks = append(checks, a.tryOut(cmd.Context(), of))
+				}
 			}
 			return a.findings(checks)
 		},
+	}
+	c.Flags().BoolVar(&ask, "ask", false, "have AGENT do a tiny job, which costs a request")
+	return a.jsonFlag(c)
+}
+
+// tinyJob is what an agent is asked to do.
+const tinyJob = "Answer with the single word: ready"
+
+// tryOut has an agent do a tiny job.
+func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
+	c := doctor.Check{Name: "request", Result: doctor.Warn}
+	if of.Headless == nil {
+		c.Detail = "it is not known how " + of.Title + " works without a terminal: no description of it says so"
+		return c
+	}
+	dir, err := os.MkdirTemp("", "bothy-doctor-")
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	defer os.RemoveAll(dir)
+	a.note("asking %s ...", of.Title)
+	argv, stdin := agent.Headless(of, tinyJob)
+	return doctor.Ask(ctx, doctor.Job{
+		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir,
 	})
 }
 

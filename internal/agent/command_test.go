@@ -1,0 +1,26 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func TestHeadless(t *testing.T) {
+	a := &spec.Agent{Program: "mine", Headless: &spec.AgentHeadless{Args: []string{"run", "--json"}}}
+	for _, c := range []struct {
+		prompt spec.AgentPrompt
+		argv   []string
+		stdin  string
+	}{
+		{spec.AgentPrompt{Stdin: true}, []string{"mine", "run", "--json"}, "do {model} it"},
+		{spec.AgentPrompt{Stdin: true, Args: []string{"-"}}, []string{"mine", "run", "--json", "-"}, "do {model} it"},
+		{spec.AgentPrompt{Args: []string{"-p", "{prompt}"}}, []string{"mine", "run", "--json", "-p", "do {model} it"}, ""},
+	} {
+		a.Headless.Prompt = c.prompt
+		if argv, stdin := Headless(a, "do {model} it"); !slices.Equal(argv, c.argv) || stdin != c.stdin {
+			t.Errorf("%q, %q", argv, stdin)
+		}
+	}
+}

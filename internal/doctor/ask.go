@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// askTime is how long an agent may take for the smallest of jobs, with its
+// installation.
+const askTime = 5 * time.Minute
+
+// Job is a command of ours that has an agent do something.
+type Job struct {
+	Args  []string // behind the name of the binary
+	Stdin string
+	Dir   string
+}
+
+// Ask has an agent do a job, which costs its user a request.
+func Ask(ctx context.Context, j Job) Check {
+	c := Check{Name: "request", Result: OK, Detail: "the agent did a job in a sandbox of its own, which is gone again"}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = append([]string{"bothy"}, j.Args...)
+	cmd.Dir, cmd.Stdin = j.Dir, strings.NewReader(j.Stdin)
+	cmd.Env = os.Environ()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it removes the sandbox
+	cmd.WaitDelay = time.Minute
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err == nil {
+		return c
+	}
+	c.Result, c.Fix = Warn, "what it says there: bothy "+strings.Join(j.Args, " ")
+	if ctx.Err() != nil {
+		err = errors.New("it took longer than " + askTime.String())
+	}
+	c.Detail = "the agent could not do it: " + err.Error()
+	if said := lastLine(stderr.String(), stdout.String()); said != "" {
+		c.Detail += ": " + said
+	}
+	return c
+}
+
+// mostSaid is how much of a line is shown, in bytes.
+const mostSaid = 300
+
+// lastLine is that of the first text that says anything.
+func lastLine(texts ...string) string {
+	for _, text := range texts {
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if said := lines[len(lines)-1]; said != "" {
+			return said[:min(len(said), mostSaid)]
+		}
+	}
+	return ""
+}
