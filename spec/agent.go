@@ -30,6 +30,9 @@ type Agent struct {
 	// Headless is how it works without a terminal; nil if it cannot, or nobody
 	// described it.
 	Headless *AgentHeadless `json:"headless,omitempty"`
+	// Transcript is where it keeps what was said in its sessions; nil if nobody
+	// described it, or that is nothing that can be read line by line.
+	Transcript *AgentTranscript `json:"transcript,omitempty"`
 
 	// Env is set for every command in the agent's sandboxes. Home are files its
 	// home begins with, so that the agent does not ask what is answered already.

@@ -12,6 +12,8 @@ type AgentHeadless struct {
 	// Output names the form of standard output, for whoever reads it: events, a
 	// JSON document a line, or "text".
 	Output string `json:"output"`
+	// Events tells what the lines of Output mean; nil if nobody described it.
+	Events *AgentReading `json:"events,omitempty"`
 
 	// End are the events that may be the last of a run: none of them, and the
 	// agent crashed. A run is good if it ends with status 0, its last such event
@@ -39,8 +41,8 @@ type AgentPrompt struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// AgentEvent matches an event that has all of these: a field, with dots for what
-// is within, and its value as text.
+// AgentEvent matches an event that has all of these: a field, as a path (see
+// AgentReading), and its value as text. a|b is either, * is any text.
 type AgentEvent map[string]string
 
 // AgentSession is how a conversation is gone on with.

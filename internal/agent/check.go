@@ -69,8 +69,11 @@ func check(a *spec.Agent) error {
 	if err := checkHeadless(a.Headless); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Login != nil || a.Servers != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, env, home, config, servers, presets, credentials or login")
+	if err := checkTranscript(a.Transcript); err != nil {
+		return err
+	}
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials or login")
 	}
 	return checkInstall(a)
 }

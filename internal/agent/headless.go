@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -13,11 +14,15 @@ import (
 // program that tells no events.
 var Outputs = []string{
 	"claude-stream-json", "codex-jsonl", "gemini-stream-json", "opencode-json",
-	"copilot-jsonl", "cursor-stream-json", OutputText,
+	"copilot-jsonl", "cursor-stream-json", OutputEvents, OutputText,
 }
 
-// OutputText is plain text.
-const OutputText = "text"
+// OutputText is plain text, OutputEvents a form without a name: what there is to
+// know of it is told by the description.
+const (
+	OutputText   = "text"
+	OutputEvents = "events"
+)
 
 // Words that arguments of a headless run stand for.
 const (
@@ -91,8 +96,8 @@ func checkOutput(h *spec.AgentHeadless) error {
 		return spec.Errorf(spec.ErrUsage, "headless: output: %q is none of %s", h.Output, strings.Join(Outputs, ", "))
 	}
 	if events := len(h.End) + len(h.Success); h.Output == OutputText {
-		if events > 0 || h.Session != nil {
-			return spec.Errorf(spec.ErrUsage, "headless: text has no events: leave out end, success and session")
+		if events > 0 || h.Session != nil || h.Events != nil {
+			return spec.Errorf(spec.ErrUsage, "headless: text has no events: leave out end, success, session and events")
 		}
 		return nil
 	}
@@ -108,6 +113,26 @@ func checkOutput(h *spec.AgentHeadless) error {
 		if !slices.ContainsFunc(h.End, func(end spec.AgentEvent) bool { return implies(s, end) }) {
 			return spec.Errorf(spec.ErrUsage, "headless: success: %v is none of end", s)
 		}
+	}
+	if h.Events == nil {
+		return nil
+	}
+	if _, err := transcript.ForOutput(h); err != nil {
+		return spec.Errorf(spec.ErrUsage, "headless: events: %w", err)
+	}
+	return nil
+}
+
+func checkTranscript(t *spec.AgentTranscript) error {
+	if t == nil {
+		return nil
+	}
+	err := transcript.CheckFiles(t.Files)
+	if err == nil {
+		_, err = transcript.ForTranscript(t)
+	}
+	if err != nil {
+		return spec.Errorf(spec.ErrUsage, "transcript: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust
-internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault internal/login
+internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript
 internal/seal internal/agent internal/saved
 internal/seal/early internal/agent/npm
 internal/agent/install

@@ -24,6 +24,7 @@ import (
 func (a *app) logsCommand() *command.Command {
 	var follow bool
 	var source string
+	var talk talkFlags
 	c := &command.Command{
 		Use:   "logs SANDBOX",
 		Short: "Show what a sandbox's agent printed, or what happened to it",
@@ -32,6 +33,11 @@ func (a *app) logsCommand() *command.Command {
   events   life cycle: started, stopped, saved, killed for memory, …
   network  what was allowed and refused, and what went over each connection
   keeper   what the process that owns the sandbox had to say
+
+With --agent it shows what the agent itself keeps of its latest session: what was
+said, which tools it used, what that took; as events in one form for all agents
+with --json. With --source output it is read from what the agent printed in the
+background, if that is events. The sandbox need not run.
 
 Control sequences are taken out: nothing printed inside reaches your terminal
 as more than text.`,
@@ -43,6 +49,17 @@ as more than text.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 			defer stop()
+			if talk.agent || talk.sessions || talk.session != "" {
+				talk.follow, talk.output = follow, cmd.Flags().Changed("source")
+				if err := talk.check(source); err != nil {
+					return err
+				}
+				err = a.showTalk(ctx, e, sb, talk)
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
 			if a.json && source == "output" && !cmd.Flags().Changed("source") {
 				source = "events"
 			}
@@ -55,6 +72,9 @@ as more than text.`,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
 	c.Flags().StringVar(&source, "source", "output", "output, events, network or keeper")
+	c.Flags().BoolVar(&talk.agent, "agent", false, "what the agent said and did, in its latest session")
+	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
+	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
 	c.CompleteFlag("source", command.Words("output", "events", "network", "keeper"))
 	return a.jsonFlag(c)
 }

@@ -1,0 +1,215 @@
+package transcript
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Reader is written lines to, cut anywhere, and tells the events in them. It is
+// not safe for concurrent use.
+type Reader struct {
+	rules *Rules
+	tell  func(spec.TranscriptEvent) error
+
+	rest    []byte // the beginning of a line
+	dropped int    // bytes of it, if it is too long
+
+	session string
+	seed    maphash.Seed
+	told    map[uint64]struct{} // see rule.once
+}
+
+// NewReader gives a reader that calls tell for each event. An error of it is that
+// of Write and Close.
+func NewReader(rules *Rules, tell func(spec.TranscriptEvent) error) *Reader {
+	return &Reader{rules: rules, tell: tell, seed: maphash.MakeSeed(), told: map[uint64]struct{}{}}
+}
+
+// Write takes the next piece.
+func (r *Reader) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		line, after, found := bytes.Cut(p, []byte{'\n'})
+		r.keep(line)
+		if !found {
+			return n, nil
+		}
+		if err := r.end(); err != nil {
+			return 0, err
+		}
+		p = after
+	}
+}
+
+// Close says that nothing comes any more. A last line without its end is told: as
+// what it is if it is whole, else as cut short.
+func (r *Reader) Close() error {
+	if r.dropped == 0 {
+		if _, cause := decode(r.rest); cause == causeNoJSON && len(bytes.TrimSpace(r.rest)) > 0 {
+			err := r.unread(r.rest, causeTorn)
+			r.rest = nil
+			return err
+		}
+	}
+	return r.end()
+}
+
+func (r *Reader) keep(p []byte) {
+	if r.dropped > 0 || len(r.rest)+len(p) > maxLine {
+		r.dropped += len(r.rest) + len(p)
+		r.rest = nil
+		return
+	}
+	r.rest = append(r.rest, p...)
+}
+
+// end reads the line that is complete.
+func (r *Reader) end() error {
+	line, dropped := bytes.TrimSpace(r.rest), r.dropped
+	r.dropped = 0
+	if cap(r.rest) > 1<<20 {
+		r.rest = nil // not for ever
+	} else {
+		r.rest = r.rest[:0]
+	}
+	if dropped > 0 {
+		return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeLong}, nil)
+	}
+	if len(line) == 0 {
+		return nil
+	}
+	v, cause := decode(line)
+	if cause != "" {
+		return r.unread(line, cause)
+	}
+	return r.read(v)
+}
+
+// maxUnread bounds what is told of a line that cannot be read.
+const maxUnread = 4 << 10
+
+func (r *Reader) unread(line []byte, cause string) error {
+	text := strings.ToValidUTF8(string(line[:min(len(line), maxUnread)]), string(utf8.RuneError))
+	return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
+}
+
+func (r *Reader) read(v any) error {
+	r.begin(r.rules.sessionOf(v))
+	ended := false
+	known, err := r.apply(r.rules.rules, v, v, &ended)
+	if err == nil && r.rules.isEnd(v) && !ended {
+		known = true
+		err = r.say(spec.TranscriptEvent{Kind: spec.TalkEnd, Verdict: r.rules.verdict(v)}, v)
+	}
+	if err == nil && !known {
+		err = r.say(unknown(v), v)
+	}
+	return err
+}
+
+// maxSession is far more than an ID takes.
+const maxSession = 256
+
+// begin takes down which session it is from here on.
+func (r *Reader) begin(id string) {
+	if id != "" && len(id) <= maxSession {
+		r.session = id
+	}
+}
+
+func unknown(v any) spec.TranscriptEvent {
+	return spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: causeNoRule, Raw: encode(v)}
+}
+
+// apply lets rules speak about a value in a line. It tells whether one knows it.
+func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err error) {
+	for _, rule := range rules {
+		if !rule.when.matches(v) {
+			continue
+		}
+		if rule.kind == spec.TalkIgnore {
+			return true, nil
+		}
+		if rule.list != nil {
+			there, err := r.applyEach(rule, v, line, ended)
+			if err != nil {
+				return known, err
+			}
+			known = known || there
+			continue
+		}
+		known = true
+		ev, ok := rule.event(v)
+		if !ok || r.again(rule, v) {
+			continue
+		}
+		if ev.Kind == spec.TalkEnd && r.rules.isEnd(line) {
+			ev.Verdict, *ended = r.rules.verdict(line), true
+		}
+		if err := r.say(ev, line); err != nil {
+			return known, err
+		}
+	}
+	return known, nil
+}
+
+// applyEach applies the rules within to each of a list.
+func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, err error) {
+	rule.list.each(v, func(found any) bool {
+		there = true
+		list, ok := found.([]any)
+		if !ok {
+			list = []any{found}
+		}
+		for _, e := range list {
+			var known bool
+			known, err = r.apply(rule.rules, e, line, ended)
+			if err == nil && !known {
+				err = r.say(unknown(e), line)
+			}
+			if err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	return there, err
+}
+
+// maxTold bounds what is remembered of a session. Beyond it an agent that repeats
+// itself is heard twice.
+const maxTold = 1 << 16
+
+// again tells whether a rule has spoken of this before.
+func (r *Reader) again(by *rule, v any) bool {
+	key := by.once.text(v)
+	if key == "" {
+		return false
+	}
+	h := maphash.Comparable(r.seed, struct {
+		by  *rule
+		key string
+	}{by, key})
+	if _, ok := r.told[h]; ok {
+		return true
+	}
+	if len(r.told) >= maxTold {
+		clear(r.told)
+	}
+	r.told[h] = struct{}{}
+	return false
+}
+
+func (r *Reader) say(ev spec.TranscriptEvent, line any) error {
+	if ev.Kind == spec.TalkStart {
+		r.begin(ev.ID)
+		ev.ID = ""
+	}
+	ev.Session = r.session
+	ev.Time = timeOf(r.rules.time.first(line))
+	return r.tell(ev)
+}

@@ -1,0 +1,201 @@
+package transcript
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// rule is one that can be applied.
+type rule struct {
+	when event
+
+	list  trail // what within is applied to each of; nil if the rule speaks itself
+	rules []*rule
+
+	kind, role, verdict                    string
+	id, text, model, tool, input, until    trails
+	failed, partial                        event // nil: never
+	once                                   trails
+	in, cached, write, out, reasoning, usd trails
+	total                                  bool
+}
+
+// kinds are those of a rule, with the fields each has besides when and once.
+var kinds = map[string][]string{
+	spec.TalkStart:      {"id", "model"},
+	spec.TalkMessage:    {"role", "id", "text", "partial", "model"},
+	spec.TalkThinking:   {"id", "text", "partial"},
+	spec.TalkToolCall:   {"id", "tool", "input"},
+	spec.TalkToolResult: {"id", "tool", "text", "failed"},
+	spec.TalkUsage:      {"id", "usage", "model"},
+	spec.TalkLimit:      {"text", "until"},
+	spec.TalkError:      {"text"},
+	spec.TalkEnd:        {"text", "verdict"},
+	spec.TalkIgnore:     {},
+}
+
+// maxDepth is how far rules may lie in rules.
+const maxDepth = 3
+
+func compileRules(list []spec.AgentRule, depth int) (rules []*rule, err error) {
+	if depth > maxDepth {
+		return nil, spec.Errorf(spec.ErrUsage, "rules lie in rules more than %d deep", maxDepth)
+	}
+	for i, a := range list {
+		r, err := compileRule(a, depth)
+		if err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "rule %d: %w", i+1, err)
+		}
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
+	r = &rule{kind: a.Kind, role: a.Role, verdict: a.Verdict}
+	if r.when, err = compileEvent(a.When); err != nil {
+		return nil, err
+	}
+	if a.Each != "" {
+		return r, r.compileList(a, depth)
+	}
+	if err := checkRule(a); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		to   *event
+		from spec.AgentEvent
+	}{{&r.failed, a.Failed}, {&r.partial, a.Partial}} {
+		if *f.to, err = compileEvent(f.from); err != nil {
+			return nil, err
+		}
+	}
+	var use spec.AgentUse
+	if a.Usage != nil {
+		use = *a.Usage
+		r.total = use.Total
+	}
+	for _, f := range []struct {
+		to   *trails
+		from spec.AgentPaths
+	}{
+		{&r.id, a.ID}, {&r.text, a.Text}, {&r.model, a.Model}, {&r.tool, a.Tool}, {&r.input, a.Input}, {&r.until, a.Until}, {&r.once, a.Once},
+		{&r.in, use.Input}, {&r.cached, use.Cached}, {&r.write, use.CacheWrite}, {&r.out, use.Output}, {&r.reasoning, use.Reasoning}, {&r.usd, use.USD},
+	} {
+		if *f.to, err = parseTrails(f.from); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// compileList is for a rule that leads to others.
+func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
+	if fields := fieldsOf(a); a.Kind != "" || len(fields) > 0 || len(a.Once) > 0 || len(a.Rules) == 0 {
+		return spec.Errorf(spec.ErrUsage, "with each there are rules, and nothing else but when")
+	}
+	if r.list, err = parseTrail(a.Each); err != nil {
+		return err
+	}
+	r.rules, err = compileRules(a.Rules, depth+1)
+	return err
+}
+
+// checkRule wants a kind, and only what means something for it.
+func checkRule(a spec.AgentRule) error {
+	allowed, ok := kinds[a.Kind]
+	if !ok {
+		return spec.Errorf(spec.ErrUsage, "%q is no kind: there are start, message, thinking, tool_call, tool_result, usage, limit, error, end, ignore", a.Kind)
+	}
+	if len(a.Rules) > 0 {
+		return spec.Errorf(spec.ErrUsage, "rules are for each")
+	}
+	for _, f := range fieldsOf(a) {
+		if !slices.Contains(allowed, f) {
+			return spec.Errorf(spec.ErrUsage, "%s means nothing for the kind %s", f, a.Kind)
+		}
+	}
+	roles := []string{spec.RoleUser, spec.RoleAgent, spec.RoleSystem}
+	verdicts := []string{"", spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}
+	switch {
+	case a.Kind == spec.TalkMessage && !slices.Contains(roles, a.Role):
+		return spec.Errorf(spec.ErrUsage, "role: %q is none of %s", a.Role, strings.Join(roles, ", "))
+	case a.Kind == spec.TalkUsage && a.Usage == nil:
+		return spec.Errorf(spec.ErrUsage, "usage is missing")
+	case !slices.Contains(verdicts, a.Verdict):
+		return spec.Errorf(spec.ErrUsage, "verdict: %q is none of ok, failed, limit", a.Verdict)
+	}
+	return nil
+}
+
+// fieldsOf names the fields of an event that a rule has.
+func fieldsOf(a spec.AgentRule) (names []string) {
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{
+		{"role", a.Role != ""},
+		{"id", len(a.ID) > 0},
+		{"text", len(a.Text) > 0},
+		{"model", len(a.Model) > 0},
+		{"tool", len(a.Tool) > 0},
+		{"input", len(a.Input) > 0},
+		{"until", len(a.Until) > 0},
+		{"verdict", a.Verdict != ""},
+		{"usage", a.Usage != nil},
+		{"failed", len(a.Failed) > 0},
+		{"partial", len(a.Partial) > 0},
+	} {
+		if f.is {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// event is what a rule makes of a value it matches. What says nothing is none.
+func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
+	ev = spec.TranscriptEvent{
+		Kind: r.kind, Role: r.role, Verdict: r.verdict,
+		ID: r.id.text(v), Text: r.text.text(v), Model: r.model.text(v), Tool: r.tool.text(v),
+		Until: timeOf(r.until.first(v)),
+	}
+	ev.Failed = r.failed != nil && r.failed.matches(v)
+	ev.Partial = r.partial != nil && r.partial.matches(v)
+	switch r.kind {
+	case spec.TalkMessage, spec.TalkThinking:
+		return ev, ev.Text != ""
+	case spec.TalkToolCall:
+		ev.Input = inputOf(r.input.first(v))
+	case spec.TalkUsage:
+		ev.Usage = r.usage(v)
+		return ev, *ev.Usage != spec.TranscriptUsage{Total: r.total}
+	}
+	return ev, true
+}
+
+func (r *rule) usage(v any) *spec.TranscriptUsage {
+	count := func(ps trails) int64 { return int64(ps.number(v)) }
+	return &spec.TranscriptUsage{
+		Input: count(r.in), Cached: count(r.cached), CacheWrite: count(r.write),
+		Output: count(r.out), Reasoning: count(r.reasoning),
+		USD: r.usd.number(v), Total: r.total,
+	}
+}
+
+// inputOf writes what a tool is called with. Some agents have it as a string that
+// holds JSON.
+func inputOf(v any) json.RawMessage {
+	if s, ok := v.(string); ok && strings.HasPrefix(s, "{") {
+		if within, cause := decode([]byte(s)); cause == "" {
+			v = within
+		}
+	}
+	if v == nil {
+		return nil
+	}
+	return encode(v)
+}

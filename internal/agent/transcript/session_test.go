@@ -1,0 +1,292 @@
+package transcript
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func put(t *testing.T, dir, name, text string, age time.Duration) {
+	t.Helper()
+	at := filepath.Join(dir, name)
+	must(t, os.MkdirAll(filepath.Dir(at), 0o700))
+	must(t, os.WriteFile(at, []byte(text), 0o600))
+	when := time.Now().Add(-age)
+	must(t, os.Chtimes(at, when, when))
+}
+
+func appendTo(t *testing.T, dir, name, text string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteString(text)
+	must(t, err)
+}
+
+// sessions opens a home for the form simple.
+func sessions(t *testing.T, home string, files ...string) *Sessions {
+	t.Helper()
+	must(t, CheckFiles(files))
+	s, err := Open(home, &spec.AgentTranscript{Files: files, AgentReading: *reading(t, simple)})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func ids(t *testing.T, s *Sessions) (all []string) {
+	t.Helper()
+	list, err := s.List()
+	must(t, err)
+	for _, one := range list {
+		all = append(all, one.ID)
+	}
+	return all
+}
+
+const hello = `{"sid":"%s","at":"2026-01-02T03:04:05Z","type":"begin","model":"m"}
+{"type":"say","who":"me","text":"hello from %[1]s"}
+`
+
+func TestSessions(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "talk/*/s-*.jsonl", "old.jsonl")
+	if _, err := s.Latest(); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("an empty home: %v", err)
+	}
+	put(t, home, "talk/a/s-1.jsonl", fmt.Sprintf(hello, "one"), 3*time.Hour)
+	put(t, home, "talk/b/s-2.jsonl", fmt.Sprintf(hello, "two"), time.Hour)
+	put(t, home, "talk/b/s-3.jsonl", "{\"type\":\"noise\"}\n", 2*time.Hour)
+	put(t, home, "old.jsonl", fmt.Sprintf(hello, "twin"), 4*time.Hour)
+	put(t, home, "talk/b/other.jsonl", "x", 0)
+	put(t, home, "talk/s-4.jsonl", "x", 0)
+	put(t, home, "talk/b/c/s-5.jsonl", "x", 0)
+	if got := ids(t, s); !slices.Equal(got, []string{"two", "s-3", "one", "twin"}) {
+		t.Errorf("there are %v", got)
+	}
+	one, err := s.Latest()
+	must(t, err)
+	if one.Prompt != "hello from two" || one.Model != "m" || one.Began.Year() != 2026 || one.File != "talk/b/s-2.jsonl" || one.Bytes == 0 {
+		t.Errorf("the latest is %+v", one)
+	}
+	for id, want := range map[string]error{"one": nil, "on": nil, "two": nil, "tw": spec.ErrUsage, "": spec.ErrNotFound, "none": spec.ErrNotFound} {
+		if one, err := s.Find(id); !errors.Is(err, want) || err == nil && !strings.HasPrefix(one.ID, id) {
+			t.Errorf("%q: %v, %v", id, one, err)
+		}
+	}
+	var all []spec.TranscriptEvent
+	must(t, s.Read(one, func(ev spec.TranscriptEvent) error { all = append(all, ev); return nil }))
+	if len(all) != 2 || all[1].Text != "hello from two" || all[1].Session != "two" {
+		t.Errorf("it says %v", all)
+	}
+}
+
+func TestFilesRefused(t *testing.T) {
+	for _, p := range []string{"", ".", "..", "/etc/*", "../*", "a/../../b", "a//b", "a/", "a[", strings.Repeat("a/", 40) + "b"} {
+		if err := CheckFiles([]string{p}); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+	if err := CheckFiles(nil); !errors.Is(err, spec.ErrUsage) {
+		t.Error(err)
+	}
+}
+
+// Whoever lives in the home may put anything where sessions are looked for.
+func TestHostileHome(t *testing.T) {
+	outside := t.TempDir()
+	put(t, outside, "s-secret.jsonl", fmt.Sprintf(hello, "secret"), 0)
+	home := t.TempDir()
+	put(t, home, "talk/a/s-good.jsonl", fmt.Sprintf(hello, "good"), time.Hour)
+	at := func(name string) string { return filepath.Join(home, "talk", name) }
+	must(t, os.Symlink(outside, at("out")))
+	must(t, os.Symlink(filepath.Join(outside, "s-secret.jsonl"), at("a/s-link.jsonl")))
+	must(t, os.Symlink(".", at("loop")))
+	must(t, os.Symlink("s-good.jsonl", at("a/s-inner.jsonl")))
+	must(t, os.Symlink("nowhere", at("a/s-dangling.jsonl")))
+	must(t, os.Mkdir(at("a/s-dir.jsonl"), 0o700))
+	must(t, unix.Mkfifo(at("a/s-fifo.jsonl"), 0o600))
+	must(t, unix.Mkfifo(at("fifo"), 0o600))
+	must(t, os.Mkdir(at("closed"), 0o000))
+	put(t, home, "talk/a/s-\x1b[31m.jsonl", strings.Repeat("{", 3<<20), 2*time.Hour)
+	put(t, home, "talk/a/s-empty.jsonl", "", 3*time.Hour)
+
+	s := sessions(t, home, "talk/*/s-*.jsonl")
+	within(t, func() {
+		if got := ids(t, s); !slices.Equal(got, []string{"good", "s-\x1b[31m", "s-empty"}) {
+			t.Errorf("there are %q", got)
+		}
+	})
+	// What was a file when it was found is something else when it is opened.
+	for _, name := range []string{"s-link.jsonl", "s-fifo.jsonl", "s-dir.jsonl", "../out/s-secret.jsonl"} {
+		within(t, func() {
+			err := s.Read(Session{File: "talk/a/" + name}, func(ev spec.TranscriptEvent) error {
+				t.Errorf("%s was read: %v", name, ev)
+				return nil
+			})
+			if err == nil {
+				t.Errorf("%s was opened", name)
+			}
+		})
+	}
+}
+
+// within fails a test that would otherwise wait for ever.
+func within(t *testing.T, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for somebody")
+	}
+}
+
+func TestManyNames(t *testing.T) {
+	home := t.TempDir()
+	for i := range 600 {
+		put(t, home, fmt.Sprintf("talk/x/s-%d.jsonl", i), "{}\n", time.Duration(i)*time.Minute)
+	}
+	s := sessions(t, home, "talk/*/s-*.jsonl")
+	if got := ids(t, s); len(got) != 600 || got[0] != "s-0" || got[599] != "s-599" {
+		t.Errorf("there are %d", len(got))
+	}
+}
+
+// follower follows in the background and gives texts as they come.
+func follower(t *testing.T, s *Sessions, one Session, next bool) (texts chan string, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	texts, ended := make(chan string, 100), make(chan error, 1)
+	go func() {
+		ended <- s.Follow(ctx, one, next, func(ev spec.TranscriptEvent) error {
+			texts <- ev.Kind + " " + ev.Text
+			return nil
+		})
+	}()
+	return texts, func() error { cancel(); return <-ended }
+}
+
+func expect(t *testing.T, texts chan string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		select {
+		case got := <-texts:
+			if got != w {
+				t.Fatalf("told is %q, wanted was %q", got, w)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("waited in vain for %q", w)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "talk/s-*.jsonl")
+	texts, stop := follower(t, s, Session{}, true)
+	time.Sleep(2 * pollEvery)
+	put(t, home, "talk/s-1.jsonl", fmt.Sprintf(hello, "one"), 0)
+	expect(t, texts, "start ", "message hello from one")
+	appendTo(t, home, "talk/s-1.jsonl", `{"type":"bye",`)
+	time.Sleep(2 * pollEvery)
+	appendTo(t, home, "talk/s-1.jsonl", "\"why\":\"now\"}\n{\"type\":\"oo")
+	expect(t, texts, "end now")
+	put(t, home, "talk/s-2.jsonl", fmt.Sprintf(hello, "two"), 0)
+	expect(t, texts, `unknown {"type":"oo`, "start ", "message hello from two")
+	// The agent writes it anew, in its place or elsewhere.
+	put(t, home, "talk/s-2.jsonl", "{\"type\":\"bye\",\"why\":\"x\"}\n", 0)
+	expect(t, texts, "end x")
+	put(t, home, "talk/tmp", fmt.Sprintf(hello, "three"), 0)
+	must(t, os.Rename(filepath.Join(home, "talk/tmp"), filepath.Join(home, "talk/s-2.jsonl")))
+	expect(t, texts, "start ", "message hello from three")
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestFollowOne(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "talk/s-*.jsonl")
+	put(t, home, "talk/s-1.jsonl", fmt.Sprintf(hello, "one"), time.Hour)
+	one, err := s.Latest()
+	must(t, err)
+	texts, stop := follower(t, s, one, false)
+	expect(t, texts, "start ", "message hello from one")
+	put(t, home, "talk/s-2.jsonl", fmt.Sprintf(hello, "two"), 0)
+	time.Sleep(2 * pollEvery)
+	appendTo(t, home, "talk/s-1.jsonl", "{\"type\":\"bye\"}\n")
+	expect(t, texts, "end ")
+	must(t, os.Remove(filepath.Join(home, "talk/s-1.jsonl")))
+	time.Sleep(2 * pollEvery)
+	if err := stop(); !errors.Is(err, context.Canceled) || len(texts) != 0 {
+		t.Error(err, len(texts))
+	}
+}
+
+func TestDigest(t *testing.T) {
+	rules := simpleRules(t)
+	digest := func(text string) Digest {
+		var d Digest
+		for _, ev := range told(t, rules, text) {
+			d.Add(ev)
+		}
+		return d
+	}
+	d := digest(`{"sid":"s","type":"say","who":"it","text":"first"}
+{"type":"blocks","n":"a","list":[{"is":"call","tool":"T"},{"is":"answer","bad":true}],"used":{"in":5,"out":1,"usd":0.25}}
+{"type":"blocks","n":"a","list":[],"used":{"in":7,"out":2,"usd":0.5}}
+{"type":"blocks","n":"b","list":[],"used":{"in":1}}
+{"type":"say","who":"it","text":"la","more":true}
+{"type":"say","who":"it","text":"st","more":true}
+{"type":"say","who":"it","text":"!"}
+{"type":"full","why":"week"}
+{"type":"bye"}`)
+	if d.Session != "s" || d.Message != "last!" || d.Calls != 1 || d.Failed != 1 || d.Limit == nil || d.End == nil || d.Verdict(0) != "ok" || d.Verdict(1) != "failed" ||
+		d.Usage != (spec.TranscriptUsage{Input: 8, Output: 2, USD: 0.5}) {
+		t.Errorf("%+v", d)
+	}
+	if d := digest(`{"type":"say","who":"it","text":"x"}`); d.Verdict(0) != "failed" {
+		t.Error("a run without an end is good")
+	}
+	if d := digest(`{"type":"bye"}`); d.Verdict(0) != "failed" {
+		t.Error("a run in which nothing happened is good")
+	}
+	if d := digest("{\"type\":\"blocks\",\"list\":[],\"used\":{\"in\":5}}\n{\"type\":\"sum\",\"in\":3}\n{\"type\":\"blocks\",\"list\":[],\"used\":{\"in\":2}}"); d.Usage.Input != 5 || d.Usage.Total {
+		t.Errorf("the sum is %+v", d.Usage)
+	}
+}
+
+// The end of a run is judged by the description of how it is run.
+func TestOutput(t *testing.T) {
+	var h spec.AgentHeadless
+	must(t, json.Unmarshal([]byte(`{"events":{"rules":[{"when":{"type":"bye"},"kind":"end","text":"why"},{"when":{"type":"say"},"kind":"message","role":"agent","text":"text"}]},
+		"end":[{"type":"bye|stop"}],"success":[{"type":"bye","ok":"true"}],"exhausted":["no more"],
+		"session":{"event":{"type":"init"},"field":"id"}}`), &h))
+	rules, err := ForOutput(&h)
+	must(t, err)
+	for line, want := range map[string]string{
+		`{"type":"bye","ok":true,"why":"no more"}`:         `{"kind":"end","text":"no more","verdict":"ok"}`,
+		`{"type":"bye","ok":"false","why":"x"}`:            `{"kind":"end","text":"x","verdict":"failed"}`,
+		`{"type":"bye","why":"x","in":[{"d":"no more!"}]}`: `{"kind":"end","text":"x","verdict":"limit"}`,
+		`{"type":"stop"}`:                 `{"kind":"end","verdict":"failed"}`,
+		`{"type":"say","text":"no more"}`: `{"kind":"message","role":"agent","text":"no more"}`,
+		`{"type":"init","id":"s-1"}`:      `{"kind":"unknown","session":"s-1","cause":"no rule","raw":{"id":"s-1","type":"init"}}`,
+	} {
+		if got := strings.TrimSpace(lines(t, told(t, rules, line))); got != want {
+			t.Errorf("%s is told as %s, wanted was %s", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// talkFlags are those of logs about what the agent said.
+type talkFlags struct {
+	agent    bool
+	sessions bool
+	session  string
+	output   bool // read what it printed, not what it keeps
+	follow   bool
+}
+
+// check refuses what does not go together.
+func (f talkFlags) check(source string) error {
+	switch {
+	case !f.agent:
+		return spec.Errorf(spec.ErrUsage, "--session and --sessions are for --agent")
+	case f.output && source != "output":
+		return spec.Errorf(spec.ErrUsage, "with --agent the only --source is output")
+	case f.sessions && (f.follow || f.session != ""), f.output && (f.sessions || f.session != ""):
+		return spec.Errorf(spec.ErrUsage, "--sessions, --session and --source output exclude each other, and --sessions excludes --follow")
+	}
+	return nil
+}
+
+// showTalk shows what a sandbox's agent said.
+func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, f talkFlags) error {
+	if f.output {
+		return a.showPrinted(ctx, e, sb, f.follow)
+	}
+	s, err := e.Sessions(sb)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if f.sessions {
+		return a.listSessions(s)
+	}
+	one, err := chosen(s, f.session)
+	if f.follow && f.session == "" && errors.Is(err, spec.ErrNotFound) {
+		err = nil // the first is waited for
+	}
+	if err != nil {
+		return whereTo(err, s, sb)
+	}
+	tell, end := a.teller()
+	if f.follow {
+		err = s.Follow(ctx, one, f.session == "", tell)
+	} else {
+		err = s.Read(one, tell)
+	}
+	return errors.Join(err, end())
+}
+
+// chosen is the session that was asked for.
+func chosen(s *transcript.Sessions, id string) (transcript.Session, error) {
+	if id == "" {
+		return s.Latest()
+	}
+	return s.Find(id)
+}
+
+// whereTo adds what can be done about a session that is not there.
+func whereTo(err error, s *transcript.Sessions, sb *spec.Sandbox) error {
+	if !errors.Is(err, spec.ErrNotFound) {
+		return err
+	}
+	list, lerr := s.List()
+	if lerr != nil {
+		return lerr
+	}
+	wrapped := &spec.Error{Class: spec.ErrNotFound, Op: "read what the agent of " + sb.Name + " said", Err: err}
+	if len(list) > 0 {
+		return wrapped.WithHint("bothy logs --agent --sessions %s lists them", sb.Name)
+	}
+	return wrapped.WithHint("%s keeps its sessions in the home of the sandbox, as %s: none is there yet. With --follow the first is waited for", sb.Agent, s.Files())
+}
+
+// showPrinted shows what the agent printed in the background.
+func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, follow bool) error {
+	rules, err := e.OutputRules(sb)
+	if err != nil {
+		return err
+	}
+	tell, end := a.teller()
+	r := transcript.NewReader(rules, tell)
+	err = audit.Copy(ctx, e.Store.Sandbox(sb.ID).Log("output.log"), r, follow)
+	if err == nil {
+		err = r.Close()
+	}
+	return errors.Join(err, end())
+}
+
+// teller gives what events are told to, and what is to be called behind the last.
+func (a *app) teller() (tell func(spec.TranscriptEvent) error, end func() error) {
+	if a.json {
+		return a.printEvent, func() error { return nil }
+	}
+	p := &talkPage{out: a.stdout}
+	return p.show, p.end
+}
+
+// printEvent prints an event as a line of JSON.
+func (a *app) printEvent(ev spec.TranscriptEvent) error {
+	b, err := json.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", escapeControls(b))
+	return err
+}
+
+func (a *app) listSessions(s *transcript.Sessions) error {
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"sessions": list})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SESSION\tCHANGED\tSIZE\tBEGINS WITH")
+	for _, one := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Sanitize(one.ID), one.Changed.Local().Format(time.DateTime),
+			formatSize(one.Bytes), term.Sanitize(firstLine(one.Prompt, sessionPrompt)))
+	}
+	return w.Flush()
+}
+
+// sessionPrompt is how many characters of a prompt a table has room for.
+const sessionPrompt = 60

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// talkPage shows a transcript to a person. What was said inside is indented, so
+// that none of it can pass for a line of ours.
+type talkPage struct {
+	out     io.Writer
+	digest  transcript.Digest
+	session string
+	model   string
+	open    string // whose piece of a message the last line is; empty: none
+}
+
+// Bounds of what is shown of a tool's input, in characters, and of its result.
+const (
+	inputWidth   = 160
+	resultLines  = 8
+	resultWidth  = 200
+	unknownWidth = 100
+)
+
+// show shows the next event.
+func (p *talkPage) show(ev spec.TranscriptEvent) error {
+	p.digest.Add(ev)
+	var b strings.Builder
+	p.head(&b, ev)
+	if goesOn := p.open != "" && p.open == whose(ev); !goesOn {
+		if p.open != "" {
+			b.WriteByte('\n')
+		}
+		p.open = ""
+		title(&b, ev)
+	}
+	p.body(&b, ev)
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}
+
+// whose names the message that a piece belongs to.
+func whose(ev spec.TranscriptEvent) string {
+	switch ev.Kind {
+	case spec.TalkMessage, spec.TalkThinking:
+		return ev.Kind + " " + ev.Role
+	}
+	return ""
+}
+
+// head tells which session it is, and which model, when that changes.
+func (p *talkPage) head(b *strings.Builder, ev spec.TranscriptEvent) {
+	if ev.Session != p.session {
+		p.session, p.model = ev.Session, ""
+		p.close(b)
+		fmt.Fprintf(b, "session %s", term.Sanitize(p.session))
+		if !ev.Time.IsZero() {
+			fmt.Fprintf(b, ", %s", ev.Time.Local().Format(time.DateTime))
+		}
+		b.WriteByte('\n')
+	}
+	if ev.Model != "" && ev.Model != p.model {
+		p.model = ev.Model
+		p.close(b)
+		fmt.Fprintf(b, "model %s\n", term.Sanitize(p.model))
+	}
+}
+
+// close ends the line of a piece that nothing has followed yet.
+func (p *talkPage) close(b *strings.Builder) {
+	if p.open != "" {
+		b.WriteByte('\n')
+		p.open = ""
+	}
+}
+
+// title is the line above what was said.
+func title(b *strings.Builder, ev spec.TranscriptEvent) {
+	switch ev.Kind {
+	case spec.TalkMessage:
+		fmt.Fprintf(b, "%s:\n  ", ev.Role)
+	case spec.TalkThinking:
+		b.WriteString("agent, thinking:\n  ")
+	}
+}
+
+func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
+	switch ev.Kind {
+	case spec.TalkMessage, spec.TalkThinking:
+		text := printable(ev.Text)
+		if !ev.Partial {
+			text = strings.TrimRight(text, "\n") + "\n"
+			p.open = ""
+		} else {
+			p.open = whose(ev)
+		}
+		b.WriteString(indent(text))
+	case spec.TalkToolCall:
+		fmt.Fprintf(b, "tool %s: %s\n", cmp.Or(term.Sanitize(ev.Tool), "without a name"), inputText(ev.Input))
+	case spec.TalkToolResult:
+		b.WriteString(resultText(ev))
+	case spec.TalkLimit:
+		fmt.Fprintf(b, "limit: %s", firstLine(printable(ev.Text), resultWidth))
+		if !ev.Until.IsZero() {
+			fmt.Fprintf(b, ", until %s", ev.Until.Local().Format(time.DateTime))
+		}
+		b.WriteByte('\n')
+	case spec.TalkError:
+		fmt.Fprintf(b, "error: %s\n", term.Sanitize(firstLine(ev.Text, resultWidth)))
+	case spec.TalkEnd:
+		fmt.Fprintf(b, "end: %s", cmp.Or(ev.Verdict, "of a turn"))
+		if ev.Verdict != spec.VerdictOK && ev.Text != "" {
+			fmt.Fprintf(b, ": %s", term.Sanitize(firstLine(ev.Text, resultWidth)))
+		}
+		b.WriteByte('\n')
+	case spec.TalkUnknown:
+		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(short(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
+	}
+}
+
+// indent sets lines behind the first off from ours.
+func indent(text string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + text[len(strings.TrimSuffix(text, "\n")):]
+}
+
+// inputText is what a tool was called with, in one line: its only text, or its
+// members by name.
+func inputText(input json.RawMessage) string {
+	var members map[string]any
+	if json.Unmarshal(input, &members) != nil {
+		return term.Sanitize(short(string(input), inputWidth))
+	}
+	if len(members) == 1 {
+		for _, v := range members {
+			if s, ok := v.(string); ok {
+				return term.Sanitize(short(s, inputWidth))
+			}
+		}
+	}
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(members)) {
+		words = append(words, k+"="+memberText(members[k]))
+	}
+	return term.Sanitize(short(strings.Join(words, " "), inputWidth))
+}
+
+// memberWidth bounds what one member of an input takes of the line.
+const memberWidth = 60
+
+func memberText(v any) string {
+	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " \t\n\"") {
+		return short(s, memberWidth)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return short(string(b), memberWidth)
+}
+
+// resultText is what a tool answered, or the beginning of it.
+func resultText(ev spec.TranscriptEvent) string {
+	mark := "  | "
+	if ev.Failed {
+		mark = "  ! "
+	}
+	lines := strings.Split(strings.TrimRight(printable(ev.Text), "\n"), "\n")
+	more := len(lines) - resultLines
+	var b strings.Builder
+	for _, l := range lines[:min(len(lines), resultLines)] {
+		b.WriteString(mark + short(l, resultWidth) + "\n")
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "%s… %d lines more\n", mark, more)
+	}
+	return b.String()
+}
+
+// short cuts text that has more characters than that.
+func short(s string, width int) string {
+	n := 0
+	for i := range s {
+		if n++; n > width {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func firstLine(s string, width int) string {
+	line, more, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if more != "" && len(line) < width {
+		line += " …"
+	}
+	return short(line, width)
+}
+
+// end tells what was used.
+func (p *talkPage) end() error {
+	var b strings.Builder
+	p.close(&b)
+	d := p.digest
+	if u := d.Usage; u != (spec.TranscriptUsage{}) {
+		fmt.Fprintf(&b, "used %d tokens in", u.Input)
+		if n := u.Cached + u.CacheWrite; n > 0 {
+			fmt.Fprintf(&b, " (cache: %d read, %d written)", u.Cached, u.CacheWrite)
+		}
+		fmt.Fprintf(&b, ", %d out", u.Output)
+		if u.USD > 0 {
+			fmt.Fprintf(&b, ", %.4f USD", u.USD)
+		}
+		fmt.Fprintf(&b, "; %d tool calls, %d failed\n", d.Calls, d.Failed)
+	}
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}

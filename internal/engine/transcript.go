@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Sessions gives those that a sandbox's agent keeps in the home. The sandbox need
+// not run: its home is plain files. They are to be closed.
+func (e *Engine) Sessions(sb *spec.Sandbox) (*transcript.Sessions, error) {
+	a, err := e.talker(sb)
+	if err != nil {
+		return nil, err
+	}
+	if a.Transcript == nil {
+		err := spec.Errorf(spec.ErrNotFound, "the description of %s does not say where its sessions are kept, or that they can be read", a.Title)
+		if a.Headless != nil && a.Headless.Events != nil {
+			return nil, err.WithHint("what it printed in the background can be read: bothy logs --agent --source output %s", sb.Name)
+		}
+		return nil, err.WithHint("bothy agent show %s prints it; transcript is what is missing there, see docs/agents.md", a.Name)
+	}
+	return transcript.Open(e.Store.Sandbox(sb.ID).Home(), a.Transcript)
+}
+
+// OutputRules tell how that is read which a sandbox's agent prints without a
+// terminal.
+func (e *Engine) OutputRules(sb *spec.Sandbox) (*transcript.Rules, error) {
+	a, err := e.talker(sb)
+	if err != nil {
+		return nil, err
+	}
+	if a.Headless == nil || a.Headless.Events == nil {
+		return nil, spec.Errorf(spec.ErrNotFound, "the description of %s does not say how what it prints is read", a.Title).
+			WithHint("bothy agent show %s prints it; headless and events are what is missing there, see docs/agents.md", a.Name)
+	}
+	return transcript.ForOutput(a.Headless)
+}
+
+// talker is the agent of a sandbox.
+func (e *Engine) talker(sb *spec.Sandbox) (*spec.Agent, error) {
+	if sb.Agent == agent.Shell || len(sb.Command) > 0 {
+		what := agent.Shell
+		if len(sb.Command) > 0 {
+			what = strings.Join(sb.Command, " ")
+		}
+		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s has no agent: it was made for %s", sb.Name, what).
+			WithHint("bothy logs %s shows what was printed there", sb.Name)
+	}
+	return e.Agents.Find(sb.Agent)
+}

@@ -1,0 +1,149 @@
+package spec
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// AgentTranscript is where an agent keeps its sessions, and how they are read:
+// files of its home with a JSON document a line, to which it appends.
+type AgentTranscript struct {
+	// Files are patterns of paths relative to the home, one file for each session.
+	Files []string `json:"files"`
+	AgentReading
+}
+
+// AgentReading tells what lines of JSON mean. In a path dots lead to what is
+// within: names of members, positions in a list, * for each of a list. A single
+// dot is the value itself. Only a string, a number, true and false are text.
+type AgentReading struct {
+	// Session leads to the session's ID, Time to when it was: as RFC 3339 has it,
+	// or in seconds or milliseconds since 1970. Both hold for lines that have them.
+	Session AgentPaths `json:"session,omitempty"`
+	Time    AgentPaths `json:"time,omitempty"`
+	// Rules are tried in their order, and each that matches speaks. A line of
+	// which none speaks is told as unknown.
+	Rules []AgentRule `json:"rules"`
+}
+
+// AgentRule makes an event of the common form of an agent's own. Those of its
+// fields mean something that the kind has; see TranscriptEvent.
+type AgentRule struct {
+	// When it matches. Without: always.
+	When AgentEvent `json:"when,omitempty"`
+	// Each leads to a list, to each of which, or else to the one value there is,
+	// Rules are applied as to a line. Such a rule has nothing else.
+	Each  string      `json:"each,omitempty"`
+	Rules []AgentRule `json:"rules,omitempty"`
+
+	Kind    string     `json:"kind,omitempty"`
+	Role    string     `json:"role,omitempty"`
+	ID      AgentPaths `json:"id,omitempty"` // of a start: the session's
+	Text    AgentPaths `json:"text,omitempty"`
+	Model   AgentPaths `json:"model,omitempty"`
+	Tool    AgentPaths `json:"tool,omitempty"`
+	Input   AgentPaths `json:"input,omitempty"` // a string that holds an object is that object
+	Until   AgentPaths `json:"until,omitempty"` // as Time
+	Verdict string     `json:"verdict,omitempty"`
+	Usage   *AgentUse  `json:"usage,omitempty"`
+	// Failed matches where a tool failed, Partial where a message is only a piece.
+	Failed  AgentEvent `json:"failed,omitempty"`
+	Partial AgentEvent `json:"partial,omitempty"`
+
+	// Once leads to what an agent repeats if it tells something again: the rule
+	// speaks once for each.
+	Once AgentPaths `json:"once,omitempty"`
+}
+
+// AgentUse leads to numbers of a TranscriptUsage. Those that are not there are 0.
+type AgentUse struct {
+	Input      AgentPaths `json:"input,omitempty"`
+	Cached     AgentPaths `json:"cached,omitempty"`
+	CacheWrite AgentPaths `json:"cache_write,omitempty"`
+	Output     AgentPaths `json:"output,omitempty"`
+	Reasoning  AgentPaths `json:"reasoning,omitempty"`
+	USD        AgentPaths `json:"usd,omitempty"`
+	Total      bool       `json:"total,omitempty"`
+}
+
+// AgentPaths are paths of which the first that leads to something counts. A
+// single one may be written as a string.
+type AgentPaths []string
+
+// UnmarshalJSON reads a string or a list of them.
+func (p *AgentPaths) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*p = AgentPaths{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(p))
+}
+
+// Kinds of a TranscriptEvent.
+const (
+	TalkStart      = "start"    // a session begins, or goes on: Model
+	TalkMessage    = "message"  // Role said Text
+	TalkThinking   = "thinking" // Text
+	TalkToolCall   = "tool_call"
+	TalkToolResult = "tool_result"
+	TalkUsage      = "usage"
+	TalkLimit      = "limit" // an allowance is used up: Text, Until
+	TalkError      = "error" // Text; the agent may go on
+	TalkEnd        = "end"   // Verdict, Text
+	// TalkUnknown is what no rule knows, with Raw, or what is no JSON, with Text.
+	TalkUnknown = "unknown"
+	// TalkIgnore is a kind for rules only: nothing further is read in the line.
+	TalkIgnore = "ignore"
+)
+
+// Roles of a message.
+const (
+	RoleUser   = "user"
+	RoleAgent  = "agent"
+	RoleSystem = "system" // the agent's own program, to the model or to the user
+)
+
+// Verdicts of an end.
+const (
+	VerdictOK     = "ok"
+	VerdictFailed = "failed"
+	VerdictLimit  = "limit" // an allowance is used up: to try again at once is of no use
+)
+
+// TranscriptEvent is what an agent said or did, in one form for all. Everything
+// in it was written inside a sandbox: it is to be believed of nobody.
+type TranscriptEvent struct {
+	Kind    string    `json:"kind"`
+	Time    time.Time `json:"time,omitzero"`
+	Session string    `json:"session,omitempty"` // what the agent goes on with
+	Role    string    `json:"role,omitempty"`
+	// ID is that of a message, or of a tool's call and its result. What a usage
+	// has for its ID replaces an earlier usage with the same.
+	ID    string          `json:"id,omitempty"`
+	Text  string          `json:"text,omitempty"`
+	Model string          `json:"model,omitempty"`
+	Tool  string          `json:"tool,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// Partial says that the next message of the same role goes on with this one.
+	Partial bool             `json:"partial,omitempty"`
+	Failed  bool             `json:"failed,omitempty"` // a tool_result: the tool did not do it
+	Until   time.Time        `json:"until,omitzero"`
+	Verdict string           `json:"verdict,omitempty"`
+	Usage   *TranscriptUsage `json:"usage,omitempty"`
+	Cause   string           `json:"cause,omitempty"` // why it is unknown
+	Raw     json.RawMessage  `json:"raw,omitempty"`
+}
+
+// TranscriptUsage is what was used, as the agent counts it: whether Input has in
+// it what was Cached is different from agent to agent.
+type TranscriptUsage struct {
+	Input      int64   `json:"input_tokens"`
+	Cached     int64   `json:"cached_tokens"`
+	CacheWrite int64   `json:"cache_write_tokens"`
+	Output     int64   `json:"output_tokens"`
+	Reasoning  int64   `json:"reasoning_tokens"`
+	USD        float64 `json:"usd"`
+	// Total says that this is the sum of everything before, not one more.
+	Total bool `json:"total,omitempty"`
+}
