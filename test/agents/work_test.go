@@ -46,6 +46,7 @@ func works(t *testing.T, a cli) {
 			t.Errorf("the model was asked %d times:\n%s", len(mine), summary(mine))
 		}
 		w.onlyProvider(t)
+		w.told(t, r.Stdout)
 		w.searched(t)
 	})
 }

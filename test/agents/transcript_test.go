@@ -1,0 +1,153 @@
+package agents
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// recordVar names a directory for what the agents printed and kept: what the rules
+// that read it are tested with (internal/agent/testdata/talk).
+const recordVar = "BOTHY_TEST_AGENTS_RECORD"
+
+// told: what the agent did for the prompt greeting is found in what it printed, and
+// in what it keeps, told as the script has it.
+func (w *world) told(t *testing.T, printed string) {
+	t.Helper()
+	w.record(t, "output", printed)
+	a := described(t, w.cli.name)
+	rules, err := transcript.ForOutput(a.Headless)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []spec.TranscriptEvent
+	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error {
+		events = append(events, ev)
+		return nil
+	})
+	if _, err := r.Write([]byte(printed)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := checkTold(t, "what it printed", events)
+	if v := d.Verdict(0); v != spec.VerdictOK {
+		t.Errorf("its run is judged %q, by the end %v", v, d.End)
+	}
+	if a.Transcript == nil {
+		if r := w.within(t, "logs", "--agent", box); r.Code != spec.ExitNotFound || !strings.Contains(r.Stderr, "--source output") {
+			t.Errorf("%v", r)
+		}
+		return
+	}
+	for _, file := range w.keeps(t, a.Transcript.Files) {
+		w.record(t, "transcript", file)
+	}
+	session := d.Session
+	d = checkTold(t, "what it keeps", w.transcript(t))
+	if d.Session != session {
+		t.Errorf("it keeps the session %q as %q", session, d.Session)
+	}
+	for _, want := range []string{"  I write it down.\n", "  It is shouted.\n", "user:\n", "\nused "} {
+		if page := w.Must(t, "logs", "--agent", "--session", session, box); !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page\n%s", want, page)
+		}
+	}
+}
+
+// checkTold compares events with the script of the prompt greeting.
+func checkTold(t *testing.T, what string, events []spec.TranscriptEvent) (d transcript.Digest) {
+	t.Helper()
+	calls, answers := map[string]bool{}, 0
+	for _, ev := range events {
+		d.Add(ev)
+		switch ev.Kind {
+		case spec.TalkUnknown:
+			t.Errorf("%s is not all known (%s): %s%s", what, ev.Cause, ev.Raw, ev.Text)
+		case spec.TalkToolCall:
+			calls[ev.ID] = true
+			if ev.Tool == "" || len(ev.Input) == 0 {
+				t.Errorf("%s has a call without a tool or an input: %+v", what, ev)
+			}
+		case spec.TalkToolResult:
+			if !calls[ev.ID] || ev.Failed {
+				t.Errorf("%s has a result of no call, or a failed one: %+v", what, ev)
+			}
+			answers++
+		}
+	}
+	says := func(text string) bool {
+		return slices.ContainsFunc(events, func(ev spec.TranscriptEvent) bool {
+			return ev.Kind == spec.TalkMessage && ev.Role == spec.RoleAgent && ev.Text == text
+		})
+	}
+	if !says("I write it down.") || d.Message != "It is shouted." {
+		t.Errorf("%s does not have what was said; last %q", what, d.Message)
+	}
+	if len(calls) != 2 || answers != 2 || d.Failed != 0 {
+		t.Errorf("%s has %d calls of tools and %d results", what, len(calls), answers)
+	}
+	if d.Usage.Input < 1200 || d.Usage.Output < 40 {
+		t.Errorf("%s has used %+v", what, d.Usage)
+	}
+	if d.Session == "" {
+		t.Errorf("%s names no session", what)
+	}
+	return d
+}
+
+// transcript is that of the latest session, as bothy tells it.
+func (w *world) transcript(t *testing.T) (events []spec.TranscriptEvent) {
+	t.Helper()
+	for line := range strings.Lines(w.Must(t, "logs", "--agent", "--json", box)) {
+		var ev spec.TranscriptEvent
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// keeps gives the contents of the files in the agent's home that patterns fit.
+func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
+	t.Helper()
+	home := filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "home")
+	for _, p := range patterns {
+		files, err := filepath.Glob(filepath.Join(home, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contents = append(contents, string(b))
+		}
+	}
+	if len(contents) != 1 {
+		t.Errorf("it keeps %d sessions", len(contents))
+	}
+	return contents
+}
+
+// record keeps what is to be told from, without what is of this machine.
+func (w *world) record(t *testing.T, what, text string) {
+	t.Helper()
+	dir := os.Getenv(recordVar)
+	if dir == "" {
+		return
+	}
+	text = strings.NewReplacer(w.Work, "/work", w.Home, "/home/me").Replace(text)
+	if err := os.WriteFile(filepath.Join(dir, w.cli.name+"-"+what+".jsonl"), []byte(text), 0o644); err != nil {
+		t.Error(err)
+	}
+}
