@@ -38,11 +38,8 @@ func (p *talkPage) show(ev spec.TranscriptEvent) error {
 	p.digest.Add(ev)
 	var b strings.Builder
 	p.head(&b, ev)
-	if goesOn := p.open != "" && p.open == whose(ev); !goesOn {
-		if p.open != "" {
-			b.WriteByte('\n')
-		}
-		p.open = ""
+	if p.open == "" || p.open != whose(ev) {
+		p.close(&b)
 		title(&b, ev)
 	}
 	p.body(&b, ev)
@@ -99,13 +96,14 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 	switch ev.Kind {
 	case spec.TalkMessage, spec.TalkThinking:
 		text := printable(ev.Text)
+		p.open = whose(ev)
 		if !ev.Partial {
-			text = strings.TrimRight(text, "\n") + "\n"
-			p.open = ""
-		} else {
-			p.open = whose(ev)
+			text = strings.TrimRight(text, "\n")
 		}
-		b.WriteString(indent(text))
+		b.WriteString(strings.ReplaceAll(text, "\n", "\n  "))
+		if !ev.Partial {
+			p.close(b)
+		}
 	case spec.TalkToolCall:
 		fmt.Fprintf(b, "tool %s: %s\n", cmp.Or(term.Sanitize(ev.Tool), "without a name"), inputText(ev.Input))
 	case spec.TalkToolResult:
@@ -127,11 +125,6 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 	case spec.TalkUnknown:
 		fmt.Fprintf(b, "unknown (%s): %s\n", ev.Cause, term.Sanitize(short(cmp.Or(string(ev.Raw), ev.Text), unknownWidth)))
 	}
-}
-
-// indent sets lines behind the first off from ours.
-func indent(text string) string {
-	return strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + text[len(strings.TrimSuffix(text, "\n")):]
 }
 
 // inputText is what a tool was called with, in one line: its only text, or its
