@@ -48,38 +48,38 @@ func (a *app) showTalk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	}
 	defer s.Close()
 	if f.sessions {
-		return a.listSessions(s)
+		return a.listSessions(ctx, s)
 	}
-	one, err := chosen(s, f.session)
+	one, err := chosen(ctx, s, f.session)
 	if f.follow && f.session == "" && errors.Is(err, spec.ErrNotFound) {
 		err = nil // the first is waited for
 	}
 	if err != nil {
-		return whereTo(err, s, sb)
+		return whereTo(ctx, err, s, sb)
 	}
 	tell, end := a.teller()
 	if f.follow {
 		err = s.Follow(ctx, one, f.session == "", tell)
 	} else {
-		err = s.Read(one, tell)
+		err = s.Read(ctx, one, tell)
 	}
 	return errors.Join(err, end())
 }
 
 // chosen is the session that was asked for.
-func chosen(s *transcript.Sessions, id string) (transcript.Session, error) {
+func chosen(ctx context.Context, s *transcript.Sessions, id string) (transcript.Session, error) {
 	if id == "" {
-		return s.Latest()
+		return s.Latest(ctx)
 	}
-	return s.Find(id)
+	return s.Find(ctx, id)
 }
 
 // whereTo adds what can be done about a session that is not there.
-func whereTo(err error, s *transcript.Sessions, sb *spec.Sandbox) error {
+func whereTo(ctx context.Context, err error, s *transcript.Sessions, sb *spec.Sandbox) error {
 	if !errors.Is(err, spec.ErrNotFound) {
 		return err
 	}
-	list, lerr := s.List()
+	list, lerr := s.List(ctx)
 	if lerr != nil {
 		return lerr
 	}
@@ -124,8 +124,8 @@ func (a *app) printEvent(ev spec.TranscriptEvent) error {
 	return err
 }
 
-func (a *app) listSessions(s *transcript.Sessions) error {
-	list, err := s.List()
+func (a *app) listSessions(ctx context.Context, s *transcript.Sessions) error {
+	list, err := s.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // Read tells the events of a session, to where it has come. What stands incomplete
 // at its end is told as cut short.
-func (s *Sessions) Read(one Session, tell func(spec.TranscriptEvent) error) error {
+func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.TranscriptEvent) error) error {
 	f, err := s.open(one.File)
 	if err != nil {
 		return err
@@ -25,14 +25,17 @@ func (s *Sessions) Read(one Session, tell func(spec.TranscriptEvent) error) erro
 		return err
 	}
 	r := NewReader(s.rules, tell)
-	if _, err := io.Copy(r, io.LimitReader(f, info.Size())); err != nil { // it may grow for ever
+	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, info.Size())); err != nil { // it may grow for ever
 		return err
 	}
 	return r.Close()
 }
 
-// pollEvery is how often a reader that waits looks again.
-const pollEvery = 200 * time.Millisecond
+// How often a reader that waits looks again: for more, and for another session.
+const (
+	pollEvery = 200 * time.Millisecond
+	lookEvery = time.Second
+)
 
 // Follow is Read that waits for more, until ctx is done or tell returns an error,
 // and returns the error of either. With next it goes on with the session that
@@ -40,11 +43,15 @@ const pollEvery = 200 * time.Millisecond
 func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func(spec.TranscriptEvent) error) error {
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
-		known := map[string]bool{}
-		if err := s.know(known, one); err != nil {
-			return err
+		known, looked := map[string]bool{}, time.Now()
+		s.know(known, one)
+		another = func() (Session, error) {
+			if time.Since(looked) < lookEvery {
+				return Session{}, nil
+			}
+			looked = time.Now()
+			return s.fresh(ctx, known)
 		}
-		another = func() (Session, error) { return s.fresh(known) }
 	}
 	for {
 		then, err := s.follow(ctx, one, another, tell)
@@ -56,31 +63,28 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 }
 
 // know takes down what there is beside a session that is to be followed.
-func (s *Sessions) know(known map[string]bool, one Session) error {
+func (s *Sessions) know(known map[string]bool, one Session) {
 	if one.File == "" {
-		return nil
+		return
 	}
-	files, err := s.files()
-	for _, f := range files {
+	for _, f := range s.files() {
 		known[f.name] = true
 	}
-	return err
 }
 
 // fresh gives a session that was not known, and knows it from then on: the zero
 // Session if there is none.
-func (s *Sessions) fresh(known map[string]bool) (Session, error) {
-	files, err := s.files()
-	for _, f := range slices.Backward(files) {
+func (s *Sessions) fresh(ctx context.Context, known map[string]bool) (Session, error) {
+	for _, f := range slices.Backward(s.files()) {
 		if known[f.name] {
 			continue
 		}
-		if one, err := s.look(f); err == nil {
+		if one, err := s.look(ctx, f); err == nil {
 			known[f.name] = true
 			return one, nil
 		}
 	}
-	return Session{}, err
+	return Session{}, ctx.Err()
 }
 
 // follow reads one session until there is another.
@@ -145,18 +149,4 @@ func (s *Sessions) rewritten(f *os.File, name string) bool {
 	}
 	at, err := f.Seek(0, io.SeekCurrent)
 	return err != nil || there.Size() < at
-}
-
-// untilDone is a reader that ends with a context: somebody may write faster than
-// it is read.
-type untilDone struct {
-	ctx context.Context
-	f   *os.File
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.f.Read(p)
 }

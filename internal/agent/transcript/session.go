@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -69,38 +70,34 @@ func CheckFiles(patterns []string) error {
 }
 
 // List gives all sessions, the one changed last first.
-func (s *Sessions) List() ([]Session, error) {
-	files, err := s.files()
-	if err != nil {
-		return nil, err
-	}
+func (s *Sessions) List(ctx context.Context) ([]Session, error) {
+	files := s.files()
 	list := make([]Session, 0, len(files))
 	for _, f := range files {
-		if one, err := s.look(f); err == nil {
+		if one, err := s.look(ctx, f); err == nil {
 			list = append(list, one)
 		}
 	}
-	return list, nil
+	return list, ctx.Err()
 }
 
 // Latest gives the session that was changed last. The error if there is none is of
 // class [spec.ErrNotFound].
-func (s *Sessions) Latest() (Session, error) {
-	files, err := s.files()
-	if err != nil {
-		return Session{}, err
-	}
-	for _, f := range files {
-		if one, err := s.look(f); err == nil {
+func (s *Sessions) Latest(ctx context.Context) (Session, error) {
+	for _, f := range s.files() {
+		if one, err := s.look(ctx, f); err == nil {
 			return one, nil
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Session{}, err
 	}
 	return Session{}, spec.Errorf(spec.ErrNotFound, "there is no session")
 }
 
 // Find gives the session of an ID, or of the only one that begins so.
-func (s *Sessions) Find(id string) (Session, error) {
-	list, err := s.List()
+func (s *Sessions) Find(ctx context.Context, id string) (Session, error) {
+	list, err := s.List(ctx)
 	if err != nil {
 		return Session{}, err
 	}
@@ -132,11 +129,11 @@ type file struct {
 // Bounds of what is looked at: of the names in a directory, and of files.
 const (
 	maxNames = 20_000
-	maxFiles = 10_000
+	maxFiles = 2_000
 )
 
 // files gives those the patterns fit, the one changed last first.
-func (s *Sessions) files() (list []file, err error) {
+func (s *Sessions) files() (list []file) {
 	for _, p := range s.patterns {
 		for _, name := range s.glob(".", strings.Split(p, "/")) {
 			info, err := s.home.Lstat(name)
@@ -146,7 +143,7 @@ func (s *Sessions) files() (list []file, err error) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b file) int { return b.changed.Compare(a.changed) })
-	return list[:min(len(list), maxFiles)], nil
+	return list[:min(len(list), maxFiles)]
 }
 
 // glob gives the paths that fit, link or not. What cannot be read has none.
@@ -208,14 +205,14 @@ func (s *Sessions) open(name string) (*os.File, error) {
 
 // Bounds of how far a session is read to describe it.
 const (
-	headBytes = 1 << 20
+	headBytes = 256 << 10
 	maxPrompt = 200
 )
 
 var errSeen = errors.New("seen enough")
 
 // look reads the beginning of a session to describe it.
-func (s *Sessions) look(from file) (Session, error) {
+func (s *Sessions) look(ctx context.Context, from file) (Session, error) {
 	f, err := s.open(from.name)
 	if err != nil {
 		return Session{}, err
@@ -229,13 +226,27 @@ func (s *Sessions) look(from file) (Session, error) {
 		}
 		return nil
 	})
-	if _, err := io.Copy(r, io.LimitReader(f, headBytes)); err != nil && !errors.Is(err, errSeen) {
+	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, headBytes)); err != nil && !errors.Is(err, errSeen) {
 		return Session{}, err
 	}
 	if one.ID == "" {
 		one.ID = strings.TrimSuffix(path.Base(from.name), path.Ext(from.name))
 	}
 	return one, nil
+}
+
+// untilDone is a file that ends with a context: whoever is inside can make one
+// that nobody reads to its end.
+type untilDone struct {
+	ctx context.Context
+	f   *os.File
+}
+
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.f.Read(p)
 }
 
 // see takes what describes the session from its next event.

@@ -47,7 +47,7 @@ func sessions(t *testing.T, home string, files ...string) *Sessions {
 
 func ids(t *testing.T, s *Sessions) (all []string) {
 	t.Helper()
-	list, err := s.List()
+	list, err := s.List(t.Context())
 	must(t, err)
 	for _, one := range list {
 		all = append(all, one.ID)
@@ -62,7 +62,7 @@ const hello = `{"sid":"%s","at":"2026-01-02T03:04:05Z","type":"begin","model":"m
 func TestSessions(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "talk/*/s-*.jsonl", "old.jsonl")
-	if _, err := s.Latest(); !errors.Is(err, spec.ErrNotFound) {
+	if _, err := s.Latest(t.Context()); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("an empty home: %v", err)
 	}
 	put(t, home, "talk/a/s-1.jsonl", fmt.Sprintf(hello, "one"), 3*time.Hour)
@@ -75,18 +75,18 @@ func TestSessions(t *testing.T) {
 	if got := ids(t, s); !slices.Equal(got, []string{"two", "s-3", "one", "twin"}) {
 		t.Errorf("there are %v", got)
 	}
-	one, err := s.Latest()
+	one, err := s.Latest(t.Context())
 	must(t, err)
 	if one.Prompt != "hello from two" || one.Model != "m" || one.Began.Year() != 2026 || one.File != "talk/b/s-2.jsonl" || one.Bytes == 0 {
 		t.Errorf("the latest is %+v", one)
 	}
 	for id, want := range map[string]error{"one": nil, "on": nil, "two": nil, "tw": spec.ErrUsage, "": spec.ErrNotFound, "none": spec.ErrNotFound} {
-		if one, err := s.Find(id); !errors.Is(err, want) || err == nil && !strings.HasPrefix(one.ID, id) {
+		if one, err := s.Find(t.Context(), id); !errors.Is(err, want) || err == nil && !strings.HasPrefix(one.ID, id) {
 			t.Errorf("%q: %v, %v", id, one, err)
 		}
 	}
 	var all []spec.TranscriptEvent
-	must(t, s.Read(one, func(ev spec.TranscriptEvent) error { all = append(all, ev); return nil }))
+	must(t, s.Read(t.Context(), one, func(ev spec.TranscriptEvent) error { all = append(all, ev); return nil }))
 	if len(all) != 2 || all[1].Text != "hello from two" || all[1].Session != "two" {
 		t.Errorf("it says %v", all)
 	}
@@ -131,7 +131,7 @@ func TestHostileHome(t *testing.T) {
 	// What was a file when it was found is something else when it is opened.
 	for _, name := range []string{"s-link.jsonl", "s-fifo.jsonl", "s-dir.jsonl", "../out/s-secret.jsonl"} {
 		within(t, func() {
-			err := s.Read(Session{File: "talk/a/" + name}, func(ev spec.TranscriptEvent) error {
+			err := s.Read(t.Context(), Session{File: "talk/a/" + name}, func(ev spec.TranscriptEvent) error {
 				t.Errorf("%s was read: %v", name, ev)
 				return nil
 			})
@@ -139,6 +139,29 @@ func TestHostileHome(t *testing.T) {
 				t.Errorf("%s was opened", name)
 			}
 		})
+	}
+}
+
+// Whoever reads can stop, whatever there is.
+func TestStops(t *testing.T) {
+	home := t.TempDir()
+	put(t, home, "s-1.jsonl", "", 0)
+	must(t, os.Truncate(filepath.Join(home, "s-1.jsonl"), 1<<40))
+	s := sessions(t, home, "s-*.jsonl")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	within(t, func() {
+		one, err := s.Latest(t.Context())
+		must(t, err)
+		if err := s.Read(ctx, one, func(spec.TranscriptEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+	if _, err := s.List(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if _, err := s.Latest(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }
 
@@ -221,12 +244,12 @@ func TestFollowOne(t *testing.T) {
 	home := t.TempDir()
 	s := sessions(t, home, "talk/s-*.jsonl")
 	put(t, home, "talk/s-1.jsonl", fmt.Sprintf(hello, "one"), time.Hour)
-	one, err := s.Latest()
+	one, err := s.Latest(t.Context())
 	must(t, err)
 	texts, stop := follower(t, s, one, false)
 	expect(t, texts, "start ", "message hello from one")
 	put(t, home, "talk/s-2.jsonl", fmt.Sprintf(hello, "two"), 0)
-	time.Sleep(2 * pollEvery)
+	time.Sleep(lookEvery + 2*pollEvery)
 	appendTo(t, home, "talk/s-1.jsonl", "{\"type\":\"bye\"}\n")
 	expect(t, texts, "end ")
 	must(t, os.Remove(filepath.Join(home, "talk/s-1.jsonl")))
