@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -139,15 +140,50 @@ func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 	return contents
 }
 
-// record keeps what is to be told from, without what is of this machine.
+// record keeps what is to be told from, shortened, and without what is of this
+// machine.
 func (w *world) record(t *testing.T, what, text string) {
 	t.Helper()
 	dir := os.Getenv(recordVar)
 	if dir == "" {
 		return
 	}
-	text = strings.NewReplacer(w.Work, "/work", w.Home, "/home/me").Replace(text)
-	if err := os.WriteFile(filepath.Join(dir, w.cli.name+"-"+what+".jsonl"), []byte(text), 0o644); err != nil {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	for line := range strings.Lines(strings.NewReplacer(w.Work, "/work", w.Work[1:], "work", w.Home, "/home/me").Replace(text)) {
+		var v any
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Encode(shortened(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, w.cli.name+"-"+what+".jsonl"), out.Bytes(), 0o644); err != nil {
 		t.Error(err)
 	}
+}
+
+// shortened is a value without long texts and lists: agents' instructions, mostly.
+func shortened(v any) any {
+	switch v := v.(type) {
+	case string:
+		if r := []rune(v); len(r) > 200 {
+			return string(r[:40]) + "…"
+		}
+	case []any:
+		v = v[:min(len(v), 3)]
+		for i := range v {
+			v[i] = shortened(v[i])
+		}
+		return v
+	case map[string]any:
+		for k := range v {
+			v[k] = shortened(v[k])
+		}
+	}
+	return v
 }
