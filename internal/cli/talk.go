@@ -168,7 +168,14 @@ func resultText(ev spec.TranscriptEvent) string {
 	if ev.Failed {
 		mark = "  ! "
 	}
-	lines := strings.Split(strings.TrimRight(printable(ev.Text), "\n"), "\n")
+	text := strings.TrimRight(printable(ev.Text), "\n")
+	switch {
+	case text == "" && !ev.Failed:
+		return ""
+	case text == "":
+		text = "failed"
+	}
+	lines := strings.Split(text, "\n")
 	more := len(lines) - resultLines
 	var b strings.Builder
 	for _, l := range lines[:min(len(lines), resultLines)] {

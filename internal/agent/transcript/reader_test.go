@@ -134,8 +134,10 @@ func TestReader(t *testing.T) {
 		}},
 		{"two values", "{} {}", []spec.TranscriptEvent{{Kind: "unknown", Cause: "cut short", Text: "{} {}"}}},
 		{"other values", "null\n7\n\"x\"\n[]", []spec.TranscriptEvent{
-			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("null")}, {Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("7")},
-			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage(`"x"`)}, {Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("[]")},
+			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("null")},
+			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("7")},
+			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage(`"x"`)},
+			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("[]")},
 		}},
 		{"an endless name of a session", `{"sid":"` + strings.Repeat("s", maxSession+1) + `","type":"bye"}`, []spec.TranscriptEvent{{Kind: "end", Verdict: "ok"}}},
 	} {

@@ -82,8 +82,19 @@ func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
 		to   *trails
 		from spec.AgentPaths
 	}{
-		{&r.id, a.ID}, {&r.text, a.Text}, {&r.model, a.Model}, {&r.tool, a.Tool}, {&r.input, a.Input}, {&r.until, a.Until}, {&r.once, a.Once},
-		{&r.in, use.Input}, {&r.cached, use.Cached}, {&r.write, use.CacheWrite}, {&r.out, use.Output}, {&r.reasoning, use.Reasoning}, {&r.usd, use.USD},
+		{&r.id, a.ID},
+		{&r.text, a.Text},
+		{&r.model, a.Model},
+		{&r.tool, a.Tool},
+		{&r.input, a.Input},
+		{&r.until, a.Until},
+		{&r.once, a.Once},
+		{&r.in, use.Input},
+		{&r.cached, use.Cached},
+		{&r.write, use.CacheWrite},
+		{&r.out, use.Output},
+		{&r.reasoning, use.Reasoning},
+		{&r.usd, use.USD},
 	} {
 		if *f.to, err = parseTrails(f.from); err != nil {
 			return nil, err
