@@ -64,7 +64,7 @@ func (d *Digest) use(id string, u spec.TranscriptUsage) {
 		d.Usage, d.perID = u, nil
 		return
 	}
-	if id != "" && len(id) <= maxSession {
+	if id != "" && len(id) <= maxID {
 		before := d.perID[id]
 		if d.perID == nil || len(d.perID) >= maxTold {
 			d.perID = map[string]spec.TranscriptUsage{}

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"bytes"
-	"hash/maphash"
 	"strings"
 	"unicode/utf8"
 
@@ -19,14 +18,19 @@ type Reader struct {
 	dropped int    // bytes of it, if it is too long
 
 	session string
-	seed    maphash.Seed
-	told    map[uint64]struct{} // see rule.once
+	told    map[said]struct{}
+}
+
+// said is what a rule that speaks once has spoken of.
+type said struct {
+	by   *rule
+	what string
 }
 
 // NewReader gives a reader that calls tell for each event. An error of it is that
 // of Write and Close.
 func NewReader(rules *Rules, tell func(spec.TranscriptEvent) error) *Reader {
-	return &Reader{rules: rules, tell: tell, seed: maphash.MakeSeed(), told: map[uint64]struct{}{}}
+	return &Reader{rules: rules, tell: tell, told: map[said]struct{}{}}
 }
 
 // Write takes the next piece.
@@ -111,12 +115,12 @@ func (r *Reader) read(v any) error {
 	return err
 }
 
-// maxSession is far more than an ID takes.
-const maxSession = 256
+// maxID is far more than an ID takes.
+const maxID = 256
 
 // begin takes down which session it is from here on.
 func (r *Reader) begin(id string) {
-	if id != "" && len(id) <= maxSession {
+	if id != "" && len(id) <= maxID {
 		r.session = id
 	}
 }
@@ -186,21 +190,17 @@ const maxTold = 1 << 16
 
 // again tells whether a rule has spoken of this before.
 func (r *Reader) again(by *rule, v any) bool {
-	key := by.once.text(v)
-	if key == "" {
+	it := said{by, by.once.text(v)}
+	if it.what == "" || len(it.what) > maxID {
 		return false
 	}
-	h := maphash.Comparable(r.seed, struct {
-		by  *rule
-		key string
-	}{by, key})
-	if _, ok := r.told[h]; ok {
+	if _, ok := r.told[it]; ok {
 		return true
 	}
 	if len(r.told) >= maxTold {
 		clear(r.told)
 	}
-	r.told[h] = struct{}{}
+	r.told[it] = struct{}{}
 	return false
 }
 

@@ -139,7 +139,7 @@ func TestReader(t *testing.T) {
 			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage(`"x"`)},
 			{Kind: "unknown", Cause: "no rule", Raw: json.RawMessage("[]")},
 		}},
-		{"an endless name of a session", `{"sid":"` + strings.Repeat("s", maxSession+1) + `","type":"bye"}`, []spec.TranscriptEvent{{Kind: "end", Verdict: "ok"}}},
+		{"an endless name of a session", `{"sid":"` + strings.Repeat("s", maxID+1) + `","type":"bye"}`, []spec.TranscriptEvent{{Kind: "end", Verdict: "ok"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			same(t, tt.want, told(t, simpleRules(t), tt.line))

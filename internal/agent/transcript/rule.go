@@ -23,18 +23,29 @@ type rule struct {
 	total                                  bool
 }
 
-// kinds are those of a rule, with the fields each has besides when and once.
-var kinds = map[string][]string{
-	spec.TalkStart:      {"id", "model"},
-	spec.TalkMessage:    {"role", "id", "text", "partial", "model"},
-	spec.TalkThinking:   {"id", "text", "partial"},
-	spec.TalkToolCall:   {"id", "tool", "input"},
-	spec.TalkToolResult: {"id", "tool", "text", "failed"},
-	spec.TalkUsage:      {"id", "usage", "model"},
-	spec.TalkLimit:      {"text", "until"},
-	spec.TalkError:      {"text"},
-	spec.TalkEnd:        {"text", "verdict"},
-	spec.TalkIgnore:     {},
+// fieldsFor are those that mean something for a kind, besides when and once.
+func fieldsFor(kind string) (fields []string, ok bool) {
+	switch kind {
+	case spec.TalkStart:
+		return []string{"id", "model"}, true
+	case spec.TalkMessage:
+		return []string{"role", "id", "text", "partial", "model"}, true
+	case spec.TalkThinking:
+		return []string{"id", "text", "partial"}, true
+	case spec.TalkToolCall:
+		return []string{"id", "tool", "input"}, true
+	case spec.TalkToolResult:
+		return []string{"id", "tool", "text", "failed"}, true
+	case spec.TalkUsage:
+		return []string{"id", "usage", "model"}, true
+	case spec.TalkLimit:
+		return []string{"text", "until"}, true
+	case spec.TalkError:
+		return []string{"text"}, true
+	case spec.TalkEnd:
+		return []string{"text", "verdict"}, true
+	}
+	return nil, kind == spec.TalkIgnore
 }
 
 // maxDepth is how far rules may lie in rules.
@@ -117,7 +128,7 @@ func (r *rule) compileList(a spec.AgentRule, depth int) (err error) {
 
 // checkRule wants a kind, and only what means something for it.
 func checkRule(a spec.AgentRule) error {
-	allowed, ok := kinds[a.Kind]
+	allowed, ok := fieldsFor(a.Kind)
 	if !ok {
 		return spec.Errorf(spec.ErrUsage, "%q is no kind: there are start, message, thinking, tool_call, tool_result, usage, limit, error, end, ignore", a.Kind)
 	}
