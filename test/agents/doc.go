@@ -20,7 +20,8 @@
 //	C11  somebody else in the provider's place: TestSomebodyElseIsProvider
 //	C12  use after it was revoked: TestRevokedWhileAsking
 //
-// What they said and did is read back, from what they print and what they keep.
+// What they said and did is read back, from what they print and what they keep, also
+// of what they do at a terminal (TestAtTerminal).
 // BOTHY_TEST_AGENTS_RECORD names a directory to put that into.
 //
 // TestMCP has them use tools of servers inside, on the network and on the host.

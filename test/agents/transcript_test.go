@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // recordVar names a directory for what the agents printed and kept: what the rules
@@ -186,4 +187,38 @@ func shortened(v any) any {
 		}
 	}
 	return v
+}
+
+// TestAtTerminal: what is said at a terminal is kept, and read while it is said.
+func TestAtTerminal(t *testing.T) {
+	if onHost(t, "script") == "" {
+		t.Skip("skipped: the host, and so the sandbox, has no script(1) to make a terminal inside")
+	}
+	for _, tt := range []struct {
+		cli  cli
+		line string
+	}{
+		{claude, "claude --dangerously-skip-permissions greeting"},
+		{codex, "codex --dangerously-bypass-approvals-and-sandbox greeting"},
+		{gemini, "gemini --yolo --skip-trust -i greeting"},
+	} {
+		t.Run(tt.cli.name, func(t *testing.T) {
+			inWorld(t, tt.cli, jobs, func(t *testing.T, w *world) {
+				args := slices.Concat([]string{"run", "-d", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"},
+					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + tt.line, "/dev/null"})
+				if r := w.within(t, args...); r.Code != 0 {
+					t.Fatal(r)
+				}
+				harness.WaitFor(t, patience, "the agent to be done", func() bool {
+					r := w.within(t, "logs", "--agent", "--json", box)
+					return r.Code == 0 && strings.Contains(r.Stdout, "It is shouted.")
+				})
+				for _, ev := range w.transcript(t) {
+					if ev.Kind == spec.TalkUnknown {
+						t.Errorf("not all is known (%s): %.300s%s", ev.Cause, ev.Raw, ev.Text)
+					}
+				}
+			})
+		})
+	}
 }
