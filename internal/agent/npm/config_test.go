@@ -19,32 +19,6 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestParseNpmrc(t *testing.T) {
-	env := func(name string) (string, bool) {
-		if name == "UNSET" {
-			return "", false
-		}
-		return "value-of-" + name, true
-	}
-	got := parseNpmrc(strings.Join([]string{
-		"; a comment", "# another", "",
-		"registry = https://a.example/ ; behind it",
-		"//a.example/:_authToken=${TOKEN}",
-		"b=${UNSET}", "c=x${UNSET?}y", "d=${open", "e",
-		`f="quoted ; # \n \"end\""`, `g='single ${TOKEN}'`, `h=a\;b\#c\d`,
-		"ca[]=one", "ca[]=two", "k=a=b",
-		"[section]", "registry=https://elsewhere.example/",
-	}, "\r\n"), env)
-	want := settings{
-		"registry": "https://a.example/", "//a.example/:_authToken": "value-of-TOKEN",
-		"b": "${UNSET}", "c": "xy", "d": "${open", "e": "true",
-		"f": "quoted ; # \n \"end\"", "g": "single value-of-TOKEN", "h": `a;b#c\d`, "ca": "one\ntwo", "k": "a=b",
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-}
-
 // The environment goes before the user's file, that before the machine's; the
 // repository's is nobody's.
 func TestPrecedence(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/npmrc"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -16,7 +17,7 @@ import (
 func (c *Config) proxy() func(*http.Request) (*url.URL, error) {
 	forTLS := cmp.Or(c.setting("https-proxy"), c.setting("proxy"), c.env("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"))
 	plain := cmp.Or(c.setting("https-proxy"), c.setting("proxy"), c.env("HTTP_PROXY", "http_proxy"))
-	except := strings.Split(strings.ReplaceAll(cmp.Or(c.setting("noproxy"), c.env("NO_PROXY", "no_proxy")), listSeparator, ","), ",")
+	except := strings.Split(strings.ReplaceAll(cmp.Or(c.setting("noproxy"), c.env("NO_PROXY", "no_proxy")), npmrc.ListSeparator, ","), ",")
 	return func(r *http.Request) (*url.URL, error) {
 		address := plain
 		if r.URL.Scheme == "https" {
