@@ -1,6 +1,10 @@
 package spec
 
-import "time"
+import (
+	"encoding/base64"
+	"strings"
+	"time"
+)
 
 // Lease lends a secret to one sandbox: where the gateway may use it for what
 // the inside asks for, how, and how long. The inside holds a placeholder.
@@ -19,9 +23,40 @@ type Lease struct {
 	Placeholder string `json:"placeholder"`
 	// Renewal stands inside for what gets a login's next value, which nobody gets
 	// there: whoever asks for one with it is given Placeholder again.
-	Renewal string    `json:"renewal,omitempty"`
-	Env     []string  `json:"env,omitempty"` // variables inside that hold the placeholder
-	Until   time.Time `json:"until,omitzero"`
+	Renewal string   `json:"renewal,omitempty"`
+	Env     []string `json:"env,omitempty"` // variables inside that hold the placeholder
+	// Tool is the program of the host whose token is lent; empty for other secrets.
+	// Settings tell programs inside of it.
+	Tool     string    `json:"tool,omitempty"`
+	Settings []Setting `json:"settings,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
+}
+
+// Setting tells a program inside of a lease, where that program looks.
+type Setting struct {
+	Kind SettingKind `json:"kind"`
+	Name string      `json:"name,omitempty"` // of the variable, or the key of git's configuration
+	// Text is the value, or the line. {placeholder} in it stands for that of the
+	// lease, {placeholder:base64} for that in base64.
+	Text string `json:"text"`
+}
+
+// SettingKind is a place where programs look.
+type SettingKind string
+
+// The kinds.
+const (
+	// SettingVariable is a word of an environment variable. Those of several
+	// leases are separated by spaces.
+	SettingVariable SettingKind = "variable"
+	SettingGit      SettingKind = "git" // git's configuration
+	SettingNpm      SettingKind = "npm" // a line of ~/.npmrc
+)
+
+// Filled is the text of a setting with the placeholder in it.
+func (l *Lease) Filled(s Setting) string {
+	return strings.NewReplacer("{placeholder}", l.Placeholder,
+		"{placeholder:base64}", base64.StdEncoding.EncodeToString([]byte(l.Placeholder))).Replace(s.Text)
 }
 
 // Unlent is a lease that has no effect although it has not ended: its value could

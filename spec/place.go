@@ -21,6 +21,9 @@ const (
 	PlaceBasic  PlaceKind = "basic"  // the password in Authorization: Basic
 	PlaceHeader PlaceKind = "header" // a header whose whole value it is
 	PlaceQuery  PlaceKind = "query"  // a parameter of the query
+	// PlaceAuthorization is PlaceBearer and, with any user, PlaceBasic: a server
+	// takes it either way, and so do those who ask it.
+	PlaceAuthorization PlaceKind = "authorization"
 )
 
 // notForSecrets are headers, in small letters, that make up the message, that
@@ -37,8 +40,8 @@ var notForSecrets = []string{
 func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {
-	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery}, p.Kind):
-		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header or query")
+	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization}, p.Kind):
+		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
 	case !named && p.Name != "":
 		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)
 	case p.Kind != PlaceBasic && p.User != "":

@@ -56,6 +56,17 @@ type Terms struct {
 	Place                 *spec.Place
 	Env                   []string
 	For                   time.Duration // 0: until it is revoked
+	Tool                  string        // whose token it is
+	Settings              []spec.Setting
+}
+
+// Check judges terms that are complete: nothing of them is left to a service.
+func (t *Terms) Check() error {
+	l := spec.Lease{Hosts: t.Hosts, Methods: t.Methods, Paths: t.Paths, Env: t.Env, Settings: t.Settings}
+	if t.Place != nil {
+		l.Place = *t.Place
+	}
+	return check(&l)
 }
 
 // leasePrefix tells the ID of a lease from the name of a secret.
@@ -71,6 +82,7 @@ func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (
 	l := spec.Lease{
 		ID: leasePrefix + store.NewID(), Secret: s.Name, Sandbox: sandbox,
 		Hosts: t.Hosts, Methods: t.Methods, Paths: t.Paths, Place: service.Place, Env: t.Env,
+		Tool: t.Tool, Settings: t.Settings,
 	}
 	if len(l.Hosts) == 0 {
 		l.Hosts = service.Hosts
@@ -123,7 +135,23 @@ func check(l *spec.Lease) error {
 			return err
 		}
 	}
+	for _, s := range l.Settings {
+		if err := checkSetting(s); err != nil {
+			return err
+		}
+	}
 	return l.Place.Check()
+}
+
+// checkSetting refuses what would be more than one line to who reads it.
+func checkSetting(s spec.Setting) error {
+	if strings.ContainsFunc(s.Name+s.Text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return spec.Errorf(spec.ErrUsage, "what is said of it inside has a character that is not printable ASCII")
+	}
+	if s.Kind == spec.SettingVariable {
+		return CheckVariable(s.Name)
+	}
+	return nil
 }
 
 // checkHost wants a target of which one knows who is behind it.

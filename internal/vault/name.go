@@ -28,7 +28,7 @@ const maxName = 64
 // CheckName judges the name of a secret: letters, digits, '.', '_' and '-'.
 // What looks like a credential is not repeated: it was meant as the value.
 func CheckName(name string) error {
-	if looksSecret(name) {
+	if LooksSecret(name) {
 		return spec.Errorf(spec.ErrUsage, "the name of the secret looks like its value").
 			WithHint("bothy secret set NAME reads the value from standard input, or asks for it")
 	}
@@ -43,9 +43,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// looksSecret tells what begins like a credential of a known kind and is as
+// LooksSecret tells what begins like a credential of a known kind and is as
 // long as one, or is too long for a name.
-func looksSecret(s string) bool {
+func LooksSecret(s string) bool {
 	if len(s) > maxName {
 		return true
 	}

@@ -21,6 +21,7 @@ const (
 	SourceFile        SourceKind = "file"
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
 	SourceLogin       SourceKind = "login"   // what an agent of the host logged in with, renewed as it ends
+	SourceTool        SourceKind = "tool"    // what a tool of the host, such as npm, has for a server
 )
 
 // Source tells where a value comes from.
@@ -31,6 +32,8 @@ type Source struct {
 	Path       string            `json:"path,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of the item
 	Agent      string            `json:"agent,omitempty"`      // whose login at Path it is
+	Tool       string            `json:"tool,omitempty"`       // whose token it is
+	For        string            `json:"for,omitempty"`        // where the tool uses it: a URL without the token
 }
 
 // String describes the source for people.
@@ -44,6 +47,8 @@ func (s Source) String() string {
 		return s.Path
 	case SourceLogin:
 		return "login: " + s.Path
+	case SourceTool:
+		return s.Tool + ": " + s.For
 	case SourceKeyring:
 		var list []string
 		for _, k := range slices.Sorted(maps.Keys(s.Attributes)) {
@@ -67,6 +72,8 @@ func (s Source) check() error {
 		ok = filepath.IsAbs(s.Path)
 	case SourceLogin:
 		ok = filepath.IsAbs(s.Path) && s.Agent != ""
+	case SourceTool:
+		ok = s.Tool != "" && s.For != ""
 	case SourceKeyring:
 		ok = len(s.Attributes) > 0
 	}

@@ -48,6 +48,10 @@ func (l *loan) find(r *http.Request) (swap, bool) {
 		w.text, ok = l.bearer(value)
 	case spec.PlaceBasic:
 		w.text, w.rest, ok = l.basic(value)
+	case spec.PlaceAuthorization:
+		if w.text, ok = l.bearer(value); !ok {
+			w.text, w.rest, ok = l.basic(value)
+		}
 	default:
 		w.text, ok = l.value, value == l.Placeholder
 	}

@@ -122,6 +122,8 @@ func (l *loan) placeName() string {
 		return "Authorization: Bearer"
 	case spec.PlaceBasic:
 		return "Authorization: Basic, as the password"
+	case spec.PlaceAuthorization:
+		return "Authorization, as a bearer's token or as the password"
 	case spec.PlaceHeader:
 		return "the header " + l.Place.Name
 	}
