@@ -15,9 +15,9 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust
+internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc
 internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript
-internal/seal internal/agent internal/saved
+internal/seal internal/agent internal/saved internal/token
 internal/seal/early internal/agent/npm
 internal/agent/install
 internal/agent/install/early
@@ -55,7 +55,7 @@ var doors = []struct {
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
-	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, and descriptions of agents"},
+	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, and the file gh writes"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor", "client", "examples/loop"}, "who starts processes on the host is easy to review"},

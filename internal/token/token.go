@@ -1,0 +1,190 @@
+// Package token finds what tools of the host log in with to servers, where those
+// tools look for it: gh, git, npm and pip. It tells what could be lent and on which
+// terms; nobody is lent anything here.
+//
+// The files belong to the user, but what runs in a sandbox may have had a hand in
+// some of them, and a token is worth much. So a file counts only if nobody else may
+// write it, no link leads to it, and it is not large; of one that does not count it
+// is said why.
+package token
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Tool is a program whose tokens are known.
+type Tool struct {
+	Name, Title string
+	// Variables are looked at before Files. Of each of those the first place counts
+	// whose variable is set; ~ is the home directory.
+	Variables []string
+	Files     [][]string
+
+	find func(*search)
+}
+
+// Tools are the known ones.
+var Tools = []Tool{
+	{
+		Name: "github", Title: "GitHub's API, for gh and others, and git at github.com",
+		Variables: []string{"GH_TOKEN", "GITHUB_TOKEN"},
+		Files:     [][]string{{"$GH_CONFIG_DIR/hosts.yml", "$XDG_CONFIG_HOME/gh/hosts.yml", "~/.config/gh/hosts.yml"}},
+		find:      findGitHub,
+	},
+	{
+		Name: "git", Title: "git over HTTPS",
+		Files: [][]string{{"~/.git-credentials"}, {"$XDG_CONFIG_HOME/git/credentials", "~/.config/git/credentials"}, {"~/.netrc"}},
+		find:  findGit,
+	},
+	{
+		Name: "npm", Title: "registries of npm, pnpm and yarn",
+		Files: [][]string{{"$NPM_CONFIG_USERCONFIG", "$npm_config_userconfig", "~/.npmrc"}},
+		find:  findNpm,
+	},
+	{
+		Name: "pip", Title: "indexes of pip and uv",
+		Variables: []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"},
+		Files: [][]string{
+			{"$PIP_CONFIG_FILE"}, {"$XDG_CONFIG_HOME/pip/pip.conf", "~/.config/pip/pip.conf"}, {"~/.pip/pip.conf"}, {"$NETRC", "~/.netrc"},
+		},
+		find: findPip,
+	},
+}
+
+// Names are those of the tools.
+func Names() (names []string) {
+	for _, t := range Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Token is what a tool has for a server, or why what it has cannot be lent.
+type Token struct {
+	Tool string
+	// For is where the tool uses it: a URL, with the user and without the token. It
+	// tells the tokens of a tool apart, now and later.
+	For string
+	// Host is that of For, with its port unless that is 443.
+	Host  string
+	From  string // where it stands, for people
+	Value wire.Value
+	// Command prints the value, if it is not here.
+	Command []string
+	// Service of the vault says what a placeholder looks like; it may be empty.
+	Service string
+	Terms   vault.Terms
+	Err     error
+}
+
+// Choice is which tokens are meant: those of a tool, for all servers or for one.
+type Choice struct{ Tool, Host string }
+
+// ParseChoices reads TOOL and TOOL:HOST, also several with commas between them.
+func ParseChoices(words []string) ([]Choice, error) {
+	var list []Choice
+	for _, word := range words {
+		for w := range strings.SplitSeq(word, ",") {
+			tool, host, _ := strings.Cut(strings.TrimSpace(w), ":")
+			if !slices.Contains(Names(), tool) {
+				return nil, spec.Errorf(spec.ErrUsage, "no tokens of %q are known", tool).
+					WithHint("there are %s; bothy secret sources shows what this host has", strings.Join(Names(), ", "))
+			}
+			list = append(list, Choice{tool, strings.TrimSuffix(strings.ToLower(host), ":443")})
+		}
+	}
+	return list, nil
+}
+
+// Meant tells whether a choice is one of the token.
+func (c Choice) Meant(t *Token) bool {
+	return c.Tool == t.Tool && (c.Host == "" || c.Host == t.Host)
+}
+
+func (c Choice) String() string { return strings.TrimSuffix(c.Tool+":"+c.Host, ":") }
+
+// Find looks for the tokens of tools, of all without a name. What there is and
+// cannot be lent is among them, and says why.
+func Find(h Host, tools ...string) []Token {
+	var all []Token
+	for _, t := range Tools {
+		if len(tools) > 0 && !slices.Contains(tools, t.Name) {
+			continue
+		}
+		s := &search{host: h, tool: t}
+		t.find(s)
+		for i := range s.found {
+			s.found[i].judge()
+		}
+		all = append(all, s.found...)
+	}
+	return all
+}
+
+// judge makes sure that a token can be lent as it is.
+func (t *Token) judge() {
+	if t.Err != nil {
+		t.Value, t.Command = nil, nil
+		return
+	}
+	t.Terms.Tool = t.Tool
+	if t.Terms.Env == nil {
+		t.Terms.Env = []string{} // none, rather than the usual ones of the service
+	}
+	err := t.Terms.Check()
+	if err == nil && t.Command == nil {
+		t.Value, err = vault.CleanValue(t.Value)
+	}
+	if err != nil {
+		t.Err, t.Value, t.Command = err, nil, nil
+	}
+}
+
+// search is the search for the tokens of one tool.
+type search struct {
+	host  Host
+	tool  Tool
+	found []Token
+}
+
+// add notes a token. One for the same place that stood earlier counts instead.
+func (s *search) add(t Token) {
+	t.Tool = s.tool.Name
+	for _, o := range s.found {
+		if o.For == t.For && o.Err == nil {
+			return
+		}
+	}
+	s.found = append(s.found, t)
+}
+
+// refuse notes that something is there and is not lent.
+func (s *search) refuse(at, from string, err error) {
+	s.found = append(s.found, Token{Tool: s.tool.Name, For: at, From: from, Err: err})
+}
+
+// text is a file that was read.
+type text struct{ from, content string }
+
+// read gives the n-th file of the tool. One that cannot be read is noted, one that
+// is not there is empty.
+func (s *search) read(n int) text {
+	path := s.host.path(s.tool.Files[n])
+	if path == "" {
+		return text{}
+	}
+	t := text{from: s.host.short(path)}
+	var err error
+	if t.content, err = readFile(path); err != nil {
+		s.refuse("", t.from, err)
+	}
+	return t
+}
+
+var errNoTLS = errors.New("it is not used over TLS")
