@@ -16,6 +16,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -33,7 +34,10 @@ type config struct {
 	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
 	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 
+	Lend []string `yaml:"lend"` // tools whose tokens a new sandbox is lent
+
 	memory, disk int64
+	lend         []token.Choice
 }
 
 // Defaults of the configuration.
@@ -106,6 +110,9 @@ func (c *config) check(path string) (err error) {
 		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {
 			return spec.Errorf(spec.ErrUsage, "%s: private: %q is no path within a project", path, p)
 		}
+	}
+	if c.lend, err = token.ParseChoices(c.Lend); err != nil {
+		return spec.Errorf(spec.ErrUsage, "%s: lend: %w", path, err).WithHint("%s", spec.Hint(err))
 	}
 	return nil
 }

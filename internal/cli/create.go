@@ -33,6 +33,17 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			choice, err := a.tokenChoice(f.lend)
+			if err != nil {
+				return err
+			}
+			tokens, err := e.ChooseTokens(choice.asked)
+			if err == nil {
+				tokens, err = choice.withUsual(e, tokens)
+			}
+			if err != nil {
+				return err
+			}
 			sb, err := a.sandbox(e, f, l.name, args[1:])
 			if err == nil {
 				err = l.visible(sb)
@@ -59,6 +70,9 @@ func (a *app) createCommand() *command.Command {
 			lent, err = a.credential(cmd, e, l, lent)
 			if err == nil {
 				err = a.lend(cmd, e, sb, lent)
+			}
+			if err == nil {
+				err = a.lendTokens(cmd, e, sb, tokens)
 			}
 			if err != nil {
 				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)

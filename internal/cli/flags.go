@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/token"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -33,6 +34,7 @@ type createFlags struct {
 	version  string
 	config   bool
 	secrets  []string
+	lend     []string
 	force    bool
 	quiet    bool
 	network  networkFlags
@@ -47,6 +49,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	command.WordsVarP(fs, &f.volumes, "volume", "v", "share another directory or file: SRC[:DST][:ro]")
 	command.WordsVar(fs, &f.private, "private", "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
 	command.WordsVar(fs, &f.secrets, "secret", "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
+	command.WordsVar(fs, &f.lend, "lend", "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
 	fs.StringVarP(&f.user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID] (default you; root may do anything inside)")
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
@@ -67,6 +70,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 		c.CompleteFlag(path, command.FileNames)
 	}
 	c.CompleteFlag("template", a.templateNames)
+	c.CompleteFlag("lend", toolNames)
 }
 
 // sandbox turns flags and arguments into a spec.

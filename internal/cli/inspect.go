@@ -13,8 +13,10 @@ import (
 // inspected is everything that is known about a sandbox.
 type inspected struct {
 	*spec.Sandbox
-	Status    spec.Status    `json:"status"`
-	Network   network        `json:"network"`
+	Status  spec.Status `json:"status"`
+	Network network     `json:"network"`
+	// Leases are what it is lent, without values, those that ran out too.
+	Leases    []spec.Lease   `json:"leases"`
 	Directory string         `json:"directory"`
 	Sessions  []spec.Session `json:"sessions"`
 	Usage     *spec.Usage    `json:"usage,omitempty"`
@@ -91,6 +93,10 @@ func (a *app) inspectCommand() *command.Command {
 
 func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) inspected {
 	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
+	var err error
+	if i.Leases, err = e.Leases(sb); err != nil || i.Leases == nil {
+		i.Leases = []spec.Lease{} // who starts it hears that they cannot be read
+	}
 	if st, err := e.Inside(cmd.Context(), sb); err == nil {
 		i.Status, i.Sessions, i.Usage, i.Processes = st.Status, st.Sessions, &st.Usage, st.Tasks
 		i.Network.Generation, i.Network.Flows, i.Network.Paused = st.Generation, len(st.Flows), st.Status.NetworkPaused

@@ -141,6 +141,14 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	choice, err := a.tokenChoice(f.lend)
+	if err != nil {
+		return err
+	}
+	tokens, err := e.ChooseTokens(choice.asked) // before anything is made
+	if err != nil {
+		return err
+	}
 	if f.remove {
 		keys = nil // what nobody watches could not be removed at its end
 	}
@@ -164,6 +172,12 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	}
 	if err == nil {
 		err = a.lend(cmd, e, sb, lent)
+	}
+	if err == nil && created {
+		tokens, err = choice.withUsual(e, tokens)
+	}
+	if err == nil {
+		err = a.lendTokens(cmd, e, sb, tokens)
 	}
 	if err != nil {
 		if created && !f.remove {
@@ -312,11 +326,11 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	return sb, false, a.rehouse(cmd.Context(), e, f.lodger, sb, version)
 }
 
-// neverLent tells of a sandbox that nothing was ever lent to: its agent had no
-// credential yet. What was taken back stays back.
+// neverLent tells of a sandbox that nothing was ever lent to but tokens of tools: its
+// agent had no credential yet. What was taken back stays back.
 func neverLent(e *engine.Engine, sb *spec.Sandbox) bool {
 	list, err := e.Leases(sb)
-	return err == nil && len(list) == 0
+	return err == nil && !slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Tool == "" })
 }
 
 // sameRules refuses to run in a sandbox whose own rules lack what is asked for.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,7 +23,7 @@ placeholder; on its way to the hosts a lease names, and nowhere else, the networ
 exchanges it for the value. A change applies at once, also to what runs.`,
 	}
 	c.AddCommand(a.secretSetCommand(), a.secretLsCommand(), a.secretRmCommand(), a.secretLeaseCommand(),
-		a.secretRevokeCommand(), a.secretAuditCommand(), a.secretImportCommand())
+		a.secretRevokeCommand(), a.secretAuditCommand(), a.secretImportCommand(), a.secretSourcesCommand())
 	return c
 }
 
@@ -156,7 +157,7 @@ func (a *app) printSecrets(secrets []vault.Secret, leases []listedLease) error {
 	fmt.Fprintln(w, "LEASE\tSECRET\tSANDBOX\tHOSTS\tPLACE\tVARIABLES\tUNTIL")
 	for _, l := range leases {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.Secret, l.Name, strings.Join(l.Hosts, ","),
-			placeCell(l.Place), dash(strings.Join(l.Env, ",")), untilCell(&l.Lease))
+			placeCell(l.Place), dash(strings.Join(toldBy(&l.Lease), ",")), untilCell(&l.Lease))
 	}
 	return w.Flush()
 }
@@ -166,6 +167,24 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// toldBy are the places where programs inside hear of a lease.
+func toldBy(l *spec.Lease) []string {
+	list := slices.Clone(l.Env)
+	for _, s := range l.Settings {
+		where := s.Name
+		switch s.Kind {
+		case spec.SettingGit:
+			where = "git"
+		case spec.SettingNpm:
+			where = "~/.npmrc"
+		}
+		if !slices.Contains(list, where) {
+			list = append(list, where)
+		}
+	}
+	return list
 }
 
 func placeCell(p spec.Place) string {

@@ -168,6 +168,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 		n := <-lent
 		launch.Loans, launch.Unlent = n.loans, n.unlent
 		e.signIn(sb, n.files)
+		e.tellNpm(sb, n.loans)
 		conn, err = e.spawn(ctx, sb, launch, group, lock)
 	}
 	if err != nil {

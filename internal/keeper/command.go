@@ -64,15 +64,14 @@ func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
 		"SANDBOX_NAME=" + k.spec.Name,
 		"SANDBOX_ID=" + k.spec.ID,
 		"WORKSPACE_DIR=" + k.spec.Primary(),
-		// Files have other inode numbers inside: without this, git reads every
-		// file again whenever it changes sides.
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
 	}
 	if who.UID != 0 { // npm install -g needs no sudo; what it installs is in PATH
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
-	env = append(env, k.placeholders(time.Now())...)
+	lent := k.lent(time.Now())
+	env = append(env, gitConfig(lent)...)
+	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)
 	return lastWins(env)

@@ -2,7 +2,9 @@ package keeper
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -123,18 +125,56 @@ func latest(loans []wire.Loan) []wire.Loan {
 	})
 }
 
-// placeholders are the variables that stand for the secrets lent now.
-func (k *Keeper) placeholders(now time.Time) []string {
+// lent are the leases that count now.
+func (k *Keeper) lent(now time.Time) (leases []spec.Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var env []string
 	for _, l := range k.loans {
-		if !l.Live(now) || l.Taken || len(l.Value) == 0 {
-			continue
+		if l.Live(now) && !l.Taken && len(l.Value) > 0 {
+			leases = append(leases, l.Lease)
 		}
+	}
+	return leases
+}
+
+// placeholders are the variables by which programs inside hear of leases.
+func placeholders(leases []spec.Lease) []string {
+	var env, names []string
+	words := map[string][]string{}
+	for _, l := range leases {
 		for _, name := range l.Env {
 			env = append(env, name+"="+l.Placeholder)
 		}
+		for _, s := range l.Settings {
+			if s.Kind == spec.SettingVariable {
+				names, words[s.Name] = append(names, s.Name), append(words[s.Name], l.Filled(s))
+			}
+		}
+	}
+	for _, name := range names { // more than once is the same
+		env = append(env, name+"="+strings.Join(words[name], " "))
 	}
 	return env
+}
+
+// gitConfig is what git inside is told: in variables, of which git wants to know how
+// many there are.
+func gitConfig(leases []spec.Lease) []string {
+	var env []string
+	n := 0
+	tell := func(key, value string) {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
+		n++
+	}
+	// Files have other inode numbers inside: without this, git reads every file again
+	// whenever it changes sides.
+	tell("core.checkStat", "minimal")
+	for _, l := range leases {
+		for _, s := range l.Settings {
+			if s.Kind == spec.SettingGit {
+				tell(s.Name, l.Filled(s))
+			}
+		}
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
 }

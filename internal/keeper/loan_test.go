@@ -88,7 +88,7 @@ func TestUnlent(t *testing.T) {
 	bad.Secret = "bad"
 	k.launch.Loans = []wire.Loan{bad, loan("b", "two")}
 	k.lend()
-	if k.refused == "" || len(g.has) != 0 || len(k.placeholders(time.Now())) != 0 {
+	if k.refused == "" || len(g.has) != 0 || len(k.lent(time.Now())) != 0 {
 		t.Errorf("%q, %q", k.refused, g.holds())
 	}
 	// The status tells of each, until it is lent or revoked.

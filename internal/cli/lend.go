@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// lendNothing is the word for nothing, not even what the settings lend.
+const lendNothing = "none"
+
+// tokenChoice is what --lend and the settings ask for.
+type tokenChoice struct {
+	asked, usual []token.Choice
+}
+
+// tokenChoice reads --lend.
+func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
+	if slices.Contains(words, lendNothing) {
+		if len(words) > 1 {
+			return c, spec.Errorf(spec.ErrUsage, "--lend %s goes with no other", lendNothing)
+		}
+		return c, nil
+	}
+	if c.asked, err = token.ParseChoices(words); err != nil {
+		return c, &spec.Error{Op: "--lend", Err: err, Hint: spec.Hint(err)}
+	}
+	c.usual = slices.DeleteFunc(slices.Clone(a.config.lend), func(u token.Choice) bool { return slices.Contains(c.asked, u) })
+	return c, nil
+}
+
+// withUsual adds, for a sandbox that is new, the tokens that the settings lend.
+func (c tokenChoice) withUsual(e *engine.Engine, tokens []token.Token) ([]token.Token, error) {
+	usual, err := e.UsualTokens(c.usual)
+	for _, t := range usual {
+		if !slices.ContainsFunc(tokens, func(o token.Token) bool { return o.Tool == t.Tool && o.For == t.For }) {
+			tokens = append(tokens, t)
+		}
+	}
+	return tokens, err
+}
+
+// lendTokens lends them, unless they are lent already.
+func (a *app) lendTokens(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, list []token.Token) error {
+	for _, t := range list {
+		l, err := e.LendToken(cmd.Context(), sb, &t)
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			a.warnUnreachable(e, sb, l)
+		}
+	}
+	return nil
+}
+
+// toolNames completes --lend.
+func toolNames(*command.Command, []string, string) ([]string, command.Directive) {
+	names := []string{lendNothing + "\tnot even what the settings lend"}
+	for _, t := range token.Tools {
+		names = append(names, t.Name+"\t"+t.Title)
+	}
+	return names, command.NoFiles
+}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// foundToken is a token in sources --json.
+type foundToken struct {
+	Tool  string   `json:"tool"`
+	For   string   `json:"for,omitempty"`
+	From  string   `json:"from"`
+	Hosts []string `json:"hosts"`
+	Error string   `json:"error,omitempty"` // why it cannot be lent
+	Hint  string   `json:"hint,omitempty"`
+}
+
+func (a *app) secretSourcesCommand() *command.Command {
+	c := &command.Command{
+		Use: "sources [TOOL...]", Short: "Show what tools of this host log in with, and could be lent; never values",
+		Long: `Looks where gh, git, npm and pip of this host keep what they log in with. Nothing of
+it is lent unless you say so: bothy run --lend TOOL, or --lend TOOL:HOST for one server.`,
+		Example:  "  bothy secret sources\n  bothy run --lend github,npm shell .",
+		Complete: command.Words(token.Names()...),
+		RunE: func(_ *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			if _, err := token.ParseChoices(args); err != nil {
+				return err
+			}
+			list, err := e.Tokens(args...)
+			if err != nil {
+				return err
+			}
+			return a.printTokens(list)
+		},
+	}
+	return a.jsonFlag(c)
+}
+
+func (a *app) printTokens(list []token.Token) error {
+	out := []foundToken{}
+	for _, t := range list {
+		f := foundToken{Tool: t.Tool, For: t.For, From: t.From, Hosts: []string{}}
+		if t.Err != nil {
+			f.Error, f.Hint = t.Err.Error(), spec.Hint(t.Err)
+		} else {
+			f.Hosts = t.Terms.Hosts
+		}
+		out = append(out, f)
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"tokens": out})
+	}
+	if len(out) == 0 {
+		a.note("no token of %s was found", strings.Join(token.Names(), ", "))
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "TOOL\tFOR\tFROM\tIF LENT, GOES TO")
+	for _, f := range out {
+		goes := strings.Join(f.Hosts, ",")
+		if f.Error != "" {
+			goes = "nobody: " + f.Error
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Tool, dash(printable(f.For)), printable(f.From), printable(goes))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Tokens are those that tools of this host have, of all tools without a name. A
+// command that would print one is looked for and not run.
+func (e *Engine) Tokens(tools ...string) ([]token.Token, error) {
+	home, err := store.Home()
+	if err != nil {
+		return nil, err
+	}
+	list := token.Find(token.Host{Home: home, Environ: os.Environ()}, tools...)
+	for i := range list {
+		if t := &list[i]; t.Command != nil {
+			if _, err := exec.LookPath(t.Command[0]); err != nil {
+				t.Err = spec.Errorf(nil, "only %s reads it, and is not there", t.Command[0]).WithHint("install %s, or set $%s", t.Command[0], strings.Join(t.Terms.Env[:1], ""))
+			}
+		}
+	}
+	return list, nil
+}
+
+// ChooseTokens gives the tokens that choices mean. It is an error if there is none
+// for one of them; those beside it that cannot be lent are told.
+func (e *Engine) ChooseTokens(choices []token.Choice) ([]token.Token, error) {
+	chosen, missing, err := e.chooseTokens(choices)
+	if err != nil || len(missing) == 0 {
+		return chosen, err
+	}
+	return nil, missing[0]
+}
+
+// UsualTokens is ChooseTokens for choices that are made for any host: of what there
+// is not nothing is said.
+func (e *Engine) UsualTokens(choices []token.Choice) ([]token.Token, error) {
+	chosen, missing, err := e.chooseTokens(choices)
+	for _, m := range missing {
+		if !errors.Is(m, spec.ErrNotFound) {
+			e.say("%s", withHint(m))
+		}
+	}
+	return chosen, err
+}
+
+func (e *Engine) chooseTokens(choices []token.Choice) (chosen []token.Token, missing []error, err error) {
+	if len(choices) == 0 {
+		return nil, nil, nil
+	}
+	var tools []string
+	for _, c := range choices {
+		tools = append(tools, c.Tool)
+	}
+	all, err := e.Tokens(tools...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, c := range choices {
+		var good, bad []token.Token
+		for _, t := range all {
+			switch {
+			case t.Err == nil && c.Meant(&t):
+				good = append(good, t)
+			case t.Err != nil && (c.Meant(&t) || c.Tool == t.Tool && t.Host == ""):
+				bad = append(bad, t)
+			}
+		}
+		if len(good) == 0 {
+			missing = append(missing, noToken(c, bad))
+			continue
+		}
+		for _, t := range bad {
+			e.say("not lent: %s", withHint(unlendable(&t)))
+		}
+		chosen = append(chosen, good...)
+	}
+	return chosen, missing, nil
+}
+
+// noToken says why there is no token for a choice.
+func noToken(c token.Choice, bad []token.Token) error {
+	if len(bad) > 0 {
+		return unlendable(&bad[0])
+	}
+	return spec.Errorf(spec.ErrNotFound, "this host has no token for %s", c).
+		WithHint("log in with that tool on the host; bothy secret sources shows what there is")
+}
+
+// unlendable says why a token is not lent.
+func unlendable(t *token.Token) error {
+	what := "the token of " + t.Tool
+	if t.For != "" {
+		what += " for " + t.For
+	}
+	return &spec.Error{Op: fmt.Sprintf("%s in %s", what, t.From), Err: t.Err, Hint: spec.Hint(t.Err)}
+}
+
+// LendToken lends a sandbox the token of a tool. If it has it already the lease is
+// nil.
+func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *token.Token) (*spec.Lease, error) {
+	name, err := e.secretOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := e.Leases(sb)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(leases, func(l spec.Lease) bool { return l.Secret == name && l.Live(time.Now()) }) {
+		return nil, nil
+	}
+	l, err := e.Lend(ctx, sb, name, t.Terms)
+	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
+		e.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
+	}
+	return l, err
+}
+
+// secretOf gives the secret that is read from where a token stands.
+func (e *Engine) secretOf(ctx context.Context, t *token.Token) (string, error) {
+	have, err := e.Secrets()
+	if err != nil {
+		return "", err
+	}
+	for _, s := range have {
+		if s.Source.Kind == vault.SourceTool && s.Source.Tool == t.Tool && s.Source.For == t.For {
+			return s.Name, nil
+		}
+	}
+	base := "lent-" + t.Tool
+	if t.Host != "github.com" || t.Tool != "github" {
+		base += "-" + strings.Map(inName, t.Host)
+	}
+	base = base[:min(len(base), 60)]
+	name := base
+	for n := 2; slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == name }); n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return name, e.SetSecret(ctx, NewSecret{Name: name, Service: t.Service, Source: vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}})
+}
+
+// inName keeps what may stand in the name of a secret.
+func inName(r rune) rune {
+	if r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+		return r
+	}
+	return '-'
+}
+
+// readToken reads the source of a tool's token.
+func (e *Engine) readToken(ctx context.Context, s vault.Source) ([]byte, error) {
+	list, err := e.Tokens(s.Tool)
+	if err != nil {
+		return nil, err
+	}
+	why := spec.Errorf(spec.ErrNotFound, "%s has no token for %s any more", s.Tool, s.For).
+		WithHint("log in with it on the host; bothy secret sources shows what there is")
+	for _, t := range list {
+		switch {
+		case t.For != s.For && t.For != "":
+		case t.Err != nil:
+			why = spec.Errorf(nil, "%w", unlendable(&t)).WithHint("%s", spec.Hint(t.Err))
+		case t.Command != nil:
+			return runSource(ctx, t.Command)
+		default:
+			return t.Value, nil
+		}
+	}
+	return nil, why
+}

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// atHome gives an engine of somebody with files in their home.
+func atHome(t *testing.T, files map[string]string) (e *Engine, home string, said *[]string) {
+	t.Helper()
+	e, said = newEngine(t), &[]string{}
+	e.Progress = func(s string) { *said = append(*said, s) }
+	home = t.TempDir()
+	t.Setenv("HOME", home)
+	for _, tool := range token.Tools {
+		for _, name := range tool.Variables {
+			t.Setenv(name, "")
+		}
+	}
+	for _, name := range []string{"XDG_CONFIG_HOME", "GH_CONFIG_DIR", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig", "PIP_CONFIG_FILE", "NETRC"} {
+		t.Setenv(name, "")
+	}
+	for name, text := range files {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(home, name), []byte(text), 0o600))
+	}
+	return e, home, said
+}
+
+func choices(t *testing.T, words ...string) []token.Choice {
+	t.Helper()
+	list, err := token.ParseChoices(words)
+	must(t, err)
+	return list
+}
+
+// lendAll lends a new sandbox all that choices mean.
+func lendAll(t *testing.T, e *Engine, words ...string) *spec.Sandbox {
+	t.Helper()
+	sb := wish(t.TempDir())
+	must(t, e.Create(sb))
+	chosen, err := e.ChooseTokens(choices(t, words...))
+	must(t, err)
+	for _, found := range chosen {
+		if l, err := e.LendToken(here, sb, &found); err != nil || l == nil {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		if l, err := e.LendToken(here, sb, &found); err != nil || l != nil {
+			t.Errorf("twice: %+v, %v", l, err)
+		}
+	}
+	return sb
+}
+
+// The value is read again at every start, from where the tool has it.
+func TestLendToken(t *testing.T) {
+	e, home, said := atHome(t, map[string]string{
+		".npmrc":           "//registry.npmjs.org/:_authToken=npm_canary456789012345678901234567890123\n//npm.example.com/:_authToken=canary-of-the-other\n",
+		".git-credentials": "https://me:canary-of-git@git.example.com:8443\n",
+	})
+	sb := lendAll(t, e, "npm:registry.npmjs.org", "git")
+	n := e.lending(here, sb)
+	if len(n.unlent) != 0 || len(n.loans) != 2 || len(*said) != 0 {
+		t.Fatalf("%+v, said %q", n, *said)
+	}
+	npm, git := n.loans[0], n.loans[1]
+	if npm.Secret != "lent-npm-registry.npmjs.org" || npm.Tool != "npm" || string(npm.Value) != "npm_canary456789012345678901234567890123" || !strings.HasPrefix(npm.Placeholder, "npm_") || len(npm.Env) != 0 {
+		t.Errorf("%+v", npm.Lease)
+	}
+	if git.Secret != "lent-git-git.example.com-8443" || git.Hosts[0] != "git.example.com:8443" || git.Place != (spec.Place{Kind: spec.PlaceBasic, User: "me"}) || string(git.Value) != "canary-of-git" {
+		t.Errorf("%+v", git.Lease)
+	}
+	must(t, os.WriteFile(filepath.Join(home, ".git-credentials"), []byte("https://me:another-value@git.example.com:8443\n"), 0o600))
+	must(t, os.Chmod(filepath.Join(home, ".npmrc"), 0o666))
+	n = e.lending(here, sb)
+	if string(n.loans[1].Value) != "another-value" || len(n.loans[0].Value) != 0 || len(n.unlent) != 1 ||
+		!strings.Contains(n.unlent[0].Reason, "its mode is 0666") || !strings.Contains(n.unlent[0].Hint, "chmod go-w") {
+		t.Errorf("%+v", n)
+	}
+	must(t, os.Remove(filepath.Join(home, ".npmrc")))
+	if n = e.lending(here, sb); len(n.unlent) != 1 || !strings.Contains(n.unlent[0].Reason, "npm has no token for https://registry.npmjs.org/ any more") {
+		t.Errorf("%+v", n.unlent)
+	}
+	nowhereIn(t, e.Store.Path(), "canary")
+}
+
+// What cannot be lent is said; with nothing else it is an error.
+func TestChooseTokens(t *testing.T) {
+	e, home, said := atHome(t, map[string]string{
+		".git-credentials": "https://me:password1@git.example.com\nhttp://me:password2@plain.example.com\n",
+		".npmrc":           "//npm.example.com/:_authToken=password3\n",
+	})
+	must(t, os.Chmod(filepath.Join(home, ".npmrc"), 0o662))
+	if list, err := e.ChooseTokens(choices(t, "git")); err != nil || len(list) != 1 || len(*said) != 1 || !strings.Contains((*said)[0], "http://me@plain.example.com in ~/.git-credentials: it is not used over TLS") {
+		t.Errorf("%+v, %v, said %q", list, err, *said)
+	}
+	*said = nil
+	for words, want := range map[string]string{
+		"npm":                   "its mode is 0662",
+		"git:plain.example.com": "not used over TLS",
+		"pip":                   "no token for pip",
+		"git:elsewhere.example": "no token for git:elsewhere.example",
+	} {
+		if list, err := e.ChooseTokens(choices(t, words)); err == nil || !strings.Contains(err.Error(), want) || spec.Hint(err) == "" && words != "git:plain.example.com" {
+			t.Errorf("%s: %+v, %v", words, list, err)
+		}
+		if list, err := e.UsualTokens(choices(t, words)); err != nil || len(list) != 0 {
+			t.Errorf("%s, by the settings: %+v, %v", words, list, err)
+		}
+	}
+	if len(*said) != 2 { // of pip and elsewhere nothing
+		t.Errorf("said %q", *said)
+	}
+	if _, err := e.ChooseTokens(choices(t, "pip")); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+// gh is asked for what it has in the desktop's keyring, and only when it is lent.
+func TestTokenOfGh(t *testing.T) {
+	e, home, _ := atHome(t, map[string]string{".config/gh/hosts.yml": "github.com:\n  user: me\n", "bin/gh": "#!/bin/sh\necho \"$*\" >> ~/asked\necho gho_canary456789012345678901234567890123\n"})
+	t.Setenv("PATH", "/usr/bin:/bin")
+	if list, err := e.Tokens("github"); err != nil || len(list) != 1 || list[0].Err == nil || !strings.Contains(spec.Hint(list[0].Err), "GH_TOKEN") {
+		t.Errorf("without gh: %+v, %v", list, err)
+	}
+	must(t, os.Chmod(filepath.Join(home, "bin/gh"), 0o700))
+	t.Setenv("PATH", filepath.Join(home, "bin")+":/usr/bin:/bin")
+	if list, err := e.Tokens("github"); err != nil || len(list) != 1 || list[0].Err != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := os.Stat(filepath.Join(home, "asked")); err == nil {
+		t.Error("gh was asked although nothing is lent")
+	}
+	sb := lendAll(t, e, "github")
+	n := e.lending(here, sb)
+	if len(n.loans) != 1 || string(n.loans[0].Value) != "gho_canary456789012345678901234567890123" || n.loans[0].Secret != "lent-github" || n.loans[0].Place.Kind != spec.PlaceAuthorization {
+		t.Errorf("%+v", n)
+	}
+	if asked, _ := os.ReadFile(filepath.Join(home, "asked")); !strings.HasPrefix(string(asked), "auth token --hostname github.com\n") {
+		t.Errorf("gh was asked %q", asked)
+	}
+	nowhereIn(t, e.Store.Path(), "canary")
+}
+
+// A secret of one's own of the same name stays.
+func TestTokenNames(t *testing.T) {
+	e, _, _ := atHome(t, map[string]string{".git-credentials": "https://me:password1@git.example.com\nhttps://you:password2@git.example.com\n"})
+	must(t, e.SetSecret(here, stored("lent-git-git.example.com", "of-my-own")))
+	sb := lendAll(t, e, "git")
+	var got []string
+	for _, l := range e.lending(here, sb).loans {
+		got = append(got, l.Secret+"="+string(l.Value))
+	}
+	if s := strings.Join(got, " "); s != "lent-git-git.example.com-2=password1 lent-git-git.example.com-3=password2" {
+		t.Errorf("%s", s)
+	}
+	if again := lendAll(t, e, "git"); len(e.lending(here, again).loans) != 2 {
+		t.Error("another sandbox has not the same")
+	}
+	if have, _ := e.Secrets(); len(have) != 3 {
+		t.Errorf("%+v", have)
+	}
+}
+
+func npmLease(text ...string) spec.Lease {
+	l := spec.Lease{Placeholder: "PLACE"}
+	for _, s := range text {
+		l.Settings = append(l.Settings, spec.Setting{Kind: spec.SettingNpm, Text: s})
+	}
+	return l
+}
+
+// What a person has in the file stays, byte for byte.
+func TestWithLines(t *testing.T) {
+	lines := npmLines([]spec.Lease{npmLease("//a.example/:_authToken={placeholder}", "@a:registry=https://a.example/"), npmLease("//b.example/:_password={placeholder:base64}", "@a:registry=https://a.example/")})
+	if s := strings.Join(lines, " "); s != "//a.example/:_authToken=PLACE @a:registry=https://a.example/ //b.example/:_password=UExBQ0U=" {
+		t.Fatalf("%s", s)
+	}
+	block := lentBegins + "\n" + strings.Join(lines, "\n") + "\n" + lentEnds + "\n"
+	for before, want := range map[string]string{
+		"":                                    block,
+		"fund=false\n":                        "fund=false\n" + block,
+		"fund=false":                          "fund=false\n" + block,
+		"a=b\n[section]\nc=d\n":               "a=b\n" + block + "[section]\nc=d\n",
+		"[section]\n":                         block + "[section]\n",
+		"@a:registry=https://mine.example/\n": "@a:registry=https://mine.example/\n" + lentBegins + "\n" + lines[0] + "\n" + lines[2] + "\n" + lentEnds + "\n",
+	} {
+		after := withLines(before, lines)
+		if after != want {
+			t.Errorf("%q became %q", before, after)
+		}
+		if again := withLines(after, lines); again != after {
+			t.Errorf("%q became %q at the second start", before, again)
+		}
+		if gone := withLines(after, nil); strings.TrimRight(gone, "\n") != strings.TrimRight(before, "\n") {
+			t.Errorf("%q became %q when nothing is lent", before, gone)
+		}
+	}
+	for _, torn := range []string{lentBegins + "\nx=y\n", lentEnds + "\nx=y\n"} {
+		if got := withLines(torn, lines); got != torn+block {
+			t.Errorf("%q became %q", torn, got)
+		}
+	}
+}
+
+// A home that somebody inside prepared leads nowhere.
+func TestNpmrcInHostileHome(t *testing.T) {
+	lines := []string{"//a.example/:_authToken=PLACE"}
+	for name, prepare := range map[string]func(dir, victim string){
+		"link":          func(dir, victim string) { must(t, os.Symlink(victim, filepath.Join(dir, npmrcName))) },
+		"dangling link": func(dir, victim string) { must(t, os.Symlink(victim+"-none", filepath.Join(dir, npmrcName))) },
+		"directory":     func(dir, _ string) { must(t, os.MkdirAll(filepath.Join(dir, npmrcName, "x"), 0o700)) },
+		"fifo":          func(dir, _ string) { must(t, unix.Mkfifo(filepath.Join(dir, npmrcName), 0o600)) },
+		"large": func(dir, _ string) {
+			must(t, os.WriteFile(filepath.Join(dir, npmrcName), []byte(strings.Repeat(";\n", maxSmall)), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			victim := filepath.Join(t.TempDir(), "victim")
+			must(t, os.WriteFile(victim, []byte("as it was"), 0o600))
+			prepare(dir, victim)
+			home, err := os.OpenRoot(dir)
+			must(t, err)
+			defer home.Close()
+			if err := changeNpmrc(home, lines); err == nil {
+				t.Error("nothing was said")
+			}
+			if err := changeNpmrc(home, nil); err != nil {
+				t.Errorf("nothing to write: %v", err)
+			}
+			if text, _ := os.ReadFile(victim); string(text) != "as it was" {
+				t.Errorf("the victim is %q", text)
+			}
+			if _, err := os.Lstat(victim + "-none"); err == nil {
+				t.Error("the link was followed")
+			}
+		})
+	}
+}
+
+// A hard link to the file does not see what is lent, and a planted temporary file
+// is no door.
+func TestNpmrcIsAnotherFile(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(t.TempDir(), "other")
+	must(t, os.WriteFile(other, []byte("fund=false\n"), 0o600))
+	must(t, os.Link(other, filepath.Join(dir, npmrcName)))
+	victim := filepath.Join(t.TempDir(), "victim")
+	must(t, os.Symlink(victim, filepath.Join(dir, npmrcName+".bothy")))
+	home, err := os.OpenRoot(dir)
+	must(t, err)
+	defer home.Close()
+	must(t, changeNpmrc(home, []string{"//a.example/:_authToken=PLACE"}))
+	if text, _ := os.ReadFile(other); string(text) != "fund=false\n" {
+		t.Errorf("the other is %q", text)
+	}
+	if _, err := os.Lstat(victim); err == nil {
+		t.Error("the link was followed")
+	}
+	text, err := os.ReadFile(filepath.Join(dir, npmrcName))
+	if err != nil || !strings.Contains(string(text), "_authToken=PLACE") {
+		t.Errorf("%q, %v", text, err)
+	}
+	must(t, changeNpmrc(home, nil))
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+}
