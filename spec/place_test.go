@@ -13,6 +13,7 @@ func TestPlaceCheck(t *testing.T) {
 		{Kind: PlaceHeader, Name: "X-Api-Key"},
 		{Kind: PlaceHeader, Name: "authorization"},
 		{Kind: PlaceQuery, Name: "api_key"},
+		{Kind: PlaceAuthorization},
 	} {
 		if err := p.Check(); err != nil {
 			t.Errorf("%+v: %v", p, err)
@@ -24,6 +25,7 @@ func TestPlaceCheck(t *testing.T) {
 		{Kind: PlaceBearer, Name: "x"},
 		{Kind: PlaceBearer, User: "me"},
 		{Kind: PlaceBasic, Name: "x"},
+		{Kind: PlaceAuthorization, User: "me"},
 		{Kind: PlaceBasic, User: "a:b"},
 		{Kind: PlaceBasic, User: "a b"},
 		{Kind: PlaceBasic, User: "a\r\nb"},

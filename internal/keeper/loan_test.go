@@ -127,6 +127,38 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// Programs hear of leases where they look, beside what they are told anyway.
+func TestSettings(t *testing.T) {
+	k := bare()
+	k.gateway, k.log = &lender{}, quiet()
+	one, two, over := loan("one", "1"), loan("two", "2"), loan("over", "3")
+	one.Settings = []spec.Setting{{Kind: spec.SettingVariable, Name: "INDEXES", Text: "https://{placeholder}@a"}, {Kind: spec.SettingGit, Name: "credential.https://a.helper", Text: "!{placeholder}"}, {Kind: spec.SettingNpm, Text: "x"}}
+	two.Settings = []spec.Setting{{Kind: spec.SettingVariable, Name: "INDEXES", Text: "b https://{placeholder}@c"}, {Kind: spec.SettingGit, Name: "credential.https://c.helper", Text: "!{placeholder:base64}"}}
+	over.Settings, over.Until = two.Settings, time.Now().Add(-time.Second)
+	k.launch.Loans = []wire.Loan{one, over, two}
+	k.lend()
+	env := k.environment(k.account, wire.Command{})
+	for _, want := range []string{
+		"INDEXES=https://placeholder-one@a b https://placeholder-two@c",
+		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
+		"GIT_CONFIG_KEY_1=credential.https://a.helper", "GIT_CONFIG_VALUE_1=!placeholder-one",
+		"GIT_CONFIG_KEY_2=credential.https://c.helper", "GIT_CONFIG_VALUE_2=!cGxhY2Vob2xkZXItdHdv",
+	} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+	if err := k.changeLoans(wire.LoanChange{Keep: []string{"two"}}); err != nil {
+		t.Fatal(err)
+	}
+	env = k.environment(k.account, wire.Command{})
+	for _, want := range []string{"INDEXES=b https://placeholder-two@c", "GIT_CONFIG_COUNT=2"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("after a revocation %s is missing in %q", want, env)
+		}
+	}
+}
+
 func TestTakenLoansAreBounded(t *testing.T) {
 	var loans []wire.Loan
 	for i := range maxTaken + 10 {

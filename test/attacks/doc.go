@@ -105,8 +105,8 @@
 //	F18  probes answered by the guest: TestFrozenInit, TestMarkersAreNotTrusted
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
-// Cases C, of credentials, are in internal/gateway, in test/testdata/script and,
-// with real agents, in test/agents. Not
+// Cases C, of credentials, are in internal/gateway, in test/testdata/script, with real
+// agents in test/agents, and with git, npm and pip in TestTokensOfTools. Not
 // applicable before there are templates other than the host, review mode and
 // checkpoints: the rest of the list.
 package attacks

@@ -99,6 +99,8 @@ func TestExchange(t *testing.T) {
 		{"basic without a password", spec.Place{Kind: spec.PlaceBasic}, "/", []string{"Authorization", basic(placeholder, "")}, "Authorization: " + basic(value, "") + "\r\n"},
 		{"basic, GitHub's way", spec.Place{Kind: spec.PlaceBasic}, "/", []string{"Authorization", basic(placeholder, "x-oauth-basic")}, "Authorization: " + basic(value, "x-oauth-basic") + "\r\n"},
 		{"basic, twice", spec.Place{Kind: spec.PlaceBasic}, "/", []string{"Authorization", basic(placeholder, placeholder)}, "Authorization: " + basic(value, value) + "\r\n"},
+		{"authorization, bearer", spec.Place{Kind: spec.PlaceAuthorization}, "/", []string{"Authorization", "token " + placeholder}, "Authorization: token " + value + "\r\n"},
+		{"authorization, basic", spec.Place{Kind: spec.PlaceAuthorization}, "/", []string{"Authorization", basic("me", placeholder)}, "Authorization: " + basic("me", value) + "\r\n"},
 		{"header", spec.Place{Kind: spec.PlaceHeader, Name: "x-api-key"}, "/", []string{"X-Api-Key", placeholder}, "X-Api-Key: " + value + "\r\n"},
 		{"query", spec.Place{Kind: spec.PlaceQuery, Name: "key"}, "/v1?a=1&key=" + placeholder + "&b=%2f", nil, "GET /v1?a=1&key=" + value + "&b=%2f HTTP/1.1\r\n"},
 		{"query, escaped", spec.Place{Kind: spec.PlaceQuery, Name: "key"}, "/v1?k%65y=%73" + placeholder[1:], nil, "GET /v1?k%65y=" + value + " HTTP/1.1\r\n"},
