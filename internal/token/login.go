@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -31,6 +32,23 @@ func parseLogin(address, from string) (login, error) {
 	return l, nil
 }
 
+// secretPath tells an address with a token in its path, as some servers have it: the
+// inside is told addresses.
+func secretPath(u *url.URL) bool {
+	return slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool {
+		return vault.LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
+	})
+}
+
+func notAlphanumeric(r rune) bool {
+	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+}
+
+// looksRandom tells letters and digits that are no word.
+func looksRandom(s string) bool {
+	return len(s) >= 16 && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789") != ""
+}
+
 // noPassword stands for a password where the user is a token.
 const noPassword = "x-oauth-basic"
 
@@ -49,6 +67,10 @@ func (l login) token() Token {
 	}
 	if l.url.Scheme != "https" {
 		t.Err = errNoTLS
+	}
+	if secretPath(&at) {
+		t.Err = errors.New("its address has in it what looks like a token")
+		at.Path, at.RawPath = "", ""
 	}
 	t.For, t.Terms.Hosts = at.String(), []string{target(l.url)}
 	return t

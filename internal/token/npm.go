@@ -96,7 +96,7 @@ func (l login) asNpm(all npmrc.Settings, at, line string) Token {
 			continue
 		}
 		u, err := url.Parse(all[key])
-		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !strings.EqualFold(u.Host, l.url.Host) {
+		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !strings.EqualFold(u.Host, l.url.Host) || secretPath(u) {
 			continue
 		}
 		if u.Scheme != "https" {

@@ -3,6 +3,7 @@ package token
 import (
 	"cmp"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -76,7 +77,7 @@ func (p *pipList) read(words []string) {
 		if l.password != "" || l.user != "" {
 			p.lend(l, name)
 		} else {
-			p.pass(name + l.url.String())
+			p.pass(name, l.url)
 		}
 	}
 }
@@ -123,7 +124,11 @@ func (p *pipList) lend(l login, name string) {
 }
 
 // pass has an index without a login named inside beside those with one.
-func (p *pipList) pass(word string) {
+func (p *pipList) pass(name string, u *url.URL) {
+	if secretPath(u) {
+		return
+	}
+	word := name + u.String()
 	if p.last < 0 {
 		p.plain += word + " "
 		return

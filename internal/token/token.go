@@ -43,7 +43,7 @@ var Tools = []Tool{
 		find:  findGit,
 	},
 	{
-		Name: "npm", Title: "registries of npm, pnpm and yarn",
+		Name: "npm", Title: "registries of npm and pnpm",
 		Files: [][]string{{"$NPM_CONFIG_USERCONFIG", "$npm_config_userconfig", "~/.npmrc"}},
 		find:  findNpm,
 	},
@@ -166,7 +166,11 @@ func (s *search) add(t Token) {
 
 // refuse notes that something is there and is not lent.
 func (s *search) refuse(at, from string, err error) {
-	s.found = append(s.found, Token{Tool: s.tool.Name, For: at, From: from, Err: err})
+	t := Token{Tool: s.tool.Name, For: at, From: from, Err: err}
+	if l, err := parseLogin(at, from); err == nil {
+		t.Host = l.url.Host
+	}
+	s.found = append(s.found, t)
 }
 
 // text is a file that was read.

@@ -133,7 +133,7 @@ func TestFind(t *testing.T) {
 			"npm https://a.example.com/ from your environment: of-the-variable to a.example.com:443 by bearer()\n" +
 				"  npm //a.example.com/:_authToken={placeholder}\n"},
 		{"pip", "pip", map[string]string{
-			".config/pip/pip.conf": "[global]\nindex_url = https://me:password1@pypi.example.com/simple/\nextra-index-url =\n  https://pypi.org/simple\n  https://me:password1@pypi.example.com/other/\n  https://netrc.example.com/simple\n  https://0123456789abcdef0123:@fury.example.com/me/\n  https://public.example.com/simple?token=canary\n[install]\ntimeout: 3\n[list]\nindex-url = https://a:bbbbbbbb@wrong.example.com\n",
+			".config/pip/pip.conf": "[global]\nindex_url = https://me:password1@pypi.example.com/simple/\nextra-index-url =\n  https://pypi.org/simple\n  https://me:password1@pypi.example.com/other/\n  https://netrc.example.com/simple\n  https://0123456789abcdef0123:@fury.example.com/me/\n  https://public.example.com/simple?token=canary\n  https://dl.example.com/a1b2c3d4e5f6a7b8/me/simple\n  https://me:password9@dl.example.com/team/a1b2c3d4e5f6a7b8/simple\n[install]\ntimeout: 3\n[list]\nindex-url = https://a:bbbbbbbb@wrong.example.com\n",
 			".netrc":               "machine netrc.example.com login you password password2\n",
 		}, nil, "pip https://me@pypi.example.com/other/ from ~/.config/pip/pip.conf: password1 to pypi.example.com:443 by basic(me)\n" +
 			"  variable PIP_EXTRA_INDEX_URL https://pypi.org/simple https://me:{placeholder}@pypi.example.com/other/\n" +
@@ -141,7 +141,8 @@ func TestFind(t *testing.T) {
 			"pip https://you@netrc.example.com/simple from ~/.netrc: password2 to netrc.example.com:443 by basic(you)\n" +
 			"  variable PIP_EXTRA_INDEX_URL https://you:{placeholder}@netrc.example.com/simple\n" +
 			"pip https://fury.example.com/me/ from ~/.config/pip/pip.conf: 0123456789abcdef0123 to fury.example.com:443 by basic()\n" +
-			"  variable PIP_EXTRA_INDEX_URL https://{placeholder}:@fury.example.com/me/ https://public.example.com/simple\n"},
+			"  variable PIP_EXTRA_INDEX_URL https://{placeholder}:@fury.example.com/me/ https://public.example.com/simple\n" +
+			"pip https://me@dl.example.com from ~/.config/pip/pip.conf: NOT its address has in it what looks like a token\n"},
 		{"pip by variables", "pip", map[string]string{"pip.conf": "[global]\nindex-url=https://me:password1@wrong.example.com/\n"},
 			[]string{"PIP_CONFIG_FILE=HOME/pip.conf", "PIP_INDEX_URL=https://me:password2@right.example.com/simple", "UV_INDEX=corp-x=https://uv.example.com/simple https://pypi.org/simple", "UV_INDEX_CORP_X_USERNAME=you", "UV_INDEX_CORP_X_PASSWORD=password3", "UV_INDEX_OTHER_PASSWORD=password4"},
 			"pip https://me@right.example.com/simple from $PIP_INDEX_URL: password2 to right.example.com:443 by basic(me)\n" +
