@@ -1,0 +1,181 @@
+// Package sshagent lets programs of a sandbox log in over SSH with keys that the
+// host's agent has, and use that agent for nothing else.
+//
+// An agent signs whatever it is asked to: a login anywhere, a commit, a certificate.
+// So of what may be asked two things are passed on: which keys there are, and a
+// signature over a login at a server that the sandbox is connected to just now. Which
+// server a login is for is said by session-bind@openssh.com, an extension of
+// OpenSSH's agent protocol: the client shows the server's key and what the server has
+// signed with it, the identifier of the session, which is the beginning of what is to
+// be signed for the login. The key must be, in the host's known_hosts, that of a name
+// the sandbox is connected to. So another server's login cannot be passed off as one
+// for a server that is allowed, whoever stands between.
+//
+// Everything else is refused: keys that come or go, locks, other extensions,
+// signatures over anything else, those of git and ssh-keygen included, and agents that
+// are passed on to a server.
+package sshagent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Filter stands between the inside and the host's agent.
+type Filter struct {
+	// Dial connects to the host's agent.
+	Dial func(context.Context) (net.Conn, error)
+	// Reached are the servers that the inside is connected to, as it named them.
+	Reached func() []Server
+	// Known are the files that say which keys servers have. Missing ones say nothing.
+	Known []string
+	// Log is told of every signature, given or refused.
+	Log func(Use)
+}
+
+// Server is one that somebody is connected to.
+type Server struct {
+	Name string // or address
+	Port uint16
+}
+
+// Use is a signature.
+type Use struct {
+	Server Server // empty if it is not known
+	User   string // whom somebody wants to be there
+	Key    string // its fingerprint
+	Err    error  // why it was refused
+}
+
+// What may be asked, and answers, by their numbers in the protocol.
+const (
+	askIdentities = 11
+	askSignature  = 13
+	askExtension  = 27
+
+	sayFailure    = 5
+	saySuccess    = 6
+	sayIdentities = 12
+	saySignature  = 14
+)
+
+const (
+	maxMessage = 256 << 10 // bytes, as OpenSSH has it
+	idle       = time.Hour // a program may hold its connection while it works
+)
+
+// Serve answers one connection of the inside's until it ends.
+func (f *Filter) Serve(ctx context.Context, inside net.Conn) error {
+	agent, err := f.Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the host's SSH agent: %w", err)
+	}
+	defer agent.Close()
+	defer context.AfterFunc(ctx, func() { _, _ = agent.Close(), inside.Close() })()
+	c := &conversation{Filter: f, agent: agent}
+	for {
+		_ = inside.SetDeadline(time.Now().Add(idle))
+		q, err := readMessage(inside)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		answer, err := c.answer(q)
+		if err != nil {
+			return err
+		}
+		if err := writeMessage(inside, answer); err != nil {
+			return err
+		}
+	}
+}
+
+// conversation is one connection.
+type conversation struct {
+	*Filter
+	agent net.Conn
+	bound *binding
+}
+
+// answer is what the inside hears; an error ends the conversation.
+func (c *conversation) answer(q []byte) ([]byte, error) {
+	switch q[0] {
+	case askIdentities:
+		if len(q) != 1 {
+			break
+		}
+		return c.pass(q, sayIdentities)
+	case askExtension:
+		return c.bind(q)
+	case askSignature:
+		return c.sign(q)
+	}
+	return []byte{sayFailure}, nil
+}
+
+// pass asks the host's agent. Only an answer of the kind that is awaited goes in.
+func (c *conversation) pass(q []byte, want byte) ([]byte, error) {
+	_ = c.agent.SetDeadline(time.Now().Add(idle)) // it may ask its user
+	if err := writeMessage(c.agent, q); err != nil {
+		return nil, err
+	}
+	answer, err := readMessage(c.agent)
+	if err != nil {
+		return nil, err
+	}
+	if answer[0] != want {
+		return []byte{sayFailure}, nil
+	}
+	return answer, nil
+}
+
+// sign has a login signed.
+func (c *conversation) sign(q []byte) ([]byte, error) {
+	l, err := parseLogin(q)
+	use := Use{User: l.User, Err: err}
+	if key, kerr := ssh.ParsePublicKey(l.Key); kerr == nil {
+		use.Key = ssh.FingerprintSHA256(key)
+	}
+	if err == nil {
+		use.Server, use.Err = c.judge(l)
+	}
+	if use.Err != nil {
+		c.Log(use)
+		return []byte{sayFailure}, nil
+	}
+	answer, err := c.pass(q, saySignature)
+	if err != nil || answer[0] != saySignature {
+		use.Err = errors.New("the host's agent did not sign")
+	}
+	c.Log(use)
+	return answer, err
+}
+
+// readMessage gives a message without its length; it has at least one byte.
+func readMessage(r io.Reader) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n == 0 || n > maxMessage {
+		return nil, fmt.Errorf("a message of %d bytes", n)
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+func writeMessage(w io.Writer, b []byte) error {
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}

@@ -1,0 +1,179 @@
+package sshagent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+)
+
+// sessionBind is the extension that says which server a session is with.
+const sessionBind = "session-bind@openssh.com"
+
+// binding is a session, and the key of the server it is with.
+type binding struct {
+	session []byte
+	key     ssh.PublicKey
+}
+
+var (
+	errUnbound  = errors.New("it is not said which server it is for: that takes OpenSSH 8.9 or later")
+	errNotLogin = errors.New("it is no login at a server")
+)
+
+// bind notes which session a connection to the agent is for. The host's agent hears
+// of it, too: keys may be restricted to servers there.
+func (c *conversation) bind(q []byte) ([]byte, error) {
+	b, err := parseBind(q)
+	if err == nil && c.bound != nil {
+		err = errors.New("it is said a second time which server it is for")
+	}
+	if err != nil {
+		c.bound = &binding{} // and nothing is signed any more
+		return []byte{sayFailure}, nil
+	}
+	c.bound = b
+	if _, err := c.pass(q, saySuccess); err != nil { // older agents do not know of it
+		return nil, err
+	}
+	return []byte{saySuccess}, nil
+}
+
+func parseBind(q []byte) (*binding, error) {
+	var ext struct {
+		Name string `sshtype:"27"`
+		Rest []byte `ssh:"rest"`
+	}
+	var said struct {
+		Key, Session, Signature []byte
+		Forwarding              bool
+	}
+	if ssh.Unmarshal(q, &ext) != nil || ext.Name != sessionBind || ssh.Unmarshal(ext.Rest, &said) != nil {
+		return nil, errors.New("it is another extension")
+	}
+	if said.Forwarding {
+		return nil, errors.New("the agent is passed on to a server")
+	}
+	key, err := ssh.ParsePublicKey(said.Key)
+	if err != nil {
+		return nil, err
+	}
+	var sig ssh.Signature
+	if err := ssh.Unmarshal(said.Signature, &sig); err != nil {
+		return nil, err
+	}
+	if err := key.Verify(said.Session, &sig); err != nil {
+		return nil, err
+	}
+	return &binding{session: said.Session, key: key}, nil
+}
+
+// login is what is to be signed.
+type login struct {
+	Session []byte
+	User    string
+	Key     []byte // that it is to be signed with
+	HostKey []byte // of the server, if it is said
+}
+
+// parseLogin reads a request for a signature (RFC 4252, 7), of which every byte has to
+// be what is expected.
+func parseLogin(q []byte) (l login, err error) {
+	var ask struct {
+		Key   []byte `sshtype:"13"`
+		Data  []byte
+		Flags uint32
+	}
+	if err := ssh.Unmarshal(q, &ask); err != nil {
+		return l, errNotLogin
+	}
+	l.Key = ask.Key
+	var head struct {
+		Session []byte
+		Rest    []byte `ssh:"rest"`
+	}
+	if ssh.Unmarshal(ask.Data, &head) != nil || len(head.Session) == 0 {
+		return l, errNotLogin
+	}
+	var body struct {
+		User            string `sshtype:"50"`
+		Service, Method string
+		Signed          bool
+		Algorithm       string
+		Key             []byte
+		Rest            []byte `ssh:"rest"`
+	}
+	if ssh.Unmarshal(head.Rest, &body) != nil || body.Service != "ssh-connection" || !body.Signed || !bytes.Equal(body.Key, ask.Key) {
+		return l, errNotLogin
+	}
+	l.Session, l.User = head.Session, body.User
+	switch body.Method {
+	case "publickey":
+		if len(body.Rest) > 0 {
+			return l, errNotLogin
+		}
+		return l, nil
+	case "publickey-hostbound-v00@openssh.com":
+		var tail struct{ Key []byte }
+		if ssh.Unmarshal(body.Rest, &tail) != nil || len(tail.Key) == 0 {
+			return l, errNotLogin
+		}
+		l.HostKey = tail.Key
+		return l, nil
+	}
+	return l, errNotLogin
+}
+
+// judge gives the server that a login is for.
+func (c *conversation) judge(l login) (Server, error) {
+	switch {
+	case c.bound == nil || c.bound.key == nil:
+		return Server{}, errUnbound
+	case !bytes.Equal(l.Session, c.bound.session):
+		return Server{}, errors.New("it is for another session")
+	case l.HostKey != nil && !bytes.Equal(l.HostKey, c.bound.key.Marshal()):
+		return Server{}, errors.New("it is for another server")
+	}
+	known, err := knownKeys(c.Known)
+	if err != nil {
+		return Server{}, err
+	}
+	for _, s := range c.Reached() {
+		if known(net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port))), nobody, c.bound.key) == nil {
+			return s, nil
+		}
+	}
+	return Server{}, fmt.Errorf("the key of the server, %s, is in the host's known_hosts for none that the sandbox is connected to", ssh.FingerprintSHA256(c.bound.key))
+}
+
+// nobody stands for the address of a server, which is not looked at.
+var nobody = &net.TCPAddr{IP: net.IPv4zero}
+
+// maxKnown bounds a file of keys, in bytes.
+const maxKnown = 8 << 20
+
+// knownKeys reads which keys servers have.
+func knownKeys(files []string) (ssh.HostKeyCallback, error) {
+	var there []string
+	for _, path := range files {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular() || info.Size() > maxKnown || info.Mode().Perm()&0o022 != 0:
+			return nil, fmt.Errorf("%s is no file, too large, or others may write it", path)
+		}
+		there = append(there, path)
+	}
+	if len(there) == 0 {
+		return nil, errors.New("the host knows no server: it has no known_hosts")
+	}
+	return knownhosts.New(there...)
+}
