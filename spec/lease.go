@@ -13,7 +13,8 @@ type Lease struct {
 	Secret  string `json:"secret"`  // its name
 	Sandbox string `json:"sandbox"` // the ID of whom it is lent to
 	// Hosts are targets as in rules of the network policy. Methods and Paths
-	// restrict the requests as there; empty is any.
+	// restrict the requests as there; empty is any. With PlaceAgent Hosts are empty,
+	// too: it may log in wherever the policy lets the sandbox go.
 	Hosts   []string `json:"hosts"`
 	Methods []string `json:"methods,omitempty"`
 	Paths   []string `json:"paths,omitempty"`

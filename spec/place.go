@@ -24,6 +24,9 @@ const (
 	// PlaceAuthorization is PlaceBearer and, with any user, PlaceBasic: a server
 	// takes it either way, and so do those who ask it.
 	PlaceAuthorization PlaceKind = "authorization"
+	// PlaceAgent is no place in a request: the value is the socket of the host's SSH
+	// agent, which is asked to sign.
+	PlaceAgent PlaceKind = "agent"
 )
 
 // notForSecrets are headers, in small letters, that make up the message, that
@@ -40,7 +43,7 @@ var notForSecrets = []string{
 func (p Place) Check() error {
 	named := p.Kind == PlaceHeader || p.Kind == PlaceQuery
 	switch {
-	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization}, p.Kind):
+	case !slices.Contains([]PlaceKind{PlaceBearer, PlaceBasic, PlaceHeader, PlaceQuery, PlaceAuthorization, PlaceAgent}, p.Kind):
 		return Errorf(ErrUsage, "%q is no place for a secret", p.Kind).WithHint("it is bearer, basic, header, query or authorization")
 	case !named && p.Name != "":
 		return Errorf(ErrUsage, "place %s has a name, %q", p.Kind, p.Name)

@@ -26,7 +26,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	}
 	card := os.NewFile(uintptr(inside), "network card")
 	g, err := gateway.New(gateway.Config{
-		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Join: o.Join, Log: o.Log,
+		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Join: o.Join, Log: o.Log, KnownHosts: o.KnownHosts,
 	})
 	if err != nil {
 		_ = card.Close()

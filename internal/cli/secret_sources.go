@@ -67,6 +67,9 @@ func (a *app) printTokens(list []token.Token) error {
 	fmt.Fprintln(w, "TOOL\tFOR\tFROM\tIF LENT, GOES TO")
 	for _, f := range out {
 		goes := strings.Join(f.Hosts, ",")
+		if goes == "" {
+			goes = "nobody: it signs logins at servers the network policy allows"
+		}
 		if f.Error != "" {
 			goes = "nobody: " + f.Error
 		}

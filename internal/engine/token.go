@@ -141,7 +141,7 @@ func (e *Engine) secretOf(ctx context.Context, t *token.Token) (string, error) {
 		}
 	}
 	base := "lent-" + t.Tool
-	if t.Host != "github.com" || t.Tool != "github" {
+	if t.Host != "" && t.Tool != "github" {
 		base += "-" + strings.Map(inName, t.Host)
 	}
 	base = base[:min(len(base), 60)]

@@ -41,6 +41,9 @@ type Config struct {
 	Roots   *x509.CertPool // whom servers must be vouched for by; nil: the host's
 	// HostPorts are those of the host's loopback that the inside may reach.
 	HostPorts []uint16
+	// KnownHosts are files that say which keys SSH servers have, for who asks the
+	// host's SSH agent.
+	KnownHosts []string
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not
@@ -65,8 +68,10 @@ type Gateway struct {
 
 	policy   atomic.Pointer[policy.Policy]
 	secrets  atomic.Pointer[inject.Set]
-	paused   atomic.Pointer[error]    // why nothing new is let through
-	allowed  atomic.Pointer[[]uint16] // ports of the host
+	agents   atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
+	talks    atomic.Int32                // conversations with it
+	paused   atomic.Pointer[error]       // why nothing new is let through
+	allowed  atomic.Pointer[[]uint16]    // ports of the host
 	flows    table
 	locals   atomic.Int32 // connections to the gateway itself
 	callers  atomic.Int64 // connections to published ports
@@ -154,9 +159,11 @@ func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
 // SetLoans replaces the secrets that are lent, also for what is under way:
 // requests that went out with one that is taken back end.
 func (g *Gateway) SetLoans(loans []wire.Loan) error {
-	if err := g.logins.set(loans); err != nil {
+	requests, agents := splitLoans(loans)
+	if err := g.logins.set(requests); err != nil {
 		return err
 	}
+	g.agents.Store(&agents)
 	g.review()
 	return nil
 }

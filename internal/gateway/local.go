@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 // maxLocal bounds the connections to the gateway itself.
@@ -19,6 +20,10 @@ func (g *Gateway) local(a *netstack.Attempt) {
 	port := a.To.Port()
 	if port == meetPort {
 		g.meetings.arrive(a)
+		return
+	}
+	if port == wire.AgentPort {
+		g.serveAgent(a)
 		return
 	}
 	if port != 53 && port != 80 {

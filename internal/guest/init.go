@@ -131,7 +131,7 @@ func (in *initProc) answer(f wire.Frame) error {
 	if err := f.Decode(&q); err != nil {
 		return err
 	}
-	if q.Ask == wire.AskJoin || q.Ask == wire.AskTree { // they take as long as others like
+	if q.Ask == wire.AskJoin || q.Ask == wire.AskListen || q.Ask == wire.AskTree { // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
@@ -149,6 +149,8 @@ func (in *initProc) find(q wire.InitAsk) error {
 		r.PID, r.Command = largestProcess()
 	case wire.AskJoin:
 		err = join(q.Join)
+	case wire.AskListen:
+		err = listen(q.Listen)
 	case wire.AskTree:
 		err = endTree(q.Tree)
 	default:

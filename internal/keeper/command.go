@@ -46,6 +46,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if !filepath.IsAbs(p.Dir) {
 		return driver.Process{}, spec.Errorf(spec.ErrUsage, "working directory %q is not absolute", p.Dir)
 	}
+	k.openAgent(ctx)
 	p.Env = k.environment(who, c)
 	return p, nil
 }

@@ -39,6 +39,7 @@ type Keeper struct {
 	driver   string
 	wall     driver.Wall
 	link     *link
+	agent    agentSocket
 	gateway  Gateway
 	traffic  *traffic
 	refused  string                         // why the gateway would not have the secrets

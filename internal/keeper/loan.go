@@ -1,10 +1,13 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -155,6 +158,33 @@ func placeholders(leases []spec.Lease) []string {
 		env = append(env, name+"="+strings.Join(words[name], " "))
 	}
 	return env
+}
+
+// agentSocket is where programs inside find the SSH agent that is lent.
+type agentSocket struct {
+	at netip.AddrPort // of the gateway
+
+	mu   sync.Mutex
+	open bool
+}
+
+// openAgent sees to it that the socket is there before a program that is told of it.
+// One that init cannot make is missed by who wants to log in, and by nobody else.
+func (k *Keeper) openAgent(ctx context.Context) {
+	if !slices.ContainsFunc(k.lent(time.Now()), func(l spec.Lease) bool { return l.Place.Kind == spec.PlaceAgent }) {
+		return
+	}
+	k.agent.mu.Lock()
+	defer k.agent.mu.Unlock()
+	if k.agent.open {
+		return
+	}
+	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskListen, Listen: wire.Listen{Path: wire.AgentSocket, To: k.agent.at}})
+	if err != nil {
+		k.log.Warn("have a socket for the SSH agent", "err", err)
+		return
+	}
+	k.agent.open = true
 }
 
 // gitConfig is what git inside is told: in variables, of which git wants to know how

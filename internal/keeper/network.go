@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -29,6 +31,8 @@ type NetworkOptions struct {
 	Policy  *policy.Policy
 	// HostPorts are those of the host's loopback that the inside may reach.
 	HostPorts []uint16
+	// KnownHosts are files that say which keys SSH servers have.
+	KnownHosts []string
 	// Join asks init for servers that only the inside itself can reach.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and everything that ended.
@@ -64,9 +68,13 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Join: k.join, Log: k.logTraffic,
+		KnownHosts: []string{filepath.Join(k.launch.Home, ".ssh/known_hosts"), filepath.Join(k.launch.Home, ".ssh/known_hosts2"), "/etc/ssh/ssh_known_hosts"},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(card.Gateways) > 0 {
+		k.agent.at = netip.AddrPortFrom(card.Gateways[0], wire.AgentPort)
 	}
 	k.traffic.guard(k.gateway.Pause)
 	return card, nil

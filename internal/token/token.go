@@ -55,6 +55,11 @@ var Tools = []Tool{
 		},
 		find: findPip,
 	},
+	{
+		Name: "ssh", Title: "your SSH agent, for logins at servers that may be reached",
+		Variables: []string{"SSH_AUTH_SOCK"},
+		find:      findAgent,
+	},
 }
 
 // Names are those of the tools.

@@ -3,6 +3,7 @@ package token
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -252,9 +253,32 @@ func TestParseChoices(t *testing.T) {
 	if s := fmt.Sprint(got); s != "[github npm:registry.npmjs.org git:git.example.com:8443 pip:a.example.com]" {
 		t.Errorf("%s", s)
 	}
-	for _, bad := range []string{"", "ssh", "github,,npm"} {
+	for _, bad := range []string{"", "gpg", "github,,npm"} {
 		if _, err := ParseChoices([]string{bad}); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// The agent's socket is lent if it is one.
+func TestFindAgent(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agent")
+	must(t, os.WriteFile(path, nil, 0o600))
+	for _, c := range [][2]string{
+		{path, "ssh ssh-agent from $SSH_AUTH_SOCK: NOT it is no socket\n"},
+		{dir + "/none", "ssh ssh-agent from $SSH_AUTH_SOCK: NOT stat " + dir + "/none: no such file or directory\n"},
+	} {
+		if got := said(Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + c[0]}}, "ssh")); got != c[1] {
+			t.Errorf("%s: %s", c[0], got)
+		}
+	}
+	must(t, os.Remove(path))
+	l, err := net.Listen("unix", path)
+	must(t, err)
+	defer l.Close()
+	want := "ssh ssh-agent from $SSH_AUTH_SOCK: " + path + " to  by agent()\n  variable SSH_AUTH_SOCK /tmp/.bothy/ssh-agent\n  variable GIT_SSH_COMMAND ssh -o StrictHostKeyChecking=accept-new\n"
+	if got := said(Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + path}}, "ssh")); got != want {
+		t.Errorf("%s", got)
 	}
 }

@@ -90,6 +90,9 @@ func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (
 	if t.Place != nil {
 		l.Place = *t.Place
 	}
+	if l.Hosts == nil {
+		l.Hosts = []string{}
+	}
 	if l.Env == nil {
 		l.Env = service.Env
 	}
@@ -121,7 +124,7 @@ func defaultVariable(s *Secret) []string {
 
 // check judges what a lease says, before it is of any consequence.
 func check(l *spec.Lease) error {
-	if len(l.Hosts) == 0 {
+	if len(l.Hosts) == 0 && l.Place.Kind != spec.PlaceAgent {
 		return spec.Errorf(spec.ErrUsage, "it is not known where secret %s belongs", l.Secret).
 			WithHint("name the host that may get it: --host api.example.com")
 	}

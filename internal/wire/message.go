@@ -121,6 +121,7 @@ const (
 	AskUser    = "user"    // who is User: InitReply.Account
 	AskLargest = "largest" // which program uses the most memory: InitReply.PID
 	AskJoin    = "join"    // connect a server of the inside's loopback to the gateway: Join
+	AskListen  = "listen"  // have a socket for programs inside that leads to the gateway: Listen
 	AskTree    = "tree"    // send a signal to a program and all that it has started: Tree
 )
 
@@ -131,7 +132,23 @@ type InitAsk struct {
 	User string `json:"user,omitempty"`
 	Join Join   `json:"join,omitzero"`
 	Tree Tree   `json:"tree,omitzero"`
+
+	Listen Listen `json:"listen,omitzero"`
 }
+
+// Listen asks init to listen at a socket and to carry what connects to it to the
+// gateway.
+type Listen struct {
+	Path string         `json:"path"`
+	To   netip.AddrPort `json:"to"`
+}
+
+// The socket at which programs inside find the SSH agent that is lent, and the port
+// of the gateway that it leads to.
+const (
+	AgentSocket = "/tmp/.bothy/ssh-agent"
+	AgentPort   = 55
+)
 
 // Tree is a program inside and what it has started, and a signal for them.
 type Tree struct {

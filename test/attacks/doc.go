@@ -106,7 +106,7 @@
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
 // Cases C, of credentials, are in internal/gateway, in test/testdata/script, with real
-// agents in test/agents, and with git, npm and pip in TestTokensOfTools. Not
+// agents in test/agents, with git, npm and pip in TestTokensOfTools, and with ssh in TestC10SSHAgent. Not
 // applicable before there are templates other than the host, review mode and
 // checkpoints: the rest of the list.
 package attacks

@@ -32,6 +32,8 @@ import (
 type Filter struct {
 	// Dial connects to the host's agent.
 	Dial func(context.Context) (net.Conn, error)
+	// Lent tells whether the agent may be asked now.
+	Lent func() bool
 	// Reached are the servers that the inside is connected to, as it named them.
 	Reached func() []Server
 	// Known are the files that say which keys servers have. Missing ones say nothing.
@@ -88,6 +90,9 @@ func (f *Filter) Serve(ctx context.Context, inside net.Conn) error {
 		}
 		if err != nil {
 			return err
+		}
+		if !f.Lent() {
+			return errors.New("it is not lent any more")
 		}
 		answer, err := c.answer(q)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -39,6 +40,7 @@ type world struct {
 	user   ssh.Signer
 	server ssh.Signer // its key is known as git.example.com's
 	other  ssh.Signer // its key is known as other.example.com's
+	ended  atomic.Bool
 	mu     sync.Mutex
 	uses   []Use
 	filter *Filter
@@ -79,6 +81,7 @@ func newWorld(t *testing.T) *world {
 			go func() { _ = agent.ServeAgent(w.asked, theirs); theirs.Close() }()
 			return mine, nil
 		},
+		Lent:    func() bool { return !w.ended.Load() },
 		Reached: func() []Server { return []Server{{"elsewhere.example.com", 22}, {"git.example.com", 2222}} },
 		Known:   []string{filepath.Join(t.TempDir(), "missing"), known},
 		Log: func(u Use) {
@@ -267,6 +270,19 @@ func TestC10NothingElseIsAsked(t *testing.T) {
 	}
 	if keys, err := c.List(); err != nil || len(keys) != 1 {
 		t.Errorf("afterwards: %v, %v", keys, err)
+	}
+}
+
+// A conversation ends with the lease.
+func TestC12LeaseEnds(t *testing.T) {
+	w := newWorld(t)
+	c := agent.NewClient(w.conn(t))
+	if keys, err := c.List(); err != nil || len(keys) != 1 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	w.ended.Store(true)
+	if keys, err := c.List(); err == nil {
+		t.Errorf("afterwards: %v", keys)
 	}
 }
 

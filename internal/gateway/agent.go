@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxAgents bounds the conversations with the host's SSH agent: each takes a
+// descriptor of the host's.
+const maxAgents = 32
+
+// agentDial is how long the host's SSH agent may take to answer.
+const agentDial = 5 * time.Second
+
+// splitLoans tells what is put into requests from what is asked elsewhere.
+func splitLoans(loans []wire.Loan) (requests, agents []wire.Loan) {
+	for _, l := range loans {
+		if l.Place.Kind == spec.PlaceAgent {
+			agents = append(agents, l)
+		} else {
+			requests = append(requests, l)
+		}
+	}
+	return requests, agents
+}
+
+// agentLoan is the lease by which the host's SSH agent may be asked now; nil if
+// there is none.
+func (g *Gateway) agentLoan() *wire.Loan {
+	list := g.agents.Load()
+	if list == nil {
+		return nil
+	}
+	i := slices.IndexFunc(*list, func(l wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) })
+	if i < 0 {
+		return nil
+	}
+	return &(*list)[i]
+}
+
+// serveAgent has a program inside talk to the host's SSH agent.
+func (g *Gateway) serveAgent(a *netstack.Attempt) {
+	defer g.talks.Add(-1)
+	if g.talks.Add(1) > maxAgents || g.agentLoan() == nil {
+		return
+	}
+	c, err := a.Accept()
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	f := &sshagent.Filter{
+		Dial: g.dialAgent, Lent: func() bool { return g.agentLoan() != nil && g.pausedBy() == nil },
+		Reached: g.connected, Known: g.conf.KnownHosts, Log: g.logAgent,
+	}
+	if err := f.Serve(g.ctx, c); err != nil && g.ctx.Err() == nil {
+		g.logAgent(sshagent.Use{Err: err})
+	}
+}
+
+func (g *Gateway) dialAgent(ctx context.Context) (net.Conn, error) {
+	l := g.agentLoan()
+	if l == nil {
+		return nil, errors.New("it is not lent any more")
+	}
+	d := net.Dialer{Timeout: agentDial}
+	return d.DialContext(ctx, "unix", string(l.Value))
+}
+
+// connected are the servers that the inside is connected to, which the policy allows:
+// it would have ended the connection else.
+func (g *Gateway) connected() (list []sshagent.Server) {
+	for _, f := range g.flows.list() {
+		s := f.now()
+		if f.kind != judged || f.ended() != "" {
+			continue
+		}
+		name := s.Name
+		if name == "" {
+			name = s.Addr.Unmap().String()
+		}
+		list = append(list, sshagent.Server{Name: name, Port: s.Port})
+	}
+	return list
+}
+
+func (g *Gateway) logAgent(u sshagent.Use) {
+	r := spec.NetworkRecord{Event: spec.NetworkSecret, Verdict: spec.VerdictAllow, Name: u.Server.Name, Port: u.Server.Port, Protocol: "ssh"}
+	if l := g.agentLoan(); l != nil {
+		r.Secret, r.Lease = l.Secret, l.ID
+	}
+	r.Reason = "key " + u.Key + " signed the login of " + u.User
+	if u.Err != nil {
+		r.Verdict, r.Reason = spec.VerdictDeny, "the SSH agent did not sign: "+u.Err.Error()
+	}
+	g.log(r)
+}

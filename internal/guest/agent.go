@@ -1,0 +1,69 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// listenQueue is how many may wait at a socket until they are accepted.
+const listenQueue = 16
+
+// listen opens a socket for everybody inside and has what connects to it carried to
+// the gateway. What was there before is replaced.
+func listen(q wire.Listen) error {
+	dir := filepath.Dir(q.Path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(q.Path); err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		if err = unix.Bind(fd, &unix.SockaddrUnix{Name: q.Path}); err == nil {
+			err = unix.Listen(fd, listenQueue)
+		}
+		if err == nil {
+			err = os.Chmod(q.Path, 0o666)
+		}
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("listen at %s: %w", q.Path, err)
+	}
+	go accept(fd, q)
+	return nil
+}
+
+// acceptPause is how long a listener rests when nothing can be accepted just now.
+const acceptPause = 100 * time.Millisecond
+
+func accept(listener int, q wire.Listen) {
+	for {
+		fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch err {
+		case nil:
+			go func() { carry(os.NewFile(uintptr(fd), q.Path), q) }()
+		case unix.EINTR, unix.ECONNABORTED:
+		default:
+			time.Sleep(acceptPause)
+		}
+	}
+}
+
+func carry(program *os.File, q wire.Listen) {
+	gateway, err := connect(q.To)
+	if err != nil {
+		program.Close()
+		return
+	}
+	relay(program, gateway)
+}
