@@ -34,7 +34,9 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	for _, service := range a.Credentials {
 		for _, s := range have {
 			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
-			if s.Service == service && s.Source.Kind != vault.SourceLogin && !unset {
+			// Logins come last, and a tool's token is lent to who was given it only.
+			own := s.Source.Kind != vault.SourceLogin && s.Source.Kind != vault.SourceTool
+			if s.Service == service && own && !unset {
 				return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
 			}
 		}

@@ -275,3 +275,12 @@ func TestNpmrcIsAnotherFile(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 }
+
+// A token that one sandbox is lent is no credential of other sandboxes' agents.
+func TestTokenIsNoCredential(t *testing.T) {
+	e, _, _ := atHome(t, map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_canary456789012345678901234567890123\n"})
+	lendAll(t, e, "github")
+	if c, err := e.FindCredential(&spec.Agent{Name: "x", Credentials: []string{"github"}}); err != nil || c.Secret != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
