@@ -218,6 +218,7 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 			l.Roots[name] = v
 		}
 	}
+	l.KnownHosts = knownHosts()
 	var err error
 	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
 		return l, err
@@ -231,6 +232,15 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
 	}
 	return l, nil
+}
+
+// knownHosts are the files in which ssh of the host looks for the keys of servers.
+func knownHosts() []string {
+	list := []string{"/etc/ssh/ssh_known_hosts"}
+	if home, err := store.Home(); err == nil {
+		list = append(list, filepath.Join(home, ".ssh/known_hosts"), filepath.Join(home, ".ssh/known_hosts2"))
+	}
+	return list
 }
 
 // inUnits writes a number as the flags read it.

@@ -50,6 +50,8 @@ type Launch struct {
 	// Roots are the caller's SSL_CERT_FILE and SSL_CERT_DIR, where set: whom the
 	// gateway lets vouch for servers, instead of the host's usual authorities.
 	Roots map[string]string `json:"roots,omitempty"`
+	// KnownHosts are the caller's files that say which keys SSH servers have.
+	KnownHosts []string `json:"known_hosts,omitempty"`
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -68,7 +67,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Join: k.join, Log: k.logTraffic,
-		KnownHosts: []string{filepath.Join(k.launch.Home, ".ssh/known_hosts"), filepath.Join(k.launch.Home, ".ssh/known_hosts2"), "/etc/ssh/ssh_known_hosts"},
+		KnownHosts: k.launch.KnownHosts,
 	})
 	if err != nil {
 		return nil, err
