@@ -225,7 +225,10 @@ func (f *forge) secrets() []string {
 // servers tell included.
 func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	t.Helper()
-	me := c.Plant(t, c.Work)
+	const common = "canary" // to all values
+	if out := c.Must(t, "exec", "-u", "root", "box", c.Plant(t, c.Work), "intruder", "search", common, "/"); strings.Contains(out, "CONTENT") {
+		t.Errorf("found inside:\n%s", out)
+	}
 	said := c.Sh("box", "root", `env; cat /proc/*/environ /proc/*/cmdline | tr "\0" "\n"`).Stdout
 	said += c.Sh("box", "", `env; git config -l; npm config ls -l; pip config list; cat ~/.npmrc; for h in github.com `+gitHost+`; do printf 'protocol=https\nhost=%s\n\n' $h | git credential fill; done`).Stdout
 	said += c.Sh("box", "", `curl -si -H "Authorization: token $GH_TOKEN" https://api.github.com/user; curl -si -u "x:$GH_TOKEN" https://api.github.com/none; curl -si "$PIP_INDEX_URL"`).Stdout
@@ -234,9 +237,8 @@ func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	}
 	for _, v := range f.secrets() {
 		harness.Absent(t, "what is said inside", []byte(said), v)
-		if out := c.Must(t, "exec", "-u", "root", "box", me, "intruder", "search", v, "/", "/proc/1/root"); strings.Contains(out, "CONTENT") {
-			t.Errorf("found inside:\n%s", out)
-		}
+	}
+	for _, v := range []string{gitPassword, gitHubToken, npmToken, pipPassword} {
 		harness.AbsentInFiles(t, c.State, v)
 	}
 	for _, args := range [][]string{{"secret", "sources"}, {"secret", "sources", "--json"}, {"secret", "ls", "--json"}, {"secret", "audit"}, {"inspect", "box"}, {"logs", "--source", "network", "box"}} {
@@ -279,7 +281,7 @@ func (f *forge) toolsFail(t *testing.T, c *harness.Caller) {
 	t.Helper()
 	c.Must(t, "exec", "box", "rm", "-rf", "/tmp/app", "/tmp/n", "/tmp/p")
 	for _, w := range work {
-		if r := c.Sh("box", "", "export GIT_TERMINAL_PROMPT=0 npm_config_fetch_retries=0 PIP_RETRIES=0 PIP_NO_INPUT=1; set -o pipefail 2>/dev/null; "+w.script); strings.Contains(r.Stdout, w.out) {
+		if r := c.Sh("box", "", "export GIT_TERMINAL_PROMPT=0 npm_config_cache=/tmp/empty npm_config_fetch_retries=0 PIP_RETRIES=0 PIP_NO_INPUT=1; "+w.script); strings.Contains(r.Stdout, w.out) {
 			t.Errorf("%s: it still works: %v", w.script, r)
 		}
 		got := f.saw()
