@@ -79,20 +79,48 @@ func TestFind(t *testing.T) {
 		want    string
 	}{
 		{"nothing", "", nil, nil, ""},
-		{"github variable", "github", map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_of-the-file-1234\n"}, []string{"GH_TOKEN=", "GITHUB_TOKEN=ghp_of-the-variable"},
-			"github https://github.com from $GITHUB_TOKEN: ghp_of-the-variable" + gitHubTerms},
-		{"gh", "github", map[string]string{".config/gh/hosts.yml": "github.com:\n    user: me\n    oauth_token: gho_1234567890\n    git_protocol: https\n"}, nil,
-			"github https://github.com from ~/.config/gh/hosts.yml: gho_1234567890" + gitHubTerms},
-		{"gh, several accounts", "github", map[string]string{".config/gh/hosts.yml": "github.com:\n    users:\n        other:\n            oauth_token: gho_other67890\n        me:\n            oauth_token: gho_mine567890\n    user: me\n"}, nil,
-			"github https://github.com from ~/.config/gh/hosts.yml: gho_mine567890" + gitHubTerms},
-		{"gh, the keyring", "github", map[string]string{".config/gh/hosts.yml": "github.com:\n    users:\n        me:\n    user: me\n"}, nil,
-			"github https://github.com from the desktop's keyring, as ~/.config/gh/hosts.yml says: `gh auth token --hostname github.com`" + gitHubTerms},
-		{"gh, another directory", "github", map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_wrong67890\n", "x/gh/hosts.yml": "github.com:\n  oauth_token: gho_right67890\n"}, []string{"XDG_CONFIG_HOME=HOME/x"},
-			"github https://github.com from ~/x/gh/hosts.yml: gho_right67890" + gitHubTerms},
-		{"gh, another server", "github", map[string]string{".config/gh/hosts.yml": "ghe.example.com:\n  oauth_token: gho_wrong67890\n"}, nil,
-			"github https://ghe.example.com from ~/.config/gh/hosts.yml: NOT only that of github.com is lent\n"},
-		{"gh, nonsense", "github", map[string]string{".config/gh/hosts.yml": "- gho_canary4567890\n"}, nil,
-			"github  from ~/.config/gh/hosts.yml: NOT it is not what gh writes\n"},
+		{
+			"github variable", "github",
+			map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_of-the-file-1234\n"},
+			[]string{"GH_TOKEN=", "GITHUB_TOKEN=ghp_of-the-variable"},
+			"github https://github.com from $GITHUB_TOKEN: ghp_of-the-variable" + gitHubTerms,
+		},
+		{
+			"gh", "github",
+			map[string]string{".config/gh/hosts.yml": "github.com:\n    user: me\n    oauth_token: gho_1234567890\n    git_protocol: https\n"},
+			nil,
+			"github https://github.com from ~/.config/gh/hosts.yml: gho_1234567890" + gitHubTerms,
+		},
+		{
+			"gh, several accounts", "github",
+			map[string]string{".config/gh/hosts.yml": "github.com:\n    users:\n        other:\n            oauth_token: gho_other67890\n        me:\n            oauth_token: gho_mine567890\n    user: me\n"},
+			nil,
+			"github https://github.com from ~/.config/gh/hosts.yml: gho_mine567890" + gitHubTerms,
+		},
+		{
+			"gh, the keyring", "github",
+			map[string]string{".config/gh/hosts.yml": "github.com:\n    users:\n        me:\n    user: me\n"},
+			nil,
+			"github https://github.com from the desktop's keyring, as ~/.config/gh/hosts.yml says: `gh auth token --hostname github.com`" + gitHubTerms,
+		},
+		{
+			"gh, another directory", "github",
+			map[string]string{".config/gh/hosts.yml": "github.com:\n  oauth_token: gho_wrong67890\n", "x/gh/hosts.yml": "github.com:\n  oauth_token: gho_right67890\n"},
+			[]string{"XDG_CONFIG_HOME=HOME/x"},
+			"github https://github.com from ~/x/gh/hosts.yml: gho_right67890" + gitHubTerms,
+		},
+		{
+			"gh, another server", "github",
+			map[string]string{".config/gh/hosts.yml": "ghe.example.com:\n  oauth_token: gho_wrong67890\n"},
+			nil,
+			"github https://ghe.example.com from ~/.config/gh/hosts.yml: NOT only that of github.com is lent\n",
+		},
+		{
+			"gh, nonsense", "github",
+			map[string]string{".config/gh/hosts.yml": "- gho_canary4567890\n"},
+			nil,
+			"github  from ~/.config/gh/hosts.yml: NOT it is not what gh writes\n",
+		},
 		{"git", "git", map[string]string{
 			".git-credentials":        "https://me%40example.com:pass%2Fword@git.example.com\nhttps://git.example.com\n\nhttp://me:password1@plain.example.com\nhttps://you:password2@git.example.com/\nhttps://ghp_0123456789012345678901:x-oauth-basic@github.com\nhttps://it's:password5@odd.example.com:8443/team/x.git\n",
 			".config/git/credentials": "https://me%40example.com:later-one@git.example.com\n",
@@ -115,11 +143,14 @@ func TestFind(t *testing.T) {
 		}, nil, "git https://github.com from ~/.git-credentials: NOT its user name looks like a token\n" +
 			"git https://me@a.example.com from ~/.git-credentials: NOT the value has fewer than 8 bytes\n" +
 			"git https://me@intranet from ~/.git-credentials: NOT \"intranet:443\" is no full name of a host\n"},
-		{"npm", "npm", map[string]string{".npmrc": strings.Join([]string{
-			"//registry.npmjs.org/:_authToken=npm_0123456789", "registry=https://registry.npmjs.org/", "@corp:registry=https://npm.example.com/team/", "@other:registry=https://elsewhere.example.com/",
-			"//npm.example.com/team/:_authToken=${CORP_TOKEN}", "//old.example.com/:_authToken=${NOT_SET}", "//basic.example.com:8443/:username=me", "//basic.example.com:8443/:_password=cGFzc3dvcmQx",
-			"_authToken=of-nobody-known", "//auth.example.com/:_auth=bWU6cGFzc3dvcmQy", "@plain:registry=http://plain.example.com/", "//plain.example.com/:_authToken=password3",
-		}, "\n")}, []string{"CORP_TOKEN=glpat-0123456789"},
+		{
+			"npm", "npm",
+			map[string]string{".npmrc": strings.Join([]string{
+				"//registry.npmjs.org/:_authToken=npm_0123456789", "registry=https://registry.npmjs.org/", "@corp:registry=https://npm.example.com/team/", "@other:registry=https://elsewhere.example.com/",
+				"//npm.example.com/team/:_authToken=${CORP_TOKEN}", "//old.example.com/:_authToken=${NOT_SET}", "//basic.example.com:8443/:username=me", "//basic.example.com:8443/:_password=cGFzc3dvcmQx",
+				"_authToken=of-nobody-known", "//auth.example.com/:_auth=bWU6cGFzc3dvcmQy", "@plain:registry=http://plain.example.com/", "//plain.example.com/:_authToken=password3",
+			}, "\n")},
+			[]string{"CORP_TOKEN=glpat-0123456789"},
 			"npm https://me@auth.example.com/ from ~/.npmrc: password2 to auth.example.com:443 by basic(me)\n" +
 				"  npm //auth.example.com/:username=me\n  npm //auth.example.com/:_password={placeholder:base64}\n" +
 				"npm https://me@basic.example.com:8443/ from ~/.npmrc: password1 to basic.example.com:8443 by basic(me)\n" +
@@ -129,10 +160,15 @@ func TestFind(t *testing.T) {
 				"npm https://old.example.com/ from ~/.npmrc: NOT the variable NOT_SET is not set\n" +
 				"npm https://plain.example.com/ from ~/.npmrc: NOT it is not used over TLS\n" +
 				"npm https://registry.npmjs.org/ from ~/.npmrc: npm_0123456789 to registry.npmjs.org:443 by bearer()\n" +
-				"  npm //registry.npmjs.org/:_authToken={placeholder}\n  npm registry=https://registry.npmjs.org/\n"},
-		{"npm by variables", "npm", map[string]string{"rc": "//a.example.com/:_authToken=of-the-file"}, []string{"npm_config_userconfig=HOME/rc", "npm_config_//a.example.com/:_authToken=of-the-variable"},
+				"  npm //registry.npmjs.org/:_authToken={placeholder}\n  npm registry=https://registry.npmjs.org/\n",
+		},
+		{
+			"npm by variables", "npm",
+			map[string]string{"rc": "//a.example.com/:_authToken=of-the-file"},
+			[]string{"npm_config_userconfig=HOME/rc", "npm_config_//a.example.com/:_authToken=of-the-variable"},
 			"npm https://a.example.com/ from your environment: of-the-variable to a.example.com:443 by bearer()\n" +
-				"  npm //a.example.com/:_authToken={placeholder}\n"},
+				"  npm //a.example.com/:_authToken={placeholder}\n",
+		},
 		{"pip", "pip", map[string]string{
 			".config/pip/pip.conf": "[global]\nindex_url = https://me:password1@pypi.example.com/simple/\nextra-index-url =\n  https://pypi.org/simple\n  https://me:password1@pypi.example.com/other/\n  https://netrc.example.com/simple\n  https://0123456789abcdef0123:@fury.example.com/me/\n  https://public.example.com/simple?token=canary\n  https://dl.example.com/a1b2c3d4e5f6a7b8/me/simple\n  https://me:password9@dl.example.com/team/a1b2c3d4e5f6a7b8/simple\n[install]\ntimeout: 3\n[list]\nindex-url = https://a:bbbbbbbb@wrong.example.com\n",
 			".netrc":               "machine netrc.example.com login you password password2\n",
@@ -144,13 +180,16 @@ func TestFind(t *testing.T) {
 			"pip https://fury.example.com/me/ from ~/.config/pip/pip.conf: 0123456789abcdef0123 to fury.example.com:443 by basic()\n" +
 			"  variable PIP_EXTRA_INDEX_URL https://{placeholder}:@fury.example.com/me/ https://public.example.com/simple\n" +
 			"pip https://me@dl.example.com from ~/.config/pip/pip.conf: NOT its address has in it what looks like a token\n"},
-		{"pip by variables", "pip", map[string]string{"pip.conf": "[global]\nindex-url=https://me:password1@wrong.example.com/\n"},
+		{
+			"pip by variables", "pip",
+			map[string]string{"pip.conf": "[global]\nindex-url=https://me:password1@wrong.example.com/\n"},
 			[]string{"PIP_CONFIG_FILE=HOME/pip.conf", "PIP_INDEX_URL=https://me:password2@right.example.com/simple", "UV_INDEX=corp-x=https://uv.example.com/simple https://pypi.org/simple", "UV_INDEX_CORP_X_USERNAME=you", "UV_INDEX_CORP_X_PASSWORD=password3", "UV_INDEX_OTHER_PASSWORD=password4"},
 			"pip https://me@right.example.com/simple from $PIP_INDEX_URL: password2 to right.example.com:443 by basic(me)\n" +
 				"  variable PIP_INDEX_URL https://me:{placeholder}@right.example.com/simple\n" +
 				"pip https://you@uv.example.com/simple from $UV_INDEX_CORP_X_PASSWORD: password3 to uv.example.com:443 by basic(you)\n" +
 				"  variable UV_INDEX corp-x=https://you:{placeholder}@uv.example.com/simple https://pypi.org/simple\n" +
-				"pip  from $UV_INDEX_OTHER_PASSWORD: NOT only a project says which server it is for\n"},
+				"pip  from $UV_INDEX_OTHER_PASSWORD: NOT only a project says which server it is for\n",
+		},
 		{"pip, no files", "pip", map[string]string{".config/pip/pip.conf": "[global]\nindex-url=https://me:password1@wrong.example.com/\n"}, []string{"PIP_CONFIG_FILE=/dev/null"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
