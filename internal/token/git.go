@@ -1,7 +1,6 @@
 package token
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -31,11 +30,11 @@ func findGit(s *search) {
 	asked := map[string]bool{} // without a user in the URL the first counts
 	for _, l := range list {
 		t := l.token()
-		at := *l.url
+		at := l.at
 		if asked[at.String()] && !l.userIsToken() {
-			at.User = url.User(l.user)
+			at.user = l.user
 		}
-		asked[l.url.String()] = true
+		asked[l.at.String()] = true
 		user, password := l.user, placeholder
 		if l.userIsToken() {
 			user, password = placeholder, l.password

@@ -2,8 +2,6 @@ package token
 
 import (
 	"errors"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -14,28 +12,23 @@ import (
 
 // login is a user and a password at a server.
 type login struct {
-	url            *url.URL // without them
+	at             address // without them
 	user, password string
 	from           string
 }
 
 // parseLogin reads a URL that may have a user and a password in it.
-func parseLogin(address, from string) (login, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Opaque != "" {
-		return login{}, errors.New("it is no URL of a server") // err would quote the password
-	}
-	l := login{url: u, user: u.User.Username(), from: from}
-	l.password, _ = u.User.Password()
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Host), ":443")
-	return l, nil
+func parseLogin(text, from string) (login, error) {
+	at, password, _, err := parseAddress(text)
+	l := login{at: at, user: at.user, password: password, from: from}
+	l.at.user = ""
+	return l, err
 }
 
-// secretPath tells an address with a token in its path, as some servers have it: the
-// inside is told addresses.
-func secretPath(u *url.URL) bool {
-	return slices.ContainsFunc(strings.Split(u.Path, "/"), func(segment string) bool {
+// secretPath tells a path with a token in it, as some servers have it: the inside is
+// told addresses.
+func secretPath(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
 		return vault.LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
 	})
 }
@@ -54,25 +47,24 @@ const noPassword = "x-oauth-basic"
 
 // token is a login as what is lent. It is not said yet how tools inside hear of it.
 func (l login) token() Token {
-	t := Token{Host: l.url.Host, From: l.from, Value: wire.Value(l.password)}
+	t := Token{Host: l.at.host, From: l.from, Value: wire.Value(l.password)}
 	t.Terms.Place = &spec.Place{Kind: spec.PlaceBasic, User: l.user}
-	at := *l.url
+	at := l.at
 	switch {
 	case l.userIsToken():
 		t.Value, t.Terms.Place.User = wire.Value(l.user), ""
 	case vault.LooksSecret(l.user):
 		t.Err = errors.New("its user name looks like a token")
-	case l.user != "":
-		at.User = url.User(l.user)
+	default:
+		at.user = l.user
 	}
-	if l.url.Scheme != "https" {
+	if l.at.scheme != "https" {
 		t.Err = errNoTLS
 	}
-	if secretPath(&at) {
-		t.Err = errors.New("its address has in it what looks like a token")
-		at.Path, at.RawPath = "", ""
+	if secretPath(l.at.path) {
+		t.Err, at.path = errors.New("its address has in it what looks like a token"), ""
 	}
-	t.For, t.Terms.Hosts = at.String(), []string{target(l.url)}
+	t.For, t.Terms.Hosts = at.String(), []string{l.at.target()}
 	return t
 }
 
@@ -83,13 +75,11 @@ func (l login) userIsToken() bool {
 
 // inURL is the login's URL, with the placeholder where the token is.
 func (l login) inURL() string {
-	u := *l.url
-	u.User = nil
-	userinfo := url.User(l.user).String() + ":" + placeholder
+	userinfo := escape(l.user) + ":" + placeholder
 	if l.userIsToken() {
 		userinfo = placeholder + ":" + l.password
 	}
-	return strings.Replace(u.String(), "://", "://"+userinfo+"@", 1)
+	return l.at.scheme + "://" + userinfo + "@" + l.at.host + l.at.path
 }
 
 // What stands in a setting for the placeholder of the lease, and for that in base64.
@@ -98,11 +88,9 @@ const (
 	encodedPlaceholder = "{placeholder:base64}"
 )
 
-// target is a server as rules of the policy name it.
-func target(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
+// mistake is why something is not lent.
+type mistake string
+
+func (m mistake) Error() string { return string(m) }
+
+const errNoTLS = mistake("it is not used over TLS")

@@ -3,7 +3,6 @@ package token
 import (
 	"encoding/base64"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -95,11 +94,11 @@ func (l login) asNpm(all npmrc.Settings, at, line string) Token {
 		if key != "registry" && !(isScope && strings.HasPrefix(scope, "@")) {
 			continue
 		}
-		u, err := url.Parse(all[key])
-		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !strings.EqualFold(u.Host, l.url.Host) || secretPath(u) {
+		u, password, more, err := parseAddress(all[key])
+		if err != nil || u.user+password != "" || more || u.host != l.at.host || secretPath(u.path) {
 			continue
 		}
-		if u.Scheme != "https" {
+		if u.scheme != "https" {
 			t.Err = errNoTLS
 		}
 		t.say(key + "=" + u.String())

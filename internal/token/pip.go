@@ -3,7 +3,6 @@ package token
 import (
 	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,8 +10,17 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// pipKeys are settings of pip's files, and the variables that say the same.
-var pipKeys = map[string]string{"index-url": "PIP_INDEX_URL", "extra-index-url": "PIP_EXTRA_INDEX_URL"}
+// pipVariable is the one that says the same as a setting of pip's files, as far as
+// that is about indexes.
+func pipVariable(key string) string {
+	switch key {
+	case "index-url":
+		return "PIP_INDEX_URL"
+	case "extra-index-url":
+		return "PIP_EXTRA_INDEX_URL"
+	}
+	return ""
+}
 
 // pipNetrc is the number of the file that has logins for indexes without one.
 const pipNetrc = 3
@@ -29,7 +37,7 @@ func findPip(s *search) {
 		for n := range pipNetrc {
 			f := s.read(n)
 			for key, v := range parsePipConf(f.content) {
-				if name := pipKeys[key]; name != "" && indexes[name].content == "" {
+				if name := pipVariable(key); name != "" && indexes[name].content == "" {
 					indexes[name] = text{f.from, v}
 				}
 			}
@@ -77,7 +85,7 @@ func (p *pipList) read(words []string) {
 		if l.password != "" || l.user != "" {
 			p.lend(l, name)
 		} else {
-			p.pass(name, l.url)
+			p.pass(name, l.at)
 		}
 	}
 }
@@ -96,7 +104,7 @@ func (p *pipList) complete(l *login, name string) {
 		return
 	}
 	for _, m := range p.machines {
-		if strings.EqualFold(m.name, l.url.Hostname()) && (l.user == "" || l.user == m.login) && m.login != "" && m.password != "" {
+		if strings.EqualFold(m.name, l.at.hostname()) && (l.user == "" || l.user == m.login) && m.login != "" && m.password != "" {
 			l.user, l.password, l.from = m.login, m.password, p.netrc
 			return
 		}
@@ -124,11 +132,11 @@ func (p *pipList) lend(l login, name string) {
 }
 
 // pass has an index without a login named inside beside those with one.
-func (p *pipList) pass(name string, u *url.URL) {
-	if secretPath(u) {
+func (p *pipList) pass(name string, at address) {
+	if secretPath(at.path) {
 		return
 	}
-	word := name + u.String()
+	word := name + at.String()
 	if p.last < 0 {
 		p.plain += word + " "
 		return

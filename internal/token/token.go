@@ -9,7 +9,6 @@
 package token
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -173,7 +172,7 @@ func (s *search) add(t Token) {
 func (s *search) refuse(at, from string, err error) {
 	t := Token{Tool: s.tool.Name, For: at, From: from, Err: err}
 	if l, err := parseLogin(at, from); err == nil {
-		t.Host = l.url.Host
+		t.Host = l.at.host
 	}
 	s.found = append(s.found, t)
 }
@@ -195,5 +194,3 @@ func (s *search) read(n int) text {
 	}
 	return t
 }
-
-var errNoTLS = errors.New("it is not used over TLS")

@@ -321,3 +321,27 @@ func TestFindAgent(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://Example.COM:443/a/%41?q=1":    "https://example.com/a/%41 [] example.com example.com:443 true",
+		"HTTPS://u%40x:p%2f%3A@h.example:8443": "https://u%40x@h.example:8443 [p/:] h.example h.example:8443 false",
+		"https://a@b:c@h.example":              "https://a%40b@h.example [c] h.example h.example:443 false",
+		"https://[2001:db8::1]/x":              "https://[2001:db8::1]/x [] 2001:db8::1 [2001:db8::1]:443 false",
+		"https://[2001:db8::1]:1/x#y":          "https://[2001:db8::1]:1/x [] 2001:db8::1 [2001:db8::1]:1 true",
+		"https://h.example?x@evil.example/":    "https://h.example [] h.example h.example:443 true",
+		"https://h.example#@evil.example":      "https://h.example [] h.example h.example:443 true",
+		"https://h.example/x@evil.example":     "https://h.example/x@evil.example [] h.example h.example:443 false",
+	} {
+		a, password, more, err := parseAddress(text)
+		must(t, err)
+		if got := fmt.Sprintf("%s [%s] %s %s %v", a, password, a.hostname(), a.target(), more); got != want {
+			t.Errorf("%s is %s", text, got)
+		}
+	}
+	for _, text := range []string{"", "x", "https://", "https:///x", "//h.example", "https://u:%4@h.example", "https://u:%zz@h.example", "https://h .example", "https://h%2eexample", "https://h\nx"} {
+		if a, _, _, err := parseAddress(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+			t.Errorf("%q is %s, %v", text, a, err)
+		}
+	}
+}

@@ -21,9 +21,14 @@ type binding struct {
 	key     ssh.PublicKey
 }
 
-var (
-	errUnbound  = errors.New("it is not said which server it is for: that takes OpenSSH 8.9 or later")
-	errNotLogin = errors.New("it is no login at a server")
+// refusal is why nothing is signed.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+const (
+	errUnbound  = refusal("it is not said which server it is for: that takes OpenSSH 8.9 or later")
+	errNotLogin = refusal("it is no login at a server")
 )
 
 // bind notes which session a connection to the agent is for. The host's agent hears
@@ -143,6 +148,7 @@ func (c *conversation) judge(l login) (Server, error) {
 	if err != nil {
 		return Server{}, err
 	}
+	nobody := &net.TCPAddr{} // the address of a server is not looked at
 	for _, s := range c.Reached() {
 		if known(net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port))), nobody, c.bound.key) == nil {
 			return s, nil
@@ -150,9 +156,6 @@ func (c *conversation) judge(l login) (Server, error) {
 	}
 	return Server{}, fmt.Errorf("the key of the server, %s, is in the host's known_hosts for none that the sandbox is connected to", ssh.FingerprintSHA256(c.bound.key))
 }
-
-// nobody stands for the address of a server, which is not looked at.
-var nobody = &net.TCPAddr{IP: net.IPv4zero}
 
 // maxKnown bounds a file of keys, in bytes.
 const maxKnown = 8 << 20
