@@ -15,9 +15,9 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc
+internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript
 internal/template internal/cgroup internal/workspace internal/layer internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript
-internal/seal internal/agent internal/saved internal/token
+internal/seal internal/agent internal/saved internal/token internal/modelserver
 internal/seal/early internal/agent/npm
 internal/agent/install
 internal/agent/install/early
@@ -55,11 +55,11 @@ var doors = []struct {
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
-	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, and the file gh writes"},
+	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, and what a scripted model says"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor", "client", "examples/loop"}, "who starts processes on the host is easy to review"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm"}, "the gateway looks into requests and renews the logins it lends, the installing process asks registries, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/modelserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model answers them, the installing process asks registries, and nobody else speaks HTTP"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},
 	{"unsafe", []string{"internal/driver/gvisor"}, "only for go:linkname: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},

@@ -1,7 +1,7 @@
 // Package agents runs the real agents (Claude Code, Codex, Gemini CLI, opencode),
 // as their makers publish them in the npm registry, in real sandboxes: through
 // the real gateway, which looks into their TLS and gives their requests the
-// credential, to a scripted model (test/modelserver) that stands where the
+// credential, to a scripted model (internal/modelserver) that stands where the
 // provider does (test/stage). No key and no account is needed.
 //
 // They do their work and end; they are held while their memory, files and

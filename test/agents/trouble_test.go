@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/spec"
-	"github.com/bothy-dev/bothy/test/modelserver"
 )
 
 const troubles = `

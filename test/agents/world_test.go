@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/modelscript"
+	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/test/harness"
-	"github.com/bothy-dev/bothy/test/modelserver"
 	"github.com/bothy-dev/bothy/test/stage"
 )
 
@@ -71,7 +72,7 @@ func newKey(prefix string) string {
 
 func (w *world) provider(t *testing.T, script string) *modelserver.Server {
 	t.Helper()
-	s, err := modelserver.Parse([]byte(strings.ReplaceAll(script, "WORK", w.Work)))
+	s, err := modelscript.Parse([]byte(strings.ReplaceAll(script, "WORK", w.Work)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 //	go run ./test/modelserver/serve script.yaml
 //
 // It prints the address, and then every request as a line of JSON. What a script
-// may say is told by package modelserver.
+// may say is told by package modelscript.
 package main
 
 import (
@@ -14,7 +14,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/bothy-dev/bothy/test/modelserver"
+	"github.com/bothy-dev/bothy/internal/modelscript"
+	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func serve(file string) error {
 	if err != nil {
 		return err
 	}
-	script, err := modelserver.Parse(text)
+	script, err := modelscript.Parse(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -1,4 +1,4 @@
-package modelserver
+package modelscript
 
 import (
 	"bytes"
@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 
 	"github.com/goccy/go-yaml"
 )
 
+// MaxBytes bounds the text of a script. What a model says is held as often as it
+// is asked for.
+const MaxBytes = 1 << 20
+
 // Parse reads a script in YAML or JSON. An unknown or repeated key, and whatever
-// [New] would refuse, is an error.
+// [Script.Check] refuses, is an error that says where.
 func Parse(data []byte) (Script, error) {
+	if len(data) > MaxBytes {
+		return Script{}, fmt.Errorf("read script: it is larger than %d bytes", MaxBytes)
+	}
 	var s Script
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
@@ -23,44 +29,85 @@ func Parse(data []byte) (Script, error) {
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return Script{}, errors.New("read script: more than one document")
 	}
-	if _, err := compile(s); err != nil {
-		return Script{}, err
+	if _, err := s.Check(); err != nil {
+		return Script{}, located(data, err)
 	}
 	return s, nil
 }
 
-// conversation is one that has been checked.
-type conversation struct {
-	match *regexp.Regexp
-	turns []Turn
+// flaw is what is wrong with a part of a script.
+type flaw struct {
+	path string // of the part, as YAMLPath writes it
+	what string // for people
+	err  error
 }
 
-// compile checks a script. The default conversation comes last.
-func compile(s Script) ([]conversation, error) {
-	all := s.Conversations
-	if len(s.Turns) > 0 {
-		all = append(slices.Clip(all), Conversation{Turns: s.Turns})
+func (f *flaw) Error() string { return "check " + f.what + ": " + f.err.Error() }
+
+func (f *flaw) Unwrap() error { return f.err }
+
+// located adds in which line the part begins.
+func located(data []byte, err error) error {
+	f, ok := errors.AsType[*flaw](err)
+	if !ok {
+		return err
 	}
-	if len(all) == 0 {
+	path, perr := yaml.PathString(f.path)
+	if perr != nil {
+		return err
+	}
+	node, perr := path.ReadNode(bytes.NewReader(data))
+	if perr != nil || node == nil {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", node.GetToken().Position.Line, err)
+}
+
+// Checked is a conversation that can be held.
+type Checked struct {
+	Match *regexp.Regexp
+	Turns []Turn
+}
+
+// Check tells whether a script can be played, and gives its conversations in the
+// order in which they are tried. That of the script's own turns comes last.
+func (s Script) Check() ([]Checked, error) {
+	var out []Checked
+	for i, c := range s.Conversations {
+		what, path := fmt.Sprintf("conversation %d", i), fmt.Sprintf("$.conversations[%d]", i)
+		held, err := c.check(what, path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, held)
+	}
+	if len(s.Turns) > 0 {
+		held, err := Conversation{Turns: s.Turns}.check(fmt.Sprintf("conversation %d", len(out)), "$")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, held)
+	}
+	if len(out) == 0 {
 		return nil, errors.New("check script: it has neither turns nor conversations")
 	}
-	var out []conversation
-	for i, c := range all {
-		match, err := regexp.Compile(c.Match)
-		if err != nil {
-			return nil, fmt.Errorf("check conversation %d: %w", i, err)
-		}
-		if len(c.Turns) == 0 {
-			return nil, fmt.Errorf("check conversation %d: it has no turns", i)
-		}
-		for n, t := range c.Turns {
-			if err := t.check(); err != nil {
-				return nil, fmt.Errorf("check conversation %d, turn %d: %w", i, n, err)
-			}
-		}
-		out = append(out, conversation{match, c.Turns})
-	}
 	return out, nil
+}
+
+func (c Conversation) check(what, path string) (Checked, error) {
+	match, err := regexp.Compile(c.Match)
+	if err != nil {
+		return Checked{}, &flaw{path, what, err}
+	}
+	if len(c.Turns) == 0 {
+		return Checked{}, &flaw{path, what, errors.New("it has no turns")}
+	}
+	for n, t := range c.Turns {
+		if err := t.check(); err != nil {
+			return Checked{}, &flaw{fmt.Sprintf("%s.turns[%d]", path, n), fmt.Sprintf("%s, turn %d", what, n), err}
+		}
+	}
+	return Checked{match, c.Turns}, nil
 }
 
 func (t Turn) check() error {

@@ -1,6 +1,7 @@
-package modelserver
+package modelscript
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ turns:
 	equal(t, "delay", time.Duration(first.Delay), 90*time.Second)
 	equal(t, "hang", first.Fail.Hang, Forever)
 	equal(t, "tools", len(first.Tools), 6)
-	equal(t, "arguments", first.Tools[4].Raw.Arguments, obj{"l": []any{1, obj{"k": "v"}}})
+	equal(t, "arguments", first.Tools[4].Raw.Arguments, map[string]any{"l": []any{1, map[string]any{"k": "v"}}})
 	equal(t, "limit", s.Turns[0].Fail.Limit, Limit{LimitRate, Duration(time.Hour)})
 
 	if _, err := Parse([]byte(`{"turns": [{"text": "JSON is YAML"}]}`)); err != nil {
@@ -88,16 +89,47 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// A mistake is told with its line.
+func TestParseSaysWhere(t *testing.T) {
+	for want, script := range map[string]string{
+		"line 5: check conversation 0, turn 1: neither": "conversations:\n  - match: a\n    turns:\n      - text: fine\n      - delay: 1s\n",
+		"line 3: check conversation 0, turn 1: neither": "turns:\n  - text: fine\n  - delay: 1s\n",
+		"[2:5]": "turns:\n  - txt: a\n",
+	} {
+		if _, err := Parse([]byte(script)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, which does not say %q", err, want)
+		}
+	}
+	if _, err := Parse(make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "larger") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Scripts written in Go are checked as well.
-func TestNewRefuses(t *testing.T) {
+func TestCheckRefuses(t *testing.T) {
 	for _, s := range []Script{
 		{},
 		{Turns: []Turn{{}}},
 		{Turns: []Turn{{Tools: []Tool{{Raw: &Raw{Name: "a", Arguments: map[string]any{"b": math.NaN()}}}}}}},
 		{Turns: []Turn{{Tools: []Tool{{MCP: &MCP{Server: "a", Tool: "b", Arguments: map[string]any{"c": func() {}}}}}}}},
 	} {
-		if _, err := New(s); err == nil {
+		if _, err := s.Check(); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	g, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(g) != string(w) {
+		t.Errorf("%s: %s, not %s", what, g, w)
 	}
 }

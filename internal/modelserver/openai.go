@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // openai is what the two APIs of OpenAI have in common.
@@ -11,18 +13,22 @@ type openai struct{}
 
 func (openai) name() string { return "openai" }
 
-var openaiTypes = map[int]string{
-	429: "requests", 500: "server_error", 502: "server_error", 503: "service_unavailable_error", 529: "overloaded_error",
+func openaiTypes() map[int]string {
+	return map[int]string{
+		429: "requests", 500: "server_error", 502: "server_error", 503: "service_unavailable_error", 529: "overloaded_error",
+	}
 }
 
-var openaiCodes = map[int]string{401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+func openaiCodes() map[int]string {
+	return map[int]string{401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+}
 
 func (openai) failure(f trouble) (obj, http.Header) {
 	e := obj{
 		"message": f.text(), "param": nil, "code": nil,
-		"type": f.kind(openaiTypes, "invalid_request_error", "server_error"),
+		"type": f.kind(openaiTypes(), "invalid_request_error", "server_error"),
 	}
-	if code := openaiCodes[f.Status]; code != "" {
+	if code := openaiCodes()[f.Status]; code != "" {
 		e["code"] = code
 	}
 	if f.Type != "" {
@@ -31,7 +37,7 @@ func (openai) failure(f trouble) (obj, http.Header) {
 	h := http.Header{}
 	switch resets := f.resets(); {
 	case f.Limit == nil:
-	case f.Limit.Kind == LimitSubscription:
+	case f.Limit.Kind == modelscript.LimitSubscription:
 		if f.Type == "" {
 			e["type"], e["code"] = "usage_limit_reached", nil
 		}

@@ -8,12 +8,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // serve starts a server for a script in YAML.
 func serve(t *testing.T, script string) (*Server, string) {
 	t.Helper()
-	parsed, err := Parse([]byte(script))
+	parsed, err := modelscript.Parse([]byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 //
 // # Scripts
 //
-// A [Script] is data, in YAML or JSON; [Parse] reads it and refuses what it does
+// A script is data, in YAML or JSON; [modelscript.Parse] reads it and refuses what it does
 // not know:
 //
 //	turns:

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // call is a tool call in the words of a client.
@@ -20,33 +23,38 @@ type call struct {
 // arguments is args as text.
 func (c call) arguments() string { return string(encode(c.args)) }
 
+// tool is a tool call of a script.
+type tool struct{ modelscript.Tool }
+
 // forms are the tools of the clients we know, and how each wants its arguments:
 // nil for what it does not do.
-var forms = map[string]func(Tool) obj{
-	// Claude Code
-	"Write": func(t Tool) obj { return t.write("file_path", "content") },
-	"Bash":  func(t Tool) obj { return t.run("command") },
-	"Read":  func(t Tool) obj { return t.read("file_path") },
-	// Gemini CLI
-	"write_file":        func(t Tool) obj { return t.write("file_path", "content") },
-	"run_shell_command": func(t Tool) obj { return t.run("command") },
-	"read_file":         func(t Tool) obj { return t.read("file_path") },
-	// opencode
-	"write": func(t Tool) obj { return t.write("filePath", "content") },
-	"bash":  func(t Tool) obj { return t.run("command") },
-	"read":  func(t Tool) obj { return t.read("filePath") },
-	// Codex has a shell, and edits by feeding it patches.
-	"exec_command":  func(t Tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
-	"shell_command": func(t Tool) obj { return obj{"command": t.shell()} },
-	"shell":         func(t Tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
-}
+var forms = sync.OnceValue(func() map[string]func(tool) obj {
+	return map[string]func(tool) obj{
+		// Claude Code
+		"Write": func(t tool) obj { return t.write("file_path", "content") },
+		"Bash":  func(t tool) obj { return t.run("command") },
+		"Read":  func(t tool) obj { return t.read("file_path") },
+		// Gemini CLI
+		"write_file":        func(t tool) obj { return t.write("file_path", "content") },
+		"run_shell_command": func(t tool) obj { return t.run("command") },
+		"read_file":         func(t tool) obj { return t.read("file_path") },
+		// opencode
+		"write": func(t tool) obj { return t.write("filePath", "content") },
+		"bash":  func(t tool) obj { return t.run("command") },
+		"read":  func(t tool) obj { return t.read("filePath") },
+		// Codex has a shell, and edits by feeding it patches.
+		"exec_command":  func(t tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
+		"shell_command": func(t tool) obj { return obj{"command": t.shell()} },
+		"shell":         func(t tool) obj { return obj{"command": []string{"bash", "-lc", t.shell()}} },
+	}
+})
 
 // yield is how many milliseconds Codex waits for a command before it leaves it
 // running and goes on: as many as it can be made to.
 const yield = 30_000
 
 // call puts a tool call into the words of a client that offers these tools.
-func (t Tool) call(offered []offer) (call, error) {
+func (t tool) call(offered []offer) (call, error) {
 	switch {
 	case t.Raw != nil:
 		args := t.Raw.Arguments
@@ -55,13 +63,13 @@ func (t Tool) call(offered []offer) (call, error) {
 		}
 		return call{name: t.Raw.Name, namespace: t.Raw.Namespace, args: args, custom: t.Raw.Input != "", input: t.Raw.Input}, nil
 	case t.MCP != nil:
-		return t.MCP.call(offered)
+		return callMCP(*t.MCP, offered)
 	}
 	for _, o := range offered {
 		if o.custom && o.name == "exec" { // Codex, for models that write JavaScript
 			return call{name: o.name, custom: true, input: javascript(t.shell())}, nil
 		}
-		if form := forms[o.name]; form != nil && o.namespace == "" {
+		if form := forms()[o.name]; form != nil && o.namespace == "" {
 			if args := form(t); args != nil {
 				return call{name: o.name, args: args}, nil
 			}
@@ -70,8 +78,8 @@ func (t Tool) call(offered []offer) (call, error) {
 	return call{}, fmt.Errorf("the client offers no tool for %s, only %s", t.kind(), names(offered))
 }
 
-// call finds the tool under the name the client gives it.
-func (m MCP) call(offered []offer) (call, error) {
+// callMCP finds the tool of a server under the name the client gives it.
+func callMCP(m modelscript.MCP, offered []offer) (call, error) {
 	args := m.Arguments
 	if args == nil {
 		args = obj{}
@@ -102,7 +110,7 @@ func names(offered []offer) string {
 	return strings.Join(all, ", ")
 }
 
-func (t Tool) kind() string {
+func (t tool) kind() string {
 	switch {
 	case t.WriteFile != nil:
 		return "write_file"
@@ -112,21 +120,21 @@ func (t Tool) kind() string {
 	return "read_file"
 }
 
-func (t Tool) write(file, content string) obj {
+func (t tool) write(file, content string) obj {
 	if t.WriteFile == nil {
 		return nil
 	}
 	return obj{file: t.WriteFile.Path, content: t.WriteFile.Content}
 }
 
-func (t Tool) run(command string) obj {
+func (t tool) run(command string) obj {
 	if t.RunCommand == nil {
 		return nil
 	}
 	return obj{command: t.RunCommand.Command, "description": "Run a command of the script"}
 }
 
-func (t Tool) read(file string) obj {
+func (t tool) read(file string) obj {
 	if t.ReadFile == nil {
 		return nil
 	}
@@ -134,19 +142,19 @@ func (t Tool) read(file string) obj {
 }
 
 // shell does it by a line of shell.
-func (t Tool) shell() string {
+func (t tool) shell() string {
 	switch {
 	case t.WriteFile != nil:
-		return t.WriteFile.shell()
+		return patch(*t.WriteFile)
 	case t.RunCommand != nil:
 		return t.RunCommand.Command
 	}
 	return "cat -- " + quote(t.ReadFile.Path)
 }
 
-// shell is a patch, which Codex reports as a change of the file. A patch cannot
+// patch writes a file by a line of shell that holds a patch, which Codex reports as a change of the file. A patch cannot
 // say what does not end in a newline: that is printed.
-func (w WriteFile) shell() string {
+func patch(w modelscript.WriteFile) string {
 	if !strings.HasSuffix(w.Content, "\n") || strings.Contains(w.Path, "\n") {
 		return fmt.Sprintf("mkdir -p -- %s && printf %%s %s > %s", quote(path.Dir(w.Path)), quote(w.Content), quote(w.Path))
 	}

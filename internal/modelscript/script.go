@@ -1,4 +1,7 @@
-package modelserver
+// Package modelscript holds what a scripted model says: a document in YAML or
+// JSON, read and checked. Who says it is package modelserver; whoever only has to
+// tell a good script from a bad one needs nothing of HTTP.
+package modelscript
 
 import (
 	"math"

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // noon is when limits are told in these tests.
@@ -235,7 +237,7 @@ func TestTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				script, err := Parse([]byte(c.script))
+				script, err := modelscript.Parse([]byte(c.script))
 				if err != nil {
 					t.Fatal(err)
 				}

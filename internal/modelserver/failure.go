@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // trouble is a failure at a time.
 type trouble struct {
-	Failure
+	modelscript.Failure
 	now time.Time
 }
 
@@ -48,7 +50,7 @@ func (f trouble) resets() time.Time {
 }
 
 // seconds is d in whole seconds, rounded up.
-func seconds(d Duration) int64 {
+func seconds(d modelscript.Duration) int64 {
 	return int64((time.Duration(d) + time.Second - 1) / time.Second)
 }
 
@@ -70,7 +72,7 @@ func (f trouble) reply(p api) reply {
 
 // refuse is an error that no script asked for.
 func refuse(p api, status int, format string, args ...any) reply {
-	f := trouble{Failure: Failure{Status: status, Message: fmt.Sprintf(format, args...)}}
+	f := trouble{Failure: modelscript.Failure{Status: status, Message: clip(fmt.Sprintf(format, args...), 2*maxTold)}}
 	out := f.reply(p)
 	out.why = f.Message
 	return out

@@ -8,14 +8,15 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/bothy-dev/bothy/test/modelserver"
+	"github.com/bothy-dev/bothy/internal/modelscript"
+	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
 // A model that is overloaded first, then writes a file, and is done. An agent
 // would be given the server's URL as its base URL; here the request is written
 // by hand.
 func Example() {
-	script, err := modelserver.Parse([]byte(`
+	script, err := modelscript.Parse([]byte(`
 conversations:
   - match: (?i)greeting
     turns:

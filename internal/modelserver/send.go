@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // reply is an answer to a request, decided but not sent.
@@ -13,8 +15,8 @@ type reply struct {
 	events []event // a stream, or
 	body   []byte  // one piece
 	delay  time.Duration
-	stop   *Failure // Hang or Cut
-	why    string   // it was refused
+	stop   *modelscript.Failure // Hang or Cut
+	why    string               // it was refused
 }
 
 // whole is an answer in one piece.
@@ -37,7 +39,7 @@ func spoken(p api, d dialogue, a answer) reply {
 }
 
 // broken is the answer up to where it hangs or is cut.
-func (r reply) broken(f Failure) reply {
+func (r reply) broken(f modelscript.Failure) reply {
 	r.stop = &f
 	if f.After == 0 {
 		r.status = 0
@@ -100,7 +102,7 @@ func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
 // leave waits if the failure is to hang, and ends the connection. It does not
 // return.
-func (s *Server) leave(r *http.Request, f Failure) {
+func (s *Server) leave(r *http.Request, f modelscript.Failure) {
 	if f.Hang > 0 {
 		s.sleep(r, time.Duration(f.Hang))
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // obj is a JSON object. Its keys come out sorted, so equal answers are equal
@@ -26,14 +28,14 @@ type answer struct {
 	model string // as the client named it
 	text  string
 	calls []call
-	usage Usage
+	usage modelscript.Usage
 }
 
 // answer is a turn in the words of the client.
-func (d dialogue) answer(t Turn) (answer, error) {
+func (d dialogue) answer(t modelscript.Turn) (answer, error) {
 	a := answer{model: d.model, text: t.Text, usage: t.Usage}
-	for _, tool := range t.Tools {
-		c, err := tool.call(d.offered)
+	for _, t := range t.Tools {
+		c, err := tool{t}.call(d.offered)
 		if err != nil {
 			return answer{}, err
 		}
@@ -98,11 +100,17 @@ func least(schema map[string]any) any {
 	return "scripted"
 }
 
+// maxAside bounds the answer to a side call, of which the client chooses the shape.
+const maxAside = 64 << 10
+
 // aside is the answer to a side call.
-func (d dialogue) aside(kind string) answer {
+func (d dialogue) aside(kind string) (answer, error) {
 	a := answer{model: d.model, text: "Scripted session"}
 	if kind == "json" {
 		a.text = string(encode(least(d.schema)))
 	}
-	return a
+	if len(a.text) > maxAside {
+		return answer{}, fmt.Errorf("the least answer of the schema has %d bytes, and %d are the most", len(a.text), maxAside)
+	}
+	return a, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // gemini is the Gemini API, as the Gemini CLI speaks it with an API key.
@@ -131,17 +133,19 @@ func (p gemini) stream(a answer) []event {
 	return append(out, event{"", p.chunk(a, p.calls(a), "STOP")})
 }
 
-var geminiStatus = map[int]string{
-	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
-	500: "INTERNAL", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+func geminiStatus() map[int]string {
+	return map[int]string{
+		400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
+		500: "INTERNAL", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+	}
 }
 
 func (gemini) failure(f trouble) (obj, http.Header) {
-	e := obj{"code": f.Status, "message": f.text(), "status": f.kind(geminiStatus, "INVALID_ARGUMENT", "INTERNAL")}
+	e := obj{"code": f.Status, "message": f.text(), "status": f.kind(geminiStatus(), "INVALID_ARGUMENT", "INTERNAL")}
 	if f.Limit != nil {
 		quota := "GenerateRequestsPerMinutePerProjectPerModel"
 		details := []obj{}
-		if f.Limit.Kind == LimitSubscription {
+		if f.Limit.Kind == modelscript.LimitSubscription {
 			quota = "GenerateRequestsPerDayPerProjectPerModel"
 		} else {
 			details = append(details, obj{

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
 // anthropic is the Messages API.
@@ -135,15 +137,17 @@ func deltas(text, kind, key string) []obj {
 	return out
 }
 
-var anthropicTypes = map[int]string{
-	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
+func anthropicTypes() map[int]string {
+	return map[int]string{
+		400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+		413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
+	}
 }
 
 func (anthropic) failure(f trouble) (obj, http.Header) {
 	body := obj{
 		"type":  "error",
-		"error": obj{"type": f.kind(anthropicTypes, "invalid_request_error", "api_error"), "message": f.text()},
+		"error": obj{"type": f.kind(anthropicTypes(), "invalid_request_error", "api_error"), "message": f.text()},
 	}
 	h := http.Header{}
 	if f.Limit == nil {
@@ -152,7 +156,7 @@ func (anthropic) failure(f trouble) (obj, http.Header) {
 	resets := f.resets()
 	h.Set("Retry-After", strconv.FormatInt(seconds(f.Limit.Resets), 10))
 	switch {
-	case f.Limit.Kind == LimitSubscription:
+	case f.Limit.Kind == modelscript.LimitSubscription:
 		unix := strconv.FormatInt(resets.Unix(), 10)
 		h.Set("anthropic-ratelimit-unified-status", "rejected")
 		h.Set("anthropic-ratelimit-unified-reset", unix)

@@ -6,11 +6,20 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
 
-// maxBody is how much of a request is read. Agents send up to a few megabytes.
-const maxBody = 64 << 20
+// What is inside a sandbox may send anything, and as often as it likes. These
+// bound what that takes of memory: bodies are read a few at a time, and answers
+// are few, whatever becomes of them.
+const (
+	maxBody    = 16 << 20 // of a request; agents send up to a few megabytes
+	maxReading = 4        // requests that are read and decided at once
+	maxOpen    = 64       // requests at once; beyond it they are refused
+)
 
 // Server is the model. The exported fields may be set before the first request.
 type Server struct {
@@ -19,15 +28,21 @@ type Server struct {
 	RequireKey string
 	// Log, if set, gets every request as a line of JSON.
 	Log io.Writer
+	// Record, if set, gets every request, one at a time. None is kept then:
+	// [Server.Requests] and [Server.Wait] know of none.
+	Record func(Request)
 	// Now is the clock of the record and of limits, if set.
 	Now func() time.Time
 
-	script []conversation
+	script  []modelscript.Checked
+	open    atomic.Int32  // requests that are served
+	reading chan struct{} // holds maxReading
 
 	closeOnce sync.Once
 	closed    chan struct{} // ends what hangs
 
 	mu       sync.Mutex
+	last     int // number of a request
 	requests []Request
 	recorded chan struct{} // closed with the next request
 	attempts map[string]int
@@ -37,13 +52,14 @@ type Server struct {
 var _ http.Handler = (*Server)(nil)
 
 // New gives a server for a script. The error is the script's.
-func New(s Script) (*Server, error) {
-	script, err := compile(s)
+func New(s modelscript.Script) (*Server, error) {
+	script, err := s.Check()
 	if err != nil {
 		return nil, err
 	}
 	return &Server{
 		script:   script,
+		reading:  make(chan struct{}, maxReading),
 		closed:   make(chan struct{}),
 		recorded: make(chan struct{}),
 		attempts: map[string]int{},
@@ -63,18 +79,35 @@ func (s *Server) now() time.Time {
 
 // ServeHTTP decides on a request, records it, and sends what was decided.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.open.Add(-1)
+	full := s.open.Add(1) > maxOpen
+	s.send(w, r, s.hear(w, r, full))
+}
+
+// hear reads a request, decides on it and records it. Nothing of the request is
+// kept afterwards, but in the record.
+func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
+	if !full {
+		s.enter(r)
+		defer func() { <-s.reading }()
+	}
 	q := Request{
 		Time: s.now(), Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Header: r.Header,
 		Conversation: -1, Turn: -1,
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	q.Body = body
 	p, act := route(r)
 	q.API = p.name()
 	var out reply
-	if err != nil {
+	var err error
+	if !full {
+		q.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	}
+	switch {
+	case full:
+		out = refuse(p, http.StatusServiceUnavailable, "%d requests are being answered already", maxOpen)
+	case err != nil:
 		out = refuse(p, http.StatusBadRequest, "read the request: %v", err)
-	} else {
+	default:
 		out = s.decide(p, act, r, &q)
 	}
 	if q.Outcome == "" {
@@ -82,7 +115,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q.Status = out.status
 	s.record(q)
-	s.send(w, r, out)
+	return out
+}
+
+// enter waits until a request may be read.
+func (s *Server) enter(r *http.Request) {
+	select {
+	case s.reading <- struct{}{}:
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler)
+	case <-s.closed:
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // decide is what a request gets.
@@ -111,11 +155,17 @@ func (s *Server) decide(p api, act action, r *http.Request, q *Request) reply {
 		return refuse(p, http.StatusUnsupportedMediaType, "the body is compressed (%s): only plain ones are read", e)
 	}
 	d, err := p.read(r, q.Body)
+	if err == nil && len(d.model) > maxName {
+		err = fmt.Errorf("the name of the model has %d bytes", len(d.model))
+	}
 	if err != nil {
 		return refuse(p, http.StatusBadRequest, "read the request: %v", err)
 	}
 	return s.converse(p, d, q)
 }
+
+// maxName bounds the name of a model, which every event of an answer repeats.
+const maxName = 256
 
 // carries reports whether a request has the key where one of the providers
 // wants it.
@@ -130,18 +180,22 @@ func (s *Server) converse(p api, d dialogue, q *Request) reply {
 	q.Model, q.Session, q.Stream, q.Prompt = d.model, d.session, d.stream, at.prompt
 	if kind := d.side(); kind != "" {
 		q.Outcome = Aside
-		a := d.aside(kind)
+		a, err := d.aside(kind)
+		if err != nil {
+			q.Outcome = ""
+			return refuse(p, http.StatusBadRequest, "%v", err)
+		}
 		identify(&a, kind+"\x00"+d.key(at))
 		return spoken(p, d, a)
 	}
 	c := s.find(at.prompt)
 	if c < 0 {
-		return refuse(p, http.StatusBadRequest, "the script has no conversation for the prompt %q", at.prompt)
+		return refuse(p, http.StatusBadRequest, "the script has no conversation for the prompt %q", clip(at.prompt, maxTold))
 	}
-	if at.turn >= len(s.script[c].turns) {
+	if at.turn >= len(s.script[c].Turns) {
 		return refuse(p, http.StatusBadRequest, "conversation %d of the script has no turn %d", c, at.turn)
 	}
-	turn := s.script[c].turns[at.turn]
+	turn := s.script[c].Turns[at.turn]
 	a, err := d.answer(turn)
 	if err != nil {
 		return refuse(p, http.StatusBadRequest, "conversation %d, turn %d: %v", c, at.turn, err)
@@ -156,23 +210,29 @@ func (s *Server) converse(p api, d dialogue, q *Request) reply {
 // find is the conversation for a prompt, or -1.
 func (s *Server) find(prompt string) int {
 	for i, c := range s.script {
-		if c.match.MatchString(prompt) {
+		if c.Match.MatchString(prompt) {
 			return i
 		}
 	}
 	return -1
 }
 
+// maxAttempts bounds what is counted. Beyond it the counting begins again.
+const maxAttempts = 1 << 14
+
 // attempt counts.
 func (s *Server) attempt(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.attempts) >= maxAttempts && s.attempts[key] == 0 {
+		clear(s.attempts)
+	}
 	s.attempts[key]++
 	return s.attempts[key]
 }
 
 // perform is the turn, or its failure.
-func (s *Server) perform(p api, d dialogue, turn Turn, a answer, q *Request) reply {
+func (s *Server) perform(p api, d dialogue, turn modelscript.Turn, a answer, q *Request) reply {
 	var out reply
 	fail := turn.Fail
 	switch {

@@ -66,11 +66,17 @@ func (r Request) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// record keeps a request, wakes who waits for it, and writes it down.
+// record numbers a request, and hands it on, or keeps it, wakes who waits for it,
+// and writes it down.
 func (s *Server) record(q Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q.N = len(s.requests) + 1
+	s.last++
+	q.N = s.last
+	if s.Record != nil {
+		s.Record(q)
+		return
+	}
 	s.requests = append(s.requests, q)
 	close(s.recorded)
 	s.recorded = make(chan struct{})

@@ -1,0 +1,37 @@
+package modelserver
+
+import (
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Told is what may be written down of a request for people to read: without
+// headers, query and body, in which credentials and a project's files are, and
+// bounded.
+func (r Request) Told() spec.ModelRequest {
+	path, _, _ := strings.Cut(r.Path, "?")
+	out := spec.ModelRequest{
+		N: r.N, Method: clip(r.Method, maxShort), Host: clip(r.Host, maxShort), Path: clip(path, maxShort), Bytes: len(r.Body),
+		API: r.API, Model: clip(r.Model, maxShort), Session: clip(r.Session, maxShort), Stream: r.Stream, Prompt: clip(r.Prompt, maxTold),
+		Attempt: r.Attempt, Outcome: string(r.Outcome), Status: r.Status, Error: clip(r.Error, maxTold),
+	}
+	if r.Turn >= 0 {
+		out.Conversation, out.Turn = &r.Conversation, &r.Turn
+	}
+	return out
+}
+
+// Bounds of what a record tells, in bytes.
+const (
+	maxShort = 256
+	maxTold  = 2 << 10
+)
+
+// clip bounds a text.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

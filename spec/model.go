@@ -1,0 +1,51 @@
+package spec
+
+import "time"
+
+// Mock says that the providers of models are played by a script, for a sandbox as
+// long as it exists.
+type Mock struct {
+	// Script is where the script was read from. The sandbox has a copy, which is
+	// what counts.
+	Script string `json:"script"`
+	// Hosts are the names whose servers are played.
+	Hosts []string `json:"hosts"`
+	// Keys are what stands where credentials are expected, by their service. They
+	// are made up: no server knows them.
+	Keys map[string]string `json:"keys"`
+}
+
+// Kinds of records of what a played model was asked.
+const ModelAsked = "request"
+
+// ModelRequest is one line of the log of a sandbox whose models are played: what
+// was asked, and what became of it. It has neither headers nor bodies; names,
+// prompts and errors hold what somebody inside made up.
+type ModelRequest struct {
+	Time  time.Time `json:"time,omitzero"`
+	Event string    `json:"event,omitempty"`
+
+	N      int    `json:"n"` // from 1, since the sandbox was started
+	Method string `json:"method"`
+	Host   string `json:"host"`
+	Path   string `json:"path"`  // without the query
+	Bytes  int    `json:"bytes"` // of the body
+
+	API     string `json:"api"`               // anthropic, openai or gemini
+	Model   string `json:"model,omitempty"`   // asked for
+	Session string `json:"session,omitempty"` // as the agent names it
+	Stream  bool   `json:"stream,omitempty"`
+	Prompt  string `json:"prompt,omitempty"` // the last one
+
+	// Conversation and Turn are indices into the script, the default conversation
+	// behind all others; nil if nothing of the script was asked for.
+	Conversation *int `json:"conversation,omitempty"`
+	Turn         *int `json:"turn,omitempty"`
+	// Attempt is how often this turn was asked for with this request.
+	Attempt int `json:"attempt,omitempty"`
+	// Outcome is answered (by the script), failed (because it says so), aside (no
+	// question of the conversation) or refused (Error says why).
+	Outcome string `json:"outcome"`
+	Status  int    `json:"status,omitempty"` // none if no byte was sent
+	Error   string `json:"error,omitempty"`
+}
