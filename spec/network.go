@@ -51,6 +51,8 @@ type NetworkRecord struct {
 	Up         int64      `json:"up_bytes,omitempty"` // out of the sandbox
 	Down       int64      `json:"down_bytes,omitempty"`
 	Duration   int64      `json:"duration_ms,omitempty"`
+	// Mocked says that the sandbox's mock has answered in the place of the server.
+	Mocked bool `json:"mocked,omitempty"`
 	// Count is how often the same was refused, in a row, if more than once.
 	Count int64 `json:"count,omitempty"`
 	// Suppressed is NetworkSuppressed's: how many.

@@ -54,6 +54,7 @@ func (a advice) overview(w http.ResponseWriter, r *http.Request) {
 	if wantsJSON(r) {
 		writeJSON(w, map[string]any{
 			"sandbox": a.g.conf.Sandbox, "default": p.Default().String(), "generation": p.Generation(), "rules": rules, "refused": refused,
+			"mocked": a.g.mockedNames(),
 		})
 		return
 	}
@@ -62,6 +63,9 @@ func (a advice) overview(w http.ResponseWriter, r *http.Request) {
 		"What no rule is about: %s. To ask about one thing: http://%s/check?url=URL&method=METHOD\n\nRules\n", a.g.conf.Sandbox, p.Default(), adviceName)
 	for _, x := range rules {
 		fmt.Fprintf(w, "  %-5s %s (%s)\n", x.Action, x.Rule, x.Source)
+	}
+	if list := a.g.mockedNames(); len(list) > 0 {
+		fmt.Fprintf(w, "\nAnswered by a mock, whatever the rules\n  %s\n", strings.Join(list, " "))
 	}
 	fmt.Fprintf(w, "\nRefused lately\n")
 	for _, x := range refused {
@@ -79,14 +83,23 @@ func (a advice) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := a.g.policy.Load().Explain(q)
+	mocked := a.g.isMocked(q.Name)
 	if wantsJSON(r) {
-		writeJSON(w, map[string]any{
+		told := map[string]any{
 			"target": x.Target, "allowed": x.Decision.Allowed(), "reason": x.Decision.Reason(),
 			"command": x.Decision.Suggest().Command(a.g.conf.Sandbox),
-		})
+		}
+		if mocked {
+			told["allowed"], told["reason"], told["command"] = true, mockReason, ""
+		}
+		writeJSON(w, told)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if mocked {
+		fmt.Fprintf(w, "allowed: %s: %s\n", x.Target, mockReason)
+		return
+	}
 	fmt.Fprintln(w, strings.TrimRight(x.Text(a.g.conf.Sandbox), "\n"))
 }
 

@@ -36,6 +36,10 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		g.log(r)
 		return
 	}
+	if g.isMocked(subject.Name) {
+		g.toMock(a, subject)
+		return
+	}
 	r.Name, r.Addr = subject.Name, subject.Addr
 	d := g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageConnect, Name: subject.Name, Addr: subject.Addr, Port: subject.Port, Now: time.Now(),

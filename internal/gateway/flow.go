@@ -40,6 +40,7 @@ const (
 	judged  kind = iota // by the policy
 	toHost              // to a port of the host: see hostport.go
 	inbound             // to a published port: see inbound.go
+	toMock              // to a server that is played: see mock.go
 )
 
 // now is the flow as the policy judges it.

@@ -44,6 +44,9 @@ type Config struct {
 	// KnownHosts are files that say which keys SSH servers have, for who asks the
 	// host's SSH agent.
 	KnownHosts []string
+	// Mocked are names whose servers are played: what is for one of them, at any
+	// port, is answered here, whatever the policy says.
+	Mocked map[string]http.Handler
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not
@@ -110,6 +113,7 @@ func New(c Config) (*Gateway, error) {
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Sandbox: c.Sandbox, Log: g.logRequest,
+		Mock: g.mock,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return advice{g}

@@ -216,8 +216,13 @@ func (g *Gateway) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, er
 	return g.reach(ctx, policy.Flow{Name: h.Name, Addr: h.Addr, Port: h.Port})
 }
 
-// logRequest completes the record of a request.
+// logRequest completes the record of a request. Nobody has decided about one to a
+// server that is played.
 func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
+	if r.Mocked {
+		g.log(r)
+		return
+	}
 	full := g.decided(r, d)
 	if r.Verdict != "" {
 		full.Verdict, full.Reason = r.Verdict, r.Reason

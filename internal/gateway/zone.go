@@ -32,6 +32,9 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	if isHost(clean) {
 		return z.g.lookupHost(clean)
 	}
+	if z.g.isMocked(clean) {
+		return z.lookupMocked(clean)
+	}
 	p := z.g.policy.Load()
 	d := p.Decide(policy.Query{Stage: policy.StageLookup, Name: clean, Now: time.Now()})
 	if !d.Allowed() {
@@ -48,6 +51,15 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	}
 	v4, v6, err = z.g.names.Addresses(clean)
 	return v4, v6, err
+}
+
+// lookupMocked answers for a name whose server is played.
+func (z zone) lookupMocked(name string) (v4, v6 netip.Addr, err error) {
+	if err := z.g.pausedBy(); err != nil {
+		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: name, Verdict: spec.VerdictDeny, Reason: err.Error(), Mocked: true})
+		return v4, v6, err
+	}
+	return z.g.names.Addresses(name)
 }
 
 // ration holds names that a wildcard or a default lets pass to what a zone may

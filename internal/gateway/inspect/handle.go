@@ -49,6 +49,13 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	}
 	x.secrets = i.conf.Secrets()
 	x.record.Path = x.secrets.Mask(x.record.Path)
+	var player http.Handler
+	if i.conf.Mock != nil {
+		player = i.conf.Mock(c.host)
+	}
+	if player != nil {
+		x.record.Mocked, x.record.Verdict = true, spec.VerdictAllow
+	}
 	w := &answer{ResponseWriter: rw, x: x}
 	x.w = w
 	defer i.log(x)
@@ -62,6 +69,10 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	// It is known before it is judged: no change of rules falls between.
 	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
+	if player != nil {
+		i.mock(ctx, w, r, x, player)
+		return
+	}
 	x.decision = i.conf.Judge(c.host, &x.request)
 	if !x.decision.Allowed() {
 		x.refuse(x.decision.Reason())
@@ -248,6 +259,9 @@ type answer struct {
 }
 
 func (a *answer) Write(p []byte) (int, error) {
+	if a.x.record.Status == 0 { // nobody said another
+		a.x.record.Status = http.StatusOK
+	}
 	n, err := a.ResponseWriter.Write(p)
 	a.x.down.Add(int64(n))
 	return n, err

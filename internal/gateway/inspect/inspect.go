@@ -79,6 +79,8 @@ type Config struct {
 	// Local gives who answers for a host that is the gateway itself; nil for all
 	// others. May be nil.
 	Local func(Host) http.Handler
+	// Mock gives who plays the server of a host; nil for all others. May be nil.
+	Mock func(Host) http.Handler
 	// Log is told of every request, when it was refused or has ended.
 	Log func(spec.NetworkRecord, *policy.Decision)
 }

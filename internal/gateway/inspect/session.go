@@ -54,7 +54,7 @@ func newSession(ctx context.Context, c *conn, served net.Conn) *session {
 // serve answers requests until the connection ends.
 func (s *session) serve(handle handler) {
 	defer func() {
-		if p := recover(); p != nil { // as net/http does: it is the end of one connection
+		if p := recover(); p != nil && p != http.ErrAbortHandler { // as net/http does: it is the end of one connection
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
 			s.conn.Reset()
 		}

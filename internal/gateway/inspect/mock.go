@@ -1,0 +1,22 @@
+package inspect
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+// mock has a request answered by who plays its server. It is for nobody else:
+// the policy is not asked, and what stands for a secret stays as it is. A body
+// can be as long as the player likes to read.
+func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exchange, player http.Handler) {
+	if err := i.closed(); err != nil {
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+		return
+	}
+	r = r.WithContext(ctx)
+	r.Body = &body{ReadCloser: r.Body, x: x, left: policy.NoLimit}
+	goOn(w, r)
+	player.ServeHTTP(w, r)
+}

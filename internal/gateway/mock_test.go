@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// stub plays a server, and remembers what it was sent.
+type stub struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.seen = append(s.seen, fmt.Sprintf("%s %s %s %v %s", r.Method, r.Host, r.URL.Path, r.Header, body))
+	s.mu.Unlock()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	switch r.URL.Path {
+	case "/cut":
+		_, _ = io.WriteString(w, "half of ")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case "/hang":
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = fmt.Fprintf(w, "played: %d bytes", len(body))
+}
+
+func (s *stub) heard() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.seen, "\n")
+}
+
+// playing has the servers of two names played.
+func playing(s *stub) func(*Config) {
+	return func(c *Config) {
+		c.Mocked = map[string]http.Handler{"api.example.com": s, "model.example.com": s}
+	}
+}
+
+// What is for a played server is answered here at every port, whatever the
+// policy says: nobody is asked where it is, nothing is dialled, no secret is put
+// in. Everything else is judged as ever.
+func TestMocked(t *testing.T) {
+	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the real one") })
+	for name, p := range map[string]*policy.Policy{
+		"denied":  document(t, 1, "deny: [api.example.com, other.example.com]\n"),
+		"allowed": document(t, 1, "inspect: all\nallow: ['*.example.com', 127.0.0.0/8]\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stub{}
+			w := start(t, p, map[string][]string{"api.example.com": here, "other.example.com": here}, o.trusting, playing(s))
+			must(t, w.SetLoans(loan(func(l *wire.Loan) { l.Hosts = []string{"api.example.com", "other.example.com"} })))
+			for _, h2 := range []bool{false, true} {
+				c := w.client(t, h2)
+				for _, url := range []string{"https://api.example.com/v1", fmt.Sprintf("https://API.example.com:%d/v1", o.port), "https://model.example.com/v1", "http://api.example.com/v1"} {
+					status, text, _ := fetch(t, c, "POST", url, strings.NewReader("question"), "Authorization", "Bearer "+placeholder)
+					if status != 200 || text != "played: 8 bytes" {
+						t.Errorf("%s: %d %s", url, status, text)
+					}
+				}
+			}
+			if heard := s.heard(); !strings.Contains(heard, placeholder) || strings.Contains(heard, realValue) {
+				t.Errorf("the mock heard %s", heard)
+			}
+			if got := w.asked(); len(got) != 0 {
+				t.Errorf("the host's resolver was asked for %q", got)
+			}
+			if got := o.requests(); len(got) != 0 {
+				t.Errorf("the real server got %q", got)
+			}
+			r := w.record(t, "a request", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest })
+			if !r.Mocked || r.Verdict != spec.VerdictAllow || r.Status != 200 || r.Up != 8 || r.Down == 0 || r.Rule != "" || r.Suggest != "" || r.Secret != "" || r.Path != "/v1" {
+				t.Errorf("the record says %+v", r)
+			}
+			w.client(t, false).CloseIdleConnections()
+			_, err := w.in.DialName(t.Context(), "other.example.com", o.port)
+			if (err == nil) != (name == "allowed") {
+				t.Errorf("another host: %v", err)
+			}
+			w.valueless(t)
+		})
+	}
+}
+
+// A change of rules does not end what is played, the pause of the network does,
+// and its flows are told apart in the log.
+func TestMockedFlow(t *testing.T) {
+	s := &stub{}
+	w := start(t, document(t, 1, "allow: [api.example.com]\n"), nil, playing(s))
+	c := w.client(t, false)
+	fetch(t, c, "GET", "https://api.example.com/", nil)
+	w.SetPolicy(document(t, 2, "deny: [api.example.com]\n"))
+	fetch(t, c, "GET", "https://api.example.com/", nil)
+	w.Pause("no room")
+	if status, text, _ := fetch(t, c, "GET", "https://api.example.com/", nil); status != http.StatusServiceUnavailable || !strings.Contains(text, "no room") {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, err := w.in.DialName(t.Context(), "model.example.com", 443); err == nil {
+		t.Error("another connection is let through")
+	}
+	w.Pause("")
+	c.CloseIdleConnections()
+	r := w.record(t, "the flow", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkFlow && r.Mocked && r.Up > 0 })
+	if r.Verdict != spec.VerdictAllow || r.Protocol != "https" || r.Addr.IsValid() || !strings.Contains(r.Reason, "mock") {
+		t.Errorf("the record says %+v", r)
+	}
+}
+
+// An answer that is cut off, or never comes, ends as it would with a server, and
+// nobody takes that for a mistake of the gateway.
+func TestMockedTrouble(t *testing.T) {
+	s := &stub{}
+	w := start(t, document(t, 1, ""), nil, playing(s))
+	for _, h2 := range []bool{false, true} {
+		c := w.client(t, h2)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://api.example.com/cut", nil)
+		must(t, err)
+		resp, err := c.Do(r)
+		must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if string(text) != "half of " || err == nil {
+			t.Errorf("h2 %v: %q, %v", h2, text, err)
+		}
+		c.Timeout = 200 * time.Millisecond
+		if resp, err := c.Get("https://api.example.com/hang"); err == nil { //nolint:noctx // the client has a timeout
+			_ = resp.Body.Close()
+			t.Errorf("h2 %v: it is answered: %d", h2, resp.StatusCode)
+		}
+		w.record(t, "the end of what hung", func(r spec.NetworkRecord) bool {
+			return r.Event == spec.NetworkRequest && r.Path == "/hang" && r.Mocked
+		})
+	}
+}
+
+// What is no HTTP is not for a played server.
+func TestMockedNotHTTP(t *testing.T) {
+	w := start(t, document(t, 1, "allow: [api.example.com]\n"), nil, playing(&stub{}))
+	c, err := w.in.DialName(t.Context(), "api.example.com", 22)
+	must(t, err)
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, "SSH-2.0-client\r\n")
+	if text, err := io.ReadAll(c); err == nil && !strings.HasPrefix(string(text), "HTTP/1.1 400") {
+		t.Errorf("%q", text)
+	}
+}
+
+// Inside, one can ask what is played.
+func TestMockedAdvice(t *testing.T) {
+	w := start(t, document(t, 1, ""), nil, playing(&stub{}))
+	c := w.client(t, false)
+	if _, text, _ := fetch(t, c, "GET", "http://policy.bothy/", nil); !strings.Contains(text, "by a mock, whatever the rules\n  api.example.com model.example.com\n") {
+		t.Error(text)
+	}
+	for _, accept := range []string{"text/plain", "application/json"} {
+		_, text, _ := fetch(t, c, "GET", "http://policy.bothy/check?url=https://api.example.com/v1", nil, "Accept", accept)
+		if !strings.Contains(text, "allowed") || !strings.Contains(text, "mock answers it") || strings.Contains(text, "policy allow") {
+			t.Error(text)
+		}
+	}
+}
