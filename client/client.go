@@ -43,6 +43,7 @@ type Sandbox struct {
 
 	Presets, Allow, Deny []string // of the network
 	Secrets              []string // NAME[:TIME]
+	Mock                 string   // a script that plays the providers of models
 
 	CPUs         float64
 	Memory, Disk string // 4g
@@ -69,6 +70,7 @@ func (s *Sandbox) args() []string {
 	add("--allow", s.Allow...)
 	add("--deny", s.Deny...)
 	add("--secret", s.Secrets...)
+	add("--mock", s.Mock)
 	add("--memory", s.Memory)
 	add("--disk", s.Disk)
 	if s.CPUs > 0 {

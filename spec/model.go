@@ -2,8 +2,8 @@ package spec
 
 import "time"
 
-// Mock says that the providers of models are played by a script, for a sandbox as
-// long as it exists.
+// Mock says that the providers of models are played by a script, as long as the
+// sandbox exists.
 type Mock struct {
 	// Script is where the script was read from. The sandbox has a copy, which is
 	// what counts.
@@ -15,10 +15,10 @@ type Mock struct {
 	Keys map[string]string `json:"keys"`
 }
 
-// Kinds of records of what a played model was asked.
+// ModelAsked is the kind of the records of what a mock was asked.
 const ModelAsked = "request"
 
-// ModelRequest is one line of the log of a sandbox whose models are played: what
+// ModelRequest is one line of the log of what a sandbox's mock was asked: what
 // was asked, and what became of it. It has neither headers nor bodies; names,
 // prompts and errors hold what somebody inside made up.
 type ModelRequest struct {

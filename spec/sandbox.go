@@ -14,8 +14,8 @@ const Version = 1
 const TemplateHost = "host"
 
 // Sandbox is the wish: everything that was decided when a sandbox was created.
-// It is written at creation; afterwards only its ports and its program
-// change.
+// It is written at creation; afterwards only its ports, its program and the
+// script of its mock change.
 type Sandbox struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`   // 12 hex digits, random
@@ -50,6 +50,9 @@ type Sandbox struct {
 	User    string   `json:"user,omitempty"` // who commands run as; empty: the caller's own uid
 	Workdir string   `json:"workdir,omitempty"`
 	Env     []string `json:"env,omitempty"` // KEY=VALUE, for every command
+
+	// Mock has the providers of models played by a script; nil: they are asked.
+	Mock *Mock `json:"mock,omitempty"`
 
 	// Ports are those of the sandbox that are published on the host, HostPorts
 	// those of the host's loopback that the inside reaches as host.bothy.

@@ -9,6 +9,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/modelserver"
 )
 
 // network joins what does not know each other: the keeper's idea of a gateway
@@ -20,13 +21,18 @@ var plugged keeper.Network = network{}
 
 // Open makes a card with a gateway at its other end.
 func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, error) {
+	mock, err := play(o.Mock)
+	if err != nil {
+		return nil, nil, err
+	}
 	fd, inside, err := netstack.Card()
 	if err != nil {
 		return nil, nil, err
 	}
 	card := os.NewFile(uintptr(inside), "network card")
 	g, err := gateway.New(gateway.Config{
-		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Join: o.Join, Log: o.Log, KnownHosts: o.KnownHosts,
+		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
+		KnownHosts: o.KnownHosts,
 	})
 	if err != nil {
 		_ = card.Close()
@@ -39,4 +45,17 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 		},
 		Gateways: []netip.Addr{names.Gateway4, names.Gateway6},
 	}, g, nil
+}
+
+// play makes the model that answers in the place of servers, if one is to.
+func play(m *keeper.Mock) (*gateway.Mock, error) {
+	if m == nil {
+		return nil, nil
+	}
+	model, err := modelserver.New(m.Script)
+	if err != nil {
+		return nil, err
+	}
+	model.Record = func(q modelserver.Request) { m.Asked(q.Told()) }
+	return &gateway.Mock{Hosts: m.Hosts, Player: model}, nil
 }

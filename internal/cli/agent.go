@@ -242,9 +242,9 @@ func (l *lodger) visible(sb *spec.Sandbox) error {
 }
 
 // credential gives what is lent to a new sandbox: what the user says, else what
-// its agent can log in with.
-func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, asked []lendAt) ([]lendAt, error) {
-	if l.spec == nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
+// its agent can log in with, unless models are played for it.
+func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, asked []lendAt) ([]lendAt, error) {
+	if l.spec == nil || sb.Mock != nil || len(asked) > 0 || len(l.spec.Credentials) == 0 && l.spec.Login == nil {
 		return asked, nil
 	}
 	secret, err := e.Credential(cmd.Context(), l.spec)

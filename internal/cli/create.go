@@ -48,6 +48,10 @@ func (a *app) createCommand() *command.Command {
 			if err == nil {
 				err = l.visible(sb)
 			}
+			var mock *engine.Mock
+			if err == nil {
+				mock, err = f.mocked(cmd, l)
+			}
 			var version string
 			if err == nil {
 				version, err = f.wantsVersion(l)
@@ -63,11 +67,12 @@ func (a *app) createCommand() *command.Command {
 				return err
 			}
 			l.settle(sb, &rules, f.config || a.config.AgentConfig)
-			if err := e.Create(sb, engine.Rules(rules)); err != nil {
+			mock.Apply(sb)
+			if err := e.Create(sb, engine.Rules(rules), engine.Script(mock)); err != nil {
 				return err
 			}
 			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-			lent, err = a.credential(cmd, e, l, lent)
+			lent, err = a.credential(cmd, e, l, sb, lent)
 			if err == nil {
 				err = a.lend(cmd, e, sb, lent)
 			}

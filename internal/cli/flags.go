@@ -35,6 +35,7 @@ type createFlags struct {
 	config   bool
 	secrets  []string
 	lend     []string
+	mock     string
 	force    bool
 	quiet    bool
 	network  networkFlags
@@ -50,6 +51,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	command.WordsVar(fs, &f.private, "private", "give the sandbox a directory of its own at this path of the project, e.g. node_modules")
 	command.WordsVar(fs, &f.secrets, "secret", "lend it a secret: NAME[:TIME], e.g. anthropic:8h; repeatable")
 	command.WordsVar(fs, &f.lend, "lend", "lend it what tools of this host log in with: TOOL[:HOST],... of "+strings.Join(token.Names(), " "))
+	fs.StringVar(&f.mock, "mock", "", "play the providers of models by this script: no model is asked, and no key is needed")
 	fs.StringVarP(&f.workdir, "workdir", "w", "", "directory inside to work in (default the first PATH)")
 	fs.StringVarP(&f.user, "user", "u", "", "user inside: NAME|UID[:GROUP|GID] (default you; root may do anything inside)")
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
@@ -66,7 +68,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
 	f.network.add(c)
-	for _, path := range []string{"env-file", "volume", "workdir"} {
+	for _, path := range []string{"env-file", "volume", "workdir", "mock"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
 	c.CompleteFlag("template", a.templateNames)

@@ -168,7 +168,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 		}()
 	}
 	if created || f.lodger.spec != nil && neverLent(e, sb) {
-		lent, err = a.credential(cmd, e, f.lodger, lent)
+		lent, err = a.credential(cmd, e, f.lodger, sb, lent)
 	}
 	if err == nil {
 		err = a.lend(cmd, e, sb, lent)
@@ -272,6 +272,10 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err != nil {
 		return nil, false, err
 	}
+	mock, err := f.mocked(cmd, f.lodger)
+	if err != nil {
+		return nil, false, err
+	}
 	if f.existing != nil {
 		if err := sameRules(e, f.existing, rules); err != nil {
 			return nil, false, err
@@ -279,7 +283,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		if err := a.sameSettings(cmd, f.existing, nil); err != nil {
 			return nil, false, err
 		}
-		return f.existing, false, a.rehouse(cmd.Context(), e, f.lodger, f.existing, version)
+		return f.existing, false, a.refit(cmd.Context(), e, f.lodger, f.existing, version, mock)
 	}
 	wish, err := a.sandbox(e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
@@ -300,11 +304,12 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	}
 	asked := rules
 	f.lodger.settle(wish, &rules, f.config || a.config.AgentConfig)
+	mock.Apply(wish)
 	wish.Remove = f.remove
 	if f.remove {
-		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules))
+		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules), engine.Script(mock))
 	} else {
-		sb, created, err = e.Obtain(wish, engine.Rules(rules))
+		sb, created, err = e.Obtain(wish, engine.Rules(rules), engine.Script(mock))
 	}
 	if err != nil {
 		return nil, false, err
@@ -323,7 +328,16 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err := a.sameSettings(cmd, sb, wish); err != nil {
 		return nil, false, err
 	}
-	return sb, false, a.rehouse(cmd.Context(), e, f.lodger, sb, version)
+	return sb, false, a.refit(cmd.Context(), e, f.lodger, sb, version, mock)
+}
+
+// refit gives a sandbox that exists what may be another than at its creation: the
+// version of its agent, and the script of its mock.
+func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox, version string, m *engine.Mock) error {
+	if err := a.sameMock(ctx, e, sb, m); err != nil {
+		return err
+	}
+	return a.rehouse(ctx, e, l, sb, version)
 }
 
 // neverLent tells of a sandbox that nothing was ever lent to but tokens of tools: its

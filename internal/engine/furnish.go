@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,6 +128,7 @@ func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first counts
 		placeholders[services[l.Secret]] = l.Placeholder
 	}
+	maps.Copy(placeholders, mockKeys(sb))
 	return func(word string) (string, bool) {
 		if word == "workspace" {
 			return sb.Primary(), true

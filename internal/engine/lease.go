@@ -38,7 +38,7 @@ func (e *Engine) Leases(sb *spec.Sandbox) ([]spec.Lease, error) {
 
 // Lend lends a secret to a sandbox. One that runs has it at once.
 func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*spec.Lease, error) {
-	c, s, v, err := e.borrow(ctx, secret)
+	c, s, v, err := e.borrow(ctx, sb, secret, t)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,19 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
 }
 
-// borrow reads a secret's value and takes the lock of the vault. A source may
+// borrow reads a secret's value for a sandbox and takes the lock of the vault. A source may
 // take its time, and leases must be revocable meanwhile, so the value is read
 // before; if the secret was set again by then, it is read once more.
-func (e *Engine) borrow(ctx context.Context, secret string) (*vault.Change, *vault.Secret, got, error) {
+func (e *Engine) borrow(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*vault.Change, *vault.Secret, got, error) {
 	for {
 		d, err := e.vault().Read()
 		if err != nil {
 			return nil, nil, got{}, err
+		}
+		if s, err := d.Find(secret); err == nil {
+			if err := unplayed(sb, secret, hostsOf(s, t)); err != nil {
+				return nil, nil, got{}, err
+			}
 		}
 		v := e.values(ctx, d, []string{secret})[secret]
 		if v.err != nil {

@@ -44,9 +44,8 @@ type Config struct {
 	// KnownHosts are files that say which keys SSH servers have, for who asks the
 	// host's SSH agent.
 	KnownHosts []string
-	// Mocked are names whose servers are played: what is for one of them, at any
-	// port, is answered here, whatever the policy says.
-	Mocked map[string]http.Handler
+	// Mock plays servers; nil: nobody does.
+	Mock *Mock
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not

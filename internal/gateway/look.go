@@ -220,6 +220,9 @@ func (g *Gateway) reachHost(ctx context.Context, h inspect.Host) (relay.Conn, er
 // server that is played.
 func (g *Gateway) logRequest(r spec.NetworkRecord, d *policy.Decision) {
 	if r.Mocked {
+		if r.Reason == "" {
+			r.Reason = mockReason
+		}
 		g.log(r)
 		return
 	}

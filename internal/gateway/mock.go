@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -15,15 +14,33 @@ import (
 // mockReason is why something about a played server is allowed.
 const mockReason = "the sandbox's mock answers it, and nothing of it leaves this host"
 
+// Mock plays servers: what is for one of them, at any port, is answered here,
+// whatever the policy says.
+type Mock struct {
+	Hosts  []string // their names, clean
+	Player http.Handler
+}
+
+// isMocked tells whether the server of a name is played.
+func (g *Gateway) isMocked(name string) bool {
+	return g.conf.Mock != nil && slices.Contains(g.conf.Mock.Hosts, name)
+}
+
 // mock is who plays the server of a host; nil: nobody.
-func (g *Gateway) mock(h inspect.Host) http.Handler { return g.conf.Mocked[h.Name] }
+func (g *Gateway) mock(h inspect.Host) http.Handler {
+	if !g.isMocked(h.Name) {
+		return nil
+	}
+	return g.conf.Mock.Player
+}
 
-// isMocked tells whether a name is played, at every port: what was left out
-// would reach the server that is not to be reached.
-func (g *Gateway) isMocked(name string) bool { return g.conf.Mocked[name] != nil }
-
-// mockedNames are the names that are played, in order.
-func (g *Gateway) mockedNames() []string { return slices.Sorted(maps.Keys(g.conf.Mocked)) }
+// mockedNames are the names whose servers are played.
+func (g *Gateway) mockedNames() []string {
+	if g.conf.Mock == nil {
+		return []string{}
+	}
+	return g.conf.Mock.Hosts
+}
 
 // toMock answers an attempt to reach a server that is played. The policy is not
 // asked, nothing is dialled, and no secret takes a placeholder's place. What is

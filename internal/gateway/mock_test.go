@@ -50,7 +50,7 @@ func (s *stub) heard() string {
 // playing has the servers of two names played.
 func playing(s *stub) func(*Config) {
 	return func(c *Config) {
-		c.Mocked = map[string]http.Handler{"api.example.com": s, "model.example.com": s}
+		c.Mock = &Mock{Hosts: []string{"api.example.com", "model.example.com"}, Player: s}
 	}
 }
 
@@ -86,7 +86,7 @@ func TestMocked(t *testing.T) {
 				t.Errorf("the real server got %q", got)
 			}
 			r := w.record(t, "a request", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest })
-			if !r.Mocked || r.Verdict != spec.VerdictAllow || r.Status != 200 || r.Up != 8 || r.Down == 0 || r.Rule != "" || r.Suggest != "" || r.Secret != "" || r.Path != "/v1" {
+			if !r.Mocked || r.Verdict != spec.VerdictAllow || r.Status != 200 || r.Up != 8 || r.Down == 0 || r.Rule != "" || r.Suggest != "" || r.Secret != "" || r.Reason != mockReason || r.Path != "/v1" {
 				t.Errorf("the record says %+v", r)
 			}
 			w.client(t, false).CloseIdleConnections()

@@ -42,6 +42,7 @@ type Keeper struct {
 	agent    agentSocket
 	gateway  Gateway
 	traffic  *traffic
+	mock     *Mock                          // nil: no server is played
 	refused  string                         // why the gateway would not have the secrets
 	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver
@@ -209,6 +210,9 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 		return nil, fmt.Errorf("clean the layers: %w", err)
 	}
 	if k.policy, err = compile(1, l.Policy); err != nil {
+		return nil, err
+	}
+	if k.mock, err = k.openMock(); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -32,10 +33,20 @@ type NetworkOptions struct {
 	HostPorts []uint16
 	// KnownHosts are files that say which keys SSH servers have.
 	KnownHosts []string
+	// Mock plays servers; nil: nobody does.
+	Mock *Mock
 	// Join asks init for servers that only the inside itself can reach.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and everything that ended.
 	Log func(spec.NetworkRecord)
+}
+
+// Mock is a scripted model that answers in the place of servers.
+type Mock struct {
+	Script modelscript.Script
+	Hosts  []string // whose names they have
+	// Asked is told of every request. It must not block for long.
+	Asked func(spec.ModelRequest)
 }
 
 // Gateway is who judges what comes out of a card.
@@ -66,7 +77,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 		_ = os.Setenv(name, v) // read when the first server is to be vouched for
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
-		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Join: k.join, Log: k.logTraffic,
+		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
 		KnownHosts: k.launch.KnownHosts,
 	})
 	if err != nil {

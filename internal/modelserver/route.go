@@ -24,6 +24,12 @@ func route(r *http.Request) (api, action) {
 	if _, does := geminiAction(path); does != "" && r.Method == http.MethodPost {
 		return geminiRoute(does)
 	}
+	switch { // others than OpenAI have these below a path of their own
+	case r.Method == http.MethodPost && strings.HasSuffix(path, "/v1/chat/completions"):
+		return chat{}, converse
+	case r.Method == http.MethodGet && strings.HasSuffix(path, "/v1/models"):
+		return like(r), list
+	}
 	switch r.Method + " " + path {
 	case "POST /v1/messages":
 		return anthropic{}, converse
@@ -35,11 +41,9 @@ func route(r *http.Request) (api, action) {
 		if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 			return responses{}, upgrade
 		}
-	case "POST /v1/chat/completions":
-		return chat{}, converse
 	case "HEAD /": // Claude Code, before its first question
 		return anthropic{}, probe
-	case "GET /v1/models", "GET /v1beta/models":
+	case "GET /v1beta/models":
 		return like(r), list
 	}
 	return like(r), unknown

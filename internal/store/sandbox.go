@@ -21,6 +21,7 @@ type Sandbox struct{ Dir string }
 func (d Sandbox) Spec() string    { return filepath.Join(d.Dir, "spec.json") }
 func (d Sandbox) Policy() string  { return filepath.Join(d.Dir, "policy.yaml") }
 func (d Sandbox) Leases() string  { return filepath.Join(d.Dir, "leases.json") }
+func (d Sandbox) Mock() string    { return filepath.Join(d.Dir, "mock.yaml") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
@@ -38,6 +39,9 @@ func (d Sandbox) Log(name string) string {
 
 // NetworkLog has what was refused on the network, and what ended.
 func (d Sandbox) NetworkLog() string { return d.Log("network.jsonl") }
+
+// ModelLog has what the sandbox's mock was asked.
+func (d Sandbox) ModelLog() string { return d.Log("model.jsonl") }
 
 // Private is where the n-th of the spec's private directories lies.
 func (d Sandbox) Private(n int) string {

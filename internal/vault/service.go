@@ -17,6 +17,8 @@ type Service struct {
 	// Env are the variables in which programs look for it, inside and on the
 	// host. The first is looked at first.
 	Env []string
+	// Model says that models answer at its hosts, all of them and nothing else.
+	Model bool
 	// Shapes are what it may look like. A value with none of the prefixes gets
 	// a placeholder of the first.
 	Shapes []Shape
@@ -44,26 +46,31 @@ var Services = []Service{
 	{
 		Name: "anthropic", Hosts: []string{"api.anthropic.com:443"},
 		Place: spec.Place{Kind: spec.PlaceHeader, Name: "x-api-key"}, Env: []string{"ANTHROPIC_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"sk-ant-api03-", 108, base62}},
 	},
 	{
 		Name: "claude", Hosts: []string{"api.anthropic.com:443"},
 		Place: bearer, Env: []string{"CLAUDE_CODE_OAUTH_TOKEN"},
+		Model:  true,
 		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}, {"sk-ant-ort01-", 108, base62}},
 	},
 	{
 		Name: "openai", Aliases: []string{"codex"}, Hosts: []string{"api.openai.com:443"},
 		Place: bearer, Env: []string{"OPENAI_API_KEY", "CODEX_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"sk-proj-", 164, base62}, {"sk-svcacct-", 167, base62}, {"sk-", 51, base62}},
 	},
 	{
 		Name: "chatgpt", Hosts: []string{"chatgpt.com:443"},
 		Place:  bearer,
+		Model:  true,
 		Shapes: []Shape{{"", 64, base62}},
 	},
 	{
 		Name: "google", Aliases: []string{"gemini"}, Hosts: []string{"generativelanguage.googleapis.com:443"},
 		Place: spec.Place{Kind: spec.PlaceHeader, Name: "x-goog-api-key"}, Env: []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"AIza", 39, base62}},
 	},
 	{
@@ -108,21 +115,25 @@ var Services = []Service{
 	{
 		Name: "openrouter", Hosts: []string{"openrouter.ai:443"},
 		Place: bearer, Env: []string{"OPENROUTER_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"sk-or-v1-", 73, hexdigits}},
 	},
 	{
 		Name: "groq", Hosts: []string{"api.groq.com:443"},
 		Place: bearer, Env: []string{"GROQ_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"gsk_", 56, base62}},
 	},
 	{
 		Name: "mistral", Hosts: []string{"api.mistral.ai:443"},
 		Place: bearer, Env: []string{"MISTRAL_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"", 32, base62}},
 	},
 	{
 		Name: "xai", Hosts: []string{"api.x.ai:443"},
 		Place: bearer, Env: []string{"XAI_API_KEY"},
+		Model:  true,
 		Shapes: []Shape{{"xai-", 84, base62}},
 	},
 }

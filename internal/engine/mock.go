@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Mock is a script that was read and checked, for a sandbox whose models are to
+// be played.
+type Mock struct {
+	spec.Mock
+	text []byte
+}
+
+// NewMock reads a script for a sandbox of an agent; nil stands for a shell, and
+// for any other program. A sandbox plays every provider of models there is a
+// service of. Its agent gets a key for the first that it can log in with; others
+// get one for each provider.
+func NewMock(file string, a *spec.Agent) (*Mock, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mock{Mock: spec.Mock{Script: path, Keys: map[string]string{}}}
+	if m.text, err = readScript(path); err != nil {
+		return nil, err
+	}
+	services, err := playedFor(a)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
+		m.Keys[s.Name] = vault.Placeholder(s, nil)
+	}
+	m.Hosts = modelHosts()
+	return m, nil
+}
+
+// readScript reads what a model is to say, and checks it.
+func readScript(path string) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
+	}
+	defer f.Close()
+	text, err := readAll(f)
+	if err == nil {
+		_, err = modelscript.Parse(text)
+	}
+	if err != nil {
+		return nil, (&spec.Error{Class: spec.ErrUsage, Op: "--mock " + path, Err: err}).
+			WithHint("docs/mock.md tells what a script may say")
+	}
+	return text, nil
+}
+
+// playedFor are the services for which a made-up key is needed.
+func playedFor(a *spec.Agent) ([]*vault.Service, error) {
+	if a == nil {
+		return onePerHost(), nil
+	}
+	for _, name := range a.Credentials {
+		if s := vault.FindService(name); s != nil && s.Model {
+			return []*vault.Service{s}, nil
+		}
+	}
+	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: what it logs in with is no service of models that is known", a.Title).
+		WithHint("its description would name one under credentials: see docs/agents.md")
+}
+
+// onePerHost are the services of models, without those for hosts that another
+// one, before it, is for.
+func onePerHost() (list []*vault.Service) {
+	seen := map[string]bool{}
+	for i := range vault.Services {
+		s := &vault.Services[i]
+		if s.Model && !slices.ContainsFunc(s.Hosts, func(h string) bool { return seen[h] }) {
+			list = append(list, s)
+		}
+		if s.Model {
+			for _, h := range s.Hosts {
+				seen[h] = true
+			}
+		}
+	}
+	return list
+}
+
+// modelHosts are the names of all providers of models.
+func modelHosts() (names []string) {
+	for _, s := range vault.Services {
+		if !s.Model {
+			continue
+		}
+		for _, host := range s.Hosts {
+			name, _, _ := strings.Cut(host, ":")
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Apply has a new sandbox played. Its keys come first in the environment: what
+// its agent or the user sets wins.
+func (m *Mock) Apply(sb *spec.Sandbox) {
+	if m == nil {
+		return
+	}
+	sb.Mock = &m.Mock
+	var env []string
+	for i := range vault.Services {
+		s := &vault.Services[i]
+		if key := m.Keys[s.Name]; key != "" {
+			for _, name := range s.Env {
+				env = append(env, name+"="+key)
+			}
+		}
+	}
+	sb.Env = append(env, sb.Env...)
+}
+
+// Script writes the script of a new sandbox down, for Create; nil writes none.
+func Script(m *Mock) func(store.Sandbox) error {
+	return func(d store.Sandbox) error {
+		if m == nil {
+			return nil
+		}
+		return store.WriteFile(d.Mock(), m.text)
+	}
+}
+
+// ChangeMock has a sandbox whose models are played say what another script tells,
+// from its next start on. One that runs keeps what it has: that is an error of
+// class [spec.ErrConflict], unless it has this script already.
+func (e *Engine) ChangeMock(ctx context.Context, sb *spec.Sandbox, m *Mock) error {
+	lock, err := e.Store.PolicyLock() // so that nobody changes the ports meanwhile
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
+		c.Close()
+		if e.hasScript(sb, m) {
+			return nil
+		}
+		return spec.Errorf(spec.ErrConflict, "sandbox %s runs with another script of its mock", sb.Name).
+			WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
+	}, func() error { return e.writeMock(sb, m) })
+}
+
+func (e *Engine) hasScript(sb *spec.Sandbox, m *Mock) bool {
+	text, err := readSmall(e.Store.Sandbox(sb.ID).Mock())
+	return err == nil && bytes.Equal(text, m.text)
+}
+
+// writeMock changes the script of a sandbox that nobody can start meanwhile. What
+// counts is written first.
+func (e *Engine) writeMock(sb *spec.Sandbox, m *Mock) error {
+	if e.hasScript(sb, m) && sb.Mock.Script == m.Script {
+		return nil
+	}
+	now, err := e.Store.Load(sb.ID)
+	if err != nil {
+		return err
+	}
+	if now.Mock == nil { // it was removed, and made again
+		return spec.Errorf(spec.ErrConflict, "sandbox %s was made anew just now", sb.Name).WithHint("run it again")
+	}
+	d := e.Store.Sandbox(sb.ID)
+	now.Mock.Script = m.Script
+	err = store.WriteFile(d.Mock(), m.text)
+	if err == nil {
+		err = store.WriteJSON(d.Spec(), now)
+	}
+	if err != nil {
+		return &spec.Error{Op: "change the script of " + sb.Name, Err: err}
+	}
+	sb.Mock = now.Mock
+	return nil
+}
+
+// unplayed refuses to lend a secret for hosts that a sandbox's mock plays: it
+// would be read, and never used.
+func unplayed(sb *spec.Sandbox, secret string, hosts []string) error {
+	if sb.Mock == nil {
+		return nil
+	}
+	for _, host := range hosts {
+		if name, _, _ := strings.Cut(host, ":"); slices.Contains(sb.Mock.Hosts, strings.ToLower(name)) {
+			return spec.Errorf(spec.ErrConflict, "%s is not lent: the mock of sandbox %s answers in the place of %s", secret, sb.Name, name).
+				WithHint("a sandbox without --mock asks the real one")
+		}
+	}
+	return nil
+}
+
+// hostsOf are those that a lease of a secret would be for.
+func hostsOf(s *vault.Secret, t vault.Terms) []string {
+	if service := vault.FindService(s.Service); len(t.Hosts) == 0 && service != nil {
+		return service.Hosts
+	}
+	return t.Hosts
+}
+
+// mockKeys are what stands for the credentials of services in a sandbox whose
+// models are played.
+func mockKeys(sb *spec.Sandbox) map[string]string {
+	if sb.Mock == nil {
+		return nil
+	}
+	return sb.Mock.Keys
+}
+
+// MockAnswers tells whether a sandbox's mock answers for a name; without a
+// sandbox it does not.
+func MockAnswers(sb *spec.Sandbox, name string) bool {
+	return sb != nil && sb.Mock != nil && slices.Contains(sb.Mock.Hosts, name)
+}
+
+// MockNote says that a sandbox's models are played.
+func MockNote(sb *spec.Sandbox) string {
+	return fmt.Sprintf("no model is asked: the mock of sandbox %s says what it was told by %s; to end that: bothy rm %s", sb.Name, sb.Mock.Script, sb.Name)
+}
