@@ -24,6 +24,8 @@
 // of what they do at a terminal (TestAtTerminal).
 // BOTHY_TEST_AGENTS_RECORD names a directory to put that into.
 //
+// TestMockClaude and its like run them with --mock as all that is needed.
+//
 // TestMCP has them use tools of servers inside, on the network and on the host.
 //
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,

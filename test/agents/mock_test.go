@@ -1,0 +1,90 @@
+package agents
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/modelserver"
+	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+func TestMockClaude(t *testing.T)   { mocks(t, claude) }
+func TestMockCodex(t *testing.T)    { mocks(t, codex) }
+func TestMockGemini(t *testing.T)   { mocks(t, gemini) }
+func TestMockOpencode(t *testing.T) { mocks(t, opencode) }
+
+// mocks: an agent does what the example's script says, with --mock as all that is
+// needed. Neither its provider nor anybody else hears of it, and the key that lies
+// about on the host is not even looked at.
+func mocks(t *testing.T, a cli) {
+	t.Helper()
+	inWorld(t, a, jobs, func(t *testing.T, w *world) {
+		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "mock", "hello.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := w.Write(t, filepath.Join(w.Base, "hello.yaml"), string(text))
+		args := append([]string{"run", "--name", box, "--mock", script, a.name, w.Work, "--"}, a.command("greeting")...)
+		r := w.within(t, args...)
+		if r.Code != 0 || !strings.Contains(r.Stdout, "hello.txt says hello") {
+			t.Fatalf("%v\n%s", r, w.Must(t, "logs", "--source", "model", box))
+		}
+		if strings.Contains(r.Stderr, "bothy:") {
+			t.Errorf("it is not quiet: %s", r.Stderr)
+		}
+		if got := w.read(t, "hello.txt"); got != "hello from a scripted model\n" {
+			t.Errorf("the file is %q", got)
+		}
+		w.playedAlone(t)
+
+		r = w.asksAgain(t, "sing")
+		if r.Code != 0 || !strings.Contains(r.Stdout, "I only write greetings.") || !strings.Contains(r.Stderr, "no model is asked") {
+			t.Errorf("%v", r)
+		}
+		w.playedAlone(t)
+		harness.Absent(t, "the environment inside", []byte(w.Must(t, "exec", box, "env")), w.key)
+		harness.AbsentInProcesses(t, w.key)
+		w.absentInFiles(t)
+	})
+}
+
+// playedAlone: the mock was asked and has answered, and nobody else was.
+func (w *world) playedAlone(t *testing.T) {
+	t.Helper()
+	for _, q := range w.model.Requests() {
+		t.Errorf("the real provider was asked %s %s", q.Method, q.Path)
+	}
+	w.onlyProvider(t)
+	if out := w.Must(t, "secret", "ls"); out != "" {
+		t.Errorf("there are secrets now: %s", out)
+	}
+	for _, r := range w.network(t) {
+		if r.Name == w.cli.host && !r.Mocked {
+			t.Errorf("not by the mock: %+v", r)
+		}
+	}
+	turns := map[int]bool{}
+	for line := range strings.Lines(w.Must(t, "logs", "--source", "model", "--json", box)) {
+		var q spec.ModelRequest
+		if err := json.Unmarshal([]byte(line), &q); err != nil {
+			t.Fatal(err)
+		}
+		if q.Outcome == string(modelserver.Answered) {
+			turns[*q.Turn] = true
+		}
+		if q.Outcome == string(modelserver.Refused) && !slices.Contains(asides, q.Path) {
+			t.Errorf("the mock refused %s %s: %s", q.Method, q.Path, q.Error)
+		}
+	}
+	if !turns[0] || !turns[1] || !turns[2] {
+		t.Errorf("not every turn was asked for: %v", turns)
+	}
+}
+
+// asides are what agents ask that no script answers, and can do without.
+var asides = []string{"/v1/responses"}
