@@ -24,7 +24,7 @@ func (f *createFlags) mocked(cmd *command.Command, l *lodger) (*engine.Mock, err
 // what it has of keys, real or made up, is in its home.
 func (a *app) sameMock(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, m *engine.Mock) error {
 	switch {
-	case m == nil && sb.Mock == nil:
+	case m == nil && sb.Mock == nil, sb.Broken != "":
 		return nil
 	case m == nil:
 		a.note("%s", printable(engine.MockNote(sb)))

@@ -48,6 +48,7 @@ by its path. ARGS that begin with a flag are added to the agent's command, other
 are run instead of it.`,
 		Example: `  bothy run claude .                     Claude Code in a sandbox, in this project
   bothy run claude . -- -p "fix it"      the same without a terminal of its own
+  bothy run --mock script.yaml claude .  the same, with a script in the place of its model
   bothy run shell .                      a shell
   bothy run --rm shell . -- make test    one command in a fresh sandbox
   bothy run shell . ~/data:ro            another directory, read-only
