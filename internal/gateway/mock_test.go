@@ -150,6 +150,30 @@ func TestMockedTrouble(t *testing.T) {
 	}
 }
 
+// The end of the gateway does not wait for an answer that never comes.
+func TestMockedClose(t *testing.T) {
+	s := &stub{}
+	w := start(t, document(t, 1, ""), nil, playing(s))
+	for _, h2 := range []bool{false, true} {
+		c := w.client(t, h2)
+		go func() {
+			if resp, err := c.Get("https://api.example.com/hang"); err == nil { //nolint:noctx // the gateway's end ends it
+				_ = resp.Body.Close()
+			}
+		}()
+	}
+	for strings.Count(s.heard(), "/hang") < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); w.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits")
+	}
+}
+
 // What is no HTTP is not for a played server.
 func TestMockedNotHTTP(t *testing.T) {
 	w := start(t, document(t, 1, "allow: [api.example.com]\n"), nil, playing(&stub{}))
