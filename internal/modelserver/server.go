@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,12 +14,15 @@ import (
 )
 
 // What is inside a sandbox may send anything, and as often as it likes. These
-// bound what that takes of memory: bodies are read a few at a time, and answers
-// are few, whatever becomes of them.
+// bound what that takes of memory: bodies are read a few at a time, large ones one
+// by one, and answers are few, whatever becomes of them.
 const (
 	maxBody    = 16 << 20 // of a request; agents send up to a few megabytes
-	maxReading = 4        // requests that are read and decided at once
+	large      = 1 << 20  // from it on a body is large, as is one that does not say
+	maxReading = 8        // requests with bodies that are not, read and decided at once
 	maxOpen    = 64       // requests at once; beyond it they are refused
+
+	aftermath = 5 * time.Second // after the last large body its memory is given back
 )
 
 // Server is the model. The exported fields may be set before the first request.
@@ -37,12 +41,14 @@ type Server struct {
 	script  []modelscript.Checked
 	open    atomic.Int32  // requests that are served
 	reading chan struct{} // holds maxReading
+	lifting chan struct{} // holds one, with a large body
 
 	closeOnce sync.Once
 	closed    chan struct{} // ends what hangs
 
 	mu       sync.Mutex
-	last     int // number of a request
+	last     int         // number of a request
+	tidy     *time.Timer // gives memory back
 	requests []Request
 	recorded chan struct{} // closed with the next request
 	attempts map[string]int
@@ -60,6 +66,7 @@ func New(s modelscript.Script) (*Server, error) {
 	return &Server{
 		script:   script,
 		reading:  make(chan struct{}, maxReading),
+		lifting:  make(chan struct{}, 1),
 		closed:   make(chan struct{}),
 		recorded: make(chan struct{}),
 		attempts: map[string]int{},
@@ -88,8 +95,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kept afterwards, but in the record.
 func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	if !full {
-		s.enter(r)
-		defer func() { <-s.reading }()
+		leave := s.enter(r)
+		defer leave()
 	}
 	q := Request{
 		Time: s.now(), Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Header: r.Header,
@@ -118,15 +125,36 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	return out
 }
 
-// enter waits until a request may be read.
-func (s *Server) enter(r *http.Request) {
+// enter waits until a request may be read. What it gives ends that.
+func (s *Server) enter(r *http.Request) (leave func()) {
+	among := s.reading
+	if r.ContentLength < 0 || r.ContentLength >= large {
+		among = s.lifting
+	}
 	select {
-	case s.reading <- struct{}{}:
+	case among <- struct{}{}:
 	case <-r.Context().Done():
 		panic(http.ErrAbortHandler)
 	case <-s.closed:
 		panic(http.ErrAbortHandler)
 	}
+	return func() {
+		<-among
+		if among == s.lifting {
+			s.tidyUp()
+		}
+	}
+}
+
+// tidyUp has memory given back to the host when no large body came for a while:
+// nothing else here makes so much garbage that the collector would soon see to it.
+func (s *Server) tidyUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tidy != nil {
+		s.tidy.Stop()
+	}
+	s.tidy = time.AfterFunc(aftermath, debug.FreeOSMemory)
 }
 
 // decide is what a request gets.

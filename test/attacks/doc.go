@@ -58,7 +58,7 @@
 //	B9   the gateway from the host: TestB9NobodyListens
 //	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; endless requests:
 //	     G TestB10SlowRequest; floods:
-//	     TestB10Crowd, TestB10Slow, TestB10Names
+//	     TestB10Crowd, TestB10Slow, TestB10Names, TestB10Mock
 //	B11  rules by program: there are none
 //
 //	D1   links the inside lays out, written or read through by the host:

@@ -30,13 +30,15 @@ const (
 	slowSize  = 1500 // heads of requests, and greetings of TLS, that never end
 	askers    = 64   // that ask for names, as fast as they can
 	askTime   = 5 * time.Second
+	overloads = 20 // questions to a model of 14 MiB each, of either kind
 )
 
 // What a flood may cost the keeper, in bytes.
 const (
 	perCrowded = 48 << 10 // of it a third is what the collector has not seen yet
 	perSlow    = 160 << 10
-	floodRoom  = 48 << 20 // whatever else it does meanwhile
+	floodRoom  = 48 << 20  // whatever else it does meanwhile
+	perLarge   = 160 << 20 // for the one large question to a model that is read at a time
 )
 
 // flood is the hostile side: KIND TARGET... It writes the file "flooding" when
@@ -53,9 +55,43 @@ func flood(kind string, targets []string) {
 		}()
 	case "ask":
 		askAround(targets[0])
+	case "mock":
+		overload(targets[0])
 	}
 	_ = os.WriteFile("flooding", nil, 0o600)
 	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// overload asks a model more than it can hold, many times at once: half of it says
+// how much, the rest does not. It prints what is no refusal.
+func overload(target string) {
+	question := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x ", 7<<20) + `"}]}`
+	var wg sync.WaitGroup
+	for i := range 2 * overloads {
+		wg.Go(func() {
+			c, err := net.DialTimeout("tcp", target, 60*time.Second)
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(harness.Timeout))
+			head, body, end := fmt.Sprintf("Content-Length: %d", len(question)), question, ""
+			if i%2 == 1 {
+				head, body, end = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", len(question), question), "0\r\n\r\n"
+			}
+			go func() {
+				for _, s := range []string{"POST /v1/chat/completions HTTP/1.1\r\nHost: api.openai.com\r\n" + head + "\r\n\r\n", body, end} {
+					_, _ = io.WriteString(c, s)
+				}
+			}()
+			line, err := bufio.NewReader(c).ReadString('\n')
+			if !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+				fmt.Printf("%q, %v\n", line, err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // hold opens connections, many at once, and waits until all are there. It gives
@@ -330,6 +366,36 @@ func TestB10Names(t *testing.T) {
 		end()
 	})
 	log, err := os.Stat(filepath.Join(f.Inspect(t, "box").Directory, "log", "network.jsonl"))
+	if err != nil || log.Size() > 4<<20 {
+		t.Errorf("the log: %v, %v", log, err)
+	}
+}
+
+// TestB10Mock: more is asked of a sandbox's scripted model at once than would fit.
+// It is read one by one, and refused, and the model of the sandbox beside goes on.
+func TestB10Mock(t *testing.T) {
+	f := newFlooded(t)
+	for box, says := range map[string]string{"box": "one", "beside": "two"} {
+		f.Must(t, "rm", "-f", box)
+		script := f.Write(t, filepath.Join(f.Base, says+".yaml"), "conversations: [{match: ^hi$, turns: [{text: it is "+says+"}]}]\n")
+		f.Must(t, "create", "--name", box, "--mock", script, "shell", f.Work)
+	}
+	plays := func(box, says string) {
+		t.Helper()
+		const question = `curl -sS --max-time 60 -d '{"messages":[{"role":"user","content":"hi"}]}' https://api.openai.com/v1/chat/completions`
+		if r := f.Run("exec", box, "sh", "-c", question); !strings.Contains(r.Stdout, "it is "+says) {
+			t.Errorf("%s: %v", box, r)
+		}
+	}
+	f.goesOn(t, "box")
+	f.bounded(t, perLarge+floodRoom, func() {
+		end := f.begin(t, "mock", "api.openai.com:80")
+		plays("box", "one")
+		plays("beside", "two")
+		f.goesOn(t, "beside")
+		end()
+	})
+	log, err := os.Stat(filepath.Join(f.Inspect(t, "box").Directory, "log", "model.jsonl"))
 	if err != nil || log.Size() > 4<<20 {
 		t.Errorf("the log: %v, %v", log, err)
 	}
