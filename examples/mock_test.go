@@ -48,7 +48,7 @@ func TestMock(t *testing.T) {
 	server := httptest.NewServer(model)
 	defer server.Close()
 	dir := t.TempDir()
-	if said := work(t, server.URL, dir, "write a greeting"); said != "Done. hello.txt says hello." {
+	if said := work(t, server.URL, dir, "write a greeting"); said != "Done, it says hello." {
 		t.Errorf("it ends with %q", said)
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "hello.txt")); err != nil || string(got) != "hello from a scripted model\n" {
