@@ -130,7 +130,7 @@ func TestMockedTrouble(t *testing.T) {
 	w := start(t, document(t, 1, ""), nil, playing(s))
 	for _, h2 := range []bool{false, true} {
 		c := w.client(t, h2)
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://api.example.com/cut", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example.com/cut", nil)
 		must(t, err)
 		resp, err := c.Do(r)
 		must(t, err)
@@ -140,7 +140,7 @@ func TestMockedTrouble(t *testing.T) {
 			t.Errorf("h2 %v: %q, %v", h2, text, err)
 		}
 		c.Timeout = 200 * time.Millisecond
-		if resp, err := c.Get("https://api.example.com/hang"); err == nil { //nolint:noctx // the client has a timeout
+		if resp, err := c.Get("https://api.example.com/hang"); err == nil {
 			_ = resp.Body.Close()
 			t.Errorf("h2 %v: it is answered: %d", h2, resp.StatusCode)
 		}
@@ -157,7 +157,7 @@ func TestMockedClose(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		c := w.client(t, h2)
 		go func() {
-			if resp, err := c.Get("https://api.example.com/hang"); err == nil { //nolint:noctx // the gateway's end ends it
+			if resp, err := c.Get("https://api.example.com/hang"); err == nil {
 				_ = resp.Body.Close()
 			}
 		}()

@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,9 +14,7 @@ func TestBounds(t *testing.T) {
 	url += "/v1/chat/completions"
 	ask := func(fields obj) obj {
 		q := obj{"model": "m", "messages": []obj{{"role": "user", "content": "hi"}}}
-		for k, v := range fields {
-			q[k] = v
-		}
+		maps.Copy(q, fields)
 		return q
 	}
 	for name, c := range map[string]struct {
@@ -44,7 +43,7 @@ func TestCrowd(t *testing.T) {
 	url += "/v1/chat/completions"
 	for range maxOpen {
 		go func() {
-			resp, err := http.Post(url, "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"wait"}]}`)) //nolint:noctx // it hangs until the server is closed
+			resp, err := http.Post(url, "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"wait"}]}`))
 			if err == nil {
 				_ = resp.Body.Close()
 			}

@@ -54,7 +54,7 @@ func newSession(ctx context.Context, c *conn, served net.Conn) *session {
 // serve answers requests until the connection ends.
 func (s *session) serve(handle handler) {
 	defer func() {
-		if p := recover(); p != nil && p != http.ErrAbortHandler { // as net/http does: it is the end of one connection
+		if p := recover(); p != nil && !aborts(p) { // as net/http does: it is the end of one connection
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
 			s.conn.Reset()
 		}
@@ -65,6 +65,13 @@ func (s *session) serve(handle handler) {
 	for s.next(handle) {
 		s.clock.Reset(idleTime)
 	}
+}
+
+// aborts tells whether what a handler panicked with means that it has no more to
+// say, and that its client is to see that.
+func aborts(p any) bool {
+	err, ok := p.(error)
+	return ok && errors.Is(err, http.ErrAbortHandler)
 }
 
 // end cuts the connection.
