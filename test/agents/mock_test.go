@@ -34,8 +34,10 @@ func mocks(t *testing.T, a cli) {
 		if r.Code != 0 || !strings.Contains(r.Stdout, "Done, it says hello.") {
 			t.Fatalf("%v\n%s", r, w.Must(t, "logs", "--source", "model", box))
 		}
-		if strings.Contains(r.Stderr, "bothy:") {
-			t.Errorf("it is not quiet: %s", r.Stderr)
+		for _, said := range []string{"credential", "lent", "no model is asked"} {
+			if strings.Contains(r.Stderr, said) {
+				t.Errorf("it speaks of %q: %s", said, r.Stderr)
+			}
 		}
 		if got := w.read(t, "hello.txt"); got != "hello from a scripted model\n" {
 			t.Errorf("the file is %q", got)
