@@ -32,6 +32,7 @@ type runFlags struct {
 	lodger           *lodger
 	paths            []string
 	existing         *spec.Sandbox
+	script           *engine.Mock // that it has to play by; nil: any
 }
 
 func (a *app) runCommand() *command.Command {
@@ -194,6 +195,9 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 		return err
 	}
 	defer conn.Close()
+	if err := e.Plays(sb, f.script); err != nil { // another command was faster with another one
+		return err
+	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
 		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
 	}}
@@ -277,6 +281,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err != nil {
 		return nil, false, err
 	}
+	f.script = mock
 	if f.existing != nil {
 		if err := sameRules(e, f.existing, rules); err != nil {
 			return nil, false, err

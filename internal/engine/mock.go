@@ -151,12 +151,17 @@ func (e *Engine) ChangeMock(ctx context.Context, sb *spec.Sandbox, m *Mock) erro
 	defer lock.Unlock()
 	return e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		c.Close()
-		if e.hasScript(sb, m) {
-			return nil
-		}
-		return spec.Errorf(spec.ErrConflict, "sandbox %s runs with another script of its mock", sb.Name).
-			WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
+		return e.Plays(sb, m)
 	}, func() error { return e.writeMock(sb, m) })
+}
+
+// Plays accepts that a sandbox which runs has this script; nil is any.
+func (e *Engine) Plays(sb *spec.Sandbox, m *Mock) error {
+	if m == nil || e.hasScript(sb, m) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrConflict, "sandbox %s runs with another script of its mock", sb.Name).
+		WithHint("when nothing in it is at work: bothy stop %s, then run this again", sb.Name)
 }
 
 func (e *Engine) hasScript(sb *spec.Sandbox, m *Mock) bool {
