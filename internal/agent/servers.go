@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -97,10 +98,7 @@ func AddServers(text, key string, servers Servers) (string, error) {
 			return "", err
 		}
 	}
-	all := Servers{}
-	for name, entry := range servers {
-		all[name] = entry
-	}
+	all := maps.Clone(servers)
 	if doc[key] != nil {
 		if err := json.Unmarshal(doc[key], &all); err != nil {
 			return "", fmt.Errorf("%s: %w", key, err)
