@@ -26,7 +26,7 @@ func (e *Engine) config(sb *spec.Sandbox, homeInside string) []spec.Mount {
 	var list []spec.Mount
 	rules := workspace.Rules{Home: home, State: e.Store.Path()}
 	for _, p := range a.Config {
-		m, err := rules.Show(filepath.Join(home, p), filepath.Join(homeInside, p))
+		m, err := rules.Show(p, filepath.Join(homeInside, p))
 		switch {
 		case errors.Is(err, spec.ErrNotFound) || shown(sb, m.Target):
 		case err != nil:
@@ -63,16 +63,16 @@ func shown(sb *spec.Sandbox, path string) bool {
 const maxConfig = 64 << 20
 
 // servers are the MCP servers of the host's configuration, as far as they hold
-// no secret.
-func (e *Engine) servers(sb *spec.Sandbox) (agent.Servers, error) {
+// no secret, and can be read: an agent may like comments in its JSON.
+func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	a := e.configured(sb)
 	home, err := store.Home()
 	if a == nil || a.Servers == nil || err != nil {
-		return nil, nil
+		return nil
 	}
 	data, err := readConfig(filepath.Join(home, a.Servers.File))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	var list agent.Servers
 	var withheld []string
@@ -80,12 +80,13 @@ func (e *Engine) servers(sb *spec.Sandbox) (agent.Servers, error) {
 		list, withheld, err = agent.ReadServers(data, a.Servers.Key)
 	}
 	if err != nil {
-		return nil, spec.Errorf(nil, "the MCP servers in ~/%s cannot be read: %w", a.Servers.File, err)
+		e.say("the MCP servers in ~/%s are not brought in: %v", a.Servers.File, err)
+		return nil
 	}
 	if len(withheld) > 0 {
 		e.say("MCP servers that may hold secrets stay outside: %s", strings.Join(withheld, ", "))
 	}
-	return list, nil
+	return list
 }
 
 func readConfig(path string) ([]byte, error) {

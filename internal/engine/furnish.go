@@ -29,10 +29,7 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	servers, err := e.servers(sb)
-	if err != nil {
-		return err
-	}
+	servers := e.servers(sb)
 	files := withServers(a, servers)
 	if len(files) == 0 {
 		return nil

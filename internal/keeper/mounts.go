@@ -30,7 +30,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		{Target: sharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
-	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.launch.Config) {
+	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.config()) {
 		source, err := k.pin(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))
 		if err != nil {
 			return nil, err
@@ -62,6 +62,23 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
 	})
 	return list, k.makePoints(list)
+}
+
+// config is what of the agent's configuration can be shown: its place in the home
+// may hold something of the sandbox's own, which stays.
+func (k *Keeper) config() (list []spec.Mount) {
+	for _, m := range k.launch.Config {
+		rel, err := filepath.Rel(k.account.Home, m.Target)
+		if err == nil && filepath.IsLocal(rel) {
+			err = makePoint(k.dir.Home(), rel, isDir(m.Source))
+		}
+		if err != nil {
+			k.event("config.hidden", map[string]any{"path": m.Target, "error": err.Error()})
+			continue
+		}
+		list = append(list, m)
+	}
+	return list
 }
 
 // sharedMemory is where programs that work together keep what they share.
@@ -176,25 +193,49 @@ func (k *Keeper) makePoints(list []driver.Mount) error {
 	return nil
 }
 
-// makePoint makes a mount point below a directory the inside can write to: it
-// may have put links there, which lead nowhere else.
+// makePoint makes a mount point below a directory the inside can write to. No link
+// is followed that it may have put there, not even one that stays below: the wall
+// looks at the path once more, when other directories lie over this one, and then
+// the link may lead into one of those.
 func makePoint(dir, rel string, asDir bool) error {
-	root, err := os.OpenRoot(dir)
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	if asDir {
-		return root.MkdirAll(rel, 0o755)
+	defer func() { unix.Close(at) }()
+	steps := strings.Split(filepath.Clean(rel), "/")
+	for i, name := range steps {
+		if !asDir && i == len(steps)-1 {
+			return makeFile(at, name)
+		}
+		if err := unix.Mkdirat(at, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		unix.Close(at)
+		at = next
 	}
-	if err := root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(rel, os.O_CREATE|os.O_RDONLY, 0o644)
+	return nil
+}
+
+// makeFile makes a file to mount another over, if there is none.
+func makeFile(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return unix.EINVAL
+	}
+	return nil
 }
 
 // innermost finds the deepest of the mounts that target lies below.

@@ -66,9 +66,15 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
-// Show is a mount of a path of the host at another inside, read-only.
+// Show is a mount of a path below the home at another inside, read-only. No link may
+// stand in it: who can write to where a link leads, such as another sandbox, would
+// choose what is shown.
 func (r Rules) Show(path, target string) (spec.Mount, error) {
-	real, err := r.resolve(path)
+	real, err := r.resolve(filepath.Join(r.Home, path))
+	if err == nil && real != filepath.Join(realOr(r.Home), path) {
+		err = spec.Errorf(spec.ErrDenied, "there is a symbolic link in it").
+			WithHint("share what it leads to: -v SRC:DST:ro")
+	}
 	if err != nil {
 		return spec.Mount{}, err
 	}

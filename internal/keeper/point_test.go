@@ -1,0 +1,49 @@
+package keeper
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mount point is made where it is said, and no link leads it elsewhere: not out,
+// and not into a directory beside, over which something of the host's may lie.
+func TestMakePoint(t *testing.T) {
+	home, outside := t.TempDir(), t.TempDir()
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(home, "data"), 0o755),
+		os.Symlink("data", filepath.Join(home, "beside")),
+		os.Symlink(outside, filepath.Join(home, "out")),
+		os.Mkdir(filepath.Join(home, "real"), 0o755),
+		os.Symlink("../data/victim", filepath.Join(home, "real", "link")),
+		os.WriteFile(filepath.Join(home, "file"), []byte("own"), 0o644),
+		unix.Mkfifo(filepath.Join(home, "pipe"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		rel   string
+		asDir bool
+		good  bool
+	}{
+		{"a/b/c", true, true}, {"a/b/c", true, true}, {"a/file", false, true}, {"a/file", false, true}, {"file", false, true},
+		{"beside", true, false}, {"beside/x", true, false}, {"beside/x", false, false}, {"out/x", true, false}, {"out/x", false, false},
+		{"real/link", false, false}, {"real/link", true, false}, {"file/x", true, false}, {"file", true, false}, {"a", false, false}, {"pipe", false, false},
+	} {
+		if err := makePoint(home, c.rel, c.asDir); (err == nil) != c.good {
+			t.Errorf("%s, directory %v: %v", c.rel, c.asDir, err)
+		}
+	}
+	for _, dir := range []string{outside, filepath.Join(home, "data")} {
+		if list, _ := os.ReadDir(dir); len(list) != 0 {
+			t.Errorf("%s has %v", dir, list)
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(home, "file")); string(b) != "own" {
+		t.Errorf("the file has %q", b)
+	}
+}
