@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/vault"
 )
 
 // Servers are MCP servers by their names, each as an agent's configuration has
@@ -56,10 +58,13 @@ type server struct {
 // confidential tells whether a word of a command has a secret in it, or one may
 // stand beside it.
 func confidential(word string) bool {
-	word = strings.ToLower(word)
-	return slices.ContainsFunc([]string{"key", "token", "secret", "passw", "auth", "credential", "bearer"}, func(sign string) bool {
-		return strings.Contains(word, sign)
-	}) || strings.Contains(word, "://") && strings.Contains(word, "@")
+	lower := strings.ToLower(word)
+	if lower == "-p" || lower == "--pat" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"key", "token", "secret", "pass", "pwd", "auth", "credential", "bearer"}, func(sign string) bool {
+		return strings.Contains(lower, sign)
+	}) || strings.Contains(word, "://") && strings.Contains(word, "@") || vault.SecretIn(word)
 }
 
 // harmless tells whether an entry certainly holds no secret: nothing in it is
@@ -80,7 +85,7 @@ func harmless(entry json.RawMessage) bool {
 		}
 		words = append(append(words, one), list...)
 	}
-	if strings.ContainsAny(s.URL+s.HTTPURL, "@?#") {
+	if strings.ContainsAny(s.URL+s.HTTPURL, "@?#") || vault.SecretIn(s.URL) || vault.SecretIn(s.HTTPURL) {
 		return false
 	}
 	return !slices.ContainsFunc(words, confidential)

@@ -2,8 +2,6 @@ package token
 
 import (
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -25,21 +23,8 @@ func parseLogin(text, from string) (login, error) {
 	return l, err
 }
 
-// secretPath tells a path with a token in it, as some servers have it: the inside is
-// told addresses.
-func secretPath(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
-		return vault.LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
-	})
-}
-
 func notAlphanumeric(r rune) bool {
 	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
-}
-
-// looksRandom tells letters and digits that are no word.
-func looksRandom(s string) bool {
-	return len(s) >= 16 && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789") != ""
 }
 
 // noPassword stands for a password where the user is a token.
@@ -53,7 +38,7 @@ func (l login) token() Token {
 	switch {
 	case l.userIsToken():
 		t.Value, t.Terms.Place.User = wire.Value(l.user), ""
-	case vault.LooksSecret(l.user):
+	case vault.SecretIn(l.user):
 		t.Err = errors.New("its user name looks like a token")
 	default:
 		at.user = l.user
@@ -61,7 +46,7 @@ func (l login) token() Token {
 	if l.at.scheme != "https" {
 		t.Err = errNoTLS
 	}
-	if secretPath(l.at.path) {
+	if vault.SecretIn(l.at.path) {
 		t.Err, at.path = errors.New("its address has in it what looks like a token"), ""
 	}
 	t.For, t.Terms.Hosts = at.String(), []string{l.at.target()}

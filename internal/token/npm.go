@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/npmrc"
+	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -95,7 +96,7 @@ func (l login) asNpm(all npmrc.Settings, at, line string) Token {
 			continue
 		}
 		u, password, more, err := parseAddress(all[key])
-		if err != nil || u.user+password != "" || more || u.host != l.at.host || secretPath(u.path) {
+		if err != nil || u.user+password != "" || more || u.host != l.at.host || vault.SecretIn(u.path) {
 			continue
 		}
 		if u.scheme != "https" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -133,7 +134,7 @@ func (p *pipList) lend(l login, name string) {
 
 // pass has an index without a login named inside beside those with one.
 func (p *pipList) pass(name string, at address) {
-	if secretPath(at.path) {
+	if vault.SecretIn(at.path) {
 		return
 	}
 	word := name + at.String()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -57,6 +58,23 @@ func LooksSecret(s string) bool {
 		}
 	}
 	return false
+}
+
+// SecretIn tells a path, or an address, that has what looks like a secret in it, as
+// some servers have it.
+func SecretIn(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
+		return LooksSecret(segment) || isUUID([]byte(segment)) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
+	})
+}
+
+func notAlphanumeric(r rune) bool {
+	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+}
+
+// looksRandom tells letters and digits that are no word.
+func looksRandom(s string) bool {
+	return len(s) >= 16 && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789") != ""
 }
 
 // maxValue and minValue bound a value in bytes. A shorter one could not be
