@@ -82,6 +82,9 @@ func changeNpmrc(home *os.Root, lines []string) error {
 // choice.
 func withLines(before string, lines []string) string {
 	own := withoutLent(before)
+	if len(lines) == 0 {
+		return own
+	}
 	chosen := npmrc.Parse(own, func(string) (string, bool) { return "", false })
 	var said []string
 	for _, line := range lines {
@@ -106,17 +109,21 @@ func withLines(before string, lines []string) string {
 
 // withoutLent takes out what stands between our lines, and those.
 func withoutLent(text string) string {
+	var own strings.Builder
 	for {
 		begin := strings.Index(text, lentBegins+"\n")
 		if begin < 0 {
-			return text
+			break
 		}
 		_, after, ended := strings.Cut(text[begin:], lentEnds+"\n")
 		if !ended {
-			return text
+			break
 		}
-		text = text[:begin] + after
+		own.WriteString(text[:begin])
+		text = after
 	}
+	own.WriteString(text)
+	return own.String()
 }
 
 // readHome reads a small file of a home, in which somebody inside may have made

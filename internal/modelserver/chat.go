@@ -49,7 +49,7 @@ func (chat) read(r *http.Request, body []byte) (dialogue, error) {
 	for _, m := range q.Messages {
 		switch text := m.Content.String(); m.Role {
 		case "system", "developer":
-			d.system += text
+			d.addSystem(text)
 		case "user":
 			for _, b := range m.Content {
 				d.parts = append(d.parts, part{user, b.Text})

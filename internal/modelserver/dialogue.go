@@ -17,6 +17,13 @@ type dialogue struct {
 	schema  map[string]any // of the answer, if the client wants JSON
 }
 
+// maxSystem is how much of what the system says is looked at, in bytes.
+const maxSystem = 4 << 10
+
+func (d *dialogue) addSystem(text string) {
+	d.system += text[:min(len(text), max(0, maxSystem-len(d.system)))]
+}
+
 // offer is a tool the client has.
 type offer struct {
 	name      string

@@ -68,7 +68,7 @@ func (gemini) read(r *http.Request, body []byte) (dialogue, error) {
 		}
 	}
 	for _, p := range q.System.Parts {
-		d.system += p.Text
+		d.addSystem(p.Text)
 	}
 	for _, c := range q.Contents {
 		for _, p := range c.Parts {

@@ -109,7 +109,7 @@ func (d *dialogue) message(i responsesItem) {
 			d.parts = append(d.parts, part{user, b.Text})
 		}
 	case "system":
-		d.system += i.Content.String()
+		d.addSystem(i.Content.String())
 	}
 }
 

@@ -104,11 +104,21 @@ func names(offered []offer) string {
 		return "nothing"
 	}
 	var all []string
-	for _, o := range offered {
-		all = append(all, strings.TrimPrefix(o.namespace+"."+o.name, "."))
+	for _, o := range offered[:min(len(offered), maxOffers)] {
+		all = append(all, strings.TrimPrefix(o.namespace[:min(len(o.namespace), maxOffered)]+"."+o.name[:min(len(o.name), maxOffered)], "."))
+	}
+	if len(offered) > maxOffers {
+		all = append(all, "…")
 	}
 	return strings.Join(all, ", ")
 }
+
+// Bounds of how an error tells what a client offers: how many tools, and bytes of
+// each of their names.
+const (
+	maxOffers  = 64
+	maxOffered = 128
+)
 
 func (t tool) kind() string {
 	switch {

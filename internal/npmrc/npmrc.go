@@ -14,7 +14,7 @@ const ListSeparator = "\n"
 
 // Parse reads the little of the ini format that npm's files use.
 func Parse(text string, env func(string) (string, bool)) Settings {
-	s := Settings{}
+	s, lists := Settings{}, map[string][]string{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == ';' || line[0] == '#' {
@@ -29,12 +29,16 @@ func Parse(text string, env func(string) (string, bool)) Settings {
 		}
 		key, value = expand(unquote(strings.TrimSpace(key)), env), expand(unquote(strings.TrimSpace(value)), env)
 		if list, ok := strings.CutSuffix(key, "[]"); ok {
-			if s[list] != "" {
-				value = s[list] + ListSeparator + value
-			}
-			key = list
+			lists[list] = append(lists[list], value)
+			continue
 		}
 		s[key] = value
+	}
+	for key, values := range lists {
+		if s[key] != "" {
+			values = append([]string{s[key]}, values...)
+		}
+		s[key] = strings.Join(values, ListSeparator)
 	}
 	return s
 }

@@ -126,7 +126,7 @@ type file struct {
 	size    int64
 }
 
-// Bounds of what is looked at: of the names in a directory, and of files.
+// Bounds of what is looked at: of names in directories, and of files.
 const (
 	maxNames = 20_000
 	maxFiles = 2_000
@@ -134,8 +134,9 @@ const (
 
 // files gives those the patterns fit, the one changed last first.
 func (s *Sessions) files() (list []file) {
+	g := glob{home: s.home, left: maxNames}
 	for _, p := range s.patterns {
-		for _, name := range s.glob(".", strings.Split(p, "/")) {
+		for _, name := range g.find(".", strings.Split(p, "/")) {
 			info, err := s.home.Lstat(name)
 			if err == nil && info.Mode().IsRegular() {
 				list = append(list, file{name, info.ModTime(), info.Size()})
@@ -146,37 +147,43 @@ func (s *Sessions) files() (list []file) {
 	return list[:min(len(list), maxFiles)]
 }
 
-// glob gives the paths that fit, link or not. What cannot be read has none.
-func (s *Sessions) glob(dir string, steps []string) (found []string) {
-	last := len(steps) == 1
-	for _, name := range s.names(dir, steps[0]) {
+// glob is a search for files. However many directories there are, and links among
+// them, it ends.
+type glob struct {
+	home *os.Root
+	left int // names that may still be looked at
+}
+
+// find gives the paths that fit, link or not. What cannot be read has none.
+func (g *glob) find(dir string, steps []string) (found []string) {
+	for _, name := range g.names(dir, steps[0]) {
 		at := path.Join(dir, name)
-		if last {
+		if len(steps) == 1 {
 			found = append(found, at)
-		} else {
-			found = append(found, s.glob(at, steps[1:])...)
+			continue
 		}
-		if len(found) > maxNames {
+		if g.left--; g.left <= 0 {
 			break
 		}
+		found = append(found, g.find(at, steps[1:])...)
 	}
 	return found
 }
 
 // names gives those of a directory that fit one step of a pattern.
-func (s *Sessions) names(dir, step string) (names []string) {
+func (g *glob) names(dir, step string) (names []string) {
 	if !strings.ContainsAny(step, `*?[\`) {
 		return []string{step}
 	}
 	// Nothing that waits for somebody to write to it.
-	d, err := s.home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	d, err := g.home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	for read := 0; read < maxNames; {
+	for g.left > 0 {
 		batch, err := d.Readdirnames(512)
-		read += len(batch)
+		g.left -= len(batch)
 		for _, name := range batch {
 			if ok, _ := path.Match(step, name); ok {
 				names = append(names, name)

@@ -313,3 +313,25 @@ func TestOutput(t *testing.T) {
 		}
 	}
 }
+
+// Directories that lead to each other end no search by never ending.
+func TestSessionsOfLinksWithoutEnd(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 400 {
+		if err := os.Symlink(".", filepath.Join(dir, fmt.Sprintf("d%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	g := glob{home: root, left: maxNames}
+	if found := g.find(".", strings.Split("*/*/*/*.jsonl", "/")); len(found) > 0 {
+		t.Errorf("%d files", len(found))
+	}
+	if g.left > 0 {
+		t.Errorf("%d names are left: it did not look", g.left)
+	}
+}
