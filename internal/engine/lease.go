@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -64,6 +66,11 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 		return nil, err
 	}
 	list = append(list, l)
+	if l.Tool == "" {
+		if err := store.WriteFile(e.Store.Sandbox(sb.ID).Lent(), nil); err != nil {
+			return nil, err
+		}
+	}
 	if err := writeLeases(path, list); err != nil {
 		return nil, err
 	}
@@ -72,6 +79,16 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 		e.say("the login is in ~/%s of sandbox %s from its next start on", v.login.at.How.File, sb.Name)
 	}
 	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
+}
+
+// NeverLent tells of a sandbox that no credential was ever lent to; tokens of tools
+// do not count. What was taken back, or has ended, was lent.
+func (e *Engine) NeverLent(sb *spec.Sandbox) bool {
+	if _, err := os.Lstat(e.Store.Sandbox(sb.ID).Lent()); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	list, err := e.Leases(sb) // of an older Bothy
+	return err == nil && !slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Tool == "" })
 }
 
 // borrow reads a secret's value for a sandbox and takes the lock of the vault. A source may

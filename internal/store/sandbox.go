@@ -21,6 +21,7 @@ type Sandbox struct{ Dir string }
 func (d Sandbox) Spec() string    { return filepath.Join(d.Dir, "spec.json") }
 func (d Sandbox) Policy() string  { return filepath.Join(d.Dir, "policy.yaml") }
 func (d Sandbox) Leases() string  { return filepath.Join(d.Dir, "leases.json") }
+func (d Sandbox) Lent() string    { return filepath.Join(d.Dir, "lent") } // there once a credential was
 func (d Sandbox) Mock() string    { return filepath.Join(d.Dir, "mock.yaml") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
