@@ -98,6 +98,22 @@ func (f *createFlags) wantsVersion(l *lodger) (string, error) {
 	return f.version, nil
 }
 
+// wantsConfig tells whether an agent is to see the configuration of the home: as the
+// flag says, else as the settings do for those that have one.
+func (a *app) wantsConfig(cmd *command.Command, f *createFlags, l *lodger) (bool, error) {
+	has := l.spec != nil && (len(l.spec.Config) > 0 || l.spec.Servers != nil)
+	switch {
+	case !cmd.Flags().Changed("agent-config"):
+		return has && a.config.AgentConfig, nil
+	case f.config && l.spec == nil:
+		return false, spec.Errorf(spec.ErrUsage, "--agent-config is for agents; %s is no agent", l.name)
+	case f.config && !has:
+		return false, spec.Errorf(spec.ErrUsage, "--agent-config: it is not known what %s has of configuration", l.spec.Title).
+			WithHint("its description would say so under config: see docs/agents.md")
+	}
+	return f.config, nil
+}
+
 // house finds the program that a sandbox of an agent is to use, which is
 // installed if it is not there.
 func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, version string) (*spec.Program, error) {

@@ -60,17 +60,23 @@ func (b *bell) Write(p []byte) (int, error) {
 
 func (b *bell) silent() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.rung || b.over {
-		return
+	rings := !b.rung && !b.over
+	b.rung = b.rung || rings
+	b.mu.Unlock()
+	if rings { // who holds the lock must not wait for the terminal
+		_, _ = io.WriteString(b.to, b.ring)
 	}
-	b.rung = true
-	_, _ = io.WriteString(b.to, b.ring)
 }
 
-// typed is called for keys: somebody is there.
-func (b *bell) typed() {
-	if b == nil {
+// focus is what terminals say when their window is looked at, or not any more.
+const (
+	focusIn  = "\x1b[I"
+	focusOut = "\x1b[O"
+)
+
+// typed is called for keys: somebody is there. Who looks away is not.
+func (b *bell) typed(keys []byte) {
+	if b == nil || string(keys) == focusIn || string(keys) == focusOut {
 		return
 	}
 	b.mu.Lock()
@@ -87,7 +93,7 @@ func (b *bell) end() {
 	if b == nil {
 		return
 	}
-	b.typed()
+	b.typed(nil)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true

@@ -36,7 +36,7 @@ func TestBell(t *testing.T) {
 		for end := time.Now().Add(10 * time.Second); strings.Count(ear.text(), "claude-app") < want && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(5 * b.after)
+		time.Sleep(100 * time.Millisecond)
 		if got := strings.Count(ear.text(), "claude-app"); got != want {
 			t.Fatalf("it rang %d times, not %d: %q", got, want, ear.text())
 		}
@@ -46,18 +46,23 @@ func TestBell(t *testing.T) {
 	rings(1)
 	fmt.Fprint(b, "the screen is redrawn")
 	rings(1) // nobody has come
-	b.typed()
+	b.typed([]byte(focusOut))
+	fmt.Fprint(b, "looked away from")
+	rings(1)
+	b.typed([]byte("x"))
 	rings(1) // it has said nothing since
 	fmt.Fprint(b, "working")
 	rings(2)
-	b.typed()
+	b.typed(nil)
+	b.after = time.Hour
 	fmt.Fprint(b, "working")
 	b.end()
+	b.silent()
 	rings(2)
 	if newBell(bellOff, "x", &ear) != nil {
 		t.Error("a bell that is off")
 	}
 	var none *bell
-	none.typed()
+	none.typed(nil)
 	none.end()
 }

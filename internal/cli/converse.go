@@ -291,7 +291,7 @@ func (a *app) typeKeys(conn *unixconn.Conn, keys []byte, bell *bell, detached ch
 				_ = conn.Send(wire.Frame{Kind: wire.EOF})
 				return
 			}
-			bell.typed()
+			bell.typed(b)
 			out, gone := filter.Feed(b)
 			send(out)
 			if gone {

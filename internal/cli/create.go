@@ -38,9 +38,6 @@ func (a *app) createCommand() *command.Command {
 				return err
 			}
 			tokens, err := e.ChooseTokens(choice.asked)
-			if err == nil {
-				tokens, err = choice.withUsual(e, tokens)
-			}
 			if err != nil {
 				return err
 			}
@@ -51,6 +48,10 @@ func (a *app) createCommand() *command.Command {
 			var mock *engine.Mock
 			if err == nil {
 				mock, err = f.mocked(cmd, l)
+			}
+			var config bool
+			if err == nil {
+				config, err = a.wantsConfig(cmd, f, l)
 			}
 			var version string
 			if err == nil {
@@ -66,7 +67,7 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			l.settle(sb, &rules, f.config || a.config.AgentConfig)
+			l.settle(sb, &rules, config)
 			mock.Apply(sb)
 			if err := e.Create(sb, engine.Rules(rules), engine.Script(mock)); err != nil {
 				return err
@@ -83,6 +84,7 @@ func (a *app) createCommand() *command.Command {
 				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
 				return err
 			}
+			a.lendUsual(cmd, e, sb, choice)
 			if a.json {
 				return a.printJSON(sb)
 			}

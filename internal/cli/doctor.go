@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/doctor"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -49,7 +51,12 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 				}
 				checks = append(checks, more...)
 				if ask {
-					checks = append(checks, a.tryOut(cmd.Context(), of))
+					ctx, release := interruptible(cmd.Context())
+					defer release()
+					checks = append(checks, a.tryOut(ctx, of))
+					if ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
 				}
 			}
 			return a.findings(checks)
@@ -78,8 +85,33 @@ func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 	a.note("asking %s ...", of.Title)
 	argv, stdin := agent.Headless(of, tinyJob)
 	return doctor.Ask(ctx, doctor.Job{
-		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir,
+		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir, Judge: judge(of),
 	})
+}
+
+// judge tells by an agent's events whether it has done a job: its status says that of
+// few. Nil: there are no events.
+func judge(of *spec.Agent) func([]byte, int) (bool, string) {
+	if of.Headless.Events == nil {
+		return nil
+	}
+	return func(stdout []byte, status int) (bool, string) {
+		rules, err := transcript.ForOutput(of.Headless)
+		if err != nil {
+			return false, err.Error()
+		}
+		var d transcript.Digest
+		r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
+		_, err = r.Write(stdout)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return false, err.Error()
+		}
+		said := ""
+		if d.End != nil {
+			said = d.End.Text
+		}
+		return d.Verdict(status) == spec.VerdictOK, said
+	}
 }
 
 // findings prints what was found. That of a host that cannot run sandboxes is an error.

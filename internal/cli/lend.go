@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -32,15 +33,16 @@ func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
 	return c, nil
 }
 
-// withUsual adds, for a sandbox that is new, the tokens that the settings lend.
-func (c tokenChoice) withUsual(e *engine.Engine, tokens []token.Token) ([]token.Token, error) {
+// lendUsual lends a sandbox that is new what the settings say, and that it has not
+// yet. What cannot be lent keeps nobody from work: it is said.
+func (a *app) lendUsual(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, c tokenChoice) {
 	usual, err := e.UsualTokens(c.usual)
 	for _, t := range usual {
-		if !slices.ContainsFunc(tokens, func(o token.Token) bool { return o.Tool == t.Tool && o.For == t.For }) {
-			tokens = append(tokens, t)
-		}
+		err = errors.Join(err, a.lendTokens(cmd, e, sb, []token.Token{t}))
 	}
-	return tokens, err
+	if err != nil {
+		a.note("not all that the settings say is lent: %s", printable(err.Error()))
+	}
 }
 
 // lendTokens lends them, unless they are lent already.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"text/tabwriter"
 	"time"
 
@@ -99,6 +100,10 @@ func (a *app) showPrinted(ctx context.Context, e *engine.Engine, sb *spec.Sandbo
 	tell, end := a.teller()
 	r := transcript.NewReader(rules, tell)
 	err = audit.Copy(ctx, e.Store.Sandbox(sb.ID).Log("output.log"), r, follow)
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "sandbox %s has run nothing in the background", sb.Name).
+			WithHint("what an agent says at a terminal: bothy logs --agent %s", sb.Name)
+	}
 	if err == nil {
 		err = r.Close()
 	}

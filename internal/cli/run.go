@@ -169,17 +169,17 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if created || f.lodger.spec != nil && neverLent(e, sb) {
+	if created || f.lodger.spec != nil && e.NeverLent(sb) {
 		lent, err = a.credential(cmd, e, f.lodger, sb, lent)
 	}
 	if err == nil {
 		err = a.lend(cmd, e, sb, lent)
 	}
-	if err == nil && created {
-		tokens, err = choice.withUsual(e, tokens)
-	}
 	if err == nil {
 		err = a.lendTokens(cmd, e, sb, tokens)
+	}
+	if err == nil && created {
+		a.lendUsual(cmd, e, sb, choice)
 	}
 	if err != nil {
 		if created && !f.remove {
@@ -277,6 +277,10 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err != nil {
 		return nil, false, err
 	}
+	config, err := a.wantsConfig(cmd, &f.createFlags, f.lodger)
+	if err != nil {
+		return nil, false, err
+	}
 	mock, err := f.mocked(cmd, f.lodger)
 	if err != nil {
 		return nil, false, err
@@ -309,7 +313,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		}
 	}
 	asked := rules
-	f.lodger.settle(wish, &rules, f.config || a.config.AgentConfig)
+	f.lodger.settle(wish, &rules, config)
 	mock.Apply(wish)
 	wish.Remove = f.remove
 	if f.remove {
@@ -344,13 +348,6 @@ func (a *app) refit(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 		return err
 	}
 	return a.rehouse(ctx, e, l, sb, version)
-}
-
-// neverLent tells of a sandbox that nothing was ever lent to but tokens of tools: its
-// agent had no credential yet. What was taken back stays back.
-func neverLent(e *engine.Engine, sb *spec.Sandbox) bool {
-	list, err := e.Leases(sb)
-	return err == nil && !slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Tool == "" })
 }
 
 // sameRules refuses to run in a sandbox whose own rules lack what is asked for.

@@ -20,6 +20,9 @@ type Job struct {
 	Args  []string // behind the name of the binary
 	Stdin string
 	Dir   string
+	// Judge tells from what was printed whether it was done, and what the agent
+	// said about it; nil: its status counts alone.
+	Judge func(stdout []byte, status int) (done bool, said string)
 }
 
 // Ask has an agent do a job, which costs its user a request.
@@ -36,16 +39,26 @@ func Ask(ctx context.Context, j Job) Check {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	if err == nil {
+	done, said := err == nil, ""
+	if j.Judge != nil {
+		done, said = j.Judge(stdout.Bytes(), cmd.ProcessState.ExitCode())
+	}
+	if done {
 		return c
 	}
-	c.Result, c.Fix = Warn, "what it says there: bothy "+strings.Join(j.Args, " ")
+	c.Result, c.Fix = Warn, "run the agent at a terminal, and see what it says there"
 	if ctx.Err() != nil {
 		err = errors.New("it took longer than " + askTime.String())
 	}
-	c.Detail = "the agent could not do it: " + err.Error()
-	if said := lastLine(stderr.String(), stdout.String()); said != "" {
-		c.Detail += ": " + said
+	c.Detail = "the agent could not do it"
+	if err != nil {
+		c.Detail += ": " + err.Error()
+	}
+	if said == "" {
+		said = lastLine(stderr.String(), stdout.String())
+	}
+	if said != "" {
+		c.Detail += ": " + said[:min(len(said), mostSaid)]
 	}
 	return c
 }
@@ -58,7 +71,7 @@ func lastLine(texts ...string) string {
 	for _, text := range texts {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		if said := lines[len(lines)-1]; said != "" {
-			return said[:min(len(said), mostSaid)]
+			return said
 		}
 	}
 	return ""
