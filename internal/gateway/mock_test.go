@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,12 +30,12 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	switch r.URL.Path {
-	case "/cut":
+	switch path, _, _ := strings.Cut(r.URL.Path[1:], "/"); path {
+	case "cut":
 		_, _ = io.WriteString(w, "half of ")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	case "/hang":
+	case "hang":
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
@@ -45,6 +46,16 @@ func (s *stub) heard() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.seen, "\n")
+}
+
+// await waits until it has heard something so often.
+func (s *stub) await(t *testing.T, what string, times int) {
+	for end := time.Now().Add(10 * time.Second); strings.Count(s.heard(), what) < times; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("%s is not heard %d times", what, times)
+			return
+		}
+	}
 }
 
 // playing has the servers of two names played.
@@ -139,13 +150,20 @@ func TestMockedTrouble(t *testing.T) {
 		if string(text) != "half of " || err == nil {
 			t.Errorf("h2 %v: %q, %v", h2, text, err)
 		}
-		c.Timeout = 200 * time.Millisecond
-		if resp, err := c.Get("https://api.example.com/hang"); err == nil {
+		path := fmt.Sprintf("/hang/%t", h2)
+		ctx, hangUp := context.WithCancel(t.Context())
+		r, err = http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com"+path, nil)
+		must(t, err)
+		go func() {
+			defer hangUp()
+			s.await(t, path, 1)
+		}()
+		if resp, err := c.Do(r); err == nil {
 			_ = resp.Body.Close()
 			t.Errorf("h2 %v: it is answered: %d", h2, resp.StatusCode)
 		}
 		w.record(t, "the end of what hung", func(r spec.NetworkRecord) bool {
-			return r.Event == spec.NetworkRequest && r.Path == "/hang" && r.Mocked
+			return r.Event == spec.NetworkRequest && r.Path == path && r.Mocked
 		})
 	}
 }
@@ -162,9 +180,7 @@ func TestMockedClose(t *testing.T) {
 			}
 		}()
 	}
-	for strings.Count(s.heard(), "/hang") < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	s.await(t, "/hang", 2)
 	closed := make(chan struct{})
 	go func() { defer close(closed); w.Close() }()
 	select {

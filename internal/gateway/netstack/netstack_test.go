@@ -262,7 +262,8 @@ func TestEndOfCut(t *testing.T) {
 	}})
 	c, err := in.Dial(t.Context(), far4)
 	must(t, err)
-	time.Sleep(50 * time.Millisecond)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	must(t, err)
 	must(t, c.Close()) // with something unread: a cut
 	must(t, <-result)
 }
