@@ -30,9 +30,22 @@ func TestMakePoint(t *testing.T) {
 		asDir bool
 		good  bool
 	}{
-		{"a/b/c", true, true}, {"a/b/c", true, true}, {"a/file", false, true}, {"a/file", false, true}, {"file", false, true},
-		{"beside", true, false}, {"beside/x", true, false}, {"beside/x", false, false}, {"out/x", true, false}, {"out/x", false, false},
-		{"real/link", false, false}, {"real/link", true, false}, {"file/x", true, false}, {"file", true, false}, {"a", false, false}, {"pipe", false, false},
+		{"a/b/c", true, true},
+		{"a/b/c", true, true},
+		{"a/file", false, true},
+		{"a/file", false, true},
+		{"file", false, true},
+		{"beside", true, false},
+		{"beside/x", true, false},
+		{"beside/x", false, false},
+		{"out/x", true, false},
+		{"out/x", false, false},
+		{"real/link", false, false},
+		{"real/link", true, false},
+		{"file/x", true, false},
+		{"file", true, false},
+		{"a", false, false},
+		{"pipe", false, false},
 	} {
 		if err := makePoint(home, c.rel, c.asDir); (err == nil) != c.good {
 			t.Errorf("%s, directory %v: %v", c.rel, c.asDir, err)
