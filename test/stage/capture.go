@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
@@ -25,26 +27,47 @@ type Capture struct {
 	fences  int
 }
 
-// captureBuffer is what may wait to be read: a second of loopback at its full
-// speed while the machine does something else.
-const captureBuffer = 256 << 20
+// The ring that packets are put into until they are read. The buffer of a socket
+// would do only for root: nobody else may make it large.
+const (
+	frameSize  = 4 << 10 // bytes; of a packet its beginning is kept
+	frameCount = 32 << 10
+	blockSize  = 64 << 10
+)
 
 // openCapture gives a socket that sees all packets.
 func openCapture() (int, error) {
-	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, int(all))
-	if err == nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, captureBuffer)
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, captureBuffer)
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return -1, err
 	}
-	return fd, err
+	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
+	for _, step := range []func() error{
+		func() error { return unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2) },
+		func() error {
+			return unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{
+				Block_size: blockSize, Block_nr: frameCount * frameSize / blockSize, Frame_size: frameSize, Frame_nr: frameCount,
+			})
+		},
+		func() error { return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all}) },
+	} {
+		if err := step(); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, nil
 }
 
 func newCapture(t *testing.T) *Capture {
 	t.Helper()
 	unix.CloseOnExec(captureFD)
+	ring, err := unix.Mmap(captureFD, 0, frameCount*frameSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := &Capture{}
-	go c.read()
+	go c.read(ring)
 	t.Cleanup(func() {
 		stats, err := unix.GetsockoptTpacketStats(captureFD, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 		if err != nil || stats.Drops > 0 {
@@ -54,23 +77,31 @@ func newCapture(t *testing.T) *Capture {
 	return c
 }
 
-func (c *Capture) read() {
-	buf := make([]byte, 70_000)
-	for {
-		n, from, err := unix.Recvfrom(captureFD, buf, 0)
-		if err == unix.EINTR {
-			continue
+// read takes packets out of the ring, for as long as the process lives.
+func (c *Capture) read(ring []byte) {
+	const address = (unix.SizeofTpacket2Hdr + unix.TPACKET_ALIGNMENT - 1) &^ (unix.TPACKET_ALIGNMENT - 1)
+	for i := 0; ; i = (i + 1) % frameCount {
+		frame := ring[i*frameSize : (i+1)*frameSize]
+		head := (*unix.Tpacket2Hdr)(unsafe.Pointer(&frame[0]))
+		for atomic.LoadUint32(&head.Status)&unix.TP_STATUS_USER == 0 {
+			_, err := unix.Poll([]unix.PollFd{{Fd: captureFD, Events: unix.POLLIN}}, -1)
+			if err != nil && err != unix.EINTR {
+				return
+			}
 		}
-		if err != nil {
-			return
-		}
-		if link, ok := from.(*unix.SockaddrLinklayer); ok && link.Pkttype == unix.PACKET_OUTGOING {
+		from := (*unix.RawSockaddrLinklayer)(unsafe.Pointer(&frame[address]))
+		if from.Pkttype == unix.PACKET_OUTGOING {
+			packet := frame[head.Net:][:min(int(head.Snaplen), keptBytes)]
 			c.mu.Lock()
-			c.packets = append(c.packets, bytes.Clone(buf[:min(n, 2048)]))
+			c.packets = append(c.packets, bytes.Clone(packet))
 			c.mu.Unlock()
 		}
+		atomic.StoreUint32(&head.Status, unix.TP_STATUS_KERNEL)
 	}
 }
+
+// keptBytes is how much is kept of a packet.
+const keptBytes = 2048
 
 // Fence returns when every packet sent before is in the capture.
 func (c *Capture) Fence(t *testing.T) {
