@@ -2,8 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -95,11 +93,7 @@ func readConfig(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err == nil && len(data) > maxConfig {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxConfig)
-	}
-	return data, err
+	return store.ReadAll(f, maxConfig)
 }
 
 // withServers adds the file that MCP servers go into to those a home begins

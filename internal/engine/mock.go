@@ -53,7 +53,7 @@ func readScript(path string) ([]byte, error) {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
 	}
 	defer f.Close()
-	text, err := readAll(f)
+	text, err := store.ReadAll(f, maxSmall)
 	if err == nil {
 		_, err = modelscript.Parse(text)
 	}

@@ -287,7 +287,7 @@ func read(ctx context.Context, s vault.Source) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return readAll(f)
+		return store.ReadAll(f, maxSmall)
 	}
 	return nil, fmt.Errorf("it has no source")
 }

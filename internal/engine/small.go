@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"io"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -19,15 +16,5 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f)
-}
-
-// readAll reads to the end of what is not large. What is, is refused: a part of it
-// would mean something else.
-func readAll(f io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
-	if err == nil && len(data) > maxSmall {
-		err = fmt.Errorf("it is larger than %d bytes", maxSmall)
-	}
-	return data, err
+	return store.ReadAll(f, maxSmall)
 }

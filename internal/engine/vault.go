@@ -107,7 +107,7 @@ func readPassphrase(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := readAll(f)
+	text, err := store.ReadAll(f, maxSmall)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "%s: %w", path, err)
 	}

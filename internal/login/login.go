@@ -11,7 +11,6 @@ package login
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -104,12 +104,9 @@ func (f File) decode(file *os.File) (*Document, error) {
 	case mode&0o077 != 0:
 		return nil, spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	data, err := store.ReadAll(file, maxFile)
 	if err != nil {
 		return nil, err
-	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
 	}
 	d := &Document{how: f.How, mode: mode, Written: time.Unix(st.Mtim.Unix())}
 	d.indent = strings.HasPrefix(strings.TrimLeft(string(data), " \t\r\n"), "{\n")

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -159,6 +160,16 @@ func OpenRegular(path string, flags int) (*os.File, error) {
 		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", path))
 	}
 	return f, nil
+}
+
+// ReadAll reads to the end of what has at most so many bytes. What has more is
+// refused: a part of it would mean something else.
+func ReadAll(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, fmt.Errorf("it is larger than %d KiB", most>>10)
+	}
+	return data, err
 }
 
 // WriteJSON replaces a document: temporary file, sync, rename, sync of the

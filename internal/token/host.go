@@ -2,8 +2,6 @@ package token
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,14 +75,8 @@ func readFile(path string) (string, error) {
 	if err := judgeFile(f); err != nil {
 		return "", err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("it is larger than %d KiB", maxFile>>10)
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(data), nil
+	data, err := store.ReadAll(f, maxFile)
+	return string(data), err
 }
 
 // judgeFile refuses what others could have written.
