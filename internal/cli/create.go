@@ -29,15 +29,7 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			lent, err := parseLend(f.secrets)
-			if err != nil {
-				return err
-			}
-			choice, err := a.tokenChoice(f.lend)
-			if err != nil {
-				return err
-			}
-			tokens, err := e.ChooseTokens(choice.asked)
+			wanted, err := a.loans(e, f)
 			if err != nil {
 				return err
 			}
@@ -73,18 +65,10 @@ func (a *app) createCommand() *command.Command {
 				return err
 			}
 			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-			lent, err = a.credential(cmd, e, l, sb, lent)
-			if err == nil {
-				err = a.lend(cmd, e, sb, lent)
-			}
-			if err == nil {
-				err = a.lendTokens(cmd, e, sb, tokens)
-			}
-			if err != nil {
+			if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
 				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
 				return err
 			}
-			a.lendUsual(cmd, e, sb, choice)
 			if a.json {
 				return a.printJSON(sb)
 			}

@@ -38,7 +38,7 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 			}
 			if len(args) > 0 {
 				var err error
-				if of, err = agentCalled(args[0]); err != nil {
+				if of, err = agentCalled(agents(), args[0]); err != nil {
 					return err
 				}
 			}
@@ -137,15 +137,6 @@ func (a *app) findings(checks []doctor.Check) error {
 		return spec.Errorf(nil, "%d checks failed: sandboxes cannot run here", failed)
 	}
 	return nil
-}
-
-// agentCalled is the agent of a name.
-func agentCalled(name string) (*spec.Agent, error) {
-	of, err := agents().Find(name)
-	if err == nil && of.Runtime {
-		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", of.Title)
-	}
-	return of, err
 }
 
 // examine checks what an agent needs.

@@ -33,10 +33,51 @@ func (a *app) tokenChoice(words []string) (c tokenChoice, err error) {
 	return c, nil
 }
 
+// loans are what a command asks to be lent.
+type loans struct {
+	secrets []lendAt
+	tokens  []token.Token // of tools
+	usual   []token.Choice
+}
+
+// loans reads --secret and --lend. What there is not is told before anything is
+// made.
+func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
+	if w.secrets, err = parseLend(f.secrets); err != nil {
+		return w, err
+	}
+	choice, err := a.tokenChoice(f.lend)
+	if err != nil {
+		return w, err
+	}
+	w.usual = choice.usual
+	w.tokens, err = e.ChooseTokens(choice.asked)
+	return w, err
+}
+
+// lendAll lends a sandbox what is asked for, what its agent can log in with if it
+// never had that, and if it is new what the settings say.
+func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, created bool) error {
+	var err error
+	if created || l.spec != nil && e.NeverLent(sb) {
+		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
+	}
+	if err == nil {
+		err = a.lend(cmd, e, sb, w.secrets)
+	}
+	if err == nil {
+		err = a.lendTokens(cmd, e, sb, w.tokens)
+	}
+	if err == nil && created {
+		a.lendUsual(cmd, e, sb, w.usual)
+	}
+	return err
+}
+
 // lendUsual lends a sandbox that is new what the settings say, and that it has not
 // yet. What cannot be lent keeps nobody from work: it is said.
-func (a *app) lendUsual(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, c tokenChoice) {
-	usual, err := e.UsualTokens(c.usual)
+func (a *app) lendUsual(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, choices []token.Choice) {
+	usual, err := e.UsualTokens(choices)
 	for _, t := range usual {
 		err = errors.Join(err, a.lendTokens(cmd, e, sb, []token.Token{t}))
 	}

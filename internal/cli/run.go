@@ -139,15 +139,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	lent, err := parseLend(f.secrets)
-	if err != nil {
-		return err
-	}
-	choice, err := a.tokenChoice(f.lend)
-	if err != nil {
-		return err
-	}
-	tokens, err := e.ChooseTokens(choice.asked) // before anything is made
+	wanted, err := a.loans(e, &f.createFlags)
 	if err != nil {
 		return err
 	}
@@ -169,19 +161,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if created || f.lodger.spec != nil && e.NeverLent(sb) {
-		lent, err = a.credential(cmd, e, f.lodger, sb, lent)
-	}
-	if err == nil {
-		err = a.lend(cmd, e, sb, lent)
-	}
-	if err == nil {
-		err = a.lendTokens(cmd, e, sb, tokens)
-	}
-	if err == nil && created {
-		a.lendUsual(cmd, e, sb, choice)
-	}
-	if err != nil {
+	if err := a.lendAll(cmd, e, f.lodger, sb, wanted, created); err != nil {
 		if created && !f.remove {
 			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
 		}
