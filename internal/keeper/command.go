@@ -46,13 +46,14 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if !filepath.IsAbs(p.Dir) {
 		return driver.Process{}, spec.Errorf(spec.ErrUsage, "working directory %q is not absolute", p.Dir)
 	}
-	k.openAgent(ctx)
-	p.Env = k.environment(who, c)
+	lent := k.lent(time.Now())
+	k.openAgent(ctx, lent)
+	p.Env = k.environment(who, c, lent)
 	return p, nil
 }
 
 // environment is what every program inside starts with; later entries win.
-func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
+func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease) []string {
 	env := []string{
 		"PATH=/.bothy/bin:" + who.Home + "/.local/bin:" + template.Path,
 		"HOME=" + who.Home,
@@ -70,7 +71,6 @@ func (k *Keeper) environment(who wire.Account, c wire.Command) []string {
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
-	lent := k.lent(time.Now())
 	env = append(env, gitConfig(lent)...)
 	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)

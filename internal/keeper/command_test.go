@@ -71,7 +71,7 @@ func bare() *Keeper {
 func TestEnvironment(t *testing.T) {
 	k := bare()
 	env := map[string]string{}
-	for _, kv := range k.environment(k.account, wire.Command{Env: []string{"FROM=command", "X=1", "nonsense"}}) {
+	for _, kv := range k.environment(k.account, wire.Command{Env: []string{"FROM=command", "X=1", "nonsense"}}, nil) {
 		name, value, _ := strings.Cut(kv, "=")
 		if _, twice := env[name]; twice {
 			t.Errorf("%s stands there twice", name)

@@ -170,8 +170,8 @@ type agentSocket struct {
 
 // openAgent sees to it that the socket is there before a program that is told of it.
 // One that init cannot make is missed by who wants to log in, and by nobody else.
-func (k *Keeper) openAgent(ctx context.Context) {
-	if !slices.ContainsFunc(k.lent(time.Now()), func(l spec.Lease) bool { return l.Place.Kind == spec.PlaceAgent }) {
+func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
+	if !slices.ContainsFunc(lent, func(l spec.Lease) bool { return l.Place.Kind == spec.PlaceAgent }) {
 		return
 	}
 	k.agent.mu.Lock()

@@ -116,7 +116,7 @@ func TestPlaceholders(t *testing.T) {
 	k.spec.Env = []string{"TOKEN_USER=theirs"}
 	k.launch.Loans = []wire.Loan{loan("a", "one"), over, user, empty}
 	k.lend()
-	env := k.environment(k.account, wire.Command{})
+	env := k.environment(k.account, wire.Command{}, k.lent(time.Now()))
 	for _, want := range []string{"TOKEN_A=placeholder-a", "TOKEN_USER=theirs"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %q", want, env)
@@ -137,7 +137,7 @@ func TestSettings(t *testing.T) {
 	over.Settings, over.Until = two.Settings, time.Now().Add(-time.Second)
 	k.launch.Loans = []wire.Loan{one, over, two}
 	k.lend()
-	env := k.environment(k.account, wire.Command{})
+	env := k.environment(k.account, wire.Command{}, k.lent(time.Now()))
 	for _, want := range []string{
 		"INDEXES=https://placeholder-one@a b https://placeholder-two@c",
 		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=core.checkStat", "GIT_CONFIG_VALUE_0=minimal",
@@ -151,7 +151,7 @@ func TestSettings(t *testing.T) {
 	if err := k.changeLoans(wire.LoanChange{Keep: []string{"two"}}); err != nil {
 		t.Fatal(err)
 	}
-	env = k.environment(k.account, wire.Command{})
+	env = k.environment(k.account, wire.Command{}, k.lent(time.Now()))
 	for _, want := range []string{"INDEXES=b https://placeholder-two@c", "GIT_CONFIG_COUNT=2"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("after a revocation %s is missing in %q", want, env)
