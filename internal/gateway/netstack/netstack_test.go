@@ -57,6 +57,19 @@ func start(t testing.TB, c Config) (*Stack, *insidetest.Inside) {
 	return s, insidetest.New(t, sandbox, MTU, gateway4, guest4, guest6)
 }
 
+// serving accepts every attempt and hands the connection to a server.
+func serving(t testing.TB, server func(*Conn)) Config {
+	return Config{TCP: func(a *Attempt) {
+		c, err := a.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		server(c)
+	}}
+}
+
 func TestConnect(t *testing.T) {
 	seen := make(chan netip.AddrPort, 1)
 	_, in := start(t, Config{TCP: func(a *Attempt) {
@@ -164,16 +177,11 @@ func TestAnswerOnce(t *testing.T) {
 
 // What was cut off must not look complete.
 func TestReset(t *testing.T) {
-	_, in := start(t, Config{TCP: func(a *Attempt) {
-		c, err := a.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+	_, in := start(t, serving(t, func(c *Conn) {
 		_, _ = c.Write([]byte("half of i"))
 		time.Sleep(50 * time.Millisecond)
 		c.Reset()
-	}})
+	}))
 	c, err := in.Dial(t.Context(), far4)
 	must(t, err)
 	defer c.Close()
@@ -184,17 +192,11 @@ func TestReset(t *testing.T) {
 
 // A program may choose the ports of a connection again that the other side ended.
 func TestPortsAgain(t *testing.T) {
-	_, in := start(t, Config{TCP: func(a *Attempt) {
-		c, err := a.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer c.Close()
+	_, in := start(t, serving(t, func(c *Conn) {
 		_, _ = io.WriteString(c, "bye")
 		_ = c.CloseWrite()
 		_, _ = io.Copy(io.Discard, c)
-	}})
+	}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	from := insidetest.Full(netip.AddrPortFrom(guest4, 40_000))
@@ -218,18 +220,12 @@ func TestPortsAgain(t *testing.T) {
 func TestReadLate(t *testing.T) {
 	got := make(chan []byte, 1)
 	ended := make(chan struct{})
-	_, in := start(t, Config{TCP: func(a *Attempt) {
-		c, err := a.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer c.Close()
+	_, in := start(t, serving(t, func(c *Conn) {
 		_ = c.CloseWrite()
 		<-ended
 		b, _ := io.ReadAll(c)
 		got <- b
-	}})
+	}))
 	c, err := in.Dial(t.Context(), far4)
 	must(t, err)
 	_, err = io.ReadAll(c)
@@ -247,19 +243,13 @@ func TestReadLate(t *testing.T) {
 // What is said to who has cut the connection ends without a complaint.
 func TestEndOfCut(t *testing.T) {
 	result := make(chan error, 1)
-	_, in := start(t, Config{TCP: func(a *Attempt) {
-		c, err := a.Accept()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer c.Close()
+	_, in := start(t, serving(t, func(c *Conn) {
 		_, _ = io.WriteString(c, "unread")
 		if _, err := io.ReadAll(c); err == nil {
 			t.Error("the cut looks like an end")
 		}
 		result <- c.CloseWrite()
-	}})
+	}))
 	c, err := in.Dial(t.Context(), far4)
 	must(t, err)
 	_, err = io.ReadFull(c, make([]byte, 1))
