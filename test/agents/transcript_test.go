@@ -152,7 +152,7 @@ func (w *world) record(t *testing.T, what, text string) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	for line := range strings.Lines(strings.NewReplacer(w.Work, "/work", w.Work[1:], "work", strings.ReplaceAll(w.Work, "/", "-"), "-work", w.Home, "/home/me").Replace(text)) {
+	for line := range strings.Lines(strings.NewReplacer(w.Work, "/project", w.Work[1:], "project", strings.ReplaceAll(w.Work, "/", "-"), "-project", w.Home, "/home/me").Replace(text)) {
 		var v any
 		d := json.NewDecoder(strings.NewReader(line))
 		d.UseNumber()
