@@ -67,18 +67,9 @@ type Stack struct {
 
 // New starts a stack.
 func New(conf Config) (*Stack, error) {
-	// Packets of a card stay in this host's memory, and the sandbox's stack does
-	// not check sums. Behind a device is a kernel, which does.
-	card, err := fdbased.IsSocketFD(conf.FD)
+	link, err := openLink(conf.FD)
 	if err != nil {
-		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
-	}
-	link, err := fdbased.New(&fdbased.Options{
-		FDs: []int{conf.FD}, MTU: MTU, TXChecksumOffload: card,
-		PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, IsPacketSocket: []bool{false},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the sandbox's link: %w", err)
+		return nil, err
 	}
 	s := &Stack{conf: conf, stack: stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
@@ -89,6 +80,27 @@ func New(conf Config) (*Stack, error) {
 		return nil, fmt.Errorf("configure the sandbox's network: %w", err)
 	}
 	return s, nil
+}
+
+// openLink makes a link of a socket.
+func openLink(fd int) (stack.LinkEndpoint, error) {
+	// Packets of a card stay in this host's memory, and the sandbox's stack does
+	// not check sums. Behind a device is a kernel, which does.
+	card, err := fdbased.IsSocketFD(fd)
+	if err != nil {
+		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
+	}
+	link, err := fdbased.New(&fdbased.Options{
+		FDs: []int{fd}, MTU: MTU, TXChecksumOffload: card,
+		PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, IsPacketSocket: []bool{false},
+		// Whoever reads a packet delivers it. With more than one, packets wait in
+		// between for a processor, and nothing bounds how many.
+		ProcessorsPerChannel: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's link: %w", err)
+	}
+	return link, nil
 }
 
 // Close ends every connection and the card.

@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
@@ -281,6 +282,49 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v answers %q", g, got)
 		}
 		c.Close()
+	}
+}
+
+// stuck is where packets are delivered, and stay.
+type stuck struct {
+	stack.NetworkDispatcher
+	free chan struct{}
+}
+
+func (s stuck) DeliverNetworkPacket(tcpip.NetworkProtocolNumber, *stack.PacketBuffer) { <-s.free }
+
+// What the stack has no time for waits on the card, which is bounded, and not in
+// this process (B10).
+func TestB10PacketsWaitOutside(t *testing.T) {
+	gateway, sandbox, err := Card()
+	must(t, err)
+	defer unix.Close(sandbox)
+	must(t, unix.SetNonblock(gateway, true))
+	link, err := openLink(gateway)
+	must(t, err)
+	to := stuck{free: make(chan struct{})}
+	link.Attach(to)
+	defer func() { close(to.free); link.Attach(nil); link.Wait(); unix.Close(gateway) }()
+
+	packet := make([]byte, header.IPv4MinimumSize+header.UDPMinimumSize)
+	header.IPv4(packet).Encode(&header.IPv4Fields{
+		TotalLength: uint16(len(packet)), TTL: 64, Protocol: uint8(header.UDPProtocolNumber),
+		SrcAddr: tcpip.AddrFromSlice(guest4.AsSlice()), DstAddr: tcpip.AddrFromSlice(gateway4.AsSlice()),
+	})
+	taken, since := 0, time.Now()
+	for time.Since(since) < time.Second { // until nothing is taken any more
+		header.UDP(packet[header.IPv4MinimumSize:]).SetSourcePort(uint16(taken)) // of many flows
+		switch _, err := unix.SendmsgN(sandbox, packet, nil, nil, unix.MSG_DONTWAIT); {
+		case err == nil:
+			taken, since = taken+1, time.Now()
+		case !errors.Is(err, unix.EAGAIN):
+			t.Fatal(err)
+		default:
+			time.Sleep(time.Millisecond)
+		}
+		if taken > 100_000 {
+			t.Fatalf("%d packets were taken and none was delivered", taken)
+		}
 	}
 }
 
