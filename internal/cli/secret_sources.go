@@ -23,8 +23,9 @@ type foundToken struct {
 func (a *app) secretSourcesCommand() *command.Command {
 	c := &command.Command{
 		Use: "sources [TOOL...]", Short: "Show what tools of this host log in with, and could be lent; never values",
-		Long: `Looks where gh, git, npm and pip of this host keep what they log in with. Nothing of
-it is lent unless you say so: bothy run --lend TOOL, or --lend TOOL:HOST for one server.`,
+		Long: `Looks where gh, git, npm and pip of this host keep what they log in with, and for the
+agent of its ssh. Nothing of it is lent unless you say so: bothy run --lend TOOL, or
+--lend TOOL:HOST for one server.`,
 		Example:  "  bothy secret sources\n  bothy run --lend github,npm shell .",
 		Complete: command.Words(token.Names()...),
 		RunE: func(_ *command.Command, args []string) error {

@@ -316,6 +316,22 @@ func TestKnownHosts(t *testing.T) {
 			_, key, _ := strings.Cut(string(b), " ")
 			return os.WriteFile(path, []byte(string(b)+"@revoked * "+key), 0o600)
 		},
+		"revoked, with a long comment": func(path string) error {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			first, _, _ := strings.Cut(string(b), "\n")
+			_, key, _ := strings.Cut(first, " ")
+			return os.WriteFile(path, []byte(string(b)+"@revoked * "+key+" it was on a disk that was sold\n"), 0o600)
+		},
+		"something is revoked, nobody knows what": func(path string) error {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, []byte(string(b)+"@revoked * ssh-new AAAAB3\n"), 0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -328,4 +344,20 @@ func TestKnownHosts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Servers with keys that nobody here knows are nobody's trouble.
+func TestKnownHostsOfOthers(t *testing.T) {
+	w := newWorld(t)
+	path := w.filter.Known[1]
+	b, err := os.ReadFile(path)
+	must(t, err)
+	first, rest, _ := strings.Cut(string(b), "\n")
+	text := "# mine\nold.example.com 1024 35 1234567890\nnew.example.com ssh-new AAAAB3\n\nhalf.example.com\n" + first + " with a comment of many words\n" + rest
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	c := agent.NewClient(w.conn(t))
+	_, err = c.Extension(sessionBind, bindTo(t, w.server.PublicKey(), w.server, session, false))
+	must(t, err)
+	_, err = c.Sign(w.user.PublicKey(), loginData(session, "git", "ssh-connection", "publickey", true, w.user.PublicKey(), nil))
+	must(t, err)
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
 )
 
 // sessionBind is the extension that says which server a session is with.
@@ -155,28 +153,4 @@ func (c *conversation) judge(l login) (Server, error) {
 		}
 	}
 	return Server{}, fmt.Errorf("the key of the server, %s, is in the host's known_hosts for none that the sandbox is connected to", ssh.FingerprintSHA256(c.bound.key))
-}
-
-// maxKnown bounds a file of keys, in bytes.
-const maxKnown = 8 << 20
-
-// knownKeys reads which keys servers have.
-func knownKeys(files []string) (ssh.HostKeyCallback, error) {
-	var there []string
-	for _, path := range files {
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			continue
-		case err != nil:
-			return nil, err
-		case !info.Mode().IsRegular() || info.Size() > maxKnown || info.Mode().Perm()&0o022 != 0:
-			return nil, fmt.Errorf("%s is no file, too large, or others may write it", path)
-		}
-		there = append(there, path)
-	}
-	if len(there) == 0 {
-		return nil, errors.New("the host knows no server: it has no known_hosts")
-	}
-	return knownhosts.New(there...)
 }
