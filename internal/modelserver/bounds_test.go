@@ -22,6 +22,7 @@ func TestBounds(t *testing.T) {
 		why  string
 	}{
 		"a large body":   {`{"model": "` + strings.Repeat("x", maxBody) + `"}`, "too large"},
+		"many values":    {`{"model": "m", "messages": [` + strings.Repeat(`{},`, maxBody/4) + `{}]}`, "values"},
 		"a long name":    {ask(obj{"model": strings.Repeat("x", maxName+1)}), "name of the model"},
 		"a large schema": {ask(obj{"response_format": obj{"json_schema": obj{"schema": obj{"enum": []string{strings.Repeat("x", maxAside)}}}}}), "least answer"},
 		"many turns":     {ask(obj{"messages": []obj{{"role": "user", "content": strings.Repeat("x", maxBody/2)}, {"role": "assistant", "content": "a"}, {"role": "tool", "content": ""}}}), "no turn 1"},
@@ -89,4 +90,17 @@ func TestTold(t *testing.T) {
 	equal(t, "prompt", first.Prompt, "bye")
 	equal(t, "outcome", first.Outcome, "answered")
 	equal(t, "no turn", told[1].Told().Turn, nil)
+}
+
+// What stands in a text is no value, however much it looks like one.
+func TestValues(t *testing.T) {
+	for text, values := range map[string]int{
+		`{"messages":[{"a":1},{"b":"x"}]}`:       5,
+		`{"text":"[[[{{{,,,\\\"[[["}`:            1,
+		`{"text":"\\","more":[[],[]],"n":[1,2]}`: 9,
+	} {
+		if !hasValues([]byte(text), values) || hasValues([]byte(text), values+1) {
+			t.Errorf("%s: not %d values", text, values)
+		}
+	}
 }

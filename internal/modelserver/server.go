@@ -19,6 +19,7 @@ import (
 const (
 	maxBody    = 16 << 20 // of a request; agents send up to a few megabytes
 	large      = 1 << 20  // from it on a body is large, as is one that does not say
+	maxValues  = 1 << 17  // in a body: each takes a multiple of its two bytes; agents send some thousands
 	maxReading = 8        // requests with bodies that are not, read and decided at once
 	maxOpen    = 64       // requests at once; beyond it they are refused
 
@@ -114,6 +115,8 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 		out = refuse(p, http.StatusServiceUnavailable, "%d requests are being answered already", maxOpen)
 	case err != nil:
 		out = refuse(p, http.StatusBadRequest, "read the request: %v", err)
+	case hasValues(q.Body, maxValues):
+		out = refuse(p, http.StatusBadRequest, "there are %d values or more in the request", maxValues)
 	default:
 		out = s.decide(p, act, r, &q)
 	}
@@ -123,6 +126,23 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	q.Status = out.status
 	s.record(q)
 	return out
+}
+
+// hasValues tells whether there are n values in JSON, or more, without making
+// any of them.
+func hasValues(text []byte, n int) bool {
+	quoted := false
+	for i := 0; i < len(text) && n > 0; i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == ',' || c == '[' || c == '{'): // each begins one at most
+			n--
+		}
+	}
+	return n == 0
 }
 
 // enter waits until a request may be read. What it gives ends that.
