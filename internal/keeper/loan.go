@@ -164,9 +164,14 @@ func placeholders(leases []spec.Lease) []string {
 type agentSocket struct {
 	at netip.AddrPort // of the gateway
 
-	mu   sync.Mutex
-	open bool
+	mu    sync.Mutex
+	open  bool
+	tried time.Time // in vain
 }
+
+// agentPause is how long init is not asked again for a socket that it did not make:
+// whoever is root inside can stop it, and each program would wait.
+const agentPause = 30 * time.Second
 
 // openAgent sees to it that the socket is there before a program that is told of it.
 // One that init cannot make is missed by who wants to log in, and by nobody else.
@@ -176,12 +181,13 @@ func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
 	}
 	k.agent.mu.Lock()
 	defer k.agent.mu.Unlock()
-	if k.agent.open {
+	if k.agent.open || time.Since(k.agent.tried) < agentPause {
 		return
 	}
 	_, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskListen, Listen: wire.Listen{Path: wire.AgentSocket, To: k.agent.at}})
 	if err != nil {
 		k.log.Warn("have a socket for the SSH agent", "err", err)
+		k.agent.tried = time.Now()
 		return
 	}
 	k.agent.open = true
