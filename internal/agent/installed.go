@@ -119,16 +119,27 @@ func (h Home) Put(dir string, i Installation) (Installation, error) {
 // Sweep removes what crashes left behind, but for the part to be continued. The
 // caller holds the lock, so that nobody is at work.
 func (h Home) Sweep(keep string) error {
-	entries, err := os.ReadDir(h.dir)
-	for _, e := range entries {
-		p := filepath.Join(h.dir, e.Name())
-		for _, prefix := range []string{newPrefix, gonePrefix, partPrefix} {
-			if strings.HasPrefix(e.Name(), prefix) && p != keep {
-				err = errors.Join(err, os.RemoveAll(p))
-			}
+	left, err := h.Leftovers()
+	for _, p := range left {
+		if p != keep {
+			err = errors.Join(err, os.RemoveAll(p))
 		}
 	}
 	return err
+}
+
+// Leftovers are the paths of what is being made or removed, by somebody at work or
+// by one that crashed.
+func (h Home) Leftovers() (left []string, err error) {
+	entries, err := os.ReadDir(h.dir)
+	for _, e := range entries {
+		for _, prefix := range []string{newPrefix, gonePrefix, partPrefix} {
+			if strings.HasPrefix(e.Name(), prefix) {
+				left = append(left, filepath.Join(h.dir, e.Name()))
+			}
+		}
+	}
+	return left, err
 }
 
 func validID(id string) bool {

@@ -91,7 +91,8 @@ const slash = "%"
 
 func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
 
-func (s Shelf) path(name string) string { return filepath.Join(s.Dir, file(name)) }
+// Path is the directory of a template.
+func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
 
 // lock is held while a template appears, is read, or goes.
 func (s Shelf) lock() (*store.Lock, error) {
@@ -138,7 +139,7 @@ func (s Shelf) Find(name string) (Template, error) {
 	if err != nil {
 		return Template{}, err
 	}
-	t, err := s.about(s.path(name))
+	t, err := s.about(s.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
 	}
@@ -271,7 +272,7 @@ func (s Shelf) put(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(dir, s.path(name)); err != nil {
+	if err := os.Rename(dir, s.Path(name)); err != nil {
 		return err
 	}
 	if err := store.SyncDir(s.Dir); err != nil || old == "" {
@@ -287,7 +288,7 @@ func (s Shelf) setAside(name, prefix string) (string, error) {
 	if err := store.RemoveTree(old); err != nil {
 		return "", err
 	}
-	err := os.Rename(s.path(name), old)
+	err := os.Rename(s.Path(name), old)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -342,7 +343,7 @@ func (s Shelf) Fill(name, layer, home string) error {
 		return err
 	}
 	defer lock.Unlock()
-	dir := s.path(t.Name)
+	dir := s.Path(t.Name)
 	from := filepath.Join(dir, layerName)
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		from = "" // nothing was changed in it
@@ -363,7 +364,7 @@ func (s Shelf) Export(name string, w io.Writer) error {
 		return err
 	}
 	defer lock.Unlock()
-	return archive.Write(w, s.path(t.Name), archive.WriteOptions{Name: "."})
+	return archive.Write(w, s.Path(t.Name), archive.WriteOptions{Name: "."})
 }
 
 // Import reads what Export wrote. The name replaces that in the archive, unless

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) systemCommand() *command.Command {
+	c := &command.Command{Use: "system", Short: "What Bothy takes of the disk, and how to have it back"}
+	c.AddCommand(a.systemDfCommand(), a.systemPruneCommand())
+	return c
+}
+
+// diskKinds are the rows of df, in order, with what a person calls them.
+var diskKinds = []struct{ kind, title string }{
+	{engine.DiskSandbox, "Sandboxes"},
+	{engine.DiskTemplate, "Templates"},
+	{engine.DiskAgent, "Agents"},
+	{engine.DiskLeftover, "Leftovers"},
+	{engine.DiskCache, "Cache"},
+}
+
+// diskItem is an item in JSON.
+type diskItem struct {
+	Kind      string     `json:"kind"`
+	Name      string     `json:"name"`
+	Agent     string     `json:"agent,omitempty"`
+	Bytes     int64      `json:"bytes"`
+	Used      *time.Time `json:"last_used_at,omitempty"`
+	Running   bool       `json:"running,omitempty"`
+	Sandboxes []string   `json:"sandboxes,omitempty"`
+	Kept      string     `json:"kept_because,omitempty"`
+}
+
+func shownItem(it engine.DiskItem) diskItem {
+	d := diskItem{Kind: it.Kind, Name: it.Name, Agent: it.Agent, Bytes: it.Bytes, Running: it.Running, Sandboxes: it.Holders, Kept: it.Kept}
+	if !it.Used.IsZero() {
+		d.Used = &it.Used
+	}
+	return d
+}
+
+func shownItems(list []engine.DiskItem) []diskItem {
+	out := make([]diskItem, 0, len(list))
+	for _, it := range list {
+		out = append(out, shownItem(it))
+	}
+	return out
+}
+
+func (a *app) systemDfCommand() *command.Command {
+	var verbose bool
+	c := &command.Command{
+		Use: "df", Short: "Show what takes room on the disk",
+		Long: "Shows what sandboxes, templates, installed agents, leftovers of installations and the\ncache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
+		Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error {
+			d, err := a.disk()
+			if err != nil {
+				return err
+			}
+			switch {
+			case a.json:
+				return a.printJSON(map[string]any{"items": shownItems(d.Items), "unread": d.Unread})
+			case verbose:
+				return a.diskItems(d.Items)
+			}
+			return a.diskSums(d)
+		},
+	}
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "each by itself")
+	return a.jsonFlag(c)
+}
+
+// disk measures, and says what could not be.
+func (a *app) disk() (engine.Disk, error) {
+	e, err := a.engine()
+	if err != nil {
+		return engine.Disk{}, err
+	}
+	d, err := e.Disk()
+	if err == nil && d.Unread > 0 {
+		a.note("%d directories could not be looked into: what they hold is not counted", d.Unread)
+	}
+	return d, err
+}
+
+func (a *app) diskSums(d engine.Disk) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE")
+	for _, row := range diskKinds {
+		total, used := 0, 0
+		var size, free int64
+		for _, it := range d.Items {
+			if it.Kind != row.kind {
+				continue
+			}
+			total, size = total+1, size+it.Bytes
+			if it.Kept == "" {
+				free += it.Bytes
+			} else {
+				used++
+			}
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", row.title, total, used, formatSize(size), formatSize(free))
+	}
+	return w.Flush()
+}
+
+func (a *app) diskItems(list []engine.DiskItem) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "KIND\tNAME\tSIZE\tLAST USED\tKEPT BECAUSE")
+	for _, it := range list {
+		used := "-"
+		if !it.Used.IsZero() {
+			used = it.Used.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", it.Kind, printable(it.Name), formatSize(it.Bytes), used, dash(printable(it.Kept)))
+	}
+	return w.Flush()
+}
+
+// pruneFlags are the flags of prune.
+type pruneFlags struct {
+	kinds                     []string
+	sandboxes, templates, all bool // more kinds
+	dry, force                bool
+	filters                   []string
+}
+
+// filterHelp is what prune can be narrowed down by.
+const filterHelp = `Filters narrow it down, all of them have to fit:
+
+  until=72h         not used for so long, or since a time: 2026-11-01T00:00:00Z
+  name=PATTERN      called so: claude-*
+  agent=NAME        of this agent`
+
+// pruneCommand removes stopped sandboxes alone.
+func (a *app) pruneCommand() *command.Command {
+	f := pruneFlags{kinds: []string{engine.DiskSandbox}}
+	c := &command.Command{
+		Use: "prune", Short: "Remove stopped sandboxes",
+		Long:    "Removes all sandboxes that are stopped, with their homes. Your own directories stay.\n" + filterHelp,
+		Example: "  bothy prune --dry-run\n  bothy prune --filter until=720h",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *command.Command, _ []string) error { return a.prune(cmd, &f) },
+	}
+	return a.pruneFlags(c, &f)
+}
+
+func (a *app) pruneFlags(c *command.Command, f *pruneFlags) *command.Command {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.filters, "filter", nil, "KEY=VALUE: remove only what fits")
+	fl.BoolVar(&f.dry, "dry-run", false, "only show what would be removed")
+	fl.BoolVarP(&f.force, "force", "f", false, "do not ask")
+	return a.jsonFlag(c)
+}
+
+func (a *app) systemPruneCommand() *command.Command {
+	f := pruneFlags{kinds: []string{engine.DiskAgent, engine.DiskLeftover}}
+	c := &command.Command{
+		Use: "prune", Short: "Remove what nobody uses",
+		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, and
+what broke off. Stopped sandboxes, with their homes, and templates only if you say so.
+Filters narrow it down, all of them have to fit:
+
+  until=72h         not used for so long
+  name=PATTERN      called so: claude-*, codex@*
+  agent=NAME        of this agent`,
+		Example: "  bothy system prune --dry-run\n  bothy system prune --sandboxes --filter until=720h",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *command.Command, _ []string) error { return a.prune(cmd, &f) },
+	}
+	fl := c.Flags()
+	fl.BoolVar(&f.sandboxes, "sandboxes", false, "stopped sandboxes, too, with their homes")
+	fl.BoolVar(&f.templates, "templates", false, "templates, too")
+	fl.BoolVarP(&f.all, "all", "a", false, "both")
+	return a.pruneFlags(c, &f)
+}
+
+func (a *app) prune(cmd *command.Command, f *pruneFlags) error {
+	p, err := f.pruning(time.Now())
+	if err != nil {
+		return err
+	}
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	d, err := a.disk()
+	if err != nil {
+		return err
+	}
+	list := d.Chosen(p)
+	if f.dry {
+		return a.pruned(list, true)
+	}
+	if len(list) > 0 && !f.force && a.canAsk() {
+		if err := a.diskItems(list); err != nil {
+			return err
+		}
+		if !a.ask("remove these %d?", len(list)) {
+			return spec.Errorf(spec.ErrDenied, "nothing was removed")
+		}
+	}
+	var done []engine.DiskItem
+	var errs []error
+	for _, it := range list {
+		err := e.RemoveItem(cmd.Context(), it)
+		if err == nil {
+			done = append(done, it)
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, a.pruned(done, false))
+	return only(errs)
+}
+
+// pruned tells what was removed, or would be.
+func (a *app) pruned(list []engine.DiskItem, dry bool) error {
+	var sum int64
+	for _, it := range list {
+		sum += it.Bytes
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"removed": shownItems(list), "bytes": sum, "dry_run": dry})
+	}
+	for _, it := range list {
+		fmt.Fprintf(a.stdout, "%s %s\n", it.Kind, printable(it.Name))
+	}
+	word := "freed"
+	if dry {
+		word = "would free"
+	}
+	a.note("%s %s", word, formatSize(sum))
+	return nil
+}
+
+// pruning reads the flags.
+func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
+	p.Kinds = f.kinds
+	if f.sandboxes || f.all {
+		p.Kinds = append(p.Kinds, engine.DiskSandbox)
+	}
+	if f.templates || f.all {
+		p.Kinds = append(p.Kinds, engine.DiskTemplate)
+	}
+	for _, word := range f.filters {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "until":
+			p.Before, err = parseSince(value, now)
+		case "name":
+			_, err = path.Match(value, "")
+			p.Name = value
+		case "agent":
+			p.Agent = value
+		default:
+			err = errors.New("there is none of this name")
+		}
+		if err == nil && value == "" {
+			err = errors.New("it has no value")
+		}
+		if err != nil {
+			return p, spec.Errorf(spec.ErrUsage, "--filter %s: %w", word, err).WithHint("filters are until=72h, name=PATTERN and agent=NAME")
+		}
+	}
+	return p, nil
+}
+
+// parseSince reads a time: how long ago it is, itself, or in seconds since 1970.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.Unix(n, 0), nil
+	}
+	return now, errors.New("it is no time")
+}

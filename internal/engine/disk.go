@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What takes room on the disk.
+const (
+	DiskSandbox  = "sandbox"
+	DiskTemplate = "template"
+	DiskAgent    = "agent"    // an installed version
+	DiskLeftover = "leftover" // downloads that broke off, and what crashes left of an installation
+	DiskCache    = "cache"
+)
+
+// DiskItem is something of Bothy's that takes room on the disk.
+type DiskItem struct {
+	Kind, Name string
+	Agent      string    // it is, or is of
+	Bytes      int64     // what several items share counts for the first of them
+	Used       time.Time // last, or else when it was made; zero if nobody knows
+	Running    bool      // a sandbox that does
+	Holders    []string  // the sandboxes that use it
+	Kept       string    // why it is not to be removed; empty if it may be
+
+	remove func() error
+}
+
+// Disk is what takes room on the disk: sandboxes, templates, installed agents, what
+// is left of installations, and the cache.
+type Disk struct {
+	Items  []DiskItem
+	Unread int // directories that could not be looked into, and are in no sum
+}
+
+// Disk measures all there is.
+func (e *Engine) Disk() (Disk, error) {
+	var items []DiskItem
+	var m store.Meter
+	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskAgents, e.diskLeftovers} {
+		some, err := list(&m)
+		if err != nil {
+			return Disk{}, err
+		}
+		items = append(items, some...)
+	}
+	if n := m.Add(e.Store.Cache()); n > 0 {
+		items = append(items, DiskItem{Kind: DiskCache, Name: "etc", Bytes: n, Kept: "it makes starts fast"})
+	}
+	return Disk{items, m.Unread}, nil
+}
+
+func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
+	infos, err := e.List()
+	if err != nil {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, i := range infos {
+		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
+		if i.Status.UsedAt != nil {
+			it.Used = *i.Status.UsedAt
+		}
+		switch {
+		case i.Status.State != spec.Stopped:
+			it.Running, it.Kept = true, "it runs"
+		case time.Since(it.Used) < abandonedAfter:
+			it.Kept = "it was used just now"
+		}
+		it.remove = func() error { return e.removeStopped(i.Spec) }
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// removeStopped removes a sandbox unless it runs.
+func (e *Engine) removeStopped(sb *spec.Sandbox) error {
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // somebody else removed it
+	case errors.Is(err, store.ErrLocked):
+		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name)
+	case err != nil:
+		return err
+	}
+	defer lock.Unlock()
+	if err := release(sb, d, d.ReadStatus()); err != nil {
+		return err
+	}
+	return e.Store.Remove(sb.ID)
+}
+
+func (e *Engine) diskTemplates(m *store.Meter) ([]DiskItem, error) {
+	shelf := e.Templates()
+	list, err := shelf.List()
+	if err != nil {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, t := range list {
+		items = append(items, DiskItem{
+			Kind: DiskTemplate, Name: t.Name, Agent: t.Agent, Bytes: m.Add(shelf.Path(t.Name)), Used: t.SavedAt,
+			remove: func() error { return shelf.Remove(t.Name) },
+		})
+	}
+	return items, nil
+}
+
+func (e *Engine) diskAgents(m *store.Meter) ([]DiskItem, error) {
+	list, err := e.ListAgents()
+	if err != nil {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, a := range list {
+		for _, v := range a.Installed {
+			it := DiskItem{Kind: DiskAgent, Name: a.Name + "@" + v.ID(), Agent: a.Name, Bytes: m.Add(v.Dir), Used: v.Installation.Installed, Holders: v.Sandboxes}
+			switch {
+			case len(v.Sandboxes) > 0:
+				it.Kept = "it is used by sandbox " + strings.Join(v.Sandboxes, ", ")
+			case v.New:
+				it.Kept = "new sandboxes use it"
+			}
+			it.remove = func() error { return e.RemoveAgent(a.Name, v.ID(), false) }
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+func (e *Engine) diskLeftovers(m *store.Meter) ([]DiskItem, error) {
+	names, err := os.ReadDir(e.Store.Agents())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, n := range names {
+		h, err := agent.HomeOf(e.Store, n.Name())
+		if err != nil {
+			continue
+		}
+		left, err := h.Leftovers()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range left {
+			it := DiskItem{Kind: DiskLeftover, Name: path.Join(n.Name(), filepath.Base(p)), Agent: n.Name(), Bytes: m.Add(p)}
+			if info, err := os.Lstat(p); err == nil {
+				it.Used = info.ModTime()
+			}
+			it.remove = func() error { return removeLeftover(h, p) }
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+// removeLeftover removes what nobody is at work on.
+func removeLeftover(h agent.Home, p string) error {
+	lock, err := store.TryLock(h.Lock())
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "%s stays: it is being installed", filepath.Base(p))
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return os.RemoveAll(p)
+}
+
+// Pruning says what is to be removed.
+type Pruning struct {
+	Kinds  []string
+	Before time.Time // not used since; zero for any time
+	Name   string    // a pattern as of [path.Match]; empty for any
+	Agent  string    // empty for any
+}
+
+// Chosen are the items that a pruning is about, the largest first.
+func (d Disk) Chosen(p Pruning) []DiskItem {
+	var list []DiskItem
+	for _, it := range d.Items {
+		if it.Kept == "" && it.remove != nil && p.wants(it) {
+			list = append(list, it)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b DiskItem) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return list
+}
+
+func (p Pruning) wants(it DiskItem) bool {
+	named := true
+	if p.Name != "" {
+		named, _ = path.Match(p.Name, it.Name) // a bad pattern is refused where it is read
+	}
+	return named && slices.Contains(p.Kinds, it.Kind) && (p.Agent == "" || p.Agent == it.Agent) && (p.Before.IsZero() || it.Used.Before(p.Before))
+}
+
+// RemoveItem removes what takes room. What came into use meanwhile stays, and is an
+// error of class [spec.ErrConflict].
+func (e *Engine) RemoveItem(ctx context.Context, it DiskItem) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := it.remove(); err != nil {
+		return &spec.Error{Op: "remove " + it.Kind + " " + it.Name, Err: err}
+	}
+	return nil
+}
