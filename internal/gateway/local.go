@@ -48,7 +48,8 @@ func (g *Gateway) local(a *netstack.Attempt) {
 // Limits of one conversation with the name server.
 const (
 	nameIdle = 10 * time.Second
-	nameMost = 100 // questions
+	nameMost = 100     // questions
+	nameSize = 4 << 10 // bytes of one; room is made for it before it is there
 )
 
 // serveNames answers questions over TCP: each message has its length before it.
@@ -59,7 +60,11 @@ func (g *Gateway) serveNames(c *netstack.Conn) {
 		if _, err := io.ReadFull(c, length[:]); err != nil {
 			return
 		}
-		q := make([]byte, binary.BigEndian.Uint16(length[:]))
+		n := binary.BigEndian.Uint16(length[:])
+		if n > nameSize {
+			return
+		}
+		q := make([]byte, n)
 		if _, err := io.ReadFull(c, q); err != nil {
 			return
 		}

@@ -155,10 +155,16 @@ func begun(target string, secure bool) (net.Conn, error) {
 	return c, err
 }
 
-// askAround asks for names nobody may know, over datagrams, and for the same over
+// askAround asks for names nobody may know, over datagrams, and begins to over
 // connections that stay.
 func askAround(server string) {
 	var wg sync.WaitGroup
+	for i := range 300 { // more than there may be, before there is too much else to do
+		if c, err := net.DialTimeout("tcp", server, time.Second); err == nil {
+			_, _ = c.Write([]byte{[]byte{0xff, 0x0f}[i%2], 0xff, 0}) // a question that is too long, or never ends
+			wg.Go(func() { _, _ = io.Copy(io.Discard, c) })
+		}
+	}
 	end := time.Now().Add(askTime)
 	for i := range askers {
 		wg.Go(func() {
@@ -172,12 +178,6 @@ func askAround(server string) {
 				_, _ = c.Write(question(fmt.Sprintf("%s.n%d-%d.evil.example", strings.Repeat("x", 60), i, n), 16, false))
 			}
 		})
-	}
-	for range 300 { // more than there may be
-		if c, err := net.DialTimeout("tcp", server, time.Second); err == nil {
-			_, _ = c.Write([]byte{0xff, 0xff, 0})
-			wg.Go(func() { _, _ = io.Copy(io.Discard, c) })
-		}
 	}
 	wg.Wait()
 }
