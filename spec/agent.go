@@ -55,6 +55,18 @@ type Agent struct {
 	// Login is where the agent keeps what it logged in with by itself; nil if
 	// that is not lent.
 	Login *AgentLogin `json:"login,omitempty"`
+	// Mock is how it asks a model that a script plays; nil if as it asks that of
+	// the first of its credentials which is for models.
+	Mock *AgentMock `json:"mock,omitempty"`
+}
+
+// AgentMock is for an agent that does not ask providers of models itself, but can be
+// told to.
+type AgentMock struct {
+	// Service is that of the vault whose provider is to be played.
+	Service string `json:"service"`
+	// Env tells the agent; {key} in it stands for the made-up key.
+	Env map[string]string `json:"env"`
 }
 
 // AgentSource is where a program comes from: a package of an npm registry.

@@ -47,13 +47,11 @@ func check(a *spec.Agent) error {
 	if err := checkLogin(a.Login); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
-		if err := vault.CheckVariable(name); err != nil {
-			return err
-		}
-		if strings.ContainsRune(a.Env[name], 0) {
-			return fail("env: %s has a NUL in it", name)
-		}
+	if err := checkEnv("env", a.Env); err != nil {
+		return err
+	}
+	if err := checkMock(a.Mock); err != nil {
+		return err
 	}
 	for _, f := range a.Home {
 		if !localFile(f.Path) {
@@ -72,10 +70,44 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials or login")
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials, login or mock")
 	}
 	return checkInstall(a)
+}
+
+func checkEnv(where string, env map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if err := vault.CheckVariable(name); err != nil {
+			return err
+		}
+		if strings.ContainsRune(env[name], 0) {
+			return spec.Errorf(spec.ErrUsage, "%s: %s has a NUL in it", where, name)
+		}
+	}
+	return nil
+}
+
+// wordKey stands for the made-up key in what tells an agent of a mock.
+const wordKey = "{key}"
+
+func checkMock(m *spec.AgentMock) error {
+	if m == nil {
+		return nil
+	}
+	if s := vault.FindService(m.Service); s == nil || s.Name != m.Service || !s.Model {
+		return spec.Errorf(spec.ErrUsage, "mock: no service of models named %q", m.Service)
+	}
+	return checkEnv("mock", m.Env)
+}
+
+// MockEnv tells an agent of a model that is played, with a key that is made up.
+func MockEnv(m *spec.AgentMock, key string) []string {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(m.Env)) {
+		env = append(env, name+"="+strings.ReplaceAll(m.Env[name], wordKey, key))
+	}
+	return env
 }
 
 func checkInstall(a *spec.Agent) error {

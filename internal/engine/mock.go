@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -20,6 +21,7 @@ import (
 type Mock struct {
 	spec.Mock
 	text []byte
+	env  []string // for the agent
 }
 
 // NewMock reads a script for a sandbox of an agent; nil stands for a shell, and
@@ -41,6 +43,9 @@ func NewMock(file string, a *spec.Agent) (*Mock, error) {
 	}
 	for _, s := range services {
 		m.Keys[s.Name] = vault.Placeholder(s, nil)
+	}
+	if a != nil && a.Mock != nil {
+		m.env = agent.MockEnv(a.Mock, m.Keys[a.Mock.Service])
 	}
 	m.Hosts = modelHosts()
 	return m, nil
@@ -69,13 +74,16 @@ func playedFor(a *spec.Agent) ([]*vault.Service, error) {
 	if a == nil {
 		return onePerHost(), nil
 	}
+	if a.Mock != nil {
+		return []*vault.Service{vault.FindService(a.Mock.Service)}, nil
+	}
 	for _, name := range a.Credentials {
 		if s := vault.FindService(name); s != nil && s.Model {
 			return []*vault.Service{s}, nil
 		}
 	}
 	return nil, spec.Errorf(spec.ErrUsage, "no model can be played for %s: what it logs in with is no service of models that is known", a.Title).
-		WithHint("its description would name one under credentials: see docs/agents.md")
+		WithHint("its description would name one under mock, or under credentials: see docs/agents.md")
 }
 
 // onePerHost are the services of models, without those for hosts that another
@@ -127,7 +135,7 @@ func (m *Mock) Apply(sb *spec.Sandbox) {
 			}
 		}
 	}
-	sb.Env = append(env, sb.Env...)
+	sb.Env = slices.Concat(env, m.env, sb.Env)
 }
 
 // Script writes the script of a new sandbox down, for Create; nil writes none.

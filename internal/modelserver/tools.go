@@ -42,6 +42,9 @@ var forms = sync.OnceValue(func() map[string]func(tool) obj {
 		"write": func(t tool) obj { return t.write("filePath", "content") },
 		"bash":  func(t tool) obj { return t.run("command") },
 		"read":  func(t tool) obj { return t.read("filePath") },
+		// Copilot CLI, with the bash of opencode
+		"create": func(t tool) obj { return t.write("path", "file_text") },
+		"view":   func(t tool) obj { return t.read("path") },
 		// Codex has a shell, and edits by feeding it patches.
 		"exec_command":  func(t tool) obj { return obj{"cmd": t.shell(), "yield_time_ms": yield} },
 		"shell_command": func(t tool) obj { return obj{"command": t.shell()} },

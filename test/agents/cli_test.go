@@ -9,6 +9,7 @@ type cli struct {
 	place                           string   // the head of the request's line it stands in
 	flags                           []string // of bothy run
 	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
+	quiet                           bool     // what it prints has no tokens in it; what it keeps has
 	// command is what stands behind "--" to give it a prompt of one word.
 	command func(prompt string) []string
 }
@@ -44,6 +45,16 @@ var (
 		besides: "GET models.opencode.ai /",
 		command: func(prompt string) []string {
 			return []string{"opencode", "run", "--format", "json", "-m", "anthropic/claude-sonnet-4-5", prompt}
+		},
+	}
+	// copilot asks its maker's servers, unless it is told of a provider, as by a mock.
+	copilot = cli{
+		name: "copilot", version: "1.0.102",
+		variable: "GH_TOKEN", prefix: "ghp_", host: "api.anthropic.com", service: "github",
+		besides: "GET api.github.com /copilot_internal/",
+		quiet:   true,
+		command: func(prompt string) []string {
+			return []string{"copilot", "--allow-all", "--no-ask-user", "--output-format", "json", "-p", prompt}
 		},
 	}
 )

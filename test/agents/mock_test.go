@@ -18,6 +18,24 @@ func TestMockCodex(t *testing.T)    { mocks(t, codex) }
 func TestMockGemini(t *testing.T)   { mocks(t, gemini) }
 func TestMockOpencode(t *testing.T) { mocks(t, opencode) }
 
+// TestMockCopilot has a key of its user's, which is of no use: its maker's servers are
+// not played, but a provider in their place.
+func TestMockCopilot(t *testing.T) {
+	inWorld(t, copilot, jobs, func(t *testing.T, w *world) {
+		script := w.Write(t, filepath.Join(w.Base, "jobs.yaml"), strings.ReplaceAll(jobs, "WORK", w.Work))
+		r := w.within(t, append([]string{"run", "--name", box, "--mock", script, "copilot", w.Work, "--"}, copilot.command("greeting")...)...)
+		if r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
+			t.Fatalf("%v\n%s", r, w.Must(t, "logs", "--source", "model", box))
+		}
+		if got := w.read(t, "loud.txt"); got != "HELLO FROM INSIDE\n" {
+			t.Errorf("the command wrote %q", got)
+		}
+		w.playedAlone(t)
+		w.told(t, r.Stdout)
+		w.absentInFiles(t)
+	})
+}
+
 // mocks: an agent does what the example's script says, with --mock as all that is
 // needed. Neither its provider nor anybody else hears of it, and the key that lies
 // about on the host is not even looked at.

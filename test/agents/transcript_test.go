@@ -39,7 +39,7 @@ func (w *world) told(t *testing.T, printed string) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d := checkTold(t, "what it printed", events)
+	d := checkTold(t, "what it printed", events, !w.cli.quiet)
 	if v := d.Verdict(0); v != spec.VerdictOK {
 		t.Errorf("its run is judged %q, by the end %v", v, d.End)
 	}
@@ -53,7 +53,7 @@ func (w *world) told(t *testing.T, printed string) {
 		w.record(t, "transcript", file)
 	}
 	session := d.Session
-	d = checkTold(t, "what it keeps", w.transcript(t))
+	d = checkTold(t, "what it keeps", w.transcript(t), true)
 	if d.Session != session {
 		t.Errorf("it keeps the session %q as %q", session, d.Session)
 	}
@@ -64,8 +64,9 @@ func (w *world) told(t *testing.T, printed string) {
 	}
 }
 
-// checkTold compares events with the script of the prompt greeting.
-func checkTold(t *testing.T, what string, events []spec.TranscriptEvent) (d transcript.Digest) {
+// checkTold compares events with the script of the prompt greeting. counted says that
+// tokens are to be in them.
+func checkTold(t *testing.T, what string, events []spec.TranscriptEvent, counted bool) (d transcript.Digest) {
 	t.Helper()
 	calls, answers := map[string]bool{}, 0
 	for _, ev := range events {
@@ -96,7 +97,7 @@ func checkTold(t *testing.T, what string, events []spec.TranscriptEvent) (d tran
 	if len(calls) != 2 || answers != 2 || d.Failed != 0 {
 		t.Errorf("%s has %d calls of tools and %d results", what, len(calls), answers)
 	}
-	if d.Usage.Input < 1200 || d.Usage.Output < 40 {
+	if counted && (d.Usage.Input < 1200 || d.Usage.Output < 40) {
 		t.Errorf("%s has used %+v", what, d.Usage)
 	}
 	if d.Session == "" {
