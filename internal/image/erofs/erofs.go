@@ -1,0 +1,103 @@
+// Package erofs writes file systems of the format EROFS: read-only, with any
+// owners and modes, whoever writes them. It writes the part of the format that
+// gVisor can map into memory: nothing is compressed, files lie in whole blocks,
+// there are no extended attributes.
+//
+// The data of files is written as it comes, what describes them when all are
+// known:
+//
+//	block 0         the superblock
+//	blocks          data of files, then of large directories and long links
+//	to the end      inodes, each followed by the rest of its directory or link
+package erofs
+
+import (
+	"io"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	blockBits = 12
+	// BlockSize is the unit that data of files lies in.
+	BlockSize = 1 << blockBits
+	// MaxName is the longest name, in bytes, MaxLink the longest target of a
+	// symbolic link.
+	MaxName = 255
+	MaxLink = BlockSize - 1
+)
+
+// Node is a file: its type is in Mode. Nodes that stand in several directories,
+// or under several names, are files with several names.
+type Node struct {
+	Mode     uint16 // as of stat(2): a directory, a regular file or a symbolic link
+	UID, GID uint32
+	Mtime    int64 // seconds
+	Data     Data
+	Target   string           // of a symbolic link
+	Entries  map[string]*Node // of a directory
+
+	place place
+}
+
+// IsDir, IsFile and IsLink tell the type.
+func (n *Node) IsDir() bool  { return n.Mode&unix.S_IFMT == unix.S_IFDIR }
+func (n *Node) IsFile() bool { return n.Mode&unix.S_IFMT == unix.S_IFREG }
+func (n *Node) IsLink() bool { return n.Mode&unix.S_IFMT == unix.S_IFLNK }
+
+// Data is where a file's content lies in the image.
+type Data struct {
+	Block uint32
+	Size  int64
+}
+
+func (d Data) offset() int64 { return int64(d.Block) * BlockSize }
+
+func blocks(size int64) int64 { return (size + BlockSize - 1) / BlockSize }
+
+// Writer writes an image.
+type Writer struct {
+	f    *os.File
+	next int64 // block that is free
+}
+
+// NewWriter begins an image in an empty file, which stays the caller's.
+func NewWriter(f *os.File) *Writer { return &Writer{f: f, next: 1} }
+
+// Add writes the content of a file.
+func (w *Writer) Add(r io.Reader) (Data, error) {
+	d := Data{Block: uint32(w.next)}
+	n, err := io.Copy(io.NewOffsetWriter(w.f, d.offset()), struct{ io.Reader }{r})
+	if err != nil {
+		return Data{}, err
+	}
+	if d.Size = n; n == 0 {
+		return Data{}, nil
+	}
+	_, err = w.take(blocks(n))
+	return d, err
+}
+
+// take reserves blocks.
+func (w *Writer) take(n int64) (uint32, error) {
+	at := w.next
+	if at+n > math.MaxUint32 {
+		return 0, unix.EFBIG
+	}
+	w.next += n
+	return uint32(at), nil
+}
+
+// Open reads content that was added.
+func (w *Writer) Open(d Data) *io.SectionReader {
+	return io.NewSectionReader(w.f, d.offset(), d.Size)
+}
+
+// Drop gives the space of content back that no node has. It only saves space.
+func (w *Writer) Drop(d Data) {
+	if d.Size > 0 {
+		_ = unix.Fallocate(int(w.f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, d.offset(), blocks(d.Size)*BlockSize)
+	}
+}
