@@ -108,6 +108,7 @@ const (
 	secretsName   = "secrets"
 	agentsName    = "agents"
 	templatesName = "templates"
+	imagesName    = "images"
 )
 
 // Path is the state directory itself.
@@ -136,9 +137,12 @@ func (s *Store) Agents() string { return filepath.Join(s.dir, agentsName) }
 // Templates is where those lie that were made from sandboxes. It need not exist.
 func (s *Store) Templates() string { return filepath.Join(s.dir, templatesName) }
 
+// Images is where container images lie. It need not exist.
+func (s *Store) Images() string { return filepath.Join(s.dir, imagesName) }
+
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName} {
 		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}

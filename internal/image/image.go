@@ -1,0 +1,277 @@
+// Package image keeps container images: which there are under which names, what
+// sandboxes need of each, and what is meant by a reference. Who fetches one is a
+// process of its own (package pull), as that links an HTTP client.
+//
+// Images lie in an OCI image layout, whose blobs they share. Beside it there is, for
+// each, one root file system that all its sandboxes read and none can write to. A
+// blob, a root or a name is there whole or not at all.
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// C libraries of images, as agents are made for.
+const (
+	Glibc = "glibc"
+	Musl  = "musl"
+)
+
+// Media types of what an index lists.
+const (
+	TypeManifest       = "application/vnd.oci.image.manifest.v1+json"
+	TypeIndex          = "application/vnd.oci.image.index.v1+json"
+	TypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	TypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+)
+
+// Annotations of the index.
+const (
+	// NameKey has the name of an image.
+	NameKey = "org.opencontainers.image.ref.name"
+	// FullNameKey has it where NameKey has the tag alone.
+	FullNameKey = "io.containerd.image.name"
+	// listKey has the digest of the list of platforms that it was chosen from.
+	listKey = "dev.bothy.list"
+)
+
+// Descriptor names a blob.
+type Descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	URLs        []string          `json:"urls,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Platform    *Platform         `json:"platform,omitempty"`
+}
+
+// Platform is what an image is made for.
+type Platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+	Variant      string `json:"variant,omitempty"`
+}
+
+// Host is what runs here.
+func Host() Platform { return Platform{OS: "linux", Architecture: runtime.GOARCH} }
+
+func (p Platform) String() string {
+	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
+}
+
+// Index is index.json of a layout, or a list of platforms.
+type Index struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType,omitempty"`
+	Manifests     []Descriptor `json:"manifests"`
+}
+
+// Manifest lists what an image is made of.
+type Manifest struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType,omitempty"`
+	Config        Descriptor   `json:"config"`
+	Layers        []Descriptor `json:"layers"`
+}
+
+// Config is what an image says of itself, as far as it counts here.
+type Config struct {
+	Platform
+	User    string
+	Env     []string
+	Workdir string
+	DiffIDs []string
+	Made    time.Time
+}
+
+// RootVersion is the version of Root, and of how roots are made.
+const RootVersion = 1
+
+// Root is what a sandbox must know of an image's root file system.
+type Root struct {
+	Version int       `json:"version"`
+	Digest  string    `json:"digest"` // of the manifest
+	Account Account   `json:"account"`
+	Env     []string  `json:"env,omitempty"`
+	Workdir string    `json:"workdir,omitempty"`
+	OS      string    `json:"os"`
+	Arch    string    `json:"arch"`
+	Libc    string    `json:"libc,omitempty"`
+	Bytes   int64     `json:"bytes"`
+	Built   time.Time `json:"built"`
+
+	// Dir is where it lies.
+	Dir string `json:"-"`
+}
+
+// File is the file system, Home an archive of its user's home directory.
+func (r Root) File() string { return filepath.Join(r.Dir, rootName) }
+func (r Root) Home() string { return filepath.Join(r.Dir, homeName) }
+
+// Account is the user an image is run as.
+type Account struct {
+	Name   string `json:"name"`
+	UID    int    `json:"uid"` // in sandboxes
+	GID    int    `json:"gid"`
+	Groups []int  `json:"groups,omitempty"`
+	Home   string `json:"home"`
+	Shell  string `json:"shell"`
+
+	ImageUID int `json:"image_uid"` // in the image as it came
+	ImageGID int `json:"image_gid"`
+}
+
+// Image is one that is there.
+type Image struct {
+	Name   string `json:"name,omitempty"` // in full; empty if it has lost it
+	Digest string `json:"digest"`         // of the manifest
+	List   string `json:"list,omitempty"` // of the list of platforms it is from
+	Bytes  int64  `json:"bytes"`          // of its root
+	Root   *Root  `json:"root,omitempty"`
+}
+
+// Shelf is where images lie, for sandboxes whose user has these ids inside. It need
+// not exist.
+type Shelf struct {
+	Dir      string
+	UID, GID int
+}
+
+// What lies in it.
+const (
+	layoutName = "oci-layout"
+	indexName  = "index.json"
+	lockName   = ".lock"
+	rootsName  = "roots"
+	rootName   = "root.erofs"
+	homeName   = "home.tar"
+	aboutName  = "image.json"
+	partPrefix = ".part-"
+	newPrefix  = ".new-"
+	gonePrefix = ".gone-"
+)
+
+const layoutText = `{"imageLayoutVersion":"1.0.0"}` + "\n"
+
+func (s Shelf) blobs() string { return filepath.Join(s.Dir, "blobs", "sha256") }
+
+// Blob is where a blob lies, Part where it is written before it is complete. The
+// digest was checked.
+func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobs(), Hex(digest)) }
+
+func (s Shelf) Part(digest string) string { return filepath.Join(s.blobs(), partPrefix+Hex(digest)) }
+
+// RootDir is where the root of an image lies.
+func (s Shelf) RootDir(digest string) string {
+	return filepath.Join(s.Dir, rootsName, fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
+}
+
+// Make makes the directories.
+func (s Shelf) Make() error {
+	for _, dir := range []string{s.blobs(), filepath.Join(s.Dir, rootsName)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(s.Dir, layoutName)); err == nil {
+		return nil
+	}
+	return store.WriteFile(filepath.Join(s.Dir, layoutName), []byte(layoutText))
+}
+
+// Lock is the path of the lock whoever changes the shelf holds.
+func (s Shelf) Lock() string { return filepath.Join(s.Dir, lockName) }
+
+// index reads the list of images.
+func (s Shelf) index() (Index, error) {
+	i := Index{SchemaVersion: 2, MediaType: TypeIndex}
+	err := store.ReadJSON(filepath.Join(s.Dir, indexName), &i)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return i, err
+}
+
+// Add gives an image a name, or none if that is empty. Another that had the name
+// keeps none. The caller holds the lock.
+func (s Shelf) Add(d Descriptor, name, list string) error {
+	i, err := s.index()
+	if err != nil {
+		return err
+	}
+	entry := Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, Annotations: map[string]string{}}
+	for key, value := range map[string]string{NameKey: name, listKey: list} {
+		if value != "" {
+			entry.Annotations[key] = value
+		}
+	}
+	i.Manifests = slices.DeleteFunc(i.Manifests, func(m Descriptor) bool {
+		mine := m.Annotations[NameKey]
+		return name != "" && mine == name || mine == "" && m.Digest == d.Digest
+	})
+	if name != "" || !slices.ContainsFunc(i.Manifests, func(m Descriptor) bool { return m.Digest == d.Digest }) {
+		i.Manifests = append(i.Manifests, entry)
+	}
+	return store.WriteJSON(filepath.Join(s.Dir, indexName), i)
+}
+
+// List gives all images, by name.
+func (s Shelf) List() ([]Image, error) {
+	i, err := s.index()
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	list := []Image{}
+	for _, m := range i.Manifests {
+		if CheckDigest(m.Digest) != nil {
+			continue
+		}
+		img := Image{Name: m.Annotations[NameKey], Digest: m.Digest, List: m.Annotations[listKey]}
+		if root, err := s.Root(m.Digest); err == nil {
+			img.Root, img.Bytes = &root, root.Bytes
+		}
+		list = append(list, img)
+	}
+	slices.SortStableFunc(list, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Find gives the image that a reference means, without asking anybody. None is an
+// error of class [spec.ErrNotFound].
+func (s Shelf) Find(r Reference) (Image, error) {
+	list, err := s.List()
+	if err != nil {
+		return Image{}, err
+	}
+	for _, img := range list {
+		pinned := r.Digest != "" && (img.Digest == r.Digest || img.List == r.Digest)
+		if pinned || r.Digest == "" && img.Name == r.Name() {
+			return img, nil
+		}
+	}
+	return Image{}, spec.Errorf(spec.ErrNotFound, "no image %s on this machine", r.Short()).
+		WithHint("bothy template pull %s fetches it, bothy template ls shows what there is", r.Short())
+}
+
+// Root gives the root of an image. None is fs.ErrNotExist.
+func (s Shelf) Root(digest string) (Root, error) {
+	dir := s.RootDir(digest)
+	r := Root{}
+	err := store.ReadJSON(filepath.Join(dir, aboutName), &r)
+	if err == nil && r.Version != RootVersion {
+		err = fmt.Errorf("%s is of another version: %w", dir, fs.ErrNotExist)
+	}
+	r.Dir = dir
+	return r, err
+}

@@ -1,0 +1,187 @@
+// Package imagetest makes container images for tests, and is a registry that has
+// them.
+package imagetest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/image"
+)
+
+// Config is what an image says of itself.
+type Config struct {
+	User    string
+	Env     []string
+	Workdir string
+	Arch    string // default: that of this machine
+}
+
+// Image is one with its blobs.
+type Image struct {
+	image.Descriptor
+	Manifest image.Manifest
+	Blobs    map[string][]byte // by their digests
+	Plain    [][]byte          // its layers, not compressed
+}
+
+// New makes an image of layers, which are tar archives.
+func New(t testing.TB, c Config, layers ...[]byte) *Image {
+	t.Helper()
+	i := &Image{Blobs: map[string][]byte{}, Plain: layers}
+	if c.Arch == "" {
+		c.Arch = runtime.GOARCH
+	}
+	var diffIDs []string
+	for _, plain := range layers {
+		diffIDs = append(diffIDs, sum(plain))
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := w.Write(plain)
+		must(t, err)
+		must(t, w.Close())
+		i.Manifest.Layers = append(i.Manifest.Layers, i.add("application/vnd.oci.image.layer.v1.tar+gzip", packed.Bytes()))
+	}
+	i.Manifest.SchemaVersion, i.Manifest.MediaType = 2, image.TypeManifest
+	i.Manifest.Config = i.add("application/vnd.oci.image.config.v1+json", encode(t, map[string]any{
+		"architecture": c.Arch, "os": "linux", "created": "2024-01-02T03:04:05Z",
+		"config": map[string]any{"User": c.User, "Env": c.Env, "WorkingDir": c.Workdir, "Labels": map[string]string{"dev.gvisor.spec.rootfs.source": "/etc/shadow"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
+	}))
+	i.Descriptor = i.add(image.TypeManifest, encode(t, i.Manifest))
+	i.Platform = &image.Platform{OS: "linux", Architecture: c.Arch}
+	return i
+}
+
+// List makes a list of platforms of images.
+func List(t testing.TB, images ...*Image) *Image {
+	t.Helper()
+	l := &Image{Blobs: map[string][]byte{}}
+	index := image.Index{SchemaVersion: 2, MediaType: image.TypeIndex}
+	for _, i := range images {
+		index.Manifests = append(index.Manifests, i.Descriptor)
+		maps.Copy(l.Blobs, i.Blobs)
+	}
+	l.Descriptor = l.add(image.TypeIndex, encode(t, index))
+	return l
+}
+
+func (i *Image) add(mediaType string, b []byte) image.Descriptor {
+	d := image.Descriptor{MediaType: mediaType, Digest: sum(b), Size: int64(len(b))}
+	i.Blobs[d.Digest] = b
+	return d
+}
+
+func sum(b []byte) string {
+	s := sha256.Sum256(b)
+	return image.Digest(s[:])
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	must(t, err)
+	return b
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Layout writes an image layout to a directory.
+func (i *Image) Layout(t testing.TB, dir, name string) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755))
+	for digest, b := range i.Blobs {
+		must(t, os.WriteFile(filepath.Join(dir, "blobs", "sha256", image.Hex(digest)), b, 0o644))
+	}
+	d := i.Descriptor
+	d.Platform = nil
+	if name != "" {
+		d.Annotations = map[string]string{image.FullNameKey: name}
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "index.json"), encode(t, image.Index{SchemaVersion: 2, Manifests: []image.Descriptor{d}}), 0o644))
+}
+
+// Save writes an image as docker save did before it wrote layouts.
+func (i *Image) Save(t testing.TB, path string, tags ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	add := func(name string, b []byte) {
+		must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
+		_, err := w.Write(b)
+		must(t, err)
+	}
+	config := image.Hex(i.Manifest.Config.Digest) + ".json"
+	add(config, i.Blobs[i.Manifest.Config.Digest])
+	var layers []string
+	for n, plain := range i.Plain {
+		name := fmt.Sprintf("%s/layer.tar", image.Hex(sum(plain)))
+		if n > 0 && bytes.Equal(plain, i.Plain[n-1]) {
+			name = "again/layer.tar"
+		}
+		layers = append(layers, name)
+		add(name, plain)
+	}
+	add("manifest.json", encode(t, []map[string]any{{"Config": config, "RepoTags": tags, "Layers": layers}}))
+	must(t, w.Close())
+	must(t, os.WriteFile(path, out.Bytes(), 0o644))
+}
+
+// Entry is a file of a layer.
+type Entry struct {
+	tar.Header
+	Text string
+}
+
+// File, Program, Dir and Symlink make entries.
+func File(name, text string) Entry {
+	return Entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, text}
+}
+
+func Program(name, text string) Entry {
+	return Entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}, text}
+}
+
+func Dir(name string) Entry {
+	return Entry{tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}, ""}
+}
+
+func Symlink(name, target string) Entry {
+	return Entry{tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}, ""}
+}
+
+// Owned gives an entry an owner.
+func (e Entry) Owned(uid, gid int) Entry {
+	e.Uid, e.Gid = uid, gid
+	return e
+}
+
+// Layer makes an archive.
+func Layer(t testing.TB, entries ...Entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, e := range entries {
+		e.Size = int64(len(e.Text))
+		must(t, w.WriteHeader(&e.Header))
+		_, err := w.Write([]byte(e.Text))
+		must(t, err)
+	}
+	must(t, w.Close())
+	return out.Bytes()
+}

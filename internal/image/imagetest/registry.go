@@ -1,0 +1,125 @@
+package imagetest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Registry is one that speaks plain HTTP on the loopback.
+type Registry struct {
+	Host string // and port
+
+	// User and Password, if set, are asked for, by way of a token.
+	User, Password string
+	// Break ends the first answers of blobs after so many bytes.
+	Break int
+	// Tamper changes blobs as they are sent.
+	Tamper bool
+
+	mu     sync.Mutex
+	server *httptest.Server
+	tags   map[string]string // by REPOSITORY:TAG
+	blobs  map[string][]byte
+	types  map[string]string
+	broken map[string]bool
+	asked  []string
+}
+
+// NewRegistry starts one.
+func NewRegistry(t testing.TB) *Registry {
+	t.Helper()
+	r := &Registry{tags: map[string]string{}, blobs: map[string][]byte{}, types: map[string]string{}, broken: map[string]bool{}}
+	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
+	r.Host = strings.TrimPrefix(r.server.URL, "http://")
+	t.Cleanup(r.Close)
+	return r
+}
+
+// Close ends it: nobody answers any more.
+func (r *Registry) Close() { r.server.Close() }
+
+// Publish gives an image a tag.
+func (r *Registry) Publish(repository, tag string, i *Image) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tags[repository+":"+tag] = i.Digest
+	r.types[i.Digest] = i.MediaType
+	maps.Copy(r.blobs, i.Blobs)
+}
+
+// Asked gives the paths that were asked for and contain a word.
+func (r *Registry) Asked(word string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.asked), func(p string) bool { return !strings.Contains(p, word) })
+}
+
+const token = "token-of-the-registry"
+
+func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, q.URL.Path+" "+q.Header.Get("Range"))
+	if q.URL.Path == "/token" {
+		user, password, _ := q.BasicAuth()
+		if user != r.User || password != r.Password {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprintf(w, `{"token":%q}`, token)
+		return
+	}
+	if r.User != "" && q.Header.Get("Authorization") != "Bearer "+token {
+		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="test"`, r.Host))
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if q.URL.Path == "/v2/" {
+		return
+	}
+	if repository, what, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/"); ok {
+		digest := what
+		if !strings.Contains(what, ":") {
+			digest = r.tags[repository+":"+what]
+		}
+		b, ok := r.blobs[digest]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if kind := r.types[digest]; kind != "" {
+			w.Header().Set("Content-Type", kind)
+		}
+		_, _ = w.Write(b)
+		return
+	}
+	if _, digest, ok := strings.Cut(q.URL.Path, "/blobs/"); ok && r.blobs[digest] != nil {
+		r.blob(w, q, digest)
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+func (r *Registry) blob(w http.ResponseWriter, q *http.Request, digest string) {
+	b := r.blobs[digest]
+	if r.Tamper {
+		b = slices.Clone(b)
+		b[len(b)-1] ^= 1
+	}
+	if r.Break > 0 && !r.broken[digest] && len(b) > r.Break {
+		r.broken[digest] = true
+		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		_, _ = w.Write(b[:r.Break])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(b))
+}

@@ -1,0 +1,226 @@
+package layers
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/template"
+)
+
+// maxAccounts bounds the account files that are read, in bytes.
+const maxAccounts = 1 << 20
+
+// database are the lines of passwd or group.
+type database [][]string
+
+// readDatabase reads an account file of the image: any file that is none is empty.
+func (b *builder) readDatabase(name string, fields int) database {
+	n := b.lookup(name)
+	if n == nil || !n.IsFile() || n.Data.Size > maxAccounts {
+		return nil
+	}
+	text, err := io.ReadAll(b.out.Open(n.Data))
+	if err != nil {
+		return nil
+	}
+	var db database
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Split(strings.TrimRight(line, "\r\n"), ":"); len(f) == fields && f[0] != "" {
+			db = append(db, f)
+		}
+	}
+	return db
+}
+
+// find gives the line of a name or an id.
+func (db database) find(word string) []string {
+	for _, column := range []int{0, 2} {
+		for _, f := range db {
+			if f[column] == word {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// change applies a function to the ids of a column.
+func (db database) change(column int, f func(uint32) uint32) {
+	for _, line := range db {
+		if n, err := strconv.ParseUint(line[column], 10, 32); err == nil {
+			line[column] = strconv.FormatUint(uint64(f(uint32(n))), 10)
+		}
+	}
+}
+
+func (db database) text() []byte {
+	var out bytes.Buffer
+	for _, f := range db {
+		fmt.Fprintln(&out, strings.Join(f, ":"))
+	}
+	return out.Bytes()
+}
+
+// account finds the user an image wants to be run as, and gives them the ids that
+// own files of the host. Root stays root.
+func (b *builder) account(o Options) (image.Account, error) {
+	users, groups := b.readDatabase("etc/passwd", 7), b.readDatabase("etc/group", 4)
+	name, group, hasGroup := strings.Cut(o.Config.User, ":")
+	line := users.find(cmp.Or(name, "0"))
+	a := image.Account{Name: name, ImageUID: number(name), UID: o.UID, GID: o.GID}
+	switch {
+	case line != nil:
+		a.Name, a.ImageUID, a.ImageGID, a.Home, a.Shell = line[0], number(line[2]), number(line[3]), line[5], line[6]
+	case name == "" || name == "0" || name == "root":
+		a.Name, a.ImageUID, a.Home = "root", 0, "/root"
+		users = append(users, []string{"root", "x", "0", "0", "root", "/root", "/bin/sh"})
+	case a.ImageUID > 0:
+		a.Name, a.ImageGID = fresh(o.User, users), a.ImageUID
+	}
+	if a.ImageUID < 0 || a.ImageGID < 0 || !plain(a.Name) {
+		return a, refuse("the image is to be run as user %q, whom it does not have", o.Config.User)
+	}
+	if hasGroup {
+		if a.ImageGID = number(group); a.ImageGID < 0 {
+			if f := groups.find(group); f != nil {
+				a.ImageGID = number(f[2])
+			}
+		}
+		if a.ImageGID < 0 {
+			return a, refuse("the image is to be run in group %q, which it does not have", group)
+		}
+	}
+	if a.ImageUID == 0 {
+		a.UID, a.GID, a.ImageGID = 0, 0, 0
+	}
+	a.Home, a.Shell = home(a), b.shell(a.Shell)
+	for _, f := range groups {
+		if slices.Contains(strings.Split(f[3], ","), a.Name) {
+			if id := number(f[2]); id >= 0 {
+				a.Groups = append(a.Groups, int(swap(o.GID, a.ImageGID)(uint32(id))))
+			}
+		}
+	}
+	if a.ImageGID == 0 && a.GID != 0 { // the group of files that the image lets it write
+		a.Groups = append(a.Groups, 0)
+	}
+	b.writeAccounts(o, a, users, groups)
+	return a, nil
+}
+
+// writeAccounts writes passwd and group as the ids are from now on.
+func (b *builder) writeAccounts(o Options, a image.Account, users, groups database) {
+	swapUser, swapGroup := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
+	users.change(2, swapUser)
+	users.change(3, swapGroup)
+	groups.change(2, swapGroup)
+	mine := users.find(a.Name)
+	if mine == nil {
+		mine = []string{a.Name, "x", strconv.Itoa(a.UID), "", a.Name, "", ""}
+		users = append(users, mine)
+	}
+	mine[3], mine[5], mine[6] = strconv.Itoa(a.GID), a.Home, a.Shell
+	for _, g := range []struct {
+		name string
+		id   int
+	}{{"root", 0}, {fresh(a.Name, groups), a.GID}} {
+		if groups.find(strconv.Itoa(g.id)) == nil {
+			groups = append(groups, []string{g.name, "x", strconv.Itoa(g.id), ""})
+		}
+	}
+	b.passwd, b.group = users.text(), groups.text()
+}
+
+// plain tells whether a name can be shown, and stand in a line.
+func plain(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' || r == '/' })
+}
+
+// fresh is a name that nobody has.
+func fresh(name string, db database) string {
+	for db.find(name) != nil {
+		name += "_"
+	}
+	return name
+}
+
+// home is where the home directory can lie: a mount of its own, which would hide
+// what is there.
+func home(a image.Account) string {
+	h := path.Clean(a.Home)
+	if path.IsAbs(h) && len(h) < 256 && !strings.ContainsAny(h, ":\n\x00") && mountable(h) {
+		return h
+	}
+	return "/home/" + a.Name
+}
+
+// mountable refuses places of the kernel's, of Bothy's, and those programs lie in.
+func mountable(home string) bool {
+	top, _, deeper := strings.Cut(home[1:], "/")
+	switch top {
+	case "", "proc", "sys", "dev", "tmp", template.Own:
+		return false
+	case "root", "home":
+		return home != "/home"
+	}
+	return deeper
+}
+
+// shell is the one the account has, if that is one, or the best there is.
+func (b *builder) shell(own string) string {
+	for _, s := range []string{own, "/bin/bash", "/usr/bin/bash"} {
+		base := path.Base(s)
+		if n := b.lookup(s); path.IsAbs(s) && n != nil && n.IsFile() && n.Mode&0o111 != 0 && base != "nologin" && base != "false" && base != "true" {
+			return s
+		}
+	}
+	return "/bin/sh"
+}
+
+// number reads an id, or gives -1.
+func number(s string) int {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+// write puts a file of ours into the tree.
+func (b *builder) write(dir, name string, content []byte) error {
+	return b.writeMode(dir, name, content, 0o644)
+}
+
+// writeProgram is write for a script.
+func (b *builder) writeProgram(dir, name, content string) error {
+	return b.writeMode(dir, name, []byte(content), 0o755)
+}
+
+func (b *builder) writeMode(dir, name string, content []byte, mode uint16) error {
+	d, err := b.out.Add(bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	b.added = append(b.added, d)
+	b.mkdir(dir, 0o755).kids[name] = entry{&node{Node: erofs.Node{Mode: unix.S_IFREG | mode, Data: d}}, b.layer}
+	return nil
+}
+
+// symlink puts a link of ours into the tree.
+func (b *builder) symlink(dir, name, target string) {
+	b.mkdir(dir, 0o755).kids[name] = link(target, b.layer)
+}
+
+func link(target string, layer int) entry {
+	return entry{&node{Node: erofs.Node{Mode: unix.S_IFLNK | 0o777, Target: target}}, layer}
+}

@@ -1,0 +1,186 @@
+package layers
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+)
+
+// maxBytes bounds the files of an image, also those that later layers remove.
+const maxBytes = 64 << 30
+
+// builder applies layers and keeps the contents of their files.
+type builder struct {
+	*tree
+	out   *erofs.Writer
+	bytes int64
+	added []erofs.Data // everything that was ever written
+
+	passwd, group []byte // as they are to be
+}
+
+// apply puts a layer over those before it. The archive is read to its end.
+func (b *builder) apply(r io.Reader) error {
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		if err := b.entry(h, tr); err != nil {
+			return fmt.Errorf("%q: %w", h.Name, err)
+		}
+	}
+	_, err := io.Copy(io.Discard, r) // the digest is of this, too
+	return err
+}
+
+// Names that stand for what is removed.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+	others   = ".wh..wh." // of aufs, for itself
+)
+
+func (b *builder) entry(h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	parts, err := split(h.Name)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return b.top(h)
+	}
+	parent, err := b.directory(parts[:len(parts)-1])
+	if err != nil {
+		return err
+	}
+	name := parts[len(parts)-1]
+	hidden, isWhiteout := strings.CutPrefix(name, whiteout)
+	switch {
+	case name == opaque:
+		b.hideAll(parent)
+		return nil
+	case strings.HasPrefix(name, others):
+		return nil
+	case isWhiteout && (hidden == "" || hidden == "." || hidden == ".."):
+		return refuse("it removes nothing that can be meant")
+	case isWhiteout:
+		b.hide(parent, hidden)
+		return nil
+	}
+	return b.file(parent, name, h, r)
+}
+
+// top is the entry of the root directory itself.
+func (b *builder) top(h *tar.Header) error {
+	if h.Typeflag != tar.TypeDir {
+		return refuse("the root is no directory")
+	}
+	n, err := describe(h, unix.S_IFDIR)
+	if err == nil {
+		n.kids = b.root.kids
+		b.root = n
+	}
+	return err
+}
+
+// file is an entry that is one.
+func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) error {
+	switch h.Typeflag {
+	case tar.TypeDir:
+		n, err := describe(h, unix.S_IFDIR)
+		if err != nil {
+			return err
+		}
+		n.kids = map[string]entry{}
+		return b.put(parent, name, n)
+	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
+		n, err := describe(h, unix.S_IFREG)
+		if err == nil {
+			n.Data, err = b.content(h.Size, r)
+		}
+		if err != nil {
+			return err
+		}
+		return b.put(parent, name, n)
+	case tar.TypeSymlink:
+		n, err := describe(h, unix.S_IFLNK)
+		if err != nil {
+			return err
+		}
+		if n.Target = h.Linkname; n.Target == "" || len(n.Target) > erofs.MaxLink || strings.ContainsRune(n.Target, 0) {
+			return refuse("it is a symbolic link to nothing that can be meant")
+		}
+		n.Mode = unix.S_IFLNK | 0o777
+		return b.put(parent, name, n)
+	case tar.TypeLink:
+		return b.link(parent, name, h.Linkname)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		delete(parent.kids, name) // it would hide what was there
+		return nil
+	}
+	return refuse("it is of an unknown kind (%q)", h.Typeflag)
+}
+
+// content writes what a file holds.
+func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
+	if size < 0 || size > maxBytes-b.bytes {
+		return erofs.Data{}, refuse("the files of the image have more than %d GiB", maxBytes>>30)
+	}
+	d, err := b.out.Add(r)
+	if err != nil {
+		return d, fmt.Errorf("store it: %w", err)
+	}
+	if d.Size != size {
+		return d, refuse("it has %d bytes instead of %d", d.Size, size)
+	}
+	b.bytes += size
+	b.added = append(b.added, d)
+	return d, nil
+}
+
+// link gives a file that is there another name.
+func (b *builder) link(parent *node, name, target string) error {
+	parts, err := split(target)
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		return refuse("it is a hard link to a directory")
+	}
+	dir, err := b.directory(parts[:len(parts)-1])
+	if err != nil {
+		return err
+	}
+	to, ok := dir.kids[parts[len(parts)-1]]
+	switch {
+	case !ok:
+		return refuse("it is a hard link to %q, which is not there", target)
+	case to.IsDir():
+		return refuse("it is a hard link to a directory")
+	}
+	return b.put(parent, name, to.node)
+}
+
+// describe takes from a header what a file is kept with.
+func describe(h *tar.Header, kind uint16) (*node, error) {
+	const most = 1<<32 - 2
+	if h.Uid < 0 || h.Gid < 0 || h.Uid > most || h.Gid > most {
+		return nil, refuse("its owner %d:%d cannot be", h.Uid, h.Gid)
+	}
+	return &node{Node: erofs.Node{
+		Mode: kind | uint16(h.Mode&0o7777), UID: uint32(h.Uid), GID: uint32(h.Gid), Mtime: h.ModTime.Unix(),
+	}}, nil
+}

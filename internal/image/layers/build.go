@@ -1,0 +1,104 @@
+package layers
+
+import (
+	"io"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+)
+
+// Options say for whom a root is made.
+type Options struct {
+	// UID and GID own files of the host, as the inside counts: the image's user
+	// gets them.
+	UID, GID int
+	// User is the name of somebody whom the image does not know.
+	User string
+	// Config is what the image says of itself.
+	Config image.Config
+	// Resolver is what the inside's /etc/resolv.conf says.
+	Resolver string
+}
+
+// Build applies layers, from the lowest to the highest, and writes the root they
+// make to a file, which is empty, and an archive of what is in the home directory
+// of its user.
+func Build(to *os.File, home io.Writer, o Options, layers []func() (io.ReadCloser, error)) (image.Root, error) {
+	b := &builder{tree: newTree(), out: erofs.NewWriter(to)}
+	for _, open := range layers {
+		b.layer++
+		if err := b.applyNext(open); err != nil {
+			return image.Root{}, err
+		}
+	}
+	b.layer++
+	root, err := b.settle(o)
+	if err != nil {
+		return root, err
+	}
+	if err := b.writeHome(home, root.Account.Home); err != nil {
+		return root, err
+	}
+	top, kept := b.shape(o, root.Account)
+	for _, d := range b.added {
+		if !kept[d.Block] {
+			b.out.Drop(d)
+		}
+	}
+	return root, b.out.Finish(top, o.Config.Made.Unix())
+}
+
+func (b *builder) applyNext(open func() (io.ReadCloser, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	if err := b.apply(r); err != nil {
+		_ = r.Close()
+		return err
+	}
+	return r.Close() // which compares the digest
+}
+
+// shape gives the tree as it is written, and which blocks contents begin at.
+func (b *builder) shape(o Options, a image.Account) (*erofs.Node, map[uint32]bool) {
+	users, groups := swap(o.UID, a.ImageUID), swap(o.GID, a.ImageGID)
+	done := map[*node]bool{}
+	kept := map[uint32]bool{}
+	var visit func(n *node)
+	visit = func(n *node) {
+		if done[n] {
+			return
+		}
+		done[n] = true
+		n.UID, n.GID = users(n.UID), groups(n.GID)
+		if n.Data.Size > 0 {
+			kept[n.Data.Block] = true
+		}
+		if !n.IsDir() {
+			return
+		}
+		n.Entries = make(map[string]*erofs.Node, len(n.kids))
+		for name, kid := range n.kids {
+			visit(kid.node)
+			n.Entries[name] = &kid.Node
+		}
+	}
+	visit(b.root)
+	return &b.root.Node, kept
+}
+
+// swap exchanges two ids, unless one of them is root's: then everything stays.
+func swap(a, b int) func(uint32) uint32 {
+	return func(id uint32) uint32 {
+		switch {
+		case a == 0 || b <= 0:
+		case id == uint32(a):
+			return uint32(b)
+		case id == uint32(b):
+			return uint32(a)
+		}
+		return id
+	}
+}

@@ -1,0 +1,171 @@
+package layers
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// settle puts into the tree what every sandbox needs there, and finds out what
+// those must know that are started from it.
+func (b *builder) settle(o Options) (image.Root, error) {
+	a, err := b.account(o)
+	if err != nil {
+		return image.Root{}, err
+	}
+	for _, name := range []string{"proc", "sys", "dev", "run"} {
+		b.mkdir(name, 0o755)
+	}
+	b.mkdir("tmp", 0o777|unix.S_ISVTX)
+	delete(b.root.kids, template.Own)
+	b.mkdir(template.Own, 0o755)
+	if path.IsAbs(o.Config.Workdir) {
+		_, _ = b.directory(clean(o.Config.Workdir)) // where it cannot be, nobody works
+	}
+	for name, content := range map[string][]byte{
+		"passwd": b.passwd, "group": b.group, "resolv.conf": []byte(o.Resolver),
+	} {
+		if err := b.write("etc", name, content); err != nil {
+			return image.Root{}, err
+		}
+	}
+	for _, name := range template.OwnEtc {
+		b.symlink("etc", name, "/"+template.Own+"/etc/"+name)
+	}
+	if err := b.settleTrust(); err != nil {
+		return image.Root{}, err
+	}
+	return image.Root{
+		Version: image.RootVersion, Account: a, Env: environment(o.Config.Env), Workdir: workdir(o.Config.Workdir),
+		OS: "linux", Arch: runtime.GOARCH, Libc: b.libc(), Built: time.Now().UTC().Truncate(time.Second),
+	}, nil
+}
+
+// settleTrust has programs find whom a sandbox trusts where their distribution
+// keeps its bundle.
+func (b *builder) settleTrust() error {
+	for i, name := range trust.Bundles {
+		dir := b.lookup("etc/" + path.Dir(name))
+		if i == 0 && dir == nil {
+			dir, _ = b.directory(clean("etc/" + path.Dir(name)))
+		}
+		if dir == nil || !dir.IsDir() {
+			continue
+		}
+		kid, ok := dir.kids[path.Base(name)]
+		if ok && kid.IsFile() || !ok && i == 0 {
+			dir.kids[path.Base(name)] = link(trust.Bundle, b.layer)
+		}
+	}
+	if dir := b.lookup("etc/ssl/certs"); dir != nil && dir.IsDir() {
+		dir.kids["bothy.pem"] = link(trust.Own, b.layer)
+		dir.kids[trust.Hash+".0"] = link("bothy.pem", b.layer)
+	}
+	if err := b.writeProgram("etc/ca-certificates/update.d", "bothy", template.TrustHook); err != nil {
+		return err
+	}
+	return b.write("etc/profile.d", "bothy.sh", []byte(template.Profile()))
+}
+
+// clean gives the elements of a path of the image's configuration.
+func clean(name string) []string {
+	return strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/")
+}
+
+func workdir(name string) string {
+	if !path.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return ""
+	}
+	return path.Clean(name)
+}
+
+// Bounds of the environment an image brings.
+const (
+	maxVariables = 500
+	maxVariable  = 32 << 10
+)
+
+// environment leaves out what is no variable.
+func environment(list []string) (env []string) {
+	for _, kv := range list {
+		name, _, ok := strings.Cut(kv, "=")
+		if ok && name != "" && len(kv) <= maxVariable && len(env) < maxVariables && !strings.ContainsRune(kv, 0) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// libc tells which C library programs of the image are linked to.
+func (b *builder) libc() string {
+	for _, dir := range []string{"lib64", "lib", "usr/lib64", "usr/lib"} {
+		n := b.lookup(dir)
+		if n == nil {
+			continue
+		}
+		for _, l := range []struct{ pattern, libc string }{{"ld-linux-*.so.*", image.Glibc}, {"ld-musl-*.so.1", image.Musl}} {
+			for name := range n.kids {
+				if ok, _ := path.Match(l.pattern, name); ok {
+					return l.libc
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// writeHome archives what the image has in its user's home directory.
+func (b *builder) writeHome(w io.Writer, home string) error {
+	tw := tar.NewWriter(w)
+	if n := b.lookup(home); n != nil && n.IsDir() {
+		if err := b.archive(tw, n, "", map[*node]string{}); err != nil {
+			return fmt.Errorf("archive the home directory: %w", err)
+		}
+	}
+	return tw.Close()
+}
+
+func (b *builder) archive(tw *tar.Writer, dir *node, prefix string, linked map[*node]string) error {
+	for _, name := range slices.Sorted(maps.Keys(dir.kids)) {
+		n := dir.kids[name].node
+		h := &tar.Header{Name: prefix + name, Mode: int64(n.Mode & 0o777), ModTime: time.Unix(n.Mtime, 0), Format: tar.FormatPAX}
+		first, again := linked[n]
+		switch {
+		case n.IsDir():
+			h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		case n.IsLink():
+			h.Typeflag, h.Linkname = tar.TypeSymlink, n.Target
+		case again:
+			h.Typeflag, h.Linkname = tar.TypeLink, first
+		default:
+			h.Typeflag, h.Size = tar.TypeReg, n.Data.Size
+			linked[n] = h.Name
+		}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.Copy(tw, b.out.Open(n.Data)); err != nil {
+				return err
+			}
+		}
+		if n.IsDir() {
+			if err := b.archive(tw, n, h.Name, linked); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+// Package layers makes one root file system of the layers of a container image.
+//
+// All of an image is data from somebody else. Its layers are applied to a tree in
+// memory, names and links of which mean nothing on this machine; contents go into
+// the file of an EROFS image. What cannot be meant is refused, what a sandbox can
+// have no use for is left out: devices, pipes, sockets, extended attributes.
+package layers
+
+import (
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// node is a file of the tree.
+type node struct {
+	erofs.Node
+	kids map[string]entry // of a directory
+}
+
+// entry is a name of a file, and the layer it is from.
+type entry struct {
+	*node
+	layer int
+}
+
+// tree is a root file system while layers are applied.
+type tree struct {
+	root  *node
+	layer int // that is being applied
+	count int // of entries, also of those that are gone again
+}
+
+func newTree() *tree {
+	return &tree{root: newDir()}
+}
+
+func newDir() *node {
+	return &node{Node: erofs.Node{Mode: unix.S_IFDIR | 0o755}, kids: map[string]entry{}}
+}
+
+// Bounds of what an image may have.
+const (
+	maxEntries = 2 << 20
+	maxDepth   = 512 // directories in each other
+	maxFollow  = 40  // links on the way to a file, as the kernel has it
+)
+
+// split gives the elements of a name in an archive.
+func split(name string) ([]string, error) {
+	var parts []string
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "" || part == ".":
+		case part == "..":
+			return nil, refuse("its name leads out of the image")
+		case len(part) > erofs.MaxName || strings.ContainsRune(part, 0):
+			return nil, refuse("its name is longer than %d bytes", erofs.MaxName)
+		default:
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) > maxDepth {
+		return nil, refuse("it lies more than %d directories deep", maxDepth)
+	}
+	return parts, nil
+}
+
+func refuse(format string, args ...any) error {
+	return spec.Errorf(spec.ErrDenied, format, args...)
+}
+
+// put gives a file a name, instead of what has it. A directory stays with what is
+// in it if it is to be one again.
+func (t *tree) put(parent *node, name string, n *node) error {
+	if t.count++; t.count > maxEntries {
+		return refuse("the image has more than %d files", maxEntries)
+	}
+	if there, ok := parent.kids[name]; ok && there.IsDir() && n.IsDir() {
+		n.kids = there.kids
+	}
+	parent.kids[name] = entry{n, t.layer}
+	return nil
+}
+
+// directory finds the directory of a path, whose links are followed as far as the
+// tree goes. What is missing is made.
+func (t *tree) directory(parts []string) (*node, error) {
+	way, err := t.walk(parts, true)
+	if err != nil {
+		return nil, err
+	}
+	at := way[len(way)-1]
+	if !at.IsDir() {
+		return nil, refuse("%s, in which it should lie, is no directory", path.Join(parts...))
+	}
+	return at, nil
+}
+
+// lookup finds a file, nil if there is none. Links are followed, the last one too.
+func (t *tree) lookup(name string) *node {
+	way, err := t.walk(strings.Split(name, "/"), false)
+	if err != nil || way == nil {
+		return nil
+	}
+	return way[len(way)-1]
+}
+
+// walk gives the files on the way to a path, the root first, links replaced by
+// where they lead to. It is nil where something is missing and is not to be made.
+func (t *tree) walk(parts []string, create bool) ([]*node, error) {
+	way := []*node{t.root}
+	for follows := 0; len(parts) > 0; {
+		part := parts[0]
+		parts = parts[1:]
+		at := way[len(way)-1]
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			way = way[:max(len(way)-1, 1)]
+			continue
+		case !at.IsDir():
+			return nil, refuse("it lies in something that is no directory")
+		case len(part) > erofs.MaxName || len(way) > maxDepth:
+			return nil, refuse("it lies too deep, or behind a link that does")
+		}
+		kid, ok := at.kids[part]
+		if !ok && !create {
+			return nil, nil
+		}
+		if !ok {
+			kid = entry{newDir(), t.layer}
+			if err := t.put(at, part, kid.node); err != nil {
+				return nil, err
+			}
+		}
+		if !kid.IsLink() {
+			way = append(way, kid.node)
+			continue
+		}
+		if follows++; follows > maxFollow {
+			return nil, refuse("it lies behind more than %d symbolic links", maxFollow)
+		}
+		if path.IsAbs(kid.Target) {
+			way = way[:1]
+		}
+		parts = append(strings.Split(kid.Target, "/"), parts...)
+	}
+	return way, nil
+}
+
+// hide removes what older layers have put under a name.
+func (t *tree) hide(parent *node, name string) {
+	kid, ok := parent.kids[name]
+	if !ok {
+		return
+	}
+	if kid.IsDir() {
+		t.hideAll(kid.node)
+	}
+	if kid.layer < t.layer && len(kid.kids) == 0 {
+		delete(parent.kids, name)
+	}
+}
+
+// hideAll removes what older layers have put into a directory.
+func (t *tree) hideAll(dir *node) {
+	for name := range dir.kids {
+		t.hide(dir, name)
+	}
+}
+
+// mkdir makes sure that there is a directory, without a link on the way: what is
+// in its place goes.
+func (t *tree) mkdir(name string, mode uint16) *node {
+	at := t.root
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		kid, ok := at.kids[part]
+		if !ok || !kid.IsDir() {
+			kid = entry{newDir(), t.layer}
+			kid.Mode = unix.S_IFDIR | mode
+			at.kids[part] = kid
+		}
+		at = kid.node
+	}
+	return at
+}

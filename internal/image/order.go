@@ -1,0 +1,89 @@
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Argv0 is the name under which the binary fetches images. It gets one Order on its
+// standard input, which stays open as long as somebody waits, and answers with
+// Messages, the last of them a result or an error.
+const Argv0 = "bothy-image"
+
+// Order is what is to be done.
+type Order struct {
+	State string `json:"state"` // the state directory
+	UID   int    `json:"uid"`   // that own files of the host, in sandboxes
+	GID   int    `json:"gid"`
+	User  string `json:"user"` // the name of a user whom an image does not know
+	// Resolver is what /etc/resolv.conf is to say.
+	Resolver string `json:"resolver"`
+
+	// One of these: a reference to pull; an archive, or a directory with an image
+	// layout, to load; the digest of an image that is there, to make its root again.
+	Pull  string `json:"pull,omitempty"`
+	Load  string `json:"load,omitempty"`
+	Build string `json:"build,omitempty"`
+	// Name is that of what is loaded, instead of its own.
+	Name string `json:"name,omitempty"`
+}
+
+// Phase is what is being done.
+type Phase string
+
+// Phases of a pull.
+const (
+	Waiting     Phase = "waiting for another one"
+	Resolving   Phase = "asking the registry"
+	Downloading Phase = "downloading"
+	Reading     Phase = "reading"
+	Unpacking   Phase = "unpacking"
+)
+
+// Event tells how far it is.
+type Event struct {
+	Phase Phase  `json:"phase"`
+	Name  string `json:"name,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	Total int64  `json:"total,omitempty"`
+}
+
+// Result is an image that is there now; an archive may have several.
+type Result struct {
+	Images []Image `json:"images"`
+	Fresh  bool    `json:"fresh"` // something was fetched
+}
+
+// Message is one line of the answer.
+type Message struct {
+	Event  *Event          `json:"event,omitempty"`
+	Result *Result         `json:"result,omitempty"`
+	Error  *spec.WireError `json:"error,omitempty"`
+}
+
+// ErrSilent is that of a process that ended without an answer.
+var ErrSilent = errors.New("it ended without an answer")
+
+// Listen reads what the process says to its end, and gives its answer.
+func Listen(r io.Reader, progress func(Event)) (Result, error) {
+	for d := json.NewDecoder(r); ; {
+		var m Message
+		err := d.Decode(&m)
+		switch {
+		case err == io.EOF:
+			return Result{}, ErrSilent
+		case err != nil:
+			return Result{}, fmt.Errorf("%w: %w", ErrSilent, err)
+		case m.Error != nil:
+			return Result{}, m.Error.Err()
+		case m.Result != nil:
+			return *m.Result, nil
+		case m.Event != nil && progress != nil:
+			progress(*m.Event)
+		}
+	}
+}

@@ -1,0 +1,444 @@
+package pull
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// files are the files of an archive or a directory, by their clean names.
+type files interface {
+	// Open gives a file and its size. None is fs.ErrNotExist.
+	Open(name string) (io.ReadCloser, int64, error)
+	Close() error
+}
+
+// load reads images from a file or a directory.
+func (w *worker) load(ctx context.Context) ([]image.Image, error) {
+	w.progress(image.Event{Phase: image.Reading})
+	from, err := w.open(ctx, w.order.Load)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }()
+	list, err := w.loadLayout(ctx, from)
+	if errors.Is(err, fs.ErrNotExist) {
+		list, err = w.loadDocker(ctx, from)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, spec.Errorf(spec.ErrUsage, "it holds no image: %w", err).
+			WithHint("docker save, podman save and an OCI image layout are understood")
+	}
+	return list, err
+}
+
+// open opens what an order names.
+func (w *worker) open(ctx context.Context, name string) (files, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, spec.Errorf(spec.ErrNotFound, "%w", err)
+	case info.IsDir():
+		root, err := os.OpenRoot(name)
+		return directory{root}, err
+	}
+	f, err := store.OpenRegular(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = w.plain(ctx, f); err != nil {
+		return nil, err
+	}
+	a, err := index(ctx, f)
+	if err != nil {
+		_ = f.Close()
+	}
+	return a, err
+}
+
+// maxArchive bounds a compressed archive of images, unpacked.
+const maxArchive = 128 << 30
+
+// plain gives an archive that is not compressed: a copy without a name, if it was.
+func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
+	r, done, err := decompress(&counted{ctx, f, func(int64) {}})
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	if done == nil {
+		_, err := f.Seek(0, io.SeekStart)
+		return f, err
+	}
+	defer done()
+	defer f.Close()
+	to, err := os.CreateTemp(w.shelf.Dir, ".tmp-*")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(to.Name()); err == nil {
+		var n int64
+		n, err = io.Copy(to, io.LimitReader(r, maxArchive))
+		if err == nil && n == maxArchive {
+			err = spec.Errorf(spec.ErrDenied, "it has more than %d GiB", maxArchive>>30)
+		}
+	}
+	if err == nil {
+		_, err = to.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = to.Close()
+		return nil, err
+	}
+	return to, nil
+}
+
+// directory is an image layout.
+type directory struct{ *os.Root }
+
+func (d directory) Open(name string) (io.ReadCloser, int64, error) {
+	f, err := d.Root.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// archive is a tar file, with where in it files lie.
+type archive struct {
+	f  *os.File
+	at map[string][2]int64 // offset and size
+}
+
+// maxFiles bounds the files of an archive.
+const maxFiles = 1 << 16
+
+// index finds the files of an archive. A link means the file it leads to, as old
+// versions of Docker write it.
+func index(ctx context.Context, f *os.File) (*archive, error) {
+	a := &archive{f, map[string][2]int64{}}
+	links := map[string]string{}
+	for tr := tar.NewReader(f); ; {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil && len(a.at) > maxFiles {
+			err = errors.New("it has too many files")
+		}
+		if err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "this is no whole archive of an image: %w", err)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		name := path.Clean(h.Name)
+		switch h.Typeflag {
+		case tar.TypeReg:
+			at, err := f.Seek(0, io.SeekCurrent)
+			if err != nil {
+				return nil, err
+			}
+			a.at[name] = [2]int64{at, h.Size}
+		case tar.TypeSymlink:
+			links[name] = path.Join(path.Dir(name), h.Linkname)
+		}
+	}
+	for name, to := range links {
+		if there, ok := a.at[to]; ok {
+			a.at[name] = there
+		}
+	}
+	return a, nil
+}
+
+func (a *archive) Open(name string) (io.ReadCloser, int64, error) {
+	at, ok := a.at[path.Clean(name)]
+	if !ok {
+		return nil, 0, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	return io.NopCloser(io.NewSectionReader(a.f, at[0], at[1])), at[1], nil
+}
+
+func (a *archive) Close() error { return a.f.Close() }
+
+// text reads a small file.
+func text(from files, name string, most int64) ([]byte, error) {
+	r, _, err := from.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return store.ReadAll(r, most)
+}
+
+func blobName(digest string) string { return "blobs/sha256/" + image.Hex(digest) }
+
+// loadLayout reads an image layout.
+func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, error) {
+	top, err := text(from, "index.json", maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	i := image.Index{}
+	if err := json.Unmarshal(top, &i); err != nil {
+		return nil, spec.Errorf(spec.ErrDenied, "its index.json cannot be read: %w", err)
+	}
+	var list []image.Image
+	var others error
+	for _, d := range i.Manifests {
+		if attested(d) {
+			continue
+		}
+		img, err := w.loadOne(ctx, from, d, len(i.Manifests) == 1)
+		switch {
+		case errors.Is(err, errOtherPlatform) || len(i.Manifests) > 1 && errors.Is(err, spec.ErrNotFound):
+			others = err
+		case err != nil:
+			return nil, err
+		default:
+			list = append(list, img)
+		}
+	}
+	if len(list) == 0 && others == nil {
+		others = spec.Errorf(spec.ErrUsage, "it holds no image")
+	}
+	if len(list) == 0 {
+		return nil, others
+	}
+	return list, nil
+}
+
+var errOtherPlatform = errors.New("for another platform")
+
+// loadOne reads one image of a layout.
+func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, only bool) (image.Image, error) {
+	if p := d.Platform; p != nil && (p.OS != image.Host().OS || p.Architecture != image.Host().Architecture) {
+		return image.Image{}, &spec.Error{Class: errOtherPlatform, Err: wrongPlatform(p.String())}
+	}
+	r, err := resolve(ctx, d, func(_ context.Context, d image.Descriptor) ([]byte, error) {
+		b, err := text(from, blobName(d.Digest), maxManifest)
+		if err != nil {
+			return nil, missing(err)
+		}
+		return checked(d, b)
+	})
+	if err != nil {
+		return image.Image{}, err
+	}
+	name, err := w.nameOf(d.Annotations, only)
+	if err != nil {
+		return image.Image{}, err
+	}
+	told := w.counter(image.Reading, total(r.manifest))
+	for _, b := range append(r.manifest.Layers, r.manifest.Config) {
+		if err := w.copyBlob(ctx, from, blobName(b.Digest), b, told); err != nil {
+			return image.Image{}, err
+		}
+	}
+	if err := w.keep(r.Descriptor, r.text); err != nil {
+		return image.Image{}, err
+	}
+	return w.finish(ctx, r, name)
+}
+
+// missing says that a file the others name is not there.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrDenied, "it is not whole: %s", err)
+	}
+	return err
+}
+
+// nameOf is the name an image is loaded under: what was asked for, else its own, if
+// it has one in full.
+func (w *worker) nameOf(annotations map[string]string, only bool) (string, error) {
+	name := w.order.Name
+	if name != "" && !only {
+		return "", spec.Errorf(spec.ErrUsage, "it holds several images, which cannot have one name")
+	}
+	for _, key := range []string{image.FullNameKey, image.NameKey} {
+		if own := annotations[key]; name == "" && strings.ContainsAny(own, ":/") {
+			name = own
+		}
+	}
+	if name == "" {
+		return "", nil
+	}
+	ref, err := image.ParseReference(name)
+	if err != nil && w.order.Name == "" {
+		return "", nil // its own name is none for us
+	}
+	return ref.Name(), err
+}
+
+// copyBlob copies a blob from an archive or a directory.
+func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.Descriptor, told func(int64)) error {
+	if w.has(d) {
+		told(d.Size)
+		return nil
+	}
+	r, size, err := from.Open(name)
+	if err != nil {
+		return missing(err)
+	}
+	defer func() { _ = r.Close() }()
+	p, err := w.begin(d)
+	if err != nil {
+		return err
+	}
+	defer p.f.Close()
+	err = p.restart()
+	if err == nil && size != d.Size {
+		err = errMismatch
+	}
+	if err == nil {
+		_, err = io.Copy(p, &counted{ctx, r, told})
+	}
+	if err == nil {
+		err = p.finish()
+	}
+	if errors.Is(err, errMismatch) {
+		return p.refused()
+	}
+	return err
+}
+
+// dockerImage is an image in the manifest.json of docker save.
+type dockerImage struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// loadDocker reads what docker save wrote before it wrote image layouts.
+func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, error) {
+	top, err := text(from, "manifest.json", maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	var saved []dockerImage
+	if err := json.Unmarshal(top, &saved); err != nil {
+		return nil, spec.Errorf(spec.ErrDenied, "its manifest.json cannot be read: %w", err)
+	}
+	var list []image.Image
+	for _, s := range saved {
+		r, err := w.translate(ctx, from, s)
+		if err != nil {
+			return nil, err
+		}
+		if len(s.RepoTags) == 0 {
+			s.RepoTags = []string{""}
+		}
+		for _, tag := range s.RepoTags {
+			name, err := w.nameOf(map[string]string{image.FullNameKey: tag}, len(saved) == 1)
+			if err != nil {
+				return nil, err
+			}
+			img, err := w.finish(ctx, r, name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, img)
+			if w.order.Name != "" {
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "it holds no image")
+	}
+	return list, nil
+}
+
+// translate makes a manifest for an image that came without one.
+func (w *worker) translate(ctx context.Context, from files, s dockerImage) (resolved, error) {
+	config, err := text(from, s.Config, maxConfig)
+	if err != nil {
+		return resolved{}, missing(err)
+	}
+	c, err := parseConfig(config)
+	if err != nil {
+		return resolved{}, err
+	}
+	if len(c.DiffIDs) != len(s.Layers) {
+		return resolved{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest.json of %d", len(c.DiffIDs), len(s.Layers))
+	}
+	m := image.Manifest{SchemaVersion: 2, MediaType: image.TypeManifest}
+	m.Config = describe("application/vnd.oci.image.config.v1+json", config)
+	if err := w.keep(m.Config, config); err != nil {
+		return resolved{}, err
+	}
+	told := w.counter(image.Reading, 0)
+	for i, name := range s.Layers {
+		d := image.Descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: c.DiffIDs[i]}
+		if err := image.CheckDigest(d.Digest); err != nil {
+			return resolved{}, err
+		}
+		r, size, err := from.Open(name)
+		if err != nil {
+			return resolved{}, missing(err)
+		}
+		d.Size = size
+		head := make([]byte, len(zstdMagic))
+		n, _ := io.ReadFull(r, head)
+		_ = r.Close()
+		if bytes.HasPrefix(head[:n], gzipMagic) || bytes.Equal(head[:n], zstdMagic) {
+			if d.Digest, err = sumOf(ctx, from, name); err != nil {
+				return resolved{}, err
+			}
+		}
+		if err := w.copyBlob(ctx, from, name, d, told); err != nil {
+			return resolved{}, err
+		}
+		m.Layers = append(m.Layers, d)
+	}
+	if err := checkManifest(m); err != nil {
+		return resolved{}, err
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return resolved{}, err
+	}
+	r := resolved{Descriptor: describe(image.TypeManifest, text), manifest: m, text: text}
+	return r, w.keep(r.Descriptor, text)
+}
+
+func describe(mediaType string, text []byte) image.Descriptor {
+	sum := sha256.Sum256(text)
+	return image.Descriptor{MediaType: mediaType, Digest: image.Digest(sum[:]), Size: int64(len(text))}
+}
+
+// sumOf is the digest of a compressed layer: what docker save tells is that of what
+// is in it.
+func sumOf(ctx context.Context, from files, name string) (string, error) {
+	r, _, err := from.Open(name)
+	if err != nil {
+		return "", missing(err)
+	}
+	defer func() { _ = r.Close() }()
+	sum := sha256.New()
+	_, err = io.Copy(sum, &counted{ctx, r, func(int64) {}})
+	return image.Digest(sum.Sum(nil)), err
+}

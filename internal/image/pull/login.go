@@ -1,0 +1,175 @@
+package pull
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// login adds to requests of one registry what it asks for. What follows a redirect
+// to somebody else goes without.
+type login struct {
+	next       http.RoundTripper
+	host       string
+	scope      string
+	credential credential
+
+	mu            sync.Mutex
+	authorization string
+}
+
+func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != l.host {
+		return l.next.RoundTrip(r)
+	}
+	resp, err := l.send(r)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	challenges := resp.Header.Values("WWW-Authenticate")
+	answered, err := l.answer(r.Context(), challenges)
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	if !answered {
+		return resp, nil
+	}
+	_ = resp.Body.Close()
+	return l.send(r)
+}
+
+// send sends a request that has no body.
+func (l *login) send(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	with := l.authorization
+	l.mu.Unlock()
+	if with != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", with)
+	}
+	return l.next.RoundTrip(r)
+}
+
+// answer gets what a registry wants to see.
+func (l *login) answer(ctx context.Context, challenges []string) (answered bool, err error) {
+	for _, c := range challenges {
+		scheme, rest, _ := strings.Cut(c, " ")
+		with := ""
+		switch {
+		case l.credential.access != "":
+			with = "Bearer " + l.credential.access
+		case strings.EqualFold(scheme, "basic") && l.credential.user != "":
+			with = basic(l.credential)
+		case strings.EqualFold(scheme, "bearer"):
+			token, err := l.token(ctx, parameters(rest))
+			if err != nil {
+				return false, err
+			}
+			with = "Bearer " + token
+		}
+		if with == "" {
+			continue
+		}
+		l.mu.Lock()
+		fresh := with != l.authorization
+		l.authorization = with
+		l.mu.Unlock()
+		return fresh, nil
+	}
+	return false, nil
+}
+
+func basic(c credential) string {
+	r := http.Request{Header: http.Header{}}
+	r.SetBasicAuth(c.user, c.password)
+	return r.Header.Get("Authorization")
+}
+
+// parameters reads KEY="VALUE",… of a challenge.
+func parameters(text string) map[string]string {
+	out := map[string]string{}
+	for text != "" {
+		key, rest, ok := strings.Cut(text, "=")
+		if !ok {
+			break
+		}
+		var value string
+		if rest, quoted := strings.CutPrefix(rest, `"`); quoted {
+			value, text, _ = strings.Cut(rest, `"`)
+			_, text, _ = strings.Cut(text, ",")
+		} else {
+			value, text, _ = strings.Cut(rest, ",")
+		}
+		out[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
+	}
+	return out
+}
+
+// maxToken bounds the answer of who gives out tokens, in bytes.
+const maxToken = 1 << 20
+
+// token asks whom the registry names for a token.
+func (l *login) token(ctx context.Context, p map[string]string) (string, error) {
+	realm, err := url.Parse(p["realm"])
+	if err != nil || realm.Host == "" {
+		return "", fmt.Errorf("%s does not say who gives out tokens", l.host)
+	}
+	r, err := l.tokenRequest(ctx, realm, p["service"])
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: l.next}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return "", refused(realm.Host, resp.StatusCode, "tokens")
+	}
+	text, err := store.ReadAll(resp.Body, maxToken)
+	var answer struct {
+		Token  string `json:"token"`
+		Access string `json:"access_token"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	token := cmp.Or(answer.Token, answer.Access)
+	if err != nil || token == "" {
+		return "", spec.Errorf(nil, "%s gives no token that can be read", realm.Host)
+	}
+	return token, nil
+}
+
+func (l *login) tokenRequest(ctx context.Context, realm *url.URL, service string) (*http.Request, error) {
+	q := url.Values{"service": {service}, "scope": {l.scope}}
+	if l.credential.identity != "" {
+		for key, value := range map[string]string{"grant_type": "refresh_token", "refresh_token": l.credential.identity, "client_id": "bothy"} {
+			q.Set(key, value)
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, realm.String(), io.NopCloser(strings.NewReader(q.Encode())))
+		if err == nil {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		return r, err
+	}
+	maps.Copy(q, realm.Query())
+	address := *realm
+	address.RawQuery = q.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	if err == nil && l.credential.user != "" {
+		r.SetBasicAuth(l.credential.user, l.credential.password)
+	}
+	return r, err
+}

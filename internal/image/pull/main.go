@@ -1,0 +1,143 @@
+// Package pull fetches container images, from registries, archives and directories,
+// and makes their root file systems, in a process of its own: one order long. It
+// links an HTTP client, which other commands need not wait for.
+//
+// Every blob is compared with its digest before anything reads it, and every layer
+// once more when it is unpacked. A blob that is not complete is gone on with by the
+// next order that wants it.
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxOrder bounds an order in bytes.
+const maxOrder = 1 << 20
+
+// Main does one order and gives the exit code. When in ends, nobody waits for the
+// answer any more, and it gives up.
+func Main(in io.Reader, out io.Writer) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	order := image.Order{}
+	if err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&order); err != nil {
+		return answer(out, image.Result{}, errors.New("it was given no order"))
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel(errors.New("who asked for it is gone"))
+	}()
+	result, err := Do(ctx, order, teller(json.NewEncoder(out)))
+	return answer(out, result, err)
+}
+
+func answer(out io.Writer, result image.Result, err error) int {
+	m, code := image.Message{Result: &result}, spec.ExitOK
+	if err != nil {
+		m, code = image.Message{Error: spec.ToWire(err)}, spec.ExitCode(err)
+	}
+	if json.NewEncoder(out).Encode(m) != nil {
+		return spec.ExitError
+	}
+	return code
+}
+
+// step is how many bytes are worth telling of.
+const step = 1 << 20
+
+// teller passes on as much as is worth it.
+func teller(out *json.Encoder) func(image.Event) {
+	var last image.Event
+	return func(e image.Event) {
+		complete := e.Total > 0 && e.Bytes == e.Total
+		if e.Phase == last.Phase && e.Name == last.Name && e.Bytes >= last.Bytes && e.Bytes-last.Bytes < step && !complete {
+			return
+		}
+		last = e
+		_ = out.Encode(image.Message{Event: &e}) // nobody there: in ends, too
+	}
+}
+
+// worker carries out one order. It holds the shelf's lock.
+type worker struct {
+	shelf    image.Shelf
+	order    image.Order
+	progress func(image.Event)
+	fresh    bool
+}
+
+// Do carries out an order.
+func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
+	st, err := store.Open(o.State)
+	if err != nil {
+		return image.Result{}, err
+	}
+	w := &worker{shelf: image.Shelf{Dir: st.Images(), UID: o.UID, GID: o.GID}, order: o, progress: progress}
+	if err := w.shelf.Make(); err != nil {
+		return image.Result{}, err
+	}
+	lock, err := w.lock(ctx)
+	if err != nil {
+		return image.Result{}, err
+	}
+	defer lock.Unlock()
+	var list []image.Image
+	switch {
+	case o.Pull != "":
+		list, err = w.pull(ctx)
+		err = failed("pull "+o.Pull, err)
+	case o.Load != "":
+		list, err = w.load(ctx)
+		err = failed("load "+o.Load, err)
+	case o.Build != "":
+		list, err = w.rebuild(ctx)
+		err = failed("make the root of "+o.Build, err)
+	default:
+		err = errors.New("it was given nothing to do")
+	}
+	return image.Result{Images: list, Fresh: w.fresh}, err
+}
+
+func failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &spec.Error{Op: op, Err: err}
+}
+
+// lockPoll is how often a lock is tried that somebody holds.
+const lockPoll = 50 * time.Millisecond
+
+// lock takes the shelf's lock: what two want at once is fetched once.
+func (w *worker) lock(ctx context.Context) (*store.Lock, error) {
+	for {
+		lock, err := store.TryLock(w.shelf.Lock())
+		if !errors.Is(err, store.ErrLocked) {
+			return lock, err
+		}
+		w.progress(image.Event{Phase: image.Waiting})
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// rebuild makes the root of an image again whose blobs are there.
+func (w *worker) rebuild(ctx context.Context) ([]image.Image, error) {
+	d := image.Descriptor{Digest: w.order.Build}
+	if err := image.CheckDigest(d.Digest); err != nil {
+		return nil, err
+	}
+	root, err := w.root(ctx, d)
+	return []image.Image{{Digest: d.Digest, Bytes: root.Bytes, Root: &root}}, err
+}

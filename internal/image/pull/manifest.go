@@ -1,0 +1,165 @@
+package pull
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Bounds of what describes an image.
+const (
+	maxManifest = 4 << 20 // bytes, as registries have it
+	maxConfig   = 8 << 20
+	maxLayers   = 256
+	maxNested   = 3 // lists in each other
+)
+
+// document reads a blob that describes something, compared with its digest.
+type document func(ctx context.Context, d image.Descriptor) ([]byte, error)
+
+// checked compares a document with its digest.
+func checked(d image.Descriptor, text []byte) ([]byte, error) {
+	sum := sha256.Sum256(text)
+	if got := image.Digest(sum[:]); got != d.Digest {
+		return nil, spec.Errorf(spec.ErrDenied, "%s is not what its digest says: it is %s", d.Digest, got).
+			WithHint("it was damaged on its way or tampered with: try again, and do not trust where it is from if that does not help")
+	}
+	return text, nil
+}
+
+// resolved is a manifest, and the list of platforms it was chosen from.
+type resolved struct {
+	image.Descriptor
+	manifest image.Manifest
+	text     []byte
+	list     string
+}
+
+// resolve finds the manifest for this machine that a descriptor means.
+func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved, err error) {
+	for range maxNested {
+		if err := image.CheckDigest(d.Digest); err != nil {
+			return r, err
+		}
+		text, err := read(ctx, d)
+		if err != nil {
+			return r, err
+		}
+		var both struct {
+			image.Manifest
+			Manifests []image.Descriptor `json:"manifests"`
+			FSLayers  []any              `json:"fsLayers"`
+		}
+		if err := json.Unmarshal(text, &both); err != nil {
+			return r, spec.Errorf(spec.ErrDenied, "%s is no manifest of an image: %w", d.Digest, err)
+		}
+		switch {
+		case both.SchemaVersion == 1 || len(both.FSLayers) > 0:
+			return r, spec.Errorf(spec.ErrDenied, "it is of Docker's schema 1, which nobody can check").
+				WithHint("push it again with a Docker of this decade")
+		case both.Manifests != nil:
+			if r.list == "" {
+				r.list = d.Digest
+			}
+			if d, err = choose(both.Manifests); err != nil {
+				return r, err
+			}
+			continue
+		}
+		d.Size = int64(len(text))
+		if d.MediaType == "" {
+			d.MediaType = both.MediaType
+		}
+		r.Descriptor, r.manifest, r.text = d, both.Manifest, text
+		return r, checkManifest(r.manifest)
+	}
+	return r, spec.Errorf(spec.ErrDenied, "it is a list of lists of lists")
+}
+
+// choose finds what is made for this machine.
+func choose(list []image.Descriptor) (image.Descriptor, error) {
+	host := image.Host()
+	var others []string
+	for _, d := range list {
+		if attested(d) {
+			continue
+		}
+		if d.Platform == nil && len(list) == 1 {
+			return d, nil
+		}
+		if d.Platform == nil {
+			continue
+		}
+		if d.Platform.OS == host.OS && d.Platform.Architecture == host.Architecture {
+			return d, nil
+		}
+		if p := d.Platform.String(); !slices.Contains(others, p) {
+			others = append(others, p)
+		}
+	}
+	return image.Descriptor{}, wrongPlatform(strings.Join(others, ", "))
+}
+
+func wrongPlatform(is string) error {
+	return spec.Errorf(spec.ErrNotFound, "it is not made for %s, only for %s", image.Host(), is).
+		WithHint("sandboxes run programs of this machine's kind; ask for another image or tag")
+}
+
+// attested tells whether it is no image, but what somebody says about one.
+func attested(d image.Descriptor) bool {
+	return d.Annotations["vnd.docker.reference.type"] != "" || d.Platform != nil && d.Platform.OS == "unknown"
+}
+
+// checkManifest refuses what is no image for sandboxes.
+func checkManifest(m image.Manifest) error {
+	if t := m.Config.MediaType; t != "" && !strings.Contains(t, "image.config") && !strings.Contains(t, "container.image") {
+		return spec.Errorf(spec.ErrUsage, "it is no image, but something of the kind %s", t)
+	}
+	if len(m.Layers) == 0 || len(m.Layers) > maxLayers {
+		return spec.Errorf(spec.ErrDenied, "it has %d layers, and not 1 to %d", len(m.Layers), maxLayers)
+	}
+	for _, d := range append(slices.Clone(m.Layers), m.Config) {
+		if err := image.CheckDigest(d.Digest); err != nil {
+			return err
+		}
+		if d.Size < 0 {
+			return spec.Errorf(spec.ErrDenied, "%s has no size", d.Digest)
+		}
+		if strings.Contains(d.MediaType, "encrypted") {
+			return spec.Errorf(spec.ErrUsage, "its layers are encrypted, which is not understood")
+		}
+	}
+	return nil
+}
+
+// parseConfig reads what an image says of itself.
+func parseConfig(text []byte) (image.Config, error) {
+	var c struct {
+		Architecture, OS, Variant string
+		Created                   time.Time
+		Config                    struct {
+			User, WorkingDir string
+			Env              []string
+		}
+		RootFS struct {
+			DiffIDs []string `json:"diff_ids"`
+		}
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return image.Config{}, spec.Errorf(spec.ErrDenied, "its configuration cannot be read: %w", err)
+	}
+	p := image.Platform{OS: c.OS, Architecture: c.Architecture}
+	if p != image.Host() {
+		return image.Config{}, wrongPlatform(p.String())
+	}
+	return image.Config{
+		Platform: p, User: c.Config.User, Env: c.Config.Env, Workdir: c.Config.WorkingDir,
+		DiffIDs: c.RootFS.DiffIDs, Made: c.Created,
+	}, nil
+}

@@ -1,0 +1,421 @@
+package pull
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bench is a state directory, and nobody's Docker configuration.
+type bench struct {
+	state string
+	shelf image.Shelf
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	for _, name := range []string{"DOCKER_CONFIG", "REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "HTTP_PROXY", "http_proxy"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", t.TempDir())
+	state := filepath.Join(t.TempDir(), "state")
+	return bench{state, image.Shelf{Dir: filepath.Join(state, "images"), UID: 1000, GID: 1000}}
+}
+
+func (b bench) do(t *testing.T, o image.Order) (image.Result, error) {
+	t.Helper()
+	o.State, o.UID, o.GID, o.User, o.Resolver = b.state, 1000, 1000, "me", "nameserver 10.0.0.1\n"
+	return Do(t.Context(), o, func(image.Event) {})
+}
+
+// noise is incompressible.
+func noise(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(b)
+	return string(b)
+}
+
+func small(t *testing.T, text string) *imagetest.Image {
+	t.Helper()
+	return imagetest.New(t, imagetest.Config{Env: []string{"PATH=/bin"}}, imagetest.Layer(t, imagetest.File("text", text)), imagetest.Layer(t, imagetest.File("noise", noise(300_000))))
+}
+
+// has tells whether a root holds a text.
+func has(t *testing.T, r *image.Root, text string) bool {
+	t.Helper()
+	b, err := os.ReadFile(r.File())
+	must(t, err)
+	return bytes.Contains(b, []byte(text))
+}
+
+func TestPull(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	other := imagetest.New(t, imagetest.Config{Arch: "s390x"}, imagetest.Layer(t, imagetest.File("text", "other")))
+	list := imagetest.List(t, other, small(t, "first"))
+	r.Publish("team/tools", "v1", list)
+	name := r.Host + "/team/tools:v1"
+	got, err := b.do(t, image.Order{Pull: name})
+	must(t, err)
+	img := got.Images[0]
+	if !got.Fresh || img.Name != name || img.List != list.Digest || !has(t, img.Root, "first") || img.Root.Env[0] != "PATH=/bin" {
+		t.Errorf("%+v", got)
+	}
+
+	// Again: nothing is fetched. By its digests, and by that of the list: neither.
+	before := len(r.Asked("/blobs/"))
+	for _, ref := range []string{name, r.Host + "/team/tools@" + img.Digest, r.Host + "/team/tools@" + list.Digest} {
+		got, err = b.do(t, image.Order{Pull: ref})
+		if err != nil || got.Fresh || got.Images[0].Digest != img.Digest || len(r.Asked("/blobs/")) != before {
+			t.Errorf("%s: %+v, %v", ref, got, err)
+		}
+		parsed, err := image.ParseReference(ref)
+		must(t, err)
+		if found, err := b.shelf.Find(parsed); err != nil || found.Digest != img.Digest {
+			t.Errorf("%s: %+v, %v", ref, found, err)
+		}
+	}
+
+	// The tag moves. What had it before has none, and goes when it is not used.
+	r.Publish("team/tools", "v1", small(t, "second"))
+	got, err = b.do(t, image.Order{Pull: name})
+	must(t, err)
+	if !has(t, got.Images[0].Root, "second") {
+		t.Error("the tag did not move")
+	}
+	r.Close()
+	if _, err := b.do(t, image.Order{Pull: name}); err == nil || !strings.Contains(err.Error(), r.Host) || spec.Hint(err) == "" {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(b.shelf.Blob(img.Digest)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	good := small(t, "good")
+	r.Publish("good", "v1", good)
+	r.Publish("other", "v1", imagetest.New(t, imagetest.Config{Arch: "s390x"}, imagetest.Layer(t)))
+	r.Publish("others", "v1", imagetest.List(t, imagetest.New(t, imagetest.Config{Arch: "s390x"}, imagetest.Layer(t))))
+	r.Publish("hostile", "v1", imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("../../evil", "x"))))
+	lying := small(t, "lies")
+	lying.Manifest.Config = good.Manifest.Config // whose layers are others
+	lying = relist(t, lying, good)
+	r.Publish("lying", "v1", lying)
+	old := &imagetest.Image{Blobs: map[string][]byte{}}
+	old.Descriptor = add(old, []byte(`{"schemaVersion":1,"fsLayers":[{"blobSum":"sha256:0"}]}`))
+	r.Publish("old", "v1", old)
+	for ref, want := range map[string]struct {
+		class error
+		text  string
+	}{
+		"missing:v1":                             {spec.ErrNotFound, "missing"},
+		"other:v1":                               {spec.ErrNotFound, "linux/s390x"},
+		"others:v1":                              {spec.ErrNotFound, "linux/s390x"},
+		"hostile:v1":                             {spec.ErrDenied, "leads out"},
+		"lying:v1":                               {spec.ErrDenied, "is not what the image's configuration says"},
+		"old:v1":                                 {spec.ErrDenied, "schema 1"},
+		"good@sha256:" + strings.Repeat("0", 64): {spec.ErrNotFound, ""},
+	} {
+		got, err := b.do(t, image.Order{Pull: r.Host + "/" + ref})
+		if !errors.Is(err, want.class) || !strings.Contains(err.Error(), want.text) {
+			t.Errorf("%s: %+v, %v", ref, got, err)
+		}
+	}
+	roots, _ := os.ReadDir(filepath.Join(b.shelf.Dir, "roots"))
+	if list, err := b.shelf.List(); err != nil || len(list) != 0 || len(roots) != 0 {
+		t.Errorf("%v, %v is left, %v", list, roots, err)
+	}
+	r.Tamper = true
+	if _, err := b.do(t, image.Order{Pull: r.Host + "/good:v1"}); !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "digest") {
+		t.Errorf("%v", err)
+	}
+	parts, _ := filepath.Glob(filepath.Join(b.shelf.Dir, "blobs", "sha256", ".part-*"))
+	if len(parts) != 0 {
+		t.Errorf("%v is left", parts)
+	}
+	r.Tamper = false
+	if _, err := b.do(t, image.Order{Pull: r.Host + "/good:v1"}); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func add(i *imagetest.Image, text []byte) image.Descriptor {
+	d := describe("application/vnd.docker.distribution.manifest.v1+json", text)
+	i.Blobs[d.Digest] = text
+	return d
+}
+
+// relist makes an image with a changed manifest.
+func relist(t *testing.T, i, more *imagetest.Image) *imagetest.Image {
+	t.Helper()
+	for digest, b := range more.Blobs {
+		i.Blobs[digest] = b
+	}
+	i.Manifest.Layers[0] = i.Manifest.Layers[1]
+	text := fmt.Appendf(nil, `{"schemaVersion":2,"config":{"mediaType":%q,"digest":%q,"size":%d},"layers":[{"digest":%q,"size":%d},{"digest":%q,"size":%d}]}`,
+		i.Manifest.Config.MediaType, i.Manifest.Config.Digest, i.Manifest.Config.Size,
+		i.Manifest.Layers[0].Digest, i.Manifest.Layers[0].Size, i.Manifest.Layers[1].Digest, i.Manifest.Layers[1].Size)
+	i.Descriptor = describe(image.TypeManifest, text)
+	i.Blobs[i.Digest] = text
+	return i
+}
+
+// A connection that breaks is gone on with, in the same pull and in a later one.
+func TestResume(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	i := small(t, "resumed")
+	r.Publish("tools", "v1", i)
+	r.Break = 1000
+	_, err := b.do(t, image.Order{Pull: r.Host + "/tools:v1"})
+	must(t, err)
+	if len(r.Asked("bytes=1000-")) != 1 {
+		t.Errorf("%v", r.Asked("/blobs/"))
+	}
+
+	big := i.Manifest.Layers[1]
+	must(t, os.Remove(b.shelf.Blob(big.Digest)))
+	must(t, os.WriteFile(b.shelf.Part(big.Digest), i.Blobs[big.Digest][:2000], 0o600))
+	_, err = b.do(t, image.Order{Pull: r.Host + "/tools:v1"})
+	must(t, err)
+	if len(r.Asked("bytes=2000-")) != 1 {
+		t.Errorf("%v", r.Asked("/blobs/"))
+	}
+
+	// What lies there is wrong: it is fetched whole.
+	must(t, os.Remove(b.shelf.Blob(big.Digest)))
+	must(t, os.WriteFile(b.shelf.Part(big.Digest), []byte(strings.Repeat("x", 3000)), 0o600))
+	_, err = b.do(t, image.Order{Pull: r.Host + "/tools:v1"})
+	must(t, err)
+	if got, err := os.ReadFile(b.shelf.Blob(big.Digest)); err != nil || !bytes.Equal(got, i.Blobs[big.Digest]) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// Two at once: one fetches.
+func TestTogether(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	i := small(t, "together")
+	r.Publish("tools", "v1", i)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if _, err := b.do(t, image.Order{Pull: r.Host + "/tools:v1"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(r.Asked("/blobs/")); n != 3 {
+		t.Errorf("%d blobs were asked for", n)
+	}
+}
+
+func TestGivenUp(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	r.Publish("tools", "v1", small(t, "x"))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Do(ctx, image.Order{State: b.state, Pull: r.Host + "/tools:v1", UID: 1, GID: 1, User: "me"}, func(e image.Event) {
+		if e.Phase == image.Unpacking {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if roots, _ := os.ReadDir(filepath.Join(b.shelf.Dir, "roots")); len(roots) != 0 {
+		t.Errorf("%v is left", roots)
+	}
+}
+
+// A registry is logged in to as Docker's configuration says; where that cannot be
+// found out, nobody is asked as nobody.
+func TestLogin(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	r.User, r.Password = "me", "secret"
+	r.Publish("private", "v1", small(t, "private"))
+	pull := func() error {
+		_, err := b.do(t, image.Order{Pull: r.Host + "/private:v1"})
+		return err
+	}
+	if err := pull(); !errors.Is(err, spec.ErrDenied) || !strings.Contains(spec.Hint(err), "docker login") {
+		t.Errorf("%v", err)
+	}
+	config := filepath.Join(os.Getenv("HOME"), ".docker", "config.json")
+	must(t, os.Mkdir(filepath.Dir(config), 0o700))
+	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, r.Host, auth), 0o600))
+	must(t, pull())
+
+	helper := filepath.Join(t.TempDir(), "docker-credential-ours")
+	must(t, os.WriteFile(helper, []byte("#!/bin/sh\necho '{\"ServerURL\":\"x\",\"Username\":\"me\",\"Secret\":\"secret\"}'\n"), 0o700))
+	t.Setenv("PATH", filepath.Dir(helper)+":"+os.Getenv("PATH"))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"credHelpers":{%q:"ours"}}`, r.Host), 0o600))
+	must(t, pull())
+
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"credHelpers":{%q:"missing"}}`, r.Host), 0o600))
+	before := len(r.Asked(""))
+	if err := pull(); !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "docker-credential-missing") || len(r.Asked("")) != before {
+		t.Errorf("%v, asked %v", err, r.Asked("")[before:])
+	}
+}
+
+// In clear only this machine is spoken to.
+func TestEncrypted(t *testing.T) {
+	for host, ok := range map[string]bool{"localhost": true, "127.3.2.1": true, "[::1]": true, "10.0.0.1": false, "192.168.1.1": false, "registry.local": false, "0.0.0.0": false} {
+		if loopback(strings.Trim(host, "[]")) != ok {
+			t.Errorf("%s: %v", host, !ok)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	i := small(t, "loaded")
+	for name, write := range map[string]func(t *testing.T, at string){
+		"layout":      func(t *testing.T, at string) { i.Layout(t, at, "docker.io/library/tools:v1") },
+		"docker save": func(t *testing.T, at string) { i.Save(t, at, "tools:v1") },
+		"gzip": func(t *testing.T, at string) {
+			i.Save(t, at, "tools:v1")
+			repack(t, at, func(b []byte) []byte {
+				var out bytes.Buffer
+				w := gzip.NewWriter(&out)
+				_, err := w.Write(b)
+				must(t, errors.Join(err, w.Close()))
+				return out.Bytes()
+			})
+		},
+		"zstd": func(t *testing.T, at string) {
+			i.Save(t, at, "tools:v1")
+			repack(t, at, func(b []byte) []byte {
+				w, err := zstd.NewWriter(nil)
+				must(t, err)
+				return w.EncodeAll(b, nil)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			at := filepath.Join(t.TempDir(), "image")
+			write(t, at)
+			got, err := b.do(t, image.Order{Load: at})
+			must(t, err)
+			if len(got.Images) != 1 || got.Images[0].Name != "docker.io/library/tools:v1" || !has(t, got.Images[0].Root, "loaded") {
+				t.Errorf("%+v", got)
+			}
+			got, err = b.do(t, image.Order{Load: at, Name: "mine"})
+			if err != nil || got.Images[0].Name != "docker.io/library/mine:latest" {
+				t.Errorf("%+v, %v", got, err)
+			}
+			// Its root is lost, or for somebody else: it is made again, offline.
+			must(t, os.RemoveAll(got.Images[0].Root.Dir))
+			got, err = b.do(t, image.Order{Build: got.Images[0].Digest})
+			if err != nil || !has(t, got.Images[0].Root, "loaded") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func repack(t *testing.T, at string, pack func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(at)
+	must(t, err)
+	must(t, os.WriteFile(at, pack(b), 0o600))
+}
+
+// What is no image, or is not whole, is refused, and nothing of it stays.
+func TestLoadRefused(t *testing.T) {
+	i := small(t, "x")
+	layout := func(t *testing.T, change func(dir string)) string {
+		dir := filepath.Join(t.TempDir(), "layout")
+		i.Layout(t, dir, "tools:v1")
+		change(dir)
+		return dir
+	}
+	blob := func(dir string) string {
+		return filepath.Join(dir, "blobs", "sha256", image.Hex(i.Manifest.Layers[0].Digest))
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, i.Blobs[i.Manifest.Layers[0].Digest], 0o600))
+	for name, at := range map[string]string{
+		"nothing":     filepath.Join(t.TempDir(), "nothing"),
+		"no archive":  layout(t, func(dir string) { must(t, os.WriteFile(dir+"/x", []byte("text"), 0o600)) }) + "/x",
+		"empty":       layout(t, func(dir string) { must(t, os.WriteFile(dir+"/index.json", []byte(`{"manifests":[]}`), 0o600)) }),
+		"no index":    layout(t, func(dir string) { must(t, os.Remove(dir+"/index.json")) }),
+		"no blob":     layout(t, func(dir string) { must(t, os.Remove(blob(dir))) }),
+		"other blob":  layout(t, func(dir string) { must(t, os.WriteFile(blob(dir), []byte("evil"), 0o600)) }),
+		"longer blob": layout(t, func(dir string) { must(t, os.Truncate(blob(dir), 5000)) }),
+		"link out":    layout(t, func(dir string) { must(t, os.Remove(blob(dir))); must(t, os.Symlink(secret, blob(dir))) }),
+		"bad digest": layout(t, func(dir string) {
+			must(t, os.WriteFile(dir+"/index.json", []byte(`{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}`), 0o600))
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if got, err := b.do(t, image.Order{Load: at}); err == nil {
+				t.Errorf("%+v", got)
+			}
+			if list, err := b.shelf.List(); err != nil || len(list) != 0 {
+				t.Errorf("%v, %v", list, err)
+			}
+		})
+	}
+}
+
+// What nothing leads to goes, what a sandbox uses stays.
+func TestSweep(t *testing.T) {
+	b := newBench(t)
+	kept, used, lost := small(t, "kept"), small(t, "used"), small(t, "lost")
+	var digests []string
+	for n, i := range []*imagetest.Image{kept, used, lost} {
+		at := filepath.Join(t.TempDir(), "image")
+		i.Save(t, at, fmt.Sprintf("image:%d", n))
+		got, err := b.do(t, image.Order{Load: at})
+		must(t, err)
+		digests = append(digests, got.Images[0].Digest)
+	}
+	for n := 1; n <= 2; n++ {
+		ref, err := image.ParseReference(fmt.Sprintf("image:%d", n))
+		must(t, err)
+		img, err := b.shelf.Find(ref)
+		must(t, err)
+		must(t, b.shelf.Forget(img))
+	}
+	must(t, os.WriteFile(b.shelf.Part(kept.Manifest.Layers[0].Digest), nil, 0o600))
+	freed, err := b.shelf.Sweep(map[string]bool{digests[1]: true})
+	if err != nil || freed == 0 {
+		t.Errorf("%d, %v", freed, err)
+	}
+	for n, there := range []bool{true, true, false} {
+		_, rootErr := b.shelf.Root(digests[n])
+		_, blobErr := os.Stat(b.shelf.Blob(digests[n]))
+		if (rootErr == nil) != there || (blobErr == nil) != there {
+			t.Errorf("%d: %v, %v", n, rootErr, blobErr)
+		}
+	}
+	if _, err := os.Stat(b.shelf.Part(kept.Manifest.Layers[0].Digest)); err != nil {
+		t.Error(err)
+	}
+}

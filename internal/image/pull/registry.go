@@ -1,0 +1,336 @@
+package pull
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const (
+	dialTimeout = 20 * time.Second
+	stall       = time.Minute
+	// attempts is how often a download is gone on with after its connection broke,
+	// as long as each brings it further.
+	attempts = 20
+)
+
+// registry is one repository of a registry.
+type registry struct {
+	http *http.Client
+	base *url.URL // of the repository
+}
+
+// pull fetches what a reference means.
+func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
+	ref, err := image.ParseReference(w.order.Pull)
+	if err != nil {
+		return nil, err
+	}
+	w.progress(image.Event{Phase: image.Resolving})
+	reg, err := connect(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer reg.http.CloseIdleConnections()
+	r, err := reg.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	told := w.counter(image.Downloading, total(r.manifest))
+	for _, d := range append(r.manifest.Layers, r.manifest.Config) {
+		if err := w.download(ctx, reg, d, told); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.keep(r.Descriptor, r.text); err != nil {
+		return nil, err
+	}
+	img, err := w.finish(ctx, r, ref.Name())
+	return []image.Image{img}, err
+}
+
+func total(m image.Manifest) int64 {
+	sum := m.Config.Size
+	for _, l := range m.Layers {
+		sum += l.Size
+	}
+	return sum
+}
+
+// connect makes ready to ask a registry, as the caller's Docker would.
+func connect(ctx context.Context, ref image.Reference) (*registry, error) {
+	c, err := credentialFor(ctx, ref.Registry)
+	if err != nil {
+		return nil, err
+	}
+	host := ref.Registry
+	if host == hub {
+		host = "registry-1.docker.io"
+	}
+	next := newTransport()
+	return &registry{
+		http: &http.Client{
+			Transport:     &login{next: next, host: host, scope: "repository:" + ref.Repository + ":pull", credential: c},
+			CheckRedirect: checkRedirect,
+		},
+		base: &url.URL{Scheme: scheme(ctx, next, host), Host: host, Path: "/v2/" + ref.Repository + "/"},
+	}, nil
+}
+
+// scheme is https, unless the registry is on this machine and does not speak it.
+func scheme(ctx context.Context, next http.RoundTripper, host string) string {
+	const encrypted, clear = "https", "http"
+	u := &url.URL{Scheme: encrypted, Host: host, Path: "/v2/"}
+	if !loopback(u.Hostname()) {
+		return encrypted
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return encrypted
+	}
+	resp, err := next.RoundTrip(r)
+	if err != nil {
+		return clear
+	}
+	_ = resp.Body.Close()
+	return encrypted
+}
+
+func newTransport() http.RoundTripper {
+	return encrypted{&http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout:   dialTimeout,
+		ResponseHeaderTimeout: stall,
+		DisableCompression:    true,
+		ForceAttemptHTTP2:     true,
+	}}
+}
+
+// encrypted refuses to speak in clear with anybody but this machine, as Docker does.
+type encrypted struct{ http.RoundTripper }
+
+func (e encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !loopback(r.URL.Hostname()) {
+		return nil, fmt.Errorf("%s is not asked in clear", r.URL.Host)
+	}
+	return e.RoundTripper.RoundTrip(r)
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
+}
+
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	const most = 10
+	switch {
+	case len(via) > most:
+		return fmt.Errorf("it redirects more than %d times", most)
+	case r.URL.User != nil:
+		return errors.New("it redirects to an address with a password")
+	}
+	return nil
+}
+
+// unreachable says that a registry could not be asked, or would not answer.
+func unreachable(registry string, err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if said, ok := errors.AsType[*spec.Error](err); ok {
+		return said // by who gives out tokens
+	}
+	return &broken{spec.Errorf(nil, "ask %s: %w", registry, err).
+		WithHint("check the network, and HTTPS_PROXY if there is a proxy; what is there can be used offline: --pull never")}
+}
+
+// broken is an error after which it is worth to go on.
+type broken struct{ err *spec.Error }
+
+func (b *broken) Error() string { return b.err.Error() }
+func (b *broken) Unwrap() error { return b.err }
+
+// refused says what a status means that is no success.
+func refused(registry string, status int, what string) error {
+	switch {
+	case status == http.StatusNotFound:
+		return spec.Errorf(spec.ErrNotFound, "%s has no %s", registry, what).WithHint("check the name and the tag")
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return spec.Errorf(spec.ErrDenied, "%s does not give it out (%d): there is no such image, or you may not have it", registry, status).
+			WithHint("check the name, or log in: docker login %s", registry)
+	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError:
+		return &broken{spec.Errorf(nil, "ask %s: it answers with status %d", registry, status).WithHint("try again later")}
+	}
+	return spec.Errorf(nil, "ask %s: it answers with status %d", registry, status)
+}
+
+// get asks for something of the repository.
+func (r *registry) get(ctx context.Context, path string, header http.Header) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base.JoinPath(path).String(), http.NoBody)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	q.Header = header
+	resp, err := r.http.Do(q)
+	if err != nil {
+		cancel(nil)
+		return nil, unreachable(r.base.Host, err)
+	}
+	resp.Body = &watched{ReadCloser: resp.Body, cancel: cancel, ctx: ctx}
+	return resp, nil
+}
+
+// watched is a body that is given up when it stalls.
+type watched struct {
+	io.ReadCloser
+	ctx    context.Context // of the request, done with the reason
+	cancel context.CancelCauseFunc
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	timer := time.AfterFunc(stall, func() { w.cancel(fmt.Errorf("nothing came for %s", stall)) })
+	n, err := w.ReadCloser.Read(p)
+	timer.Stop()
+	if err != nil && w.ctx.Err() != nil {
+		err = context.Cause(w.ctx)
+	}
+	return n, err
+}
+
+func (w *watched) Close() error {
+	w.cancel(nil)
+	return w.ReadCloser.Close()
+}
+
+// accept are the kinds of manifests that are understood.
+var accept = []string{image.TypeIndex, image.TypeManifest, image.TypeDockerList, image.TypeDockerManifest}
+
+// resolve finds the manifest that a reference means.
+func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, error) {
+	var first []byte
+	d := image.Descriptor{Digest: ref.Digest}
+	if ref.Digest == "" {
+		var err error
+		if first, d.MediaType, err = r.manifest(ctx, ref.Tag); err != nil {
+			return resolved{}, err
+		}
+		sum := sha256.Sum256(first)
+		d.Digest = image.Digest(sum[:])
+	}
+	return resolve(ctx, d, func(ctx context.Context, d image.Descriptor) ([]byte, error) {
+		text := first
+		if first = nil; text == nil {
+			var err error
+			if text, _, err = r.manifest(ctx, d.Digest); err != nil {
+				return nil, err
+			}
+		}
+		return checked(d, text)
+	})
+}
+
+func (r *registry) manifest(ctx context.Context, what string) (text []byte, mediaType string, err error) {
+	resp, err := r.get(ctx, "manifests/"+what, http.Header{"Accept": accept})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, "", refused(r.base.Host, resp.StatusCode, strings.TrimPrefix(r.base.Path, "/v2/")+" with "+what)
+	}
+	text, err = store.ReadAll(resp.Body, maxManifest)
+	mediaType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return text, mediaType, err
+}
+
+// download fetches a blob, going on where an earlier download ended.
+func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, told func(int64)) error {
+	if w.has(d) {
+		told(d.Size)
+		return nil
+	}
+	p, err := w.begin(d)
+	if err != nil {
+		return err
+	}
+	defer p.f.Close()
+	resumed := p.done > 0
+	told(p.done)
+	err = r.fetch(ctx, p, told)
+	if errors.Is(err, errMismatch) && resumed { // what lay there may have been wrong, and not what came
+		told(-p.done)
+		if err = p.restart(); err == nil {
+			err = r.fetch(ctx, p, told)
+		}
+	}
+	if errors.Is(err, errMismatch) {
+		return p.refused()
+	}
+	return err
+}
+
+// fetch adds to a blob what is missing, and finishes it.
+func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
+	for range attempts {
+		before := p.done
+		if p.done == p.d.Size {
+			return p.finish()
+		}
+		err := r.some(ctx, p, told)
+		_, again := errors.AsType[*broken](err)
+		if err != nil && (!again || ctx.Err() != nil || p.done <= before) {
+			return err
+		}
+	}
+	return p.finish()
+}
+
+// some fetches as much of a blob as one connection gives.
+func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
+	header := http.Header{}
+	if p.done > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", p.done))
+	}
+	resp, err := r.get(ctx, "blobs/"+p.d.Digest, header)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		told(-p.done)
+		if err := p.restart(); err != nil {
+			return err
+		}
+	case http.StatusPartialContent:
+		if !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", p.done)) {
+			return spec.Errorf(nil, "ask %s: it gives another part than was asked for", r.base.Host)
+		}
+	default:
+		return refused(r.base.Host, resp.StatusCode, "blob "+p.d.Digest)
+	}
+	_, err = io.Copy(p, &counted{ctx, resp.Body, told})
+	if err == nil && p.done < p.d.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	_, ours := errors.AsType[*spec.Error](err)
+	if err != nil && !ours && !errors.Is(err, errMismatch) && ctx.Err() == nil {
+		err = unreachable(r.base.Host, err)
+	}
+	return err
+}

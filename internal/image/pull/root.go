@@ -1,0 +1,210 @@
+package pull
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/layers"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// finish makes the root of an image whose blobs are there, and gives it its name.
+func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Image, error) {
+	root, err := w.root(ctx, r.Descriptor)
+	if err != nil {
+		return image.Image{}, err
+	}
+	if err := w.shelf.Add(r.Descriptor, name, r.list); err != nil {
+		return image.Image{}, err
+	}
+	return image.Image{Name: name, Digest: r.Digest, List: r.list, Bytes: root.Bytes, Root: &root}, nil
+}
+
+// root gives the root of an image, which is made if it is not there.
+func (w *worker) root(ctx context.Context, d image.Descriptor) (image.Root, error) {
+	if root, err := w.shelf.Root(d.Digest); err == nil {
+		return root, nil
+	}
+	text, err := w.read(d, maxManifest)
+	if err != nil {
+		return image.Root{}, err
+	}
+	m := image.Manifest{}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return image.Root{}, err
+	}
+	if text, err = w.read(m.Config, maxConfig); err != nil {
+		return image.Root{}, err
+	}
+	config, err := parseConfig(text)
+	if err != nil {
+		return image.Root{}, err
+	}
+	if len(config.DiffIDs) != len(m.Layers) {
+		return image.Root{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest of %d", len(config.DiffIDs), len(m.Layers))
+	}
+	return w.build(ctx, d, m, config)
+}
+
+// build makes a root beside its place.
+func (w *worker) build(ctx context.Context, d image.Descriptor, m image.Manifest, c image.Config) (image.Root, error) {
+	dir, err := w.shelf.NewRoot()
+	if err != nil {
+		return image.Root{}, err
+	}
+	defer func() { _ = store.RemoveTree(dir) }() // nothing has that name once it is in its place
+	var total int64
+	for _, l := range m.Layers {
+		total += l.Size
+	}
+	told := w.counter(image.Unpacking, total)
+	var open []func() (io.ReadCloser, error)
+	for i, l := range m.Layers {
+		open = append(open, func() (io.ReadCloser, error) {
+			return openLayer(ctx, w.shelf.Blob(l.Digest), c.DiffIDs[i], told)
+		})
+	}
+	root, err := w.write(dir, c, open)
+	if err != nil {
+		return root, err
+	}
+	root.Digest = d.Digest
+	return w.shelf.PutRoot(dir, root)
+}
+
+// write makes a root's files durable.
+func (w *worker) write(dir string, c image.Config, open []func() (io.ReadCloser, error)) (image.Root, error) {
+	var files [2]*os.File
+	rootName, homeName := image.Files(dir)
+	for i, name := range []string{rootName, homeName} {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return image.Root{}, err
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	root, err := layers.Build(files[0], files[1], layers.Options{
+		UID: w.order.UID, GID: w.order.GID, User: w.order.User, Config: c, Resolver: w.order.Resolver,
+	}, open)
+	for _, f := range files {
+		if err == nil {
+			err = f.Sync()
+		}
+	}
+	if err == nil {
+		root.Bytes, err = store.TreeSize(dir)
+	}
+	return root, err
+}
+
+// counter tells how many bytes were dealt with.
+func (w *worker) counter(phase image.Phase, total int64) func(n int64) {
+	e := image.Event{Phase: phase, Total: total}
+	return func(n int64) {
+		e.Bytes += n
+		w.progress(e)
+	}
+}
+
+// layer is the archive of a layer.
+type layer struct {
+	io.Reader
+	sum    hash.Hash
+	diffID string
+	close  func() error
+}
+
+// openLayer opens a layer's archive, whatever it is compressed with.
+func openLayer(ctx context.Context, blob, diffID string, told func(int64)) (io.ReadCloser, error) {
+	f, err := store.OpenRegular(blob, 0)
+	if err != nil {
+		return nil, err
+	}
+	plain, closePlain, err := decompress(&counted{ctx, f, told})
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	sum := sha256.New()
+	return &layer{io.TeeReader(plain, sum), sum, diffID, func() error {
+		if closePlain != nil {
+			closePlain()
+		}
+		return f.Close()
+	}}, nil
+}
+
+// Close compares what was read, to the end, with what the configuration says.
+func (l *layer) Close() error {
+	if err := l.close(); err != nil {
+		return err
+	}
+	if got := image.Digest(l.sum.Sum(nil)); got != l.diffID {
+		return spec.Errorf(spec.ErrDenied, "a layer is not what the image's configuration says: it is %s, not %s", got, l.diffID)
+	}
+	return nil
+}
+
+// Beginnings of compressed files.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// maxWindow bounds what a decompressor keeps in memory, in bytes.
+const maxWindow = 128 << 20
+
+// decompress gives what is compressed, by whatever it begins with. Where nothing is,
+// done is nil.
+func decompress(r io.Reader) (plain io.Reader, done func(), err error) {
+	head := make([]byte, len(zstdMagic))
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	r = io.MultiReader(bytes.NewReader(head[:n]), r)
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("decompress: %w", err)
+		}
+		return z, func() { _ = z.Close() }, nil
+	case bytes.Equal(head, zstdMagic):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, nil, fmt.Errorf("decompress: %w", err)
+		}
+		return z, z.Close, nil
+	}
+	return r, nil, nil
+}
+
+// counted tells what is read, and ends with its context.
+type counted struct {
+	ctx  context.Context
+	r    io.Reader
+	told func(int64)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	n, err := c.r.Read(p)
+	c.told(int64(n))
+	return n, err
+}

@@ -1,0 +1,159 @@
+package image
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Reference says which image is meant, as Docker writes it: without a registry
+// Docker Hub's, without a tag "latest".
+type Reference struct {
+	Registry, Repository string
+	Tag                  string
+	Digest               string // if it is pinned; then the tag is only for people
+}
+
+const (
+	hub     = "docker.io"
+	library = "library/"
+	latest  = "latest"
+)
+
+// ParseReference reads [REGISTRY/]NAME[:TAG][@DIGEST].
+func ParseReference(text string) (Reference, error) {
+	bad := func(why string) (Reference, error) {
+		return Reference{}, spec.Errorf(spec.ErrUsage, "%q is no reference to an image: %s", text, why).
+			WithHint("references look like ubuntu:24.04, ghcr.io/acme/tools:v2 or alpine@sha256:…")
+	}
+	r := Reference{Registry: hub}
+	name, digest, pinned := strings.Cut(text, "@")
+	if pinned {
+		if err := CheckDigest(digest); err != nil {
+			return bad("its digest must be sha256: and 64 hex digits")
+		}
+		r.Digest = digest
+	}
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name, r.Tag = name[:i], name[i+1:]
+		if !tag(r.Tag) {
+			return bad("its tag is none")
+		}
+	}
+	if first, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		r.Registry, name = strings.ToLower(first), rest
+	}
+	if r.Registry == "index.docker.io" || r.Registry == "registry-1.docker.io" {
+		r.Registry = hub
+	}
+	if !host(r.Registry) {
+		return bad("its registry is no host")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if !component(part) {
+			return bad("names have small letters, digits and single . _ - in them")
+		}
+	}
+	if r.Registry == hub && !strings.Contains(name, "/") {
+		name = library + name
+	}
+	r.Repository = name
+	if r.Tag == "" && r.Digest == "" {
+		r.Tag = latest
+	}
+	if len(r.String()) > maxName {
+		return bad("it is too long")
+	}
+	return r, nil
+}
+
+// maxName bounds names in bytes.
+const maxName = 300
+
+// Name is what an image is kept under: REGISTRY/REPOSITORY:TAG, or @DIGEST.
+func (r Reference) Name() string {
+	if r.Digest != "" {
+		return r.Registry + "/" + r.Repository + "@" + r.Digest
+	}
+	return r.Registry + "/" + r.Repository + ":" + r.Tag
+}
+
+// String is the reference in full.
+func (r Reference) String() string {
+	text := r.Registry + "/" + r.Repository
+	if r.Tag != "" {
+		text += ":" + r.Tag
+	}
+	if r.Digest != "" {
+		text += "@" + r.Digest
+	}
+	return text
+}
+
+// Short is the reference as people write it.
+func (r Reference) Short() string { return Short(r.String()) }
+
+// Short leaves out of a name what goes without saying.
+func Short(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(name, hub+"/"), library)
+}
+
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+// component is a part of a repository's name.
+func component(s string) bool {
+	if s == "" || !isLower(s[0]) || !isLower(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !isLower(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-' {
+			return false
+		}
+	}
+	return !strings.Contains(s, "..") && !strings.Contains(s, "___")
+}
+
+func tag(s string) bool {
+	if s == "" || len(s) > 128 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if !isLower(s[i]) && !isUpper(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// host is a registry: a name or an address, and perhaps a port.
+func host(s string) bool {
+	if s == "" || !isLower(s[0]) && s[0] != '[' {
+		return false
+	}
+	for i := range len(s) {
+		if !isLower(s[i]) && !strings.ContainsRune(".-:[]", rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+const algorithm = "sha256:"
+
+// CheckDigest refuses what is no digest of SHA-256, the only one that is used.
+func CheckDigest(digest string) error {
+	h, ok := strings.CutPrefix(digest, algorithm)
+	if b, err := hex.DecodeString(h); !ok || err != nil || len(b) != 32 || strings.ToLower(h) != h {
+		return spec.Errorf(spec.ErrDenied, "%q is no digest of SHA-256", digest)
+	}
+	return nil
+}
+
+// Hex is a digest without its algorithm; it was checked.
+func Hex(digest string) string { return strings.TrimPrefix(digest, algorithm) }
+
+// Digest writes a sum as a digest.
+func Digest(sum []byte) string { return algorithm + hex.EncodeToString(sum) }

@@ -1,0 +1,154 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// young tells whether a sandbox may just be about to begin with an image.
+func (s Shelf) young(digest string) bool {
+	r, err := s.Root(digest)
+	return err == nil && time.Since(r.Built) < grace
+}
+
+const grace = 10 * time.Minute
+
+// partAge is how long what is not complete waits for somebody to go on with it.
+const partAge = 7 * 24 * time.Hour
+
+// Forget takes a name from an image. What has no name stays as long as a sandbox
+// uses it. The caller holds the lock.
+func (s Shelf) Forget(img Image) error {
+	i, err := s.index()
+	if err != nil {
+		return err
+	}
+	for at := range i.Manifests {
+		if m := &i.Manifests[at]; m.Digest == img.Digest && m.Annotations[NameKey] == img.Name {
+			i.Manifests = slices.Delete(i.Manifests, at, at+1)
+			return store.WriteJSON(filepath.Join(s.Dir, indexName), i)
+		}
+	}
+	return nil
+}
+
+// Sweep removes what no name and none of the digests in use leads to, and what was
+// left by who was killed. The caller holds the lock.
+func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
+	i, err := s.index()
+	if err != nil {
+		return 0, err
+	}
+	kept := map[string]bool{}
+	named := i.Manifests[:0:0]
+	for _, m := range i.Manifests {
+		if m.Annotations[NameKey] == "" && !used[m.Digest] && !s.young(m.Digest) {
+			continue
+		}
+		named = append(named, m)
+		if err := s.mark(m.Digest, kept); err != nil {
+			return 0, err
+		}
+	}
+	for digest := range used {
+		if err := s.mark(digest, kept); err != nil {
+			return 0, err
+		}
+	}
+	if len(named) != len(i.Manifests) {
+		i.Manifests = named
+		if err := store.WriteJSON(filepath.Join(s.Dir, indexName), i); err != nil {
+			return 0, err
+		}
+	}
+	roots, err := s.sweep(filepath.Join(s.Dir, rootsName), func(name string) bool {
+		hex, _, _ := strings.Cut(name, "-")
+		return kept[algorithm+hex]
+	})
+	if err != nil {
+		return roots, err
+	}
+	blobs, err := s.sweep(s.blobs(), func(name string) bool {
+		if strings.HasPrefix(name, partPrefix) {
+			info, err := os.Lstat(filepath.Join(s.blobs(), name))
+			return err == nil && time.Since(info.ModTime()) < partAge
+		}
+		return kept[algorithm+name]
+	})
+	return roots + blobs, err
+}
+
+// mark notes the blobs that a manifest leads to. One that is not there leads to
+// nothing but itself.
+func (s Shelf) mark(digest string, kept map[string]bool) error {
+	kept[digest] = true
+	m := Manifest{}
+	if err := store.ReadJSON(s.Blob(digest), &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("nothing is removed, as a manifest cannot be read: %w", err)
+	}
+	kept[m.Config.Digest] = true
+	for _, l := range m.Layers {
+		kept[l.Digest] = true
+	}
+	return nil
+}
+
+// sweep removes what is not kept from a directory: out of sight first, so that
+// nothing is there by half.
+func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if keep(e.Name()) {
+			continue
+		}
+		at := filepath.Join(dir, e.Name())
+		if size, err := store.TreeSize(at); err == nil {
+			freed += size
+		}
+		gone := filepath.Join(dir, gonePrefix+strings.TrimPrefix(e.Name(), gonePrefix))
+		if err := os.Rename(at, gone); err != nil {
+			return freed, err
+		}
+		if err := store.RemoveTree(gone); err != nil {
+			return freed, err
+		}
+	}
+	return freed, err
+}
+
+// NewRoot makes a directory for a root that is being made. The caller holds the
+// lock.
+func (s Shelf) NewRoot() (string, error) {
+	return os.MkdirTemp(filepath.Join(s.Dir, rootsName), newPrefix)
+}
+
+// PutRoot completes a root and puts it in its place.
+func (s Shelf) PutRoot(dir string, r Root) (Root, error) {
+	if err := store.WriteJSON(filepath.Join(dir, aboutName), r); err != nil {
+		return r, err
+	}
+	r.Dir = s.RootDir(r.Digest)
+	if err := store.RemoveTree(r.Dir); err != nil { // one of another version
+		return r, err
+	}
+	if err := os.Rename(dir, r.Dir); err != nil {
+		return r, err
+	}
+	return r, store.SyncDir(filepath.Dir(r.Dir))
+}
+
+// Files gives the names of a new root's files.
+func Files(dir string) (root, home string) {
+	return filepath.Join(dir, rootName), filepath.Join(dir, homeName)
+}
