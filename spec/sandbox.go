@@ -22,8 +22,11 @@ type Sandbox struct {
 	Name      string    `json:"name"` // unique in one state directory
 	Agent     string    `json:"agent"`
 	Driver    string    `json:"driver"`
-	Template  string    `json:"template"` // TemplateHost, or the name of one made from a sandbox
+	Template  string    `json:"template"` // TemplateHost, the name of one made from a sandbox, or a container image's
 	CreatedAt time.Time `json:"created_at"`
+
+	// Image is the container image whose root it has; nil if that is the host's.
+	Image *Image `json:"image,omitempty"`
 
 	// Command is the program that the sandbox was made for by its path, as it is
 	// inside; empty for an agent, and for a shell.
@@ -90,6 +93,12 @@ type Program struct {
 	From string `json:"from,omitempty"`
 	// Runtime is what it runs on, if that is neither in it nor the host's.
 	Runtime *Program `json:"runtime,omitempty"`
+}
+
+// Image is a container image as it was when a sandbox was created from it.
+type Image struct {
+	Name   string `json:"name,omitempty"` // in full; it may mean another one by now
+	Digest string `json:"digest"`         // of its manifest
 }
 
 // Mount makes one directory or file of the host visible in the sandbox.

@@ -33,6 +33,10 @@ type Machine struct {
 	// Root is the assembled tree the sandbox's root starts from. The driver
 	// never writes to it.
 	Root string
+	// Image is a file with an EROFS file system that the root starts from instead,
+	// if it is not empty: no compression, files in whole blocks. Root is still the
+	// tree that mounts come from; mount points that the image lacks are made.
+	Image string
 	// Overlay is a directory on disk in which the driver may keep the data of
 	// the writable layer over Root while the sandbox runs.
 	Overlay string

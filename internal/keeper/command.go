@@ -40,6 +40,9 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if p.Dir == "" {
 		p.Dir = k.spec.Primary()
 	}
+	if i := k.launch.Image; p.Dir == "" && i != nil {
+		p.Dir = i.Workdir
+	}
 	if p.Dir == "" {
 		p.Dir = who.Home
 	}
@@ -54,28 +57,43 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 
 // environment is what every program inside starts with; later entries win.
 func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease) []string {
-	env := []string{
-		"PATH=/.bothy/bin:" + who.Home + "/.local/bin:" + template.Path,
-		"HOME=" + who.Home,
-		"USER=" + who.Name,
-		"LOGNAME=" + who.Name,
-		"SHELL=" + who.Shell,
-		"LANG=C.UTF-8",
-		"HOSTNAME=" + k.spec.Name,
-		"IS_SANDBOX=1",
-		"SANDBOX_NAME=" + k.spec.Name,
-		"SANDBOX_ID=" + k.spec.ID,
-		"WORKSPACE_DIR=" + k.spec.Primary(),
+	path := template.Path
+	env := []string{"LANG=C.UTF-8"}
+	if i := k.launch.Image; i != nil {
+		env = append(env, i.Env...)
+		path = value(i.Env, "PATH", path)
 	}
+	env = append(env,
+		"PATH=/.bothy/bin:"+who.Home+"/.local/bin:"+path,
+		"HOME="+who.Home,
+		"USER="+who.Name,
+		"LOGNAME="+who.Name,
+		"SHELL="+who.Shell,
+		"HOSTNAME="+k.spec.Name,
+		"IS_SANDBOX=1",
+		"SANDBOX_NAME="+k.spec.Name,
+		"SANDBOX_ID="+k.spec.ID,
+		"WORKSPACE_DIR="+k.spec.Primary(),
+	)
 	if who.UID != 0 { // npm install -g needs no sudo; what it installs is in PATH
 		env = append(env, "NPM_CONFIG_PREFIX="+who.Home+"/.local")
 	}
 	env = append(env, trust.Environment()...)
-	env = append(env, gitConfig(lent)...)
+	env = append(env, gitConfig(lent, who.UID == 0 && k.launch.Image != nil)...)
 	env = append(env, placeholders(lent)...)
 	env = append(env, k.spec.Env...)
 	env = append(env, c.Env...)
 	return lastWins(env)
+}
+
+// value is what the last variable of a name has, if there is one.
+func value(env []string, name, otherwise string) string {
+	for _, kv := range env {
+		if n, v, ok := strings.Cut(kv, "="); ok && n == name && v != "" {
+			otherwise = v
+		}
+	}
+	return otherwise
 }
 
 // lastWins drops all but the last value of each variable, and what is none.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -61,6 +62,10 @@ type Launch struct {
 	Program string `json:"program,omitempty"`
 	// Runtime is the directory of the installation it runs on, likewise.
 	Runtime string `json:"runtime,omitempty"`
+	// Image is the root of the container image the sandbox has, if it has one.
+	Image *image.Root `json:"image,omitempty"`
+	// ImageFile is where that lies.
+	ImageFile string `json:"image_file,omitempty"`
 	// Config is the agent's configuration of the host, as far as it is shown.
 	Config []spec.Mount `json:"config,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.

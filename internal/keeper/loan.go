@@ -195,7 +195,7 @@ func (k *Keeper) openAgent(ctx context.Context, lent []spec.Lease) {
 
 // gitConfig is what git inside is told: in variables, of which git wants to know how
 // many there are.
-func gitConfig(leases []spec.Lease) []string {
+func gitConfig(leases []spec.Lease, anybodys bool) []string {
 	var env []string
 	n := 0
 	tell := func(key, value string) {
@@ -205,6 +205,9 @@ func gitConfig(leases []spec.Lease) []string {
 	// Files have other inode numbers inside: without this, git reads every file again
 	// whenever it changes sides.
 	tell("core.checkStat", "minimal")
+	if anybodys { // root of an image works on what belongs to the caller
+		tell("safe.directory", "*")
+	}
 	for _, l := range leases {
 		for _, s := range l.Settings {
 			if s.Kind == spec.SettingGit {

@@ -30,6 +30,10 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	}
 	uid, gid := os.Geteuid(), os.Getegid()
 	k.account = wire.Account{Name: k.launch.User, UID: uid, GID: gid, Home: k.launch.Home, Shell: k.launch.Shell}
+	if i := k.launch.Image; i != nil {
+		a := i.Account
+		k.account = wire.Account{Name: a.Name, UID: a.UID, GID: a.GID, Groups: a.Groups, Home: a.Home, Shell: a.Shell}
+	}
 
 	mounts, err := k.mounts(scratch)
 	if err != nil {
@@ -39,7 +43,9 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err := k.assemble(root, mounts); err != nil {
 		return driver.Machine{}, err
 	}
-	mounts = append(mounts, ownPrograms(root))
+	// First: where the root is an image, what is mounted in it later must not be
+	// covered by it.
+	mounts = append([]driver.Mount{ownPrograms(root)}, mounts...)
 	run := filepath.Join(scratch, "wall")
 	if err := os.Mkdir(run, 0o700); err != nil {
 		return driver.Machine{}, err
@@ -55,7 +61,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	}
 	return driver.Machine{
 		ID: k.spec.ID, Hostname: k.spec.Name,
-		Scratch: run, Root: root, Overlay: k.dir.Layers(), RootLimit: k.launch.Disk, Restore: restore,
+		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: k.launch.Disk, Restore: restore,
 		Mounts: mounts, UID: uid, GID: gid,
 		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != "")},
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
@@ -109,7 +115,11 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
-	err = host.Assemble(root, template.Options{
+	assemble := host.Assemble
+	if k.launch.Image != nil {
+		assemble = host.AssembleOwn
+	}
+	err = assemble(root, template.Options{
 		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs,
 		NameServers: []netip.Addr{names.Gateway4},
 	})

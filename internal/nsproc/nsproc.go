@@ -34,6 +34,9 @@ func Attributes() *syscall.SysProcAttr {
 	return attr
 }
 
+// IDs are the uid and gid that the caller's files belong to inside.
+func IDs() (uid, gid int) { return inner(os.Geteuid()), inner(os.Getegid()) }
+
 func inner(id int) int {
 	if id == 0 {
 		return InnerID

@@ -28,12 +28,12 @@ var capabilities = []string{
 var elevate = []string{"CAP_SETUID", "CAP_SETGID"}
 
 // writeBundle writes config.json, which gVisor's children read again.
-func writeBundle(m driver.Machine) (string, error) {
+func writeBundle(m driver.Machine, overlay string) (string, error) {
 	dir := filepath.Join(m.Scratch, "bundle")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(ociSpec(m))
+	data, err := json.Marshal(ociSpec(m, overlay))
 	if err != nil {
 		return "", fmt.Errorf("encode config.json: %w", err)
 	}
@@ -41,7 +41,7 @@ func writeBundle(m driver.Machine) (string, error) {
 }
 
 // ociSpec describes the machine in the runtime specification's words.
-func ociSpec(m driver.Machine) *specs.Spec {
+func ociSpec(m driver.Machine, overlay string) *specs.Spec {
 	id := func(n int) []specs.LinuxIDMapping {
 		return []specs.LinuxIDMapping{{ContainerID: uint32(n), HostID: uint32(n), Size: 1}}
 	}
@@ -63,7 +63,7 @@ func ociSpec(m driver.Machine) *specs.Spec {
 			Rlimits: []specs.POSIXRlimit{{Type: "RLIMIT_NOFILE", Soft: m.Files, Hard: m.Files}},
 		},
 		Mounts:      append(systemMounts(), binds(m.Mounts)...),
-		Annotations: hints(m.Mounts),
+		Annotations: hints(m, overlay),
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.UserNamespace},
@@ -80,13 +80,20 @@ func ociSpec(m driver.Machine) *specs.Spec {
 	}
 }
 
-// hints tells gVisor which mounts others change too; the rest it may cache, by
-// configuration. (The opposite hint would put an overlay over a mount and keep
+// hints tells gVisor which file the root is in, if it is, and which mounts others
+// change too; the rest it may cache, by configuration. (The opposite hint would put an overlay over a mount and keep
 // what is written to it from the host.) They are all the annotations there
 // are: none is ever taken from outside, for annotations override flags.
-func hints(mounts []driver.Mount) map[string]string {
+func hints(machine driver.Machine, overlay string) map[string]string {
 	out := map[string]string{}
-	for i, m := range mounts {
+	if machine.Image != "" {
+		const key = "dev.gvisor.spec.rootfs."
+		out[key+"source"], out[key+"type"], out[key+"overlay"] = machine.Image, "erofs", overlay
+		if machine.RootLimit > 0 {
+			out[key+"options"] = "size=" + strconv.FormatInt(machine.RootLimit, 10)
+		}
+	}
+	for i, m := range machine.Mounts {
 		if !m.Memory && !m.Exclusive {
 			key := "dev.gvisor.spec.mount.m" + strconv.Itoa(i) + "."
 			out[key+"source"], out[key+"type"], out[key+"share"] = m.Source, "bind", "shared"

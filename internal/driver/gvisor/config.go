@@ -19,7 +19,7 @@ import (
 func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	// By descriptor: the flag's value is split at colons and commas, which a
 	// path may have.
-	overlay := fmt.Sprintf("root:dir=/proc/self/fd/%d", overlayDir.Fd())
+	overlay := "root:" + overlayMedium(overlayDir)
 	if m.RootLimit > 0 {
 		overlay += fmt.Sprintf(",size=%d", m.RootLimit)
 	}
@@ -60,6 +60,9 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	}
 	return conf, nil
 }
+
+// overlayMedium says where the data of the writable layer lies.
+func overlayMedium(dir *os.File) string { return fmt.Sprintf("dir=/proc/self/fd/%d", dir.Fd()) }
 
 // pinSidecars makes gVisor find its programs, all of them this binary, in a
 // private directory and nowhere else: by default it would execute what lies in

@@ -53,7 +53,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := writeBundle(m)
+	bundle, err := writeBundle(m, overlayMedium(overlay))
 	if err != nil {
 		return nil, fmt.Errorf("write bundle: %w", err)
 	}
