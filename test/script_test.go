@@ -78,6 +78,7 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	h.also = env.WorkDir
 	env.Defer(func() { h.end(t) })
 	env.Values[registryKey{}] = &registry{t: t, versions: map[string]*registrytest.Version{}}
+	env.Values[imagesKey{}] = &images{t: t}
 	person := filepath.Join(env.WorkDir, "home")
 	for _, dir := range []string{person, filepath.Join(env.WorkDir, "proj")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -160,6 +161,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"visit":      cmdVisit,
 	"keep":       cmdKeep,
 	"registry":   cmdRegistry,
+	"image":      cmdImage,
 	"clean":      cmdClean,
 }
 

@@ -5,8 +5,8 @@
 //
 // Only roles that need gVisor come as far as main: the helpers inside leave in
 // internal/role, the command line in internal/front, who opens secrets in
-// internal/seal/early, who installs in internal/agent/install/early, all before
-// gVisor's packages are initialised.
+// internal/seal/early, who installs in internal/agent/install/early, who fetches
+// images in internal/image/pull/early, all before gVisor's packages are initialised.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	_ "github.com/bothy-dev/bothy/internal/agent/install/early"
 	"github.com/bothy-dev/bothy/internal/driver/gvisor"
 	_ "github.com/bothy-dev/bothy/internal/front"
+	_ "github.com/bothy-dev/bothy/internal/image/pull/early"
 	"github.com/bothy-dev/bothy/internal/keeper/early"
 	"github.com/bothy-dev/bothy/internal/role"
 	_ "github.com/bothy-dev/bothy/internal/seal/early"

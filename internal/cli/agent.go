@@ -122,14 +122,18 @@ func (a *app) wantsConfig(cmd *command.Command, f *createFlags, l *lodger) (bool
 
 // house finds the program that a sandbox of an agent is to use, which is
 // installed if it is not there.
-func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, version string) (*spec.Program, error) {
+func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.Sandbox, version string) (*spec.Program, error) {
 	if l.spec == nil {
 		return nil, nil
+	}
+	ground, err := e.GroundOf(sb)
+	if err != nil {
+		return nil, err
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
 	progress, end := a.progress()
-	p, notices, err := e.AgentProgram(ctx, l.spec, version, progress)
+	p, notices, err := e.AgentProgram(ctx, l.spec, ground, version, progress)
 	end()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -145,7 +149,7 @@ func (a *app) rehouse(ctx context.Context, e *engine.Engine, l *lodger, sb *spec
 	if version == "" {
 		return nil
 	}
-	p, err := a.house(ctx, e, l, version)
+	p, err := a.house(ctx, e, l, sb, version)
 	if err != nil {
 		return err
 	}

@@ -69,11 +69,11 @@ func (a *app) installAgent(ctx context.Context, e *engine.Engine, word string) (
 		return installedAgent{}, err
 	}
 	progress, end := a.progress()
-	r, err := e.InstallVersion(ctx, d, version, progress)
+	r, err := e.InstallVersion(ctx, d, engine.HostGround(), version, progress)
 	var runtime *spec.Program
 	var notices []string
 	if err == nil {
-		runtime, notices, err = e.AgentRuntime(ctx, d, progress)
+		runtime, notices, err = e.AgentRuntime(ctx, d, engine.HostGround(), progress)
 	}
 	end()
 	if ctx.Err() != nil {

@@ -83,6 +83,13 @@ func (a *app) templateNames(_ *command.Command, _ []string, _ string) ([]string,
 	for _, t := range list {
 		names = append(names, t.Name)
 	}
+	if images, err := e.Images().List(); err == nil {
+		for _, i := range images {
+			if i.Name != "" {
+				names = append(names, imageName(i))
+			}
+		}
+	}
 	return names, command.NoFiles
 }
 

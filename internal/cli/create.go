@@ -33,7 +33,7 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			sb, err := a.sandbox(e, f, l.name, args[1:])
+			sb, err := a.sandbox(cmd.Context(), e, f, l.name, args[1:])
 			if err == nil {
 				err = l.visible(sb)
 			}
@@ -50,7 +50,7 @@ func (a *app) createCommand() *command.Command {
 				version, err = f.wantsVersion(l)
 			}
 			if err == nil {
-				sb.Program, err = a.house(cmd.Context(), e, l, version)
+				sb.Program, err = a.house(cmd.Context(), e, l, sb, version)
 			}
 			if err != nil {
 				return err

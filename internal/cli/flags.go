@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +31,7 @@ type createFlags struct {
 	disk     string
 	idle     time.Duration
 	template string
+	pull     string
 	upgrade  bool
 	version  string
 	config   bool
@@ -59,7 +61,8 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
 	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
-	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, or a template made by bothy save")
+	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, or a container image: NAME[:TAG][@DIGEST], or a path to one")
+	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")
 	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
@@ -76,11 +79,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 }
 
 // sandbox turns flags and arguments into a spec.
-func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
-	template, err := templateOf(e, f.template)
-	if err != nil {
-		return nil, err
-	}
+func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
 	env, err := environment(f.env, f.envFiles)
 	if err != nil {
 		return nil, err
@@ -108,7 +107,7 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
 	}
 	sb := &spec.Sandbox{
-		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor", Template: template,
+		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor",
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{},
@@ -134,7 +133,11 @@ func (a *app) sandbox(e *engine.Engine, f *createFlags, agent string, paths []st
 		}
 		sb.Volumes = append(sb.Volumes, m)
 	}
-	sb.Private, err = a.privateDirs(f.private, slices.Concat(sb.Workspaces, sb.Volumes))
+	if sb.Private, err = a.privateDirs(f.private, slices.Concat(sb.Workspaces, sb.Volumes)); err != nil {
+		return nil, err
+	}
+	// Last: nothing is fetched for a line with a mistake in it.
+	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, f.pull)
 	return sb, err
 }
 

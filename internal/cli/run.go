@@ -275,7 +275,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		}
 		return f.existing, false, a.refit(cmd.Context(), e, f.lodger, f.existing, version, mock)
 	}
-	wish, err := a.sandbox(e, &f.createFlags, f.lodger.name, f.paths)
+	wish, err := a.sandbox(cmd.Context(), e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
@@ -286,7 +286,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if f.lodger.spec != nil { // one that exists has its program
 		there, err = e.Existing(wish)
 		if err == nil && (there == nil || f.remove) {
-			wish.Program, err = a.house(cmd.Context(), e, f.lodger, version)
+			wish.Program, err = a.house(cmd.Context(), e, f.lodger, wish, version)
 		}
 		if err != nil {
 			return nil, false, err

@@ -10,24 +10,10 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// templateOf is the template that a name on the command line means.
-func templateOf(e *engine.Engine, name string) (string, error) {
-	if name == spec.TemplateHost {
-		return name, nil
-	}
-	t, err := e.Templates().Find(name)
-	if errors.Is(err, spec.ErrNotFound) {
-		return "", spec.Errorf(spec.ErrNotFound, "no template %q on this machine; images of a registry cannot be used yet", name).
-			WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
-	}
-	return t.Name, err
-}
 
 func (a *app) saveCommand() *command.Command {
 	var output string
@@ -86,10 +72,10 @@ func (a *app) export(shelf saved.Shelf, name, to string) (err error) {
 
 func (a *app) templateCommand() *command.Command {
 	c := &command.Command{
-		Use: "template", Aliases: []string{"templates"}, Short: "The templates made from sandboxes",
+		Use: "template", Aliases: []string{"templates"}, Short: "The templates that sandboxes begin with: images, and those made from sandboxes",
 		RunE: func(*command.Command, []string) error { return a.listTemplates() },
 	}
-	c.AddCommand(a.templateLsCommand(), a.templateLoadCommand(), a.templateRmCommand())
+	c.AddCommand(a.templateLsCommand(), a.templatePullCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
 	return a.jsonFlag(c)
 }
 
@@ -110,13 +96,20 @@ func (a *app) listTemplates() error {
 	if err != nil {
 		return err
 	}
+	images, err := e.Images().List()
+	if err != nil {
+		return err
+	}
 	if a.json {
-		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...)})
+		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
 	for _, t := range list {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, printable(t.Agent), printable(t.From), formatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
+	}
+	for _, i := range images {
+		fmt.Fprintf(w, "%s\t-\t%s\t%s\t%s\n", imageName(i), shortDigest(i.Digest), formatSize(i.Bytes), builtAt(i))
 	}
 	return w.Flush()
 }
@@ -124,16 +117,16 @@ func (a *app) listTemplates() error {
 func (a *app) templateLoadCommand() *command.Command {
 	var input, name string
 	c := &command.Command{
-		Use:   "load [FILE]",
-		Short: "Read a template that bothy save wrote to a file",
-		Long:  "Reads a template from FILE, from -i FILE, or from standard input. Load only what\nyou trust: programs of a template run inside like any other, but in each of its\nsandboxes, before your agent.",
+		Use:   "load [FILE|DIRECTORY]",
+		Short: "Read a template that bothy save, docker save or podman save wrote",
+		Long:  "Reads a template from FILE, from -i FILE, or from standard input: one of bothy save,\nor a container image as docker save or podman save write it; or an image from a\nDIRECTORY with an OCI image layout. Load only what you trust: programs of a template\nrun inside like any other, but in each of its sandboxes, before your agent.",
 		Args: func(_ *command.Command, args []string) error {
 			if len(args) > 1 {
 				return spec.Errorf(spec.ErrUsage, "one file at a time: %q is too much", args[1])
 			}
 			return nil
 		},
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(cmd *command.Command, args []string) error {
 			if len(args) == 1 {
 				input = args[0]
 			}
@@ -141,12 +134,20 @@ func (a *app) templateLoadCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			path, remove, rest, err := a.imageFile(input)
+			if err != nil {
+				return err
+			}
+			if path != "" {
+				defer remove()
+				return a.loadImages(cmd.Context(), e, path, name)
+			}
 			if name != "" {
 				if name, err = saved.Name(name); err != nil {
 					return err
 				}
 			}
-			var from io.ReadCloser = a.stdin
+			from := io.NopCloser(rest)
 			if input != "" && input != "-" {
 				if from, err = os.Open(input); err != nil {
 					return spec.Errorf(spec.ErrNotFound, "%w", err)
@@ -175,7 +176,7 @@ func (a *app) templateLoadCommand() *command.Command {
 func (a *app) templateRmCommand() *command.Command {
 	var force bool
 	c := &command.Command{
-		Use: "rm TEMPLATE...", Aliases: []string{"remove", "delete"}, Short: "Remove templates; sandboxes made from them keep what they have",
+		Use: "rm TEMPLATE...", Aliases: []string{"remove", "delete"}, Short: "Remove templates; sandboxes keep what they were made from, images they use stay",
 		Args: atLeast(1, "a template"), Complete: a.templateNames,
 		RunE: func(_ *command.Command, args []string) error {
 			e, err := a.engine()
@@ -184,18 +185,7 @@ func (a *app) templateRmCommand() *command.Command {
 			}
 			var errs []error
 			for _, name := range args {
-				t, err := e.Templates().Find(name)
-				if err == nil && !force && !a.ask("remove template %s?", t.Name) {
-					err = spec.Errorf(spec.ErrDenied, "%s was not removed", t.Name)
-				}
-				if err == nil {
-					err = e.Templates().Remove(t.Name)
-				}
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				fmt.Fprintln(a.stdout, t.Name)
+				errs = append(errs, a.removeTemplate(e, name, force))
 			}
 			return only(errs)
 		},

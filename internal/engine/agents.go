@@ -73,7 +73,7 @@ func (e *Engine) markNew(info *AgentInfo) {
 	if info.Spec == nil || info.Spec.Install == nil {
 		return
 	}
-	there, ok, err := e.newest(info.Spec)
+	there, ok, err := e.newest(info.Spec, agent.TargetOf("/"))
 	if err != nil || !ok {
 		return // it is not made for this host, or none is there
 	}

@@ -164,6 +164,9 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 	if _, _, err := e.programDirs(sb); err != nil { // it may have been removed since it was chosen
 		return err
 	}
+	if _, err := e.launchImage(sb); err != nil { // likewise
+		return err
+	}
 	_, err = e.Store.Create(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)
 	return err
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -13,7 +14,7 @@ func (e *Engine) Installed(a *spec.Agent) (string, error) {
 	if a.Install == nil {
 		return "", nil
 	}
-	there, ok, err := e.newest(a)
+	there, ok, err := e.newest(a, agent.TargetOf("/"))
 	if err != nil || !ok {
 		return "", err
 	}

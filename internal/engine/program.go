@@ -13,6 +13,26 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// Ground is what programs of a sandbox run on.
+type Ground struct {
+	agent.Target
+	Host bool // they see those of the host
+}
+
+// HostGround is this machine.
+func HostGround() Ground { return Ground{agent.TargetOf("/"), true} }
+
+// GroundOf is what programs of a sandbox run on.
+func (e *Engine) GroundOf(sb *spec.Sandbox) (Ground, error) {
+	g := HostGround()
+	if sb.Image == nil {
+		return g, nil
+	}
+	root, err := e.imageRoot(sb)
+	g.Libc, g.Host = root.Libc, false
+	return g, err
+}
+
 // Progress is told how far the installation of a program is, with its title.
 type Progress func(title string, ev agent.Event)
 
@@ -21,30 +41,33 @@ type Progress func(title string, ev agent.Event)
 // newest that is installed, or else the latest. What is not there is installed,
 // also what it runs on. It is nil for [HostVersion] and [TemplateVersion], and for an agent that nobody
 // installs.
-func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, version string, progress Progress) (p *spec.Program, notices []string, err error) {
+func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (p *spec.Program, notices []string, err error) {
 	switch {
+	case version == HostVersion && !g.Host:
+		return nil, nil, spec.Errorf(spec.ErrUsage, "a sandbox with the root of an image does not see the programs of the host").
+			WithHint("use the image's own program: --agent-version %s", TemplateVersion)
 	case version == HostVersion:
 		return nil, nil, onHost(a.Program)
 	case version == TemplateVersion, a.Install == nil && version == "":
 		return nil, nil, nil
 	}
-	if p, notices, err = e.program(ctx, a, version, progress); err != nil {
+	if p, notices, err = e.program(ctx, a, g, version, progress); err != nil {
 		return nil, nil, err
 	}
 	var more []string
-	p.Runtime, more, err = e.AgentRuntime(ctx, a, progress)
+	p.Runtime, more, err = e.AgentRuntime(ctx, a, g, progress)
 	return p, append(notices, more...), err
 }
 
 // program gives the installation of an agent alone.
-func (e *Engine) program(ctx context.Context, a *spec.Agent, version string, progress Progress) (*spec.Program, []string, error) {
+func (e *Engine) program(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (*spec.Program, []string, error) {
 	if version == "" {
-		there, ok, err := e.newest(a)
+		there, ok, err := e.newest(a, g.Target)
 		if err != nil || ok {
 			return programOf(a, there), nil, err
 		}
 	}
-	r, err := e.InstallVersion(ctx, a, version, progress)
+	r, err := e.InstallVersion(ctx, a, g, version, progress)
 	return programOf(a, r.Installation), r.Notices, err
 }
 
@@ -112,7 +135,7 @@ func versionOf(p *spec.Program) string {
 
 // InstallVersion makes sure that a version of an agent is there, or the one a
 // tag means, for what the host runs. Empty is the latest.
-func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, version string, progress Progress) (agent.Result, error) {
+func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, g Ground, version string, progress Progress) (agent.Result, error) {
 	if a.Install == nil {
 		err := spec.Errorf(spec.ErrUsage, "%s is not installed by Bothy: its description names no package", a.Title)
 		if a.Get != "" {
@@ -120,12 +143,12 @@ func (e *Engine) InstallVersion(ctx context.Context, a *spec.Agent, version stri
 		}
 		return agent.Result{}, err
 	}
-	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: agent.TargetOf("/")}, func(ev agent.Event) { progress(a.Title, ev) })
+	return e.InstallAgent(ctx, agent.Request{Name: a.Name, Source: *a.Install, Version: version, Target: g.Target}, func(ev agent.Event) { progress(a.Title, ev) })
 }
 
 // newest gives the newest version of an agent that is installed, if any is.
-func (e *Engine) newest(a *spec.Agent) (agent.Installation, bool, error) {
-	key, _, err := agent.PlatformFor(*a.Install, agent.TargetOf("/"))
+func (e *Engine) newest(a *spec.Agent, on agent.Target) (agent.Installation, bool, error) {
+	key, _, err := agent.PlatformFor(*a.Install, on)
 	if err != nil {
 		return agent.Installation{}, false, err
 	}

@@ -12,7 +12,7 @@ import (
 // AgentRuntime gives the installation of what an agent runs on, which is
 // installed if there is none that is new enough. It is nil if it needs nothing,
 // or the host has what it needs.
-func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, progress Progress) (*spec.Program, []string, error) {
+func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, progress Progress) (*spec.Program, []string, error) {
 	if a.Install == nil || a.Install.Needs == nil {
 		return nil, nil, nil
 	}
@@ -24,13 +24,16 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, progress Progr
 	if err != nil {
 		return nil, nil, &spec.Error{Op: "find what " + a.Title + " runs on", Err: err}
 	}
-	has := hostVersion(ctx, r.Program)
-	if agent.AtLeast(has, need.Version) {
+	if g.Host && agent.AtLeast(hostVersion(ctx, r.Program), need.Version) {
 		return nil, nil, nil
 	}
-	p, notices, err := e.newEnough(ctx, r, need.Version, progress)
+	p, notices, err := e.newEnough(ctx, r, g, need.Version, progress)
 	if err != nil {
-		op := fmt.Sprintf("install %s %s or newer, which %s needs and the host has not", r.Title, need.Version, a.Title)
+		lacks := "the host"
+		if !g.Host {
+			lacks = "an image" // which is not asked
+		}
+		op := fmt.Sprintf("install %s %s or newer, which %s needs and %s has not", r.Title, need.Version, a.Title, lacks)
 		return nil, nil, &spec.Error{Op: op, Err: err}
 	}
 	p.From = r.Name
@@ -39,18 +42,18 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, progress Progr
 
 // newEnough gives the newest installation of a runtime, or else the one its
 // description means.
-func (e *Engine) newEnough(ctx context.Context, r *spec.Agent, least string, progress Progress) (*spec.Program, []string, error) {
+func (e *Engine) newEnough(ctx context.Context, r *spec.Agent, g Ground, least string, progress Progress) (*spec.Program, []string, error) {
 	if r.Install == nil {
 		return nil, nil, errors.New("its description does not say where it is to be had")
 	}
-	there, ok, err := e.newest(r)
+	there, ok, err := e.newest(r, g.Target)
 	if err != nil {
 		return nil, nil, err
 	}
 	if ok && agent.AtLeast(there.Release, least) {
 		return programOf(r, there), nil, nil
 	}
-	got, err := e.InstallVersion(ctx, r, "", progress)
+	got, err := e.InstallVersion(ctx, r, g, "", progress)
 	if err == nil && !agent.AtLeast(got.Release, least) {
 		err = spec.Errorf(nil, "%s %s is too old", r.Title, got.Release)
 	}

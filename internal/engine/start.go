@@ -226,6 +226,12 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}
+	if l.Image, err = e.launchImage(sb); err != nil {
+		return l, err
+	}
+	if l.Image != nil {
+		l.ImageFile, me.home = l.Image.File(), l.Image.Account.Home
+	}
 	l.Config = e.config(sb, me.home)
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes, l.Config) {

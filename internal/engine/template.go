@@ -29,6 +29,9 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return saved.Template{}, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
 	}
 	t := saved.Template{Name: name, Base: spec.TemplateHost, Agent: sb.Agent, From: sb.Name, SavedAt: time.Now().UTC()}
+	if sb.Image != nil {
+		t.Base, t.BaseName = sb.Image.Digest, sb.Image.Name
+	}
 	save := func() (err error) {
 		d := e.Store.Sandbox(sb.ID)
 		layers := layer.Store{Dir: d.Layers()}
@@ -87,6 +90,9 @@ func (e *Engine) begin(sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		if sb.Template == spec.TemplateHost {
 			return nil
+		}
+		if _, err := e.Templates().Find(sb.Template); err != nil && sb.Image != nil {
+			return e.beginImage(sb, d)
 		}
 		if err := e.Templates().Fill(sb.Template, layer.Store{Dir: d.Layers()}.First(), d.Home()); err != nil {
 			return fmt.Errorf("begin with its template: %w", err)

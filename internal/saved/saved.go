@@ -30,13 +30,15 @@ type Shelf struct{ Dir string }
 
 // Template is what is written down about one.
 type Template struct {
-	Version int       `json:"version"`
-	Name    string    `json:"name"` // NAME:TAG
-	Base    string    `json:"base"` // what lies below the layer
-	Agent   string    `json:"agent"`
-	From    string    `json:"from"` // the sandbox's name
-	SavedAt time.Time `json:"saved_at"`
-	Bytes   int64     `json:"bytes"` // layer and home
+	Version int    `json:"version"`
+	Name    string `json:"name"` // NAME:TAG
+	Base    string `json:"base"` // what lies below the layer: the host's programs, or an image's digest
+	// BaseName is that of the image.
+	BaseName string    `json:"base_name,omitempty"`
+	Agent    string    `json:"agent"`
+	From     string    `json:"from"` // the sandbox's name
+	SavedAt  time.Time `json:"saved_at"`
+	Bytes    int64     `json:"bytes"` // layer and home
 }
 
 // version of Template.

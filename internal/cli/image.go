@@ -1,0 +1,375 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// When a registry is asked for an image.
+const (
+	pullMissing = "missing"
+	pullAlways  = "always"
+	pullNever   = "never"
+)
+
+// templateOf is the template that a word on the command line means, and its image,
+// which is fetched if need be.
+func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string) (string, *spec.Image, error) {
+	if !slices.Contains([]string{pullMissing, pullAlways, pullNever}, pull) {
+		return "", nil, spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
+	}
+	if word == spec.TemplateHost {
+		return word, nil, nil
+	}
+	if isPath(word) {
+		return a.templateAt(ctx, e, word)
+	}
+	if t, err := e.Templates().Find(word); err == nil {
+		if t.Base == spec.TemplateHost {
+			return t.Name, nil, nil
+		}
+		return t.Name, &spec.Image{Name: t.BaseName, Digest: t.Base}, nil
+	} else if !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage) {
+		return "", nil, err
+	}
+	ref, err := image.ParseReference(word)
+	if err != nil {
+		return "", nil, err
+	}
+	img, err := e.Images().Find(ref)
+	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
+		img, err = a.pullImage(ctx, e, ref)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return imageTemplate(img)
+}
+
+// imageTemplate is how a sandbox names an image.
+func imageTemplate(img image.Image) (string, *spec.Image, error) {
+	name := img.Name
+	if name == "" {
+		name = img.Digest
+	}
+	return name, &spec.Image{Name: img.Name, Digest: img.Digest}, nil
+}
+
+// isPath tells what is meant as a path from what is meant as a name.
+func isPath(word string) bool {
+	return word == "." || word == ".." || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~")
+}
+
+// templateAt reads the image that lies at a path.
+func (a *app) templateAt(ctx context.Context, e *engine.Engine, path string) (string, *spec.Image, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
+	}
+	if err := notBuilt(path, info.IsDir()); err != nil {
+		return "", nil, err
+	}
+	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		return e.LoadImages(ctx, abs, "", progress)
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	if different(list) {
+		return "", nil, spec.Errorf(spec.ErrUsage, "%s holds several images", path).
+			WithHint("they are here now; name one of them: -t %s", imageName(list[0]))
+	}
+	return imageTemplate(list[0])
+}
+
+func different(list []image.Image) bool {
+	return slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest != list[0].Digest })
+}
+
+// notBuilt refuses what would have to be built first.
+func notBuilt(path string, dir bool) error {
+	refuse := func(what string) error {
+		return spec.Errorf(spec.ErrUsage, "template %s: %s cannot be built yet", path, what).
+			WithHint("build it with docker or podman, and use the image: docker save NAME -o image.tar, then -t ./image.tar")
+	}
+	if !dir {
+		switch base := filepath.Base(path); {
+		case base == "Dockerfile" || base == "Containerfile" || strings.HasSuffix(base, ".Dockerfile"):
+			return refuse("a Dockerfile")
+		case base == "devcontainer.json" || base == ".devcontainer.json":
+			return refuse("a devcontainer.json")
+		}
+		return nil
+	}
+	for _, c := range []struct{ name, what string }{
+		{"index.json", ""},
+		{"devcontainer.json", "a devcontainer.json"},
+		{".devcontainer.json", "a devcontainer.json"},
+		{".devcontainer/devcontainer.json", "a devcontainer.json"},
+		{"Dockerfile", "a Dockerfile"},
+		{"Containerfile", "a Dockerfile"},
+	} {
+		if _, err := os.Stat(filepath.Join(path, c.name)); err != nil {
+			continue
+		}
+		if c.what == "" {
+			return nil
+		}
+		return refuse(c.what)
+	}
+	return spec.Errorf(spec.ErrUsage, "template %s: the directory holds no image layout: it has no index.json", path).
+		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save and an OCI image layout can be used")
+}
+
+// pullImage fetches an image, and shows how far it is.
+func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
+	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
+		img, err := e.PullImage(ctx, ref, progress)
+		return []image.Image{img}, err
+	})
+	if err != nil {
+		return image.Image{}, err
+	}
+	return list[0], nil
+}
+
+// fetchImages does what may take long, until a signal tells us to go.
+func (a *app) fetchImages(ctx context.Context, fetch func(context.Context, func(image.Event)) ([]image.Image, error)) ([]image.Image, error) {
+	ctx, release := interruptible(ctx)
+	defer release()
+	progress, end := a.imageProgress()
+	list, err := fetch(ctx, progress)
+	end()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return list, err
+}
+
+// imageProgress is progress for images.
+func (a *app) imageProgress() (told func(image.Event), end func()) {
+	live := term.IsTerminal(a.stderr)
+	var last image.Event
+	told = func(ev image.Event) {
+		done := ""
+		if ev.Total > 0 {
+			done = fmt.Sprintf(" %3d%% of %s", max(ev.Bytes, 0)*100/ev.Total, formatSize(ev.Total))
+		}
+		switch {
+		case live && ev != last:
+			fmt.Fprintf(a.stderr, "\r\x1b[Kbothy: image: %s%s", ev.Phase, done)
+		case !live && ev.Phase != last.Phase:
+			a.note("image: %s", ev.Phase)
+		}
+		last = ev
+	}
+	return told, func() {
+		if live && last != (image.Event{}) {
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		}
+	}
+}
+
+func (a *app) templatePullCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "pull IMAGE...", Short: "Fetch container images, or what their tags mean now",
+		Long: "Asks the registry which image is meant, fetches what is not there, compares all of it\nwith its digests, and makes the root file system that sandboxes share. You are logged\nin as your Docker is.",
+		Args: atLeast(1, "an image, e.g. ubuntu:24.04"), Complete: a.templateNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			var refs []image.Reference
+			for _, word := range args { // nothing is fetched for a line with a mistake in it
+				ref, err := image.ParseReference(word)
+				if err != nil {
+					return err
+				}
+				refs = append(refs, ref)
+			}
+			var list []image.Image
+			for _, ref := range refs {
+				img, err := a.pullImage(cmd.Context(), e, ref)
+				if err != nil {
+					return err
+				}
+				list = append(list, img)
+			}
+			return a.printImages(list)
+		},
+	})
+}
+
+// printImages tells which images are there now.
+func (a *app) printImages(list []image.Image) error {
+	if a.json {
+		return a.printJSON(map[string]any{"images": list})
+	}
+	for _, i := range list {
+		fmt.Fprintln(a.stdout, imageName(i))
+	}
+	return nil
+}
+
+// loadImages is template load for images.
+func (a *app) loadImages(ctx context.Context, e *engine.Engine, path, name string) error {
+	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
+		return e.LoadImages(ctx, path, name, progress)
+	})
+	if err != nil {
+		return err
+	}
+	return a.printImages(list)
+}
+
+func (a *app) templatePruneCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses",
+		Args: exactly(0, "no arguments"),
+		RunE: func(*command.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			freed, err := e.SweepImages()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"freed": freed})
+			}
+			fmt.Fprintf(a.stdout, "%s freed\n", formatSize(freed))
+			return nil
+		},
+	})
+}
+
+// removeTemplate removes a template of a name, or an image of one.
+func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
+	t, err := e.Templates().Find(name)
+	shown, remove := t.Name, func() error { return e.Templates().Remove(t.Name) }
+	if err != nil {
+		ref, refErr := image.ParseReference(name)
+		if refErr != nil {
+			return err
+		}
+		img, findErr := e.Images().Find(ref)
+		if findErr != nil {
+			return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is")
+		}
+		if err := e.ImageInUse(img); err != nil {
+			return err
+		}
+		shown, remove = imageName(img), func() error { return e.RemoveImage(img) }
+	}
+	if !force && !a.ask("remove template %s?", shown) {
+		return spec.Errorf(spec.ErrDenied, "%s was not removed", shown)
+	}
+	if err := remove(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, shown)
+	return nil
+}
+
+// imageFile gives where an image lies that is to be loaded, "" if it is none but a
+// template of bothy save. What comes from standard input is copied to a file, or is
+// what there is to read of it.
+func (a *app) imageFile(input string) (path string, remove func(), rest io.Reader, err error) {
+	keep := func() {}
+	if input != "" && input != "-" {
+		info, err := os.Stat(input)
+		if err != nil {
+			return "", nil, nil, spec.Errorf(spec.ErrNotFound, "%w", err)
+		}
+		if err := notBuilt(input, info.IsDir()); err != nil {
+			return "", nil, nil, err
+		}
+		if path, err = filepath.Abs(input); err != nil || info.IsDir() {
+			return path, keep, nil, err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		defer f.Close()
+		if !holdsImage(bufio.NewReader(f)) {
+			return "", nil, nil, nil
+		}
+		return path, keep, nil, nil
+	}
+	if term.IsTerminal(a.stdin) {
+		return "", nil, a.stdin, nil // which is then refused
+	}
+	in := bufio.NewReader(a.stdin)
+	if !holdsImage(in) {
+		return "", nil, in, nil
+	}
+	f, err := os.CreateTemp("", "bothy-image-")
+	if err != nil {
+		return "", nil, nil, err
+	}
+	remove = func() { _ = os.Remove(f.Name()) }
+	if _, err = io.Copy(f, in); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		remove()
+		return "", nil, nil, fmt.Errorf("keep what comes from standard input: %w", err)
+	}
+	return f.Name(), remove, nil, nil
+}
+
+// holdsImage tells an archive of an image from one of bothy save, by its first
+// name; a compressed one is never of ours.
+func holdsImage(r *bufio.Reader) bool {
+	const name = 100 // bytes of it in a tar header
+	head, _ := r.Peek(name)
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+		return true
+	}
+	first, _, _ := bytes.Cut(head, []byte{0})
+	top, _, _ := strings.Cut(strings.TrimPrefix(string(first), "./"), "/")
+	return slices.Contains([]string{"blobs", "oci-layout", "index.json", "manifest.json", "repositories"}, top) ||
+		len(top) >= 64 && strings.Trim(top[:64], "0123456789abcdef") == ""
+}
+
+// imageName is an image's name as people write it.
+func imageName(i image.Image) string {
+	if i.Name == "" {
+		return i.Digest
+	}
+	return image.Short(i.Name)
+}
+
+func shortDigest(digest string) string {
+	const enough = 19 // sha256: and 12 digits
+	return digest[:min(len(digest), enough)]
+}
+
+func builtAt(i image.Image) string {
+	if i.Root == nil {
+		return "-"
+	}
+	return i.Root.Built.Local().Format(time.DateTime)
+}

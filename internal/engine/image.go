@@ -1,0 +1,273 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/bothy-dev/bothy/internal/archive"
+	gateway "github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/nsproc"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Images are the container images there are.
+func (e *Engine) Images() image.Shelf {
+	uid, gid := nsproc.IDs()
+	return image.Shelf{Dir: e.Store.Images(), UID: uid, GID: gid}
+}
+
+// PullImage asks a registry what a reference means, and fetches what is not there.
+func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
+	result, err := e.orderImage(ctx, image.Order{Pull: r.String()}, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	if result.Fresh {
+		_, _ = e.SweepImages() // what had the name before
+	}
+	return result.Images[0], nil
+}
+
+// LoadImages reads images from an archive, or from a directory with an image layout.
+// The name is that of the only one, instead of its own.
+func (e *Engine) LoadImages(ctx context.Context, path, name string, progress func(image.Event)) ([]image.Image, error) {
+	result, err := e.orderImage(ctx, image.Order{Load: path, Name: name}, progress)
+	return result.Images, err
+}
+
+// orderImage has the process carry out an order that links an HTTP client. It has
+// the caller's environment: proxies and Docker's configuration may stand there.
+func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
+	o.State, o.User = e.Store.Path(), caller().name
+	o.UID, o.GID = nsproc.IDs()
+	o.Resolver = fmt.Sprintf("nameserver %s\n", gateway.Gateway4)
+	order, err := json.Marshal(o)
+	if err != nil {
+		return image.Result{}, err
+	}
+	result, err := runImage(ctx, order, progress)
+	if err == nil && len(result.Images) == 0 {
+		err = image.ErrSilent
+	}
+	if errors.Is(err, image.ErrSilent) {
+		err = &spec.Error{Op: "fetch an image", Err: err, Hint: "run it again: it goes on where it ended"}
+	}
+	return result, err
+}
+
+// runImage is runInstaller for images.
+func runImage(ctx context.Context, order []byte, progress func(image.Event)) (image.Result, error) {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Dir = []string{image.Argv0}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said := &beginning{}
+	cmd.Stderr = said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return image.Result{}, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return image.Result{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return image.Result{}, fmt.Errorf("start %s: %w", image.Argv0, err)
+	}
+	_, _ = in.Write(order) // if it is gone already, it gives no answer
+	result, err := image.Listen(out, progress)
+	_, _ = io.Copy(io.Discard, out)
+	ended := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return image.Result{}, context.Cause(ctx)
+	case errors.Is(err, image.ErrSilent) && ended != nil:
+		return result, fmt.Errorf("%s: %w: %w%s", image.Argv0, err, ended, said)
+	}
+	return result, err
+}
+
+// imageRoot gives the root of a sandbox's image.
+func (e *Engine) imageRoot(sb *spec.Sandbox) (image.Root, error) {
+	if err := image.CheckDigest(sb.Image.Digest); err != nil {
+		return image.Root{}, err
+	}
+	root, err := e.Images().Root(sb.Image.Digest)
+	if errors.Is(err, fs.ErrNotExist) && e.hasBlob(sb.Image.Digest) { // of another version, or for other ids
+		e.say("making the root of image %s again", image.Short(sb.Image.Name))
+		var result image.Result
+		if result, err = e.orderImage(context.Background(), image.Order{Build: sb.Image.Digest}, nil); err == nil {
+			return e.Images().Root(result.Images[0].Digest)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = spec.Errorf(spec.ErrNotFound, "the image %s (%s) is not on this machine any more", image.Short(sb.Image.Name), sb.Image.Digest).
+			WithHint("fetch it again: bothy template pull %s", again(sb.Image))
+	}
+	return root, err
+}
+
+func (e *Engine) hasBlob(digest string) bool {
+	_, err := os.Lstat(e.Images().Blob(digest))
+	return err == nil
+}
+
+// again is the reference of just that image.
+func again(i *spec.Image) string {
+	r, err := image.ParseReference(i.Name)
+	if err != nil {
+		return "NAME@" + i.Digest
+	}
+	r.Tag, r.Digest = "", i.Digest
+	return r.Short()
+}
+
+// launchImage is what a keeper must know of its sandbox's image; nil if it has none.
+func (e *Engine) launchImage(sb *spec.Sandbox) (*image.Root, error) {
+	if sb.Image == nil {
+		return nil, nil
+	}
+	root, err := e.imageRoot(sb)
+	return &root, err
+}
+
+// maxHome bounds what a home begins with, in bytes.
+const maxHome = 16 << 30
+
+// beginImage has a new sandbox's home begin with what the image has there.
+func (e *Engine) beginImage(sb *spec.Sandbox, d store.Sandbox) error {
+	root, err := e.imageRoot(sb)
+	if err != nil {
+		return err
+	}
+	from, err := store.OpenRegular(root.Home(), 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	home, err := os.OpenRoot(d.Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := archive.Extract(from, home, archive.ExtractOptions{MaxBytes: maxHome}); err != nil {
+		return fmt.Errorf("begin with the image's home directory: %w", err)
+	}
+	return nil
+}
+
+// imageUsers tells which sandboxes and saved templates use an image, by its digest.
+func (e *Engine) imageUsers() (map[string][]string, error) {
+	sandboxes, err := e.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	templates, err := e.Templates().List()
+	if err != nil {
+		return nil, err
+	}
+	users := map[string][]string{}
+	for _, sb := range sandboxes {
+		if sb.Broken != "" {
+			return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and what it uses is not known", sb.Name).WithHint("remove it: bothy rm %s", sb.Name)
+		}
+		if sb.Image != nil {
+			users[sb.Image.Digest] = append(users[sb.Image.Digest], "sandbox "+sb.Name)
+		}
+	}
+	for _, t := range templates {
+		if t.Base != spec.TemplateHost {
+			users[t.Base] = append(users[t.Base], "template "+t.Name)
+		}
+	}
+	return users, nil
+}
+
+// ImageInUse is an error that names who needs an image to keep its last name; nil if
+// nobody does.
+func (e *Engine) ImageInUse(img image.Image) error {
+	users, err := e.imageUsers()
+	if err != nil {
+		return err
+	}
+	list, err := e.Images().List()
+	if err != nil {
+		return err
+	}
+	more := slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest == img.Digest && i.Name != img.Name })
+	if by := users[img.Digest]; len(by) > 0 && !more {
+		return spec.Errorf(spec.ErrConflict, "image %s is used by %s", image.Short(img.Name), strings.Join(by, ", ")).
+			WithHint("remove that first")
+	}
+	return nil
+}
+
+// RemoveImage takes a name from an image, and removes what nothing leads to then.
+// Nobody can begin to use it meanwhile.
+func (e *Engine) RemoveImage(img image.Image) error {
+	return e.changeImages(func(s image.Shelf) error {
+		if err := e.ImageInUse(img); err != nil {
+			return err
+		}
+		if err := s.Forget(img); err != nil {
+			return err
+		}
+		_, err := e.sweepImages(s)
+		return err
+	})
+}
+
+// SweepImages removes what has no name and is not used.
+func (e *Engine) SweepImages() (freed int64, err error) {
+	err = e.changeImages(func(s image.Shelf) error {
+		freed, err = e.sweepImages(s)
+		return err
+	})
+	return freed, err
+}
+
+func (e *Engine) sweepImages(s image.Shelf) (int64, error) {
+	users, err := e.imageUsers()
+	if err != nil {
+		return 0, err
+	}
+	used := map[string]bool{}
+	for digest := range users {
+		if image.CheckDigest(digest) == nil {
+			used[digest] = true
+		}
+	}
+	return s.Sweep(used)
+}
+
+// changeImages does something while no sandbox is created, and no image fetched.
+func (e *Engine) changeImages(do func(image.Shelf) error) error {
+	names, err := e.Store.NamesLock()
+	if err != nil {
+		return err
+	}
+	defer names.Unlock()
+	s := e.Images()
+	if _, err := os.Lstat(s.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := store.TryLock(s.Lock())
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "an image is being fetched").WithHint("try again when it is there")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return do(s)
+}

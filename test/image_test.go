@@ -1,0 +1,156 @@
+package test
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bothy-dev/bothy/internal/image/imagetest"
+)
+
+// images is the container registry of a script, from its first command on.
+type images struct {
+	t        *testing.T
+	registry *imagetest.Registry
+}
+
+// imagesKey is where a script keeps it.
+type imagesKey struct{}
+
+// image publish REPOSITORY:TAG [USER [TEXT]] makes an image with a few programs of
+// the host, to be run as USER, with TEXT in /etc/os-release and in its user's home,
+// and publishes it. IMAGES is the registry's host and port.
+// image save FILE TAG [USER [TEXT]] writes one as docker save does, image layout DIR
+// TAG … as an OCI image layout.
+// image odd FILE TAG KIND writes one that is not as images should be: see odd.
+// image stop ends the registry: nobody answers any more.
+func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: image publish|save|layout|odd|stop")
+	}
+	i := ts.Value(imagesKey{}).(*images)
+	if i.registry == nil {
+		i.registry = imagetest.NewRegistry(i.t)
+		ts.Setenv("IMAGES", i.registry.Host)
+	}
+	arg := func(n int) string {
+		if n < len(args) {
+			return args[n]
+		}
+		return ""
+	}
+	switch {
+	case args[0] == "publish" && len(args) >= 2:
+		repository, tag, ok := strings.Cut(args[1], ":")
+		if !ok {
+			ts.Fatalf("image publish: %s is not REPOSITORY:TAG", args[1])
+		}
+		i.registry.Publish(repository, tag, tiny(i.t, arg(2), arg(3)))
+	case args[0] == "save" && len(args) >= 3:
+		tiny(i.t, arg(3), arg(4)).Save(i.t, ts.MkAbs(args[1]), args[2])
+	case args[0] == "layout" && len(args) >= 3:
+		tiny(i.t, arg(3), arg(4)).Layout(i.t, ts.MkAbs(args[1]), args[2])
+	case args[0] == "odd" && len(args) == 4 && odd[args[3]] != nil:
+		imagetest.New(i.t, imagetest.Config{}, programs(i.t), imagetest.Layer(i.t, odd[args[3]]...)).Save(i.t, ts.MkAbs(args[1]), args[2])
+	case args[0] == "stop" && len(args) == 1:
+		i.registry.Close()
+	default:
+		ts.Fatalf("image: cannot %q", args)
+	}
+}
+
+// odd are layers over an image that make it one of a hostile maker, or of a careless
+// one: all of it means nothing outside.
+var odd = map[string][]imagetest.Entry{
+	"links": {
+		imagetest.Symlink("proc", "/etc"), imagetest.Symlink("dev", "/root"), imagetest.Symlink("sys", "../../.."),
+		imagetest.Symlink("tmp", "/nowhere"), imagetest.Symlink(".bothy", "/tmp"), imagetest.Symlink("home", "/var/homes"), imagetest.Dir("var/homes"),
+		imagetest.Symlink("etc/resolv.conf", "/proc/1/environ"), imagetest.Symlink("etc/hosts", "/etc/hosts"), imagetest.Symlink("etc/passwd", "../../../../etc/shadow"),
+	},
+	"files": {
+		imagetest.File("proc", "x"), imagetest.File("dev", "x"), imagetest.File("tmp", "x"), imagetest.File(".bothy", "x"), imagetest.File("run", "x"),
+	},
+}
+
+// tiny is an image with a few programs.
+func tiny(t *testing.T, user, text string) *imagetest.Image {
+	t.Helper()
+	if text == "" {
+		text = "tiny"
+	}
+	return imagetest.New(t, imagetest.Config{User: user, Env: []string{"PATH=/opt/bin:/bin", "FROM_IMAGE=yes"}, Workdir: "/srv/work"},
+		programs(t),
+		imagetest.Layer(t,
+			imagetest.File("etc/os-release", "NAME="+text+"\n"),
+			imagetest.File("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\nweb:x:33:33::/var/www:/bin/sh\n"),
+			imagetest.File("etc/group", "root:x:0:\nnode:x:1000:\nweb:x:33:node\n"),
+			imagetest.File("root/.seed", text+"\n"),
+			imagetest.Dir("home/node").Owned(1000, 1000), imagetest.File("home/node/.seed", text+"\n").Owned(1000, 1000),
+			imagetest.Dir("opt/own").Owned(1000, 1000), imagetest.Dir("opt/web").Owned(33, 33),
+			imagetest.Program("opt/bin/tool", "#!/bin/sh\necho tool of "+text+"\n"),
+			imagetest.File("removed", "x"),
+		),
+		imagetest.Layer(t, imagetest.File(".wh.removed", "")),
+	)
+}
+
+// programs is a layer of programs of this host with what they are linked to.
+func programs(t *testing.T) []byte {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range []string{"cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Skipf("no image can be made here: %v", err)
+		}
+		collect(t, files, path, "/bin/"+name)
+	}
+	sh, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skipf("no image can be made here: %v", err)
+	}
+	collect(t, files, sh, "/bin/sh")
+	var list []imagetest.Entry
+	for _, to := range slices.Sorted(maps.Keys(files)) {
+		b, err := os.ReadFile(files[to])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, imagetest.Program(strings.TrimPrefix(to, "/"), string(b)))
+	}
+	return imagetest.Layer(t, list...)
+}
+
+var library = regexp.MustCompile(`(/\S+) \(0x`)
+
+// collect adds a program and its libraries, as ldd tells them.
+func collect(t *testing.T, files map[string]string, from, to string) {
+	t.Helper()
+	f, err := elf.Open(from)
+	if err != nil {
+		t.Skipf("no image can be made here: %s: %v", from, err)
+	}
+	_ = f.Close()
+	files[to] = from
+	out, err := exec.Command("ldd", from).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Skipf("no image can be made here: %v", err)
+	}
+	if err != nil && !strings.Contains(string(out), "not a dynamic executable") {
+		t.Skipf("no image can be made here: %v", fmt.Errorf("ldd %s: %w: %s", from, err, out))
+	}
+	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
+		files[m[1]] = m[1]
+	}
+}
