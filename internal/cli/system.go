@@ -24,6 +24,7 @@ func (a *app) systemCommand() *command.Command {
 var diskKinds = []struct{ kind, title string }{
 	{engine.DiskSandbox, "Sandboxes"},
 	{engine.DiskTemplate, "Templates"},
+	{engine.DiskImage, "Images"},
 	{engine.DiskAgent, "Agents"},
 	{engine.DiskLeftover, "Leftovers"},
 	{engine.DiskCache, "Cache"},
@@ -61,7 +62,7 @@ func (a *app) systemDfCommand() *command.Command {
 	var verbose bool
 	c := &command.Command{
 		Use: "df", Short: "Show what takes room on the disk",
-		Long: "Shows what sandboxes, templates, installed agents, leftovers of installations and the\ncache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
+		Long: "Shows what sandboxes, templates, images, installed agents, leftovers of installations and the\ncache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
 			d, err := a.disk()
@@ -182,7 +183,7 @@ Filters narrow it down, all of them have to fit:
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.sandboxes, "sandboxes", false, "stopped sandboxes, too, with their homes")
-	fl.BoolVar(&f.templates, "templates", false, "templates, too")
+	fl.BoolVar(&f.templates, "templates", false, "templates and images, too")
 	fl.BoolVarP(&f.all, "all", "a", false, "both")
 	return a.pruneFlags(c, &f)
 }
@@ -252,7 +253,7 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 		p.Kinds = append(p.Kinds, engine.DiskSandbox)
 	}
 	if f.templates || f.all {
-		p.Kinds = append(p.Kinds, engine.DiskTemplate)
+		p.Kinds = append(p.Kinds, engine.DiskTemplate, engine.DiskImage)
 	}
 	for _, word := range f.filters {
 		key, value, _ := strings.Cut(word, "=")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -21,6 +22,7 @@ import (
 const (
 	DiskSandbox  = "sandbox"
 	DiskTemplate = "template"
+	DiskImage    = "image"    // a container image
 	DiskAgent    = "agent"    // an installed version
 	DiskLeftover = "leftover" // downloads that broke off, and what crashes left of an installation
 	DiskCache    = "cache"
@@ -33,7 +35,7 @@ type DiskItem struct {
 	Bytes      int64     // what several items share counts for the first of them
 	Used       time.Time // last, or else when it was made; zero if nobody knows
 	Running    bool      // a sandbox that does
-	Holders    []string  // the sandboxes that use it
+	Holders    []string  // the sandboxes that use it; of an image also templates
 	Kept       string    // why it is not to be removed; empty if it may be
 
 	remove func() error
@@ -50,7 +52,7 @@ type Disk struct {
 func (e *Engine) Disk() (Disk, error) {
 	var items []DiskItem
 	var m store.Meter
-	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskAgents, e.diskLeftovers} {
+	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskAgents, e.diskLeftovers} {
 		some, err := list(&m)
 		if err != nil {
 			return Disk{}, err
@@ -117,6 +119,41 @@ func (e *Engine) diskTemplates(m *store.Meter) ([]DiskItem, error) {
 			Kind: DiskTemplate, Name: t.Name, Agent: t.Agent, Bytes: m.Add(shelf.Path(t.Name)), Used: t.SavedAt,
 			remove: func() error { return shelf.Remove(t.Name) },
 		})
+	}
+	return items, nil
+}
+
+func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
+	shelf := e.Images()
+	list, err := shelf.List()
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	users, unknown := e.imageUsers()
+	var items []DiskItem
+	counted := map[string]bool{}
+	for _, img := range list {
+		it := DiskItem{Kind: DiskImage, Name: image.Short(img.Name), Holders: users[img.Digest]}
+		it.remove = func() error { return e.RemoveImage(img) }
+		if img.Name == "" { // its tag has moved on
+			it.Kind, it.Name = DiskLeftover, img.Digest
+		}
+		for _, p := range shelf.Paths(img.Digest) {
+			if !counted[p] {
+				it.Bytes += m.Add(p)
+			}
+			counted[p] = true
+		}
+		if img.Root != nil {
+			it.Used = img.Root.Built
+		}
+		switch {
+		case unknown != nil:
+			it.Kept = unknown.Error()
+		case len(it.Holders) > 0:
+			it.Kept = "it is used by " + strings.Join(it.Holders, ", ")
+		}
+		items = append(items, it)
 	}
 	return items, nil
 }

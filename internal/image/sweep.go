@@ -101,6 +101,22 @@ func (s Shelf) mark(digest string, kept map[string]bool) error {
 	return nil
 }
 
+// Paths are the files and directories of an image: its root, and its blobs, which
+// others may have too.
+func (s Shelf) Paths(digest string) []string {
+	list := []string{s.RootDir(digest)}
+	blobs := map[string]bool{}
+	if s.mark(digest, blobs) != nil {
+		return list
+	}
+	for d := range blobs {
+		if CheckDigest(d) == nil {
+			list = append(list, s.Blob(d))
+		}
+	}
+	return list
+}
+
 // sweep removes what is not kept from a directory: out of sight first, so that
 // nothing is there by half.
 func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err error) {
