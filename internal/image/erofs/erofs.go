@@ -12,6 +12,8 @@
 package erofs
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -61,22 +63,41 @@ func blocks(size int64) int64 { return (size + BlockSize - 1) / BlockSize }
 type Writer struct {
 	f    *os.File
 	next int64 // block that is free
+	buf  []byte
 }
 
 // NewWriter begins an image in an empty file, which stays the caller's.
 func NewWriter(f *os.File) *Writer { return &Writer{f: f, next: 1} }
 
-// Add writes the content of a file.
+// chunk is how much of a file is dealt with at a time.
+const chunk = 32 * BlockSize
+
+// Add writes the content of a file. Where that is zeros, nothing is written: what
+// claims to be large need not take room.
 func (w *Writer) Add(r io.Reader) (Data, error) {
 	d := Data{Block: uint32(w.next)}
-	n, err := io.Copy(io.NewOffsetWriter(w.f, d.offset()), struct{ io.Reader }{r})
-	if err != nil {
-		return Data{}, err
+	if w.buf == nil {
+		w.buf = make([]byte, chunk)
 	}
-	if d.Size = n; n == 0 {
+	for {
+		n, err := io.ReadFull(r, w.buf)
+		if part := w.buf[:n]; len(bytes.TrimLeft(part, "\x00")) > 0 {
+			if _, err := w.f.WriteAt(part, d.offset()+d.Size); err != nil {
+				return Data{}, err
+			}
+		}
+		d.Size += int64(n)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return Data{}, err
+		}
+	}
+	if d.Size == 0 {
 		return Data{}, nil
 	}
-	_, err = w.take(blocks(n))
+	_, err := w.take(blocks(d.Size))
 	return d, err
 }
 

@@ -177,3 +177,23 @@ func TestDrop(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// Zeros take no room, and are there all the same.
+func TestZeros(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	must(t, err)
+	defer f.Close()
+	w := NewWriter(f)
+	d, err := w.Add(io.MultiReader(strings.NewReader("begin"), io.LimitReader(zeros{}, 64<<20), strings.NewReader("end")))
+	must(t, err)
+	must(t, w.Finish(dir(map[string]*Node{"f": {Mode: unix.S_IFREG, Data: d}}), 0))
+	var st unix.Stat_t
+	must(t, unix.Fstat(int(f.Fd()), &st))
+	got, err := io.ReadAll(w.Open(d))
+	if err != nil || len(got) != 64<<20+8 || string(got[:6]) != "begin\x00" || !bytes.HasSuffix(got, []byte("\x00end")) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if st.Blocks*512 > 8<<20 {
+		t.Errorf("%d bytes on the disk", st.Blocks*512)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -171,9 +172,7 @@ func add(i *imagetest.Image, text []byte) image.Descriptor {
 // relist makes an image with a changed manifest.
 func relist(t *testing.T, i, more *imagetest.Image) *imagetest.Image {
 	t.Helper()
-	for digest, b := range more.Blobs {
-		i.Blobs[digest] = b
-	}
+	maps.Copy(i.Blobs, more.Blobs)
 	i.Manifest.Layers[0] = i.Manifest.Layers[1]
 	text := fmt.Appendf(nil, `{"schemaVersion":2,"config":{"mediaType":%q,"digest":%q,"size":%d},"layers":[{"digest":%q,"size":%d},{"digest":%q,"size":%d}]}`,
 		i.Manifest.Config.MediaType, i.Manifest.Config.Digest, i.Manifest.Config.Size,
