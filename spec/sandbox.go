@@ -43,6 +43,9 @@ type Sandbox struct {
 	// on, mounted at their own path. The first is the primary one: commands
 	// start there. None means a sandbox without a project.
 	Workspaces []Mount `json:"workspaces"`
+	// WorkspaceMode says how writes reach those of them that are directories and
+	// can be written to: WorkspaceLive, or WorkspaceReview. Default: live.
+	WorkspaceMode string `json:"workspace_mode,omitempty"`
 	// Volumes are further mounts, at a path of their own.
 	Volumes []Mount `json:"volumes,omitempty"`
 	// Private are paths inside, in a workspace or a volume, at which the sandbox

@@ -39,6 +39,7 @@ type createFlags struct {
 	lend     []string
 	mock     string
 	force    bool
+	mode     string
 	quiet    bool
 	network  networkFlags
 	ports    portFlags
@@ -68,6 +69,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)
+	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live, or review: they wait for bothy diff and bothy apply")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
 	f.network.add(c)
@@ -80,6 +82,9 @@ func (f *createFlags) add(a *app, c *command.Command) {
 
 // sandbox turns flags and arguments into a spec.
 func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
+	if err := spec.CheckWorkspaceMode(f.mode); err != nil {
+		return nil, err
+	}
 	env, err := environment(f.env, f.envFiles)
 	if err != nil {
 		return nil, err
@@ -111,6 +116,9 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
 		Workspaces: []spec.Mount{},
+	}
+	if f.mode != spec.WorkspaceLive {
+		sb.WorkspaceMode = f.mode
 	}
 	if err := f.ports.apply(a, sb); err != nil {
 		return nil, err

@@ -353,7 +353,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -364,6 +364,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("directories")
 	}
 	switch {
+	case changed("workspace") && sb.Mode() != wish.Mode():
+		return differs("workspace mode (" + sb.Mode() + ")")
 	case changed("template") && sb.Template != wish.Template:
 		return differs("template")
 	case changed("agent-config") && sb.Config != wish.Config:

@@ -148,6 +148,9 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err := furnish(sb); err != nil {
 		return nil, err
 	}
+	if err := e.readyLayers(sb); err != nil {
+		return nil, err
+	}
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan lending, 1)
 	go func() { defer close(lent); lent <- e.lending(reading, sb) }()

@@ -35,6 +35,11 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		if err != nil {
 			return nil, err
 		}
+		if i < len(k.spec.Workspaces) && k.spec.Reviews(m) {
+			if source, err = k.overlay(m, source, i, scratch); err != nil {
+				return nil, err
+			}
+		}
 		list = append(list, k.anchors(m, source)...)
 		if m.Target == k.account.Home { // a forced workspace replaces the home
 			list = slices.DeleteFunc(list, func(d driver.Mount) bool { return d.Target == m.Target })

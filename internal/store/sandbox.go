@@ -49,6 +49,13 @@ func (d Sandbox) Private(n int) string {
 	return filepath.Join(d.Dir, "private", strconv.Itoa(n))
 }
 
+// Review is where the layer over the n-th workspace lies, if its changes are
+// reviewed. ReviewLock is held while changes are applied or discarded.
+func (d Sandbox) Review(n int) string {
+	return filepath.Join(d.Dir, "review", strconv.Itoa(n))
+}
+func (d Sandbox) ReviewLock() string { return filepath.Join(d.Dir, "review.lock") }
+
 // ID is the sandbox's id, the name of its directory.
 func (d Sandbox) ID() string { return filepath.Base(d.Dir) }
 
@@ -145,6 +152,9 @@ func (s *Store) Load(id string) (*spec.Sandbox, error) {
 			Err: fmt.Errorf("it was made by a newer Bothy (format %d, this one knows %d)", sb.Version, spec.Version),
 		}).
 			WithHint("use the newer bothy")
+	}
+	if err := spec.CheckWorkspaceMode(sb.WorkspaceMode); err != nil {
+		return nil, fmt.Errorf("read %s: %w", d.Spec(), err)
 	}
 	if sb.ID != id {
 		return nil, fmt.Errorf("read %s: it names another sandbox, %q", d.Spec(), sb.ID)

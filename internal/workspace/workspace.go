@@ -202,6 +202,9 @@ func Check(sb *spec.Sandbox) error {
 			return spec.Errorf(spec.ErrUsage, "the first workspace must be a directory, %s is a file", p.Source)
 		}
 	}
+	if err := checkReview(sb); err != nil {
+		return err
+	}
 	targets := slices.Clone(sb.Private)
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
 		targets = append(targets, m.Target)
@@ -211,6 +214,29 @@ func Check(sb *spec.Sandbox) error {
 		if i > 0 && t == targets[i-1] {
 			return spec.Errorf(spec.ErrUsage, "two mounts at %s", t)
 		}
+	}
+	return nil
+}
+
+// checkReview wants something that can be reviewed.
+func checkReview(sb *spec.Sandbox) error {
+	if sb.Mode() != spec.WorkspaceReview {
+		return nil
+	}
+	any := false
+	for _, m := range sb.Workspaces {
+		if !sb.Reviews(m) {
+			continue
+		}
+		any = true
+		if info, err := os.Stat(m.Source); err == nil && !info.IsDir() {
+			return spec.Errorf(spec.ErrUsage, "%s is a file: only changes in directories can be reviewed", m.Source).
+				WithHint("share it read-only (%s:ro), or the directory it lies in", m.Source)
+		}
+	}
+	if !any {
+		return spec.Errorf(spec.ErrUsage, "there is no directory whose changes could be reviewed").
+			WithHint("name one that is not read-only")
 	}
 	return nil
 }

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+type applyFlags struct {
+	dryRun, flagged bool
+	patch, match    string
+	overwrite       []string
+	re              *regexp.Regexp
+}
+
+func (a *app) applyCommand() *command.Command {
+	f := &applyFlags{}
+	c := &command.Command{
+		Use:   "apply [flags] SANDBOX [PATH...]",
+		Short: "Bring what a sandbox changed to your files",
+		Long: `Brings what a sandbox made with --workspace review has changed to your files: all of
+it, or what PATHs name. What you changed meanwhile is shown and not overwritten.
+Files that may make something run on this host later, such as Makefiles, hooks,
+CI files, executables, are asked about one by one on a terminal, and left elsewhere
+unless --flagged says otherwise. What git keeps in .git is left unless it is named.`,
+		Example: `  bothy apply shell-app                      everything, but what is in conflict
+  bothy apply shell-app src --dry-run        what would be done
+  bothy apply shell-app --flagged Makefile   this one, although make runs it
+  bothy apply shell-app --patch -            nothing; a patch to standard output
+  bothy apply shell-app a.go --match TODO    the hunks with that in them`,
+		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(_ *command.Command, args []string) error {
+			if f.match != "" {
+				re, err := review.Compile(f.match)
+				if err != nil {
+					return err
+				}
+				f.re = re
+			}
+			if f.patch != "" && (f.dryRun || a.json || len(f.overwrite) > 0) {
+				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run, --json and --overwrite do not go with it")
+			}
+			return a.apply(f, args[0], args[1:])
+		},
+	}
+	fs := c.Flags()
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")
+	fs.BoolVar(&f.flagged, "flagged", false, "also files that may make something run on this host later")
+	fs.StringVar(&f.patch, "patch", "", "apply nothing, and write a patch to this file; - is standard output")
+	fs.StringVar(&f.match, "match", "", "of texts only the hunks in whose changed lines this regular expression is found")
+	command.WordsVar(fs, &f.overwrite, "overwrite", "this file, although you changed it meanwhile; repeatable")
+	c.CompleteFlag("patch", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+// Results of the command line itself, beside those of package review.
+const (
+	resultFlagged  review.Result = "flagged"
+	resultWouldBe  review.Result = "would apply"
+	resultDeclined review.Result = "declined"
+)
+
+func (a *app) apply(f *applyFlags, ref string, paths []string) error {
+	e, sb, list, err := a.review(ref, append(slices.Clone(paths), f.overwriteAlone(paths)...))
+	if err != nil {
+		return err
+	}
+	if f.patch != "" {
+		return a.writePatchTo(f, list)
+	}
+	t := settlement{app: a}
+	for _, r := range list {
+		orders, err := a.orders(f, r, &t)
+		if err != nil {
+			return err
+		}
+		if f.dryRun {
+			t.wouldBe(r, orders)
+			continue
+		}
+		done, err := e.Apply(sb, r.Workspace, orders)
+		t.add(r, done)
+		if err != nil {
+			_ = t.print()
+			return err
+		}
+	}
+	if err := t.print(); err != nil {
+		return err
+	}
+	a.noteKept(list)
+	return t.verdict(sb)
+}
+
+// overwriteAlone are the files of --overwrite, where paths are named: they are
+// meant too.
+func (f *applyFlags) overwriteAlone(paths []string) []string {
+	if len(paths) == 0 {
+		return nil
+	}
+	return f.overwrite
+}
+
+// orders decides about every change that is meant.
+func (a *app) orders(f *applyFlags, r *reviewed, t *settlement) (orders []review.Order, err error) {
+	over := map[string]bool{}
+	for _, p := range f.overwrite {
+		s, meant, err := r.Select([]string{p}, r.prefix == "")
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range r.changes {
+			if meant && s.Is(c.Path) {
+				over[c.Path], t.overwritten = true, append(t.overwritten, p)
+			}
+		}
+	}
+	git := 0 // 1: what git keeps is wanted; 2: it is not
+	for _, c := range r.changes {
+		o := review.Order{Change: c, Match: f.re, Overwrite: over[c.Path]}
+		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
+		if len(c.Flags) > 0 && !f.flagged && !stays && !c.Implied {
+			ok := false
+			switch {
+			case !a.canAsk() || f.dryRun:
+				t.put(r, review.Outcome{Change: c, Result: resultFlagged, Why: strings.Join(reasons(c.Flags), "; ")})
+				continue
+			case c.Kept() && git == 0:
+				ok = a.ask("apply what git keeps in %s?", r.pathOf(".git"))
+				if git = 2; ok {
+					git = 1
+				}
+			case c.Kept():
+				ok = git == 1
+			default:
+				ok = a.ask("apply %s, %s? %s", r.name(c), c.Kind, strings.Join(reasons(c.Flags), "; "))
+			}
+			if !ok {
+				t.put(r, review.Outcome{Change: c, Result: resultDeclined, Why: strings.Join(reasons(c.Flags), "; ")})
+				continue
+			}
+		}
+		orders = append(orders, o)
+	}
+	return orders, nil
+}
+
+// writePatchTo writes the changes as a patch instead of applying them.
+func (a *app) writePatchTo(f *applyFlags, list []*reviewed) (err error) {
+	out := a.stdout
+	if f.patch == "-" && term.IsTerminal(a.stdout) {
+		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
+			WithHint("redirect standard output, name a file, or look at it with: bothy diff")
+	}
+	if f.patch != "-" {
+		if out, err = os.CreateTemp(filepath.Dir(f.patch), "."+filepath.Base(f.patch)+".*"); err != nil {
+			return err
+		}
+		defer os.Remove(out.Name()) // fails, as it should, once renamed
+	}
+	w := bufio.NewWriter(out)
+	p := &review.Patch{W: w}
+	left := 0
+	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+		p.Prefix = r.prefix
+		if f.re != nil {
+			var some bool
+			if t, some = t.Picked(f.re); !some {
+				return nil
+			}
+		}
+		if t.Left != "" {
+			left++
+		}
+		return p.Write(c, t)
+	})
+	if ferr := w.Flush(); err == nil {
+		err = ferr
+	}
+	if f.patch != "-" {
+		if err == nil {
+			err = out.Sync()
+		}
+		if cerr := out.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil {
+			err = os.Rename(out.Name(), f.patch)
+		}
+	}
+	if err == nil && left > 0 {
+		a.note("%d changes have no lines, such as those of images: a comment stands for each in the patch", left)
+	}
+	a.noteKept(list)
+	return err
+}
+
+// settlement is what became of all changes.
+type settlement struct {
+	app         *app
+	lines       []outcome
+	counts      map[review.Result]int
+	overwritten []string
+}
+
+// outcome is one in JSON.
+type outcome struct {
+	Path      string   `json:"path"`
+	Workspace string   `json:"workspace"`
+	Kind      string   `json:"kind"`
+	Result    string   `json:"result"`
+	Why       string   `json:"why,omitempty"`
+	Flags     []string `json:"flags"`
+	implied   bool
+}
+
+func (t *settlement) add(r *reviewed, done []review.Outcome) {
+	for _, o := range done {
+		if o.Result != "" {
+			t.put(r, o)
+		}
+	}
+}
+
+func (t *settlement) put(r *reviewed, o review.Outcome) {
+	if t.counts == nil {
+		t.counts = map[review.Result]int{}
+	}
+	t.counts[o.Result]++
+	t.lines = append(t.lines, outcome{
+		Path: r.name(o.Change), Workspace: r.Source, Kind: string(o.Kind), Result: string(o.Result), Why: o.Why,
+		Flags: reasons(o.Flags), implied: o.Implied && (o.Result == review.Applied || o.Result == resultWouldBe || o.Result == review.Discarded),
+	})
+}
+
+// wouldBe tells what orders would come to.
+func (t *settlement) wouldBe(r *reviewed, orders []review.Order) {
+	for _, o := range orders {
+		out := review.Outcome{Change: o.Change, Result: resultWouldBe}
+		switch {
+		case o.Refused != "":
+			out.Result, out.Why = review.Failed, o.Refused
+		case o.Conflict != "" && !o.Overwrite:
+			out.Result, out.Why = review.Conflicts, o.Conflict
+		}
+		t.put(r, out)
+	}
+}
+
+func (t *settlement) print() error {
+	if t.app.json {
+		list := t.lines
+		if list == nil {
+			list = []outcome{}
+		}
+		return t.app.printJSON(map[string]any{"outcomes": list})
+	}
+	for _, l := range t.lines {
+		if l.implied {
+			continue
+		}
+		line := l.Result + " " + l.Path
+		if l.Why != "" {
+			line += ": " + printable(l.Why)
+		}
+		if _, err := fmt.Fprintln(t.app.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdict is how the command ends.
+func (t *settlement) verdict(sb *spec.Sandbox) error {
+	name := sb.Name
+	switch n := t.counts; {
+	case n[review.Conflicts] > 0:
+		return spec.Errorf(spec.ErrConflict, "%d changes are in conflict with what you have now, and were left", n[review.Conflicts]).
+			WithHint("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name)
+	case n[review.Failed] > 0:
+		return spec.Errorf(nil, "%d changes could not be applied", n[review.Failed])
+	case n[resultFlagged] > 0:
+		return spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and were left", n[resultFlagged]).
+			WithHint("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name)
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// reviewed is one workspace of a review, with the changes that are meant.
+type reviewed struct {
+	review.Workspace
+	selection review.Selection
+	prefix    string // before paths in it; none in the first workspace
+	changes   []review.Change
+	kept      int // changes of what git keeps, left out
+}
+
+// name is a change's path as it is printed, and read again.
+func (r *reviewed) name(c review.Change) string { return r.pathOf(c.Path) }
+
+func (r *reviewed) pathOf(path string) string {
+	if r.prefix != "" {
+		path = filepath.Join(r.prefix, path)
+	}
+	return review.Quote(path)
+}
+
+// review finds what changed in the workspaces of a sandbox, as far as it is meant.
+func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+	e, sb, err := a.existing(ref)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	workspaces, err := e.Reviewed(sb)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var list []*reviewed
+	for i, w := range workspaces {
+		r := &reviewed{Workspace: w}
+		if i > 0 {
+			r.prefix = w.Source
+		}
+		var meant bool
+		if r.selection, meant, err = w.Select(paths, i == 0); err != nil {
+			return nil, nil, nil, err
+		}
+		if !meant {
+			continue
+		}
+		all, err := w.Changes()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		r.changes, r.kept = r.selection.Pick(all)
+		list = append(list, r)
+	}
+	if len(list) == 0 {
+		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "none of these paths lies in a workspace of %s that is reviewed", sb.Name).
+			WithHint("paths are those that bothy diff --stat %s prints", sb.Name)
+	}
+	return e, sb, list, nil
+}
+
+func (a *app) diffCommand() *command.Command {
+	var stat, names bool
+	c := &command.Command{
+		Use:   "diff SANDBOX [PATH...]",
+		Short: "Show what a sandbox changed in directories that are reviewed",
+		Long: `Shows what a sandbox made with --workspace review has changed and you have not
+applied. PATH is a file or directory, in the first workspace or absolute. What
+git keeps in .git is left out unless it is named.
+
+Control characters are shown and not sent. For a patch with every byte as it is:
+bothy apply SANDBOX --patch FILE`,
+		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(_ *command.Command, args []string) error {
+			_, _, list, err := a.review(args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			switch {
+			case a.json:
+				return a.diffJSON(list)
+			case names:
+				return a.diffNames(list)
+			case stat:
+				return a.diffStat(list)
+			}
+			return a.diffText(list)
+		},
+	}
+	c.Flags().BoolVar(&stat, "stat", false, "a line for each change instead of its text")
+	c.Flags().BoolVar(&names, "name-only", false, "the paths alone")
+	return a.jsonFlag(c)
+}
+
+// changed is a change in JSON.
+type changed struct {
+	Path      string   `json:"path"` // quoted as git does where it must be
+	Workspace string   `json:"workspace"`
+	Kind      string   `json:"kind"`
+	Form      string   `json:"form"`
+	OldForm   string   `json:"old_form"`
+	Mode      string   `json:"mode"`
+	OldMode   string   `json:"old_mode"`
+	Size      int64    `json:"size"`
+	OldSize   int64    `json:"old_size"`
+	Target    string   `json:"target,omitempty"`
+	OldTarget string   `json:"old_target,omitempty"`
+	From      string   `json:"renamed_from,omitempty"`
+	Added     int      `json:"lines_added"`
+	Removed   int      `json:"lines_removed"`
+	NoText    string   `json:"no_text,omitempty"` // why its lines are not known
+	Flags     []string `json:"flags"`
+	Conflict  string   `json:"conflict,omitempty"`
+	Refused   string   `json:"refused,omitempty"`
+}
+
+func reasons(flags []review.Flag) []string {
+	list := []string{}
+	for _, f := range flags {
+		list = append(list, f.Why)
+	}
+	return list
+}
+
+func octal(e review.Entry) string {
+	if e.Form == review.Nothing {
+		return ""
+	}
+	return fmt.Sprintf("%03o", e.Mode)
+}
+
+// eachText does something with every change and its lines. A change that was gone
+// when it was looked at is passed over.
+func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) error) error {
+	for _, r := range list {
+		reader, err := r.Open()
+		if err != nil {
+			return err
+		}
+		for _, c := range r.changes {
+			t, err := reader.Text(c)
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, spec.ErrConflict) {
+				t, err = review.Text{Left: "it was changed just now"}, nil
+			}
+			if err == nil {
+				err = do(r, c, t)
+			}
+			if err != nil {
+				reader.Close()
+				return err
+			}
+		}
+		reader.Close()
+	}
+	return nil
+}
+
+func (a *app) diffJSON(list []*reviewed) error {
+	out := []changed{}
+	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+		j := changed{
+			Path: r.name(c), Workspace: r.Source, Kind: string(c.Kind), Form: string(c.New.Form), OldForm: string(c.Old.Form),
+			Mode: octal(c.New), OldMode: octal(c.Old), Size: c.New.Size, OldSize: c.Old.Size,
+			Target: c.New.Target, OldTarget: c.Old.Target, Added: t.Added, Removed: t.Removed, NoText: t.Left,
+			Flags: reasons(c.Flags), Conflict: c.Conflict, Refused: c.Refused,
+		}
+		if c.From != "" {
+			j.From = r.pathOf(c.From)
+		}
+		out = append(out, j)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	kept := 0
+	for _, r := range list {
+		kept += r.kept
+	}
+	return a.printJSON(map[string]any{"changes": out, "kept_by_git": kept})
+}
+
+func (a *app) diffNames(list []*reviewed) error {
+	for _, r := range list {
+		for _, c := range r.changes {
+			if !c.Implied {
+				fmt.Fprintln(a.stdout, r.name(c))
+			}
+		}
+	}
+	return nil
+}
+
+// letters are the kinds of changes as git's short form has them.
+var letters = map[review.Kind]string{review.Added: "A", review.Modified: "M", review.Deleted: "D", review.Mode: "m", review.Type: "T"}
+
+func (a *app) diffStat(list []*reviewed) error {
+	count, added, removed, flagged, conflicts := 0, 0, 0, 0, 0
+	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+		if c.Implied {
+			return nil
+		}
+		count, added, removed = count+1, added+t.Added, removed+t.Removed
+		how := fmt.Sprintf("+%d -%d", t.Added, t.Removed)
+		switch {
+		case c.Kind == review.Mode:
+			how = fmt.Sprintf("mode %s, was %s", octal(c.New), octal(c.Old))
+		case c.New.Form == review.Directory || c.Kind == review.Deleted && c.Old.Form == review.Directory:
+			how = "directory"
+		case t.Left != "":
+			how = fmt.Sprintf("%d bytes, were %d", c.New.Size, c.Old.Size)
+		}
+		line := fmt.Sprintf("%s %s  %s", letters[c.Kind], r.name(c), how)
+		if c.From != "" {
+			line += ", was " + r.pathOf(c.From)
+		}
+		if c.New.Form == review.Link {
+			line += ", link to " + review.Quote(c.New.Target)
+		}
+		if c.Conflict != "" {
+			conflicts++
+			line += "  CONFLICT: " + c.Conflict
+		}
+		if c.Refused != "" {
+			line += "  NOT APPLICABLE: " + c.Refused
+		}
+		if len(c.Flags) > 0 {
+			flagged++
+			line += "  RUNS LATER: " + strings.Join(reasons(c.Flags), "; ")
+		}
+		_, err := fmt.Fprintln(a.stdout, line)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d changes, +%d -%d lines, %d may run something on this host later, %d in conflict\n", count, added, removed, flagged, conflicts)
+	a.noteKept(list)
+	return nil
+}
+
+func (a *app) noteKept(list []*reviewed) {
+	for _, r := range list {
+		if r.kept > 0 {
+			a.note("%d changes of what git keeps are left out; name %s to see them", r.kept, r.pathOf(".git"))
+		}
+	}
+}
+
+func (a *app) diffText(list []*reviewed) error {
+	w := bufio.NewWriter(a.stdout)
+	escaped, err := writePatch(w, list, review.Show)
+	if ferr := w.Flush(); err == nil {
+		err = ferr
+	}
+	if err == nil && escaped {
+		a.note("control characters are shown as \\x..; with every byte as it is: bothy apply SANDBOX --patch FILE")
+	}
+	a.noteKept(list)
+	return err
+}
+
+func writePatch(w io.Writer, list []*reviewed, show func(string) string) (escaped bool, err error) {
+	p := &review.Patch{W: w, Show: show}
+	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+		p.Prefix = r.prefix
+		return p.Write(c, t)
+	})
+	return p.Changed, err
+}

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"errors"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Reviewed are the workspaces of a sandbox whose changes wait for a review.
+func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
+	if sb.Broken != "" {
+		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+	}
+	if sb.Mode() != spec.WorkspaceReview {
+		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s writes to your files at once: there is nothing to review", sb.Name).
+			WithHint("a sandbox is made for reviews: bothy create --workspace %s ...", spec.WorkspaceReview)
+	}
+	return review.Of(sb, e.Store.Sandbox(sb.ID).Review), nil
+}
+
+// Pending tells whether a sandbox may have changes that are neither applied nor
+// discarded.
+func (e *Engine) Pending(sb *spec.Sandbox) bool {
+	if sb.Broken != "" {
+		return false
+	}
+	for _, w := range review.Of(sb, e.Store.Sandbox(sb.ID).Review) {
+		if list, err := w.Changes(); err != nil || len(list) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Apply brings changes to the host. What is applied leaves the layer at once, or,
+// of a sandbox that runs, before its next start: what lies below a mounted overlay
+// is not to be touched.
+func (e *Engine) Apply(sb *spec.Sandbox, w review.Workspace, orders []review.Order) ([]review.Outcome, error) {
+	var done []review.Outcome
+	err := e.reviewing(sb, func(stopped bool) (err error) {
+		done, err = w.Apply(orders, stopped)
+		return err
+	})
+	return done, err
+}
+
+// Discard throws changes away. The sandbox must not run.
+func (e *Engine) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.Change) ([]review.Outcome, error) {
+	var done []review.Outcome
+	err := e.reviewing(sb, func(stopped bool) (err error) {
+		if !stopped {
+			return spec.Errorf(spec.ErrConflict, "sandbox %s runs: nothing can be taken away from under it", sb.Name).
+				WithHint("stop it first: bothy stop %s", sb.Name)
+		}
+		done, err = w.Discard(changes)
+		return err
+	})
+	return done, err
+}
+
+// reviewing does something while nobody else applies or discards, and, if the
+// sandbox does not run, while nobody starts it.
+func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error {
+	d := e.Store.Sandbox(sb.ID)
+	mine, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return err
+	}
+	defer mine.Unlock()
+	lock, err := store.TryLock(d.Lock())
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return do(false)
+	case err != nil:
+		return err
+	}
+	defer lock.Unlock()
+	return do(true)
+}
+
+// readyLayers has the layers over a sandbox's workspaces ready to be mounted. The
+// caller holds the sandbox's lock.
+func (e *Engine) readyLayers(sb *spec.Sandbox) error {
+	d := e.Store.Sandbox(sb.ID)
+	list := review.Of(sb, d.Review)
+	if len(list) == 0 {
+		return nil
+	}
+	lock, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	for _, w := range list {
+		if err := os.MkdirAll(w.Layer.Dir, 0o700); err != nil {
+			return err
+		}
+		if err := w.Settle(); err != nil {
+			return &spec.Error{Class: spec.ErrSandbox, Op: "put the changes in " + w.Source + " in order", Err: err, Hint: spec.Hint(err)}
+		}
+		if err := w.Layer.Prepare(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,345 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Order is a change that shall be brought to the host, as it was seen. Whoever
+// gives it has decided about its flags.
+type Order struct {
+	Change
+	// Match leaves of a text only the hunks in whose changed lines it is found.
+	Match *regexp.Regexp
+	// Overwrite applies it although the host's file was changed meanwhile.
+	Overwrite bool
+}
+
+// Result is what became of an order.
+type Result string
+
+// Results.
+const (
+	Applied   Result = "applied"
+	Partly    Result = "partly"    // some hunks of it
+	Unmatched Result = "unmatched" // no hunk of it was meant
+	Conflicts Result = "conflict"  // the host has something newer
+	Failed    Result = "failed"
+	Discarded Result = "discarded"
+)
+
+// Outcome is what became of one change.
+type Outcome struct {
+	Change
+	Result Result
+	Why    string
+}
+
+// How much is written before it is made durable and put in place.
+const (
+	batchFiles = 256
+	batchBytes = 64 << 20
+)
+
+// Apply brings changes to the host. Each file is there old or new at any moment,
+// whoever looks and whenever it ends; what the host changed since the order was
+// made is not overwritten. settled says that the layer is not mounted: what was
+// applied then leaves it. The caller sees to it that nobody else applies.
+func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
+	l, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil, nil
+	}
+	if err := l.recover(); err != nil {
+		return nil, err
+	}
+	a := &applying{look: l, nonce: newNonce(), outcome: make([]Outcome, len(orders)), orders: orders}
+	err = a.all()
+	if settled && err == nil {
+		err = l.prune(a.applied())
+	}
+	return a.outcome, err
+}
+
+// applying is one run of Apply.
+type applying struct {
+	*look
+	nonce   string
+	orders  []Order
+	outcome []Outcome
+	batch   []step
+	bytes   int64
+	steps   int
+}
+
+// step is a file that shall come or go.
+type step struct {
+	order  int
+	dir    *dir // it lies in
+	name   string
+	temp   string // beside it: the file that comes, or then the one that went
+	old    Entry
+	fresh  bool // a file comes
+	partly bool // not all of it
+}
+
+func (a *applying) all() error {
+	defer a.drop()
+	if err := a.clearWay(); err != nil {
+		return err
+	}
+	for i := range a.orders {
+		if a.outcome[i].Result == "" && a.orders[i].Kind != Deleted {
+			if err := a.come(i); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.commit(); err != nil {
+		return err
+	}
+	for i := range slices.Backward(a.orders) {
+		if a.outcome[i].Result == "" {
+			if err := a.leave(i); err != nil {
+				return err
+			}
+		}
+	}
+	return a.commit()
+}
+
+// clearWay removes directories that files take the place of, with what is in them
+// as far as that shall go.
+func (a *applying) clearWay() error {
+	for i, o := range a.orders {
+		if o.Kind != Type || o.Old.Form != Directory || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
+			continue
+		}
+		for j := range slices.Backward(a.orders) {
+			if a.orders[j].Kind == Deleted && strings.HasPrefix(a.orders[j].Path, o.Path+"/") {
+				if err := a.leave(j); err != nil {
+					return err
+				}
+			}
+		}
+		if err := a.commit(); err != nil {
+			return err
+		}
+		parent, name, err := a.host.parent(o.Path)
+		if err == nil {
+			err = unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR)
+			parent.close()
+		}
+		if err != nil {
+			a.end(i, Failed, "the directory is still needed: "+err.Error())
+			continue
+		}
+		a.orders[i].Old = Entry{}
+	}
+	return nil
+}
+
+// refused ends an order that cannot be carried out.
+func (a *applying) refused(i int) bool {
+	o := a.orders[i]
+	switch {
+	case o.Refused != "":
+		a.end(i, Failed, o.Refused)
+	case o.Conflict != "" && !o.Overwrite:
+		a.end(i, Conflicts, o.Conflict)
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *applying) end(i int, r Result, why string) {
+	a.outcome[i] = Outcome{Change: a.orders[i].Change, Result: r, Why: why}
+}
+
+// failed ends an order with an error, which is told and keeps no other from being
+// carried out; but a disk that is full is full for all.
+func (a *applying) failed(i int, err error) error {
+	if errors.Is(err, spec.ErrConflict) {
+		a.end(i, Conflicts, err.Error())
+		return nil
+	}
+	a.end(i, Failed, err.Error())
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("write %s: %w", Quote(a.orders[i].Path), err)
+	}
+	return nil
+}
+
+// come brings what is new or other.
+func (a *applying) come(i int) error {
+	o := a.orders[i]
+	if a.refused(i) {
+		return nil
+	}
+	parent, err := a.parentFor(o.Path)
+	if err != nil {
+		return a.failed(i, err)
+	}
+	if o.New.Form == Directory && o.Kind != Type {
+		defer parent.close()
+		return a.directory(i, parent)
+	}
+	err = a.push(step{order: i, dir: parent, name: path.Base(o.Path), temp: a.temp(), old: o.Old, fresh: true})
+	if err == nil && o.New.Form == Directory {
+		err = a.commit() // what lies in it comes next
+	}
+	return err
+}
+
+// parentFor opens the directory a path lies in, and makes what is missing of it as
+// the layer has it.
+func (a *applying) parentFor(p string) (*dir, error) {
+	want := path.Dir(p)
+	d, err := a.host.sub(want)
+	if !errors.Is(err, unix.ENOENT) {
+		return d, err
+	}
+	above, err := a.parentFor(want)
+	if err != nil {
+		return nil, err
+	}
+	defer above.close()
+	mode := uint32(0o755)
+	if in, name, err := a.upper.parent(want); err == nil {
+		if st, there, err := in.stat(name); err == nil && there {
+			mode = st.Mode & 0o777
+		}
+		in.close()
+	}
+	if err := above.mkdir(path.Base(want), mode); err != nil {
+		return nil, err
+	}
+	return a.known(want)
+}
+
+// known opens a directory that we have made or changed, and remembers it.
+func (a *applying) known(p string) (*dir, error) {
+	d, err := a.host.sub(p)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd(), &st); err != nil {
+		d.close()
+		return nil, err
+	}
+	a.record.set(p, known{Host: markOf(&st)})
+	return d, nil
+}
+
+// mkdir makes a directory with a mode that no mask narrows.
+func (d *dir) mkdir(name string, mode uint32) error {
+	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil {
+		return fmt.Errorf("make directory %s: %w", Quote(name), err)
+	}
+	made, err := d.sub(name)
+	if err != nil {
+		return err
+	}
+	defer made.close()
+	return unix.Fchmod(made.fd(), mode|0o700)
+}
+
+// directory makes one, or gives one its mode.
+func (a *applying) directory(i int, parent *dir) error {
+	o, name := a.orders[i], path.Base(a.orders[i].Path)
+	now, err := parent.entry(name)
+	if err != nil {
+		return a.failed(i, err)
+	}
+	switch {
+	case now.Form == Nothing:
+		err = parent.mkdir(name, o.New.Mode)
+	case now.Form != Directory:
+		err = errNewer
+	default: // made for what lies in it, or it is there with another mode
+		var d *dir
+		if d, err = parent.sub(name); err == nil {
+			err = unix.Fchmod(d.fd(), o.New.Mode|0o700)
+			d.close()
+		}
+	}
+	if err == nil {
+		var d *dir
+		d, err = a.known(o.Path)
+		d.close()
+	}
+	if err != nil {
+		return a.failed(i, err)
+	}
+	a.end(i, Applied, "")
+	return nil
+}
+
+// errNewer says that the host has changed something since the order was made.
+var errNewer = spec.Errorf(spec.ErrConflict, "changed on the host just now")
+
+// leave takes away what is gone.
+func (a *applying) leave(i int) error {
+	o := a.orders[i]
+	if a.outcome[i].Result != "" || a.refused(i) {
+		return nil
+	}
+	if o.Match != nil {
+		a.end(i, Unmatched, "")
+		return nil
+	}
+	parent, name, err := a.host.parent(o.Path)
+	if err != nil {
+		return a.failed(i, err)
+	}
+	if o.Old.Form != Directory {
+		return a.push(step{order: i, dir: parent, name: name, temp: a.temp(), old: o.Old})
+	}
+	defer parent.close()
+	if err := a.commit(); err != nil { // what lies in it
+		return err
+	}
+	switch err := unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR); {
+	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
+		a.end(i, Conflicts, "something in it stays")
+	case err != nil:
+		return a.failed(i, err)
+	default:
+		a.record.set(o.Path, known{Gone: true})
+		a.end(i, Applied, "")
+	}
+	return nil
+}
+
+func (a *applying) push(s step) error {
+	a.batch = append(a.batch, s)
+	a.bytes += a.orders[s.order].New.Size
+	if len(a.batch) >= batchFiles || a.bytes >= batchBytes {
+		return a.commit()
+	}
+	return nil
+}
+
+// applied are the paths that the host has as the layer has them now.
+func (a *applying) applied() (list []string) {
+	for _, o := range a.outcome {
+		if o.Result == Applied {
+			list = append(list, o.Path)
+		}
+	}
+	return list
+}

@@ -1,0 +1,419 @@
+package review
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What is inside decides how much there is to look at; this much is.
+const (
+	maxChanges = 1 << 20
+	maxDepth   = 200 // directories within each other
+	tries      = 3   // for a file that is written just now
+)
+
+// Changes lists what differs between the layer and the host, by path.
+func (w Workspace) Changes() ([]Change, error) {
+	l, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	return l.changes()
+}
+
+// look is a walk through a layer beside the host's directory.
+type look struct {
+	Workspace
+	upper, host *dir
+	record      *record
+	list        []Change
+}
+
+// place is where in the walk we are.
+type place struct {
+	path    string // "" at the top
+	upper   *dir
+	host    *dir   // nil where the host has no such directory
+	opaque  bool   // what the host has and the layer has not, was deleted
+	foreign string // why the host's directory is none the inside has seen
+}
+
+func (w Workspace) open() (*look, error) {
+	rec, err := w.Layer.read()
+	if err != nil {
+		return nil, err
+	}
+	host, err := openTop(w.Source)
+	if err != nil {
+		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open workspace " + w.Source, Err: err}).WithHint("put it back where it was when the sandbox was created")
+	}
+	upper, err := openTop(w.Layer.Upper())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // it was never started
+	}
+	if err != nil {
+		host.close()
+		return nil, err
+	}
+	return &look{Workspace: w, upper: upper, host: host, record: rec}, nil
+}
+
+func (l *look) close() {
+	l.upper.close()
+	l.host.close()
+}
+
+func (l *look) changes() ([]Change, error) {
+	if l.upper == nil {
+		return nil, nil
+	}
+	l.list = nil
+	if err := l.walk(place{upper: l.upper, host: l.host, opaque: l.upper.isOpaque()}); err != nil {
+		return nil, fmt.Errorf("look through the changes in %s: %w", l.Source, err)
+	}
+	slices.SortFunc(l.list, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	l.imply()
+	if err := l.renames(); err != nil {
+		return nil, err
+	}
+	return l.list, nil
+}
+
+func (l *look) add(c Change, script bool) error {
+	if len(l.list) >= maxChanges {
+		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("name a part of it that is removed inside first, such as what was installed or built")
+	}
+	c.Flags = flagsOf(&c, script)
+	l.list = append(l.list, c)
+	return nil
+}
+
+// walk compares one directory of the layer with the host's.
+func (l *look) walk(p place) error {
+	names, err := p.upper.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		at := path.Join(p.path, name)
+		if slices.Contains(l.Over, at) {
+			continue
+		}
+		if err := l.compare(p, name, at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if !p.opaque || p.host == nil {
+		return nil
+	}
+	below, err := p.host.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range below {
+		if _, found := slices.BinarySearch(names, name); !found {
+			if err := l.deleted(p, name, path.Join(p.path, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compare looks at one name that the layer has.
+func (l *look) compare(p place, name, at string) error {
+	st, there, err := p.upper.stat(name)
+	if err != nil || !there {
+		return err // it vanished while we looked
+	}
+	if p.upper.isWhiteout(name, &st) {
+		return l.deleted(p, name, at)
+	}
+	now, err := p.upper.entry(name)
+	if err != nil {
+		return err
+	}
+	was, err := p.host.entry(name)
+	if err != nil {
+		return err
+	}
+	if now.Form == Directory && strings.Count(at, "/") >= maxDepth {
+		return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it lies too deep"}, false)
+	}
+	if now.Form == Directory {
+		return l.directory(p, name, Change{Path: at, Old: was, New: now})
+	}
+	if was.Form == Directory {
+		if err := l.deleted(p, name, at); err != nil {
+			return err
+		}
+		l.list = slices.DeleteFunc(l.list, func(c Change) bool { return c.Path == at })
+	}
+	for range tries {
+		err = l.file(p, name, Change{Path: at, Old: was, New: now})
+		if !errors.Is(err, spec.ErrConflict) {
+			return err
+		}
+		if now, err = p.upper.entry(name); err != nil {
+			return err
+		}
+	}
+	return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it is being written just now"}, false)
+}
+
+// directory goes into a directory of the layer.
+func (l *look) directory(p place, name string, c Change) error {
+	upper, err := p.upper.sub(name)
+	if err != nil {
+		c.Kind, c.Refused = kindOf(c.Old, c.New), "it cannot be opened: "+reason(err)
+		return l.add(c, false)
+	}
+	defer upper.close()
+	next := place{path: c.Path, upper: upper, foreign: p.foreign, opaque: p.opaque || upper.isOpaque()}
+	switch {
+	case c.Old.Form != Directory:
+		c.Kind = kindOf(c.Old, c.New)
+		c.Conflict = l.conflict(p, name, c)
+		if err := l.add(c, false); err != nil {
+			return err
+		}
+		next.foreign = ""
+		if c.Conflict != "" {
+			next.foreign = "there is something else at " + Quote(c.Path) + " on the host"
+		}
+	default:
+		if next.host, err = p.host.sub(name); err != nil {
+			c.Kind, c.Refused = Modified, "it cannot be opened on the host: "+reason(err)
+			return l.add(c, false)
+		}
+		defer next.host.close()
+		next.opaque = next.opaque && !l.isNew(p.host, name)
+		if l.isOther(c) {
+			next.foreign = Quote(c.Path) + " was renamed, or is another directory, on the host since " + l.record.since()
+		}
+		if c.Old.Mode != c.New.Mode && !next.opaque {
+			c.Kind, c.Conflict = Mode, next.foreign
+			if err := l.add(c, false); err != nil {
+				return err
+			}
+		}
+	}
+	return l.walk(next)
+}
+
+// isNew reports whether the host made a directory after the inside began: what is
+// in it the inside has never seen, and not deleted.
+func (l *look) isNew(parent *dir, name string) bool {
+	born := parent.bornAt(name)
+	return born != 0 && born >= l.record.Since
+}
+
+// isOther reports whether another directory may have been put into the place of
+// one of the host's. A renamed directory has the time of its renaming and what is
+// in it has not; one to which only names were added has both times the same.
+func (l *look) isOther(c Change) bool {
+	if k, ok := l.record.of(c.Path); ok && k.Host.Inode == c.Old.Mark.Inode {
+		return false // we made it, or changed it
+	}
+	m := c.Old.Mark
+	return m.Changed >= l.record.Since && m.Changed != m.Modified
+}
+
+// file compares what is no directory. A file that was changed meanwhile is a
+// conflict, and to be looked at again.
+func (l *look) file(p place, name string, c Change) error {
+	c.Kind = kindOf(c.Old, c.New)
+	if k, ok := l.record.of(c.Path); ok && k.Layer == c.New.Mark {
+		return nil // it was applied as it is
+	}
+	if c.New.Form == Special {
+		c.Refused = "it is a device, a socket or a pipe"
+		return l.add(c, false)
+	}
+	if c.Old.Form == Special {
+		c.Refused = "the host has a device, a socket or a pipe there"
+		return l.add(c, false)
+	}
+	var script bool
+	var f *os.File
+	if c.New.Form == File {
+		var err error
+		if f, err = p.upper.read(name, c.New.Mark); errors.Is(err, spec.ErrConflict) {
+			return err
+		} else if err != nil {
+			c.Refused = "it cannot be read: " + reason(err)
+			return l.add(c, false)
+		}
+		defer f.Close()
+		script = beginsAsScript(f)
+	}
+	same, err := l.same(p, name, c, f)
+	if err != nil {
+		c.Refused = "what the host has there cannot be read: " + reason(err)
+		return l.add(c, script)
+	}
+	if same && c.Old.Mode == c.New.Mode {
+		return nil
+	}
+	if same {
+		c.Kind = Mode
+	}
+	c.Conflict = l.conflict(p, name, c)
+	return l.add(c, script)
+}
+
+// same reports whether both sides of a change have the same content.
+func (l *look) same(p place, name string, c Change, f *os.File) (bool, error) {
+	if c.Old.Form != c.New.Form {
+		return false, nil
+	}
+	if c.New.Form == Link {
+		return c.Old.Target == c.New.Target, nil
+	}
+	if c.Old.Size != c.New.Size {
+		return false, nil
+	}
+	g, err := p.host.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return false, err
+	}
+	defer g.Close()
+	return equal(f, g)
+}
+
+func equal(a, b io.Reader) (bool, error) {
+	x, y := make([]byte, 128<<10), make([]byte, 128<<10)
+	for {
+		n, err := io.ReadFull(a, x)
+		m, err2 := io.ReadFull(b, y)
+		if !bytes.Equal(x[:n], y[:m]) {
+			return false, nil
+		}
+		if end(err) && end(err2) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if err2 != nil {
+			return false, err2
+		}
+	}
+}
+
+func end(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+func beginsAsScript(f *os.File) bool {
+	b := make([]byte, 2)
+	n, _ := f.ReadAt(b, 0)
+	return string(b[:n]) == "#!"
+}
+
+// deleted lists what the host has at a name that is not there inside.
+func (l *look) deleted(p place, name, at string) error {
+	was, err := p.host.entry(name)
+	if err != nil || was.Form == Nothing || slices.Contains(l.Over, at) {
+		return err
+	}
+	if k, ok := l.record.of(at); ok && k.Gone {
+		return nil // it was applied, and what is there now the inside has never seen
+	}
+	c := Change{Path: at, Kind: Deleted, Old: was}
+	if was.Form == Special {
+		c.Refused = "the host has a device, a socket or a pipe there"
+		return l.add(c, false)
+	}
+	if was.Form == Directory {
+		below, err := p.host.sub(name)
+		if err != nil {
+			c.Refused = "it cannot be opened on the host: " + reason(err)
+			return l.add(c, false)
+		}
+		defer below.close()
+		names, err := below.names()
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			if err := l.deleted(place{path: at, host: below, foreign: p.foreign}, n, path.Join(at, n)); err != nil {
+				return err
+			}
+		}
+	}
+	c.Conflict = l.conflict(p, name, c)
+	return l.add(c, false)
+}
+
+// conflict says what the host changed since the inside's change was based on it.
+func (l *look) conflict(p place, name string, c Change) string {
+	if p.foreign != "" {
+		return p.foreign
+	}
+	if k, ok := l.record.of(c.Path); ok && c.Old.Form != Directory {
+		if k.Host == c.Old.Mark {
+			return ""
+		}
+		return "changed on the host since it was last applied or discarded"
+	}
+	switch c.Old.Form {
+	case Nothing:
+		return ""
+	case Directory: // what is in it is judged by itself
+		if l.isNew(p.host, name) {
+			return "made on the host since " + l.record.since()
+		}
+		return ""
+	}
+	if c.Old.Mark.Changed >= l.record.Since {
+		return "changed on the host since " + l.record.since()
+	}
+	return ""
+}
+
+func kindOf(was, now Entry) Kind {
+	switch {
+	case was.Form == Nothing:
+		return Added
+	case now.Form == Nothing:
+		return Deleted
+	case was.Form != now.Form:
+		return Type
+	}
+	return Modified
+}
+
+// imply marks directories that come or go with what is in them. The list is sorted.
+func (l *look) imply() {
+	within := map[string]bool{}
+	for _, c := range l.list {
+		for d := path.Dir(c.Path); d != "." && !within[d]; d = path.Dir(d) {
+			within[d] = true
+		}
+	}
+	for i := range l.list {
+		c := &l.list[i]
+		dirOnly := c.Kind == Added && c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory
+		c.Implied = dirOnly && within[c.Path]
+	}
+}
+
+// reason is an error without what the caller says anyway.
+func reason(err error) string {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err.Error()
+	}
+	return strings.TrimSpace(err.Error())
+}

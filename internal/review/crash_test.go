@@ -1,0 +1,87 @@
+package review
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// playApply applies everything, and is killed somewhere.
+func playApply(args []string) error {
+	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}
+	list, err := w.Changes()
+	if err != nil {
+		return err
+	}
+	var orders []Order
+	for _, c := range list {
+		orders = append(orders, Order{Change: c})
+	}
+	fmt.Println("begin")
+	_, err = w.Apply(orders, args[2] == "settled")
+	return err
+}
+
+// Killed anywhere, an apply leaves each file old or new, and another one finishes
+// the work and leaves nothing else behind.
+func TestApplySurvivesKill(t *testing.T) {
+	for _, settled := range []string{"mounted", "settled"} {
+		t.Run(settled, func(t *testing.T) { survives(t, settled) })
+	}
+}
+
+func survives(t *testing.T, settled string) {
+	const count = 400
+	files := map[string]string{}
+	for i := range count {
+		files[fmt.Sprintf("d%d/file%d", i%7, i)] = fmt.Sprintf("old %d\n", i)
+		files[fmt.Sprintf("gone/%d", i)] = "old\n"
+	}
+	killed := 0
+	for round := range 5 {
+		p := fresh(t, files)
+		p.inside(`for d in d*; do for f in $d/*; do echo new > $f; done; done; rm -r gone; mkdir fresh; for i in 1 2 3 4 5 6 7 8 9; do echo new > fresh/$i; done`)
+		cmd := again(t, "apply", p.w.Source, p.w.Layer.Dir, settled)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		_, _ = out.Read(make([]byte, 6))
+		time.Sleep(time.Duration(rand.IntN(1+round*round*12)) * time.Millisecond)
+		must(t, cmd.Process.Kill())
+		if cmd.Wait() != nil {
+			killed++
+		}
+		for name, old := range files {
+			now := p.get(name)
+			if strings.HasPrefix(name, "gone/") && now != "(none)" && now != old || !strings.HasPrefix(name, "gone/") && now != "new\n" && now != old {
+				t.Fatalf("round %d: %s is %q", round, name, now)
+			}
+		}
+		got := p.apply(p.changes(), settled == "settled")
+		for path, r := range got {
+			if r != Applied {
+				t.Fatalf("round %d: %s: %s", round, path, r)
+			}
+		}
+		p.wants("\n")
+		noTemps(t, p)
+		if _, err := os.Lstat(p.w.Layer.intent()); err == nil {
+			t.Fatal("an intent is left")
+		}
+		for name := range files {
+			if now := p.get(name); strings.HasPrefix(name, "d") && now != "new\n" || strings.HasPrefix(name, "gone/") && now != "(none)" {
+				t.Fatalf("round %d: in the end %s is %q", round, name, now)
+			}
+		}
+		p.start()
+		if got := p.inside("cat d0/file0; ls; cat fresh/9"); !strings.HasPrefix(got, "new\nd0\n") || strings.Contains(got, "gone") {
+			t.Fatalf("inside there is %q", got)
+		}
+	}
+	if killed < 2 {
+		t.Errorf("only %d were killed in time", killed)
+	}
+}

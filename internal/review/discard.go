@@ -1,0 +1,145 @@
+package review
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// Discard throws changes away: inside is again what the host has. The caller sees
+// to it that the layer is not mounted, and that nobody else applies or discards.
+func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
+	l, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil, nil
+	}
+	if err := l.recover(); err != nil {
+		return nil, err
+	}
+	all, err := l.changes()
+	if err != nil {
+		return nil, err
+	}
+	chosen := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		chosen[c.Path] = true
+	}
+	left := 0
+	for _, c := range all {
+		if !chosen[c.Path] && !(c.Implied && c.Kind == Deleted) {
+			left++
+		}
+	}
+	if left == 0 {
+		return l.discardAll(changes)
+	}
+	return l.discardSome(changes, all, chosen)
+}
+
+// discardAll empties the layer.
+func (l *look) discardAll(changes []Change) ([]Outcome, error) {
+	if err := store.RemoveTree(l.Layer.Upper()); err != nil {
+		return nil, err
+	}
+	var done []Outcome
+	for _, c := range changes {
+		done = append(done, Outcome{Change: c, Result: Discarded})
+	}
+	return done, l.Layer.Prepare()
+}
+
+func (l *look) discardSome(changes, all []Change, chosen map[string]bool) ([]Outcome, error) {
+	var done []Outcome
+	gone := map[string]bool{} // what hid the host's, and was removed
+	for _, c := range changes {
+		why, err := l.discard(c, all, chosen, gone)
+		if err != nil {
+			return done, err
+		}
+		o := Outcome{Change: c, Result: Discarded}
+		if why != "" {
+			o.Result, o.Why = Failed, why
+		} else {
+			l.forget(c)
+		}
+		done = append(done, o)
+	}
+	return done, l.Layer.write(l.record)
+}
+
+// forget makes the host's file as it is now what the next change is based on.
+func (l *look) forget(c Change) {
+	switch c.Old.Form {
+	case File, Link:
+		l.record.set(c.Path, known{Host: c.Old.Mark})
+	default:
+		l.record.drop(c.Path)
+	}
+}
+
+// discard takes one change out of the layer, or says why it cannot go alone.
+func (l *look) discard(c Change, all []Change, chosen, gone map[string]bool) (string, error) {
+	cover, err := l.hider(c.Path)
+	if err != nil {
+		return "", err
+	}
+	if cover == "" {
+		return "", l.take(c.Path)
+	}
+	if gone[cover] {
+		return "", nil
+	}
+	whole := true
+	for _, o := range all {
+		if (o.Path == cover || strings.HasPrefix(o.Path, cover+"/")) && !chosen[o.Path] && !o.Implied {
+			whole = false
+		}
+	}
+	switch {
+	case whole:
+		gone[cover] = true
+		if err := store.RemoveTree(filepath.Join(l.Layer.Upper(), cover)); err != nil {
+			return "", err
+		}
+		return "", l.hollow(path.Dir(cover))
+	case c.Kind == Added:
+		return "", l.take(c.Path)
+	}
+	return "the inside removed or made anew " + Quote(cover) + ": discard all of that", nil
+}
+
+// hider is what hides the host's at a path: a directory that the inside made, or
+// the mark that one was deleted, or became something else.
+func (l *look) hider(p string) (string, error) {
+	if cover, err := l.cover(p); cover != "" || err != nil {
+		return cover, err
+	}
+	names := strings.Split(p, "/")
+	for i := 1; i < len(names); i++ {
+		at := strings.Join(names[:i], "/")
+		in, name, err := l.upper.parent(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		e, err := in.entry(name)
+		in.close()
+		if err != nil {
+			return "", err
+		}
+		if e.Form != Directory && e.Form != Nothing {
+			return at, nil
+		}
+	}
+	return "", nil
+}

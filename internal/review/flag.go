@@ -1,0 +1,304 @@
+package review
+
+import (
+	"path"
+	"strings"
+)
+
+// Flag is a reason why a file may make something run on the host later.
+type Flag struct {
+	Why string `json:"why"`
+	// Git marks what git itself keeps (objects, references, the index). It is
+	// left inside unless it is asked for by name: it says nothing that the files
+	// do not say, and commands of git inside change it all the time.
+	Git bool `json:"git,omitempty"`
+}
+
+// A rule flags files by the end of their path, in lower case: names between
+// slashes, with * for anything in one name. A trailing slash means a directory
+// and all that is in it.
+type rule struct{ pattern, why string }
+
+// rules are what programs of the host read and then run something, without being
+// told to run that.
+var rules = []rule{
+	{".gitattributes", "git runs filters and diff programs by it"},
+	{".gitmodules", "git fetches, and may run, what it names"},
+	{".lfsconfig", "git-lfs connects and logs in by it"},
+	{".gitconfig", "settings of git can run programs"},
+	{".githooks/", "hooks run when git does"},
+	{".husky/", "hooks run when git does"},
+	{"lefthook.yml", "hooks run when git does"},
+	{"lefthook.yaml", "hooks run when git does"},
+	{".lefthook/", "hooks run when git does"},
+	{".pre-commit-config.yaml", "pre-commit installs and runs what it names"},
+	{".pre-commit-hooks.yaml", "pre-commit runs what it names"},
+
+	{".github/workflows/", "CI runs it, with your secrets"},
+	{".github/actions/", "CI runs it, with your secrets"},
+	{"action.yml", "CI runs it"},
+	{"action.yaml", "CI runs it"},
+	{".gitlab-ci.yml", "CI runs it, with your secrets"},
+	{".gitlab/ci/", "CI runs it, with your secrets"},
+	{".circleci/", "CI runs it, with your secrets"},
+	{".buildkite/", "CI runs it, with your secrets"},
+	{".forgejo/", "CI runs it, with your secrets"},
+	{".gitea/", "CI runs it, with your secrets"},
+	{".woodpecker/", "CI runs it, with your secrets"},
+	{".woodpecker.y*ml", "CI runs it, with your secrets"},
+	{".drone.y*ml", "CI runs it, with your secrets"},
+	{".travis.yml", "CI runs it, with your secrets"},
+	{".ci/", "CI runs it"},
+	{"azure-pipelines*.y*ml", "CI runs it, with your secrets"},
+	{"bitbucket-pipelines.yml", "CI runs it, with your secrets"},
+	{"jenkinsfile", "CI runs it, with your secrets"},
+	{"appveyor.yml", "CI runs it, with your secrets"},
+	{".pipelines/", "CI runs it, with your secrets"},
+
+	{"makefile", "make runs what it says"},
+	{"gnumakefile", "make runs what it says"},
+	{"*.mk", "make runs what it says"},
+	{"makefile.*", "make runs what it says"},
+	{"cmakelists.txt", "cmake runs what it says"},
+	{"*.cmake", "cmake runs what it says"},
+	{"meson.build", "meson runs what it says"},
+	{"justfile", "just runs what it says"},
+	{".justfile", "just runs what it says"},
+	{"taskfile.y*ml", "task runs what it says"},
+	{"rakefile", "rake runs what it says"},
+	{"*.rake", "rake runs what it says"},
+	{"gemfile", "bundler runs it as a program"},
+	{"*.gemspec", "bundler runs it as a program"},
+	{"build.gradle*", "gradle runs it as a program"},
+	{"settings.gradle*", "gradle runs it as a program"},
+	{"gradle/wrapper/", "the wrapper is a program"},
+	{".mvn/", "maven loads extensions and options by it"},
+	{"pom.xml", "maven runs the plugins it names"},
+	{"build.xml", "ant runs what it says"},
+	{"build.sbt", "sbt runs it as a program"},
+	{"project/*.sbt", "sbt runs it as a program"},
+	{"build.bazel", "bazel loads it"},
+	{"workspace.bazel", "bazel loads it"},
+	{"module.bazel", "bazel loads it"},
+	{"*.bzl", "bazel loads it as a program"},
+	{".bazelrc", "bazel's options can run programs"},
+	{"build.rs", "cargo runs it when it builds"},
+	{"build.zig", "zig runs it when it builds"},
+	{"cargo.toml", "cargo runs build scripts and macros of what it names"},
+	{".cargo/", "cargo's settings name programs it runs"},
+	{"rust-toolchain", "rustup installs and runs the toolchain it names"},
+	{"rust-toolchain.toml", "rustup installs and runs the toolchain it names"},
+	{"setup.py", "pip runs it as a program"},
+	{"setup.cfg", "its hooks run when the package is built"},
+	{"pyproject.toml", "the build backend and tools it names run"},
+	{"conftest.py", "pytest runs it as a program"},
+	{"sitecustomize.py", "every python runs it"},
+	{"usercustomize.py", "every python runs it"},
+	{"*.pth", "python runs lines of it when it starts"},
+	{"tox.ini", "tox runs what it says"},
+	{"noxfile.py", "nox runs it as a program"},
+	{"dodo.py", "doit runs it as a program"},
+	{"mix.exs", "mix runs it as a program"},
+	{"package.swift", "swift runs it as a program"},
+	{"podfile", "cocoapods runs it as a program"},
+	{"flake.nix", "nix builds and runs what it says"},
+	{"default.nix", "nix builds and runs what it says"},
+	{"shell.nix", "nix builds and runs what it says"},
+	{"composer.json", "composer runs its scripts"},
+	{"deno.json", "its tasks run"},
+	{"deno.jsonc", "its tasks run"},
+	{"bunfig.toml", "bun preloads programs by it"},
+
+	{"package.json", "npm runs its scripts, also when it installs"},
+	{"package-lock.json", "npm installs, and runs scripts of, what it names"},
+	{"npm-shrinkwrap.json", "npm installs, and runs scripts of, what it names"},
+	{".npmrc", "npm's settings name registries and programs"},
+	{".yarnrc", "yarn's settings name programs it runs"},
+	{".yarnrc.yml", "yarn's settings name programs it runs"},
+	{".yarn/", "yarn runs the releases and plugins in it"},
+	{".pnpmfile.cjs", "pnpm runs it as a program"},
+	{"pnpm-workspace.yaml", "pnpm installs by it"},
+	{"node_modules/", "installed programs, which your tools run"},
+	{"*.config.js", "tools load it as a program"},
+	{"*.config.cjs", "tools load it as a program"},
+	{"*.config.mjs", "tools load it as a program"},
+	{"*.config.ts", "tools load it as a program"},
+	{"*.config.mts", "tools load it as a program"},
+	{"gulpfile.*", "gulp runs it as a program"},
+	{"gruntfile.*", "grunt runs it as a program"},
+	{".eslintrc*", "eslint loads what it names"},
+	{".babelrc*", "babel loads what it names"},
+	{".venv/", "an environment of programs, which your tools run"},
+	{"venv/", "an environment of programs, which your tools run"},
+
+	{".envrc", "direnv runs it when you enter the directory"},
+	{".env", "tools take their environment from it"},
+	{".env.*", "tools take their environment from it"},
+	{".mise.toml", "mise runs hooks of it when you enter the directory"},
+	{"mise.toml", "mise runs hooks of it when you enter the directory"},
+	{".tool-versions", "a version manager runs what it names"},
+	{".nvmrc", "a version manager runs what it names"},
+	{".autoenv*", "autoenv runs it when you enter the directory"},
+	{".vscode/", "the editor runs tasks and programs by it"},
+	{"*.code-workspace", "the editor runs tasks and programs by it"},
+	{".idea/", "the editor runs tasks and programs by it"},
+	{".zed/", "the editor runs tasks and programs by it"},
+	{".fleet/", "the editor runs tasks and programs by it"},
+	{".nvim.lua", "the editor runs it when it starts here"},
+	{".nvimrc", "the editor runs it when it starts here"},
+	{".vimrc", "the editor runs it when it starts here"},
+	{".exrc", "the editor runs it when it starts here"},
+	{".dir-locals.el", "the editor evaluates it"},
+	{".emacs*", "the editor evaluates it"},
+	{".gdbinit", "gdb runs it when it starts here"},
+	{".lldbinit", "lldb runs it when it starts here"},
+	{".bashrc", "a shell runs it"},
+	{".profile", "a shell runs it"},
+	{".bash_profile", "a shell runs it"},
+	{".zshrc", "a shell runs it"},
+	{".zshenv", "a shell runs it"},
+	{".ssh/", "ssh logs in, and runs programs, by it"},
+	{".netrc", "tools log in by it"},
+	{".pypirc", "tools log in by it"},
+	{"*.desktop", "the desktop starts what it names"},
+
+	{".claude/", "agents on the host run hooks and commands by it"},
+	{".claude.json", "agents on the host start the servers it names"},
+	{"claude.md", "agents on the host do what it says"},
+	{"claude.local.md", "agents on the host do what it says"},
+	{"agents.md", "agents on the host do what it says"},
+	{"gemini.md", "agents on the host do what it says"},
+	{".codex/", "agents on the host run programs by it"},
+	{".gemini/", "agents on the host run programs by it"},
+	{".opencode/", "agents on the host run programs by it"},
+	{"opencode.json*", "agents on the host start the servers it names"},
+	{".cursor/", "agents on the host run programs by it"},
+	{".cursorrules", "agents on the host do what it says"},
+	{".windsurf/", "agents on the host run programs by it"},
+	{".windsurfrules", "agents on the host do what it says"},
+	{".clinerules", "agents on the host do what it says"},
+	{".aider*", "agents on the host run programs by it"},
+	{".continue/", "agents on the host run programs by it"},
+	{".github/copilot-instructions.md", "agents on the host do what it says"},
+	{".github/instructions/", "agents on the host do what it says"},
+	{".mcp.json", "agents on the host start the servers it names"},
+	{"mcp.json", "agents on the host start the servers it names"},
+	{".bothy/", "Bothy on the host reads it"},
+	{"bothy.yaml", "Bothy on the host reads it"},
+
+	{"dockerfile*", "docker builds, and runs, what it says"},
+	{"*.dockerfile", "docker builds, and runs, what it says"},
+	{"containerfile*", "podman builds, and runs, what it says"},
+	{"compose.y*ml", "docker runs what it says, with your directories"},
+	{"compose.*.y*ml", "docker runs what it says, with your directories"},
+	{"docker-compose*.y*ml", "docker runs what it says, with your directories"},
+	{".devcontainer/", "the editor builds and runs it, with commands on the host"},
+	{".devcontainer.json", "the editor builds and runs it, with commands on the host"},
+	{"vagrantfile", "vagrant runs it as a program"},
+	{"*.tf", "terraform applies it with your credentials"},
+	{"procfile*", "a process manager runs what it says"},
+	{"tiltfile", "tilt runs it as a program"},
+	{"skaffold.yaml", "skaffold runs what it says"},
+
+	{"*.sh", "a script"},
+	{"*.bash", "a script"},
+	{"*.zsh", "a script"},
+	{"*.fish", "a script"},
+	{"*.ps1", "a script"},
+	{"*.bat", "a script"},
+	{"*.cmd", "a script"},
+	{"*.command", "a script"},
+}
+
+// gitData is what git keeps in its directory and runs nothing by.
+var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
+
+// flagsOf says why a change may make something run on the host later. script says
+// that the file begins as a script does.
+func flagsOf(c *Change, script bool) (list []Flag) {
+	lower := strings.ToLower(c.Path)
+	if f, ok := gitFlag(lower); ok {
+		return []Flag{f}
+	}
+	if c.Kind == Deleted {
+		return nil // what is not there runs nothing
+	}
+	for _, r := range rules {
+		if r.matches(lower, c.New.Form == Directory) {
+			list = append(list, Flag{Why: r.why})
+			break
+		}
+	}
+	switch {
+	case c.New.Form == Link && leads(c.Path, c.New.Target):
+		list = append(list, Flag{Why: "a symbolic link that leads out of the workspace"})
+	case c.New.Form == File && c.New.Mode&0o111 != 0:
+		list = append(list, Flag{Why: "it is executable"})
+	case c.New.Form == File && script && len(list) == 0:
+		list = append(list, Flag{Why: "it begins as a script does"})
+	}
+	return list
+}
+
+// gitFlag judges what lies in a directory of git's, or is the file that says where
+// that is, at any depth.
+func gitFlag(lower string) (Flag, bool) {
+	names := strings.Split(lower, "/")
+	for i, name := range names {
+		if name != ".git" {
+			continue
+		}
+		rest := names[i+1:]
+		if len(rest) == 0 {
+			return Flag{Why: "git takes its settings from there"}, true
+		}
+		info := len(rest) > 2 && rest[0] == "objects" && rest[1] == "info"
+		for _, data := range gitData {
+			if rest[0] == data && !info {
+				return Flag{Why: "what git keeps", Git: true}, true
+			}
+		}
+		return Flag{Why: "git runs programs by its hooks and settings"}, true
+	}
+	return Flag{}, false
+}
+
+// matches compares a rule with the end of a path, or, for a directory's rule, with
+// any part of it.
+func (r rule) matches(lower string, isDir bool) bool {
+	names := strings.Split(lower, "/")
+	pattern, whole := strings.CutSuffix(r.pattern, "/")
+	want := strings.Split(pattern, "/")
+	for at := 0; at+len(want) <= len(names); at++ {
+		end := at + len(want)
+		if whole && end == len(names) && isDir {
+			continue // an empty directory holds nothing yet
+		}
+		if !whole && end != len(names) {
+			continue
+		}
+		if matchAll(want, names[at:end]) {
+			return true
+		}
+	}
+	return false
+}
+
+func matchAll(patterns, names []string) bool {
+	for i, p := range patterns {
+		if ok, err := path.Match(p, names[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// leads reports whether a link at a path may lead out of the workspace. What other
+// links make of it is not asked: those that lead out are flagged themselves.
+func leads(at, target string) bool {
+	if path.IsAbs(target) {
+		return true
+	}
+	to := path.Join(path.Dir(at), target)
+	return to == ".." || strings.HasPrefix(to, "../")
+}

@@ -1,0 +1,154 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// record is what is known of the host's files below a layer.
+type record struct {
+	Version int `json:"version"`
+	// Since is the time from which on the layer holds changes, in nanoseconds:
+	// the first start since it was empty.
+	Since int64 `json:"since"`
+	// Paths are those that were applied or discarded since then.
+	Paths []known `json:"paths,omitempty"`
+
+	index map[string]int
+}
+
+// known is what is known of one path.
+type known struct {
+	Path string `json:"path"` // as Quote writes it
+	// Host is the host's file that the next change of the inside is based on;
+	// none if there was no file.
+	Host Mark `json:"host"`
+	// Layer is the layer's file that the host has now, too: nothing is to be
+	// done for it until the inside changes it again. None if there is none.
+	Layer Mark `json:"layer"`
+	// Gone says that the layer's mark of a deletion was applied.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// read reads the record; a layer without one has none of its changes since any
+// time that is known.
+func (l Layer) read() (*record, error) {
+	r := &record{Version: spec.Version}
+	err := store.ReadJSON(l.record(), r)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil && r.Version > spec.Version {
+		err = spec.Errorf(spec.ErrConflict, "%s was written by a newer Bothy", l.record()).WithHint("use the newer bothy")
+	}
+	r.index = make(map[string]int, len(r.Paths))
+	for i, k := range r.Paths {
+		path, uerr := Unquote(k.Path)
+		if uerr != nil {
+			return nil, fmt.Errorf("read %s: %w", l.record(), uerr)
+		}
+		r.index[path] = i
+	}
+	return r, err
+}
+
+func (l Layer) write(r *record) error { return store.WriteJSON(l.record(), r) }
+
+// of gives what is known of a path.
+func (r *record) of(path string) (known, bool) {
+	i, ok := r.index[path]
+	if !ok {
+		return known{}, false
+	}
+	return r.Paths[i], true
+}
+
+func (r *record) set(path string, k known) {
+	k.Path = Quote(path)
+	if i, ok := r.index[path]; ok {
+		r.Paths[i] = k
+		return
+	}
+	r.index[path] = len(r.Paths)
+	r.Paths = append(r.Paths, k)
+}
+
+// Prepare makes a layer ready to be mounted. The caller sees to it that it is not
+// mounted yet. One that holds nothing begins to count anew.
+func (l Layer) Prepare() error {
+	for _, d := range []string{l.Upper(), l.Work()} {
+		if err := unix.Mkdir(d, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("make %s: %w", d, err)
+		}
+	}
+	empty, err := l.Empty()
+	if err != nil || !empty {
+		return err
+	}
+	// By the clock that files are dated by: what the host changes from now on is
+	// not earlier.
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
+		return fmt.Errorf("read the clock: %w", err)
+	}
+	return l.write(&record{Version: spec.Version, Since: now.Nano()})
+}
+
+// Empty reports whether a layer holds nothing at all.
+func (l Layer) Empty() (bool, error) {
+	d, err := openTop(l.Upper())
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer d.close()
+	names, err := d.f.Readdirnames(1)
+	if len(names) > 0 {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return !d.isOpaque(), nil
+}
+
+// since is the record's time for a person.
+func (r *record) since() string {
+	return time.Unix(0, r.Since).Local().Format(time.DateTime)
+}
+
+// drop forgets a path.
+func (r *record) drop(path string) {
+	i, ok := r.index[path]
+	if !ok {
+		return
+	}
+	r.Paths = append(r.Paths[:i], r.Paths[i+1:]...)
+	delete(r.index, path)
+	for p, j := range r.index {
+		if j > i {
+			r.index[p] = j - 1
+		}
+	}
+}
+
+// taken says that the layer has nothing at a path any more.
+func (r *record) taken(path string) {
+	k, ok := r.of(path)
+	switch {
+	case ok && k.Gone:
+		r.drop(path)
+	case ok:
+		r.set(path, known{Host: k.Host})
+	}
+}

@@ -1,0 +1,319 @@
+package review
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pause is longer than the tick of the clock that files are dated by.
+func pause() { time.Sleep(15 * time.Millisecond) }
+
+// ago dates nothing: it waits until what was written counts as before the start.
+func fresh(t testing.TB, files map[string]string) *project {
+	t.Helper()
+	p := newProject(t, files)
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	return p
+}
+
+// Every kind of file goes over as it is inside, and then nothing is left to do.
+func TestEveryKind(t *testing.T) {
+	p := fresh(t, map[string]string{
+		"edit": "one\ntwo\n", "replace": "old\n", "gone": "bye\n", "mode": "#!/bin/sh\n", "same": "same\n",
+		"dir/a": "a\n", "dir/deep/b": "b\n", "old-name": "a file that is renamed\n", "tofile/x": "x\n", "todir": "file\n",
+		"tolink": "file\n", "hollow/only": "x\n", "renewed/a": "a\n", "renewed/b": "b\n", "kept/x": "x\n",
+	})
+	must(t, os.Symlink("edit", p.path("link")))
+	must(t, os.Symlink("edit", p.path("link2file")))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside(`
+		echo three >> edit
+		echo new > r.tmp; mv r.tmp replace
+		rm gone; chmod 755 mode; cat same > same.tmp; mv same.tmp same
+		echo more >> dir/a; rm -r dir/deep
+		mv old-name new-name
+		rm -r tofile; echo now a file > tofile
+		rm todir; mkdir todir; echo in > todir/in
+		ln -sf edit tolink
+		rm hollow/only; rmdir hollow
+		rm -r renewed; mkdir renewed; echo a2 > renewed/a; echo c > renewed/c
+		ln -sfn replace link; rm link2file; echo file > link2file
+		mkdir -p new/sub/empty; echo n > new/sub/file; chmod 700 new/sub
+		printf 'no line end' > plain; : > empty
+		head -c 200000 /dev/urandom > binary; printf 'a\000b' > zero
+		mkfifo pipe; chmod 600 kept/x
+	`)
+	list := p.wants(`
+added binary
+modified dir/a
+deleted dir/deep/b
+modified edit
+added empty
+deleted gone
+deleted hollow/only
+mode kept/x
+modified link
+type link2file
+mode mode
+added new-name from old-name
+added new/sub/empty
+added new/sub/file
+deleted old-name
+added pipe REFUSED
+added plain
+modified renewed/a
+deleted renewed/b
+added renewed/c
+modified replace
+type todir
+added todir/in
+type tofile
+deleted tofile/x
+type tolink
+added zero
+`)
+	want := p.inside("find . ! -name pipe -printf '%p %y %m %l\\n' | sort; find . -type f ! -name binary | sort | xargs -d '\\n' cat; sha256sum binary")
+	got := p.apply(list, true)
+	for path, r := range got {
+		if r != Applied && path != "pipe" {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+	if got["pipe"] != Failed {
+		t.Errorf("the pipe was %s", got["pipe"])
+	}
+	p.wants("\nadded pipe REFUSED\n")
+	must(t, os.RemoveAll(p.w.Layer.Upper()))
+	p.start()
+	if now := p.inside("find . ! -name pipe -printf '%p %y %m %l\\n' | sort; find . -type f ! -name binary | sort | xargs -d '\\n' cat; sha256sum binary"); now != want {
+		t.Errorf("the host has\n%s\nthe inside had\n%s", now, want)
+	}
+	noTemps(t, p)
+}
+
+func noTemps(t testing.TB, p *project) {
+	t.Helper()
+	must(t, filepath.WalkDir(p.w.Source, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasPrefix(filepath.Base(path), tempPrefix) {
+			t.Errorf("left behind: %s", path)
+		}
+		return err
+	}))
+}
+
+// What the host changed is not overwritten. A file that it deleted comes back if
+// the inside changed it: nothing remembers that there was one.
+// What both changed alike, and what the
+// host changed elsewhere, is no conflict.
+func TestConflicts(t *testing.T) {
+	p := fresh(t, map[string]string{
+		"both": "1\n", "alike": "1\n", "mine": "1\n", "theirs": "1\n", "deleted-there": "1\n", "deleted-here": "1\n",
+		"replaced": "1\n", "dir/file": "1\n", "swapped/file": "1\n", "other/file": "other\n", "gone/a": "1\n", "gone/b": "1\n",
+	})
+	p.inside(`
+		for f in both alike theirs replaced; do echo inside > $f; done
+		echo inside >> deleted-here; rm deleted-there
+		echo inside > new; echo inside > swapped/file; rm -r gone; mkdir fresh; echo 2 > fresh/mine
+	`)
+	pause()
+	p.put("both", "host\n")
+	p.put("alike", "inside\n")
+	p.put("mine", "host\n")
+	p.put("deleted-there", "host\n")
+	must(t, os.Remove(p.path("deleted-here")))
+	p.put("r.tmp", "host\n")
+	must(t, os.Rename(p.path("r.tmp"), p.path("replaced")))
+	must(t, os.Rename(p.path("swapped"), p.path("aside")))
+	must(t, os.Rename(p.path("other"), p.path("swapped")))
+	p.put("gone/c", "host\n")
+	p.put("fresh/yours", "host\n")
+	list := p.wants(`
+modified both CONFLICT
+added deleted-here
+deleted deleted-there CONFLICT
+added fresh/mine
+deleted gone/a
+deleted gone/b
+deleted gone/c CONFLICT
+added new
+modified replaced CONFLICT
+modified swapped/file CONFLICT
+modified theirs
+`)
+	got := p.apply(list, false)
+	for path, want := range map[string]Result{
+		"both": Conflicts, "deleted-here": Applied, "deleted-there": Conflicts, "replaced": Conflicts,
+		"swapped/file": Conflicts, "gone/c": Conflicts, "gone": Conflicts,
+		"new": Applied, "theirs": Applied, "fresh/mine": Applied, "gone/a": Applied,
+	} {
+		if got[path] != want {
+			t.Errorf("%s: %s, want %s", path, got[path], want)
+		}
+	}
+	for name, want := range map[string]string{
+		"both": "host\n", "deleted-there": "host\n", "deleted-here": "1\ninside\n", "replaced": "host\n", "swapped/file": "other\n",
+		"gone/c": "host\n", "gone/a": "(none)", "mine": "host\n", "theirs": "inside\n", "fresh/yours": "host\n", "fresh/mine": "2\n",
+	} {
+		if now := p.get(name); now != want {
+			t.Errorf("%s is %q, want %q", name, now, want)
+		}
+	}
+	// One of them is overwritten, by name.
+	for _, c := range p.changes() {
+		if c.Path == "both" {
+			p.order([]Order{{Change: c, Overwrite: true}}, false)
+		}
+	}
+	if now := p.get("both"); now != "inside\n" {
+		t.Errorf("overwritten, it is %q", now)
+	}
+}
+
+// What was applied while the layer was mounted is not pending any more, is pending
+// again when it changes again, and leaves the layer before the next start.
+func TestAppliedWhileMounted(t *testing.T) {
+	p := fresh(t, map[string]string{"a": "1\n", "b": "1\n", "gone": "1\n"})
+	p.inside("echo 2 > a; echo 2 > b; rm gone; mkdir d; echo 1 > d/x; echo 1 > d/y")
+	p.apply(p.changes(), false)
+	p.wants("\n")
+	p.put("b", "host\n") // after it was applied: what the inside has is older
+	p.put("gone", "host\n")
+	p.wants("\n")
+	p.inside("echo 3 > a; echo 3 > b; echo 2 > d/x")
+	p.wants("\nmodified a\nmodified b CONFLICT\nmodified d/x\n")
+	p.start()
+	if got := p.inside("cat a b gone d/x d/y"); got != "3\n3\nhost\n2\n1\n" {
+		t.Errorf("inside there is %q", got)
+	}
+	list := p.wants("\nmodified a\nmodified b CONFLICT\nmodified d/x\n")
+	if got := p.apply(list, true); got["a"] != Applied || got["b"] != Conflicts || got["d/x"] != Applied {
+		t.Errorf("%v", got)
+	}
+	left, err := os.ReadDir(p.w.Layer.Upper())
+	must(t, err)
+	if len(left) != 1 || left[0].Name() != "b" {
+		t.Errorf("the layer has %v", left)
+	}
+	p.put("a", "host\n")
+	p.put("d/z", "host\n")
+	if got := p.inside("cat a d/x d/z"); got != "host\n2\nhost\n" {
+		t.Errorf("inside there is %q", got)
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	p := fresh(t, map[string]string{"a": "1\n", "b": "1\n", "dir/x": "1\n", "dir/y": "1\n", "made/x": "1\n", "made/y": "1\n"})
+	p.inside("echo 2 > a; echo 2 > b; rm -r dir; rm -r made; mkdir made; echo 2 > made/x; echo 2 > made/z; echo n > new")
+	discard := func(paths ...string) map[string]Result {
+		t.Helper()
+		s, _, err := p.w.Select(paths, true)
+		must(t, err)
+		list, _ := s.Pick(p.changes())
+		done, err := p.w.Discard(list)
+		must(t, err)
+		got := map[string]Result{}
+		for _, o := range done {
+			got[o.Path] = o.Result
+		}
+		return got
+	}
+	discard("a")
+	if got := discard("made/x"); got["made/x"] != Failed {
+		t.Errorf("a part of a directory that hides the host's: %v", got)
+	}
+	if got := discard("dir/x"); got["dir/x"] != Failed {
+		t.Errorf("a part of a deleted directory: %v", got)
+	}
+	discard("made/z", "dir")
+	p.wants("\nmodified b\nmodified made/x\ndeleted made/y\nadded new\n")
+	discard("made")
+	p.wants("\nmodified b\nadded new\n")
+	if got := p.inside("cat a dir/x made/x made/y"); got != "1\n1\n1\n1\n" {
+		t.Errorf("inside there is %q", got)
+	}
+	discard()
+	p.wants("\n")
+	if got := p.inside("cat b; ls new || true"); !strings.HasPrefix(got, "1\n") {
+		t.Errorf("inside there is %q", got)
+	}
+}
+
+// A link that the inside made, or that stands in the way on the host, leads nowhere.
+func TestApplyFollowsNoLink(t *testing.T) {
+	p := fresh(t, map[string]string{"dir/file": "1\n", "hard": "1\n", "sub/x": "1\n"})
+	outside := filepath.Join(filepath.Dir(p.w.Source), "outside")
+	must(t, os.MkdirAll(outside, 0o755))
+	must(t, os.WriteFile(outside+"/file", []byte("precious\n"), 0o644))
+	must(t, os.WriteFile(outside+"/hard", []byte("1\n"), 0o644))
+	must(t, os.Remove(p.path("hard")))
+	must(t, os.Link(outside+"/hard", p.path("hard")))
+	pause()
+	p.start()
+	pause()
+	p.inside("echo 2 > dir/file; echo 2 > hard; echo 2 > sub/x; ln -s " + outside + " way")
+	list := p.changes()
+	// In the moment between the look and the apply, a parent becomes a link.
+	must(t, os.Rename(p.path("dir"), p.path("dir.aside")))
+	must(t, os.Symlink(outside, p.path("dir")))
+	got := p.apply(list, false)
+	if got["dir/file"] == Applied || got["hard"] != Applied {
+		t.Errorf("%v", got)
+	}
+	for name, want := range map[string]string{"file": "precious\n", "hard": "1\n"} {
+		if b, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(b) != want {
+			t.Errorf("outside, %s is %q, %v", name, b, err)
+		}
+	}
+	if to, err := os.Readlink(p.path("way")); err != nil || to != outside {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	// A file below a link that was applied does not go through it.
+	p.inside("rm way; mkdir way; echo 2 > way/file")
+	got = p.apply(p.changes(), false)
+	if b, _ := os.ReadFile(outside + "/file"); string(b) != "precious\n" {
+		t.Errorf("it went through the link: %q", b)
+	}
+	t.Log(got)
+}
+
+// Set-uid bits and attributes do not come along.
+func TestApplyModes(t *testing.T) {
+	p := fresh(t, nil)
+	p.inside("echo x > tool; chmod 4755 tool")
+	must(t, unix.Setxattr(filepath.Join(p.w.Layer.Upper(), "tool"), "user.note", []byte("x"), 0))
+	p.apply(p.changes(), true)
+	var st unix.Stat_t
+	must(t, unix.Lstat(p.path("tool"), &st))
+	if st.Mode&0o7777 != 0o755 || int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid() {
+		t.Errorf("it has mode %o and belongs to %d:%d", st.Mode, st.Uid, st.Gid)
+	}
+	if _, err := unix.Getxattr(p.path("tool"), "user.note", nil); err == nil {
+		t.Error("an attribute came along")
+	}
+}
+
+// A file that changes behind the look is not written as it was not seen.
+func TestApplyAsSeen(t *testing.T) {
+	p := fresh(t, map[string]string{"host": "1\n"})
+	p.inside("echo 2 > host; echo seen > new")
+	list := p.changes()
+	p.inside("echo other > new")
+	p.put("host", "mine\n")
+	got := p.apply(list, false)
+	if got["new"] != Conflicts || got["host"] != Conflicts || p.get("new") != "(none)" || p.get("host") != "mine\n" {
+		t.Errorf("%v, %q, %q", got, p.get("new"), p.get("host"))
+	}
+	noTemps(t, p)
+}

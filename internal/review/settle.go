@@ -1,0 +1,194 @@
+package review
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// Settle takes out of a layer what was applied while it was mounted, so that the
+// inside sees the host's files again. The caller sees to it that it is not mounted.
+func (w Workspace) Settle() error {
+	l, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil
+	}
+	if err := l.recover(); err != nil {
+		return err
+	}
+	var paths []string
+	for _, k := range l.record.Paths {
+		p, err := Unquote(k.Path)
+		if err != nil {
+			return err
+		}
+		in, name, err := l.upper.parent(p)
+		if err != nil {
+			continue
+		}
+		st, there, err := in.stat(name)
+		if err == nil && there && (k.Layer != Mark{} && k.Layer == markOf(&st) || k.Gone && in.isWhiteout(name, &st)) {
+			paths = append(paths, p)
+		}
+		in.close()
+	}
+	return l.prune(paths)
+}
+
+// prune removes what the layer has at some paths. The host has the same, so that
+// nothing changes inside. In a directory that hides the host's, because the inside
+// made it, everything stays until all of it is applied.
+func (l *look) prune(paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	covers := map[string]bool{}
+	for _, p := range paths {
+		cover, err := l.cover(p)
+		switch {
+		case err != nil:
+			return err
+		case cover != "":
+			covers[cover] = true
+		default:
+			if err := l.take(p); err != nil {
+				return err
+			}
+			l.record.taken(p)
+		}
+	}
+	for cover := range covers {
+		if err := l.uncover(cover); err != nil {
+			return err
+		}
+	}
+	return l.Layer.write(l.record)
+}
+
+// cover finds the outermost directory above a path, or at it, that hides the
+// host's.
+func (l *look) cover(p string) (string, error) {
+	names := strings.Split(p, "/")
+	for i := range names {
+		at := strings.Join(names[:i+1], "/")
+		d, err := l.upper.sub(at)
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		opaque := d.isOpaque()
+		d.close()
+		if opaque {
+			return at, nil
+		}
+	}
+	return "", nil
+}
+
+// take removes a file or a mark of a deletion from the layer, and the directories
+// that are empty then and say nothing themselves.
+func (l *look) take(p string) error {
+	in, name, err := l.upper.parent(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	if st, there, err := in.stat(name); err != nil || !there {
+		return err
+	} else if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return l.hollow(p)
+	}
+	if err := unix.Unlinkat(in.fd(), name, 0); err != nil {
+		return err
+	}
+	return l.hollow(path.Dir(p))
+}
+
+// hollow removes directories of the layer that hold nothing, from the inner ones
+// outwards, where the host has the same.
+func (l *look) hollow(p string) error {
+	for ; p != "."; p = path.Dir(p) {
+		if slices.Contains(l.Over, p) {
+			return nil
+		}
+		in, name, err := l.upper.parent(p)
+		if err != nil {
+			return err
+		}
+		now, err := in.entry(name)
+		if err == nil {
+			err = l.hollowAt(in, name, p, now)
+		}
+		in.close()
+		if err != nil {
+			if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *look) hollowAt(in *dir, name, p string, now Entry) error {
+	there, base, err := l.host.parent(p)
+	if err != nil {
+		return unix.ENOTEMPTY // the host has none: it stays
+	}
+	defer there.close()
+	was, err := there.entry(base)
+	if err != nil {
+		return err
+	}
+	if was.Form != Directory || was.Mode != now.Mode {
+		return unix.ENOTEMPTY
+	}
+	return unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
+}
+
+// uncover removes a directory that hides the host's, if nothing in it differs from
+// the host's any more.
+func (l *look) uncover(cover string) error {
+	in, name, err := l.upper.parent(cover)
+	if err != nil {
+		return err
+	}
+	host, _, err := l.host.parent(cover)
+	if err != nil {
+		host = nil
+	}
+	defer host.close()
+	l.list = nil
+	err = l.compare(place{path: trimDot(path.Dir(cover)), upper: in, host: host}, name, cover)
+	in.close()
+	if err != nil || len(l.list) > 0 {
+		return err
+	}
+	if err := store.RemoveTree(filepath.Join(l.Layer.Upper(), cover)); err != nil {
+		return err
+	}
+	return l.hollow(path.Dir(cover))
+}
+
+func trimDot(p string) string {
+	if p == "." {
+		return ""
+	}
+	return p
+}

@@ -1,0 +1,291 @@
+package review
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// tempPrefix marks files that are on their way into their place.
+const tempPrefix = ".bothy-apply-"
+
+func newNonce() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+func (a *applying) temp() string {
+	a.steps++
+	return tempPrefix + a.nonce + "-" + strconv.Itoa(a.steps)
+}
+
+// stage writes a new file beside the place it shall have.
+func (a *applying) stage(s *step) error {
+	o := a.orders[s.order]
+	switch o.New.Form {
+	case Link:
+		if o.Match != nil {
+			a.end(s.order, Unmatched, "")
+			return nil
+		}
+		return unix.Symlinkat(o.New.Target, s.dir.fd(), s.temp)
+	case Directory:
+		return s.dir.mkdir(s.temp, o.New.Mode)
+	}
+	if o.Match != nil {
+		return a.stageHunks(s)
+	}
+	from, err := a.upper.read(o.Path, o.New.Mark)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	err = s.write(a.few(), o.New.Mode, func(to io.Writer) error {
+		if n, err := io.Copy(to, io.LimitReader(from, o.New.Size+1)); err != nil || n != o.New.Size {
+			return errors.Join(err, errSize(n, o.New.Size))
+		}
+		return unchanged(from, o.New.Mark)
+	})
+	return err
+}
+
+func errSize(n, want int64) error {
+	if n == want {
+		return nil
+	}
+	return errChanged
+}
+
+// stageHunks writes the host's file with some of the hunks.
+func (a *applying) stageHunks(s *step) error {
+	o := a.orders[s.order]
+	r := &Reader{a.look}
+	t, err := r.Text(o.Change)
+	if err != nil {
+		return err
+	}
+	some := t.pick(o.Match)
+	if len(some) == 0 || o.Kind == Type {
+		a.end(s.order, Unmatched, t.Left)
+		return nil
+	}
+	mode := o.Old.Mode
+	if s.partly = len(some) < len(t.hunks) || o.Old.Mode != o.New.Mode && o.Old.Form != Nothing; !s.partly || o.Old.Form == Nothing {
+		mode = o.New.Mode
+	}
+	return s.write(a.few(), mode, func(to io.Writer) error {
+		_, err := io.WriteString(to, merge(t.old, t.now, some))
+		return err
+	})
+}
+
+// few tells a batch of which each file is made durable by itself. More are made
+// so with all else that the file system has to write.
+func (a *applying) few() bool { return len(a.batch) <= 16 }
+
+// sync makes durable what the batch has done in its directories, and, if it is
+// large, the files.
+func (a *applying) sync() error {
+	if !a.few() {
+		if err := unix.Syncfs(a.host.fd()); err != nil {
+			return fmt.Errorf("write to the disk: %w", err)
+		}
+		return nil
+	}
+	for _, s := range a.batch {
+		if err := s.dir.f.Sync(); err != nil {
+			return fmt.Errorf("write to the disk: %w", err)
+		}
+	}
+	return nil
+}
+
+// write makes the new file. It is a fresh one, of the caller's, never set-uid.
+func (s *step) write(durable bool, mode uint32, fill func(io.Writer) error) error {
+	fd, err := unix.Openat(s.dir.fd(), s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write beside %s: %w", Quote(s.name), err)
+	}
+	f := os.NewFile(uintptr(fd), s.temp)
+	err = fill(f)
+	if err == nil {
+		err = unix.Fchmod(fd, mode&0o777)
+	}
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = unix.Unlinkat(s.dir.fd(), s.temp, 0)
+	}
+	return err
+}
+
+// commit carries a batch out. What will lie about meanwhile is noted before it
+// appears, so that it is found after a crash. What was written is made durable
+// before it takes its place, and is in its place before that is written down.
+func (a *applying) commit() error {
+	if len(a.batch) == 0 {
+		return nil
+	}
+	defer a.drop()
+	if err := a.intend(a.batch); err != nil {
+		return err
+	}
+	for i := range a.batch {
+		s := &a.batch[i]
+		if !s.fresh {
+			continue
+		}
+		if err := a.stage(s); err != nil {
+			if ferr := a.failed(s.order, err); ferr != nil {
+				return ferr
+			}
+		}
+	}
+	if err := a.sync(); err != nil {
+		return err
+	}
+	for _, s := range a.batch {
+		if a.outcome[s.order].Result != "" {
+			continue
+		}
+		if err := s.place(); err != nil {
+			if ferr := a.failed(s.order, err); ferr != nil {
+				return ferr
+			}
+			continue
+		}
+		if err := a.note(s); err != nil {
+			return err
+		}
+	}
+	if err := a.sync(); err != nil {
+		return err
+	}
+	if err := a.Layer.write(a.record); err != nil {
+		return err
+	}
+	return a.intend(nil)
+}
+
+// note remembers what the host has now.
+func (a *applying) note(s step) error {
+	o := a.orders[s.order]
+	if !s.fresh {
+		a.record.set(o.Path, known{Gone: true})
+		a.end(s.order, Applied, "")
+		return nil
+	}
+	st, _, err := s.dir.stat(s.name)
+	if err != nil {
+		return err
+	}
+	k := known{Host: markOf(&st), Layer: o.New.Mark}
+	result := Applied
+	if s.partly {
+		k.Layer, result = Mark{}, Partly
+	}
+	a.record.set(o.Path, k)
+	a.end(s.order, result, "")
+	return nil
+}
+
+// drop closes the directories of the batch, and removes what was not put in place.
+func (a *applying) drop() {
+	for _, s := range a.batch {
+		if s.fresh && a.outcome[s.order].Result != Applied && a.outcome[s.order].Result != Partly {
+			s.unstage()
+		}
+		s.dir.close()
+	}
+	a.batch, a.bytes = nil, 0
+}
+
+func (s *step) unstage() {
+	if errors.Is(unix.Unlinkat(s.dir.fd(), s.temp, 0), unix.EISDIR) {
+		_ = unix.Unlinkat(s.dir.fd(), s.temp, unix.AT_REMOVEDIR)
+	}
+}
+
+// place puts a step into effect, in one step for whoever looks.
+func (s *step) place() error {
+	at := s.dir.fd()
+	if s.old.Form == Nothing {
+		return s.placeNew()
+	}
+	st, there, err := s.dir.stat(s.name)
+	if err != nil {
+		return err
+	}
+	if !there || markOf(&st) != s.old.Mark {
+		return errNewer
+	}
+	if !s.fresh {
+		if err := unix.Renameat2(at, s.name, at, s.temp, unix.RENAME_NOREPLACE); err != nil {
+			if !errors.Is(err, unix.EINVAL) {
+				return err
+			}
+			return unix.Unlinkat(at, s.name, 0) // this file system cannot
+		}
+	} else if err := unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_EXCHANGE); err != nil {
+		if !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+		return unix.Renameat(at, s.temp, at, s.name)
+	}
+	return s.finish()
+}
+
+// finish looks at what was taken out of its place. If somebody wrote to it in the
+// moment before, it goes back.
+func (s *step) finish() error {
+	at := s.dir.fd()
+	st, there, err := s.dir.stat(s.temp)
+	if err != nil || !there {
+		return err
+	}
+	if markOf(&st).aside() == s.old.Mark.aside() {
+		return unix.Unlinkat(at, s.temp, 0)
+	}
+	if err := s.putBack(); err != nil {
+		return err
+	}
+	return errNewer
+}
+
+func (s *step) putBack() error {
+	at := s.dir.fd()
+	if !s.fresh {
+		return unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_NOREPLACE)
+	}
+	if err := unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_EXCHANGE); err != nil {
+		return err
+	}
+	s.unstage()
+	return nil
+}
+
+// placeNew puts a file where there is none.
+func (s *step) placeNew() error {
+	at := s.dir.fd()
+	err := unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) { // this file system cannot
+		if err = unix.Linkat(at, s.temp, at, s.name, 0); err == nil {
+			return unix.Unlinkat(at, s.temp, 0)
+		}
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return errNewer
+	}
+	return err
+}

@@ -1,0 +1,252 @@
+package review
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxText is the size up to which a file is shown line by line.
+const maxText = 4 << 20
+
+// binaryHead is how far git looks for a zero byte, by which it tells what is no
+// text.
+const binaryHead = 8000
+
+// Text is a change of a file's lines.
+type Text struct {
+	Added, Removed int
+	// Left says why there are no lines; empty if there are.
+	Left  string
+	old   []string
+	now   []string
+	hunks []hunk
+}
+
+// Reader reads both sides of changes.
+type Reader struct{ l *look }
+
+// Open opens a workspace to read what changed in it. Close it.
+func (w Workspace) Open() (*Reader, error) {
+	l, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{l}, nil
+}
+
+// Close gives back what Open took.
+func (r *Reader) Close() { r.l.close() }
+
+// Text compares the lines of both sides. A file that is no text, or too large,
+// has none.
+func (r *Reader) Text(c Change) (Text, error) {
+	if c.Refused != "" {
+		return Text{Left: c.Refused}, nil
+	}
+	old, left, err := r.side(r.l.host, c.Path, c.Old)
+	if err != nil || left != "" {
+		return Text{Left: left}, err
+	}
+	now, left, err := r.side(r.l.upper, c.Path, c.New)
+	if err != nil || left != "" {
+		return Text{Left: left}, err
+	}
+	t := Text{old: lines(old), now: lines(now)}
+	edits := editsOf(t.old, t.now)
+	for _, e := range edits {
+		t.Removed += e.b - e.a
+		t.Added += e.d - e.c
+	}
+	t.hunks = hunksOf(edits, len(t.old), len(t.now))
+	return t, nil
+}
+
+func (r *Reader) side(d *dir, path string, e Entry) (text, left string, err error) {
+	switch {
+	case e.Form == Link:
+		return e.Target, "", nil
+	case e.Form != File:
+		return "", "", nil
+	case e.Size > maxText:
+		return "", fmt.Sprintf("it has more than %d MiB", maxText>>20), nil
+	}
+	f, err := d.read(path, e.Mark)
+	if err != nil {
+		return "", "", err
+	}
+	defer f.Close()
+	b, err := store.ReadAll(f, maxText)
+	if err != nil {
+		return "", "", fmt.Errorf("read %s: %w", Quote(path), err)
+	}
+	if bytes.IndexByte(b[:min(len(b), binaryHead)], 0) >= 0 {
+		return "", "it is binary", nil
+	}
+	return string(b), "", nil
+}
+
+// Patch writes changes as git apply and patch read them.
+type Patch struct {
+	W io.Writer
+	// Prefix stands before paths: nothing for the first workspace.
+	Prefix string
+	// Show makes what is written safe for a terminal; what it changes cannot be
+	// applied any more. Nil: as it is.
+	Show func(line string) string
+	// Changed is set when Show had something to do.
+	Changed bool
+}
+
+// Write writes one change. One without lines, such as of an image, leaves a line
+// that is no part of a patch.
+func (p *Patch) Write(c Change, t Text) error {
+	if c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory {
+		if c.Implied {
+			return nil
+		}
+		return p.remark(c, "a directory")
+	}
+	if t.Left != "" {
+		return p.remark(c, t.Left)
+	}
+	var b strings.Builder
+	parts := []Change{c}
+	if c.Kind == Type && c.Old.Form != Directory { // as git has it: one goes, the other comes
+		gone, come := c, c
+		gone.Kind, gone.New = Deleted, Entry{}
+		come.Kind, come.Old = Added, Entry{}
+		parts = []Change{gone, come}
+	}
+	for _, part := range parts {
+		if len(parts) > 1 {
+			t2 := Text{}
+			if part.Kind == Deleted {
+				t2.old = t.old
+			} else {
+				t2.now = t.now
+			}
+			t2.hunks = hunksOf(editsOf(t2.old, t2.now), len(t2.old), len(t2.now))
+			p.file(&b, part, t2)
+			continue
+		}
+		p.file(&b, part, t)
+	}
+	_, err := io.WriteString(p.W, b.String())
+	return err
+}
+
+func (p *Patch) name(side, path string) string {
+	if p.Prefix != "" {
+		path = strings.TrimPrefix(p.Prefix, "/") + "/" + path
+	}
+	return Quote(side + "/" + path)
+}
+
+func (p *Patch) remark(c Change, why string) error {
+	name := c.Path
+	if p.Prefix != "" {
+		name = p.Prefix + "/" + name
+	}
+	_, err := fmt.Fprintf(p.W, "# %s %s: not shown, %s (%d bytes, were %d)\n", c.Kind, Quote(name), why, c.New.Size, c.Old.Size)
+	return err
+}
+
+func (p *Patch) file(b *strings.Builder, c Change, t Text) {
+	if len(t.hunks) == 0 && c.Old.Form == c.New.Form && gitMode(c.Old) == gitMode(c.New) {
+		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", Quote(c.Path), c.New.Mode, c.Old.Mode)
+		return
+	}
+	from, to := p.name("a", c.Path), p.name("b", c.Path)
+	fmt.Fprintf(b, "diff --git %s %s\n", from, to)
+	switch {
+	case c.Old.Form == Nothing || c.Old.Form == Directory:
+		fmt.Fprintf(b, "new file mode %s\n", gitMode(c.New))
+		from = "/dev/null"
+	case c.Kind == Deleted:
+		fmt.Fprintf(b, "deleted file mode %s\n", gitMode(c.Old))
+		to = "/dev/null"
+	case gitMode(c.Old) != gitMode(c.New):
+		fmt.Fprintf(b, "old mode %s\nnew mode %s\n", gitMode(c.Old), gitMode(c.New))
+	}
+	if len(t.hunks) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "--- %s\n+++ %s\n", ended(from), ended(to))
+	for _, h := range t.hunks {
+		h.text(b, t.old, t.now, p.show)
+	}
+}
+
+// ended puts the tab behind a name with spaces that tells patch where it ends.
+func ended(name string) string {
+	if strings.Contains(name, " ") && !strings.HasPrefix(name, `"`) {
+		return name + "\t"
+	}
+	return name
+}
+
+func (p *Patch) show(line string) string {
+	if p.Show == nil {
+		return line
+	}
+	shown := p.Show(line)
+	p.Changed = p.Changed || shown != line
+	return shown
+}
+
+func gitMode(e Entry) string {
+	switch {
+	case e.Form == Link:
+		return "120000"
+	case e.Mode&0o100 != 0:
+		return "100755"
+	}
+	return "100644"
+}
+
+// pick keeps the hunks in whose changed lines a pattern is found.
+func (t Text) pick(re *regexp.Regexp) (some []hunk) {
+	for _, h := range t.hunks {
+		minus, plus := h.changed(t.old, t.now)
+		for _, line := range append(minus, plus...) {
+			if re.MatchString(strings.TrimRight(line, "\r\n")) {
+				some = append(some, h)
+				break
+			}
+		}
+	}
+	return some
+}
+
+// Picked is a change of which only those hunks are left in whose changed lines a
+// pattern is found; ok is false if there are none.
+func (t Text) Picked(re *regexp.Regexp) (_ Text, ok bool) {
+	some := t.pick(re)
+	if len(some) == 0 {
+		return t, false
+	}
+	now := lines(merge(t.old, t.now, some))
+	p := Text{old: t.old, now: now}
+	edits := editsOf(p.old, p.now)
+	for _, e := range edits {
+		p.Removed += e.b - e.a
+		p.Added += e.d - e.c
+	}
+	p.hunks = hunksOf(edits, len(p.old), len(p.now))
+	return p, true
+}
+
+// Compile reads the pattern of --match.
+func Compile(pattern string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "--match: %w", err)
+	}
+	return re, nil
+}

@@ -1,0 +1,45 @@
+package spec
+
+import (
+	"slices"
+)
+
+// How writes of the inside reach the directories it works on.
+const (
+	// WorkspaceLive has them reach the host at once. It is the default.
+	WorkspaceLive = "live"
+	// WorkspaceReview keeps them in a layer until somebody applies them.
+	WorkspaceReview = "review"
+)
+
+// CheckWorkspaceMode refuses a mode that does not exist.
+func CheckWorkspaceMode(mode string) error {
+	switch mode {
+	case "", WorkspaceLive, WorkspaceReview:
+		return nil
+	}
+	return Errorf(ErrUsage, "there is no workspace mode %q", mode).
+		WithHint("%s: writes reach your files at once; %s: they wait for bothy diff and bothy apply", WorkspaceLive, WorkspaceReview)
+}
+
+// Mode is the workspace mode.
+func (s *Sandbox) Mode() string {
+	if s.WorkspaceMode == "" {
+		return WorkspaceLive
+	}
+	return s.WorkspaceMode
+}
+
+// Reviews tells whether writes to one of the workspaces wait for a review.
+func (s *Sandbox) Reviews(m Mount) bool {
+	return s.WorkspaceMode == WorkspaceReview && !m.ReadOnly && slices.Contains(s.Workspaces, m)
+}
+
+// Mounted are the paths inside at which something of the specification is mounted.
+func (s *Sandbox) Mounted() []string {
+	list := slices.Clone(s.Private)
+	for _, m := range slices.Concat(s.Workspaces, s.Volumes) {
+		list = append(list, m.Target)
+	}
+	return list
+}
