@@ -118,6 +118,7 @@ type changed struct {
 	Target    string   `json:"target,omitempty"`
 	OldTarget string   `json:"old_target,omitempty"`
 	From      string   `json:"renamed_from,omitempty"`
+	Implied   bool     `json:"implied,omitempty"` // a directory that comes or goes with what is in it
 	Added     int      `json:"lines_added"`
 	Removed   int      `json:"lines_removed"`
 	NoText    string   `json:"no_text,omitempty"` // why its lines are not known
@@ -174,7 +175,7 @@ func (a *app) diffJSON(list []*reviewed) error {
 			Path: r.name(c), Workspace: r.Source, Kind: string(c.Kind), Form: string(c.New.Form), OldForm: string(c.Old.Form),
 			Mode: octal(c.New), OldMode: octal(c.Old), Size: c.New.Size, OldSize: c.Old.Size,
 			Target: c.New.Target, OldTarget: c.Old.Target, Added: t.Added, Removed: t.Removed, NoText: t.Left,
-			Flags: reasons(c.Flags), Conflict: c.Conflict, Refused: c.Refused,
+			Flags: reasons(c.Flags), Conflict: c.Conflict, Refused: c.Refused, Implied: c.Implied,
 		}
 		if c.From != "" {
 			j.From = r.pathOf(c.From)

@@ -35,7 +35,15 @@ func (a *app) rmCommand() *command.Command {
 		Complete: a.sandboxNames,
 		RunE: func(cmd *command.Command, args []string) error {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
-				if !force && !a.ask("remove sandbox %s, its home and its installed programs?", sb.Name) {
+				what := ""
+				if !force && e.Pending(sb) {
+					if !a.canAsk() {
+						return spec.Errorf(spec.ErrConflict, "sandbox %s has changes that are neither applied nor discarded", sb.Name).
+							WithHint("look at them: bothy diff --stat %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name)
+					}
+					what = ", with changes that you have not applied"
+				}
+				if !force && !a.ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, what) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
 				}
 				return e.Remove(cmd.Context(), sb, force)

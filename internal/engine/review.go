@@ -101,7 +101,7 @@ func (e *Engine) readyLayers(sb *spec.Sandbox) error {
 		if err := w.Settle(); err != nil {
 			return &spec.Error{Class: spec.ErrSandbox, Op: "put the changes in " + w.Source + " in order", Err: err, Hint: spec.Hint(err)}
 		}
-		if err := w.Layer.Prepare(); err != nil {
+		if err := w.Prepare(); err != nil {
 			return err
 		}
 	}

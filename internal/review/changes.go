@@ -57,8 +57,13 @@ func (w Workspace) open() (*look, error) {
 		return nil, err
 	}
 	host, err := openTop(w.Source)
-	if err != nil {
-		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open workspace " + w.Source, Err: err}).WithHint("put it back where it was when the sandbox was created")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open the workspace", Err: err}).WithHint("put it back where it was when the sandbox was created")
+	case errors.Is(err, unix.ELOOP):
+		return nil, (&spec.Error{Class: spec.ErrDenied, Op: "open the workspace, whose path has a symbolic link in it now", Err: err}).WithHint("put it back as it was when the sandbox was created")
+	case err != nil:
+		return nil, &spec.Error{Op: "open the workspace", Err: err}
 	}
 	upper, err := openTop(w.Layer.Upper())
 	if errors.Is(err, fs.ErrNotExist) {

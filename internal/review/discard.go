@@ -53,7 +53,7 @@ func (l *look) discardAll(changes []Change) ([]Outcome, error) {
 	for _, c := range changes {
 		done = append(done, Outcome{Change: c, Result: Discarded})
 	}
-	return done, l.Layer.Prepare()
+	return done, l.Prepare()
 }
 
 func (l *look) discardSome(changes, all []Change, chosen map[string]bool) ([]Outcome, error) {

@@ -220,8 +220,11 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 	if f, ok := gitFlag(lower); ok {
 		return []Flag{f}
 	}
-	if c.Kind == Deleted {
+	switch {
+	case c.Kind == Deleted:
 		return nil // what is not there runs nothing
+	case c.Kind == Mode && (c.New.Form == Directory || c.New.Mode&^c.Old.Mode&0o111 == 0):
+		return nil // nothing in it is other than it was
 	}
 	for _, r := range rules {
 		if r.matches(lower, c.New.Form == Directory) {

@@ -90,7 +90,7 @@ func newProject(t testing.TB, files map[string]string) *project {
 func (p *project) start() {
 	p.t.Helper()
 	must(p.t, p.w.Settle())
-	must(p.t, p.w.Layer.Prepare())
+	must(p.t, p.w.Prepare())
 }
 
 // inside runs a script where the sandbox would.

@@ -83,11 +83,15 @@ func (r *record) set(path string, k known) {
 
 // Prepare makes a layer ready to be mounted. The caller sees to it that it is not
 // mounted yet. One that holds nothing begins to count anew.
-func (l Layer) Prepare() error {
+func (w Workspace) Prepare() error {
+	l := w.Layer
 	for _, d := range []string{l.Upper(), l.Work()} {
 		if err := unix.Mkdir(d, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("make %s: %w", d, err)
 		}
+	}
+	if err := w.likeSource(); err != nil {
+		return err
 	}
 	empty, err := l.Empty()
 	if err != nil || !empty {
@@ -100,6 +104,29 @@ func (l Layer) Prepare() error {
 		return fmt.Errorf("read the clock: %w", err)
 	}
 	return l.write(&record{Version: spec.Version, Since: now.Nano()})
+}
+
+// likeSource gives the top of the layer the mode of the directory that it lies
+// over: inside it is seen as that. Nobody else reaches it.
+func (w Workspace) likeSource() error {
+	host, err := openTop(w.Source)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // whoever mounts it says so
+	}
+	if err != nil {
+		return err
+	}
+	defer host.close()
+	top, err := openTop(w.Layer.Upper())
+	if err != nil {
+		return err
+	}
+	defer top.close()
+	var st unix.Stat_t
+	if err := unix.Fstat(host.fd(), &st); err != nil {
+		return err
+	}
+	return unix.Fchmod(top.fd(), st.Mode&0o777|0o700)
 }
 
 // Empty reports whether a layer holds nothing at all.

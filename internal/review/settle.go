@@ -11,12 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Settle takes out of a layer what was applied while it was mounted, so that the
 // inside sees the host's files again. The caller sees to it that it is not mounted.
 func (w Workspace) Settle() error {
 	l, err := w.open()
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil // the directory is gone; whoever mounts it says so
+	}
 	if err != nil {
 		return err
 	}
