@@ -126,6 +126,9 @@ func (a *app) orders(f *applyFlags, r *reviewed, t *settlement) (orders []review
 	}
 	git := 0 // 1: what git keeps is wanted; 2: it is not
 	for _, c := range r.changes {
+		if c.Implied && c.Kind == review.Added {
+			continue // it is made for what lies in it
+		}
 		o := review.Order{Change: c, Match: f.re, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
 		if len(c.Flags) > 0 && !f.flagged && !stays && !c.Implied {

@@ -1,0 +1,86 @@
+package review
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFlags(t *testing.T) {
+	file := Entry{Form: File, Mode: 0o644}
+	for path, want := range map[string]string{
+		"main.go": "", "src/readme.txt": "", "make/file": "", "mygit/config": "", "a.git": "", "docs/agents/x": "",
+		"Makefile": "make", "sub/makefile": "make", "x.mk": "make", "package.json": "npm", "a/b/package.json": "npm",
+		".git/hooks/pre-commit": "git runs", ".git/config": "git runs", ".git/info/attributes": "git runs", "sub/.git/config": "git runs",
+		".GIT/Config": "git runs", ".git": "git takes", "vendor/x/.git": "git takes", ".git/modules/x/config": "git runs",
+		".git/objects/info/alternates": "git runs", ".git/objects/ab/cd": "what git keeps", ".git/index": "what git keeps", ".git/HEAD": "what git keeps",
+		".git/commondir": "git runs", ".git/config.worktree": "git runs", ".git/worktrees/x/gitdir": "git runs",
+		".gitattributes": "git runs", "sub/.gitmodules": "git fetches", ".github/workflows/ci.yml": "CI", "x/.github/workflows/a/b": "CI",
+		".envrc": "direnv", ".vscode/tasks.json": "editor", ".claude/settings.json": "agents", "CLAUDE.md": "agents", "sub/AGENTS.md": "agents",
+		".mcp.json": "agents", ".cursor/rules/x": "agents", ".npmrc": "npm", ".cargo/config.toml": "cargo", "build.rs": "cargo",
+		".pre-commit-config.yaml": "pre-commit", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".devcontainer/devcontainer.json": "editor",
+		"run.sh": "script", "setup.py": "pip", "node_modules/x/index.js": "programs", "docker-compose.override.yml": "docker", "vite.config.ts": "tools",
+	} {
+		c := &Change{Path: path, Kind: Added, New: file}
+		got := flagsOf(c, false)
+		if (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0].Why, want) {
+			t.Errorf("%s: %v, want %q", path, got, want)
+		}
+	}
+	kept := flagsOf(&Change{Path: ".git/refs/heads/main", Kind: Modified, New: file}, false)
+	if len(kept) != 1 || !kept[0].Git {
+		t.Errorf("%v", kept)
+	}
+	for _, tt := range []struct {
+		name   string
+		c      Change
+		script bool
+		want   bool
+	}{
+		{"an executable", Change{Path: "x", Kind: Added, New: Entry{Form: File, Mode: 0o755}}, false, true},
+		{"it became executable", Change{Path: "x", Kind: Mode, Old: file, New: Entry{Form: File, Mode: 0o755}}, false, true},
+		{"it is none any more", Change{Path: "x", Kind: Mode, Old: Entry{Form: File, Mode: 0o755}, New: file}, true, false},
+		{"a script", Change{Path: "x", Kind: Added, New: file}, true, true},
+		{"deleted", Change{Path: "Makefile", Kind: Deleted, Old: file}, false, false},
+		{"a hook deleted", Change{Path: ".git/hooks/x", Kind: Deleted, Old: file}, false, true},
+		{"a link within", Change{Path: "a/b", Kind: Added, New: Entry{Form: Link, Target: "../c"}}, false, false},
+		{"a link out", Change{Path: "a/b", Kind: Added, New: Entry{Form: Link, Target: "../../c"}}, false, true},
+		{"a link to the top", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "."}}, false, false},
+		{"a link above", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: ".."}}, false, true},
+		{"an absolute link", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "/etc"}}, false, true},
+		{"an empty directory", Change{Path: ".vscode", Kind: Added, New: Entry{Form: Directory, Mode: 0o755}}, false, false},
+	} {
+		if got := flagsOf(&tt.c, tt.script); (len(got) > 0) != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for path, want := range map[string]string{
+		"plain": "plain", "with space": "with space", "naïve/日本": "naïve/日本", "a\nb": `"a\nb"`, "\x1b[2J": `"\033[2J"`, `q"u`: `"q\"u"`,
+		`b\s`: `"b\\s"`, "bad\xff": `"bad\377"`, "rtl\u202e": `"rtl\342\200\256"`, "nbsp\u00a0": `"nbsp\302\240"`, "\ufffd": "\ufffd", "": `""`,
+	} {
+		got := Quote(path)
+		if got != want {
+			t.Errorf("Quote(%q) = %s, want %s", path, got, want)
+		}
+		if back, err := Unquote(got); err != nil || back != path {
+			t.Errorf("Unquote(%s) = %q, %v", got, back, err)
+		}
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("a\x00b\xff\u202e\"\\")
+	f.Fuzz(func(t *testing.T, path string) {
+		q := Quote(path)
+		if back, err := Unquote(q); err != nil || back != path {
+			t.Fatalf("%q becomes %s and then %q, %v", path, q, back, err)
+		}
+		for _, r := range q + Show(path) {
+			if r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r >= 0x7f && r < 0xa0 || r == 0x202e {
+				t.Fatalf("%q has %q in it", q, r)
+			}
+		}
+	})
+}
