@@ -204,8 +204,20 @@ func (a *app) diffNames(list []*reviewed) error {
 	return nil
 }
 
-// letters are the kinds of changes as git's short form has them.
-var letters = map[review.Kind]string{review.Added: "A", review.Modified: "M", review.Deleted: "D", review.Mode: "m", review.Type: "T"}
+// letter is a kind of change as git's short form has it.
+func letter(k review.Kind) string {
+	switch k {
+	case review.Added:
+		return "A"
+	case review.Deleted:
+		return "D"
+	case review.Mode:
+		return "m"
+	case review.Type:
+		return "T"
+	}
+	return "M"
+}
 
 func (a *app) diffStat(list []*reviewed) error {
 	count, added, removed, flagged, conflicts := 0, 0, 0, 0, 0
@@ -223,7 +235,7 @@ func (a *app) diffStat(list []*reviewed) error {
 		case t.Left != "":
 			how = fmt.Sprintf("%d bytes, were %d", c.New.Size, c.Old.Size)
 		}
-		line := fmt.Sprintf("%s %s  %s", letters[c.Kind], r.name(c), how)
+		line := fmt.Sprintf("%s %s  %s", letter(c.Kind), r.name(c), how)
 		if c.From != "" {
 			line += ", was " + r.pathOf(c.From)
 		}

@@ -269,7 +269,7 @@ func (a *applying) directory(i int, parent *dir) error {
 	case now.Form == Nothing:
 		err = parent.mkdir(name, o.New.Mode)
 	case now.Form != Directory:
-		err = errNewer
+		err = errNewer()
 	default: // made for what lies in it, or it is there with another mode
 		var d *dir
 		if d, err = parent.sub(name); err == nil {
@@ -290,7 +290,7 @@ func (a *applying) directory(i int, parent *dir) error {
 }
 
 // errNewer says that the host has changed something since the order was made.
-var errNewer = spec.Errorf(spec.ErrConflict, "changed on the host just now")
+func errNewer() error { return spec.Errorf(spec.ErrConflict, "changed on the host just now") }
 
 // leave takes away what is gone.
 func (a *applying) leave(i int) error {

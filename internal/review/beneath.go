@@ -152,8 +152,9 @@ func (m Mark) aside() Mark {
 }
 
 // errChanged says that a file is being written just now.
-var errChanged = spec.Errorf(spec.ErrConflict, "it was changed while it was looked at").
-	WithHint("try again, or stop the sandbox first")
+func errChanged() error {
+	return spec.Errorf(spec.ErrConflict, "it was changed while it was looked at").WithHint("try again, or stop the sandbox first")
+}
 
 // read opens a regular file that must still be as it was seen.
 func (d *dir) read(rel string, seen Mark) (*os.File, error) {
@@ -175,7 +176,7 @@ func unchanged(f *os.File, seen Mark) error {
 		return err
 	}
 	if markOf(&st) != seen {
-		return fmt.Errorf("read %s: %w", Quote(f.Name()), errChanged)
+		return fmt.Errorf("read %s: %w", Quote(f.Name()), errChanged())
 	}
 	return nil
 }

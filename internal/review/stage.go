@@ -60,7 +60,7 @@ func errSize(n, want int64) error {
 	if n == want {
 		return nil
 	}
-	return errChanged
+	return errChanged()
 }
 
 // stageHunks writes the host's file with some of the hunks.
@@ -228,7 +228,7 @@ func (s *step) place() error {
 		return err
 	}
 	if !there || markOf(&st) != s.old.Mark {
-		return errNewer
+		return errNewer()
 	}
 	if !s.fresh {
 		if err := unix.Renameat2(at, s.name, at, s.temp, unix.RENAME_NOREPLACE); err != nil {
@@ -260,7 +260,7 @@ func (s *step) finish() error {
 	if err := s.putBack(); err != nil {
 		return err
 	}
-	return errNewer
+	return errNewer()
 }
 
 func (s *step) putBack() error {
@@ -285,7 +285,7 @@ func (s *step) placeNew() error {
 		}
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return errNewer
+		return errNewer()
 	}
 	return err
 }
