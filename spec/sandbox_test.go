@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -82,5 +83,22 @@ func TestDuration(t *testing.T) {
 		if d != 7 {
 			t.Errorf("%s changed the value although it was refused", text)
 		}
+	}
+}
+
+func TestWorkspaceMode(t *testing.T) {
+	for mode, ok := range map[string]bool{"": true, "live": true, "review": true, "clone": false, "Review": false, " ": false} {
+		if err := CheckWorkspaceMode(mode); (err == nil) != ok || err != nil && (!errors.Is(err, ErrUsage) || Hint(err) == "") {
+			t.Errorf("%q: %v", mode, err)
+		}
+	}
+	rw, ro, vol := Mount{Source: "/a", Target: "/a"}, Mount{Source: "/b", Target: "/b", ReadOnly: true}, Mount{Source: "/c", Target: "/c"}
+	sb := &Sandbox{Workspaces: []Mount{rw, ro}, Volumes: []Mount{vol}}
+	if sb.Mode() != WorkspaceLive || sb.Reviews(rw) {
+		t.Error("without a mode it is live")
+	}
+	sb.WorkspaceMode = WorkspaceReview
+	if !sb.Reviews(rw) || sb.Reviews(ro) || sb.Reviews(vol) {
+		t.Error("reviewed are workspaces that can be written to, and no others")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -30,7 +31,7 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 	if err := keepsAttributes(layer.Work()); err != nil {
 		return "", unreviewable(m, fmt.Errorf("%s keeps no attributes of files: %w", k.dir.Dir, err))
 	}
-	options := overlayOptions
+	options := []string{overlayOptions}
 	for _, d := range []struct{ name, path string }{
 		{"lowerdir", lower}, {"upperdir", layer.Upper()}, {"workdir", layer.Work()},
 	} {
@@ -41,9 +42,9 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 		defer unix.Close(fd)
 		// By its descriptor: a path may have characters in it that mean something
 		// in options.
-		options += fmt.Sprintf(",%s=/proc/self/fd/%d", d.name, fd)
+		options = append(options, fmt.Sprintf("%s=/proc/self/fd/%d", d.name, fd))
 	}
-	err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options)
+	err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ","))
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return "", unreviewable(m, fmt.Errorf("it and %s lie within each other", k.dir.Dir))

@@ -34,14 +34,14 @@ func TestApplySurvivesKill(t *testing.T) {
 }
 
 func survives(t *testing.T, settled string) {
-	const count = 400
+	const count = 300
 	files := map[string]string{}
 	for i := range count {
 		files[fmt.Sprintf("d%d/file%d", i%7, i)] = fmt.Sprintf("old %d\n", i)
 		files[fmt.Sprintf("gone/%d", i)] = "old\n"
 	}
 	killed := 0
-	for round := range 5 {
+	for round := range 4 {
 		p := fresh(t, files)
 		p.inside(`for d in d*; do for f in $d/*; do echo new > $f; done; done; rm -r gone; mkdir fresh; for i in 1 2 3 4 5 6 7 8 9; do echo new > fresh/$i; done`)
 		cmd := again(t, "apply", p.w.Source, p.w.Layer.Dir, settled)
@@ -49,7 +49,7 @@ func survives(t *testing.T, settled string) {
 		must(t, err)
 		must(t, cmd.Start())
 		_, _ = out.Read(make([]byte, 6))
-		time.Sleep(time.Duration(rand.IntN(1+round*round*12)) * time.Millisecond)
+		time.Sleep(time.Duration(rand.IntN(1+round*round*20)) * time.Millisecond)
 		must(t, cmd.Process.Kill())
 		if cmd.Wait() != nil {
 			killed++

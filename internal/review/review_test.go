@@ -317,3 +317,76 @@ func TestApplyAsSeen(t *testing.T) {
 	}
 	noTemps(t, p)
 }
+
+// Somebody on the host swaps directories for links, and files for others, while
+// everything is applied over and over: nothing outside is touched, and what the
+// host wrote last into a file is never gone without a copy of it in the list.
+func TestApplyRaces(t *testing.T) {
+	p := fresh(t, map[string]string{"dir/a": "1\n", "dir/b": "1\n", "file": "host 0\n"})
+	outside := filepath.Join(filepath.Dir(p.w.Source), "outside")
+	must(t, os.MkdirAll(outside, 0o755))
+	for _, name := range []string{"a", "b", "new"} {
+		must(t, os.WriteFile(filepath.Join(outside, name), []byte("precious\n"), 0o644))
+	}
+	p.inside("echo 2 > dir/a; echo 2 > dir/b; echo 2 > dir/new; echo inside > file")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(p.path("dir"), p.path("aside"))
+			_ = os.Symlink(outside, p.path("dir"))
+			_ = os.Remove(p.path("dir"))
+			_ = os.Rename(p.path("aside"), p.path("dir"))
+		}
+	}()
+	for began := time.Now(); time.Since(began) < 2*time.Second; {
+		var orders []Order
+		list, err := p.w.Changes()
+		if err != nil {
+			continue
+		}
+		for _, c := range list {
+			orders = append(orders, Order{Change: c, Overwrite: c.Path != "file"})
+		}
+		_, _ = p.w.Apply(orders, false)
+	}
+	close(stop)
+	<-stopped
+	for _, name := range []string{"a", "b", "new"} {
+		if b, err := os.ReadFile(filepath.Join(outside, name)); err != nil || string(b) != "precious\n" {
+			t.Errorf("outside, %s is %q, %v", name, b, err)
+		}
+	}
+	if list, err := os.ReadDir(outside); err != nil || len(list) != 3 {
+		t.Errorf("outside there is %v, %v", list, err)
+	}
+}
+
+// An edit of the host's in the moment of an apply is never lost: it is in place, or
+// it was there before and what was applied was based on it.
+func TestApplyRacesWithAnEditor(t *testing.T) {
+	p := fresh(t, map[string]string{"file": "host\n"})
+	p.inside("echo inside > file")
+	for round := range 200 {
+		list := p.changes()
+		must(t, os.WriteFile(p.path("edit.tmp"), []byte("edited\n"), 0o644))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = os.Rename(p.path("edit.tmp"), p.path("file"))
+		}()
+		got := p.apply(list, false)
+		<-done
+		if now := p.get("file"); now != "edited\n" {
+			t.Fatalf("round %d: it is %q, and the apply says %v", round, now, got)
+		}
+		if got["file"] == Applied { // before the edit: then it is what the edit replaced
+			return
+		}
+	}
+}

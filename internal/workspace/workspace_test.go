@@ -305,6 +305,27 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestCheckReview(t *testing.T) {
+	h, _ := newHost(t)
+	at := func(path string, ro bool) spec.Mount { return spec.Mount{Source: path, Target: path, ReadOnly: ro} }
+	for _, tt := range []struct {
+		name string
+		list []spec.Mount
+		ok   bool
+	}{
+		{"a directory", []spec.Mount{at(h.app, false)}, true},
+		{"and a file to read", []spec.Mount{at(h.app, false), at(h.app+"/file", true)}, true},
+		{"and a file to write", []spec.Mount{at(h.app, false), at(h.app+"/file", false)}, false},
+		{"nothing to write", []spec.Mount{at(h.app, true)}, false},
+		{"nothing", nil, false},
+	} {
+		err := Check(&spec.Sandbox{WorkspaceMode: spec.WorkspaceReview, Workspaces: tt.list})
+		if (err == nil) != tt.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
 func TestParsePrivate(t *testing.T) {
 	h, _ := newHost(t)
 	must(t, os.Mkdir(h.app+"/dir", 0o755))
