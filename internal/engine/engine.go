@@ -147,6 +147,9 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
+	if err := e.checkReviewed(sb); err != nil {
+		return err
+	}
 	_ = e.Store.SweepNew()
 	taken, err := e.names()
 	if err != nil {

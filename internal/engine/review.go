@@ -6,6 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -59,6 +60,19 @@ func (e *Engine) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.
 		return err
 	})
 	return done, err
+}
+
+// checkReviewed refuses directories that a layer cannot lie over: it would be in
+// what it lies over, or over what is no directory on a disk.
+func (e *Engine) checkReviewed(sb *spec.Sandbox) error {
+	rules := workspace.Rules{State: e.Store.Path()}
+	for _, m := range sb.Workspaces {
+		if sb.Reviews(m) && len(rules.Hidden(m)) > 0 {
+			return spec.Errorf(spec.ErrUsage, "changes in %s cannot be reviewed: Bothy's state directory, or what the kernel shows, lies in it", m.Source).
+				WithHint("share a directory below, or set BOTHY_HOME to one outside of the workspace")
+		}
+	}
+	return nil
 }
 
 // reviewing does something while nobody else applies or discards, and, if the

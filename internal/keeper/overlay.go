@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,11 +43,7 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 		// in options.
 		options = append(options, fmt.Sprintf("%s=/proc/self/fd/%d", d.name, fd))
 	}
-	err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ","))
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return "", unreviewable(m, fmt.Errorf("it and %s lie within each other", k.dir.Dir))
-	case err != nil:
+	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
 		return "", unreviewable(m, fmt.Errorf("mount an overlay: %w", err))
 	}
 	return at, nil
@@ -66,5 +61,5 @@ func keepsAttributes(dir string) error {
 
 func unreviewable(m spec.Mount, err error) error {
 	return (&spec.Error{Class: spec.ErrSandbox, Op: "keep changes in " + m.Source + " for review", Err: err}).
-		WithHint("it takes Linux 5.11 with overlayfs, and a state directory outside of the workspace, on ext4, xfs, btrfs or tmpfs (BOTHY_HOME); or use --workspace %s", spec.WorkspaceLive)
+		WithHint("it takes Linux 5.11 with overlayfs, and a state directory on ext4, xfs, btrfs or tmpfs (BOTHY_HOME); or use --workspace %s", spec.WorkspaceLive)
 }

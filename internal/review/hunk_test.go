@@ -59,7 +59,7 @@ func randomText() string {
 
 // Large texts that have nothing, or everything, in common take no time.
 func TestHunksAreBounded(t *testing.T) {
-	same := strings.Repeat("x\n", maxText/2)
+	same := strings.Repeat("x\n", maxText)
 	for name, texts := range map[string][2]string{
 		"one line": {same, same[:len(same)-2]}, "other": {same, strings.Repeat("y\n", maxText/2)}, "turned": {numbers(false), numbers(true)},
 	} {

@@ -12,7 +12,7 @@ import (
 )
 
 // maxText is the size up to which a file is shown line by line.
-const maxText = 4 << 20
+const maxText = 1 << 20
 
 // binaryHead is how far git looks for a zero byte, by which it tells what is no
 // text.
