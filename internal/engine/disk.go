@@ -79,6 +79,8 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 		switch {
 		case i.Status.State != spec.Stopped:
 			it.Running, it.Kept = true, "it runs"
+		case e.Pending(i.Spec):
+			it.Kept = "it has changes that are neither applied nor discarded"
 		case time.Since(it.Used) < abandonedAfter:
 			it.Kept = "it was used just now"
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -23,13 +24,14 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 }
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
-// discarded.
+// discarded, commits among them.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return false
 	}
 	for _, w := range review.Of(sb, e.Store.Sandbox(sb.ID).Review) {
-		if list, err := w.Changes(); err != nil || len(list) > 0 {
+		list, err := w.Changes()
+		if err != nil || slices.ContainsFunc(list, review.Change.Matters) {
 			return true
 		}
 	}

@@ -75,6 +75,12 @@ func gitNamed(p string) bool {
 // Kept tells whether a change is of what git keeps for itself.
 func (c Change) Kept() bool { return len(c.Flags) > 0 && c.Flags[0].Git }
 
+// Matters tells whether work would be lost with a change. Of what git keeps, that is
+// what its references say.
+func (c Change) Matters() bool {
+	return !c.Kept() || strings.Contains(c.Path, "/refs/") || strings.HasSuffix(c.Path, "/packed-refs")
+}
+
 // Pick takes the changes that are meant out of a list. What git keeps is left out
 // unless it was named; how much that is, is told.
 func (s Selection) Pick(list []Change) (picked []Change, kept int) {
