@@ -36,10 +36,12 @@ type Sandbox struct {
 	Agent      string   // an agent, "shell", or a program by its path
 	Workspaces []string // DIR[:ro], the first is where commands run
 	Volumes    []string // SRC[:DST][:ro]
-	Env        map[string]string
-	Template   string
-	User       string
-	Workdir    string
+	// WorkspaceMode is "live" or "review". Default: live.
+	WorkspaceMode string
+	Env           map[string]string
+	Template      string
+	User          string
+	Workdir       string
 
 	Presets, Allow, Deny []string // of the network
 	Secrets              []string // NAME[:TIME]
@@ -66,6 +68,7 @@ func (s *Sandbox) args() []string {
 	add("--user", s.User)
 	add("--workdir", s.Workdir)
 	add("--volume", s.Volumes...)
+	add("--workspace", s.WorkspaceMode)
 	add("--preset", s.Presets...)
 	add("--allow", s.Allow...)
 	add("--deny", s.Deny...)
