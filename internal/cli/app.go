@@ -178,10 +178,11 @@ func printable(s string) string {
 
 // note tells something on standard error.
 func (a *app) note(format string, args ...any) {
-	if a.tellStatus(map[string]any{"note": fmt.Sprintf(format, args...)}) {
+	text := fmt.Sprintf(format, args...)
+	if a.tellStatus(map[string]any{"note": text}) {
 		return
 	}
-	fmt.Fprintf(a.stderr, "bothy: %s\n", fmt.Sprintf(format, args...))
+	fmt.Fprintf(a.stderr, "bothy: %s\n", printable(text))
 }
 
 // printJSON prints the answer as one indented document. Strings in it may come

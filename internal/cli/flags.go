@@ -32,6 +32,7 @@ type createFlags struct {
 	idle     time.Duration
 	template string
 	pull     string
+	local    bool
 	upgrade  bool
 	version  string
 	config   bool
@@ -64,7 +65,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, or a container image: NAME[:TAG][@DIGEST], or a path to one")
 	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")
-	fs.BoolVar(new(bool), "load-local-template", false, "as docker has it; templates are always those of this machine")
+	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine: no registry is asked")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
@@ -145,7 +146,11 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		return nil, err
 	}
 	// Last: nothing is fetched for a line with a mistake in it.
-	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, f.pull)
+	pull := f.pull
+	if f.local {
+		pull = pullNever
+	}
+	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull)
 	return sb, err
 }
 

@@ -47,6 +47,16 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	} else if !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage) {
 		return "", nil, err
 	}
+	if image.CheckDigest(word) == nil { // of one without a name; nobody can be asked for it
+		img, err := e.Images().Find(image.Reference{Digest: word})
+		if errors.Is(err, spec.ErrNotFound) {
+			err = spec.Errorf(spec.ErrNotFound, "no image %s on this machine", word).WithHint("bothy template ls shows what there is")
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		return imageTemplate(img)
+	}
 	ref, err := image.ParseReference(word)
 	if err != nil {
 		return "", nil, err
@@ -89,7 +99,7 @@ func (a *app) templateAt(ctx context.Context, e *engine.Engine, path string) (st
 		if err != nil {
 			return nil, err
 		}
-		return e.LoadImages(ctx, abs, "", progress)
+		return e.LoadImages(ctx, abs, "", true, progress)
 	})
 	if err != nil {
 		return "", nil, err
@@ -234,7 +244,7 @@ func (a *app) printImages(list []image.Image) error {
 // loadImages is template load for images.
 func (a *app) loadImages(ctx context.Context, e *engine.Engine, path, name string) error {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		return e.LoadImages(ctx, path, name, progress)
+		return e.LoadImages(ctx, path, name, false, progress)
 	})
 	if err != nil {
 		return err

@@ -40,9 +40,10 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 }
 
 // LoadImages reads images from an archive, or from a directory with an image layout.
-// The name is that of the only one, instead of its own.
-func (e *Engine) LoadImages(ctx context.Context, path, name string, progress func(image.Event)) ([]image.Image, error) {
-	result, err := e.orderImage(ctx, image.Order{Load: path, Name: name}, progress)
+// The name is that of the only one, instead of its own. With keep, names that mean
+// another image already go on to mean that.
+func (e *Engine) LoadImages(ctx context.Context, path, name string, keep bool, progress func(image.Event)) ([]image.Image, error) {
+	result, err := e.orderImage(ctx, image.Order{Load: path, Name: name, Keep: keep}, progress)
 	return result.Images, err
 }
 
@@ -141,9 +142,6 @@ func (e *Engine) launchImage(sb *spec.Sandbox) (*image.Root, error) {
 	return &root, err
 }
 
-// maxHome bounds what a home begins with, in bytes.
-const maxHome = 16 << 30
-
 // beginImage has a new sandbox's home begin with what the image has there.
 func (e *Engine) beginImage(sb *spec.Sandbox, d store.Sandbox) error {
 	root, err := e.imageRoot(sb)
@@ -160,7 +158,7 @@ func (e *Engine) beginImage(sb *spec.Sandbox, d store.Sandbox) error {
 		return err
 	}
 	defer home.Close()
-	if err := archive.Extract(from, home, archive.ExtractOptions{MaxBytes: maxHome}); err != nil {
+	if err := archive.Extract(from, home, archive.ExtractOptions{MaxBytes: image.MaxHome}); err != nil {
 		return fmt.Errorf("begin with the image's home directory: %w", err)
 	}
 	return nil

@@ -91,8 +91,18 @@ func (e *Engine) begin(sb *spec.Sandbox) func(store.Sandbox) error {
 		if sb.Template == spec.TemplateHost {
 			return nil
 		}
-		if _, err := e.Templates().Find(sb.Template); err != nil && sb.Image != nil {
-			return e.beginImage(sb, d)
+		base := spec.TemplateHost
+		if i := sb.Image; i != nil {
+			if base = i.Digest; sb.Template == i.Name || sb.Template == i.Digest {
+				return e.beginImage(sb, d)
+			}
+		}
+		t, err := e.Templates().Find(sb.Template)
+		if err != nil {
+			return err
+		}
+		if t.Base != base {
+			return spec.Errorf(spec.ErrConflict, "template %s was saved anew just now", t.Name).WithHint("run it again")
 		}
 		if err := e.Templates().Fill(sb.Template, layer.Store{Dir: d.Layers()}.First(), d.Home()); err != nil {
 			return fmt.Errorf("begin with its template: %w", err)

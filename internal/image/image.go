@@ -203,6 +203,9 @@ func (s Shelf) index() (Index, error) {
 	return i, err
 }
 
+// MaxHome bounds what the home of a sandbox begins with, in bytes.
+const MaxHome = 16 << 30
+
 // Add gives an image a name, or none if that is empty. Another that had the name
 // keeps none. The caller holds the lock.
 func (s Shelf) Add(d Descriptor, name, list string) error {
@@ -216,14 +219,29 @@ func (s Shelf) Add(d Descriptor, name, list string) error {
 			entry.Annotations[key] = value
 		}
 	}
+	for _, m := range i.Manifests {
+		if name != "" && m.Annotations[NameKey] == name && m.Digest != d.Digest {
+			delete(m.Annotations, NameKey)
+		}
+	}
 	i.Manifests = slices.DeleteFunc(i.Manifests, func(m Descriptor) bool {
 		mine := m.Annotations[NameKey]
-		return name != "" && mine == name || mine == "" && m.Digest == d.Digest
+		return name != "" && mine == name || mine == "" && (m.Digest == d.Digest || i.names(m.Digest) > 1)
 	})
 	if name != "" || !slices.ContainsFunc(i.Manifests, func(m Descriptor) bool { return m.Digest == d.Digest }) {
 		i.Manifests = append(i.Manifests, entry)
 	}
 	return store.WriteJSON(filepath.Join(s.Dir, indexName), i)
+}
+
+// names counts the entries of a digest.
+func (i Index) names(digest string) (n int) {
+	for _, m := range i.Manifests {
+		if m.Digest == digest {
+			n++
+		}
+	}
+	return n
 }
 
 // List gives all images, by name.
@@ -261,7 +279,7 @@ func (s Shelf) Find(r Reference) (Image, error) {
 		}
 	}
 	return Image{}, spec.Errorf(spec.ErrNotFound, "no image %s on this machine", r.Short()).
-		WithHint("bothy template pull %s fetches it, bothy template ls shows what there is", r.Short())
+		WithHint("bothy template pull %[1]s fetches it; what Docker has: docker save %[1]s | bothy template load", r.Short())
 }
 
 // Root gives the root of an image. None is fs.ErrNotExist.

@@ -30,6 +30,8 @@ type Order struct {
 	Build string `json:"build,omitempty"`
 	// Name is that of what is loaded, instead of its own.
 	Name string `json:"name,omitempty"`
+	// Keep says that names which mean another image already go on to mean that.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // Phase is what is being done.

@@ -127,6 +127,30 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
+// A root directory of any size is found: one whose end does not fit beside the
+// superblock lies in the next block.
+func TestRoots(t *testing.T) {
+	for size := 3900; size <= 4200; size += 4 {
+		img := write(t, func(*Writer) *Node {
+			kids := map[string]*Node{}
+			left := size - 2*direntSize - len("...") // with . and ..
+			for i := 0; left > direntSize+4; i++ {
+				n := min(left-direntSize, 100)
+				if rest := left - direntSize - n; rest > 0 && rest <= direntSize+4 {
+					n -= direntSize + 4
+				}
+				kids[fmt.Sprintf("%04d%s", i, strings.Repeat("n", max(n-4, 0)))] = dir(nil)
+				left -= direntSize + max(n, 4)
+			}
+			return dir(kids)
+		})
+		if in := inode(t, img); !in.IsDir() {
+			t.Fatalf("%d: the root is no directory", size)
+		}
+		inode(t, img, "..")
+	}
+}
+
 func TestLinks(t *testing.T) {
 	targets := []string{"a", "../x/y", strings.Repeat("l", 4000), strings.Repeat("m", 4032), strings.Repeat("n", 4033), strings.Repeat("o", MaxLink)}
 	img := write(t, func(w *Writer) *Node {

@@ -49,7 +49,7 @@ func (w *Writer) Finish(root *Node, made int64) error {
 	if err := l.writeInodes(inodes, root); err != nil {
 		return fmt.Errorf("write inodes: %w", err)
 	}
-	if _, err := w.f.WriteAt(w.superblock(inodes, len(l.nodes), made), superblockAt); err != nil {
+	if _, err := w.f.WriteAt(w.superblock(root, inodes, len(l.nodes), made), superblockAt); err != nil {
 		return err
 	}
 	return w.f.Truncate(w.next * BlockSize)
@@ -259,13 +259,13 @@ const (
 	magic          = 0xe0f5e1e2
 )
 
-func (w *Writer) superblock(inodes uint32, count int, made int64) []byte {
+func (w *Writer) superblock(root *Node, inodes uint32, count int, made int64) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, magic)
 	b = le.AppendUint32(b, 0) // checksum: none
 	b = le.AppendUint32(b, 0) // compatible features
 	b = append(b, blockBits, 0)
-	b = le.AppendUint16(b, rootAt/slot)
+	b = le.AppendUint16(b, uint16(root.place.at/slot)) // the first, or at the next block's beginning
 	b = le.AppendUint64(b, uint64(count))
 	b = le.AppendUint64(b, uint64(max(made, 0)))
 	b = le.AppendUint32(b, 0)

@@ -20,6 +20,7 @@ type builder struct {
 	*tree
 	out   *erofs.Writer
 	bytes int64
+	home  int64        // of the files in the home directory
 	added []erofs.Data // everything that was ever written
 
 	passwd, group []byte // as they are to be
@@ -90,7 +91,7 @@ func (b *builder) top(h *tar.Header) error {
 	}
 	n, err := describe(h, unix.S_IFDIR)
 	if err == nil {
-		n.kids = b.root.kids
+		n.kids, n.hidden = b.root.kids, b.root.hidden
 		b.root = n
 	}
 	return err
@@ -123,6 +124,7 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 		if n.Target = h.Linkname; n.Target == "" || len(n.Target) > erofs.MaxLink || strings.ContainsRune(n.Target, 0) {
 			return refuse("it is a symbolic link to nothing that can be meant")
 		}
+		n.Target = strings.Clone(n.Target) // not all of the header
 		n.Mode = unix.S_IFLNK | 0o777
 		return b.put(parent, name, n)
 	case tar.TypeLink:

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -269,6 +270,34 @@ func build(t testing.TB, c image.Config, archives ...[]byte) (image.Root, []stri
 	text, err := os.ReadFile(f.Name())
 	must(t, err)
 	return root, names, text
+}
+
+// What an archive says beside names is not kept with them.
+func TestHeaders(t *testing.T) {
+	b := newBuilder(t)
+	r, w := io.Pipe()
+	go func() {
+		tw := tar.NewWriter(w)
+		for i := range 200 {
+			h := symlink(fmt.Sprintf("%0120d", i), strings.Repeat("l", 120))
+			h.PAXRecords = map[string]string{"comment": strings.Repeat("x", 1<<20-1000)}
+			if err := tw.WriteHeader(&h); err != nil {
+				break
+			}
+		}
+		w.CloseWithError(tw.Close())
+	}()
+	b.layer++
+	must(t, b.apply(r))
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > 64<<20 {
+		t.Errorf("%d MiB are kept", m.HeapAlloc>>20)
+	}
+	if len(b.root.kids) != 200 {
+		t.Errorf("%d files", len(b.root.kids))
+	}
 }
 
 // A root from nothing but one file has what a sandbox needs; what an image has in

@@ -152,6 +152,9 @@ func (b *builder) archive(tw *tar.Writer, dir *node, prefix string, linked map[*
 		default:
 			h.Typeflag, h.Size = tar.TypeReg, n.Data.Size
 			linked[n] = h.Name
+			if b.home += h.Size; b.home > image.MaxHome {
+				return refuse("it has more than %d GiB", int64(image.MaxHome)>>30)
+			}
 		}
 		if err := tw.WriteHeader(h); err != nil {
 			return err

@@ -19,7 +19,8 @@ import (
 // node is a file of the tree.
 type node struct {
 	erofs.Node
-	kids map[string]entry // of a directory
+	kids   map[string]entry // of a directory
+	hidden int              // the last layer that removed all that older ones put into it
 }
 
 // entry is a name of a file, and the layer it is from.
@@ -33,6 +34,7 @@ type tree struct {
 	root  *node
 	layer int // that is being applied
 	count int // of entries, also of those that are gone again
+	held  int // bytes of their names and of what links lead to
 }
 
 func newTree() *tree {
@@ -46,8 +48,9 @@ func newDir() *node {
 // Bounds of what an image may have.
 const (
 	maxEntries = 2 << 20
-	maxDepth   = 512 // directories in each other
-	maxFollow  = 40  // links on the way to a file, as the kernel has it
+	maxNames   = 256 << 20 // bytes of all names and of what links lead to
+	maxDepth   = 512       // directories in each other
+	maxFollow  = 40        // links on the way to a file, as the kernel has it
 )
 
 // split gives the elements of a name in an archive.
@@ -80,10 +83,14 @@ func (t *tree) put(parent *node, name string, n *node) error {
 	if t.count++; t.count > maxEntries {
 		return refuse("the image has more than %d files", maxEntries)
 	}
-	if there, ok := parent.kids[name]; ok && there.IsDir() && n.IsDir() {
-		n.kids = there.kids
+	if t.held += len(name) + len(n.Target); t.held > maxNames {
+		return refuse("the names in the image have more than %d MiB", maxNames>>20)
 	}
-	parent.kids[name] = entry{n, t.layer}
+	if there, ok := parent.kids[name]; ok && there.IsDir() && n.IsDir() {
+		n.kids, n.hidden = there.kids, there.hidden
+	}
+	// A copy: what an archive gives is a part of a header of up to a megabyte.
+	parent.kids[strings.Clone(name)] = entry{n, t.layer}
 	return nil
 }
 
@@ -170,6 +177,10 @@ func (t *tree) hide(parent *node, name string) {
 
 // hideAll removes what older layers have put into a directory.
 func (t *tree) hideAll(dir *node) {
+	if dir.hidden == t.layer {
+		return // what came since is not older
+	}
+	dir.hidden = t.layer
 	for name := range dir.kids {
 		t.hide(dir, name)
 	}

@@ -14,6 +14,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -110,7 +112,7 @@ func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 type directory struct{ *os.Root }
 
 func (d directory) Open(name string) (io.ReadCloser, int64, error) {
-	f, err := d.Root.Open(name)
+	f, err := d.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for somebody
 	if err != nil {
 		return nil, 0, err
 	}
@@ -131,8 +133,11 @@ type archive struct {
 	at map[string][2]int64 // offset and size
 }
 
-// maxFiles bounds the files of an archive.
-const maxFiles = 1 << 16
+// Bounds of an archive: how many files, and bytes of each of their names.
+const (
+	maxFiles = 1 << 16
+	maxName  = 4 << 10
+)
 
 // index finds the files of an archive. A link means the file it leads to, as old
 // versions of Docker write it.
@@ -144,8 +149,8 @@ func index(ctx context.Context, f *os.File) (*archive, error) {
 		if err == io.EOF {
 			break
 		}
-		if err == nil && len(a.at) > maxFiles {
-			err = errors.New("it has too many files")
+		if err == nil && (len(a.at)+len(links) >= maxFiles || len(h.Name)+len(h.Linkname) > maxName) {
+			err = errors.New("it has too many files, or names that are too long")
 		}
 		if err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "this is no whole archive of an image: %w", err)
@@ -153,7 +158,7 @@ func index(ctx context.Context, f *os.File) (*archive, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		name := path.Clean(h.Name)
+		name := strings.Clone(path.Clean(h.Name)) // not all of the header
 		switch h.Typeflag {
 		case tar.TypeReg:
 			at, err := f.Seek(0, io.SeekCurrent)
@@ -287,8 +292,11 @@ func (w *worker) nameOf(annotations map[string]string, only bool) (string, error
 		return "", nil
 	}
 	ref, err := image.ParseReference(name)
-	if err != nil && w.order.Name == "" {
+	if (err != nil || ref.Digest != "") && w.order.Name == "" {
 		return "", nil // its own name is none for us
+	}
+	if err == nil && ref.Digest != "" {
+		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
 	}
 	return ref.Name(), err
 }

@@ -129,7 +129,7 @@ func (l *login) token(ctx context.Context, p map[string]string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	resp, err := (&http.Client{Transport: l.next}).Do(r)
+	resp, err := (&http.Client{Transport: l.next, CheckRedirect: checkRedirect}).Do(r)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,8 @@ const (
 	maxManifest = 4 << 20 // bytes, as registries have it
 	maxConfig   = 8 << 20
 	maxLayers   = 256
-	maxNested   = 3 // lists in each other
+	maxBlobs    = 64 << 30 // bytes of its layers as they come
+	maxNested   = 3        // lists in each other
 )
 
 // document reads a blob that describes something, compared with its digest.
@@ -60,6 +61,8 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 			return r, spec.Errorf(spec.ErrDenied, "%s is no manifest of an image: %w", d.Digest, err)
 		}
 		switch {
+		case both.Manifests != nil && (len(both.Layers) > 0 || both.Config.Digest != ""):
+			return r, spec.Errorf(spec.ErrDenied, "%s is both an image and a list of images", d.Digest)
 		case both.SchemaVersion == 1 || len(both.FSLayers) > 0:
 			return r, spec.Errorf(spec.ErrDenied, "it is of Docker's schema 1, which nobody can check").
 				WithHint("push it again with a Docker of this decade")
@@ -124,6 +127,10 @@ func checkManifest(m image.Manifest) error {
 	if len(m.Layers) == 0 || len(m.Layers) > maxLayers {
 		return spec.Errorf(spec.ErrDenied, "it has %d layers, and not 1 to %d", len(m.Layers), maxLayers)
 	}
+	if m.Config.Size > maxConfig {
+		return spec.Errorf(spec.ErrDenied, "its configuration has %d bytes, more than %d", m.Config.Size, maxConfig)
+	}
+	left := int64(maxBlobs)
 	for _, d := range append(slices.Clone(m.Layers), m.Config) {
 		if err := image.CheckDigest(d.Digest); err != nil {
 			return err
@@ -131,8 +138,11 @@ func checkManifest(m image.Manifest) error {
 		if d.Size < 0 {
 			return spec.Errorf(spec.ErrDenied, "%s has no size", d.Digest)
 		}
+		if left -= min(d.Size, maxBlobs+1); left < 0 {
+			return spec.Errorf(spec.ErrDenied, "it has more than %d GiB", int64(maxBlobs)>>30)
+		}
 		if strings.Contains(d.MediaType, "encrypted") {
-			return spec.Errorf(spec.ErrUsage, "its layers are encrypted, which is not understood")
+			return spec.Errorf(spec.ErrDenied, "its layers are encrypted, which is not understood")
 		}
 	}
 	return nil

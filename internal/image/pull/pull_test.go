@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
@@ -125,6 +126,12 @@ func TestRefused(t *testing.T) {
 	lying.Manifest.Config = good.Manifest.Config // whose layers are others
 	lying = relist(t, lying, good)
 	r.Publish("lying", "v1", lying)
+	both := &imagetest.Image{Blobs: map[string][]byte{}}
+	both.Descriptor = add(both, fmt.Appendf(nil, `{"schemaVersion":2,"manifests":[],"layers":[{"digest":%q,"size":1}],"config":{}}`, good.Digest))
+	r.Publish("both", "v1", both)
+	huge := &imagetest.Image{Blobs: map[string][]byte{}}
+	huge.Descriptor = add(huge, fmt.Appendf(nil, `{"schemaVersion":2,"config":{"digest":%q,"size":1},"layers":[{"digest":%q,"size":%d},{"digest":%q,"size":1}]}`, good.Digest, good.Digest, int64(maxBlobs), good.Digest))
+	r.Publish("huge", "v1", huge)
 	old := &imagetest.Image{Blobs: map[string][]byte{}}
 	old.Descriptor = add(old, []byte(`{"schemaVersion":1,"fsLayers":[{"blobSum":"sha256:0"}]}`))
 	r.Publish("old", "v1", old)
@@ -137,6 +144,8 @@ func TestRefused(t *testing.T) {
 		"others:v1":                              {spec.ErrNotFound, "linux/s390x"},
 		"hostile:v1":                             {spec.ErrDenied, "leads out"},
 		"lying:v1":                               {spec.ErrDenied, "is not what the image's configuration says"},
+		"both:v1":                                {spec.ErrDenied, "both an image and a list"},
+		"huge:v1":                                {spec.ErrDenied, "64 GiB"},
 		"old:v1":                                 {spec.ErrDenied, "schema 1"},
 		"good@sha256:" + strings.Repeat("0", 64): {spec.ErrNotFound, ""},
 	} {
@@ -380,6 +389,46 @@ func TestLoadRefused(t *testing.T) {
 				t.Errorf("%v, %v", list, err)
 			}
 		})
+	}
+}
+
+// An image that is only used takes nobody's name, and none may be called by a
+// digest that is not its own. One whose name another has now is still there.
+func TestNames(t *testing.T) {
+	b := newBench(t)
+	load := func(i *imagetest.Image, name string, keep bool) image.Image {
+		t.Helper()
+		at := filepath.Join(t.TempDir(), "image")
+		i.Save(t, at, name)
+		got, err := b.do(t, image.Order{Load: at, Keep: keep})
+		must(t, err)
+		return got.Images[0]
+	}
+	first := load(small(t, "first"), "tools:v1", true)
+	if second := load(small(t, "second"), "tools:v1", true); first.Name == "" || second.Name != "" {
+		t.Errorf("%q and %q", first.Name, second.Name)
+	}
+	if pinned := load(small(t, "pinned"), "tools@sha256:"+strings.Repeat("0", 64), false); pinned.Name != "" {
+		t.Errorf("%q", pinned.Name)
+	}
+	third := load(small(t, "third"), "tools:v1", false)
+	list, err := b.shelf.List()
+	must(t, err)
+	named := map[string]string{}
+	for _, i := range list {
+		named[i.Digest] = i.Name
+	}
+	if name, there := named[first.Digest]; len(list) != 4 || !there || name != "" || named[third.Digest] != first.Name {
+		t.Errorf("%v", named)
+	}
+}
+
+// A pipe in the place of a file keeps nobody waiting.
+func TestLoadPipe(t *testing.T) {
+	dir := t.TempDir()
+	must(t, unix.Mkfifo(filepath.Join(dir, "index.json"), 0o600))
+	if got, err := newBench(t).do(t, image.Order{Load: dir}); err == nil {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -131,7 +131,7 @@ func (e encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func checkRedirect(r *http.Request, via []*http.Request) error {

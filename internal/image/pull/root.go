@@ -26,10 +26,21 @@ func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Ima
 	if err != nil {
 		return image.Image{}, err
 	}
+	if w.order.Keep && name != "" {
+		if ref, err := image.ParseReference(name); err != nil || w.others(ref, r.Digest) {
+			name = ""
+		}
+	}
 	if err := w.shelf.Add(r.Descriptor, name, r.list); err != nil {
 		return image.Image{}, err
 	}
 	return image.Image{Name: name, Digest: r.Digest, List: r.list, Bytes: root.Bytes, Root: &root}, nil
+}
+
+// others tells whether a name means another image already.
+func (w *worker) others(ref image.Reference, digest string) bool {
+	img, err := w.shelf.Find(ref)
+	return err == nil && img.Digest != digest || err != nil && !errors.Is(err, spec.ErrNotFound)
 }
 
 // root gives the root of an image, which is made if it is not there.
