@@ -62,6 +62,7 @@ const timeWait = 10 * time.Millisecond
 // Stack is a running one.
 type Stack struct {
 	stack *stack.Stack
+	link  stack.LinkEndpoint
 	conf  Config
 }
 
@@ -71,7 +72,7 @@ func New(conf Config) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{conf: conf, stack: stack.New(stack.Options{
+	s := &Stack{conf: conf, link: link, stack: stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
 	})}
@@ -106,6 +107,9 @@ func openLink(fd int) (stack.LinkEndpoint, error) {
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
+	// Whoever reads packets ends first: a packet that it delivers just now may wait
+	// for the stack, which waits for the reader while it removes the card.
+	s.link.Attach(nil)
 	s.stack.RemoveNIC(nic)
 	s.stack.Wait()
 }

@@ -328,6 +328,49 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	}
 }
 
+// A stack ends whatever is under way.
+func TestCloseUnderTraffic(t *testing.T) {
+	for range 20 {
+		gateway, sandbox, err := Card()
+		must(t, err)
+		s, err := New(Config{FD: gateway, Gateway: []netip.Addr{gateway4, gateway6}, TCP: func(*Attempt) {}, DNS: func(q []byte) []byte { return q }})
+		must(t, err)
+		end, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			packet := make([]byte, header.IPv4MinimumSize+header.UDPMinimumSize)
+			for n := uint16(1); ; n++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				header.IPv4(packet).Encode(&header.IPv4Fields{
+					TotalLength: uint16(len(packet)), TTL: 64, Protocol: uint8(header.UDPProtocolNumber),
+					SrcAddr: tcpip.AddrFromSlice(guest4.AsSlice()), DstAddr: tcpip.AddrFrom4([4]byte{203, 0, 113, byte(n)}),
+				})
+				ip := header.IPv4(packet)
+				ip.SetChecksum(^ip.CalculateChecksum())
+				header.UDP(packet[header.IPv4MinimumSize:]).Encode(&header.UDPFields{SrcPort: n, DstPort: n, Length: header.UDPMinimumSize})
+				if _, err := unix.SendmsgN(sandbox, packet, nil, nil, unix.MSG_DONTWAIT); err != nil {
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		}()
+		time.Sleep(2 * time.Millisecond)
+		closed := make(chan struct{})
+		go func() { s.Close(); close(closed) }()
+		select {
+		case <-closed:
+		case <-time.After(30 * time.Second):
+			t.Fatal("it does not end")
+		}
+		close(end)
+		<-ended
+		unix.Close(sandbox)
+	}
+}
+
 // Any other datagram is refused with an ICMP message, which a connected socket
 // hears as "connection refused".
 func TestA16DatagramsRefused(t *testing.T) {
