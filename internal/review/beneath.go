@@ -96,6 +96,19 @@ func (d *dir) stat(name string) (unix.Stat_t, bool, error) {
 	return st, false, &fs.PathError{Op: "stat", Path: name, Err: err}
 }
 
+// unlock lets its owner move a directory: the inside may have taken that away.
+func (d *dir) unlock(name string) error {
+	f, err := d.open(name, unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), 0o700)
+}
+
 // entry is what a name is.
 func (d *dir) entry(name string) (Entry, error) {
 	st, there, err := d.stat(name)

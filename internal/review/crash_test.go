@@ -85,3 +85,61 @@ func survives(t *testing.T, settled string) {
 		t.Errorf("only %d were killed in time", killed)
 	}
 }
+
+// playDiscard throws everything away that lies in a directory.
+func playDiscard(args []string) error {
+	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}
+	list, err := w.Changes()
+	if err != nil {
+		return err
+	}
+	s, _, err := w.Select(args[2:], true)
+	if err != nil {
+		return err
+	}
+	list, _ = s.Pick(list)
+	_, err = w.Discard(list)
+	return err
+}
+
+// A discard that is killed leaves no half of a directory that hides the host's: what
+// is missing in it would be taken for deleted by the inside.
+func TestDiscardSurvivesKill(t *testing.T) {
+	const count = 3000
+	for _, what := range [][]string{{"made"}, nil} {
+		files := map[string]string{"kept": "1\n"}
+		for i := range count {
+			files[fmt.Sprintf("made/%d", i)] = "host\n"
+		}
+		p := fresh(t, files)
+		p.inside(fmt.Sprintf("rm -r made; mkdir made; chmod 500 made; i=0; while [ $i -lt %d ]; do echo 2 > made/$i; i=$((i+1)); done", count))
+		if what != nil {
+			p.inside("echo 2 > kept")
+		}
+		cmd := again(t, "discard", append([]string{p.w.Source, p.w.Layer.Dir}, what...)...)
+		must(t, cmd.Start())
+		whole := func() bool {
+			list, _ := os.ReadDir(p.w.Layer.Upper() + "/made")
+			return len(list) == count
+		}
+		for whole() {
+			time.Sleep(100 * time.Microsecond)
+		}
+		must(t, cmd.Process.Kill())
+		if cmd.Wait() == nil {
+			t.Log("it was not killed in time")
+		}
+		want := "\n"
+		if what != nil {
+			want = "\nmodified kept\n"
+		}
+		p.wants(want)
+		p.start()
+		if _, err := os.Lstat(p.w.Layer.gone()); what != nil && err == nil {
+			t.Error("something is left of it")
+		}
+		if got := p.inside("cat made/0"); got != "host\n" {
+			t.Errorf("inside there is %q", got)
+		}
+	}
+}

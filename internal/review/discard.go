@@ -3,8 +3,8 @@ package review
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -46,7 +46,13 @@ func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
 
 // discardAll empties the layer.
 func (l *look) discardAll(changes []Change) ([]Outcome, error) {
-	if err := store.RemoveTree(l.Layer.Upper()); err != nil {
+	if err := store.RemoveTree(l.Layer.gone()); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(l.Layer.Upper(), l.Layer.gone()); err != nil {
+		return nil, err
+	}
+	if err := store.RemoveTree(l.Layer.gone()); err != nil {
 		return nil, err
 	}
 	var done []Outcome
@@ -106,7 +112,7 @@ func (l *look) discard(c Change, all []Change, chosen, gone map[string]bool) (st
 	switch {
 	case whole:
 		gone[cover] = true
-		if err := store.RemoveTree(filepath.Join(l.Layer.Upper(), cover)); err != nil {
+		if err := l.away(cover); err != nil {
 			return "", err
 		}
 		return "", l.hollow(path.Dir(cover))

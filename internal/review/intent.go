@@ -44,10 +44,13 @@ func (a *applying) intend(batch []step) error {
 	return store.WriteJSON(a.Layer.intent(), n)
 }
 
-// recover clears away what an apply left that was killed: files beside those they
-// should replace, or that they have replaced.
+// recover clears away what was left by one that was killed: what left the layer, and,
+// of an apply, files beside those they should replace, or that they have replaced.
 func (l *look) recover() error {
 	store.SweepTemp(l.Layer.Dir, 0)
+	if err := store.RemoveTree(l.Layer.gone()); err != nil {
+		return err
+	}
 	var n intent
 	err := store.ReadJSON(l.Layer.intent(), &n)
 	if errors.Is(err, fs.ErrNotExist) {

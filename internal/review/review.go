@@ -47,6 +47,7 @@ func (l Layer) Upper() string  { return filepath.Join(l.Dir, "up") }
 func (l Layer) Work() string   { return filepath.Join(l.Dir, "work") } // the kernel's own
 func (l Layer) record() string { return filepath.Join(l.Dir, "record.json") }
 func (l Layer) intent() string { return filepath.Join(l.Dir, "applying.json") }
+func (l Layer) gone() string   { return filepath.Join(l.Dir, "gone") } // is being deleted
 
 // Kind is what became of a path.
 type Kind string

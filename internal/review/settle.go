@@ -2,9 +2,9 @@ package review
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -184,10 +184,31 @@ func (l *look) uncover(cover string) error {
 	if err != nil || len(l.list) > 0 {
 		return err
 	}
-	if err := store.RemoveTree(filepath.Join(l.Layer.Upper(), cover)); err != nil {
+	if err := l.away(cover); err != nil {
 		return err
 	}
 	return l.hollow(path.Dir(cover))
+}
+
+// away removes what the layer has at a path. It leaves the layer in one step and is
+// deleted then: of a directory that hides the host's, each file that is missing says
+// that the inside has deleted the host's.
+func (l *look) away(p string) error {
+	if err := store.RemoveTree(l.Layer.gone()); err != nil { // of one that was killed
+		return err
+	}
+	in, name, err := l.upper.parent(p)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	if err := in.unlock(name); err != nil {
+		return err
+	}
+	if err := unix.Renameat(in.fd(), name, unix.AT_FDCWD, l.Layer.gone()); err != nil {
+		return fmt.Errorf("move %s out of the layer: %w", Quote(p), err)
+	}
+	return store.RemoveTree(l.Layer.gone())
 }
 
 func trimDot(p string) string {
