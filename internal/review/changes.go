@@ -207,7 +207,7 @@ func (l *look) directory(p place, name string, c Change) error {
 		defer next.host.close()
 		next.opaque = next.opaque && !l.isNew(p.host, name)
 		if l.isOther(c) {
-			next.foreign = Quote(c.Path) + " was renamed, or is another directory, on the host since " + l.record.since()
+			next.foreign = l.other(c.Path)
 		}
 		if c.Old.Mode != c.New.Mode && !next.opaque {
 			c.Kind, c.Conflict = Mode, next.foreign
@@ -235,6 +235,10 @@ func (l *look) isOther(c Change) bool {
 	}
 	m := c.Old.Mark
 	return m.Changed >= l.record.Since && m.Changed != m.Modified
+}
+
+func (l *look) other(at string) string {
+	return Quote(at) + " was renamed, or is another directory, on the host since " + l.record.since()
 }
 
 // file compares what is no directory. A file that was changed meanwhile is a
@@ -342,6 +346,9 @@ func (l *look) deleted(p place, name, at string) error {
 		return l.add(c, false)
 	}
 	if was.Form == Directory {
+		if l.isOther(c) {
+			p.foreign = l.other(at)
+		}
 		below, err := p.host.sub(name)
 		if err != nil {
 			c.Refused = "it cannot be opened on the host: " + reason(err)
