@@ -67,8 +67,11 @@ func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
 	}
 	a := &applying{look: l, nonce: newNonce(), outcome: make([]Outcome, len(orders)), orders: orders}
 	err = a.all()
+	if werr := l.Layer.write(l.record); err == nil {
+		err = werr
+	}
 	if settled && err == nil {
-		err = l.prune(a.applied())
+		err = l.settle()
 	}
 	return a.outcome, err
 }
@@ -302,6 +305,13 @@ func (a *applying) leave(i int) error {
 		a.end(i, Unmatched, "")
 		return nil
 	}
+	back, err := a.isBack(o.Path)
+	if err == nil && back {
+		err = errChanged()
+	}
+	if err != nil {
+		return a.failed(i, err)
+	}
 	parent, name, err := a.host.parent(o.Path)
 	if err != nil {
 		return a.failed(i, err)
@@ -325,6 +335,20 @@ func (a *applying) leave(i int) error {
 	return nil
 }
 
+// isBack reports whether the inside has something again where it had deleted.
+func (a *applying) isBack(p string) (bool, error) {
+	in, name, err := a.upper.parent(p)
+	if hidden(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer in.close()
+	st, there, err := in.stat(name)
+	return there && !in.isWhiteout(name, &st), err
+}
+
 func (a *applying) push(s step) error {
 	a.batch = append(a.batch, s)
 	a.bytes += a.orders[s.order].New.Size
@@ -332,14 +356,4 @@ func (a *applying) push(s step) error {
 		return a.commit()
 	}
 	return nil
-}
-
-// applied are the paths that the host has as the layer has them now.
-func (a *applying) applied() (list []string) {
-	for _, o := range a.outcome {
-		if o.Result == Applied {
-			list = append(list, o.Path)
-		}
-	}
-	return list
 }

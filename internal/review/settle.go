@@ -31,23 +31,49 @@ func (w Workspace) Settle() error {
 	if err := l.recover(); err != nil {
 		return err
 	}
+	return l.settle()
+}
+
+// settle takes out of the layer what the record says the host has, too. What the
+// inside has changed again since stays.
+func (l *look) settle() error {
 	var paths []string
 	for _, k := range l.record.Paths {
 		p, err := Unquote(k.Path)
 		if err != nil {
 			return err
 		}
-		in, name, err := l.upper.parent(p)
-		if err != nil {
-			continue
-		}
-		st, there, err := in.stat(name)
-		if err == nil && there && (k.Layer != Mark{} && k.Layer == markOf(&st) || k.Gone && in.isWhiteout(name, &st)) {
+		if l.isApplied(p, k) {
 			paths = append(paths, p)
 		}
-		in.close()
 	}
 	return l.prune(paths)
+}
+
+// isApplied reports whether the host has at a path what the layer has there, or hides.
+func (l *look) isApplied(p string, k known) bool {
+	in, name, err := l.upper.parent(p)
+	if err != nil {
+		return k.Gone && errors.Is(err, fs.ErrNotExist)
+	}
+	defer in.close()
+	st, there, err := in.stat(name)
+	switch {
+	case err != nil:
+		return false
+	case !there:
+		return k.Gone
+	case k.Gone:
+		return in.isWhiteout(name, &st)
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return true // if nothing is left in it; that is looked at then
+	}
+	return k.Layer != Mark{} && k.Layer == markOf(&st)
+}
+
+// hidden tells an error of opening below a file, a link or nothing.
+func hidden(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
 // prune removes what the layer has at some paths. The host has the same, so that
@@ -87,7 +113,7 @@ func (l *look) cover(p string) (string, error) {
 	for i := range names {
 		at := strings.Join(names[:i+1], "/")
 		d, err := l.upper.sub(at)
-		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, fs.ErrNotExist) {
+		if hidden(err) {
 			return "", nil
 		}
 		if err != nil {
@@ -106,7 +132,7 @@ func (l *look) cover(p string) (string, error) {
 // that are empty then and say nothing themselves.
 func (l *look) take(p string) error {
 	in, name, err := l.upper.parent(p)
-	if errors.Is(err, fs.ErrNotExist) {
+	if hidden(err) {
 		return nil
 	}
 	if err != nil {

@@ -1,0 +1,62 @@
+package review
+
+import (
+	"os"
+	"testing"
+)
+
+// A file that the inside made again while apply waited is neither deleted on the
+// host nor lost inside.
+func TestDeletedAndMadeAgain(t *testing.T) {
+	p := fresh(t, map[string]string{"file": "1\n", "dir/x": "1\n"})
+	p.inside("rm -r file dir")
+	list := p.changes()
+	p.inside("echo newer > file; mkdir dir; echo newer > dir/x")
+	got := p.apply(list, true)
+	if got["file"] != Conflicts || got["dir/x"] != Conflicts || p.get("file") != "1\n" || p.get("dir/x") != "1\n" {
+		t.Errorf("%v", got)
+	}
+	p.wants("\nmodified dir/x\nmodified file\n")
+}
+
+// A deletion that was applied last, of a directory, is remembered.
+func TestDirectoryDeletedWhileMounted(t *testing.T) {
+	p := fresh(t, map[string]string{"dir/y": "1\n"})
+	must(t, os.Remove(p.path("dir/y")))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside("rmdir dir")
+	p.apply(p.changes(), false)
+	p.put("dir/x", "host\n")
+	p.wants("\n")
+	p.start()
+	if got := p.inside("cat dir/x"); got != "host\n" {
+		t.Errorf("inside there is %q", got)
+	}
+}
+
+// Of a deleted directory a part can be applied.
+func TestApplyPartOfDeleted(t *testing.T) {
+	p := fresh(t, map[string]string{"dir/x": "1\n", "dir/y": "1\n", "made/x": "1\n", "made/y": "1\n"})
+	p.inside("rm -r dir made; mkdir made empty")
+	part := func(paths ...string) {
+		t.Helper()
+		s, _, err := p.w.Select(paths, true)
+		must(t, err)
+		list, _ := s.Pick(p.changes())
+		for path, r := range p.apply(list, true) {
+			if r != Applied {
+				t.Errorf("%s: %s", path, r)
+			}
+		}
+	}
+	part("dir/x", "made/x")
+	p.wants("\ndeleted dir/y\nadded empty\ndeleted made/y\n")
+	part()
+	p.wants("\n")
+	if empty, err := p.w.Layer.Empty(); err != nil || !empty {
+		t.Errorf("the layer is not empty, %v", err)
+	}
+}
