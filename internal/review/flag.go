@@ -33,6 +33,8 @@ var rules = []rule{
 	{".lefthook/", "hooks run when git does"},
 	{".pre-commit-config.yaml", "pre-commit installs and runs what it names"},
 	{".pre-commit-hooks.yaml", "pre-commit runs what it names"},
+	{"head", "git takes a directory with it for a repository, and runs programs by its settings"},
+	{"*.git/*/", "git runs programs by the hooks and settings of a repository"},
 
 	{".github/workflows/", "CI runs it, with your secrets"},
 	{".github/actions/", "CI runs it, with your secrets"},
@@ -74,6 +76,10 @@ var rules = []rule{
 	{"gradle/wrapper/", "the wrapper is a program"},
 	{".mvn/", "maven loads extensions and options by it"},
 	{"pom.xml", "maven runs the plugins it names"},
+	{"*.csproj", "msbuild runs what it says"},
+	{"*.props", "msbuild runs what it says"},
+	{"*.targets", "msbuild runs what it says"},
+	{"nuget.config", "nuget installs from where it says"},
 	{"build.xml", "ant runs what it says"},
 	{"build.sbt", "sbt runs it as a program"},
 	{"project/*.sbt", "sbt runs it as a program"},
@@ -95,6 +101,9 @@ var rules = []rule{
 	{"sitecustomize.py", "every python runs it"},
 	{"usercustomize.py", "every python runs it"},
 	{"*.pth", "python runs lines of it when it starts"},
+	{"requirements*.txt", "pip installs, and runs scripts of, what it names"},
+	{".pylintrc", "pylint runs lines of it"},
+	{"pylintrc", "pylint runs lines of it"},
 	{"tox.ini", "tox runs what it says"},
 	{"noxfile.py", "nox runs it as a program"},
 	{"dodo.py", "doit runs it as a program"},
@@ -112,6 +121,8 @@ var rules = []rule{
 	{"package.json", "npm runs its scripts, also when it installs"},
 	{"package-lock.json", "npm installs, and runs scripts of, what it names"},
 	{"npm-shrinkwrap.json", "npm installs, and runs scripts of, what it names"},
+	{"yarn.lock", "yarn installs, and runs scripts of, what it names"},
+	{"pnpm-lock.yaml", "pnpm installs, and runs scripts of, what it names"},
 	{".npmrc", "npm's settings name registries and programs"},
 	{".yarnrc", "yarn's settings name programs it runs"},
 	{".yarnrc.yml", "yarn's settings name programs it runs"},
@@ -128,19 +139,29 @@ var rules = []rule{
 	{"gruntfile.*", "grunt runs it as a program"},
 	{".eslintrc*", "eslint loads what it names"},
 	{".babelrc*", "babel loads what it names"},
+	{".prettierrc*", "prettier loads what it names"},
 	{".venv/", "an environment of programs, which your tools run"},
 	{"venv/", "an environment of programs, which your tools run"},
+	{"__pycache__/", "python runs it in place of what was reviewed"},
+	{"*.pyc", "python runs it in place of what was reviewed"},
+	{"*.so", "a program that others load"},
+	{"*.node", "a program that node loads"},
+	{"*.jar", "a program that java loads"},
 
 	{".envrc", "direnv runs it when you enter the directory"},
 	{".env", "tools take their environment from it"},
 	{".env.*", "tools take their environment from it"},
 	{".mise.toml", "mise runs hooks of it when you enter the directory"},
 	{"mise.toml", "mise runs hooks of it when you enter the directory"},
+	{".mise.*.toml", "mise runs hooks of it when you enter the directory"},
+	{"mise.*.toml", "mise runs hooks of it when you enter the directory"},
 	{".tool-versions", "a version manager runs what it names"},
 	{".nvmrc", "a version manager runs what it names"},
 	{".autoenv*", "autoenv runs it when you enter the directory"},
 	{".vscode/", "the editor runs tasks and programs by it"},
 	{"*.code-workspace", "the editor runs tasks and programs by it"},
+	{"*.sublime-project", "the editor runs tasks and programs by it"},
+	{".helix/", "the editor runs tasks and programs by it"},
 	{".idea/", "the editor runs tasks and programs by it"},
 	{".zed/", "the editor runs tasks and programs by it"},
 	{".fleet/", "the editor runs tasks and programs by it"},
@@ -155,8 +176,12 @@ var rules = []rule{
 	{".bashrc", "a shell runs it"},
 	{".profile", "a shell runs it"},
 	{".bash_profile", "a shell runs it"},
+	{".bash_login", "a shell runs it"},
+	{".bash_aliases", "a shell runs it"},
 	{".zshrc", "a shell runs it"},
 	{".zshenv", "a shell runs it"},
+	{".zprofile", "a shell runs it"},
+	{".zlogin", "a shell runs it"},
 	{".ssh/", "ssh logs in, and runs programs, by it"},
 	{".netrc", "tools log in by it"},
 	{".pypirc", "tools log in by it"},
@@ -179,6 +204,9 @@ var rules = []rule{
 	{".clinerules", "agents on the host do what it says"},
 	{".aider*", "agents on the host run programs by it"},
 	{".continue/", "agents on the host run programs by it"},
+	{".kiro/", "agents on the host run programs by it"},
+	{".roo/", "agents on the host run programs by it"},
+	{".agents/", "agents on the host run programs by it"},
 	{".github/copilot-instructions.md", "agents on the host do what it says"},
 	{".github/instructions/", "agents on the host do what it says"},
 	{".mcp.json", "agents on the host start the servers it names"},
@@ -196,6 +224,7 @@ var rules = []rule{
 	{".devcontainer.json", "the editor builds and runs it, with commands on the host"},
 	{"vagrantfile", "vagrant runs it as a program"},
 	{"*.tf", "terraform applies it with your credentials"},
+	{"*.tf.json", "terraform applies it with your credentials"},
 	{"procfile*", "a process manager runs what it says"},
 	{"tiltfile", "tilt runs it as a program"},
 	{"skaffold.yaml", "skaffold runs what it says"},
@@ -217,7 +246,7 @@ var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head",
 // that the file begins as a script does.
 func flagsOf(c *Change, script bool) (list []Flag) {
 	lower := strings.ToLower(c.Path)
-	if f, ok := gitFlag(lower); ok {
+	if f, ok := gitFlag(lower, c.New.Form); ok {
 		return []Flag{f}
 	}
 	switch {
@@ -244,8 +273,8 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 }
 
 // gitFlag judges what lies in a directory of git's, or is the file that says where
-// that is, at any depth.
-func gitFlag(lower string) (Flag, bool) {
+// that is, at any depth. A link in the place of what git keeps leads it elsewhere.
+func gitFlag(lower string, form Form) (Flag, bool) {
 	names := strings.Split(lower, "/")
 	for i, name := range names {
 		if name != ".git" {
@@ -257,7 +286,7 @@ func gitFlag(lower string) (Flag, bool) {
 		}
 		info := len(rest) > 2 && rest[0] == "objects" && rest[1] == "info"
 		for _, data := range gitData {
-			if rest[0] == data && !info {
+			if rest[0] == data && !info && form != Link && form != Special {
 				return Flag{Why: "what git keeps", Git: true}, true
 			}
 		}

@@ -8,7 +8,7 @@ import (
 func TestFlags(t *testing.T) {
 	file := Entry{Form: File, Mode: 0o644}
 	for path, want := range map[string]string{
-		"main.go": "", "src/readme.txt": "", "make/file": "", "mygit/config": "", "a.git": "", "docs/agents/x": "",
+		"main.go": "", "src/readme.txt": "", "make/file": "", "mygit/config": "", "a.git": "", "head/x": "", "overhead": "", "docs/agents/x": "",
 		"Makefile": "make", "sub/makefile": "make", "x.mk": "make", "package.json": "npm", "a/b/package.json": "npm",
 		".git/hooks/pre-commit": "git runs", ".git/config": "git runs", ".git/info/attributes": "git runs", "sub/.git/config": "git runs",
 		".GIT/Config": "git runs", ".git": "git takes", "vendor/x/.git": "git takes", ".git/modules/x/config": "git runs",
@@ -19,6 +19,13 @@ func TestFlags(t *testing.T) {
 		".mcp.json": "agents", ".cursor/rules/x": "agents", ".npmrc": "npm", ".cargo/config.toml": "cargo", "build.rs": "cargo",
 		".pre-commit-config.yaml": "pre-commit", "Dockerfile": "docker", "Dockerfile.dev": "docker", ".devcontainer/devcontainer.json": "editor",
 		"run.sh": "script", "setup.py": "pip", "node_modules/x/index.js": "programs", "docker-compose.override.yml": "docker", "vite.config.ts": "tools",
+		"HEAD": "git takes", "sub/HEAD": "git takes", "bare.git/config": "git runs", "x/Bare.GIT/hooks/update": "git runs",
+		"__pycache__/main.cpython-313.pyc": "python", "a.pyc": "python", "lib/x.so": "program", "a.node": "node", "x.JAR": "java",
+		"yarn.lock": "yarn", "pnpm-lock.yaml": "pnpm", "requirements-dev.txt": "pip", "main.tf.json": "terraform",
+		"App.csproj": "msbuild", "Directory.Build.props": "msbuild", "x.targets": "msbuild", "NuGet.Config": "nuget",
+		".pylintrc": "pylint", "pylintrc": "pylint", ".prettierrc.js": "prettier", "mise.local.toml": "mise", ".mise.dev.toml": "mise",
+		"x.sublime-project": "editor", ".helix/config.toml": "editor", ".bash_aliases": "shell", ".bash_login": "shell",
+		".zprofile": "shell", ".zlogin": "shell", ".kiro/x": "agents", ".roo/x": "agents", ".agents/x": "agents",
 	} {
 		c := &Change{Path: path, Kind: Added, New: file}
 		got := flagsOf(c, false)
@@ -29,6 +36,12 @@ func TestFlags(t *testing.T) {
 	kept := flagsOf(&Change{Path: ".git/refs/heads/main", Kind: Modified, New: file}, false)
 	if len(kept) != 1 || !kept[0].Git {
 		t.Errorf("%v", kept)
+	}
+	for _, path := range []string{".git/objects", ".git/objects/info"} {
+		led := flagsOf(&Change{Path: path, Kind: Type, Old: Entry{Form: Directory}, New: Entry{Form: Link, Target: "x"}}, false)
+		if len(led) != 1 || led[0].Git {
+			t.Errorf("%s as a link: %v", path, led)
+		}
 	}
 	for _, tt := range []struct {
 		name   string

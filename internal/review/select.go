@@ -68,7 +68,7 @@ func (s Selection) Names(c Change) bool {
 }
 
 func gitNamed(p string) bool {
-	_, ok := gitFlag(strings.ToLower(p))
+	_, ok := gitFlag(strings.ToLower(p), File)
 	return ok
 }
 
