@@ -325,11 +325,19 @@ func matchAll(patterns, names []string) bool {
 	return true
 }
 
-// leads reports whether a link at a path may lead out of the workspace. What other
-// links make of it is not asked: those that lead out are flagged themselves.
+// leads reports whether a link at a path may lead out of the workspace. Where a
+// name before a ".." leads, another link decides: so that leads out, too. The names
+// that a link lies below are directories, or it could not be applied.
 func leads(at, target string) bool {
 	if path.IsAbs(target) {
 		return true
+	}
+	named := false
+	for n := range strings.SplitSeq(target, "/") {
+		if n == ".." && named {
+			return true
+		}
+		named = named || n != "" && n != "." && n != ".."
 	}
 	to := path.Join(path.Dir(at), target)
 	return to == ".." || strings.HasPrefix(to, "../")

@@ -60,6 +60,8 @@ func TestFlags(t *testing.T) {
 		{"a link to the top", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "."}}, false, false},
 		{"a link above", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: ".."}}, false, true},
 		{"an absolute link", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "/etc"}}, false, true},
+		{"a link by way of another", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "b/../c"}}, false, true},
+		{"a link with dots in names", Change{Path: "a/b/c", Kind: Added, New: Entry{Form: Link, Target: ".././..//..x/y"}}, false, false},
 		{"an empty directory", Change{Path: ".vscode", Kind: Added, New: Entry{Form: Directory, Mode: 0o755}}, false, false},
 	} {
 		if got := flagsOf(&tt.c, tt.script); (len(got) > 0) != tt.want {
