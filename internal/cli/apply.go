@@ -75,7 +75,7 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 		return err
 	}
 	if f.patch != "" {
-		return a.writePatchTo(f, list)
+		return a.writePatchTo(f, sb, list)
 	}
 	t := settlement{app: a}
 	for _, r := range list {
@@ -157,8 +157,9 @@ func (a *app) orders(f *applyFlags, r *reviewed, t *settlement) (orders []review
 	return orders, nil
 }
 
-// writePatchTo writes the changes as a patch instead of applying them.
-func (a *app) writePatchTo(f *applyFlags, list []*reviewed) (err error) {
+// writePatchTo writes the changes as a patch instead of applying them. Whoever
+// applies that is not told again what may run something: it is not in it unasked.
+func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed) (err error) {
 	out := a.stdout
 	if f.patch == "-" && term.IsTerminal(a.stdout) {
 		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
@@ -172,7 +173,7 @@ func (a *app) writePatchTo(f *applyFlags, list []*reviewed) (err error) {
 	}
 	w := bufio.NewWriter(out)
 	p := &review.Patch{W: w}
-	left := 0
+	left, flagged := 0, 0
 	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
 		p.Prefix = r.prefix
 		if f.re != nil {
@@ -180,6 +181,10 @@ func (a *app) writePatchTo(f *applyFlags, list []*reviewed) (err error) {
 			if t, some = t.Picked(f.re); !some {
 				return nil
 			}
+		}
+		if len(c.Flags) > 0 && c.Refused == "" && !f.flagged {
+			flagged++
+			return nil
 		}
 		if t.Left != "" {
 			left++
@@ -204,6 +209,10 @@ func (a *app) writePatchTo(f *applyFlags, list []*reviewed) (err error) {
 		a.note("%d changes have no lines, such as those of images: a comment stands for each in the patch", left)
 	}
 	a.noteKept(list)
+	if err == nil && flagged > 0 {
+		err = spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and are not in the patch", flagged).
+			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name)
+	}
 	return err
 }
 

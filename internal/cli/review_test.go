@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// layered is a workspace with some files written in its layer.
+func layered(t *testing.T, files ...string) []*reviewed {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	r := &reviewed{Workspace: review.Workspace{Source: filepath.Join(base, "host"), Layer: review.Layer{Dir: filepath.Join(base, "layer")}}}
+	must(t, os.Mkdir(r.Source, 0o755))
+	must(t, os.Mkdir(r.Layer.Dir, 0o755))
+	must(t, r.Prepare())
+	for _, name := range files {
+		must(t, os.WriteFile(filepath.Join(r.Layer.Upper(), name), []byte("in "+name+"\n"), 0o644))
+	}
+	r.changes, err = r.Changes()
+	must(t, err)
+	return []*reviewed{r}
+}
+
+// What may make something run is in no patch unless it is asked for.
+func TestPatchLeavesFlagged(t *testing.T) {
+	list := layered(t, "Makefile", "a.txt")
+	sb := &spec.Sandbox{Name: "shell-app"}
+	for _, flagged := range []bool{false, true} {
+		a, _ := captured(t)
+		f := &applyFlags{patch: filepath.Join(t.TempDir(), "patch"), flagged: flagged}
+		err := a.writePatchTo(f, sb, list)
+		if flagged != (err == nil) || !flagged && !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("flagged %t: %v", flagged, err)
+		}
+		b, err := os.ReadFile(f.patch)
+		must(t, err)
+		if !strings.Contains(string(b), "a.txt") || strings.Contains(string(b), "Makefile") != flagged {
+			t.Errorf("flagged %t: %s", flagged, b)
+		}
+	}
+}
