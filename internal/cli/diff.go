@@ -21,7 +21,8 @@ type reviewed struct {
 	selection review.Selection
 	prefix    string // before paths in it; none in the first workspace
 	changes   []review.Change
-	kept      int // changes of what git keeps, left out
+	kept      int   // changes of what git keeps, left out
+	unlisted  error // why the changes are not known
 }
 
 // name is a change's path as it is printed, and read again.
@@ -142,8 +143,8 @@ func octal(e review.Entry) string {
 	return fmt.Sprintf("%03o", e.Mode)
 }
 
-// eachText does something with every change and its lines. A change that was gone
-// when it was looked at is passed over.
+// eachText does something with every change and its lines. One that cannot be read
+// has none, and keeps nobody from seeing the others.
 func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) error) error {
 	for _, r := range list {
 		reader, err := r.Open()
@@ -152,13 +153,13 @@ func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) e
 		}
 		for _, c := range r.changes {
 			t, err := reader.Text(c)
-			if errors.Is(err, os.ErrNotExist) || errors.Is(err, spec.ErrConflict) {
-				t, err = review.Text{Left: "it was changed just now"}, nil
+			switch {
+			case errors.Is(err, os.ErrNotExist), errors.Is(err, spec.ErrConflict):
+				t = review.Text{Left: "it was changed just now"}
+			case err != nil:
+				t = review.Text{Left: "it cannot be read"}
 			}
-			if err == nil {
-				err = do(r, c, t)
-			}
-			if err != nil {
+			if err := do(r, c, t); err != nil {
 				reader.Close()
 				return err
 			}

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -13,38 +17,24 @@ func (a *app) discardCommand() *command.Command {
 		Long:  "Throws away what a sandbox made with --workspace review has changed and you have not\napplied: all of it, or what PATHs name. It then sees your files as they are. The\nsandbox must be stopped.",
 		Args:  atLeast(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(_ *command.Command, args []string) error {
-			e, sb, list, err := a.review(args[0], args[1:])
+			e, sb, list, err := a.discarded(args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			count := 0
-			for _, r := range list {
-				if len(args) == 1 && r.kept > 0 { // all means all
-					if r.changes, err = r.Changes(); err != nil {
-						return err
-					}
-				}
-				for _, c := range r.changes {
-					if !c.Implied {
-						count++
-					}
-				}
-			}
-			if count == 0 {
+			what := manyOf(list)
+			if what == "" {
 				return nil
 			}
 			if !force && !a.canAsk() {
-				return spec.Errorf(spec.ErrUsage, "discard would throw %d changes away", count).
+				return spec.Errorf(spec.ErrUsage, "discard would throw %s away", what).
 					WithHint("add -f, or run it in a terminal, where it asks")
 			}
-			if !force && !a.ask("throw %d changes of sandbox %s away?", count, sb.Name) {
+			if !force && !a.ask("throw %s of sandbox %s away?", what, sb.Name) {
 				return spec.Errorf(spec.ErrDenied, "nothing was discarded")
 			}
 			t := settlement{app: a}
 			for _, r := range list {
-				done, err := e.Discard(sb, r.Workspace, r.changes)
-				t.add(r, done)
-				if err != nil {
+				if err := a.discardIn(e, sb, r, &t); err != nil {
 					_ = t.print()
 					return err
 				}
@@ -57,4 +47,62 @@ func (a *app) discardCommand() *command.Command {
 	}
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
 	return a.jsonFlag(c)
+}
+
+// discarded finds what is meant. Without a path that is everything, what git keeps
+// included, even where nobody can list it.
+func (a *app) discarded(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+	if len(paths) > 0 {
+		return a.review(ref, paths)
+	}
+	e, sb, err := a.existing(ref)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	workspaces, err := e.Reviewed(sb)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var list []*reviewed
+	for i, w := range workspaces {
+		r := &reviewed{Workspace: w}
+		if i > 0 {
+			r.prefix = w.Source
+		}
+		r.changes, r.unlisted = w.Changes()
+		list = append(list, r)
+	}
+	return e, sb, list, nil
+}
+
+// manyOf says how much is to be thrown away; nothing if there is nothing.
+func manyOf(list []*reviewed) string {
+	count := 0
+	for _, r := range list {
+		if r.unlisted != nil {
+			return "all changes (they cannot be listed: " + printable(r.unlisted.Error()) + ")"
+		}
+		for _, c := range r.changes {
+			if !c.Implied {
+				count++
+			}
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d changes", count)
+}
+
+func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *settlement) error {
+	if r.unlisted != nil {
+		if err := e.DiscardAll(sb, r.Workspace); err != nil {
+			return err
+		}
+		a.note("all changes in %s were discarded", review.Quote(r.Source))
+		return nil
+	}
+	done, err := e.Discard(sb, r.Workspace, r.changes)
+	t.add(r, done)
+	return err
 }

@@ -46,3 +46,16 @@ func TestPatchLeavesFlagged(t *testing.T) {
 		}
 	}
 }
+
+// A file that cannot be read keeps nobody from seeing the others.
+func TestDiffOfUnreadable(t *testing.T) {
+	list := layered(t, "a.txt", "b.txt")
+	up := list[0].Layer.Upper()
+	must(t, os.Remove(filepath.Join(up, "a.txt")))
+	must(t, os.Symlink("b.txt", filepath.Join(up, "a.txt")))
+	a, printed := captured(t)
+	must(t, a.diffText(list))
+	if got := printed(); !strings.Contains(got, "added a.txt: not shown, it cannot be read") || !strings.Contains(got, "+in b.txt") {
+		t.Error(got)
+	}
+}

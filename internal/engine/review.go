@@ -53,15 +53,26 @@ func (e *Engine) Apply(sb *spec.Sandbox, w review.Workspace, orders []review.Ord
 // Discard throws changes away. The sandbox must not run.
 func (e *Engine) Discard(sb *spec.Sandbox, w review.Workspace, changes []review.Change) ([]review.Outcome, error) {
 	var done []review.Outcome
-	err := e.reviewing(sb, func(stopped bool) (err error) {
-		if !stopped {
-			return spec.Errorf(spec.ErrConflict, "sandbox %s runs: nothing can be taken away from under it", sb.Name).
-				WithHint("stop it first: bothy stop %s", sb.Name)
-		}
+	err := e.discarding(sb, func() (err error) {
 		done, err = w.Discard(changes)
 		return err
 	})
 	return done, err
+}
+
+// DiscardAll throws everything away, however much there is. The sandbox must not run.
+func (e *Engine) DiscardAll(sb *spec.Sandbox, w review.Workspace) error {
+	return e.discarding(sb, w.DiscardAll)
+}
+
+func (e *Engine) discarding(sb *spec.Sandbox, do func() error) error {
+	return e.reviewing(sb, func(stopped bool) error {
+		if !stopped {
+			return spec.Errorf(spec.ErrConflict, "sandbox %s runs: nothing can be taken away from under it", sb.Name).
+				WithHint("stop it first: bothy stop %s", sb.Name)
+		}
+		return do()
+	})
 }
 
 // checkReviewed refuses directories that a layer cannot lie over: it would be in

@@ -60,3 +60,35 @@ func TestApplyPartOfDeleted(t *testing.T) {
 		t.Errorf("the layer is not empty, %v", err)
 	}
 }
+
+// A directory that can be listed and not entered is one change, that cannot be
+// applied, and no end of all others.
+func TestDirectoryThatCannotBeEntered(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root enters all of them")
+	}
+	p := fresh(t, nil)
+	p.inside("mkdir shut; echo 1 > shut/x; chmod 644 shut; echo 1 > fine")
+	list := p.wants("\nadded fine\nadded shut REFUSED\n")
+	got := p.apply(list, true)
+	if got["fine"] != Applied || got["shut"] != Failed {
+		t.Errorf("%v", got)
+	}
+	if _, err := p.w.Discard(p.changes()); err != nil {
+		t.Error(err)
+	}
+	p.wants("\n")
+}
+
+// Everything is discarded without a list of it.
+func TestDiscardAll(t *testing.T) {
+	p := fresh(t, map[string]string{"made/x": "1\n", "a": "1\n"})
+	p.inside("rm -r made; mkdir made; echo 2 > a; echo 2 > new")
+	must(t, p.w.DiscardAll())
+	if empty, err := p.w.Layer.Empty(); err != nil || !empty {
+		t.Errorf("the layer is not empty, %v", err)
+	}
+	if got := p.inside("cat a made/x"); got != "1\n1\n" {
+		t.Errorf("inside there is %q", got)
+	}
+}

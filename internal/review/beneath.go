@@ -54,11 +54,16 @@ func (d *dir) open(rel string, flags uint64) (*os.File, error) {
 	}
 }
 
-// sub opens a directory below; the path may be ".".
+// sub opens a directory below, in which names can be looked up; the path may be ".".
 func (d *dir) sub(rel string) (*dir, error) {
 	f, err := d.open(rel, asDirectory)
 	if err != nil {
 		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(f.Fd()), ".", &st, 0); errors.Is(err, unix.EACCES) {
+		_ = f.Close()
+		return nil, &fs.PathError{Op: "open", Path: rel, Err: err}
 	}
 	return &dir{f}, nil
 }

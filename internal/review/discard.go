@@ -44,6 +44,24 @@ func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
 	return l.discardSome(changes, all, chosen)
 }
 
+// DiscardAll throws everything away, unseen: what the inside has made may be more
+// than can be looked through. The caller sees to the same.
+func (w Workspace) DiscardAll() error {
+	l, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil
+	}
+	if err := l.recover(); err != nil {
+		return err
+	}
+	_, err = l.discardAll(nil)
+	return err
+}
+
 // discardAll empties the layer.
 func (l *look) discardAll(changes []Change) ([]Outcome, error) {
 	if err := store.RemoveTree(l.Layer.gone()); err != nil {
@@ -67,6 +85,9 @@ func (l *look) discardSome(changes, all []Change, chosen map[string]bool) ([]Out
 	gone := map[string]bool{} // what hid the host's, and was removed
 	for _, c := range changes {
 		why, err := l.discard(c, all, chosen, gone)
+		if errors.Is(err, fs.ErrPermission) { // the others are none the worse
+			why, err = reason(err), nil
+		}
 		if err != nil {
 			return done, err
 		}
