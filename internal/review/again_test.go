@@ -92,3 +92,27 @@ func TestDiscardAll(t *testing.T) {
 		t.Errorf("inside there is %q", got)
 	}
 }
+
+// With what was in them, directories that the inside made go, and modes.
+func TestDiscardDirectories(t *testing.T) {
+	p := fresh(t, map[string]string{"dir/x": "1\n", "made/x": "1\n", "made/y": "1\n", "kept": "1\n"})
+	p.inside("echo 2 > kept; mkdir -p new/sub empty; echo 1 > new/sub/x; chmod 700 dir; rm -r made; mkdir made; echo 2 > made/new")
+	list := p.changes()
+	var some []Change
+	for _, c := range list {
+		if c.Path != "kept" && c.Path != "made/x" && c.Path != "made/y" {
+			some = append(some, c)
+		}
+	}
+	done, err := p.w.Discard(some)
+	must(t, err)
+	for _, o := range done {
+		if o.Result != Discarded {
+			t.Errorf("%s %s: %s", o.Result, o.Path, o.Why)
+		}
+	}
+	p.wants("\nmodified kept\ndeleted made/x\ndeleted made/y\n")
+	if got := p.inside("stat -c %a dir; ls; ls made"); got != "755\ndir\nkept\nmade\n" {
+		t.Errorf("inside there is %q", got)
+	}
+}

@@ -101,8 +101,9 @@ func (d *dir) stat(name string) (unix.Stat_t, bool, error) {
 	return st, false, &fs.PathError{Op: "stat", Path: name, Err: err}
 }
 
-// unlock lets its owner move a directory: the inside may have taken that away.
-func (d *dir) unlock(name string) error {
+// chmod gives a directory its permissions. The inside may have taken them all away,
+// and what is no directory has none that matter.
+func (d *dir) chmod(name string, mode uint32) error {
 	f, err := d.open(name, unix.O_PATH|unix.O_DIRECTORY)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
@@ -111,7 +112,11 @@ func (d *dir) unlock(name string) error {
 		return err
 	}
 	defer f.Close()
-	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), 0o700)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), st.Mode&0o7000|mode)
 }
 
 // entry is what a name is.

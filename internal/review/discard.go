@@ -5,7 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
 )
@@ -99,7 +102,48 @@ func (l *look) discardSome(changes, all []Change, chosen map[string]bool) ([]Out
 		}
 		done = append(done, o)
 	}
+	for i := range slices.Backward(done) { // what lay in them is gone now
+		if err := l.discardDirectory(&done[i]); err != nil {
+			return done, err
+		}
+	}
 	return done, l.Layer.write(l.record)
+}
+
+// discardDirectory removes a directory that the inside made, if it is empty now, or
+// gives one the host's mode.
+func (l *look) discardDirectory(o *Outcome) error {
+	if o.New.Form != Directory || o.Result != Discarded {
+		return nil
+	}
+	in, name, err := l.upper.parent(o.Path)
+	if hidden(err) {
+		return nil // it went with another
+	}
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	switch {
+	case o.Kind == Mode:
+		if err := in.chmod(name, o.Old.Mode); err != nil {
+			return err
+		}
+		return l.hollow(o.Path)
+	case o.Old.Form == Nothing:
+		err := unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
+		switch {
+		case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
+			o.Result, o.Why = Failed, "something in it stays"
+			return nil
+		case hidden(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return l.hollow(path.Dir(o.Path))
+	}
+	return nil
 }
 
 // forget makes the host's file as it is now what the next change is based on.

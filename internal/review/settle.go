@@ -189,6 +189,15 @@ func (l *look) hollowAt(in *dir, name, p string, now Entry) error {
 	if was.Form != Directory || was.Mode != now.Mode {
 		return unix.ENOTEMPTY
 	}
+	d, err := in.sub(name)
+	if err != nil {
+		return unix.ENOTEMPTY
+	}
+	opaque := d.isOpaque()
+	d.close()
+	if opaque {
+		return unix.ENOTEMPTY // it says that all the host has in it is deleted
+	}
 	return unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
 }
 
@@ -228,7 +237,7 @@ func (l *look) away(p string) error {
 		return err
 	}
 	defer in.close()
-	if err := in.unlock(name); err != nil {
+	if err := in.chmod(name, 0o700); err != nil {
 		return err
 	}
 	if err := unix.Renameat(in.fd(), name, unix.AT_FDCWD, l.Layer.gone()); err != nil {
