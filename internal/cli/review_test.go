@@ -59,3 +59,24 @@ func TestDiffOfUnreadable(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestRunKeepsReviewed(t *testing.T) {
+	reviewed := &spec.Sandbox{WorkspaceMode: spec.WorkspaceReview}
+	for _, tt := range []struct {
+		remove   bool
+		mode     string
+		existing *spec.Sandbox
+		refused  bool
+	}{
+		{true, spec.WorkspaceReview, nil, true},
+		{true, spec.WorkspaceLive, reviewed, true},
+		{true, spec.WorkspaceLive, nil, false},
+		{false, spec.WorkspaceReview, reviewed, false},
+	} {
+		f := &runFlags{remove: tt.remove, existing: tt.existing}
+		f.mode = tt.mode
+		if err := f.keeps(); errors.Is(err, spec.ErrUsage) != tt.refused {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}

@@ -132,8 +132,21 @@ func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
 	return err
 }
 
+// keeps refuses to remove at the end what nobody can have looked at by then.
+func (f *runFlags) keeps() error {
+	reviewed := f.mode == spec.WorkspaceReview || f.existing != nil && f.existing.Mode() == spec.WorkspaceReview
+	if f.remove && reviewed {
+		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
+			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
+	}
+	return nil
+}
+
 // run is the main job.
 func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
+	if err := f.keeps(); err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	keys, err := a.detachKeysOf(f.detachKeys)
 	if err != nil {

@@ -90,7 +90,8 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// removeStopped removes a sandbox unless it runs.
+// removeStopped removes a sandbox unless it runs, or was in the meantime and has
+// changes that wait for a review.
 func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	d := e.Store.Sandbox(sb.ID)
 	lock, err := store.TryLock(d.Lock())
@@ -103,6 +104,9 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 		return err
 	}
 	defer lock.Unlock()
+	if e.Pending(sb) {
+		return spec.Errorf(spec.ErrConflict, "sandbox %s has changes by now that are neither applied nor discarded", sb.Name)
+	}
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
