@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +50,11 @@ const (
 	batchBytes = 64 << 20
 )
 
+// recordEvery is how often the record is written meanwhile, which has a line for all
+// that was ever applied. What it lacks after a crash is in conflict once the host
+// changes it.
+const recordEvery = time.Second
+
 // Apply brings changes to the host. Each file is there old or new at any moment,
 // whoever looks and whenever it ends; what the host changed since the order was
 // made is not overwritten. settled says that the layer is not mounted: what was
@@ -85,6 +91,7 @@ type applying struct {
 	batch   []step
 	bytes   int64
 	steps   int
+	written time.Time // the record
 }
 
 // step is a file that shall come or go.

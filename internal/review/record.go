@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,7 +61,13 @@ func (l Layer) read() (*record, error) {
 	return r, err
 }
 
-func (l Layer) write(r *record) error { return store.WriteJSON(l.record(), r) }
+func (l Layer) write(r *record) error {
+	w := *r
+	w.Paths = slices.DeleteFunc(slices.Clone(r.Paths), known.dropped)
+	return store.WriteJSON(l.record(), w)
+}
+
+func (k known) dropped() bool { return k.Path == "" }
 
 // of gives what is known of a path.
 func (r *record) of(path string) (known, bool) {
@@ -154,18 +161,12 @@ func (r *record) since() string {
 	return time.Unix(0, r.Since).Local().Format(time.DateTime)
 }
 
-// drop forgets a path.
+// drop forgets a path. Its place stays until the record is read again, so that those
+// of the others do.
 func (r *record) drop(path string) {
-	i, ok := r.index[path]
-	if !ok {
-		return
-	}
-	r.Paths = append(r.Paths[:i], r.Paths[i+1:]...)
-	delete(r.index, path)
-	for p, j := range r.index {
-		if j > i {
-			r.index[p] = j - 1
-		}
+	if i, ok := r.index[path]; ok {
+		r.Paths[i] = known{}
+		delete(r.index, path)
 	}
 }
 

@@ -39,6 +39,9 @@ func (w Workspace) Settle() error {
 func (l *look) settle() error {
 	var paths []string
 	for _, k := range l.record.Paths {
+		if k.dropped() {
+			continue
+		}
 		p, err := Unquote(k.Path)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -132,7 +133,8 @@ func (s *step) write(durable bool, mode uint32, fill func(io.Writer) error) erro
 
 // commit carries a batch out. What will lie about meanwhile is noted before it
 // appears, so that it is found after a crash. What was written is made durable
-// before it takes its place, and is in its place before that is written down.
+// before it takes its place, and is in its place before that is written down, which
+// may be some batches later.
 func (a *applying) commit() error {
 	if len(a.batch) == 0 {
 		return nil
@@ -172,8 +174,11 @@ func (a *applying) commit() error {
 	if err := a.sync(); err != nil {
 		return err
 	}
-	if err := a.Layer.write(a.record); err != nil {
-		return err
+	if time.Since(a.written) > recordEvery {
+		if err := a.Layer.write(a.record); err != nil {
+			return err
+		}
+		a.written = time.Now()
 	}
 	return a.intend(nil)
 }

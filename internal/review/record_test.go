@@ -1,0 +1,36 @@
+package review
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// What is dropped from a record is not written, and takes no time that grows with
+// the record.
+func TestRecordDrop(t *testing.T) {
+	l := Layer{Dir: t.TempDir()}
+	r, err := l.read()
+	must(t, err)
+	const count = 60000
+	for i := range count {
+		r.set(strconv.Itoa(i), known{Gone: true})
+	}
+	began := time.Now()
+	for i := range count - 1 {
+		r.drop(strconv.Itoa(i))
+	}
+	r.set("new", known{Gone: true})
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	must(t, l.write(r))
+	if r, err = l.read(); err != nil || len(r.Paths) != 2 {
+		t.Fatalf("%d are left, %v", len(r.Paths), err)
+	}
+	for _, path := range []string{strconv.Itoa(count - 1), "new"} {
+		if k, ok := r.of(path); !ok || !k.Gone {
+			t.Errorf("%s is lost", path)
+		}
+	}
+}
