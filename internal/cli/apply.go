@@ -77,12 +77,13 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 	if f.patch != "" {
 		return a.writePatchTo(f, sb, list)
 	}
+	over, err := f.overwritten(list)
+	if err != nil {
+		return err
+	}
 	t := settlement{app: a}
 	for _, r := range list {
-		orders, err := a.orders(f, r, &t)
-		if err != nil {
-			return err
-		}
+		orders := a.orders(f, r, over[r], &t)
 		if f.dryRun {
 			t.wouldBe(r, orders)
 			continue
@@ -110,20 +111,37 @@ func (f *applyFlags) overwriteAlone(paths []string) []string {
 	return f.overwrite
 }
 
-// orders decides about every change that is meant.
-func (a *app) orders(f *applyFlags, r *reviewed, t *settlement) (orders []review.Order, err error) {
-	over := map[string]bool{}
+// overwritten finds the changes that --overwrite means. A path that means none was
+// mistyped.
+func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]bool, error) {
+	over := map[*reviewed]map[string]bool{}
 	for _, p := range f.overwrite {
-		s, meant, err := r.Select([]string{p}, r.prefix == "")
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range r.changes {
-			if meant && s.Is(c.Path) {
-				over[c.Path], t.overwritten = true, append(t.overwritten, p)
+		found := false
+		for _, r := range list {
+			s, meant, err := r.Select([]string{p}, r.prefix == "")
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range r.changes {
+				if !meant || !s.Is(c.Path) {
+					continue
+				}
+				if over[r] == nil {
+					over[r] = map[string]bool{}
+				}
+				over[r][c.Path], found = true, true
 			}
 		}
+		if !found {
+			return nil, spec.Errorf(spec.ErrUsage, "--overwrite %s: there is no change of that itself", printable(p)).
+				WithHint("name files as bothy diff --name-only prints them")
+		}
 	}
+	return over, nil
+}
+
+// orders decides about every change that is meant.
+func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool, t *settlement) (orders []review.Order) {
 	git := 0 // 1: what git keeps is wanted; 2: it is not
 	for _, c := range r.changes {
 		if c.Implied && c.Kind == review.Added {
@@ -154,7 +172,7 @@ func (a *app) orders(f *applyFlags, r *reviewed, t *settlement) (orders []review
 		}
 		orders = append(orders, o)
 	}
-	return orders, nil
+	return orders
 }
 
 // writePatchTo writes the changes as a patch instead of applying them. Whoever
@@ -218,10 +236,9 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed) (e
 
 // settlement is what became of all changes.
 type settlement struct {
-	app         *app
-	lines       []outcome
-	counts      map[review.Result]int
-	overwritten []string
+	app    *app
+	lines  []outcome
+	counts map[review.Result]int
 }
 
 // outcome is one in JSON.

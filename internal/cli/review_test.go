@@ -80,3 +80,17 @@ func TestRunKeepsReviewed(t *testing.T) {
 		}
 	}
 }
+
+func TestOverwrite(t *testing.T) {
+	list := layered(t, "a.txt")
+	f := &applyFlags{overwrite: []string{"a.txt"}}
+	over, err := f.overwritten(list)
+	must(t, err)
+	if !over[list[0]]["a.txt"] {
+		t.Errorf("%v", over)
+	}
+	f.overwrite = append(f.overwrite, "b.txt")
+	if _, err := f.overwritten(list); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("a path without a change: %v", err)
+	}
+}

@@ -24,6 +24,19 @@ type Order struct {
 	Overwrite bool
 }
 
+// mode is what a file gets on the host. Others may write to it if they may now, or if
+// that is all the change is, and is shown as that.
+func (o Order) mode() uint32 {
+	open := uint32(0o022)
+	if o.Old.Form == File {
+		open &^= o.Old.Mode
+	}
+	if o.Kind == Mode {
+		open = 0
+	}
+	return o.New.Mode &^ open
+}
+
 // Result is what became of an order.
 type Result string
 
@@ -265,7 +278,16 @@ func (d *dir) mkdir(name string, mode uint32) error {
 		return err
 	}
 	defer made.close()
-	return unix.Fchmod(made.fd(), mode|0o700)
+	return made.give(mode)
+}
+
+// give gives a directory its permissions, and leaves whose group files in it get.
+func (d *dir) give(mode uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(d.fd(), &st); err != nil {
+		return err
+	}
+	return unix.Fchmod(d.fd(), st.Mode&unix.S_ISGID|mode|0o700)
 }
 
 // directory makes one, or gives one its mode.
@@ -283,7 +305,7 @@ func (a *applying) directory(i int, parent *dir) error {
 	default: // made for what lies in it, or it is there with another mode
 		var d *dir
 		if d, err = parent.sub(name); err == nil {
-			err = unix.Fchmod(d.fd(), o.New.Mode|0o700)
+			err = d.give(o.New.Mode)
 			d.close()
 		}
 	}

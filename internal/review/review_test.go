@@ -290,14 +290,25 @@ func TestApplyFollowsNoLink(t *testing.T) {
 
 // Set-uid bits and attributes do not come along.
 func TestApplyModes(t *testing.T) {
-	p := fresh(t, nil)
-	p.inside("echo x > tool; chmod 4755 tool")
+	p := fresh(t, map[string]string{"shared": "1\n", "opened": "1\n", "group/x": "1\n"})
+	must(t, unix.Chmod(p.path("shared"), 0o666))
+	must(t, unix.Chmod(p.path("group"), unix.S_ISGID|0o755))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside("echo x > tool; chmod 4755 tool; echo x > open; chmod 666 open; echo x > shared; chmod 666 opened; chmod 700 group; mkdir group/sub")
 	must(t, unix.Setxattr(filepath.Join(p.w.Layer.Upper(), "tool"), "user.note", []byte("x"), 0))
 	p.apply(p.changes(), true)
 	var st unix.Stat_t
 	must(t, unix.Lstat(p.path("tool"), &st))
 	if st.Mode&0o7777 != 0o755 || int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid() {
 		t.Errorf("it has mode %o and belongs to %d:%d", st.Mode, st.Uid, st.Gid)
+	}
+	for name, want := range map[string]uint32{"open": 0o644, "shared": 0o666, "opened": 0o666, "group": unix.S_ISGID | 0o700, "group/sub": unix.S_ISGID | 0o755} {
+		if must(t, unix.Lstat(p.path(name), &st)); st.Mode&0o7777 != want {
+			t.Errorf("%s has mode %o, want %o", name, st.Mode&0o7777, want)
+		}
 	}
 	if _, err := unix.Getxattr(p.path("tool"), "user.note", nil); err == nil {
 		t.Error("an attribute came along")

@@ -48,7 +48,7 @@ func (a *applying) stage(s *step) error {
 		return err
 	}
 	defer from.Close()
-	err = s.write(a.few(), o.New.Mode, func(to io.Writer) error {
+	err = s.write(a.few(), o.mode(), func(to io.Writer) error {
 		if n, err := io.Copy(to, io.LimitReader(from, o.New.Size+1)); err != nil || n != o.New.Size {
 			return errors.Join(err, errSize(n, o.New.Size))
 		}
@@ -77,9 +77,10 @@ func (a *applying) stageHunks(s *step) error {
 		a.end(s.order, Unmatched, t.Left)
 		return nil
 	}
-	mode := o.Old.Mode
-	if s.partly = len(some) < len(t.hunks) || o.Old.Mode != o.New.Mode && o.Old.Form != Nothing; !s.partly || o.Old.Form == Nothing {
-		mode = o.New.Mode
+	s.partly = len(some) < len(t.hunks) || o.Old.Mode != o.New.Mode && o.Old.Form != Nothing
+	mode := o.mode()
+	if s.partly && o.Old.Form != Nothing {
+		mode = o.Old.Mode
 	}
 	return s.write(a.few(), mode, func(to io.Writer) error {
 		_, err := io.WriteString(to, merge(t.old, t.now, some))
