@@ -56,7 +56,7 @@ func TestApplyPartOfDeleted(t *testing.T) {
 	p.wants("\ndeleted dir/y\nadded empty\ndeleted made/y\n")
 	part()
 	p.wants("\n")
-	if empty, err := p.w.Layer.Empty(); err != nil || !empty {
+	if empty, err := p.w.empty(); err != nil || !empty {
 		t.Errorf("the layer is not empty, %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestDiscardAll(t *testing.T) {
 	p := fresh(t, map[string]string{"made/x": "1\n", "a": "1\n"})
 	p.inside("rm -r made; mkdir made; echo 2 > a; echo 2 > new")
 	must(t, p.w.DiscardAll())
-	if empty, err := p.w.Layer.Empty(); err != nil || !empty {
+	if empty, err := p.w.empty(); err != nil || !empty {
 		t.Errorf("the layer is not empty, %v", err)
 	}
 	if got := p.inside("cat a made/x"); got != "1\n1\n" {

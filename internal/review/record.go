@@ -3,7 +3,6 @@ package review
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -100,7 +99,7 @@ func (w Workspace) Prepare() error {
 	if err := w.likeSource(); err != nil {
 		return err
 	}
-	empty, err := l.Empty()
+	empty, err := w.empty()
 	if err != nil || !empty {
 		return err
 	}
@@ -136,9 +135,10 @@ func (w Workspace) likeSource() error {
 	return unix.Fchmod(top.fd(), st.Mode&0o777|0o700)
 }
 
-// Empty reports whether a layer holds nothing at all.
-func (l Layer) Empty() (bool, error) {
-	d, err := openTop(l.Upper())
+// empty reports whether a layer holds nothing at all, but places for what lies over
+// the workspace.
+func (w Workspace) empty() (bool, error) {
+	d, err := openTop(w.Layer.Upper())
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -146,14 +146,12 @@ func (l Layer) Empty() (bool, error) {
 		return false, err
 	}
 	defer d.close()
-	names, err := d.f.Readdirnames(1)
-	if len(names) > 0 {
-		return false, nil
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	names, err := d.names()
+	if err != nil {
 		return false, err
 	}
-	return !d.isOpaque(), nil
+	made := func(name string) bool { return !slices.Contains(w.Over, name) }
+	return !slices.ContainsFunc(names, made) && !d.isOpaque(), nil
 }
 
 // since is the record's time for a person.

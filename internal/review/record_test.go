@@ -34,3 +34,26 @@ func TestRecordDrop(t *testing.T) {
 		}
 	}
 }
+
+// The place of a private directory in a layer keeps it from no new beginning.
+func TestRecordBeginsAnew(t *testing.T) {
+	p := fresh(t, map[string]string{"a": "1\n"})
+	p.w.Over = []string{"node_modules"}
+	since := func() int64 {
+		r, err := p.w.Layer.read()
+		must(t, err)
+		return r.Since
+	}
+	first := since()
+	p.inside("mkdir node_modules; echo 2 > a")
+	pause()
+	p.start()
+	if since() != first {
+		t.Error("it began anew with a change in it")
+	}
+	p.apply(p.changes(), true)
+	p.start()
+	if since() == first {
+		t.Error("it did not begin anew")
+	}
+}
