@@ -2,18 +2,15 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/errand"
 	gateway "github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/nsproc"
@@ -47,53 +44,17 @@ func (e *Engine) LoadImages(ctx context.Context, path, name string, keep bool, p
 	return result.Images, err
 }
 
-// orderImage has the process carry out an order that links an HTTP client. It has
-// the caller's environment: proxies and Docker's configuration may stand there.
+// orderImage has the process that fetches images carry out an order.
 func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
 	o.State, o.User = e.Store.Path(), caller().name
 	o.UID, o.GID = nsproc.IDs()
 	o.Resolver = fmt.Sprintf("nameserver %s\n", gateway.Gateway4)
-	order, err := json.Marshal(o)
-	if err != nil {
-		return image.Result{}, err
-	}
-	result, err := runImage(ctx, order, progress)
+	result, err := run[image.Event, image.Result](ctx, image.Argv0, o, progress)
 	if err == nil && len(result.Images) == 0 {
-		err = image.ErrSilent
+		err = errand.ErrSilent
 	}
-	if errors.Is(err, image.ErrSilent) {
+	if errors.Is(err, errand.ErrSilent) {
 		err = &spec.Error{Op: "fetch an image", Err: err, Hint: "run it again: it goes on where it ended"}
-	}
-	return result, err
-}
-
-// runImage is runInstaller for images.
-func runImage(ctx context.Context, order []byte, progress func(image.Event)) (image.Result, error) {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Dir = []string{image.Argv0}, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	said := &beginning{}
-	cmd.Stderr = said
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return image.Result{}, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return image.Result{}, err
-	}
-	if err := cmd.Start(); err != nil {
-		return image.Result{}, fmt.Errorf("start %s: %w", image.Argv0, err)
-	}
-	_, _ = in.Write(order) // if it is gone already, it gives no answer
-	result, err := image.Listen(out, progress)
-	_, _ = io.Copy(io.Discard, out)
-	ended := cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return image.Result{}, context.Cause(ctx)
-	case errors.Is(err, image.ErrSilent) && ended != nil:
-		return result, fmt.Errorf("%s: %w: %w%s", image.Argv0, err, ended, said)
 	}
 	return result, err
 }

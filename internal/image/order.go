@@ -1,17 +1,7 @@
 package image
 
-import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-
-	"github.com/bothy-dev/bothy/spec"
-)
-
-// Argv0 is the name under which the binary fetches images. It gets one Order on its
-// standard input, which stays open as long as somebody waits, and answers with
-// Messages, the last of them a result or an error.
+// Argv0 is the name under which the binary fetches images. It is given
+// one Order (see package errand).
 const Argv0 = "bothy-image"
 
 // Order is what is to be done.
@@ -58,34 +48,4 @@ type Event struct {
 type Result struct {
 	Images []Image `json:"images"`
 	Fresh  bool    `json:"fresh"` // something was fetched
-}
-
-// Message is one line of the answer.
-type Message struct {
-	Event  *Event          `json:"event,omitempty"`
-	Result *Result         `json:"result,omitempty"`
-	Error  *spec.WireError `json:"error,omitempty"`
-}
-
-// ErrSilent is that of a process that ended without an answer.
-var ErrSilent = errors.New("it ended without an answer")
-
-// Listen reads what the process says to its end, and gives its answer.
-func Listen(r io.Reader, progress func(Event)) (Result, error) {
-	for d := json.NewDecoder(r); ; {
-		var m Message
-		err := d.Decode(&m)
-		switch {
-		case err == io.EOF:
-			return Result{}, ErrSilent
-		case err != nil:
-			return Result{}, fmt.Errorf("%w: %w", ErrSilent, err)
-		case m.Error != nil:
-			return Result{}, m.Error.Err()
-		case m.Result != nil:
-			return *m.Result, nil
-		case m.Event != nil && progress != nil:
-			progress(*m.Event)
-		}
-	}
 }

@@ -11,12 +11,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,7 +37,7 @@ var ErrUnreachable = errors.New("the registry cannot be reached")
 
 const (
 	dialTimeout  = 20 * time.Second
-	stall        = time.Minute
+	patience     = time.Minute
 	maxRedirects = 5
 )
 
@@ -52,11 +52,11 @@ func NewClient(c *Config) (*Client, error) {
 		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: stall,
+		ResponseHeaderTimeout: patience,
 		DisableCompression:    true, // tarballs are to come as they are
 		ForceAttemptHTTP2:     true,
 	}
-	return &Client{Stall: stall, MaxTarball: maxTarball, config: c, http: &http.Client{
+	return &Client{Stall: patience, MaxTarball: maxTarball, config: c, http: &http.Client{
 		Transport:     authorized{c, transport},
 		CheckRedirect: checkRedirect,
 	}}, nil
@@ -117,7 +117,7 @@ func (c *Client) get(ctx context.Context, u *url.URL, header http.Header) (*http
 		cancel(nil)
 		return nil, unreachable(u, err)
 	}
-	resp.Body = &watched{ReadCloser: resp.Body, cancel: cancel, ctx: ctx, patience: c.Stall}
+	resp.Body = stall.Body(ctx, cancel, resp.Body, c.Stall)
 	return resp, nil
 }
 
@@ -129,32 +129,6 @@ func unreachable(u *url.URL, err error) error {
 	}
 	return spec.Errorf(nil, "ask %s: %w: %w", where(u), ErrUnreachable, err).
 		WithHint("check the network and npm's settings registry, proxy and cafile; a version that is installed can be used offline")
-}
-
-// watched is a body that is given up when it stalls.
-type watched struct {
-	io.ReadCloser
-	ctx      context.Context // of the request, done with the reason
-	cancel   context.CancelCauseFunc
-	patience time.Duration
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	timer := time.AfterFunc(w.patience, func() {
-		w.cancel(fmt.Errorf("nothing came for %s", w.patience))
-	})
-	n, err := w.ReadCloser.Read(p)
-	timer.Stop()
-	if err != nil && w.ctx.Err() != nil {
-		// An end as well: the server may have ended what we gave up.
-		err = context.Cause(w.ctx)
-	}
-	return n, err
-}
-
-func (w *watched) Close() error {
-	w.cancel(nil)
-	return w.ReadCloser.Close()
 }
 
 // refused says what a status means that is no success.

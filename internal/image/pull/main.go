@@ -9,61 +9,26 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/errand"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// maxOrder bounds an order in bytes.
-const maxOrder = 1 << 20
-
-// Main does one order and gives the exit code. When in ends, nobody waits for the
-// answer any more, and it gives up.
+// Main does one order and gives the exit code.
 func Main(in io.Reader, out io.Writer) int {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	order := image.Order{}
-	if err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&order); err != nil {
-		return answer(out, image.Result{}, errors.New("it was given no order"))
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, in)
-		cancel(errors.New("who asked for it is gone"))
-	}()
-	result, err := Do(ctx, order, teller(json.NewEncoder(out)))
-	return answer(out, result, err)
-}
-
-func answer(out io.Writer, result image.Result, err error) int {
-	m, code := image.Message{Result: &result}, spec.ExitOK
-	if err != nil {
-		m, code = image.Message{Error: spec.ToWire(err)}, spec.ExitCode(err)
-	}
-	if json.NewEncoder(out).Encode(m) != nil {
-		return spec.ExitError
-	}
-	return code
-}
-
-// step is how many bytes are worth telling of.
-const step = 1 << 20
-
-// teller passes on as much as is worth it.
-func teller(out *json.Encoder) func(image.Event) {
-	var last image.Event
-	return func(e image.Event) {
-		complete := e.Total > 0 && e.Bytes == e.Total
-		if e.Phase == last.Phase && e.Name == last.Name && e.Bytes >= last.Bytes && e.Bytes-last.Bytes < step && !complete {
-			return
-		}
-		last = e
-		_ = out.Encode(image.Message{Event: &e}) // nobody there: in ends, too
-	}
+	return errand.Run(in, out, func(ctx context.Context, o image.Order, tell func(image.Event)) (image.Result, error) {
+		var pace errand.Pace
+		return Do(ctx, o, func(e image.Event) {
+			if pace.Worth(string(e.Phase)+" "+e.Name, e.Bytes, e.Total) {
+				tell(e)
+			}
+		})
+	})
 }
 
 // worker carries out one order. It holds the shelf's lock.

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 const (
 	dialTimeout = 20 * time.Second
-	stall       = time.Minute
+	patience    = time.Minute
 	// attempts is how often a download is gone on with after its connection broke,
 	// as long as each brings it further.
 	attempts = 20
@@ -113,7 +114,7 @@ func newTransport() http.RoundTripper {
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: stall,
+		ResponseHeaderTimeout: patience,
 		DisableCompression:    true,
 		ForceAttemptHTTP2:     true,
 	}}
@@ -191,30 +192,8 @@ func (r *registry) get(ctx context.Context, path string, header http.Header) (*h
 		cancel(nil)
 		return nil, unreachable(r.base.Host, err)
 	}
-	resp.Body = &watched{ReadCloser: resp.Body, cancel: cancel, ctx: ctx}
+	resp.Body = stall.Body(ctx, cancel, resp.Body, patience)
 	return resp, nil
-}
-
-// watched is a body that is given up when it stalls.
-type watched struct {
-	io.ReadCloser
-	ctx    context.Context // of the request, done with the reason
-	cancel context.CancelCauseFunc
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	timer := time.AfterFunc(stall, func() { w.cancel(fmt.Errorf("nothing came for %s", stall)) })
-	n, err := w.ReadCloser.Read(p)
-	timer.Stop()
-	if err != nil && w.ctx.Err() != nil {
-		err = context.Cause(w.ctx)
-	}
-	return n, err
-}
-
-func (w *watched) Close() error {
-	w.cancel(nil)
-	return w.ReadCloser.Close()
 }
 
 // accept are the kinds of manifests that are understood.

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/bothy-dev/bothy/internal/errand"
+)
+
+// run has a process of the binary, by the name it goes by, carry out an order. It has
+// the whole environment of the caller, to which the configuration of npm and of Docker
+// refers. It is in a process group of its own, so that Ctrl-C ends it by way of ctx,
+// and ends if this process does, as its standard input then ends.
+func run[E, R any](ctx context.Context, name string, order any, progress func(E)) (R, error) {
+	var none R
+	text, err := json.Marshal(order)
+	if err != nil {
+		return none, err
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args, cmd.Dir = []string{name}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said := &beginning{}
+	cmd.Stderr = said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return none, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return none, err
+	}
+	if err := cmd.Start(); err != nil {
+		return none, fmt.Errorf("start %s: %w", name, err)
+	}
+	_, _ = in.Write(text) // if it is gone already, it gives no answer
+	result, err := errand.Listen[E, R](out, progress)
+	_, _ = io.Copy(io.Discard, out)
+	ended := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return none, context.Cause(ctx)
+	case errors.Is(err, errand.ErrSilent) && ended != nil:
+		return result, fmt.Errorf("%s: %w: %w%s", name, err, ended, said)
+	}
+	return result, err
+}
+
+// beginning keeps the first that is written to it, for people to read.
+type beginning struct{ text []byte }
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.text = append(b.text, p[:min(len(p), 1024-len(b.text))]...)
+	return len(p), nil
+}
+
+func (b *beginning) String() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(b.text)), "\n")
+	return strings.TrimSuffix(": "+line, ": ")
+}

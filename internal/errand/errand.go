@@ -1,0 +1,102 @@
+// Package errand answers how this binary has another process of it do one thing:
+// what takes an HTTP client, which the commands of a person need not wait for. The
+// process gets an order on its standard input, which stays open as long as somebody
+// waits, and says on its standard output, a line of JSON each, how far it is, and in
+// the end what came of it.
+package errand
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Message is one line of the answer: an event, or in the end the result or an error.
+type Message[E, R any] struct {
+	Event  *E              `json:"event,omitempty"`
+	Result *R              `json:"result,omitempty"`
+	Error  *spec.WireError `json:"error,omitempty"`
+}
+
+// ErrSilent says that the process ended without an answer, so that how it ended is
+// the reason.
+var ErrSilent = errors.New("it ended without an answer")
+
+// Listen reads what the process says to its end, and gives its answer.
+func Listen[E, R any](r io.Reader, progress func(E)) (R, error) {
+	var none R
+	for d := json.NewDecoder(r); ; {
+		var m Message[E, R]
+		err := d.Decode(&m)
+		switch {
+		case err == io.EOF:
+			return none, ErrSilent
+		case err != nil:
+			return none, fmt.Errorf("%w: %w", ErrSilent, err)
+		case m.Error != nil:
+			return none, m.Error.Err()
+		case m.Result != nil:
+			return *m.Result, nil
+		case m.Event != nil && progress != nil:
+			progress(*m.Event)
+		}
+	}
+}
+
+// maxOrder bounds an order in bytes.
+const maxOrder = 1 << 20
+
+// Run does one order and gives the exit code. When in ends, nobody waits for the
+// answer any more, and it gives up.
+func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, func(E)) (R, error)) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var order O
+	if err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&order); err != nil {
+		return answer[E](out, *new(R), errors.New("it was given no order"))
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel(errors.New("who asked for it is gone"))
+	}()
+	tell := json.NewEncoder(out)
+	result, err := do(ctx, order, func(e E) {
+		_ = tell.Encode(Message[E, R]{Event: &e}) // nobody there: in ends, too
+	})
+	return answer[E](out, result, err)
+}
+
+func answer[E, R any](out io.Writer, result R, err error) int {
+	m, code := Message[E, R]{Result: &result}, spec.ExitOK
+	if err != nil {
+		m, code = Message[E, R]{Error: spec.ToWire(err)}, spec.ExitCode(err)
+	}
+	if json.NewEncoder(out).Encode(m) != nil {
+		return spec.ExitError
+	}
+	return code
+}
+
+// step is how many bytes are worth telling of.
+const step = 1 << 20
+
+// Pace tells which of many events are worth telling of. The zero value is ready.
+type Pace struct {
+	what  string
+	bytes int64
+}
+
+// Worth reports whether one is: bytes of total, 0 if nobody knows, of something are
+// done.
+func (p *Pace) Worth(what string, bytes, total int64) bool {
+	complete := total > 0 && bytes == total
+	if what == p.what && bytes >= p.bytes && bytes-p.bytes < step && !complete {
+		return false
+	}
+	p.what, p.bytes = what, bytes
+	return true
+}
