@@ -123,6 +123,27 @@ var databases = []struct {
 // below other targets: what is mounted there brings its own. A target that can
 // have none is a spec.ErrUsage.
 func (h *Host) Assemble(dir string, o Options) error {
+	plant := func(root int) (*tree, error) { return newTree(dir, root, h.mounts) }
+	return h.assemble(dir, &o, plant, func(t *tree) error {
+		if err := h.bindPrograms(t); err != nil {
+			return err
+		}
+		if err := h.bindDatabases(t); err != nil {
+			return err
+		}
+		if err := h.bindEtc(t, &o); err != nil {
+			return err
+		}
+		if err := h.bindTrust(t); err != nil {
+			return err
+		}
+		return t.mountPoints(o.User.Home, o.Targets)
+	})
+}
+
+// assemble builds what every tree has, from what plant begins with, and has fill do
+// the rest.
+func (h *Host) assemble(dir string, o *Options, plant func(root int) (*tree, error), fill func(*tree) error) error {
 	if o.User == (User{}) {
 		o.User = h.user
 	}
@@ -137,7 +158,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 		return err
 	}
 	defer unix.Close(root)
-	t, err := newTree(dir, root, h.mounts)
+	t, err := plant(root)
 	if err != nil {
 		return err
 	}
@@ -150,19 +171,7 @@ func (h *Host) Assemble(dir string, o Options) error {
 			return err
 		}
 	}
-	if err := h.bindPrograms(t); err != nil {
-		return err
-	}
-	if err := h.bindDatabases(t); err != nil {
-		return err
-	}
-	if err := h.bindEtc(t, &o); err != nil {
-		return err
-	}
-	if err := h.bindTrust(t); err != nil {
-		return err
-	}
-	return t.mountPoints(o.User.Home, o.Targets)
+	return fill(t)
 }
 
 func (o *Options) check() error {

@@ -3,8 +3,6 @@ package template
 import (
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
@@ -22,40 +20,16 @@ func Profile() string { return pathProfile + trustProfile() }
 // AssembleOwn builds the tree for a root that is an image's: Own, and nothing else.
 // There is no mount point in it for the targets, which are checked all the same.
 func (h *Host) AssembleOwn(dir string, o Options) error {
-	if o.User == (User{}) {
-		o.User = h.user
-	}
-	if o.Program == "" {
-		o.Program = "/proc/self/exe"
-	}
-	if err := o.check(); err != nil {
-		return err
-	}
-	root, err := openEmpty(dir)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(root)
-	t, err := newOwnTree(dir, root)
-	if err != nil {
-		return err
-	}
-	h.gaps = nil
-	if err := t.bindProgram(o.Program); err != nil {
-		return err
-	}
-	for name, target := range o.Programs {
-		if err := t.link(Own+"/bin/"+name, target); err != nil {
-			return err
+	plant := func(root int) (*tree, error) { return newOwnTree(dir, root) }
+	return h.assemble(dir, &o, plant, func(t *tree) (err error) {
+		for _, g := range generated {
+			if err := t.write(Own+"/etc/"+g.name, g.content(h.source, &o), 0o644); err != nil {
+				return err
+			}
 		}
-	}
-	for _, g := range generated {
-		if err := t.write(Own+"/etc/"+g.name, g.content(h.source, &o), 0o644); err != nil {
-			return err
-		}
-	}
-	h.trust, err = trust.Begin(t.dir+trust.Dir, filepath.Join(h.cache, h.name, preparedDir))
-	return err
+		h.trust, err = trust.Begin(t.dir+trust.Dir, filepath.Join(h.cache, h.name, preparedDir))
+		return err
+	})
 }
 
 // newOwnTree makes the directories of Own.
