@@ -35,8 +35,8 @@ func (r *reviewed) pathOf(path string) string {
 	return review.Quote(path)
 }
 
-// review finds what changed in the workspaces of a sandbox, as far as it is meant.
-func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+// reviewed are the workspaces of a sandbox whose changes wait.
+func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, err := a.existing(ref)
 	if err != nil {
 		return nil, nil, nil, err
@@ -51,18 +51,31 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 		if i > 0 {
 			r.prefix = w.Source
 		}
+		list = append(list, r)
+	}
+	return e, sb, list, nil
+}
+
+// review finds what changed in the workspaces of a sandbox, as far as it is meant.
+func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+	e, sb, all, err := a.reviewed(ref)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var list []*reviewed
+	for i, r := range all {
 		var meant bool
-		if r.selection, meant, err = w.Select(paths, i == 0); err != nil {
+		if r.selection, meant, err = r.Select(paths, i == 0); err != nil {
 			return nil, nil, nil, err
 		}
 		if !meant {
 			continue
 		}
-		all, err := w.Changes()
+		changes, err := r.Changes()
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		r.changes, r.kept = r.selection.Pick(all)
+		r.changes, r.kept = r.selection.Pick(changes)
 		list = append(list, r)
 	}
 	if len(list) == 0 {

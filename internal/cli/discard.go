@@ -55,24 +55,11 @@ func (a *app) discarded(ref string, paths []string) (*engine.Engine, *spec.Sandb
 	if len(paths) > 0 {
 		return a.review(ref, paths)
 	}
-	e, sb, err := a.existing(ref)
-	if err != nil {
-		return nil, nil, nil, err
+	e, sb, list, err := a.reviewed(ref)
+	for _, r := range list {
+		r.changes, r.unlisted = r.Changes()
 	}
-	workspaces, err := e.Reviewed(sb)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var list []*reviewed
-	for i, w := range workspaces {
-		r := &reviewed{Workspace: w}
-		if i > 0 {
-			r.prefix = w.Source
-		}
-		r.changes, r.unlisted = w.Changes()
-		list = append(list, r)
-	}
-	return e, sb, list, nil
+	return e, sb, list, err
 }
 
 // manyOf says how much is to be thrown away; nothing if there is nothing.

@@ -73,19 +73,17 @@ const recordEvery = time.Second
 // made is not overwritten. settled says that the layer is not mounted: what was
 // applied then leaves it. The caller sees to it that nobody else applies.
 func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
-	l, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	defer l.close()
-	if l.upper == nil {
-		return nil, nil
-	}
-	if err := l.recover(); err != nil {
-		return nil, err
-	}
+	var done []Outcome
+	err := w.change(func(l *look) (err error) {
+		done, err = l.apply(orders, settled)
+		return err
+	})
+	return done, err
+}
+
+func (l *look) apply(orders []Order, settled bool) ([]Outcome, error) {
 	a := &applying{look: l, nonce: newNonce(), outcome: make([]Outcome, len(orders)), orders: orders}
-	err = a.all()
+	err := a.all()
 	if werr := l.Layer.write(l.record); err == nil {
 		err = werr
 	}

@@ -76,6 +76,23 @@ func (w Workspace) open() (*look, error) {
 	return &look{Workspace: w, upper: upper, host: host, record: rec}, nil
 }
 
+// change opens a layer to be changed, in order again if somebody was stopped in the
+// middle of that. One that was never mounted has nothing in it.
+func (w Workspace) change(do func(*look) error) error {
+	l, err := w.open()
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil
+	}
+	if err := l.recover(); err != nil {
+		return err
+	}
+	return do(l)
+}
+
 func (l *look) close() {
 	l.upper.close()
 	l.host.close()

@@ -16,17 +16,15 @@ import (
 // Discard throws changes away: inside is again what the host has. The caller sees
 // to it that the layer is not mounted, and that nobody else applies or discards.
 func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
-	l, err := w.open()
-	if err != nil {
-		return nil, err
-	}
-	defer l.close()
-	if l.upper == nil {
-		return nil, nil
-	}
-	if err := l.recover(); err != nil {
-		return nil, err
-	}
+	var done []Outcome
+	err := w.change(func(l *look) (err error) {
+		done, err = l.discardThese(changes)
+		return err
+	})
+	return done, err
+}
+
+func (l *look) discardThese(changes []Change) ([]Outcome, error) {
 	all, err := l.changes()
 	if err != nil {
 		return nil, err
@@ -50,19 +48,10 @@ func (w Workspace) Discard(changes []Change) ([]Outcome, error) {
 // DiscardAll throws everything away, unseen: what the inside has made may be more
 // than can be looked through. The caller sees to the same.
 func (w Workspace) DiscardAll() error {
-	l, err := w.open()
-	if err != nil {
+	return w.change(func(l *look) error {
+		_, err := l.discardAll(nil)
 		return err
-	}
-	defer l.close()
-	if l.upper == nil {
-		return nil
-	}
-	if err := l.recover(); err != nil {
-		return err
-	}
-	_, err = l.discardAll(nil)
-	return err
+	})
 }
 
 // discardAll empties the layer.

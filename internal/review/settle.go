@@ -17,21 +17,11 @@ import (
 // Settle takes out of a layer what was applied while it was mounted, so that the
 // inside sees the host's files again. The caller sees to it that it is not mounted.
 func (w Workspace) Settle() error {
-	l, err := w.open()
+	err := w.change((*look).settle)
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil // the directory is gone; whoever mounts it says so
 	}
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	if l.upper == nil {
-		return nil
-	}
-	if err := l.recover(); err != nil {
-		return err
-	}
-	return l.settle()
+	return err
 }
 
 // settle takes out of the layer what the record says the host has, too. What the
