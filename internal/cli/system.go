@@ -280,10 +280,7 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 
 // parseSince reads a time: how long ago it is, itself, or in seconds since 1970.
 func parseSince(s string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
+	if t, err := pointInTime(s, now); err == nil {
 		return t, nil
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {

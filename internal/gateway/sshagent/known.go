@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // maxKnown bounds a file of keys, in bytes.
@@ -36,7 +37,7 @@ func knownKeys(files []string) (ssh.HostKeyCallback, error) {
 }
 
 func readKnown(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := store.OpenRegular(path, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +46,14 @@ func readKnown(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxKnown || info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%s is no file, too large, or others may write it", path)
+	if info.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("others may write %s", path)
 	}
-	return io.ReadAll(io.LimitReader(f, maxKnown))
+	text, err := store.ReadAll(f, maxKnown)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return text, nil
 }
 
 // understood leaves out servers with keys of kinds that nobody here knows, as ssh
