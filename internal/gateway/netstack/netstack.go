@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
@@ -56,8 +57,9 @@ const (
 
 // timeWait is how long an ended connection waits for packets that come late or
 // twice, which a card has none of. Its ports take no new connection meanwhile,
-// and a program inside may choose the same ones again: it would hang.
-const timeWait = 10 * time.Millisecond
+// and a program inside may choose the same ones again: it would hang, or be
+// refused if it asks in the moment that this ends.
+const timeWait = time.Millisecond
 
 // Stack is a running one.
 type Stack struct {
@@ -107,8 +109,12 @@ func openLink(fd int) (stack.LinkEndpoint, error) {
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
-	// Whoever reads packets ends first: a packet that it delivers just now may wait
-	// for the stack, which waits for the reader while it removes the card.
+	// Whoever reads packets looks for its end only when there are none. An inside
+	// that never stops sending must not keep it: no more are taken from there. What
+	// is no socket cannot be shut, and has a kernel behind it, not an inside.
+	_ = unix.Shutdown(s.conf.FD, unix.SHUT_RD)
+	// It ends before the stack does: a packet that it delivers just now may wait for
+	// the stack, which waits for the reader while it removes the card.
 	s.link.Attach(nil)
 	s.stack.RemoveNIC(nic)
 	s.stack.Wait()

@@ -204,7 +204,7 @@ func TestPortsAgain(t *testing.T) {
 	for range 3 {
 		c, err := gonet.DialTCPWithBind(ctx, in.Stack, from, insidetest.Full(far4), insidetest.Protocol(guest4))
 		for err != nil && strings.Contains(err.Error(), "in use") { // on this side
-			time.Sleep(timeWait)
+			time.Sleep(20 * timeWait) // and long over on the other
 			c, err = gonet.DialTCPWithBind(ctx, in.Stack, from, insidetest.Full(far4), insidetest.Protocol(guest4))
 		}
 		must(t, err)
