@@ -21,7 +21,7 @@ func RemoveTree(dir string) error {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return os.Remove(dir)
 	case errors.Is(err, unix.EACCES):
-		if err := os.Chmod(dir, 0o700); err != nil {
+		if err := allow(unix.AT_FDCWD, dir); err != nil {
 			return err
 		}
 		if top, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
@@ -111,13 +111,23 @@ func (r *remover) moveUp(from int, name string) error {
 	}
 }
 
-// enter opens a directory, giving its owner access first. Nobody is at work in
-// the tree any more: the sandbox is gone.
+// allow gives the owner of a directory access to it. What somebody may have put in its
+// place meanwhile is not touched.
+func allow(parent int, name string) error {
+	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
+}
+
+// enter opens a directory, giving its owner access first.
 func enter(parent int, name string) (*os.File, error) {
 	const how = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(parent, name, how, 0)
 	if errors.Is(err, unix.EACCES) {
-		if err := unix.Fchmodat(parent, name, 0o700, 0); err != nil {
+		if err := allow(parent, name); err != nil {
 			return nil, err
 		}
 		fd, err = unix.Openat(parent, name, how, 0)
