@@ -7,12 +7,15 @@ package layer
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
 )
@@ -67,6 +70,76 @@ func (s Store) Save(write func(dir string) error) (int64, error) {
 		_ = os.RemoveAll(s.path(savePrefix, n)) // tried again by Sweep
 	}
 	return size, nil
+}
+
+// Adopt makes a save that lies somewhere else the newest one; "" is none at all: the
+// root is as it was made. The sandbox does not run.
+func (s Store) Adopt(dir string) error {
+	if dir != "" {
+		_, err := s.Save(func(work string) error { return linkInto(dir, work) })
+		return err
+	}
+	for {
+		current, err := s.Current()
+		if err != nil || current == "" {
+			return err
+		}
+		gone := s.path(workPrefix, 0) // half of a save is none
+		if err := errors.Join(os.RemoveAll(gone), os.Rename(current, gone), store.SyncDir(s.Dir), os.RemoveAll(gone)); err != nil {
+			return err
+		}
+	}
+}
+
+// Link makes a directory with the files of a save, which never change once they are
+// written. One that is not there, or not any more, is fs.ErrNotExist; "" is none.
+func Link(from, to string) error {
+	if from == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(from)
+	if err == nil && len(entries) == 0 {
+		err = &fs.PathError{Op: "read", Path: from, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	return linkInto(from, to)
+}
+
+func linkInto(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		old, fresh := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		err := os.Link(old, fresh)
+		if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) {
+			err = copyFile(old, fresh)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := store.OpenRegular(from, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 func (s Store) fill(dir string, write func(string) error) (int64, error) {

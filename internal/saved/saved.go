@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -179,9 +180,9 @@ func (s Shelf) about(dir string) (Template, error) {
 // Save makes a template of a root layer's save, a directory or "" if nothing was
 // changed there, and a home, without some files of it. One of the same name is
 // replaced.
-func (s Shelf) Save(t Template, layer, home string, without ...string) (Template, error) {
+func (s Shelf) Save(t Template, from, home string, without ...string) (Template, error) {
 	return s.add(t.Name, func(dir string) (Template, error) {
-		if err := linkFiles(layer, filepath.Join(dir, layerName)); err != nil {
+		if err := layer.Link(from, filepath.Join(dir, layerName)); err != nil {
 			return t, err
 		}
 		if err := copyTree(home, filepath.Join(dir, homeName)); err != nil {
@@ -337,9 +338,9 @@ func (s Shelf) Remove(name string) error {
 	return errors.Join(store.SyncDir(s.Dir), store.RemoveTree(old))
 }
 
-// Fill has a new sandbox begin with a template. The directories exist; layer is
+// Fill has a new sandbox begin with a template. The directories exist; first is
 // for the first save of the root layer, and is made only if there is one.
-func (s Shelf) Fill(name, layer, home string) error {
+func (s Shelf) Fill(name, first, home string) error {
 	t, lock, err := s.open(name)
 	if err != nil {
 		return err
@@ -350,7 +351,7 @@ func (s Shelf) Fill(name, layer, home string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		from = "" // nothing was changed in it
 	}
-	if err := linkFiles(from, layer); err != nil {
+	if err := layer.Link(from, first); err != nil {
 		return fmt.Errorf("template %s: %w", t.Name, err)
 	}
 	if err := copyTree(filepath.Join(dir, homeName), home); err != nil {
@@ -464,49 +465,6 @@ func copyTree(from, to string) error {
 		return werr
 	}
 	return err
-}
-
-// linkFiles makes a directory have the same files as another. A layer that is not
-// there, or not any more, is fs.ErrNotExist; none at all is "".
-func linkFiles(from, to string) error {
-	if from == "" {
-		return nil
-	}
-	entries, err := os.ReadDir(from)
-	if err == nil && len(entries) == 0 {
-		err = &fs.PathError{Op: "read", Path: from, Err: fs.ErrNotExist}
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		old, fresh := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		err := os.Link(old, fresh)
-		if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK) {
-			err = copyFile(old, fresh)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyFile(from, to string) error {
-	in, err := store.OpenRegular(from, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // syncTree brings a tree to the disk, before it is said to be there.
