@@ -147,6 +147,10 @@ type Wall interface {
 	// SaveRoot writes the layer over the root into dir, which must be an empty
 	// directory. The sandbox stands still meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error
+	// Pause has everything inside stand still, and what programs have written be
+	// with the host, until resume is called: the caller sees to it. SaveRoot works
+	// meanwhile.
+	Pause(ctx context.Context) (resume func(), err error)
 	// Pids are the host processes that make up the wall.
 	Pids() []int
 	// Done is closed once any of them died or Destroy was called.

@@ -71,6 +71,9 @@ func Run(t *testing.T, s Subject) {
 	t.Run("refusals", func(t *testing.T) {
 		s.step(t, s.dir(t), func(t *testing.T, dir string) { refusals(t, s, dir) })
 	})
+	t.Run("pause", func(t *testing.T) {
+		s.step(t, s.dir(t), func(t *testing.T, dir string) { pause(t, s, dir) })
+	})
 	if s.Network {
 		t.Run("network", func(t *testing.T) {
 			s.step(t, s.dir(t), func(t *testing.T, dir string) { network(t, s, dir) })

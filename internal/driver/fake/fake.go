@@ -170,6 +170,27 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	return nil
 }
 
+// Pause stops every process. One that is just being made is seen in the next round.
+func (w *wall) Pause(ctx context.Context) (func(), error) {
+	if err := errors.Join(ctx.Err(), w.down()); err != nil {
+		return nil, err
+	}
+	stopped := map[int]bool{}
+	for again := true; again; {
+		again = false
+		for _, e := range w.table() {
+			if !stopped[e.pid] && unix.Kill(e.pid, unix.SIGSTOP) == nil {
+				stopped[e.pid], again = true, true
+			}
+		}
+	}
+	return func() {
+		for pid := range stopped {
+			_ = unix.Kill(pid, unix.SIGCONT)
+		}
+	}, nil
+}
+
 func (w *wall) Signal(ctx context.Context, pid, sig int) error {
 	if err := errors.Join(ctx.Err(), w.down()); err != nil {
 		return err

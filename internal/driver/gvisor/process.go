@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -138,6 +139,32 @@ func (w *wall) Memory(ctx context.Context) (int64, error) {
 		return err
 	})
 	return int64(total), err
+}
+
+func (w *wall) Pause(ctx context.Context) (func(), error) {
+	// Who has given up waiting must not leave it standing still; and what does not
+	// stand still must not be resumed, which the sentry would not survive.
+	var settled atomic.Bool
+	err := w.call(ctx, func() error {
+		err := w.sandbox.Pause(w.c.ID)
+		if err == nil && settled.Swap(true) {
+			w.resume()
+		}
+		return err
+	})
+	if err == nil {
+		return w.resume, nil
+	}
+	if settled.Swap(true) {
+		w.resume() // it came to stand still just now
+	}
+	return nil, fmt.Errorf("pause: %w", err)
+}
+
+// resume ends a pause. A sentry that does not answer is as good as gone, and is
+// noticed by whoever asks it for something next.
+func (w *wall) resume() {
+	_ = w.call(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
 }
 
 // saveTimeout bounds the writing of a root layer, which may be gigabytes.
