@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,8 @@ type wall struct {
 	driver.Wall
 	pids []int
 	save func(dir string) error
+
+	still atomic.Bool
 }
 
 func (w *wall) Pids() []int { return w.pids }
@@ -63,6 +66,11 @@ func (w *wall) SaveRoot(_ context.Context, dir string) error {
 		return os.WriteFile(filepath.Join(dir, "layer"), []byte("12345"), 0o600)
 	}
 	return w.save(dir)
+}
+
+func (w *wall) Pause(context.Context) (func(), error) {
+	w.still.Store(true)
+	return func() { w.still.Store(false) }, nil
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

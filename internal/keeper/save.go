@@ -73,13 +73,44 @@ func (s *saver) saveLast(ctx context.Context) error {
 func (s *saver) saveThen(ctx context.Context, settled func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.write(settled, func(dir string) error { return s.wall.SaveRoot(ctx, dir) })
+}
+
+// saveStill saves the layer as it is while the sandbox stands still. Meanwhile is
+// called then, and afterwards when the save is on disk and stays the newest.
+func (s *saver) saveStill(ctx context.Context, meanwhile func() error, afterwards func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := func() time.Duration { return cpuTime(s.wall.Pids()) }
+	err := s.write(now, func(dir string) error {
+		resume, err := s.wall.Pause(ctx)
+		if err != nil {
+			return err
+		}
+		defer resume()
+		if err := s.wall.SaveRoot(ctx, dir); err != nil {
+			return err
+		}
+		return meanwhile()
+	})
+	if err != nil {
+		return err
+	}
+	return afterwards()
+}
+
+// write has a save written and makes it the newest. The caller holds the lock.
+func (s *saver) write(settled func() time.Duration, fill func(dir string) error) error {
 	began := time.Now()
 	var worked time.Duration
 	bytes, err := s.store.Save(func(dir string) error {
-		err := s.wall.SaveRoot(ctx, dir)
+		err := fill(dir)
 		worked = settled()
 		return err
 	})
+	if errors.Is(err, errLeft) {
+		return err // nothing is wrong with the layer
+	}
 	s.smu.Lock()
 	s.lastCost = time.Since(began)
 	s.worked = worked

@@ -113,6 +113,8 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 			return err
 		}
 		return c.SendJSON(wire.Reply, k.saver.layer())
+	case wire.OpStill:
+		return k.answerStill(ctx, c)
 	}
 	return spec.Errorf(spec.ErrUsage, "unknown request %q", ask.Op)
 }

@@ -28,6 +28,10 @@ const (
 	OpLoans   = "loans"   // Reply: empty, once the change in Loans is in force
 	OpPorts   = "ports"   // Reply: Ports, once those in Ports are in force
 	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
+	// OpStill has the sandbox stand still. Reply: empty, once it does and its root
+	// layer is written; at the next Request it goes on. Reply: spec.RootLayer, once
+	// that is on disk, where it stays until the conversation ends.
+	OpStill = "still"
 )
 
 // Ask is a request to a keeper. For OpExec without a terminal it comes with
