@@ -16,7 +16,7 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall
-internal/template internal/cgroup internal/workspace internal/review internal/layer internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
+internal/template internal/cgroup internal/workspace internal/review internal/layer internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
 internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers
 internal/seal/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early

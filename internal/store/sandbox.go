@@ -49,6 +49,9 @@ func (d Sandbox) Private(n int) string {
 	return filepath.Join(d.Dir, "private", strconv.Itoa(n))
 }
 
+// Checkpoints is where the sandbox's checkpoints lie. It need not exist.
+func (d Sandbox) Checkpoints() string { return filepath.Join(d.Dir, "checkpoints") }
+
 // Review is where the layer over the n-th workspace lies, if its changes are
 // reviewed. ReviewLock is held while changes are applied or discarded.
 func (d Sandbox) Review(n int) string {

@@ -1,0 +1,77 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// remove removes a name of an open directory, and all that lies below but what is
+// spared. It tells whether something is left.
+func (p *putter) remove(d *os.File, name, at string) (kept bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return false, nil
+		}
+		return true, err
+	}
+	switch {
+	case p.spared[at]:
+		return true, nil
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return false, unix.Unlinkat(int(d.Fd()), name, 0)
+	case !p.src.Shared && !p.leads[at]:
+		// Nobody is at work there, and it may be deeper than there are descriptors.
+		return false, store.RemoveTree(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
+	}
+	return p.removeDir(d, name, at)
+}
+
+// removeDir does not leave the file system, nor what was mounted below: that is not
+// what the checkpoint of before has.
+func (p *putter) removeDir(d *os.File, name, at string) (kept bool, err error) {
+	fd, err := unix.Openat2(int(d.Fd()), name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if errors.Is(err, unix.EXDEV) {
+		return true, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	pin := os.NewFile(uintptr(fd), name)
+	defer pin.Close()
+	f, err := openIn(pin, ".", asDirectory)
+	if errors.Is(err, unix.EACCES) {
+		f, err = openPinned(fd, asDirectory)
+	}
+	if err != nil {
+		return true, err
+	}
+	defer f.Close()
+	if err := p.enter(f); err != nil {
+		return true, err
+	}
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return true, err
+	}
+	for _, n := range names {
+		left, err := p.remove(f, n, path.Join(at, n))
+		if err := p.may(path.Join(at, n), err); err != nil {
+			return true, err
+		}
+		kept = kept || left || err != nil
+	}
+	if kept {
+		return true, nil
+	}
+	return false, unix.Unlinkat(int(d.Fd()), name, unix.AT_REMOVEDIR)
+}

@@ -1,0 +1,223 @@
+package checkpoint
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tempPrefix marks what is on its way into its place.
+const tempPrefix = ".bothy-restore-"
+
+func tempName() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return tempPrefix + hex.EncodeToString(b[:])
+}
+
+// errTaken says that somebody else writes to the directory.
+var errTaken = errors.New("somebody changes it just now")
+
+// replace puts a new one of what is no directory in its place.
+func (p *putter) replace(d *os.File, name string, e *Entry) error {
+	temp := tempName()
+	if err := p.create(d, temp, e); err != nil {
+		_ = unix.Unlinkat(int(d.Fd()), temp, 0)
+		return err
+	}
+	if err := unix.Renameat(int(d.Fd()), temp, int(d.Fd()), name); err != nil {
+		_ = unix.Unlinkat(int(d.Fd()), temp, 0)
+		return err
+	}
+	if e.Same != "" {
+		_ = unix.Unlinkat(int(d.Fd()), temp, 0) // a rename onto the same file does nothing
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	e.seen = entryOf("", &st).seen
+	// Where others write, this may be their file already.
+	e.seen.fresh = p.src.Shared
+	p.last = max(p.last, e.seen.Changed)
+	return nil
+}
+
+// first opens the file that another is a name of. Nobody may have put a link in its way.
+func (p *putter) first(rel string) (*os.File, error) {
+	steps := strings.Split(rel, "/")
+	at := p.top
+	for i, name := range steps {
+		how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		if i < len(steps)-1 {
+			how |= unix.O_DIRECTORY
+		}
+		next, err := openIn(at, name, how)
+		if at != p.top {
+			at.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// create makes what is no directory.
+func (p *putter) create(d *os.File, temp string, e *Entry) error {
+	at := int(d.Fd())
+	switch {
+	case e.Same != "":
+		f, err := p.first(e.Same)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return errors.Join(err, errTaken)
+		}
+		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), at, temp, unix.AT_SYMLINK_FOLLOW)
+	case e.isFile():
+		return p.file(d, temp, e)
+	case e.kind() == unix.S_IFLNK:
+		if err := unix.Symlinkat(e.Target, at, temp); err != nil {
+			return err
+		}
+	default:
+		if err := unix.Mknodat(at, temp, e.kind()|0o600, 0); err != nil {
+			return err
+		}
+	}
+	return dressNode(d, temp, e)
+}
+
+// dressNode gives what has no content its owner and permissions. Who else writes to the
+// directory may have put something else there meanwhile.
+func dressNode(d *os.File, name string, e *Entry) error {
+	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer pin.Close()
+	fd := int(pin.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != e.kind() || st.Nlink > 1 {
+		return errors.Join(err, errTaken)
+	}
+	if st.Uid != e.UID || st.Gid != e.GID {
+		if err := unix.Fchownat(fd, "", int(e.UID), int(e.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if e.kind() == unix.S_IFLNK {
+		return nil
+	}
+	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), e.Mode&0o7777)
+}
+
+// file writes a file anew.
+func (p *putter) file(d *os.File, temp string, e *Entry) error {
+	f, err := openInNew(d, temp)
+	if err != nil {
+		return err
+	}
+	err = p.contents(f, e)
+	if err == nil {
+		err = dress(int(f.Fd()), e)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func openInNew(d *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "create", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func (p *putter) contents(f *os.File, e *Entry) error {
+	if err := f.Truncate(e.Size); err != nil || len(e.Content.Pieces) == 0 {
+		return err
+	}
+	from, err := p.packs(e.Content.Pack)
+	if err != nil {
+		return err
+	}
+	at := e.Content.Offset
+	for _, c := range e.Content.Pieces {
+		if _, err := f.Seek(c.At, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := from.Seek(at, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(f, from, c.Length); errors.Is(err, io.EOF) {
+			return errDamaged
+		} else if err != nil {
+			return err
+		}
+		at += c.Length
+	}
+	return nil
+}
+
+// dress gives a file or directory its owner, attributes, permissions and time, as far
+// as it has others.
+func dress(fd int, e *Entry) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Uid != e.UID || st.Gid != e.GID {
+		if err := unix.Fchown(fd, int(e.UID), int(e.GID)); err != nil {
+			return err
+		}
+	}
+	if err := dressAttributes(fd, e); err != nil {
+		return err
+	}
+	if err := unix.Fstat(fd, &st); err != nil { // a new owner takes bits away
+		return err
+	}
+	if st.Mode != e.Mode {
+		if err := unix.Fchmod(fd, e.Mode&0o7777); err != nil {
+			return err
+		}
+	}
+	if st.Mtim.Nano() == e.Modified {
+		return nil
+	}
+	times := []unix.Timespec{unix.NsecToTimespec(time.Now().UnixNano()), unix.NsecToTimespec(e.Modified)}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), times, 0)
+}
+
+func dressAttributes(fd int, e *Entry) error {
+	has := attributes(fd)
+	for _, a := range has {
+		if !slices.ContainsFunc(e.Attrs, func(b Attr) bool { return a.Name == b.Name }) {
+			if err := unix.Fremovexattr(fd, a.Name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range e.Attrs {
+		if slices.Contains(has, a) {
+			continue
+		}
+		if err := unix.Fsetxattr(fd, a.Name, []byte(a.Value), 0); err != nil {
+			return fmt.Errorf("set attribute %q: %w", a.Name, err)
+		}
+	}
+	return nil
+}

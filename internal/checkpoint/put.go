@@ -1,0 +1,247 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// putter has a directory hold what a tree says. What is as it was is left alone, so
+// that going back costs what was done since. It can be done again when it was
+// interrupted.
+type putter struct {
+	src     Source
+	top     *os.File
+	packs   func(number int64) (*os.File, error)
+	entries map[string][]*Entry // by the directory that they lie in
+	spared  map[string]bool     // what stays as it is, with all that lies in it
+	leads   map[string]bool     // directories with such in them
+	skipped []string            // what could not be put back
+	last    int64               // when the last file was put in its place
+}
+
+// put does that, and notes in the tree what the files are seen as now. A directory of
+// ours is made if there is none; of one that is shared with the host, what could not
+// be put back is given.
+func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []string, err error) {
+	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if !src.Shared {
+		if err := os.MkdirAll(src.Dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	p := &putter{src: src, packs: packs, entries: map[string][]*Entry{}, spared: map[string]bool{}, leads: map[string]bool{}}
+	if p.top, err = openTop(src.Dir); err != nil {
+		return nil, err
+	}
+	defer p.top.Close()
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if e.Path == "" {
+			continue
+		}
+		in := path.Dir(e.Path)
+		p.entries[in] = append(p.entries[in], e)
+		if e.Left {
+			p.spare(e.Path)
+		}
+	}
+	for _, at := range append(src.Spare, src.Without...) {
+		p.spare(at)
+	}
+	if err := p.enter(p.top); err != nil {
+		return nil, err
+	}
+	if err := p.fill(p.top, "."); err != nil {
+		return p.skipped, err
+	}
+	if len(t.Entries) > 0 {
+		if err := p.may("", dress(int(p.top.Fd()), &t.Entries[0])); err != nil {
+			return p.skipped, err
+		}
+	}
+	return p.skipped, p.pass()
+}
+
+// spare has a path stay as it is, and the directories that it lies in stay there.
+func (p *putter) spare(at string) {
+	p.spared[at] = true
+	for at = path.Dir(at); at != "." && at != "/" && !p.leads[at]; at = path.Dir(at) {
+		p.leads[at] = true
+	}
+}
+
+// isBelow refuses what is no plain relative path.
+func isBelow(p string) bool {
+	return p != "" && p != "." && p[0] != '/' && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
+}
+
+// pass waits until the clock that files are dated by has gone on: whatever is changed
+// from now on has another time.
+func (p *putter) pass() error {
+	for {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Nano() > p.last {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// notPut says of which path something failed.
+type notPut struct {
+	path string
+	err  error
+}
+
+func (e *notPut) Error() string { return fmt.Sprintf("put back %q: %v", e.path, e.err) }
+func (e *notPut) Unwrap() error { return e.err }
+
+// may tells what a failure means. In a directory of the host's some things are not the
+// caller's to change, or are changed by others in the same moment: the rest is put back
+// all the same.
+func (p *putter) may(at string, err error) error {
+	if _, said := errors.AsType[*notPut](err); err == nil || said {
+		return err
+	}
+	fatal := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EIO) || errors.Is(err, errDamaged)
+	if p.src.Shared && !fatal {
+		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
+		return nil
+	}
+	return &notPut{at, err}
+}
+
+// fill has an open directory hold what it shall.
+func (p *putter) fill(d *os.File, at string) error {
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	for _, e := range p.entries[at] {
+		wanted[path.Base(e.Path)] = true
+	}
+	for _, name := range names {
+		if wanted[name] {
+			continue
+		}
+		below := path.Join(at, name)
+		_, err := p.remove(d, name, below)
+		if err := p.may(below, err); err != nil {
+			return err
+		}
+	}
+	for _, e := range p.entries[at] {
+		if p.spared[e.Path] {
+			continue
+		}
+		if err := p.may(e.Path, p.place(d, e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place puts one entry in its place.
+func (p *putter) place(d *os.File, e *Entry) error {
+	name := path.Base(e.Path)
+	var st unix.Stat_t
+	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	there := err == nil
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; there && isDir != e.isDir() {
+		kept, err := p.remove(d, name, e.Path)
+		if err != nil || kept {
+			return errors.Join(err, errTaken)
+		}
+		there = false
+	}
+	if e.isDir() {
+		return p.directory(d, name, e, there)
+	}
+	if there && p.isThere(d, name, e, &st) {
+		return nil
+	}
+	return p.replace(d, name, e)
+}
+
+// isThere tells whether a name is what it shall be already.
+func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) bool {
+	switch {
+	case e.Mode != st.Mode:
+		return false
+	case e.Same != "":
+		f, err := p.first(e.Same)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		var one unix.Stat_t
+		return unix.Fstat(int(f.Fd()), &one) == nil && idOf(&one) == idOf(st)
+	case e.isFile():
+		return e.unchanged(st)
+	case e.kind() == unix.S_IFLNK:
+		b := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(int(d.Fd()), name, b)
+		return err == nil && string(b[:n]) == e.Target
+	case e.kind() == unix.S_IFCHR:
+		return st.Rdev == 0
+	}
+	return true // a pipe
+}
+
+// directory has a directory, and all that it shall hold.
+func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error {
+	if !there {
+		if err := unix.Mkdirat(int(d.Fd()), name, 0o700); err != nil {
+			return err
+		}
+	}
+	f, err := openAnyway(d, name, asDirectory)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if idOf(&st).device != deviceOf(d) {
+		return nil // something is mounted there, which is not ours to change
+	}
+	if err := p.may(e.Path, p.enter(f)); err != nil {
+		return err
+	}
+	if err := p.fill(f, e.Path); err != nil {
+		return err
+	}
+	return dress(int(f.Fd()), e)
+}
+
+// enter gives the owner of a directory the permission to work in it.
+func (p *putter) enter(d *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil || st.Mode&0o700 == 0o700 {
+		return err
+	}
+	return unix.Fchmod(int(d.Fd()), st.Mode&0o7777|0o700)
+}
+
+func deviceOf(d *os.File) uint64 {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
+		return 0
+	}
+	return idOf(&st).device
+}

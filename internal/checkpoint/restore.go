@@ -1,0 +1,208 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Restore has directories hold what they held at a checkpoint. Only trees of these
+// names are put back. Nobody may be at work in them but, in those that are shared with
+// the host, whoever the host lets. What could not be put back there is given.
+//
+// Between is called when the directories are as they were, before the sandbox is
+// said to be back. If the process ends before, [Shelf.Interrupted] tells, and it has
+// to be done again.
+func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped []string, err error) {
+	trees, packs, err := s.ready(p, sources)
+	if err != nil {
+		return nil, err
+	}
+	defer packs.Close()
+	r := restoring{Number: p.Number}
+	for _, src := range sources {
+		r.Trees = append(r.Trees, src.Name)
+	}
+	intent := filepath.Join(s.Dir, intentName)
+	if err := store.WriteJSON(intent, r); err != nil {
+		return nil, err
+	}
+	skipped, err = fill(trees, sources, packs)
+	if err == nil {
+		err = between()
+	}
+	if err == nil {
+		err = s.settle(p.Number, trees, sources)
+	}
+	if err != nil {
+		return skipped, err
+	}
+	if err := os.Remove(intent); err != nil {
+		return skipped, err
+	}
+	return skipped, store.SyncDir(s.Dir)
+}
+
+// Back is a way back to a checkpoint that was interrupted.
+type Back struct {
+	Point Point    // of number 0 if the checkpoint is there no more
+	Trees []string // that are to be put back
+}
+
+// Interrupted gives it, or nil.
+func (s Shelf) Interrupted() (*Back, error) {
+	var r restoring
+	err := store.ReadJSON(filepath.Join(s.Dir, intentName), &r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.about(r.Number)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Back{Trees: r.Trees}, nil
+	}
+	return &Back{p, r.Trees}, err
+}
+
+// ready looks whether all is there that is needed, before anything is touched.
+func (s Shelf) ready(p Point, sources []Source) (_ []Tree, _ *Packs, err error) {
+	trees, err := s.Trees(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", p.Name).WithHint("bothy checkpoint ls shows what there is")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	packs := s.Packs()
+	defer func() {
+		if err != nil {
+			packs.Close()
+		}
+	}()
+	for _, t := range trees {
+		if !slices.ContainsFunc(sources, func(src Source) bool { return src.Name == t.Name }) {
+			continue
+		}
+		if err := t.check(); err != nil {
+			return nil, nil, fmt.Errorf("checkpoint %s: %w", p.Name, err)
+		}
+		for i := range t.Entries {
+			if err := packs.holds(&t.Entries[i]); err != nil {
+				return nil, nil, fmt.Errorf("checkpoint %s: %w", p.Name, err)
+			}
+		}
+	}
+	return trees, packs, nil
+}
+
+// settle brings what was put back to the disk, and writes down where that is.
+func (s Shelf) settle(number int64, trees []Tree, sources []Source) error {
+	for _, src := range sources {
+		if err := Sync(src.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return s.arrive(number, trees)
+}
+
+// Sync brings what a file system has to write to the disk.
+func Sync(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Syncfs(fd); err != nil {
+		return fmt.Errorf("bring %s to the disk: %w", dir, err)
+	}
+	return nil
+}
+
+// Fill has the directories of a new sandbox begin with what a checkpoint holds.
+func (s Shelf) Fill(p Point, sources []Source) error {
+	trees, packs, err := s.ready(p, sources)
+	if err != nil {
+		return err
+	}
+	defer packs.Close()
+	_, err = fill(trees, sources, packs)
+	return err
+}
+
+func fill(trees []Tree, sources []Source, packs *Packs) (skipped []string, err error) {
+	for _, src := range sources {
+		i := slices.IndexFunc(trees, func(t Tree) bool { return t.Name == src.Name })
+		if i < 0 {
+			continue
+		}
+		some, err := put(&trees[i], src, packs.at)
+		skipped = append(skipped, some...)
+		if err != nil {
+			return skipped, fmt.Errorf("%s: %w", src.Dir, err)
+		}
+	}
+	return skipped, nil
+}
+
+// Packs are the files with contents, opened as they are needed.
+type Packs struct {
+	shelf Shelf
+	open  map[int64]*os.File
+	sizes map[int64]int64
+}
+
+// Packs gives access to contents. Whoever asks closes it.
+func (s Shelf) Packs() *Packs { return &Packs{s, map[int64]*os.File{}, map[int64]int64{}} }
+
+func (p *Packs) at(number int64) (*os.File, error) {
+	if f := p.open[number]; f != nil {
+		return f, nil
+	}
+	f, err := store.OpenRegular(p.shelf.packPath(number), unix.O_NOFOLLOW)
+	if err == nil {
+		p.open[number] = f
+	}
+	return f, err
+}
+
+// holds looks whether the contents of a file are as many bytes as they were.
+func (p *Packs) holds(e *Entry) error {
+	if !e.hasData() || len(e.Content.Pieces) == 0 {
+		return nil
+	}
+	f, err := p.at(e.Content.Pack)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errDamaged
+	}
+	if err != nil {
+		return err
+	}
+	if p.sizes[e.Content.Pack] == 0 {
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		p.sizes[e.Content.Pack] = info.Size()
+	}
+	if e.Content.Offset+e.Content.Stored() > p.sizes[e.Content.Pack] {
+		return errDamaged
+	}
+	return nil
+}
+
+// Close closes all.
+func (p *Packs) Close() {
+	for _, f := range p.open {
+		_ = f.Close()
+	}
+}

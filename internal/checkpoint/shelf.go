@@ -1,0 +1,482 @@
+// Package checkpoint keeps what a sandbox's directories held at some point, so that
+// it can go back there, and others begin from there.
+//
+// A checkpoint is a list of names and states (a tree for each directory), and of
+// where the contents of the files lie. It adds only what is not kept yet: a file
+// that the kernel has not seen changed since the checkpoint before is where that has
+// it. So what a checkpoint costs grows with what was done since, and with the number
+// of names, and not with what they hold.
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Shelf is the directory that the checkpoints of one sandbox lie in. It need not
+// exist.
+type Shelf struct{ Dir string }
+
+// Point is what is written down about a checkpoint.
+type Point struct {
+	Version   int           `json:"version"`
+	Number    int64         `json:"number"`
+	Name      string        `json:"name"`
+	Parent    int64         `json:"parent,omitempty"` // the number of what the sandbox had come from; 0: from nothing
+	Cause     string        `json:"cause"`
+	CreatedAt time.Time     `json:"created_at"`
+	Running   bool          `json:"running"`         // the sandbox ran
+	Pause     spec.Duration `json:"pause,omitempty"` // how long it stood still
+	// Bytes is what the checkpoint added on the disk, Size what it holds.
+	Bytes int64 `json:"bytes"`
+	Size  int64 `json:"size"`
+	Names int   `json:"names"`
+	// Left is how many names could not be kept.
+	Left  int      `json:"left,omitempty"`
+	Trees []string `json:"trees"`
+	Packs []int64  `json:"packs,omitempty"`
+}
+
+const version = 1
+
+// In a shelf, and in a checkpoint's directory.
+const (
+	lockName   = ".lock"
+	headName   = "head.json"
+	knownName  = "known"
+	intentName = "restoring.json"
+	packsName  = "packs"
+	newPrefix  = ".new-"
+	endPrefix  = ".gone-"
+
+	aboutName    = "checkpoint.json"
+	manifestName = "trees"
+	layerName    = "layer"
+)
+
+// head is where the sandbox is: the checkpoint that was made last, or that was
+// restored last. Last is the greatest number that was ever given.
+type head struct {
+	Number int64 `json:"number"`
+	Last   int64 `json:"last"`
+}
+
+// restoring is a checkpoint that the sandbox is on its way back to, and which of its
+// trees are put back.
+type restoring struct {
+	Number int64    `json:"number"`
+	Trees  []string `json:"trees"`
+}
+
+// Path is the directory of a checkpoint.
+func (s Shelf) Path(number int64) string {
+	return filepath.Join(s.Dir, strconv.FormatInt(number, 10))
+}
+
+func (s Shelf) packPath(number int64) string {
+	return filepath.Join(s.Dir, packsName, strconv.FormatInt(number, 10))
+}
+
+// Lock is held by whoever calls Begin, Restore, Fill or Remove.
+func (s Shelf) Lock() (*store.Lock, error) { return s.lock(store.WaitLock) }
+
+// TryLock is Lock that does not wait: it may be store.ErrLocked.
+func (s Shelf) TryLock() (*store.Lock, error) { return s.lock(store.TryLock) }
+
+func (s Shelf) lock(how func(string) (*store.Lock, error)) (*store.Lock, error) {
+	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, packsName)} {
+		err := os.Mkdir(dir, 0o700)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, spec.Errorf(spec.ErrNotFound, "the sandbox was removed")
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return how(filepath.Join(s.Dir, lockName))
+}
+
+// List gives all checkpoints, oldest first.
+func (s Shelf) List() ([]Point, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	var list []Point
+	for _, e := range entries {
+		n, err := strconv.ParseInt(e.Name(), 10, 64)
+		if err != nil || n <= 0 || !e.IsDir() {
+			continue
+		}
+		p, err := s.about(n)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b Point) int { return int(a.Number - b.Number) })
+	return list, nil
+}
+
+func (s Shelf) about(number int64) (Point, error) {
+	var p Point
+	path := filepath.Join(s.Path(number), aboutName)
+	if err := store.ReadJSON(path, &p); err != nil {
+		return p, err
+	}
+	if p.Version > version {
+		return p, spec.Errorf(spec.ErrConflict, "%s was written by a newer Bothy", path).WithHint("use the newer bothy")
+	}
+	if p.Number != number {
+		return p, fmt.Errorf("read %s: %w", path, errDamaged)
+	}
+	return p, nil
+}
+
+// Find gives the checkpoint of a name or number.
+func (s Shelf) Find(ref string) (Point, error) {
+	list, err := s.List()
+	if err != nil {
+		return Point{}, err
+	}
+	for _, p := range list {
+		if p.Name == ref || strconv.FormatInt(p.Number, 10) == ref {
+			return p, nil
+		}
+	}
+	return Point{}, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", ref).WithHint("bothy checkpoint ls shows what there is")
+}
+
+// CheckName refuses names that could be taken for a number, or do not print.
+func CheckName(name string) error {
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil || spec.CheckName(name) != nil {
+		return spec.Errorf(spec.ErrUsage, "%q is no name for a checkpoint", name).
+			WithHint("letters, digits, dots, dashes and underscores, and not digits alone: those are the numbers")
+	}
+	return nil
+}
+
+// Head is the number of the checkpoint that the sandbox was last at; 0 for none.
+func (s Shelf) Head() int64 { return s.head().Number }
+
+func (s Shelf) head() (h head) {
+	_ = store.ReadJSON(filepath.Join(s.Dir, headName), &h) // none, or a damaged one, is no ancestor
+	return h
+}
+
+// Trees are those of a checkpoint.
+func (s Shelf) Trees(p Point) ([]Tree, error) {
+	return readManifest(filepath.Join(s.Path(p.Number), manifestName))
+}
+
+// Layer is the save of the root layer of a checkpoint, "" if nothing was changed there.
+func (s Shelf) Layer(p Point) string {
+	dir := filepath.Join(s.Path(p.Number), layerName)
+	if _, err := os.Lstat(dir); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// Making is a checkpoint that is being made. Its methods are called in this order:
+// Warm any number of times, Take once, End.
+type Making struct {
+	shelf Shelf
+	point Point
+	dir   string
+	pack  *pack
+	known []Tree
+	trees []Tree
+}
+
+// Begin starts on a checkpoint. Whoever gets one ends it.
+func (s Shelf) Begin(name, cause string) (*Making, error) {
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(s.Dir, intentName)); err == nil {
+		return nil, errInterrupted()
+	}
+	m := &Making{shelf: s}
+	number, err := s.next(name)
+	if err != nil {
+		return nil, err
+	}
+	m.point = Point{Version: version, Number: number, Name: name, Parent: s.Head(), Cause: cause}
+	if name == "" {
+		m.point.Name = strconv.FormatInt(number, 10)
+	}
+	m.known = s.known()
+	m.dir = filepath.Join(s.Dir, newPrefix+strconv.FormatInt(number, 10))
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(s.packPath(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	m.pack = &pack{f: f, number: number}
+	return m, nil
+}
+
+func errInterrupted() error {
+	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, or restore again: that is finished first")
+}
+
+// next is the number of a new checkpoint, greater than any there was.
+func (s Shelf) next(name string) (int64, error) {
+	list, err := s.List()
+	if err != nil {
+		return 0, err
+	}
+	h := s.head()
+	number := max(h.Number, h.Last)
+	for _, p := range list {
+		number = max(number, p.Number)
+		if name != "" && p.Name == name {
+			return 0, spec.Errorf(spec.ErrConflict, "there is a checkpoint %q already", name).WithHint("choose another name, or remove that one first")
+		}
+	}
+	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range packs {
+		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+			number = max(number, n)
+		}
+	}
+	return number + 1, nil
+}
+
+// known are files that are kept already, as far as that can be told. Where it
+// cannot, they are kept once more.
+func (s Shelf) known() []Tree {
+	trees, err := readManifest(filepath.Join(s.Dir, knownName))
+	if err != nil {
+		if trees, err = readManifest(filepath.Join(s.Path(s.Head()), manifestName)); err != nil {
+			return nil
+		}
+	}
+	there := map[int64]bool{}
+	for i := range trees {
+		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e Entry) bool { return !s.has(e.Content, there) })
+	}
+	return trees
+}
+
+// has tells whether contents are still kept: the checkpoints that had them may have
+// been removed since.
+func (s Shelf) has(c Content, there map[int64]bool) bool {
+	if len(c.Pieces) == 0 {
+		return true
+	}
+	has, looked := there[c.Pack]
+	if !looked {
+		_, err := os.Lstat(s.packPath(c.Pack))
+		has = err == nil
+		there[c.Pack] = has
+	}
+	return has
+}
+
+// Warm keeps what is there while the sandbox goes on, so that little is left to do
+// when it stands still.
+func (m *Making) Warm(sources []Source) error {
+	trees, _, err := take(sources, m.known, m.pack)
+	if err != nil {
+		return err
+	}
+	m.known = trees
+	return nil
+}
+
+// Take keeps what is there now.
+func (m *Making) Take(sources []Source) error {
+	began := time.Now()
+	trees, left, err := take(sources, m.known, m.pack)
+	if err != nil {
+		return err
+	}
+	m.trees = trees
+	m.point.CreatedAt, m.point.Left = began.UTC(), left
+	return nil
+}
+
+// Point is what is known of the checkpoint so far.
+func (m *Making) Point() *Point { return &m.point }
+
+// Left are the paths of a tree that could not be kept.
+func (m *Making) Left(tree string) (list []string) {
+	for _, e := range find(m.trees, tree).Entries {
+		if e.Left {
+			list = append(list, e.Path)
+		}
+	}
+	return list
+}
+
+// LayerPlace is where the save of the root layer goes, if there is one. The caller
+// makes the directory.
+func (m *Making) LayerPlace() string { return filepath.Join(m.dir, layerName) }
+
+// End puts the checkpoint in its place; or, if something failed, leaves nothing.
+func (m *Making) End(failed error) (Point, error) {
+	err := failed
+	if err == nil {
+		err = m.write()
+	}
+	err = errors.Join(err, m.pack.f.Close())
+	if err == nil {
+		err = store.SyncDir(m.dir)
+	}
+	if err == nil {
+		err = os.Rename(m.dir, m.shelf.Path(m.point.Number))
+	}
+	if err != nil {
+		_ = store.RemoveTree(m.dir)
+		_ = os.Remove(m.shelf.packPath(m.point.Number))
+		return Point{}, err
+	}
+	// From here on it is there, whatever else fails.
+	return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.shelf.arrive(m.point.Number, nil))
+}
+
+// write brings all of it to the disk.
+func (m *Making) write() error {
+	p := &m.point
+	packs := map[int64]bool{}
+	for _, t := range m.trees {
+		p.Trees = append(p.Trees, t.Name)
+		p.Names += len(t.Entries)
+		for i := range t.Entries {
+			if e := &t.Entries[i]; e.hasData() && len(e.Content.Pieces) > 0 {
+				p.Size += e.Content.Stored()
+				packs[e.Content.Pack] = true
+			}
+		}
+	}
+	for n := range packs {
+		if _, err := os.Lstat(m.shelf.packPath(n)); err != nil {
+			return fmt.Errorf("contents that were kept are gone: %w", err)
+		}
+		p.Packs = append(p.Packs, n)
+	}
+	slices.Sort(p.Packs)
+	manifest := encode(m.trees)
+	p.Bytes += int64(len(manifest))
+	if packs[p.Number] {
+		p.Bytes += m.pack.size
+	}
+	about, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		writeFile(filepath.Join(m.dir, manifestName), manifest),
+		writeFile(filepath.Join(m.dir, aboutName), append(about, '\n')),
+	); err != nil {
+		return err
+	}
+	if !packs[p.Number] {
+		return os.Remove(m.shelf.packPath(p.Number))
+	}
+	if err := m.pack.f.Sync(); err != nil {
+		return err
+	}
+	return store.SyncDir(filepath.Join(m.shelf.Dir, packsName))
+}
+
+// arrive writes down where the sandbox is now, and as what its files are seen, if
+// the checkpoint's own list does not say it.
+func (s Shelf) arrive(number int64, known []Tree) error {
+	path := filepath.Join(s.Dir, knownName)
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = store.WriteJSON(filepath.Join(s.Dir, headName), head{number, max(s.head().Last, number)})
+	}
+	if err == nil && known != nil {
+		err = store.WriteFile(path, encode(known))
+	}
+	return err
+}
+
+// Remove removes a checkpoint, and contents that no other has.
+func (s Shelf) Remove(p Point) error {
+	if back, err := s.Interrupted(); err != nil || back != nil {
+		return errors.Join(err, errInterrupted())
+	}
+	h := s.head()
+	if err := store.WriteJSON(filepath.Join(s.Dir, headName), head{h.Number, max(h.Last, p.Number)}); err != nil {
+		return err
+	}
+	gone := filepath.Join(s.Dir, endPrefix+strconv.FormatInt(p.Number, 10))
+	if err := os.Rename(s.Path(p.Number), gone); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return spec.Errorf(spec.ErrNotFound, "no checkpoint %q", p.Name)
+		}
+		return err
+	}
+	if err := store.SyncDir(s.Dir); err != nil {
+		return err
+	}
+	return s.sweep()
+}
+
+// sweep removes what crashed commands left, and contents that nobody needs. The
+// caller holds the lock.
+func (s Shelf) sweep() error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), endPrefix) {
+			errs = append(errs, store.RemoveTree(filepath.Join(s.Dir, e.Name())))
+		}
+	}
+	store.SweepTemp(s.Dir, 0)
+	list, err := s.List()
+	if err != nil {
+		return err // whose contents are whose is not known
+	}
+	needed := map[string]bool{}
+	for _, p := range list {
+		for _, n := range p.Packs {
+			needed[strconv.FormatInt(n, 10)] = true
+		}
+	}
+	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
+	if err != nil {
+		return err
+	}
+	for _, e := range packs {
+		if !needed[e.Name()] {
+			errs = append(errs, os.Remove(filepath.Join(s.Dir, packsName, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}

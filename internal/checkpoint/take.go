@@ -1,0 +1,467 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Source is a directory to be kept.
+type Source struct {
+	Name string
+	Dir  string
+	// Without are paths below that are neither kept nor put back.
+	Without []string
+	// Spare are more paths that are not to be removed when it is put back: what the
+	// checkpoint of before could not keep.
+	Spare []string
+	// Shared says that it is a directory of the host's, to which others may write, in
+	// which not all may be the caller's, and in which other file systems are mounted.
+	Shared bool
+}
+
+// maxDepth bounds the directories that are open at a time: how deep a tree is, is
+// for whoever is inside to say.
+const maxDepth = 400
+
+// freshTime is more than the steps of the clock that files are dated by; coarseTime of
+// that of file systems that know whole seconds, or two.
+const (
+	freshTime  = 20 * time.Millisecond
+	coarseTime = 3 * time.Second
+)
+
+// maxBytes bounds what names, links and attributes of all files take: they are in
+// memory, and whoever is inside says how many there are.
+const maxBytes = 1 << 30
+
+// maxPath is the longest path that is kept: no system call takes a longer one.
+const maxPath = 4096
+
+// maxAttrs is how many bytes of attributes a file may have.
+const maxAttrs = 64 << 10
+
+// taker walks through trees of which somebody inside a sandbox may have made
+// anything, and keeps what it has not kept yet.
+type taker struct {
+	pack  *pack
+	known map[string]map[string]*Entry // by tree and path, of files that are kept
+	now   int64                        // when the walk began, by the clock of files
+
+	tree   Tree
+	source Source
+	bytes  int
+	links  map[fileID]string // files with several names, by their first
+	left   int
+}
+
+type fileID struct{ device, inode uint64 }
+
+func idOf(st *unix.Stat_t) fileID {
+	return fileID{uint64(st.Dev), st.Ino} //nolint:unconvert // its type differs between machines
+}
+
+// take walks through the sources. What is kept of files that are as they were
+// known is not kept again.
+func take(sources []Source, known []Tree, p *pack) ([]Tree, int, error) {
+	t := &taker{pack: p, known: index(known)}
+	var trees []Tree
+	for _, s := range sources {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
+			return nil, 0, fmt.Errorf("read the clock: %w", err)
+		}
+		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
+		if err := t.top(s.Dir); err != nil {
+			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
+		}
+		trees = append(trees, t.tree)
+	}
+	return trees, t.left, nil
+}
+
+// index finds files by their paths.
+func index(trees []Tree) map[string]map[string]*Entry {
+	all := map[string]map[string]*Entry{}
+	for _, t := range trees {
+		files := make(map[string]*Entry, len(t.Entries))
+		for i := range t.Entries {
+			if e := &t.Entries[i]; e.hasData() {
+				files[e.Path] = e
+			}
+		}
+		all[t.Name] = files
+	}
+	return all
+}
+
+// top begins with a directory, in whose path no link may stand. One that is not there
+// holds nothing.
+func (t *taker) top(name string) error {
+	f, err := openTop(name)
+	if errors.Is(err, fs.ErrNotExist) && !t.source.Shared {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	e := entryOf("", &st)
+	e.Attrs = attributes(int(f.Fd()))
+	if err := t.note(e); err != nil {
+		return err
+	}
+	return t.within(f, "", 0)
+}
+
+// openTop opens a directory of which programs inside may have taken its owner the
+// permission.
+func openTop(name string) (*os.File, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	pin := os.NewFile(uintptr(fd), name)
+	defer pin.Close()
+	d, err := openIn(pin, ".", asDirectory)
+	if errors.Is(err, unix.EACCES) {
+		return openPinned(fd, asDirectory)
+	}
+	return d, err
+}
+
+// note keeps an entry.
+func (t *taker) note(e Entry) error {
+	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + 64
+	for _, a := range e.Attrs {
+		t.bytes += len(a.Name) + len(a.Value)
+	}
+	for range e.Content.Pieces {
+		t.bytes += 16
+	}
+	if t.bytes > maxBytes {
+		return spec.Errorf(spec.ErrConflict, "its names alone take more than %d MiB", maxBytes>>20).WithHint("remove what is not needed from inside, such as caches")
+	}
+	t.tree.Entries = append(t.tree.Entries, e)
+	return nil
+}
+
+const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// within keeps what a directory holds.
+func (t *taker) within(d *os.File, at string, depth int) error {
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		err := t.add(d, name, path.Join(at, name), depth)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it vanished while we looked
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add keeps one name of an open directory.
+func (t *taker) add(d *os.File, name, at string, depth int) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	e := entryOf(at, &st)
+	if len(at) > maxPath {
+		return t.leave(e)
+	}
+	if slices.Contains(t.source.Without, at) || e.kind() == unix.S_IFSOCK { // nobody listens at it afterwards
+		e.Left = true
+		return t.note(e)
+	}
+	switch e.kind() {
+	case unix.S_IFDIR:
+		return t.addDir(d, name, e, depth)
+	case unix.S_IFREG:
+		return t.addFile(d, name, e, &st)
+	case unix.S_IFLNK:
+		b := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(int(d.Fd()), name, b)
+		if err != nil {
+			return err
+		}
+		e.Target = string(b[:n])
+	case unix.S_IFIFO:
+	case unix.S_IFCHR: // the mark of a deletion in an overlay's layer
+		if st.Rdev != 0 || t.source.Shared {
+			return t.leave(e)
+		}
+	default:
+		return t.leave(e)
+	}
+	return t.note(e)
+}
+
+// leave notes what cannot be kept.
+func (t *taker) leave(e Entry) error {
+	e.Left = true
+	t.left++
+	return t.note(e)
+}
+
+func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
+	if depth >= maxDepth {
+		return t.leave(e)
+	}
+	f, err := openAnyway(d, name, asDirectory)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return t.leave(e)
+	}
+	if err != nil {
+		return gone(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if idOf(&st).device != deviceOf(d) {
+		return t.leave(e) // another file system is mounted there
+	}
+	e.Attrs = attributes(int(f.Fd()))
+	if err := t.note(e); err != nil {
+		return err
+	}
+	return t.within(f, e.Path, depth+1)
+}
+
+// addFile keeps a file, unless it is kept already.
+func (t *taker) addFile(d *os.File, name string, e Entry, st *unix.Stat_t) error {
+	if st.Nlink > 1 {
+		if first, ok := t.links[idOf(st)]; ok {
+			e.Same = first
+			return t.note(e)
+		}
+	}
+	if k := t.known[t.tree.Name][e.Path]; k != nil && k.unchanged(st) {
+		e.Attrs, e.Content = k.Attrs, k.Content
+	} else {
+		f, err := openAnyway(d, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			return t.leave(e)
+		}
+		if err != nil {
+			return gone(err)
+		}
+		defer f.Close()
+		if err := t.keep(f, &e); err != nil {
+			return fmt.Errorf("%q: %w", e.Path, err)
+		}
+	}
+	age := freshTime
+	if e.seen.Changed%int64(time.Second) == 0 {
+		age = coarseTime
+	}
+	e.seen.fresh = e.seen.Changed > t.now-int64(age)
+	if st.Nlink > 1 {
+		t.links[idOf(st)] = e.Path
+	}
+	return t.note(e)
+}
+
+// keep copies a file into the pack. What it is now is what the file is said to have
+// been, whatever it was when its name was looked up.
+func (t *taker) keep(f *os.File, e *Entry) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fs.ErrNotExist
+	}
+	*e = entryOf(e.Path, &st)
+	// What a program writes through memory changes no time until the page is on its
+	// way to the disk. From then on it does, once more.
+	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
+	e.Attrs = attributes(int(f.Fd()))
+	var err error
+	e.Content, err = t.pack.add(f, st.Size)
+	return err
+}
+
+func entryOf(at string, st *unix.Stat_t) Entry {
+	e := Entry{
+		Path: at, Mode: st.Mode, UID: st.Uid, GID: st.Gid, Size: st.Size, Modified: st.Mtim.Nano(),
+		seen: seen{Device: idOf(st).device, Inode: st.Ino, Changed: st.Ctim.Nano()},
+	}
+	if !e.isFile() {
+		e.Size = 0
+	}
+	return e
+}
+
+// gone is what was swapped for something else meanwhile.
+func gone(err error) error {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
+		return fs.ErrNotExist
+	}
+	return err
+}
+
+// openIn opens a name of an open directory.
+func openIn(d *os.File, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(d.Fd()), name, flags, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// openAnyway is openIn for what programs inside may have taken its owner the
+// permission, which is theirs to give back.
+func openAnyway(d *os.File, name string, flags int) (*os.File, error) {
+	f, err := openIn(d, name, flags)
+	if !errors.Is(err, unix.EACCES) {
+		return f, err
+	}
+	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	defer pin.Close()
+	return openPinned(int(pin.Fd()), flags)
+}
+
+// openPinned opens what was found, giving its owner the permission for a moment.
+func openPinned(pin, flags int) (*os.File, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(pin, &st); err != nil {
+		return nil, err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		return nil, unix.EACCES
+	}
+	self := fmt.Sprintf("/proc/self/fd/%d", pin)
+	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(self, flags&^unix.O_NOFOLLOW, 0)
+	if err := errors.Join(err, unix.Chmod(self, st.Mode&0o7777)); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), self), nil
+}
+
+// attributes are those of the namespace "user", of which an overlay's layer has some
+// of its own. Where there are none, or none can be read, there are none to keep.
+func attributes(fd int) (list []Attr) {
+	n, err := unix.Flistxattr(fd, nil)
+	if err != nil || n == 0 {
+		return nil
+	}
+	b := make([]byte, n)
+	if n, err = unix.Flistxattr(fd, b); err != nil {
+		return nil
+	}
+	sum, v := 0, make([]byte, maxAttrs)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00") {
+		if !strings.HasPrefix(name, "user.") {
+			continue
+		}
+		n, err := unix.Fgetxattr(fd, name, v)
+		if sum += len(name) + n; err == nil && sum <= maxAttrs {
+			list = append(list, Attr{name, string(v[:n])})
+		}
+	}
+	return list
+}
+
+// pack is a file with the contents of many.
+type pack struct {
+	f      *os.File
+	number int64
+	size   int64
+}
+
+// Contents of this size begin at a multiple of a block, so that file systems that
+// can share blocks do.
+const (
+	alignFrom = 64 << 10
+	block     = 4 << 10
+)
+
+// add copies a file's data to the end. Of a file that grows meanwhile the rest is
+// left; one that shrinks has zeros.
+func (p *pack) add(f *os.File, size int64) (Content, error) {
+	if size >= alignFrom {
+		p.size = (p.size + block - 1) / block * block
+	}
+	c := Content{Pack: p.number, Offset: p.size}
+	if _, err := p.f.Seek(p.size, io.SeekStart); err != nil {
+		return c, err
+	}
+	for at := int64(0); at < size; {
+		piece, err := nextPiece(f, at, size)
+		if err != nil {
+			return c, err
+		}
+		if piece.Length == 0 {
+			break
+		}
+		if _, err := f.Seek(piece.At, io.SeekStart); err != nil {
+			return c, err
+		}
+		n, err := io.CopyN(p.f, f, piece.Length)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return c, fmt.Errorf("copy into the checkpoint: %w", err)
+		}
+		p.size += n
+		if n > 0 {
+			c.Pieces = append(c.Pieces, Piece{piece.At, n})
+		}
+		if at = piece.At + piece.Length; n < piece.Length {
+			break
+		}
+	}
+	return c, nil
+}
+
+// nextPiece finds the next part of a file that has data; none is of no length.
+func nextPiece(f *os.File, at, size int64) (Piece, error) {
+	from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) || err == nil && from >= size {
+		return Piece{}, nil
+	}
+	if errors.Is(err, unix.EINVAL) { // a file system that knows no holes
+		return Piece{at, size - at}, nil
+	}
+	if err != nil {
+		return Piece{}, err
+	}
+	to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+	if errors.Is(err, unix.ENXIO) { // it was cut just now
+		return Piece{}, nil
+	}
+	if err != nil {
+		return Piece{}, err
+	}
+	return Piece{from, min(to, size) - from}, nil
+}
