@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -23,6 +24,21 @@ type reviewed struct {
 	changes   []review.Change
 	kept      int   // changes of what git keeps, left out
 	unlisted  error // why the changes are not known
+
+	open func() (texts, error) // both sides; Workspace.Open if there is none
+}
+
+// texts reads both sides of changes.
+type texts interface {
+	Text(review.Change) (review.Text, error)
+	Close()
+}
+
+func (r *reviewed) texts() (texts, error) {
+	if r.open != nil {
+		return r.open()
+	}
+	return r.Open()
 }
 
 // name is a change's path as it is printed, and read again.
@@ -87,18 +103,24 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 
 func (a *app) diffCommand() *command.Command {
 	var stat, names bool
+	var against string
 	c := &command.Command{
-		Use:   "diff SANDBOX [PATH...]",
+		Use:   "diff SANDBOX [SANDBOX | PATH...]",
 		Short: "Show what a sandbox changed in directories that are reviewed",
 		Long: `Shows what a sandbox made with --workspace review has changed and you have not
 applied. PATH is a file or directory, in the first workspace or absolute. What
-git keeps in .git is left out unless it is named.
+git keeps in .git is left out unless it is named. With two sandboxes over the same
+directory, such as forks, shows what the second has otherwise than the first; a path
+that is called as a sandbox is, is written ./PATH.
 
 Control characters are shown and not sent. For a patch with every byte as it is:
 bothy apply SANDBOX --patch FILE`,
 		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(_ *command.Command, args []string) error {
-			_, _, list, err := a.review(args[0], args[1:])
+			if len(args) == 2 && against == "" && a.isSandbox(args[1]) {
+				args, against = args[1:], args[0]
+			}
+			_, _, list, err := a.diffed(args[0], args[1:], against)
 			if err != nil {
 				return err
 			}
@@ -114,8 +136,47 @@ bothy apply SANDBOX --patch FILE`,
 		},
 	}
 	c.Flags().BoolVar(&stat, "stat", false, "a line for each change instead of its text")
+	c.Flags().StringVar(&against, "against", "", "show what it has otherwise than this sandbox, over the same directory")
+	c.CompleteFlag("against", a.sandboxNames)
 	c.Flags().BoolVar(&names, "name-only", false, "the paths alone")
 	return a.jsonFlag(c)
+}
+
+func (a *app) isSandbox(name string) bool {
+	_, _, err := a.existing(name)
+	return err == nil
+}
+
+// diffed finds what is to be shown of a sandbox: its changes, or in what they are
+// other than those of another one.
+func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+	e, sb, list, err := a.review(ref, paths)
+	if err != nil || against == "" {
+		return e, sb, list, err
+	}
+	_, _, others, err := a.reviewed(against)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, r := range list {
+		i := slices.IndexFunc(others, func(o *reviewed) bool { return o.Source == r.Source })
+		if i < 0 {
+			return nil, nil, nil, spec.Errorf(spec.ErrUsage, "sandbox %s does not work on %s", against, review.Quote(r.Source)).
+				WithHint("compare forks of one sandbox")
+		}
+		r.open = func() (texts, error) { return others[i].Against(r.Workspace) }
+		s, err := others[i].Against(r.Workspace)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		changes, err := s.Changes()
+		s.Close()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		r.changes, r.kept = r.selection.Pick(changes)
+	}
+	return e, sb, list, nil
 }
 
 // changed is a change in JSON.
@@ -160,7 +221,7 @@ func octal(e review.Entry) string {
 // has none, and keeps nobody from seeing the others.
 func eachText(list []*reviewed, do func(*reviewed, review.Change, review.Text) error) error {
 	for _, r := range list {
-		reader, err := r.Open()
+		reader, err := r.texts()
 		if err != nil {
 			return err
 		}

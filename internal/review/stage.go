@@ -67,7 +67,7 @@ func errSize(n, want int64) error {
 // stageHunks writes the host's file with some of the hunks.
 func (a *applying) stageHunks(s *step) error {
 	o := a.orders[s.order]
-	r := &Reader{a.look}
+	r := newReader(a.look)
 	t, err := r.Text(o.Change)
 	if err != nil {
 		return err

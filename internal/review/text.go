@@ -29,7 +29,14 @@ type Text struct {
 }
 
 // Reader reads both sides of changes.
-type Reader struct{ l *look }
+type Reader struct {
+	l        *look
+	old, now func(path string) *dir // where a side is
+}
+
+func newReader(l *look) *Reader {
+	return &Reader{l, func(string) *dir { return l.host }, func(string) *dir { return l.upper }}
+}
 
 // Open opens a workspace to read what changed in it. Close it.
 func (w Workspace) Open() (*Reader, error) {
@@ -37,7 +44,7 @@ func (w Workspace) Open() (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{l}, nil
+	return newReader(l), nil
 }
 
 // Close gives back what Open took.
@@ -49,11 +56,11 @@ func (r *Reader) Text(c Change) (Text, error) {
 	if c.Refused != "" {
 		return Text{Left: c.Refused}, nil
 	}
-	old, left, err := r.side(r.l.host, c.Path, c.Old)
+	old, left, err := r.side(r.old(c.Path), c.Path, c.Old)
 	if err != nil || left != "" {
 		return Text{Left: left}, err
 	}
-	now, left, err := r.side(r.l.upper, c.Path, c.New)
+	now, left, err := r.side(r.now(c.Path), c.Path, c.New)
 	if err != nil || left != "" {
 		return Text{Left: left}, err
 	}
