@@ -34,6 +34,7 @@ var groups = []struct {
 	{groupFiles, (*bench).files},
 	{groupNetwork, (*bench).network},
 	{groupAgent, (*bench).agent},
+	{groupCheckpoint, (*bench).checkpoints},
 }
 
 func main() {

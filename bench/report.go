@@ -16,6 +16,8 @@ const (
 	groupAgent   = "agent"
 	groupFiles   = "files"
 	groupNetwork = "network"
+
+	groupCheckpoint = "checkpoint"
 )
 
 // Report is a run as it is kept.

@@ -15,6 +15,7 @@ func (r *Report) markdown() string {
 	r.filesTable(&b)
 	r.networkTable(&b)
 	r.agentTable(&b)
+	r.checkpointTable(&b)
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}

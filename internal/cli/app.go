@@ -62,6 +62,8 @@ var commands = []struct {
 	{"diff", (*app).diffCommand},
 	{"apply", (*app).applyCommand},
 	{"discard", (*app).discardCommand},
+	{"checkpoint", (*app).checkpointCommand},
+	{"fork", (*app).forkCommand},
 	{"cp", (*app).cpCommand},
 	{"save", (*app).saveCommand},
 	{"template", (*app).templateCommand},

@@ -142,8 +142,14 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 	return sb, err
 }
 
-// create does the work. The caller holds the names lock.
+// create has a new sandbox begin with what its template holds. The caller holds the
+// names lock.
 func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) error {
+	return e.add(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)
+}
+
+// add adds a sandbox. The caller holds the names lock.
+func (e *Engine) add(sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
@@ -170,7 +176,7 @@ func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) erro
 	if _, err := e.launchImage(sb); err != nil { // likewise
 		return err
 	}
-	_, err = e.Store.Create(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)
+	_, err = e.Store.Create(sb, fill...)
 	return err
 }
 

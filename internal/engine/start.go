@@ -141,6 +141,9 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err := e.clean(sb, d); err != nil {
 		return nil, err
 	}
+	if err := e.finishRestore(sb); err != nil {
+		return nil, err
+	}
 	furnish := e.refurnish
 	if d.ReadStatus().StartedAt == nil {
 		furnish = e.furnish

@@ -20,6 +20,11 @@ import (
 func (e *Engine) tell(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	return e.tellWithin(ctx, sb, ask, idle)
+}
+
+// tellWithin is tell for what may take as long as the context allows.
+func (e *Engine) tellWithin(ctx context.Context, sb *spec.Sandbox, ask func(context.Context, *unixconn.Conn) error, idle func() error) error {
 	d := e.Store.Sandbox(sb.ID)
 	for {
 		c, err := dial(d)

@@ -81,6 +81,7 @@ func hostile(t *testing.T, a cli) {
 		if got := w.Must(t, "policy", "ls", "--sandbox", box); got != rules {
 			t.Errorf("the rules were changed from inside:\n%s\nthey were\n%s", got, rules)
 		}
+		w.Must(t, "checkpoint", "create", box)
 		w.absentInFiles(t)
 	})
 }

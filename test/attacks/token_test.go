@@ -238,6 +238,7 @@ func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	for _, v := range f.secrets() {
 		harness.Absent(t, "what is said inside", []byte(said), v)
 	}
+	c.Must(t, "checkpoint", "create", "box")
 	for _, v := range []string{gitPassword, gitHubToken, npmToken, pipPassword} {
 		harness.AbsentInFiles(t, c.State, v)
 	}

@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) checkpointCommand() *command.Command {
+	c := &command.Command{
+		Use: "checkpoint", Aliases: []string{"checkpoints"}, Short: "Points that a sandbox's files can go back to",
+		Long: "A checkpoint holds what the files of a sandbox were: its home, its installed programs,\nits private directories, and your directories as it changed them. Programs that run\nand their memory are not in it.",
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.checkpointCreateCommand(), a.checkpointLsCommand(), a.checkpointShowCommand(), a.checkpointRestoreCommand(), a.checkpointRmCommand())
+	return c
+}
+
+func (a *app) checkpointCreateCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use:   "create SANDBOX [NAME]",
+		Short: "Keep what a sandbox's files are now",
+		Long:  "Keeps what the files of a sandbox are now, under NAME or a number. One that runs\nstands still for a moment and goes on.",
+		Args: func(cmd *command.Command, args []string) error {
+			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and a name")(cmd, args))
+		}, Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, sb, err := a.existing(args[0])
+			if err != nil {
+				return err
+			}
+			name := ""
+			if len(args) == 2 {
+				name = args[1]
+				if err := checkpoint.CheckName(name); err != nil {
+					return err
+				}
+			}
+			p, err := e.Checkpoint(cmd.Context(), sb, name, "asked for")
+			if err != nil {
+				return err
+			}
+			if p.Left > 0 {
+				a.note("%d files could not be read, or are devices, and are not in it; going back leaves them as they are", p.Left)
+			}
+			if a.json {
+				return a.printJSON(pointOf(p))
+			}
+			fmt.Fprintln(a.stdout, p.Name)
+			return nil
+		},
+	})
+}
+
+func (a *app) checkpointLsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "ls SANDBOX", Aliases: []string{"list"}, Short: "List the checkpoints of a sandbox",
+		Args: exactly(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(_ *command.Command, args []string) error {
+			e, sb, err := a.existing(args[0])
+			if err != nil {
+				return err
+			}
+			shelf := e.Checkpoints(sb)
+			list, err := shelf.List()
+			if err != nil {
+				return err
+			}
+			head := shelf.Head()
+			if a.json {
+				points := []point{}
+				for _, p := range list {
+					points = append(points, pointOf(p))
+				}
+				return a.printJSON(map[string]any{"checkpoints": points, "head": head})
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tCREATED\tHOLDS\tADDED\tCAUSE")
+			for _, p := range list {
+				number := strconv.FormatInt(p.Number, 10)
+				if p.Number == head {
+					number += "*"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), p.CreatedAt.Local().Format(time.DateTime), formatSize(p.Size), formatSize(p.Bytes), printable(p.Cause))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// point is a checkpoint in JSON.
+type point struct {
+	Number    int64         `json:"number"`
+	Name      string        `json:"name"`
+	Parent    int64         `json:"parent,omitempty"`
+	Cause     string        `json:"cause"`
+	CreatedAt time.Time     `json:"created_at"`
+	Running   bool          `json:"running"`
+	Pause     spec.Duration `json:"pause,omitempty"`
+	Bytes     int64         `json:"bytes"`
+	Size      int64         `json:"size"`
+	Names     int           `json:"names"`
+	Left      int           `json:"left,omitempty"`
+}
+
+func pointOf(p checkpoint.Point) point {
+	return point{p.Number, p.Name, p.Parent, p.Cause, p.CreatedAt, p.Running, p.Pause, p.Bytes, p.Size, p.Names, p.Left}
+}
+
+func parentOf(p checkpoint.Point) string {
+	if p.Parent == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(p.Parent, 10)
+}
+
+// checkpointOf finds a checkpoint of a sandbox.
+func (a *app) checkpointOf(ref, point string) (*engine.Engine, *spec.Sandbox, checkpoint.Point, error) {
+	e, sb, err := a.existing(ref)
+	if err != nil {
+		return nil, nil, checkpoint.Point{}, err
+	}
+	p, err := e.Checkpoints(sb).Find(point)
+	return e, sb, p, err
+}
+
+func (a *app) checkpointShowCommand() *command.Command {
+	var since string
+	c := &command.Command{
+		Use:   "show SANDBOX CHECKPOINT",
+		Short: "Show what a checkpoint holds that the one before did not",
+		Long:  "Lists the paths that differ between a checkpoint and its parent, or the one that --since\nnames.",
+		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
+		RunE: func(_ *command.Command, args []string) error {
+			e, sb, p, err := a.checkpointOf(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			var from checkpoint.Point // of nothing
+			if since == "" && p.Parent > 0 {
+				from, err = e.Checkpoints(sb).Find(strconv.FormatInt(p.Parent, 10))
+				if errors.Is(err, spec.ErrNotFound) { // it was removed
+					from, err = checkpoint.Point{}, nil
+				}
+			}
+			if since != "" {
+				from, err = e.Checkpoints(sb).Find(since)
+			}
+			if err != nil {
+				return err
+			}
+			changes, err := e.CheckpointChanges(sb, from, p)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				for i := range changes {
+					changes[i].Path = review.Quote(changes[i].Path)
+				}
+				return a.printJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
+			}
+			for _, c := range changes {
+				fmt.Fprintf(a.stdout, "%-8s  %s\n", c.Kind, review.Quote(placeOf(sb, c)))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&since, "since", "", "compare with this checkpoint")
+	return a.jsonFlag(c)
+}
+
+// placeOf is a path in a checkpoint as people know it.
+func placeOf(sb *spec.Sandbox, c checkpoint.Change) string {
+	var n int
+	switch {
+	case c.Tree == "home":
+		return "~/" + c.Path
+	case scanTree(c.Tree, "workspace/%d", &n) && n < len(sb.Workspaces):
+		return sb.Workspaces[n].Target + "/" + c.Path
+	case scanTree(c.Tree, "private/%d", &n) && n < len(sb.Private):
+		return sb.Private[n] + "/" + c.Path
+	}
+	return c.Tree + "/" + c.Path
+}
+
+func scanTree(name, format string, n *int) bool {
+	_, err := fmt.Sscanf(name, format, n)
+	return err == nil && *n >= 0
+}
+
+func (a *app) checkpointRestoreCommand() *command.Command {
+	var to string
+	var force bool
+	var o engine.RestoreOptions
+	c := &command.Command{
+		Use:   "restore [-f] SANDBOX CHECKPOINT",
+		Short: "Have a sandbox's files be what they were",
+		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What there\nwas before is kept as a checkpoint of its own, to come back to. Rules and what is lent\nstay those of today. With --to a new sandbox begins from the checkpoint, and this one\ngoes on.",
+		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, sb, p, err := a.checkpointOf(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if to != "" {
+				return a.restoreTo(cmd, e, sb, p, to)
+			}
+			if !force {
+				if err := a.wantsBack(sb, p, o); err != nil {
+					return err
+				}
+			}
+			r, err := e.Restore(cmd.Context(), sb, p, o)
+			if r.Before != nil {
+				a.note("what there was is checkpoint %s", r.Before.Name)
+			}
+			for _, path := range r.Skipped {
+				a.note("not put back: %s", review.Quote(path))
+			}
+			if err != nil {
+				return err
+			}
+			if r.Ran {
+				a.note("sandbox %s was stopped; the next command starts it", sb.Name)
+			}
+			if a.json {
+				answer := map[string]any{"restored": pointOf(p), "skipped": append([]string{}, r.Skipped...)}
+				if r.Before != nil {
+					answer["before"] = pointOf(*r.Before)
+				}
+				return a.printJSON(answer)
+			}
+			fmt.Fprintln(a.stdout, p.Name)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "begin a new sandbox of this name from it")
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	c.Flags().BoolVar(&o.NoWorkspace, "no-workspace", false, "leave your directories as they are")
+	c.Flags().BoolVar(&o.Discard, "discard", false, "make no checkpoint of what there is")
+	return a.jsonFlag(c)
+}
+
+// wantsBack asks where something is lost that cannot be had back, or that is not the
+// sandbox's alone.
+func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions) error {
+	stake := ""
+	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
+		stake = ", those in " + printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"
+	}
+	if o.Discard {
+		stake += ", and lose what they are now"
+	}
+	if !a.canAsk() {
+		if stake == "" {
+			return nil
+		}
+		return spec.Errorf(spec.ErrUsage, "restore would put files of sandbox %s back%s", sb.Name, stake).
+			WithHint("add -f, or --no-workspace, or run it in a terminal, where it asks")
+	}
+	if !a.ask("put the files of sandbox %s back to what they were at checkpoint %s%s?", sb.Name, p.Name, stake) {
+		return spec.Errorf(spec.ErrDenied, "nothing was put back")
+	}
+	return nil
+}
+
+// shared are the directories of the host that a sandbox writes to at once.
+func shared(sb *spec.Sandbox) (list []string) {
+	for _, m := range sb.Workspaces {
+		if !m.ReadOnly && !sb.Reviews(m) {
+			list = append(list, m.Source)
+		}
+	}
+	return list
+}
+
+func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string) error {
+	fork, err := e.Fork(cmd.Context(), sb, p, name)
+	if err != nil {
+		return err
+	}
+	a.noteFork(sb)
+	if a.json {
+		return a.printJSON(fork)
+	}
+	fmt.Fprintln(a.stdout, fork.Name)
+	return nil
+}
+
+// noteFork says what a fork of a sandbox that writes to the host's files does.
+func (a *app) noteFork(sb *spec.Sandbox) {
+	if sb.Mode() == spec.WorkspaceLive && len(sb.Workspaces) > 0 {
+		a.note("%s writes to your files at once; a fork of it begins with them as they are now, and keeps its changes for bothy diff and apply", sb.Name)
+	}
+}
+
+func (a *app) checkpointRmCommand() *command.Command {
+	return &command.Command{
+		Use: "rm SANDBOX CHECKPOINT...", Aliases: []string{"remove", "delete"}, Short: "Remove checkpoints of a sandbox",
+		Args: atLeast(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
+		RunE: func(_ *command.Command, args []string) error {
+			var errs []error
+			for _, ref := range args[1:] {
+				e, sb, p, err := a.checkpointOf(args[0], ref)
+				if err == nil {
+					err = e.RemoveCheckpoint(sb, p)
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintln(a.stdout, p.Name)
+			}
+			return only(errs)
+		},
+	}
+}
+
+// sandboxAndCheckpoint completes a sandbox and then its checkpoints.
+func (a *app) sandboxAndCheckpoint(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+	if len(args) == 0 {
+		return a.oneSandbox(cmd, args, word)
+	}
+	e, sb, err := a.existing(args[0])
+	if err != nil {
+		return nil, command.NoFiles
+	}
+	list, err := e.Checkpoints(sb).List()
+	if err != nil {
+		return nil, command.NoFiles
+	}
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	return names, command.NoFiles
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Fork makes a new sandbox that begins with what another held at a checkpoint. It has
+// the rules of the other and is lent the same, by leases of its own; ports of the host
+// it has none. Where the other writes to the host's files at once, the new one keeps
+// its changes for review, over what the files are now: two that wrote to the same ones
+// would be in each other's way.
+func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
+	sb, err := e.fork(from, p, name)
+	if err != nil {
+		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+	}
+	e.lendAgain(ctx, from, sb)
+	return sb, nil
+}
+
+func (e *Engine) fork(from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
+	sb := *from
+	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
+	sb.Ports, sb.Remove = nil, false
+	if sb.Mode() == spec.WorkspaceLive {
+		sb.WorkspaceMode = spec.WorkspaceReview
+	}
+	_, lock, err := e.openCheckpoints(from)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	names, err := e.Store.NamesLock()
+	if err != nil {
+		return nil, err
+	}
+	defer names.Unlock()
+	if name == "" {
+		if sb.Name, err = e.freeFork(from); err != nil {
+			return nil, err
+		}
+	}
+	return &sb, e.add(&sb, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
+}
+
+// freeFork is a name for one of several forks.
+func (e *Engine) freeFork(from *spec.Sandbox) (string, error) {
+	taken, err := e.names()
+	for n := 1; err == nil; n++ {
+		if name := fmt.Sprintf("%s-fork-%d", from.Name, n); !taken[name] {
+			return name, nil
+		}
+	}
+	return "", err
+}
+
+// fill has the directory of a fork hold what the other held.
+func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbox) error {
+	for i, m := range sb.Workspaces {
+		if sb.Reviews(m) && from.Reviews(m) {
+			if err := os.MkdirAll(d.Review(i), 0o700); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range sb.Private {
+		if err := os.MkdirAll(d.Private(i), 0o755); err != nil {
+			return err
+		}
+	}
+	shelf := e.Checkpoints(from)
+	if err := shelf.Fill(p, slices.DeleteFunc(e.kept(sb, d), isWorkspace)); err != nil {
+		return err
+	}
+	if err := layer.Link(shelf.Layer(p), layer.Store{Dir: d.Layers()}.First()); err != nil {
+		return err
+	}
+	home, err := os.OpenRoot(d.Home())
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	for _, name := range e.lendable(sb) { // the placeholders in them are of the other
+		if err := home.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	if !e.NeverLent(from) { // what was taken back is not lent again by itself
+		if err := store.WriteFile(d.Lent(), nil); err != nil {
+			return err
+		}
+	}
+	if err := checkpoint.Sync(d.Dir); err != nil {
+		return err
+	}
+	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))
+}
+
+// copyDocument copies one that there may be.
+func copyDocument(from, to string) error {
+	data, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Base(from), err)
+	}
+	return store.WriteFile(to, data)
+}
+
+// lendAgain lends one sandbox what is lent to another. What cannot be lent is said.
+func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox) {
+	list, err := e.Leases(from)
+	if err != nil {
+		e.say("nothing is lent to %s: %v", to.Name, err)
+		return
+	}
+	for _, l := range vault.Live(list, time.Now()) {
+		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
+		if t.Env == nil {
+			t.Env = []string{} // none, and not the usual one
+		}
+		if !l.Until.IsZero() {
+			t.For = time.Until(l.Until)
+		}
+		fresh, err := e.Lend(ctx, to, l.Secret, t)
+		if err == nil && !e.stillLent(from, l.ID) { // taken back meanwhile
+			_, err = e.Revoke(ctx, to, func(o *spec.Lease) bool { return o.ID == fresh.ID })
+		}
+		if err != nil {
+			e.say("%s is not lent to %s: %v", l.Secret, to.Name, err)
+		}
+	}
+}
+
+func (e *Engine) stillLent(sb *spec.Sandbox, id string) bool {
+	list, err := e.Leases(sb)
+	return err == nil && slices.ContainsFunc(vault.Live(list, time.Now()), func(l spec.Lease) bool { return l.ID == id })
+}

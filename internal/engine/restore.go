@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// RestoreOptions say how files are put back.
+type RestoreOptions struct {
+	// NoWorkspace leaves the directories of the host alone that the sandbox writes to
+	// at once.
+	NoWorkspace bool
+	// Discard makes no checkpoint of what there is.
+	Discard bool
+}
+
+// Restored is what became of going back.
+type Restored struct {
+	Before  *checkpoint.Point // a checkpoint of what there was, to come back to; or none
+	Ran     bool              // the sandbox ran, and was stopped
+	Skipped []string          // of the host's, what could not be put back
+}
+
+// Restore has a sandbox's files be what they were. If it runs, it is stopped. Its
+// rules, and what is lent to it, are those of today.
+func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
+	r, err := e.restore(ctx, sb, p, o)
+	if err != nil {
+		err = checkpointError("restore", p, sb, err)
+	}
+	return r, err
+}
+
+func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (r Restored, err error) {
+	if sb.Remove {
+		return r, spec.Errorf(spec.ErrUsage, "it was made for one command, and goes with it").WithHint("begin a new one from it: bothy checkpoint restore --to NAME")
+	}
+	shelf, mine, err := e.openCheckpoints(sb)
+	if err != nil {
+		return r, err
+	}
+	defer mine.Unlock()
+	if p, err = shelf.Find(p.Name); err != nil { // it may have been removed meanwhile
+		return r, err
+	}
+	r.Ran = e.Status(sb).State != spec.Stopped
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
+	if err != nil {
+		return r, err
+	}
+	if lock == nil {
+		return r, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+	}
+	defer lock.Unlock()
+	trees, err := e.finish(sb)
+	if err != nil {
+		return r, err
+	}
+	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
+	if !o.Discard && trees == nil {
+		before, err := e.keepBefore(sb, p, sources)
+		if err != nil {
+			return r, fmt.Errorf("keep what there is: %w", err)
+		}
+		r.Before = &before
+	}
+	if o.NoWorkspace {
+		sources = slices.DeleteFunc(sources, func(s checkpoint.Source) bool {
+			return isWorkspace(s) && !slices.Contains(trees, s.Name)
+		})
+	}
+	r.Skipped, err = e.goBack(sb, p, sources)
+	return r, err
+}
+
+// keepBefore makes a checkpoint of what there is, and has what cannot be in it spared.
+func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) (checkpoint.Point, error) {
+	m, err := e.Checkpoints(sb).Begin("", "before going back to "+p.Name)
+	if err != nil {
+		return checkpoint.Point{}, err
+	}
+	err = e.keepIdle(sb, e.Store.Sandbox(sb.ID), m)
+	for i := range sources {
+		sources[i].Spare = m.Left(sources[i].Name)
+	}
+	return m.End(err)
+}
+
+// goBack puts files back. The caller holds the locks of the checkpoints and of the
+// sandbox.
+func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) ([]string, error) {
+	d := e.Store.Sandbox(sb.ID)
+	review, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return nil, err
+	}
+	defer review.Unlock()
+	shelf := e.Checkpoints(sb)
+	return shelf.Restore(p, sources, func() error {
+		return (layer.Store{Dir: d.Layers()}).Adopt(shelf.Layer(p))
+	})
+}
+
+// finish finishes going back to a checkpoint, if that was interrupted. If the checkpoint
+// is there no more it gives the trees of which nobody knows what they are. The caller
+// holds both locks.
+func (e *Engine) finish(sb *spec.Sandbox) (unknown []string, err error) {
+	back, err := e.Checkpoints(sb).Interrupted()
+	if back == nil || err != nil {
+		return nil, err
+	}
+	if back.Point.Number == 0 {
+		return back.Trees, nil
+	}
+	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
+	_, err = e.goBack(sb, back.Point, only(e.kept(sb, e.Store.Sandbox(sb.ID)), back.Trees))
+	return nil, err
+}
+
+// finishRestore is finish at a start. The caller holds the sandbox's lock.
+func (e *Engine) finishRestore(sb *spec.Sandbox) error {
+	shelf := e.Checkpoints(sb)
+	if back, err := shelf.Interrupted(); back == nil && err == nil {
+		return nil
+	}
+	lock, err := shelf.TryLock()
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sb.Name).WithHint("try again in a moment")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	unknown, err := e.finish(sb)
+	if unknown != nil {
+		err = spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted, and the checkpoint is there no more")
+	}
+	if err != nil {
+		return (&spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}).
+			WithHint("restore another one: bothy checkpoint restore %s CHECKPOINT", sb.Name)
+	}
+	return nil
+}
