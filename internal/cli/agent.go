@@ -126,7 +126,7 @@ func (a *app) house(ctx context.Context, e *engine.Engine, l *lodger, sb *spec.S
 	if l.spec == nil {
 		return nil, nil
 	}
-	ground, err := e.GroundOf(sb)
+	ground, err := e.GroundOf(ctx, sb)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (a *app) createCommand() *command.Command {
 			}
 			l.settle(sb, &rules, config)
 			mock.Apply(sb)
-			if err := e.Create(sb, engine.Rules(rules), engine.Script(mock)); err != nil {
+			if err := e.Create(cmd.Context(), sb, engine.Rules(rules), engine.Script(mock)); err != nil {
 				return err
 			}
 			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))

@@ -36,6 +36,9 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	if word == spec.TemplateHost {
 		return word, nil, nil
 	}
+	if err := e.HoldImages(); err != nil { // until the sandbox is there that uses it
+		return "", nil, err
+	}
 	if isPath(word) {
 		return a.templateAt(ctx, e, word)
 	}

@@ -161,7 +161,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
-	sb, created, err := a.find(cmd, e, f)
+	sb, created, err := a.find(ctx, cmd, e, f)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (a *app) runDetached(ctx context.Context, s session, q wire.Ask) error {
 
 // find gives the sandbox to run in, creating it if there is none. With --rm it
 // is always a fresh one.
-func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spec.Sandbox, created bool, err error) {
+func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spec.Sandbox, created bool, err error) {
 	rules, err := f.network.block()
 	if err != nil {
 		return nil, false, err
@@ -286,9 +286,9 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 		if err := a.sameSettings(cmd, f.existing, nil); err != nil {
 			return nil, false, err
 		}
-		return f.existing, false, a.refit(cmd.Context(), e, f.lodger, f.existing, version, mock)
+		return f.existing, false, a.refit(ctx, e, f.lodger, f.existing, version, mock)
 	}
-	wish, err := a.sandbox(cmd.Context(), e, &f.createFlags, f.lodger.name, f.paths)
+	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
@@ -299,7 +299,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if f.lodger.spec != nil { // one that exists has its program
 		there, err = e.Existing(wish)
 		if err == nil && (there == nil || f.remove) {
-			wish.Program, err = a.house(cmd.Context(), e, f.lodger, wish, version)
+			wish.Program, err = a.house(ctx, e, f.lodger, wish, version)
 		}
 		if err != nil {
 			return nil, false, err
@@ -310,15 +310,15 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	mock.Apply(wish)
 	wish.Remove = f.remove
 	if f.remove {
-		sb, created, err = wish, true, e.Create(wish, engine.Rules(rules), engine.Script(mock))
+		sb, created, err = wish, true, e.Create(ctx, wish, engine.Rules(rules), engine.Script(mock))
 	} else {
-		sb, created, err = e.Obtain(wish, engine.Rules(rules), engine.Script(mock))
+		sb, created, err = e.Obtain(ctx, wish, engine.Rules(rules), engine.Script(mock))
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	if created && there != nil && !f.remove {
-		_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true) // it has no program
+		_ = e.Remove(context.WithoutCancel(ctx), sb, true) // it has no program
 		return nil, false, spec.Errorf(spec.ErrConflict, "sandbox %s was removed just now", there.Name).WithHint("run it again")
 	}
 	if created {
@@ -331,7 +331,7 @@ func (a *app) find(cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spe
 	if err := a.sameSettings(cmd, sb, wish); err != nil {
 		return nil, false, err
 	}
-	return sb, false, a.refit(cmd.Context(), e, f.lodger, sb, version, mock)
+	return sb, false, a.refit(ctx, e, f.lodger, sb, version, mock)
 }
 
 // refit gives a sandbox that exists what may be another than at its creation: the

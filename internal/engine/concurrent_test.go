@@ -18,7 +18,7 @@ func TestConcurrentCreate(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for range each {
-				if err := e.Create(wish("/srv/app")); err != nil {
+				if err := e.Create(t.Context(), wish("/srv/app")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -43,7 +43,7 @@ func TestConcurrentSameName(t *testing.T) {
 		wg.Go(func() {
 			sb := wish("/srv/app")
 			sb.Name = "box"
-			errs <- e.Create(sb)
+			errs <- e.Create(t.Context(), sb)
 		})
 	}
 	wg.Wait()

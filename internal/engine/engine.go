@@ -37,6 +37,8 @@ type Engine struct {
 	Passphrase func(fresh bool) ([]byte, error)
 	// Defaults are limits for sandboxes that ask for none.
 	Defaults spec.Limits
+
+	hold imageHold
 }
 
 // Info is a sandbox as a list shows it.
@@ -102,21 +104,23 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 // Create writes a new sandbox down. The name may be empty: one is chosen from
 // the agent and the directory. Whatever more writes is in the sandbox's directory
 // when it appears.
-func (e *Engine) Create(sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
+func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.sweep()
+	defer e.releaseImages() // after the names: it may sweep
 	lock, err := e.Store.NamesLock()
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	return e.create(sb, more)
+	return e.create(ctx, sb, more)
 }
 
 // Obtain gives the sandbox that is wished for, if there is one already: by its
 // name, or, without a name, that of the same agent in the same directory.
 // Otherwise the wish is created. Of several callers at once one creates.
-func (e *Engine) Obtain(wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
+func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.sweep()
+	defer e.releaseImages()
 	lock, err := e.Store.NamesLock()
 	if err != nil {
 		return nil, false, err
@@ -126,7 +130,7 @@ func (e *Engine) Obtain(wish *spec.Sandbox, more ...func(store.Sandbox) error) (
 	if err != nil || sb != nil {
 		return sb, false, err
 	}
-	return wish, true, e.create(wish, more)
+	return wish, true, e.create(ctx, wish, more)
 }
 
 // Existing gives the sandbox that [Engine.Obtain] would give for a wish; nil if
@@ -144,12 +148,12 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 
 // create has a new sandbox begin with what its template holds. The caller holds the
 // names lock.
-func (e *Engine) create(sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(sb, append([]func(store.Sandbox) error{e.begin(sb)}, more...)...)
+func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
+	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb)}, more...)...)
 }
 
 // add adds a sandbox. The caller holds the names lock.
-func (e *Engine) add(sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
+func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
@@ -173,7 +177,7 @@ func (e *Engine) add(sb *spec.Sandbox, fill ...func(store.Sandbox) error) error 
 	if _, _, err := e.programDirs(sb); err != nil { // it may have been removed since it was chosen
 		return err
 	}
-	if _, err := e.launchImage(sb); err != nil { // likewise
+	if _, err := e.launchImage(ctx, sb); err != nil { // likewise
 		return err
 	}
 	_, err = e.Store.Create(sb, fill...)

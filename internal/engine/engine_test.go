@@ -77,7 +77,7 @@ func TestCreateRefuses(t *testing.T) {
 	e := newEngine(t)
 	one := wish("/srv/app")
 	one.Name = "box"
-	must(t, e.Create(one))
+	must(t, e.Create(t.Context(), one))
 	tests := []struct {
 		name   string
 		change func(*spec.Sandbox)
@@ -92,7 +92,7 @@ func TestCreateRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sb := wish("/srv/app")
 			tt.change(sb)
-			if err := e.Create(sb); !errors.Is(err, tt.want) {
+			if err := e.Create(t.Context(), sb); !errors.Is(err, tt.want) {
 				t.Errorf("Create() = %v, want %v", err, tt.want)
 			}
 		})
@@ -108,7 +108,7 @@ func TestFind(t *testing.T) {
 	for i, dir := range []string{"/srv/b", "/srv/a", "/srv/b"} {
 		sb := wish(dir)
 		sb.CreatedAt = sb.CreatedAt.Add(-time.Duration(i) * time.Hour)
-		must(t, e.Create(sb))
+		must(t, e.Create(t.Context(), sb))
 		all = append(all, sb)
 	}
 	if got := names(t, e); !slices.Equal(got, []string{"shell-a", "shell-b", "shell-b-2"}) {
@@ -140,7 +140,7 @@ func TestFind(t *testing.T) {
 func TestStatus(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	d := e.Store.Sandbox(sb.ID)
 	set := func(st spec.Status) { must(t, store.WriteJSON(d.Status(), st)) }
 	for _, state := range []spec.State{spec.Starting, spec.Running, spec.Stopping} {
@@ -174,7 +174,7 @@ func TestStatus(t *testing.T) {
 func TestStopAfterCrash(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	d := e.Store.Sandbox(sb.ID)
 	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: 1 << 30}))
 	must(t, os.WriteFile(d.Control(), nil, 0o600))
@@ -220,7 +220,7 @@ func TestSweep(t *testing.T) {
 	put("abandoned", true, time.Hour, false)
 	put("young", true, 0, false)
 	last := wish("/srv/last")
-	must(t, e.Create(last))
+	must(t, e.Create(t.Context(), last))
 	if got := names(t, e); !slices.Equal(got, []string{"kept", "shell-last", "young"}) {
 		t.Errorf("there are %q", got)
 	}
@@ -233,7 +233,7 @@ func TestConnectToNothing(t *testing.T) {
 	if _, err := e.Connect(t.Context(), sb); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("one that never was: %v", err)
 	}
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	if _, err := e.Inside(t.Context(), sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("one that does not run: %v", err)
 	}
@@ -252,7 +252,7 @@ func TestConnectToNothing(t *testing.T) {
 func TestKillKeeper(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	d := e.Store.Sandbox(sb.ID)
 	for _, pid := range []int{0, 1, -1, os.Getpid(), os.Getppid(), 1 << 30} {
 		must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: pid}))
@@ -265,7 +265,7 @@ func TestKillKeeper(t *testing.T) {
 func TestReset(t *testing.T) {
 	e := newEngine(t)
 	for i := range 3 {
-		must(t, e.Create(wish(fmt.Sprintf("/srv/%d", i))))
+		must(t, e.Create(t.Context(), wish(fmt.Sprintf("/srv/%d", i))))
 	}
 	foreign := filepath.Join(e.Store.Path(), "mine.txt")
 	must(t, os.WriteFile(foreign, nil, 0o600))

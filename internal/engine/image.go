@@ -30,7 +30,7 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 	if err != nil {
 		return image.Image{}, err
 	}
-	if result.Fresh {
+	if result.Fresh && !e.sweepLater() {
 		_, _ = e.SweepImages() // what had the name before
 	}
 	return result.Images[0], nil
@@ -60,7 +60,7 @@ func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(im
 }
 
 // imageRoot gives the root of a sandbox's image.
-func (e *Engine) imageRoot(sb *spec.Sandbox) (image.Root, error) {
+func (e *Engine) imageRoot(ctx context.Context, sb *spec.Sandbox) (image.Root, error) {
 	if err := image.CheckDigest(sb.Image.Digest); err != nil {
 		return image.Root{}, err
 	}
@@ -68,7 +68,7 @@ func (e *Engine) imageRoot(sb *spec.Sandbox) (image.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) && e.hasBlob(sb.Image.Digest) { // of another version, or for other ids
 		e.say("making the root of image %s again", image.Short(sb.Image.Name))
 		var result image.Result
-		if result, err = e.orderImage(context.Background(), image.Order{Build: sb.Image.Digest}, nil); err == nil {
+		if result, err = e.orderImage(ctx, image.Order{Build: sb.Image.Digest}, nil); err == nil {
 			return e.Images().Root(result.Images[0].Digest)
 		}
 	}
@@ -95,17 +95,17 @@ func again(i *spec.Image) string {
 }
 
 // launchImage is what a keeper must know of its sandbox's image; nil if it has none.
-func (e *Engine) launchImage(sb *spec.Sandbox) (*image.Root, error) {
+func (e *Engine) launchImage(ctx context.Context, sb *spec.Sandbox) (*image.Root, error) {
 	if sb.Image == nil {
 		return nil, nil
 	}
-	root, err := e.imageRoot(sb)
+	root, err := e.imageRoot(ctx, sb)
 	return &root, err
 }
 
 // beginImage has a new sandbox's home begin with what the image has there.
-func (e *Engine) beginImage(sb *spec.Sandbox, d store.Sandbox) error {
-	root, err := e.imageRoot(sb)
+func (e *Engine) beginImage(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) error {
+	root, err := e.imageRoot(ctx, sb)
 	if err != nil {
 		return err
 	}
@@ -182,6 +182,9 @@ func (e *Engine) RemoveImage(img image.Image) error {
 			return err
 		}
 		_, err := e.sweepImages(s)
+		if errors.Is(err, image.ErrHeld) {
+			err = nil // it goes with the next one
+		}
 		return err
 	})
 }

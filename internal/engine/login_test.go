@@ -59,7 +59,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("%q, %v, said %q", again, err, *said)
 	}
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	l, err := e.Lend(here, sb, name, vault.Terms{})
 	must(t, err)
 	if len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" || !strings.HasPrefix(l.Placeholder, "sk-ant-oat01-") || !strings.HasPrefix(l.Renewal, "sk-ant-ort01-") || len(l.Placeholder) != len(oauthAccess) {
@@ -109,7 +109,7 @@ func nowhereIn(t *testing.T, dir, text string) {
 func TestLoginInHostileHome(t *testing.T) {
 	e, _, said := signedIn(t)
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	home := e.Store.Sandbox(sb.ID).Home()
 	victim := filepath.Join(t.TempDir(), "victim")
 	files := []spec.AgentFile{{Path: ".claude/.credentials.json", Text: "new"}}
@@ -163,7 +163,7 @@ func TestLoginRefused(t *testing.T) {
 	name, err := e.Credential(here, a)
 	must(t, err)
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	_, err = e.Lend(here, sb, name, vault.Terms{})
 	must(t, err)
 	*said = nil
@@ -204,7 +204,7 @@ func TestLoginOfJWTs(t *testing.T) {
 	name, err := e.Credential(here, a)
 	must(t, err)
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	l, err := e.Lend(here, sb, name, vault.Terms{})
 	must(t, err)
 	n := e.lending(here, sb)

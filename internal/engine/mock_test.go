@@ -35,7 +35,7 @@ func mocked(t *testing.T, e *Engine, a *spec.Agent, text string) *spec.Sandbox {
 	}
 	sb.Env = []string{"MINE=1"}
 	m.Apply(sb)
-	must(t, e.Create(sb, Script(m)))
+	must(t, e.Create(t.Context(), sb, Script(m)))
 	return sb
 }
 

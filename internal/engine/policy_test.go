@@ -28,8 +28,8 @@ func TestRules(t *testing.T) {
 		Deny: []policy.Rule{rule(t, policy.Deny, "evil.example")},
 	}
 	sb, plain := wish("/srv/app"), wish("/srv/other")
-	must(t, e.Create(sb, Rules(b)))
-	must(t, e.Create(plain, Rules(policy.Block{})))
+	must(t, e.Create(t.Context(), sb, Rules(b)))
+	must(t, e.Create(t.Context(), plain, Rules(policy.Block{})))
 	inputs, err := e.PolicyLayers(sb)
 	must(t, err)
 	if own := inputs[1].Block; len(own.Presets) != 1 || len(own.Allow) != 1 || len(own.Deny) != 1 {
@@ -40,7 +40,7 @@ func TestRules(t *testing.T) {
 	}
 	// One that is there already keeps its own.
 	again := wish("/srv/app")
-	got, created, err := e.Obtain(again, Rules(policy.Block{Presets: []string{"open"}}))
+	got, created, err := e.Obtain(t.Context(), again, Rules(policy.Block{Presets: []string{"open"}}))
 	must(t, err)
 	if inputs, err = e.PolicyLayers(got); err != nil || created || inputs[1].Block.Presets[0] != "npm" {
 		t.Errorf("created %t with %+v, %v", created, inputs, err)
@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 func TestHasRules(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
-	must(t, e.Create(sb, Rules(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
+	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Presets: []string{"npm", "go"}, Allow: []policy.Rule{rule(t, policy.Allow, "a.example")}})))
 	ended := rule(t, policy.Allow, "b.example")
 	ended.Until = time.Now().Add(time.Hour)
 	must(t, e.EditPolicy(t.Context(), sb, func(f *policy.File) error { return f.Add(ended) }))
@@ -81,7 +81,7 @@ func TestHasRules(t *testing.T) {
 func TestRulesWhileStarting(t *testing.T) {
 	e := newEngine(t)
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	d := e.Store.Sandbox(sb.ID)
 	lock, err := store.TryLock(d.Lock())
 	must(t, err)
@@ -109,7 +109,7 @@ func TestEndedRulesGo(t *testing.T) {
 	sb := wish(t.TempDir())
 	ended, goes := rule(t, policy.Allow, "a.example"), rule(t, policy.Allow, "b.example")
 	ended.Until, goes.Until = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	must(t, e.Create(sb, Rules(policy.Block{Allow: []policy.Rule{ended, goes}})))
+	must(t, e.Create(t.Context(), sb, Rules(policy.Block{Allow: []policy.Rule{ended, goes}})))
 	must(t, e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "c.example")) }))
 	text, err := os.ReadFile(e.Store.Sandbox(sb.ID).Policy())
 	must(t, err)

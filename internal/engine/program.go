@@ -23,12 +23,12 @@ type Ground struct {
 func HostGround() Ground { return Ground{agent.TargetOf("/"), true} }
 
 // GroundOf is what programs of a sandbox run on.
-func (e *Engine) GroundOf(sb *spec.Sandbox) (Ground, error) {
+func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error) {
 	g := HostGround()
 	if sb.Image == nil {
 		return g, nil
 	}
-	root, err := e.imageRoot(sb)
+	root, err := e.imageRoot(ctx, sb)
 	g.Libc, g.Host = root.Libc, false
 	return g, err
 }

@@ -16,7 +16,7 @@ func TestPruneLeavesPending(t *testing.T) {
 	must(t, err)
 	sb := wish(dir)
 	sb.WorkspaceMode = spec.WorkspaceReview
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	must(t, e.readyLayers(sb))
 	list, err := e.Reviewed(sb)
 	must(t, err)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/pull"
 	"github.com/bothy-dev/bothy/internal/seal"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -30,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(seal.Main(os.Stdin, os.Stdout))
 	case agent.Argv0:
 		os.Exit(installs())
+	case image.Argv0:
+		os.Exit(pull.Main(os.Stdin, os.Stdout))
 	}
 	if script, ok := os.LookupEnv(readerVar); ok {
 		os.Exit(readSource(script))
@@ -52,7 +56,7 @@ func stored(name, value string) NewSecret {
 func lent(t *testing.T, e *Engine, secret string) (*spec.Sandbox, *spec.Lease) {
 	t.Helper()
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	l, err := e.Lend(here, sb, secret, vault.Terms{Hosts: []string{"api.example.com"}})
 	must(t, err)
 	return sb, l
@@ -444,7 +448,7 @@ func TestSetWhileLending(t *testing.T) {
 	must(t, e.SetSecret(here, stored("mine", canary)))
 	must(t, os.Unsetenv(passphraseVar))
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	k := &fakeKeeper{}
 	k.serve(t, e.Store.Sandbox(sb.ID))
 	asked := 0
@@ -473,7 +477,7 @@ func TestLendWhileSetting(t *testing.T) {
 	}
 	before, after := file(canary), file(canary+"-new")
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	k := &fakeKeeper{}
 	k.serve(t, e.Store.Sandbox(sb.ID))
 	for range 20 {

@@ -168,7 +168,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	}
 	// For whoever cleans up, should nobody live to write it into the status.
 	_ = os.WriteFile(d.Cgroup(), []byte(group.Path()), 0o600)
-	launch, err := e.launch(sb, group.Path(), limits)
+	launch, err := e.launch(ctx, sb, group.Path(), limits)
 	var conn *unixconn.Conn
 	if err == nil {
 		n := <-lent
@@ -194,7 +194,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 }
 
 // launch collects what the keeper must be told.
-func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
+func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
 		Version: e.Version, Cache: e.Store.Cache(),
@@ -232,7 +232,7 @@ func (e *Engine) launch(sb *spec.Sandbox, group string, limits []spec.Enforcemen
 	if l.Policy, err = e.layersFor(sb); err != nil {
 		return l, err
 	}
-	if l.Image, err = e.launchImage(sb); err != nil {
+	if l.Image, err = e.launchImage(ctx, sb); err != nil {
 		return l, err
 	}
 	if l.Image != nil {

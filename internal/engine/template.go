@@ -86,7 +86,7 @@ func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
 const saveTries = 5
 
 // begin has a new sandbox begin with what its template holds.
-func (e *Engine) begin(sb *spec.Sandbox) func(store.Sandbox) error {
+func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
 		if sb.Template == spec.TemplateHost {
 			return nil
@@ -94,7 +94,7 @@ func (e *Engine) begin(sb *spec.Sandbox) func(store.Sandbox) error {
 		base := spec.TemplateHost
 		if i := sb.Image; i != nil {
 			if base = i.Digest; sb.Template == i.Name || sb.Template == i.Digest {
-				return e.beginImage(sb, d)
+				return e.beginImage(ctx, sb, d)
 			}
 		}
 		t, err := e.Templates().Find(sb.Template)

@@ -46,7 +46,7 @@ func choices(t *testing.T, words ...string) []token.Choice {
 func lendAll(t *testing.T, e *Engine, words ...string) *spec.Sandbox {
 	t.Helper()
 	sb := wish(t.TempDir())
-	must(t, e.Create(sb))
+	must(t, e.Create(t.Context(), sb))
 	chosen, err := e.ChooseTokens(choices(t, words...))
 	must(t, err)
 	for _, found := range chosen {

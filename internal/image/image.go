@@ -153,6 +153,7 @@ const (
 	layoutName = "oci-layout"
 	indexName  = "index.json"
 	lockName   = ".lock"
+	heldName   = ".held"
 	rootsName  = "roots"
 	rootName   = "root.erofs"
 	homeName   = "home.tar"

@@ -11,9 +11,26 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
-// young tells whether a sandbox may just be about to begin with an image.
+// Hold keeps all images until it is given back: between finding one, and its being
+// written down that a sandbox uses it, nothing else would. Several may hold at once.
+func (s Shelf) Hold() (*store.Lock, error) {
+	if err := s.Make(); err != nil {
+		return nil, err
+	}
+	return store.ShareLock(s.held())
+}
+
+func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
+
+// ErrHeld says that nothing is removed now, as somebody holds the images.
+var ErrHeld = spec.Errorf(spec.ErrConflict, "a sandbox is being created, which may be about to use an image").
+	WithHint("try again when it is there")
+
+// young tells whether an image without a name has just come, so that whoever loaded
+// it can use it by its digest.
 func (s Shelf) young(digest string) bool {
 	r, err := s.Root(digest)
 	return err == nil && time.Since(r.Built) < grace
@@ -41,8 +58,17 @@ func (s Shelf) Forget(img Image) error {
 }
 
 // Sweep removes what no name and none of the digests in use leads to, and what was
-// left by who was killed. The caller holds the lock.
+// left by who was killed. While somebody holds them it is [ErrHeld]. The caller
+// holds the lock.
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
+	hold, err := store.TryLock(s.held())
+	if errors.Is(err, store.ErrLocked) {
+		return 0, ErrHeld
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer hold.Unlock()
 	i, err := s.index()
 	if err != nil {
 		return 0, err

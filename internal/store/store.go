@@ -278,6 +278,9 @@ func TryLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX|unix.L
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX) }
 
+// ShareLock takes a lock with others that do so, waiting for who has it alone.
+func ShareLock(path string) (*Lock, error) { return lock(path, unix.LOCK_SH) }
+
 func lock(path string, how int) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

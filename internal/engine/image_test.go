@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// shelved makes an image that has a name, or none, and no root.
+func shelved(t *testing.T, e *Engine, name string) image.Image {
+	t.Helper()
+	s := e.Images()
+	must(t, s.Make())
+	text := []byte(`{"schemaVersion":2}`)
+	sum := sha256.Sum256(text)
+	img := image.Image{Name: name, Digest: image.Digest(sum[:])}
+	must(t, store.WriteFile(s.Blob(img.Digest), text))
+	must(t, s.Add(image.Descriptor{Digest: img.Digest, Size: int64(len(text))}, name, ""))
+	return img
+}
+
+// What a sandbox is about to be created with is not swept away before it is written
+// down that it uses it.
+func TestImagesAreHeld(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "")
+	must(t, e.HoldImages())
+	must(t, e.HoldImages())
+	other := &Engine{Store: e.Store}
+	if _, err := other.SweepImages(); !errors.Is(err, image.ErrHeld) || !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("swept meanwhile: %v", err)
+	}
+	if !e.hasBlob(img.Digest) {
+		t.Error("it has gone meanwhile")
+	}
+	if !e.sweepLater() {
+		t.Error("it would be swept while it is held")
+	}
+	must(t, e.Create(t.Context(), wish("/srv/app")))
+	if e.hasBlob(img.Digest) {
+		t.Error("what nobody uses is there after the sandbox was created")
+	}
+	if _, err := other.SweepImages(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name can be taken from an image meanwhile.
+func TestRemoveHeldImage(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	must(t, e.HoldImages())
+	other := &Engine{Store: e.Store}
+	must(t, other.RemoveImage(img))
+	if list, err := other.Images().List(); err != nil || len(list) != 0 || !e.hasBlob(img.Digest) {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Who waits for an image that somebody else is at work on can be told to go.
+func TestImageRootIsGivenUp(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	lock, err := store.TryLock(e.Images().Lock())
+	must(t, err)
+	defer lock.Unlock()
+	sb := wish("/srv/app")
+	sb.Template, sb.Image = img.Name, &spec.Image{Name: img.Name, Digest: img.Digest}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("told to go")
+	time.AfterFunc(200*time.Millisecond, func() { cancel(gone) })
+	began := time.Now()
+	if err := e.Create(ctx, sb); !errors.Is(err, gone) || time.Since(began) > 20*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	if _, err := os.Stat(e.Images().RootDir(img.Digest)); err == nil {
+		t.Error("there is a root")
+	}
+}

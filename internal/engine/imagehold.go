@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// imageHold keeps images from being removed while a sandbox with one is about to be
+// created.
+type imageHold struct {
+	mu    sync.Mutex
+	lock  *store.Lock
+	stale bool // an image may have lost its name since
+}
+
+// HoldImages sees to it that no image goes until a sandbox was created, or found, or
+// this process ends. It is called before the image is looked for.
+func (e *Engine) HoldImages() error {
+	e.hold.mu.Lock()
+	defer e.hold.mu.Unlock()
+	if e.hold.lock != nil {
+		return nil
+	}
+	lock, err := e.Images().Hold()
+	e.hold.lock = lock
+	return err
+}
+
+// sweepLater tells whether images are held, so that they are swept when they are not
+// any more.
+func (e *Engine) sweepLater() bool {
+	e.hold.mu.Lock()
+	defer e.hold.mu.Unlock()
+	held := e.hold.lock != nil
+	e.hold.stale = e.hold.stale || held
+	return held
+}
+
+// releaseImages ends it. The caller does not hold the names lock.
+func (e *Engine) releaseImages() {
+	e.hold.mu.Lock()
+	lock, stale := e.hold.lock, e.hold.stale
+	e.hold.lock, e.hold.stale = nil, false
+	e.hold.mu.Unlock()
+	if lock != nil {
+		lock.Unlock()
+	}
+	if stale {
+		_, _ = e.SweepImages()
+	}
+}
