@@ -245,9 +245,12 @@ func (a *app) printImages(list []image.Image) error {
 }
 
 // loadImages is template load for images.
-func (a *app) loadImages(ctx context.Context, e *engine.Engine, path, name string) error {
+func (a *app) loadImages(ctx context.Context, e *engine.Engine, from source, name string) error {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		return e.LoadImages(ctx, path, name, false, progress)
+		if from.spool != nil {
+			return e.LoadSpooled(ctx, from.spool, "standard input", name, progress)
+		}
+		return e.LoadImages(ctx, from.path, name, false, progress)
 	})
 	if err != nil {
 		return err
@@ -257,14 +260,14 @@ func (a *app) loadImages(ctx context.Context, e *engine.Engine, path, name strin
 
 func (a *app) templatePruneCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses",
+		Use: "prune", Short: "Remove images that have lost their names and that no sandbox uses, and downloads that broke off",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
 			e, err := a.engine()
 			if err != nil {
 				return err
 			}
-			freed, err := e.SweepImages()
+			freed, err := e.PruneImages()
 			if err != nil {
 				return err
 			}
@@ -305,52 +308,55 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	return nil
 }
 
-// imageFile gives where an image lies that is to be loaded, "" if it is none but a
-// template of bothy save. What comes from standard input is copied to a file, or is
-// what there is to read of it.
-func (a *app) imageFile(input string) (path string, remove func(), rest io.Reader, err error) {
-	keep := func() {}
+// source is what template load reads: an image at a path, one that was read from
+// standard input, or else a template of bothy save.
+type source struct {
+	path  string   // of an image
+	spool *os.File // of one that came from standard input
+	rest  io.Reader
+}
+
+// sourceOf finds out what an input holds. What comes from standard input and is an
+// image is kept in a file without a name, as it is not read in one go.
+func (a *app) sourceOf(e *engine.Engine, input string) (source, error) {
 	if input != "" && input != "-" {
-		info, err := os.Stat(input)
-		if err != nil {
-			return "", nil, nil, spec.Errorf(spec.ErrNotFound, "%w", err)
-		}
-		if err := notBuilt(input, info.IsDir()); err != nil {
-			return "", nil, nil, err
-		}
-		if path, err = filepath.Abs(input); err != nil || info.IsDir() {
-			return path, keep, nil, err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return "", nil, nil, err
-		}
-		defer f.Close()
-		if !holdsImage(bufio.NewReader(f)) {
-			return "", nil, nil, nil
-		}
-		return path, keep, nil, nil
+		return sourceAt(input)
 	}
 	if term.IsTerminal(a.stdin) {
-		return "", nil, a.stdin, nil // which is then refused
+		return source{rest: a.stdin}, nil // which is then refused
 	}
 	in := bufio.NewReader(a.stdin)
 	if !holdsImage(in) {
-		return "", nil, in, nil
+		return source{rest: in}, nil
 	}
-	f, err := os.CreateTemp("", "bothy-image-")
+	f, err := e.Images().Spool(in)
 	if err != nil {
-		return "", nil, nil, err
+		err = fmt.Errorf("keep what comes from standard input: %w", err)
 	}
-	remove = func() { _ = os.Remove(f.Name()) }
-	if _, err = io.Copy(f, in); err == nil {
-		err = f.Close()
-	}
+	return source{spool: f}, err
+}
+
+func sourceAt(input string) (source, error) {
+	info, err := os.Stat(input)
 	if err != nil {
-		remove()
-		return "", nil, nil, fmt.Errorf("keep what comes from standard input: %w", err)
+		return source{}, spec.Errorf(spec.ErrNotFound, "%w", err)
 	}
-	return f.Name(), remove, nil, nil
+	if err := notBuilt(input, info.IsDir()); err != nil {
+		return source{}, err
+	}
+	path, err := filepath.Abs(input)
+	if err != nil || info.IsDir() {
+		return source{path: path}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return source{}, err
+	}
+	defer f.Close()
+	if !holdsImage(bufio.NewReader(f)) {
+		return source{}, nil
+	}
+	return source{path: path}, nil
 }
 
 // holdsImage tells an archive of an image from one of bothy save, by its first

@@ -134,20 +134,22 @@ func (a *app) templateLoadCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			path, remove, rest, err := a.imageFile(input)
+			src, err := a.sourceOf(e, input)
 			if err != nil {
 				return err
 			}
-			if path != "" {
-				defer remove()
-				return a.loadImages(cmd.Context(), e, path, name)
+			if src.spool != nil {
+				defer src.spool.Close()
+			}
+			if src.spool != nil || src.path != "" {
+				return a.loadImages(cmd.Context(), e, src, name)
 			}
 			if name != "" {
 				if name, err = saved.Name(name); err != nil {
 					return err
 				}
 			}
-			from := io.NopCloser(rest)
+			from := io.NopCloser(src.rest)
 			if input != "" && input != "-" {
 				if from, err = os.Open(input); err != nil {
 					return spec.Errorf(spec.ErrNotFound, "%w", err)

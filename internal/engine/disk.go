@@ -52,7 +52,7 @@ type Disk struct {
 func (e *Engine) Disk() (Disk, error) {
 	var items []DiskItem
 	var m store.Meter
-	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskAgents, e.diskLeftovers} {
+	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
 		some, err := list(&m)
 		if err != nil {
 			return Disk{}, err
@@ -158,6 +158,37 @@ func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
 			it.Kept = unknown.Error()
 		case len(it.Holders) > 0:
 			it.Kept = "it is used by " + strings.Join(it.Holders, ", ")
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// diskDownloads are those of images that broke off, or are being made.
+func (e *Engine) diskDownloads(m *store.Meter) ([]DiskItem, error) {
+	shelf := e.Images()
+	parts, err := shelf.Parts()
+	if err != nil || len(parts) == 0 {
+		return nil, err
+	}
+	kept := ""
+	lock, err := store.TryLock(shelf.Lock())
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		kept = "an image is being fetched"
+	case err != nil:
+		return nil, err
+	default:
+		lock.Unlock()
+	}
+	var items []DiskItem
+	for _, p := range parts {
+		it := DiskItem{Kind: DiskLeftover, Name: path.Join("image", filepath.Base(p)), Bytes: m.Add(p), Kept: kept}
+		if info, err := os.Lstat(p); err == nil {
+			it.Used = info.ModTime()
+		}
+		it.remove = func() error {
+			return e.changeImages(func(image.Shelf) error { return os.RemoveAll(p) })
 		}
 		items = append(items, it)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -34,6 +35,14 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 		_, _ = e.SweepImages() // what had the name before
 	}
 	return result.Images[0], nil
+}
+
+// LoadSpooled is LoadImages from a file without a name (see [image.Shelf.Spool]).
+func (e *Engine) LoadSpooled(ctx context.Context, f *os.File, from, name string, progress func(image.Event)) ([]image.Image, error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
+	result, err := e.orderImage(ctx, image.Order{Load: path, From: from, Name: name}, progress)
+	runtime.KeepAlive(f)
+	return result.Images, err
 }
 
 // LoadImages reads images from an archive, or from a directory with an image layout.
@@ -187,6 +196,20 @@ func (e *Engine) RemoveImage(img image.Image) error {
 		}
 		return err
 	})
+}
+
+// PruneImages removes what has no name and is not used, and downloads that broke off.
+func (e *Engine) PruneImages() (freed int64, err error) {
+	err = e.changeImages(func(s image.Shelf) error {
+		parts, err := s.SweepParts()
+		if err != nil {
+			return err
+		}
+		freed, err = e.sweepImages(s)
+		freed += parts
+		return err
+	})
+	return freed, err
 }
 
 // SweepImages removes what has no name and is not used.

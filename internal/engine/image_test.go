@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,5 +83,45 @@ func TestImageRootIsGivenUp(t *testing.T) {
 	}
 	if _, err := os.Stat(e.Images().RootDir(img.Digest)); err == nil {
 		t.Error("there is a root")
+	}
+}
+
+// What broke off takes room, and goes when it is asked for, unless somebody is at
+// work on it.
+func TestDownloadsThatBrokeOff(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	part := e.Images().Part(image.Digest(make([]byte, 32)))
+	must(t, os.WriteFile(part, make([]byte, 5000), 0o600))
+	find := func() DiskItem {
+		t.Helper()
+		d, err := e.Disk()
+		must(t, err)
+		i := slices.IndexFunc(d.Items, func(it DiskItem) bool { return it.Kind == DiskLeftover })
+		if i < 0 || d.Items[i].Bytes < 5000 {
+			t.Fatalf("%+v", d.Items)
+		}
+		return d.Items[i]
+	}
+	free := find()
+	lock, err := store.TryLock(e.Images().Lock())
+	must(t, err)
+	if it := find(); it.Kept == "" {
+		t.Errorf("it could be removed from under somebody: %+v", it)
+	}
+	if err := e.RemoveItem(t.Context(), free); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	if _, err := e.PruneImages(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	lock.Unlock()
+	must(t, e.RemoveItem(t.Context(), find()))
+	if _, err := os.Stat(part); err == nil {
+		t.Error("it is there")
+	}
+	must(t, os.WriteFile(part, make([]byte, 5000), 0o600))
+	if freed, err := e.PruneImages(); freed != 5000 || err != nil || !e.hasBlob(img.Digest) {
+		t.Errorf("%d, %v", freed, err)
 	}
 }

@@ -150,17 +150,18 @@ type Shelf struct {
 
 // What lies in it.
 const (
-	layoutName = "oci-layout"
-	indexName  = "index.json"
-	lockName   = ".lock"
-	heldName   = ".held"
-	rootsName  = "roots"
-	rootName   = "root.erofs"
-	homeName   = "home.tar"
-	aboutName  = "image.json"
-	partPrefix = ".part-"
-	newPrefix  = ".new-"
-	gonePrefix = ".gone-"
+	layoutName   = "oci-layout"
+	indexName    = "index.json"
+	lockName     = ".lock"
+	heldName     = ".held"
+	rootsName    = "roots"
+	rootName     = "root.erofs"
+	homeName     = "home.tar"
+	aboutName    = "image.json"
+	partPrefix   = ".part-"
+	spoolPattern = ".tmp-*" // swept as what store writes
+	newPrefix    = ".new-"
+	gonePrefix   = ".gone-"
 )
 
 const layoutText = `{"imageLayoutVersion":"1.0.0"}` + "\n"

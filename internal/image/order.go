@@ -18,6 +18,8 @@ type Order struct {
 	Pull  string `json:"pull,omitempty"`
 	Load  string `json:"load,omitempty"`
 	Build string `json:"build,omitempty"`
+	// From is what people call what is loaded, if not its path.
+	From string `json:"from,omitempty"`
 	// Name is that of what is loaded, instead of its own.
 	Name string `json:"name,omitempty"`
 	// Keep says that names which mean another image already go on to mean that.

@@ -41,6 +41,10 @@ const grace = 10 * time.Minute
 // partAge is how long what is not complete waits for somebody to go on with it.
 const partAge = 7 * 24 * time.Hour
 
+// spoolAge is the age from which the name of a spooled file belongs to somebody who
+// was killed before it was taken away again.
+const spoolAge = time.Minute
+
 // Forget takes a name from an image. What has no name stays as long as a sandbox
 // uses it. The caller holds the lock.
 func (s Shelf) Forget(img Image) error {
@@ -103,13 +107,34 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 		return roots, err
 	}
 	blobs, err := s.sweep(s.blobs(), func(name string) bool {
-		if strings.HasPrefix(name, partPrefix) {
-			info, err := os.Lstat(filepath.Join(s.blobs(), name))
-			return err == nil && time.Since(info.ModTime()) < partAge
+		if hex, ok := strings.CutPrefix(name, partPrefix); ok {
+			return s.awaited(hex)
 		}
 		return kept[algorithm+name]
 	})
+	store.SweepTemp(s.Dir, spoolAge)
 	return roots + blobs, err
+}
+
+// awaited tells whether somebody may go on with a download.
+func (s Shelf) awaited(hex string) bool {
+	info, err := os.Lstat(s.Part(algorithm + hex))
+	if err != nil || info.Size() == 0 || time.Since(info.ModTime()) > partAge {
+		return false
+	}
+	_, err = os.Lstat(s.Blob(algorithm + hex))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Parts are the downloads that are not complete, as paths.
+func (s Shelf) Parts() ([]string, error) {
+	return filepath.Glob(filepath.Join(s.blobs(), partPrefix+"*"))
+}
+
+// SweepParts removes downloads that are not complete. The caller holds the lock, so
+// that nobody is at work on them.
+func (s Shelf) SweepParts() (freed int64, err error) {
+	return s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
 }
 
 // mark notes the blobs that a manifest leads to. One that is not there leads to

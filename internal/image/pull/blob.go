@@ -48,6 +48,17 @@ func (w *worker) begin(d image.Descriptor) (*part, error) {
 	return p, nil
 }
 
+// close leaves what the next pull can go on with, and nothing else.
+func (p *part) close() {
+	if p.done == 0 {
+		p.remove()
+	}
+	_ = p.f.Close()
+}
+
+// remove removes it. Once it is finished nothing has its name.
+func (p *part) remove() { _ = os.Remove(p.f.Name()) }
+
 // restart begins anew.
 func (p *part) restart() error {
 	p.sum.Reset()

@@ -71,9 +71,6 @@ func (w *worker) open(ctx context.Context, name string) (files, error) {
 	return a, err
 }
 
-// maxArchive bounds a compressed archive of images, unpacked.
-const maxArchive = 128 << 30
-
 // plain gives an archive that is not compressed: a copy without a name, if it was.
 func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 	r, done, err := decompress(&counted{ctx, f, func(int64) {}})
@@ -87,25 +84,7 @@ func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 	}
 	defer done()
 	defer f.Close()
-	to, err := os.CreateTemp(w.shelf.Dir, ".tmp-*")
-	if err != nil {
-		return nil, err
-	}
-	if err = os.Remove(to.Name()); err == nil {
-		var n int64
-		n, err = io.Copy(to, io.LimitReader(r, maxArchive))
-		if err == nil && n == maxArchive {
-			err = spec.Errorf(spec.ErrDenied, "it has more than %d GiB", maxArchive>>30)
-		}
-	}
-	if err == nil {
-		_, err = to.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = to.Close()
-		return nil, err
-	}
-	return to, nil
+	return w.shelf.Spool(r)
 }
 
 // directory is an image layout.
@@ -316,7 +295,8 @@ func (w *worker) copyBlob(ctx context.Context, from files, name string, d image.
 	if err != nil {
 		return err
 	}
-	defer p.f.Close()
+	defer p.close()
+	defer p.remove() // nobody goes on with it: what it is from is there whole, or not
 	err = p.restart()
 	if err == nil && size != d.Size {
 		err = errMismatch

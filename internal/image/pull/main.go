@@ -8,6 +8,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -61,7 +62,7 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 		err = failed("pull "+o.Pull, err)
 	case o.Load != "":
 		list, err = w.load(ctx)
-		err = failed("load "+o.Load, err)
+		err = failed("load "+cmp.Or(o.From, o.Load), err)
 	case o.Build != "":
 		list, err = w.rebuild(ctx)
 		err = failed("make the root of "+o.Build, err)

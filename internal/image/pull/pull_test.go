@@ -167,6 +167,15 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v is left", parts)
 	}
 	r.Tamper = false
+	lacking := small(t, "lacking")
+	delete(lacking.Blobs, lacking.Manifest.Layers[0].Digest)
+	r.Publish("lacking", "v1", lacking)
+	if _, err := b.do(t, image.Order{Pull: r.Host + "/lacking:v1"}); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if parts, err := b.shelf.Parts(); err != nil || len(parts) != 0 {
+		t.Errorf("%v is left, of which nothing came, %v", parts, err)
+	}
 	if _, err := b.do(t, image.Order{Pull: r.Host + "/good:v1"}); err != nil {
 		t.Errorf("%v", err)
 	}
@@ -388,6 +397,9 @@ func TestLoadRefused(t *testing.T) {
 			if list, err := b.shelf.List(); err != nil || len(list) != 0 {
 				t.Errorf("%v, %v", list, err)
 			}
+			if parts, err := b.shelf.Parts(); err != nil || len(parts) != 0 {
+				t.Errorf("%v is left, which nobody can go on with, %v", parts, err)
+			}
 		})
 	}
 }
@@ -451,7 +463,9 @@ func TestSweep(t *testing.T) {
 		must(t, err)
 		must(t, b.shelf.Forget(img))
 	}
-	must(t, os.WriteFile(b.shelf.Part(kept.Manifest.Layers[0].Digest), nil, 0o600))
+	half, empty, whole := image.Digest(make([]byte, 32)), image.Digest(append(make([]byte, 31), 1)), digests[0]
+	must(t, errors.Join(
+		os.WriteFile(b.shelf.Part(half), []byte("x"), 0o600), os.WriteFile(b.shelf.Part(empty), nil, 0o600), os.WriteFile(b.shelf.Part(whole), []byte("x"), 0o600)))
 	freed, err := b.shelf.Sweep(map[string]bool{digests[1]: true})
 	if err != nil || freed == 0 {
 		t.Errorf("%d, %v", freed, err)
@@ -463,7 +477,16 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%d: %v, %v", n, rootErr, blobErr)
 		}
 	}
-	if _, err := os.Stat(b.shelf.Part(kept.Manifest.Layers[0].Digest)); err != nil {
+	if parts, err := b.shelf.Parts(); err != nil || len(parts) != 1 || parts[0] != b.shelf.Part(half) {
+		t.Errorf("of downloads %v are left, %v", parts, err)
+	}
+	if freed, err := b.shelf.SweepParts(); freed != 1 || err != nil {
+		t.Errorf("%d, %v", freed, err)
+	}
+	if parts, err := b.shelf.Parts(); err != nil || len(parts) != 0 {
+		t.Errorf("%v is left, %v", parts, err)
+	}
+	if _, err := os.Stat(b.shelf.Blob(digests[0])); err != nil {
 		t.Error(err)
 	}
 }

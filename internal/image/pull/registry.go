@@ -247,7 +247,7 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	if err != nil {
 		return err
 	}
-	defer p.f.Close()
+	defer p.close()
 	resumed := p.done > 0
 	told(p.done)
 	err = r.fetch(ctx, p, told)

@@ -1,0 +1,40 @@
+package image
+
+import (
+	"io"
+	"os"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxSpool bounds what is kept until it is read, in bytes: an archive of images.
+const maxSpool = 128 << 30
+
+// Spool keeps what can be read once in a file on the shelf's disk. The file has no
+// name: it is gone when nobody has it open, whatever becomes of this process.
+func (s Shelf) Spool(r io.Reader) (*os.File, error) { return s.spool(r, maxSpool) }
+
+func (s Shelf) spool(r io.Reader, most int64) (*os.File, error) {
+	if err := s.Make(); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(s.Dir, spoolPattern)
+	if err != nil {
+		return nil, err
+	}
+	if err = os.Remove(f.Name()); err == nil {
+		var n int64
+		n, err = io.Copy(f, io.LimitReader(r, most+1))
+		if err == nil && n > most {
+			err = spec.Errorf(spec.ErrDenied, "it has more than %d GiB", most>>30)
+		}
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

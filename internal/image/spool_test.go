@@ -1,0 +1,43 @@
+package image
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What is kept has no name that somebody would have to sweep, and an end.
+func TestSpool(t *testing.T) {
+	s := Shelf{Dir: filepath.Join(t.TempDir(), "images")}
+	unnamed := func() {
+		t.Helper()
+		if left, _ := filepath.Glob(filepath.Join(s.Dir, ".tmp*")); len(left) != 0 {
+			t.Errorf("%v has a name", left)
+		}
+	}
+	f, err := s.spool(strings.NewReader("archive"), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if b, err := io.ReadAll(f); err != nil || string(b) != "archive" {
+		t.Errorf("%q, %v", b, err)
+	}
+	unnamed()
+	if f, err := s.spool(strings.NewReader("archives"), 7); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("%v, %v", f, err)
+	}
+	if f, err := s.spool(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("archive"))), 7); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("%v, %v", f, err)
+	}
+	unnamed()
+	if _, err := os.Stat(s.Dir); err != nil {
+		t.Error(err)
+	}
+}
