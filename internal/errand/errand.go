@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -50,11 +52,18 @@ func Listen[E, R any](r io.Reader, progress func(E)) (R, error) {
 // maxOrder bounds an order in bytes.
 const maxOrder = 1 << 20
 
+// grace is how long an order may take to give up when nobody waits for it.
+const grace = 5 * time.Second
+
 // Run does one order and gives the exit code. When in ends, nobody waits for the
-// answer any more, and it gives up.
+// answer any more, and it gives up. What does not within a few seconds, as it waits for
+// a disk or is deep in a file, ends with the process: what it writes is whole or not
+// there at all.
 func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, func(E)) (R, error)) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
 	var order O
 	if err := json.NewDecoder(io.LimitReader(in, maxOrder)).Decode(&order); err != nil {
 		return answer[E](out, *new(R), errors.New("it was given no order"))
@@ -62,6 +71,11 @@ func Run[O, E, R any](in io.Reader, out io.Writer, do func(context.Context, O, f
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		cancel(errors.New("who asked for it is gone"))
+		select {
+		case <-done:
+		case <-time.After(grace):
+			os.Exit(spec.ExitError)
+		}
 	}()
 	tell := json.NewEncoder(out)
 	result, err := do(ctx, order, func(e E) {

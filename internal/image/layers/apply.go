@@ -12,14 +12,21 @@ import (
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 )
 
-// maxBytes bounds the files of an image, also those that later layers remove.
-const maxBytes = 64 << 30
+// Bounds of the layers of an image.
+const (
+	maxBytes   = 64 << 30  // bytes of its files, also those that later layers remove
+	maxRead    = 128 << 30 // bytes of the archives
+	maxHeaders = 4 << 20   // entries of the archives, whiteouts too
+	maxBehind  = 16 << 20  // bytes behind the end of an archive
+)
 
 // builder applies layers and keeps the contents of their files.
 type builder struct {
 	*tree
 	out   *erofs.Writer
 	bytes int64
+	read  int64        // of archives
+	heads int          // of entries
 	home  int64        // of the files in the home directory
 	added []erofs.Data // everything that was ever written
 
@@ -28,6 +35,7 @@ type builder struct {
 
 // apply puts a layer over those before it. The archive is read to its end.
 func (b *builder) apply(r io.Reader) error {
+	r = &metered{r, &b.read}
 	tr := tar.NewReader(r)
 	for {
 		h, err := tr.Next()
@@ -37,12 +45,32 @@ func (b *builder) apply(r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
+		if b.heads++; b.heads > maxHeaders {
+			return refuse("the layers of the image have more than %d entries", maxHeaders)
+		}
 		if err := b.entry(h, tr); err != nil {
 			return fmt.Errorf("%q: %w", h.Name, err)
 		}
 	}
-	_, err := io.Copy(io.Discard, r) // the digest is of this, too
+	n, err := io.Copy(io.Discard, io.LimitReader(r, maxBehind+1)) // the digest is of this, too
+	if err == nil && n > maxBehind {
+		err = refuse("more than %d MiB come behind the end of the archive", maxBehind>>20)
+	}
 	return err
+}
+
+// metered counts what is read of archives, and ends where they are too long.
+type metered struct {
+	io.Reader
+	read *int64
+}
+
+func (m *metered) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	if *m.read += int64(n); *m.read > maxRead {
+		return n, refuse("the layers of the image have more than %d GiB", maxRead>>30)
+	}
+	return n, err
 }
 
 // Names that stand for what is removed.

@@ -179,6 +179,42 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// What is no file has an end, too: removals, what comes behind an archive, and all of
+// it together.
+func TestBounds(t *testing.T) {
+	zeros := func(n int64) io.Reader { return io.LimitReader(zero{}, n) }
+	whole := layer(t, file("a", "1"))
+	for name, c := range map[string]struct {
+		begin   func(b *builder)
+		archive io.Reader
+		ok      bool
+	}{
+		"padding":              {nil, io.MultiReader(bytes.NewReader(whole), zeros(maxBehind-10_000)), true},
+		"much behind":          {nil, io.MultiReader(bytes.NewReader(whole), zeros(maxBehind+1)), false},
+		"the last whiteout":    {func(b *builder) { b.heads = maxHeaders - 2 }, bytes.NewReader(layer(t, gone(".wh.a"), gone("d/.wh..wh..opq"))), true},
+		"one whiteout more":    {func(b *builder) { b.heads = maxHeaders - 2 }, bytes.NewReader(layer(t, gone(".wh.a"), gone("d/.wh..wh..opq"), gone(".wh.a"))), false},
+		"archives without end": {func(b *builder) { b.read = maxRead - int64(len(whole)) + 1 }, bytes.NewReader(whole), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBuilder(t)
+			if c.begin != nil {
+				c.begin(b)
+			}
+			b.layer++
+			if err := b.apply(c.archive); c.ok != (err == nil) || err != nil && !errors.Is(err, spec.ErrDenied) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+type zero struct{}
+
+func (zero) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // An archive that ends early is no layer.
 func TestTruncated(t *testing.T) {
 	whole := layer(t, file("a", strings.Repeat("x", 5000)))

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -141,6 +142,9 @@ const tokenUser = "<token>"
 // noCredential is what helpers say when they have none. It is no failure.
 const noCredential = "credentials not found in native keychain"
 
+// helperDelay is how long what a helper has started may keep its output open after it.
+const helperDelay = time.Second
+
 // askHelper asks the program that Docker would ask.
 func askHelper(ctx context.Context, name, registry string) (credential, error) {
 	program := "docker-credential-" + name
@@ -153,6 +157,7 @@ func askHelper(ctx context.Context, name, registry string) (credential, error) {
 	}
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, "get")
+	cmd.WaitDelay = helperDelay
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(registry), &out, &said
 	if err := cmd.Run(); err != nil {
 		words := strings.TrimSpace(out.String() + " " + said.String())
