@@ -145,7 +145,7 @@ func (a *app) templateLoadCommand() *command.Command {
 				return a.loadImages(cmd.Context(), e, src, name)
 			}
 			if name != "" {
-				if name, err = saved.Name(name); err != nil {
+				if name, err = saved.NewName(name); err != nil {
 					return err
 				}
 			}

@@ -21,7 +21,7 @@ func (e *Engine) Templates() saved.Shelf { return saved.Shelf{Dir: e.Store.Templ
 // SaveTemplate makes a template of what a sandbox has changed in its root layer
 // and of its home. One that runs goes on meanwhile.
 func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string) (saved.Template, error) {
-	name, err := saved.Name(name)
+	name, err := saved.NewName(name)
 	if err != nil {
 		return saved.Template{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/archive"
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -69,6 +70,21 @@ func Name(name string) (string, error) {
 	if !ok {
 		return "", spec.Errorf(spec.ErrUsage, "%q is no name for a template", name).
 			WithHint("names look like my-tools, my-tools:v2 or team/tools:v2, in small letters")
+	}
+	return name, nil
+}
+
+// NewName is Name for a template that is made: one that begins as an image of a
+// registry does is refused, as it would hide that image.
+func NewName(name string) (string, error) {
+	name, err := Name(name)
+	if err != nil {
+		return "", err
+	}
+	host, rest, below := strings.Cut(name, "/")
+	if below && (strings.Contains(host, ".") || host == "localhost") {
+		return "", spec.Errorf(spec.ErrUsage, "%s is the name of an image at %s, not of a template made from a sandbox", name, host).
+			WithHint("leave out the registry: %s", rest)
 	}
 	return name, nil
 }
@@ -385,11 +401,46 @@ func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 			return t, spec.Errorf(spec.ErrUsage, "the archive holds no template: it has no %s", aboutName).WithHint("bothy save -o FILE makes one")
 		}
 		if err == nil {
-			t.Name, err = Name(t.Name)
+			err = t.check()
+		}
+		if err == nil && name == "" {
+			t.Name, err = NewName(t.Name)
 		}
 		return t, err
 	})
 }
+
+// check refuses what nobody writes down about a template: all of it is from an
+// archive.
+func (t Template) check() error {
+	bad := func(what, is string) error {
+		return spec.Errorf(spec.ErrDenied, "the archive holds no template: its %s is %.100q", what, is)
+	}
+	if _, err := Name(t.Name); err != nil {
+		return err
+	}
+	if t.Base == spec.TemplateHost && t.BaseName != "" {
+		return bad("base, that of this machine, has a name, which", t.BaseName)
+	}
+	if t.Base != spec.TemplateHost && image.CheckDigest(t.Base) != nil {
+		return bad("base", t.Base)
+	}
+	if t.BaseName != "" {
+		if r, err := image.ParseReference(t.BaseName); err != nil || r.Name() != t.BaseName {
+			return bad("base's name", t.BaseName)
+		}
+	}
+	if t.Agent != "" && (len(t.Agent) > maxAgent || !word(t.Agent, isPart)) {
+		return bad("agent", t.Agent)
+	}
+	if t.From != "" && spec.CheckName(t.From) != nil {
+		return bad("sandbox", t.From)
+	}
+	return nil
+}
+
+// maxAgent is more than names of agents have, in bytes.
+const maxAgent = 64
 
 // layerFiles are those of a save of the root layer. Others would mean something to
 // the wall.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -155,7 +156,7 @@ func TestAtTheSameTime(t *testing.T) {
 func TestExportAndImport(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a:v1", From: "box"}, layer, home)
+	_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost, From: "box"}, layer, home)
 	must(t, err)
 	var file bytes.Buffer
 	must(t, s.Export("a:v1", &file))
@@ -179,7 +180,11 @@ func TestExportAndImport(t *testing.T) {
 
 // What an archive may hold is what Export writes, wherever it says it belongs.
 func TestImportRefuses(t *testing.T) {
-	about := `{"version":1,"name":"a:v1"}`
+	about := `{"version":1,"name":"a:v1","base":"host"}`
+	with := func(key, value string) string {
+		return strings.TrimSuffix(about, "}") + fmt.Sprintf(",%q:%q}", key, value)
+	}
+	digest := "sha256:" + strings.Repeat("ab", 32)
 	type entry struct {
 		name, text string
 		kind       byte
@@ -197,6 +202,15 @@ func TestImportRefuses(t *testing.T) {
 		"words without end":    {{aboutName, about + strings.Repeat(" ", maxAbout), tar.TypeReg}},
 		"options for the wall": {{aboutName, about, tar.TypeReg}, {"layer/gcs_opts.json", "{}", tar.TypeReg}},
 		"a link in the layer":  {{aboutName, about, tar.TypeReg}, {"layer/pages.img", "/etc/shadow", tar.TypeSymlink}},
+		"another host":         {{aboutName, with("base", "machine"), tar.TypeReg}},
+		"a base that leads":    {{aboutName, with("base", "sha256:../../../x"), tar.TypeReg}},
+		"a base of nothing":    {{aboutName, with("base", ""), tar.TypeReg}},
+		"a name for the host":  {{aboutName, with("base_name", "docker.io/library/alpine:latest"), tar.TypeReg}},
+		"a base's short name":  {{aboutName, strings.Replace(about, `"host"`, fmt.Sprintf(`%q,"base_name":"alpine"`, digest), 1), tar.TypeReg}},
+		"a base's odd name":    {{aboutName, strings.Replace(about, `"host"`, fmt.Sprintf(`%q,"base_name":"docker.io/a b:\u001b[2J"`, digest), 1), tar.TypeReg}},
+		"an odd agent":         {{aboutName, with("agent", "../x\x1b"), tar.TypeReg}},
+		"an odd sandbox":       {{aboutName, with("from", "a/b"), tar.TypeReg}},
+		"an image's name":      {{aboutName, strings.Replace(about, "a:v1", "docker.io/a:v1", 1), tar.TypeReg}},
 		"a way out":            {{aboutName, about, tar.TypeReg}, {"../escaped", "x", tar.TypeReg}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -232,10 +246,18 @@ func TestImportRefuses(t *testing.T) {
 
 func TestName(t *testing.T) {
 	for name, want := range map[string]string{
-		"tools": "tools:latest", "a/b": "a/b:latest", "a.b/c-d:v1.2": "a.b/c-d:v1.2", "host.io/x": "host.io/x:latest",
+		"tools": "tools:latest", "a/b": "a/b:latest", "a-b/c.d:v1.2": "a-b/c.d:v1.2", "host.io/x": "host.io/x:latest", "a.b": "a.b:latest",
 	} {
 		if got, err := Name(name); err != nil || got != want {
 			t.Errorf("%q is %q, %v", name, got, err)
+		}
+		if got, err := NewName(name); err == nil != (name != "host.io/x") || err == nil && got != want {
+			t.Errorf("a new %q is %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"docker.io/library/alpine:3", "localhost/x", "ghcr.io/a/b"} {
+		if got, err := NewName(name); !errors.Is(err, spec.ErrUsage) || !strings.Contains(spec.Hint(err), "leave out the registry: ") {
+			t.Errorf("a new %q is %q, %v", name, got, err)
 		}
 	}
 	for _, name := range []string{"", ".", "..", "a/../b", "/a", "a/", "A", "a:", "a:b:c", "a b", "a\n", ".a", "a//b", strings.Repeat("a", 201), "a:\x00"} {
