@@ -280,18 +280,14 @@ func (a *app) templatePruneCommand() *command.Command {
 	})
 }
 
-// removeTemplate removes a template of a name, or an image of one.
+// removeTemplate removes a template of a name, or an image of a name or an id.
 func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	t, err := e.Templates().Find(name)
 	shown, remove := t.Name, func() error { return e.Templates().Remove(t.Name) }
 	if err != nil {
-		ref, refErr := image.ParseReference(name)
-		if refErr != nil {
+		img, err := namedImage(e, name)
+		if err != nil {
 			return err
-		}
-		img, findErr := e.Images().Find(ref)
-		if findErr != nil {
-			return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is")
 		}
 		if err := e.ImageInUse(img); err != nil {
 			return err
@@ -306,6 +302,33 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	}
 	fmt.Fprintln(a.stdout, shown)
 	return nil
+}
+
+// namedImage finds the image that is to be removed, by its name, or else by its id. One
+// with several names loses them one by one.
+func namedImage(e *engine.Engine, word string) (image.Image, error) {
+	ref, refErr := image.ParseReference(word)
+	if refErr == nil {
+		if img, err := e.Images().Find(ref); err == nil || !errors.Is(err, spec.ErrNotFound) {
+			return img, err
+		}
+	}
+	list, err := e.Images().FindID(word)
+	if errors.Is(err, spec.ErrNotFound) {
+		err = spec.Errorf(spec.ErrNotFound, "no template %q", word).WithHint("bothy template ls shows what there is")
+	}
+	if err != nil {
+		return image.Image{}, err
+	}
+	if len(list) > 1 {
+		var names []string
+		for _, i := range list {
+			names = append(names, imageName(i))
+		}
+		return image.Image{}, spec.Errorf(spec.ErrConflict, "image %s has several names: %s", word, strings.Join(names, ", ")).
+			WithHint("remove these: bothy template rm %s", strings.Join(names, " "))
+	}
+	return list[0], nil
 }
 
 // source is what template load reads: an image at a path, one that was read from

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func (e *Engine) ImageInUse(img image.Image) error {
 	}
 	more := slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest == img.Digest && i.Name != img.Name })
 	if by := users[img.Digest]; len(by) > 0 && !more {
-		return spec.Errorf(spec.ErrConflict, "image %s is used by %s", image.Short(img.Name), strings.Join(by, ", ")).
+		return spec.Errorf(spec.ErrConflict, "image %s is used by %s", image.Short(cmp.Or(img.Name, img.Digest)), strings.Join(by, ", ")).
 			WithHint("remove that first")
 	}
 	return nil

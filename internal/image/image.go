@@ -284,6 +284,39 @@ func (s Shelf) Find(r Reference) (Image, error) {
 		WithHint("bothy template pull %[1]s fetches it; what Docker has: docker save %[1]s | bothy template load", r.Short())
 }
 
+// minID is the shortest beginning of a digest that is taken for one, in hex digits.
+const minID = 4
+
+// FindID gives the entries of the one image that an id means, which is a digest or a
+// beginning of it, with "sha256:" or without. What is no id, or that of no image, is
+// an error of class [spec.ErrNotFound], that of several [spec.ErrConflict].
+func (s Shelf) FindID(id string) ([]Image, error) {
+	digits := Hex(id)
+	none := spec.Errorf(spec.ErrNotFound, "no image %s on this machine", id).WithHint("bothy template ls shows what there is")
+	if len(digits) < minID || strings.Trim(digits, "0123456789abcdef") != "" {
+		return nil, none
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var found []Image
+	for _, img := range list {
+		if !strings.HasPrefix(Hex(img.Digest), digits) {
+			continue
+		}
+		if len(found) > 0 && found[0].Digest != img.Digest {
+			return nil, spec.Errorf(spec.ErrConflict, "%s is the beginning of several digests: %s and %s", id, found[0].Digest, img.Digest).
+				WithHint("give more of it")
+		}
+		found = append(found, img)
+	}
+	if found == nil {
+		return nil, none
+	}
+	return found, nil
+}
+
 // Root gives the root of an image. None is fs.ErrNotExist.
 func (s Shelf) Root(digest string) (Root, error) {
 	dir := s.RootDir(digest)

@@ -2,6 +2,7 @@ package image
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,5 +40,39 @@ func TestReference(t *testing.T) {
 		if r, err := ParseReference(text); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%q was taken for %+v, %v", text, r, err)
 		}
+	}
+}
+
+func TestFindID(t *testing.T) {
+	s := Shelf{Dir: filepath.Join(t.TempDir(), "images")}
+	if err := s.Make(); err != nil {
+		t.Fatal(err)
+	}
+	a, b := "abcd"+strings.Repeat("0", 60), "abce"+strings.Repeat("0", 60)
+	for name, hex := range map[string]string{"a:v1": a, "a:v2": a, "": b} {
+		if err := s.Add(Descriptor{Digest: algorithm + hex}, name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string]int{"sha256:" + a: 2, a: 2, "sha256:abcd": 2, "abcd0": 2, "abce": 1, "sha256:" + b: 1} {
+		if got, err := s.FindID(id); err != nil || len(got) != want {
+			t.Errorf("%s is %+v, %v", id, got, err)
+		}
+	}
+	for id, want := range map[string]error{
+		"": spec.ErrNotFound, "sha256:": spec.ErrNotFound, "abc": spec.ErrNotFound, "abcd1": spec.ErrNotFound, "ABCD": spec.ErrNotFound, "a:v1": spec.ErrNotFound, a + "0": spec.ErrNotFound,
+	} {
+		if got, err := s.FindID(id); !errors.Is(err, want) {
+			t.Errorf("%s is %+v, %v", id, got, err)
+		}
+	}
+	if err := s.Add(Descriptor{Digest: algorithm + "abcd" + strings.Repeat("1", 60)}, "c:v1", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.FindID("abcd"); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.FindID("abcd1"); err != nil || got[0].Name != "c:v1" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
