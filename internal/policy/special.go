@@ -40,6 +40,19 @@ func special(a netip.Addr) *block {
 	return nil
 }
 
+// Special tells what an address is that is not simply the public internet's: "" for one
+// that is. Credentials are to be had at some.
+func Special(a netip.Addr) (what string, credentials bool) {
+	a = a.WithZone("").Unmap()
+	list, n := embedded(a)
+	for _, a := range append([]netip.Addr{a}, list[:n]...) {
+		if b := special(a); b != nil {
+			return b.what, b.kind == metadata
+		}
+	}
+	return "", false
+}
+
 // opens tells whether a rule for prefix lets an address of the block through:
 // the rule must lie within the block. 0.0.0.0/0 means the internet; who wrote it
 // did not mean the database next door. A rule about names has the zero prefix,

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -80,13 +78,14 @@ func connect(ctx context.Context, ref image.Reference) (*registry, error) {
 	if host == hub {
 		host = "registry-1.docker.io"
 	}
-	next := newTransport()
+	next := newGuard(host)
+	next.scheme = scheme(ctx, next, host)
 	return &registry{
 		http: &http.Client{
 			Transport:     &login{next: next, host: host, scope: "repository:" + ref.Repository + ":pull", credential: c},
 			CheckRedirect: checkRedirect,
 		},
-		base: &url.URL{Scheme: scheme(ctx, next, host), Host: host, Path: "/v2/" + ref.Repository + "/"},
+		base: &url.URL{Scheme: next.scheme, Host: host, Path: "/v2/" + ref.Repository + "/"},
 	}, nil
 }
 
@@ -107,43 +106,6 @@ func scheme(ctx context.Context, next http.RoundTripper, host string) string {
 	}
 	_ = resp.Body.Close()
 	return encrypted
-}
-
-func newTransport() http.RoundTripper {
-	return encrypted{&http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout:   dialTimeout,
-		ResponseHeaderTimeout: patience,
-		DisableCompression:    true,
-		ForceAttemptHTTP2:     true,
-	}}
-}
-
-// encrypted refuses to speak in clear with anybody but this machine, as Docker does.
-type encrypted struct{ http.RoundTripper }
-
-func (e encrypted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !loopback(r.URL.Hostname()) {
-		return nil, fmt.Errorf("%s is not asked in clear", r.URL.Host)
-	}
-	return e.RoundTripper.RoundTrip(r)
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-func checkRedirect(r *http.Request, via []*http.Request) error {
-	const most = 10
-	switch {
-	case len(via) > most:
-		return fmt.Errorf("it redirects more than %d times", most)
-	case r.URL.User != nil:
-		return errors.New("it redirects to an address with a password")
-	}
-	return nil
 }
 
 // unreachable says that a registry could not be asked, or would not answer.

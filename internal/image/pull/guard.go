@@ -1,0 +1,168 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// guard is how a registry is asked, and whom it refers to: for blobs by redirects, for
+// tokens by a challenge. The registry is whom the user named, wherever it is. Others are
+// asked only encrypted if it is, and nowhere it does not lie itself: a registry on the
+// internet has no business with this machine, or with the network it is in.
+type guard struct {
+	host   string // and port, if it has one
+	scheme string // "" as long as nobody knows
+	direct *http.Transport
+	others *http.Transport
+
+	mu sync.Mutex
+	at netip.Addr // where the registry is; zero as long as nobody knows
+}
+
+func newGuard(host string) *guard {
+	g := &guard{host: host}
+	g.direct = transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		if err == nil {
+			g.reached(address, conn.RemoteAddr())
+		}
+		return conn, err
+	})
+	g.direct.Proxy = http.ProxyFromEnvironment
+	g.others = transport((&net.Dialer{Timeout: dialTimeout, Control: g.control}).DialContext)
+	return g
+}
+
+func transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		DialContext:           dial,
+		TLSHandshakeTimeout:   dialTimeout,
+		ResponseHeaderTimeout: patience,
+		DisableCompression:    true,
+		ForceAttemptHTTP2:     true,
+	}
+}
+
+// reached notes where the registry is, unless it was a proxy that was dialled.
+func (g *guard) reached(address string, at net.Addr) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host != hostname(g.host) {
+		return
+	}
+	if a, err := netip.ParseAddrPort(at.String()); err == nil {
+		g.mu.Lock()
+		g.at = a.Addr().Unmap()
+		g.mu.Unlock()
+	}
+}
+
+// hostname is a host without its port, and without the brackets of an address.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
+		return host[1 : n-1]
+	}
+	return host
+}
+
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && (g.scheme == "https" || !loopback(r.URL.Hostname())) {
+		return nil, spec.Errorf(spec.ErrDenied, "%s is not asked in clear", r.URL.Host)
+	}
+	if r.URL.Host == g.host {
+		return g.direct.RoundTrip(r)
+	}
+	proxy, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, err
+	}
+	if proxy == nil {
+		return g.others.RoundTrip(r)
+	}
+	// What a name means is the proxy's to find out, and to refuse.
+	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil {
+		if err := g.judge(a); err != nil {
+			return nil, err
+		}
+	}
+	return g.direct.RoundTrip(r)
+}
+
+// CloseIdleConnections ends what nobody uses.
+func (g *guard) CloseIdleConnections() {
+	g.direct.CloseIdleConnections()
+	g.others.CloseIdleConnections()
+}
+
+// control judges an address that is about to be dialled.
+func (g *guard) control(_, address string, _ syscall.RawConn) error {
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	return g.judge(a.Addr())
+}
+
+// judge refuses addresses that the registry may not refer to.
+func (g *guard) judge(to netip.Addr) error {
+	what, credentials := policy.Special(to)
+	if what == "" {
+		return nil
+	}
+	g.mu.Lock()
+	from := g.at
+	g.mu.Unlock()
+	if !credentials && refers(from, to.WithZone("").Unmap()) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrDenied, "%s refers to %s, %s, where it is not itself", g.host, to, what).
+		WithHint("if that is meant, use the registry by an address in the same network")
+}
+
+// refers tells whether a registry at one address may refer to another that is no
+// public one.
+func refers(from, to netip.Addr) bool {
+	switch {
+	case !from.IsValid():
+		return false
+	case to.IsLoopback():
+		return from.IsLoopback()
+	case private(to):
+		return from.IsLoopback() || private(from)
+	}
+	return false
+}
+
+// shared are the addresses that a provider's customers have among themselves.
+var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
+
+func private(a netip.Addr) bool { return a.IsPrivate() || shared.Contains(a) }
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func checkRedirect(r *http.Request, via []*http.Request) error {
+	const most = 10
+	switch {
+	case len(via) > most:
+		return fmt.Errorf("it redirects more than %d times", most)
+	case r.URL.User != nil:
+		return errors.New("it redirects to an address with a password")
+	case r.URL.Scheme != "https" && via[len(via)-1].URL.Scheme == "https":
+		return spec.Errorf(spec.ErrDenied, "it redirects from https to %s, in clear", r.URL.Host)
+	}
+	return nil
+}
