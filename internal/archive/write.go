@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +25,8 @@ type WriteOptions struct {
 	Name string
 }
 
-// Write archives the file or tree at src. Devices, sockets and pipes are left
-// out.
+// Write archives the file or tree at src, in the order of its names. Devices, sockets
+// and pipes are left out.
 func Write(w io.Writer, src string, o WriteOptions) error {
 	src = filepath.Clean(src)
 	dir, base := filepath.Split(src)
@@ -152,6 +153,7 @@ func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) err
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
 		err := a.add(int(f.Fd()), e.Name(), path.Join(name, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall
-internal/template internal/cgroup internal/workspace internal/review internal/layer internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
-internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers
+internal/template internal/cgroup internal/workspace internal/review internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
+internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers internal/image/export
 internal/seal/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early

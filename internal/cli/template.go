@@ -22,33 +22,36 @@ func (a *app) saveCommand() *command.Command {
 		Short: "Make a template of a sandbox: its installed programs and its home",
 		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.",
 		Args:  exactly(2, "a sandbox and a name for the template"), Complete: a.oneSandbox,
-		RunE: func(cmd *command.Command, args []string) error {
-			e, sb, err := a.existing(args[0])
-			if err != nil {
-				return err
-			}
-			if output == "-" && term.IsTerminal(a.stdout) {
-				return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
-			}
-			t, err := e.SaveTemplate(cmd.Context(), sb, args[1])
-			if err != nil {
-				return err
-			}
-			if output != "" {
-				if err := a.export(e.Templates(), t.Name, output); err != nil || output == "-" {
-					return err
-				}
-			}
-			if a.json {
-				return a.printJSON(t)
-			}
-			fmt.Fprintln(a.stdout, t.Name)
-			return nil
-		},
+		RunE: func(cmd *command.Command, args []string) error { return a.saveTemplate(cmd, args[0], args[1], output) },
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too; - is standard output")
 	c.CompleteFlag("output", command.FileNames)
 	return a.jsonFlag(c)
+}
+
+// saveTemplate makes a template of a sandbox, and writes it to a file if one is given.
+func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) error {
+	e, sb, err := a.existing(sandbox)
+	if err != nil {
+		return err
+	}
+	if output == "-" && term.IsTerminal(a.stdout) {
+		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	}
+	t, err := e.SaveTemplate(cmd.Context(), sb, name)
+	if err != nil {
+		return err
+	}
+	if output != "" {
+		if err := a.export(e.Templates(), t.Name, output); err != nil || output == "-" {
+			return err
+		}
+	}
+	if a.json {
+		return a.printJSON(t)
+	}
+	fmt.Fprintln(a.stdout, t.Name)
+	return nil
 }
 
 // export writes a template to a file, which is there whole or not at all.
@@ -75,7 +78,7 @@ func (a *app) templateCommand() *command.Command {
 		Use: "template", Aliases: []string{"templates"}, Short: "The templates that sandboxes begin with: images, and those made from sandboxes",
 		RunE: func(*command.Command, []string) error { return a.listTemplates() },
 	}
-	c.AddCommand(a.templateLsCommand(), a.templatePullCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
+	c.AddCommand(a.templateLsCommand(), a.templatePullCommand(), a.templatePushCommand(), a.templateSaveCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
 	return a.jsonFlag(c)
 }
 

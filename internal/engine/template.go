@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -32,6 +33,10 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	if sb.Image != nil {
 		t.Base, t.BaseName = sb.Image.Digest, sb.Image.Name
 	}
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		t.Places = append(t.Places, m.Target)
+	}
+	t.Places = append(t.Places, sb.Private...)
 	save := func() (err error) {
 		d := e.Store.Sandbox(sb.ID)
 		layers := layer.Store{Dir: d.Layers()}

@@ -1,5 +1,7 @@
 package image
 
+import "time"
+
 // Argv0 is the name under which the binary fetches images. It is given
 // one Order (see package errand).
 const Argv0 = "bothy-image"
@@ -20,10 +22,32 @@ type Order struct {
 	Build string `json:"build,omitempty"`
 	// From is what people call what is loaded, if not its path.
 	From string `json:"from,omitempty"`
+	// Export writes an image, instead of fetching one.
+	Export *Export `json:"export,omitempty"`
 	// Name is that of what is loaded, instead of its own.
 	Name string `json:"name,omitempty"`
 	// Keep says that names which mean another image already go on to mean that.
 	Keep bool `json:"keep,omitempty"`
+}
+
+// Export is an image that is to be written, or sent to a registry: one that is there,
+// or a new one over it.
+type Export struct {
+	Digest string `json:"digest"`
+	// Home, if it is set, and Layer are the directories of a saved template, whose base
+	// the image is: they become a layer over it.
+	Home   string    `json:"home,omitempty"`
+	Layer  string    `json:"layer,omitempty"`
+	Places []string  `json:"places,omitempty"` // at which others were mounted
+	Made   time.Time `json:"made,omitzero"`
+	// Mount is the name of an image the registry may have parts of already.
+	Mount string `json:"mount,omitempty"`
+
+	// Name is what the image is called: in the archive that To names, or, with Push, at
+	// a registry.
+	Name string `json:"name"`
+	To   string `json:"to,omitempty"`
+	Push bool   `json:"push,omitempty"`
 }
 
 // Phase is what is being done.
@@ -36,6 +60,9 @@ const (
 	Downloading Phase = "downloading"
 	Reading     Phase = "reading"
 	Unpacking   Phase = "unpacking"
+	Packing     Phase = "packing"
+	Writing     Phase = "writing"
+	Uploading   Phase = "uploading"
 )
 
 // Event tells how far it is.
@@ -46,7 +73,8 @@ type Event struct {
 	Total int64  `json:"total,omitempty"`
 }
 
-// Result is an image that is there now; an archive may have several.
+// Result is an image that is there now; an archive may have several. What is exported
+// is none that is there.
 type Result struct {
 	Images []Image `json:"images"`
 	Fresh  bool    `json:"fresh"` // something was fetched

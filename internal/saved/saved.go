@@ -40,7 +40,10 @@ type Template struct {
 	Agent    string    `json:"agent"`
 	From     string    `json:"from"` // the sandbox's name
 	SavedAt  time.Time `json:"saved_at"`
-	Bytes    int64     `json:"bytes"` // layer and home
+	// Places are where directories of the host, and private ones, were in the sandbox:
+	// what lies there is nothing but where they were mounted.
+	Places []string `json:"places,omitempty"`
+	Bytes  int64    `json:"bytes"` // layer and home
 }
 
 // version of Template.
@@ -376,6 +379,21 @@ func (s Shelf) Fill(name, first, home string) error {
 	return nil
 }
 
+// Use calls a function with a template, the directory of its root layer, "" if it has
+// none, and that of its home, which stay as they are meanwhile.
+func (s Shelf) Use(name string, do func(t Template, layer, home string) error) error {
+	t, lock, err := s.open(name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	layer := filepath.Join(s.Path(t.Name), layerName)
+	if _, err := os.Lstat(layer); errors.Is(err, fs.ErrNotExist) {
+		layer = ""
+	}
+	return do(t, layer, filepath.Join(s.Path(t.Name), homeName))
+}
+
 // Export writes a template as a tar archive.
 func (s Shelf) Export(name string, w io.Writer) error {
 	t, lock, err := s.open(name)
@@ -433,11 +451,19 @@ func (t Template) check() error {
 	if t.Agent != "" && (len(t.Agent) > maxAgent || !word(t.Agent, isPart)) {
 		return bad("agent", t.Agent)
 	}
+	for _, p := range t.Places {
+		if !filepath.IsAbs(p) || len(p) >= unix.PathMax || len(t.Places) > maxPlaces {
+			return bad("place of a mount", p)
+		}
+	}
 	if t.From != "" && spec.CheckName(t.From) != nil {
 		return bad("sandbox", t.From)
 	}
 	return nil
 }
+
+// maxPlaces is far more than a sandbox has mounts.
+const maxPlaces = 10_000
 
 // maxAgent is more than names of agents have, in bytes.
 const maxAgent = 64

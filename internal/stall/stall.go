@@ -38,3 +38,31 @@ func (w *watched) Close() error {
 	w.cancel(nil)
 	return w.ReadCloser.Close()
 }
+
+// Upload is the body of a request that is given up when nothing of it is taken for so
+// long, by the cancel function of its context.
+func Upload(cancel context.CancelCauseFunc, body io.ReadCloser, patience time.Duration) io.ReadCloser {
+	return &taken{body, patience, time.AfterFunc(patience, func() {
+		cancel(fmt.Errorf("nothing was taken for %s", patience))
+	})}
+}
+
+type taken struct {
+	io.ReadCloser
+	patience time.Duration
+	timer    *time.Timer
+}
+
+func (t *taken) Read(p []byte) (int, error) {
+	t.timer.Stop()
+	n, err := t.ReadCloser.Read(p)
+	if err == nil {
+		t.timer.Reset(t.patience)
+	}
+	return n, err
+}
+
+func (t *taken) Close() error {
+	t.timer.Stop()
+	return t.ReadCloser.Close()
+}

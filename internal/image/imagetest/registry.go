@@ -2,7 +2,9 @@ package imagetest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
 )
 
 // Registry is one that speaks plain HTTP on the loopback.
@@ -23,6 +27,9 @@ type Registry struct {
 	Break int
 	// Tamper changes blobs as they are sent.
 	Tamper bool
+	// ReadOnly takes nothing, Busy breaks off as many uploads.
+	ReadOnly bool
+	Busy     int
 
 	mu     sync.Mutex
 	server *httptest.Server
@@ -67,7 +74,7 @@ const token = "token-of-the-registry"
 func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked = append(r.asked, q.URL.Path+" "+q.Header.Get("Range"))
+	r.asked = append(r.asked, strings.TrimSpace(q.Method+" "+q.URL.Path+" "+q.URL.RawQuery+" "+q.Header.Get("Range")))
 	if q.URL.Path == "/token" {
 		user, password, _ := q.BasicAuth()
 		if user != r.User || password != r.Password {
@@ -83,6 +90,10 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	if q.URL.Path == "/v2/" {
+		return
+	}
+	if q.Method == http.MethodPost || q.Method == http.MethodPut {
+		r.take(w, q)
 		return
 	}
 	if repository, what, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/"); ok {
@@ -106,6 +117,50 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNotFound)
+}
+
+// take takes what is pushed, as a registry does: blobs in one piece, and manifests whose
+// blobs are there.
+func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
+	if r.ReadOnly {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if q.Method == http.MethodPost {
+		if digest := q.URL.Query().Get("mount"); r.blobs[digest] != nil {
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		w.Header().Set("Location", q.URL.Path+"an-upload?state=begun")
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	b, err := io.ReadAll(q.Body)
+	digest := sum(b)
+	if repository, tag, ok := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/"); ok {
+		m := image.Manifest{}
+		err := json.Unmarshal(b, &m)
+		for _, d := range append(m.Layers, m.Config) {
+			if r.blobs[d.Digest] == nil || err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+		}
+		r.tags[repository+":"+tag], r.types[digest], r.blobs[digest] = digest, q.Header.Get("Content-Type"), b
+		w.Header().Set("Docker-Content-Digest", digest)
+		w.WriteHeader(http.StatusCreated)
+		return
+	}
+	switch {
+	case r.Busy > 0:
+		r.Busy--
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case err != nil || q.URL.Query().Get("state") != "begun" || q.URL.Query().Get("digest") != digest || q.ContentLength != int64(len(b)):
+		w.WriteHeader(http.StatusBadRequest)
+	default:
+		r.blobs[digest] = b
+		w.WriteHeader(http.StatusCreated)
+	}
 }
 
 func (r *Registry) blob(w http.ResponseWriter, q *http.Request, digest string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +22,7 @@ import (
 type login struct {
 	next       http.RoundTripper
 	host       string
-	scope      string
+	scopes     []string // what a token is asked for
 	credential credential
 
 	mu            sync.Mutex
@@ -46,10 +47,13 @@ func (l *login) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	_ = resp.Body.Close()
+	if r, err = again(r); err != nil {
+		return nil, err
+	}
 	return l.send(r)
 }
 
-// send sends a request that has no body.
+// send sends a request as who was logged in.
 func (l *login) send(r *http.Request) (*http.Response, error) {
 	l.mu.Lock()
 	with := l.authorization
@@ -59,6 +63,23 @@ func (l *login) send(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", with)
 	}
 	return l.next.RoundTrip(r)
+}
+
+// again is a request that was sent, with its body from the beginning.
+func again(r *http.Request) (*http.Request, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	if r.GetBody == nil {
+		return nil, errors.New("the registry asked for a login too late")
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = body
+	return r, nil
 }
 
 // answer gets what a registry wants to see.
@@ -153,8 +174,9 @@ func (l *login) token(ctx context.Context, p map[string]string) (string, error) 
 }
 
 func (l *login) tokenRequest(ctx context.Context, realm *url.URL, service string) (*http.Request, error) {
-	q := url.Values{"service": {service}, "scope": {l.scope}}
+	q := url.Values{"service": {service}, "scope": l.scopes}
 	if l.credential.identity != "" {
+		q.Set("scope", strings.Join(l.scopes, " "))
 		for key, value := range map[string]string{"grant_type": "refresh_token", "refresh_token": l.credential.identity, "client_id": "bothy"} {
 			q.Set(key, value)
 		}

@@ -63,6 +63,8 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	case o.Load != "":
 		list, err = w.load(ctx)
 		err = failed("load "+cmp.Or(o.From, o.Load), err)
+	case o.Export != nil:
+		list, err = w.export(ctx, *o.Export)
 	case o.Build != "":
 		list, err = w.rebuild(ctx)
 		err = failed("make the root of "+o.Build, err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -38,7 +37,7 @@ func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
 		return nil, err
 	}
 	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := connect(ctx, ref)
+	reg, err := connect(ctx, ref, "repository:"+ref.Repository+":pull")
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +67,8 @@ func total(m image.Manifest) int64 {
 	return sum
 }
 
-// connect makes ready to ask a registry, as the caller's Docker would.
-func connect(ctx context.Context, ref image.Reference) (*registry, error) {
+// connect makes ready to ask a registry for what is named, as the caller's Docker would.
+func connect(ctx context.Context, ref image.Reference, scopes ...string) (*registry, error) {
 	c, err := credentialFor(ctx, ref.Registry)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func connect(ctx context.Context, ref image.Reference) (*registry, error) {
 	next.scheme = scheme(ctx, next, host)
 	return &registry{
 		http: &http.Client{
-			Transport:     &login{next: next, host: host, scope: "repository:" + ref.Repository + ":pull", credential: c},
+			Transport:     &login{next: next, host: host, scopes: scopes, credential: c},
 			CheckRedirect: checkRedirect,
 		},
 		base: &url.URL{Scheme: next.scheme, Host: host, Path: "/v2/" + ref.Repository + "/"},
@@ -142,20 +141,7 @@ func refused(registry string, status int, what string) error {
 
 // get asks for something of the repository.
 func (r *registry) get(ctx context.Context, path string, header http.Header) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base.JoinPath(path).String(), http.NoBody)
-	if err != nil {
-		cancel(nil)
-		return nil, err
-	}
-	q.Header = header
-	resp, err := r.http.Do(q)
-	if err != nil {
-		cancel(nil)
-		return nil, unreachable(r.base.Host, err)
-	}
-	resp.Body = stall.Body(ctx, cancel, resp.Body, patience)
-	return resp, nil
+	return r.do(ctx, http.MethodGet, r.base.JoinPath(path), header, nil)
 }
 
 // accept are the kinds of manifests that are understood.

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) templateSaveCommand() *command.Command {
+	var output, name string
+	c := &command.Command{
+		Use:     "save -o FILE|- TEMPLATE",
+		Short:   "Write a template as a container image: for docker load, or -t FILE",
+		Long:    "Writes an image, or a template that bothy save made over an image, to a tar archive with\nan OCI image layout, which docker load, podman load and bothy read. What the sandbox had\nchanged, and its home, is a layer over those of the image.\n\nbothy template save SANDBOX NAME[:TAG] is bothy save.",
+		Example: "  bothy save claude-app tools:v1\n  bothy template save -o tools.tar tools:v1\n  docker load -i tools.tar",
+		Args: func(_ *command.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return spec.Errorf(spec.ErrUsage, "it takes a template; or a sandbox, and a name for its template")
+			}
+			return nil
+		},
+		Complete: a.templateNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			if len(args) == 2 && (output != "" || name != "") {
+				return spec.Errorf(spec.ErrUsage, "a sandbox is made a template first, and that is then written as an image").
+					WithHint("bothy save %[1]s %[2]s, and then: bothy template save -o FILE %[2]s", args[0], args[1])
+			}
+			if len(args) == 2 {
+				return a.saveTemplate(cmd, args[0], args[1], "")
+			}
+			return a.writeImage(cmd, args[0], name, output)
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
+	c.Flags().StringVar(&name, "name", "", "what the image is called in it (default: as the template)")
+	c.CompleteFlag("output", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+// writeImage writes an image to a file, which is there whole or not at all.
+func (a *app) writeImage(cmd *command.Command, word, name, output string) error {
+	switch {
+	case output == "":
+		return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", word)
+	case output == "-" && term.IsTerminal(a.stdout):
+		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	}
+	e, of, ref, err := a.exported(word, name)
+	if err != nil {
+		return err
+	}
+	ctx, release := interruptible(cmd.Context())
+	defer release()
+	to, err := a.exportFile(e, output)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	defer func() { _ = os.Remove(to.Name()) }() // nothing has that name any more, if all went well
+	progress, end := a.imageProgress()
+	img, err := e.WriteImage(ctx, of, ref.Name(), to, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	if output == "-" {
+		_, err := io.Copy(a.stdout, to)
+		return err
+	}
+	if err := os.Rename(to.Name(), output); err != nil {
+		return err
+	}
+	return a.printExported(img)
+}
+
+// exportFile is the file that an image is written to: beside where it is to be, or, for
+// standard output, one without a name.
+func (a *app) exportFile(e *engine.Engine, output string) (*os.File, error) {
+	if output == "-" {
+		return e.Images().Spool(io.MultiReader())
+	}
+	return os.CreateTemp(filepath.Dir(output), "."+filepath.Base(output)+".")
+}
+
+// exported finds what is to be written or pushed, and what it is to be called.
+func (a *app) exported(word, name string) (*engine.Engine, engine.ImageOf, image.Reference, error) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, engine.ImageOf{}, image.Reference{}, err
+	}
+	of, err := e.FindImage(word)
+	if err != nil {
+		return nil, of, image.Reference{}, err
+	}
+	if name == "" {
+		if name = of.Image.Name; of.Saved != nil {
+			name = of.Saved.Name
+		}
+	}
+	ref, err := image.ParseReference(name)
+	if err == nil && ref.Digest != "" {
+		err = spec.Errorf(spec.ErrUsage, "%s has no name but a digest", word)
+	}
+	if err != nil {
+		err = spec.Errorf(spec.ErrUsage, "what %s is to be called as an image is not known: %w", word, err).WithHint("give it a name, like team/tools:v2")
+	}
+	return e, of, ref, err
+}
+
+// printExported tells which image was written, or is at a registry now.
+func (a *app) printExported(img image.Image) error {
+	if a.json {
+		return a.printJSON(img)
+	}
+	fmt.Fprintf(a.stdout, "%s@%s\n", imageName(img), img.Digest)
+	return nil
+}
+
+func (a *app) templatePushCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "push TEMPLATE [IMAGE[:TAG]]", Short: "Send a template to a registry, as a container image",
+		Long:    "Sends an image, or a template that bothy save made over an image, to a registry: what is\nmissing there, and then its name. You are logged in as your Docker is. Without a name an\nimage goes to where its own leads.",
+		Example: "  bothy template push tools:v1 ghcr.io/acme/tools:v1",
+		Args: func(_ *command.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return spec.Errorf(spec.ErrUsage, "it takes a template, and where to send it, e.g. ghcr.io/acme/tools:v1")
+			}
+			return nil
+		},
+		Complete: a.templateNames,
+		RunE: func(cmd *command.Command, args []string) error {
+			name := ""
+			if len(args) == 2 {
+				name = args[1]
+			}
+			e, of, ref, err := a.exported(args[0], name)
+			if err != nil {
+				return err
+			}
+			if of.Saved != nil && name == "" {
+				return spec.Errorf(spec.ErrUsage, "a template made from a sandbox does not say at which registry it belongs").
+					WithHint("bothy template push %s ghcr.io/NAME/%s", args[0], of.Saved.Name)
+			}
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			progress, end := a.imageProgress()
+			img, err := e.PushImage(ctx, of, ref.Name(), progress)
+			end()
+			if err != nil {
+				return err
+			}
+			return a.printExported(img)
+		},
+	})
+}

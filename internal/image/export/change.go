@@ -1,0 +1,47 @@
+package export
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// maxChanged bounds the files that are not written as they are, in bytes.
+const maxChanged = 64 << 20
+
+// change is what has to be done to a file of the root layer, nil for most.
+func (e *exporter) change(name string) func([]byte) []byte {
+	rest, ok := strings.CutPrefix(name, "etc/")
+	if !ok {
+		return nil
+	}
+	switch strings.TrimSuffix(rest, "-") { // the copies that programs keep are so called
+	case "passwd":
+		return func(b []byte) []byte { return columns(columns(b, 2, e.user), 3, e.group) }
+	case "group":
+		return func(b []byte) []byte { return columns(b, 2, e.group) }
+	}
+	for _, bundle := range trust.Bundles {
+		if rest == bundle {
+			return func(b []byte) []byte { return trust.Renew(b, nil) }
+		}
+	}
+	return nil
+}
+
+// columns exchanges the ids in a column of an account file.
+func columns(text []byte, column int, exchange func(int) int) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		fields := strings.Split(string(line), ":")
+		if column < len(fields) {
+			if id, err := strconv.ParseUint(fields[column], 10, 31); err == nil {
+				fields[column] = strconv.Itoa(exchange(int(id)))
+			}
+		}
+		out.WriteString(strings.Join(fields, ":"))
+	}
+	return out.Bytes()
+}

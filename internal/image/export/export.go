@@ -1,0 +1,267 @@
+// Package export makes a layer of a container image of what a sandbox changed: what its
+// root layer holds over an image's root, and its home. It undoes what was done to the
+// image for sandboxes: ids are exchanged back, and what is Bothy's is left out. The same
+// template makes the same layer, byte for byte.
+package export
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/layer/content"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/trust"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Options say what a layer is made of.
+type Options struct {
+	Layer string // the directory of the save of the root layer; "" if nothing was changed
+	Home  string // the directory with the home
+	Root  image.Root
+	Base  *erofs.Reader // of the root's file system
+	// UID and GID own files of the host, as the inside counts.
+	UID, GID int
+	// Places are where directories of the host, and private ones, were in the sandbox.
+	// What was made for them to lie on is left out.
+	Places []string
+}
+
+// maxBytes bounds what the files of a layer hold, as of an image that is loaded.
+const maxBytes = 64 << 30
+
+// Write writes the layer, a tar archive.
+func Write(w io.Writer, o Options) error {
+	e := &exporter{Options: o, tw: tar.NewWriter(w), written: map[*content.File]string{}}
+	home, there, err := o.Base.Resolve(o.Root.Account.Home)
+	if err != nil {
+		return fmt.Errorf("find the home directory in the image: %w", err)
+	}
+	e.home = strings.Trim(home, "/")
+	if o.Layer != "" {
+		if e.layer, err = content.Open(o.Layer); err != nil {
+			return err
+		}
+		defer e.layer.Close()
+		if err := e.root(); err != nil {
+			return fmt.Errorf("export the root layer: %w", err)
+		}
+	}
+	if err := e.homeDir(there); err != nil {
+		return fmt.Errorf("export the home: %w", err)
+	}
+	return e.tw.Close()
+}
+
+type exporter struct {
+	Options
+	tw      *tar.Writer
+	layer   *content.Layer
+	home    string // without a slash at its beginning
+	written map[*content.File]string
+	bytes   int64
+}
+
+// root writes what the root layer holds, the shorter paths first, so that directories
+// come before what is in them.
+func (e *exporter) root() error {
+	e.dropPlaces()
+	for _, name := range slices.Sorted(maps.Keys(e.layer.Files)) {
+		if e.ours(name, e.layer.Files[name]) {
+			continue
+		}
+		if err := e.entry(name, e.layer.Files[name]); err != nil {
+			return fmt.Errorf("/%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// below tells whether a path is another, or lies in it.
+func below(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// ours tells what is no part of the image: what is mounted in a sandbox, or is made for
+// each.
+func (e *exporter) ours(name string, f *content.File) bool {
+	if below(name, e.home) {
+		return true
+	}
+	for _, dir := range []string{"proc", "sys", "dev", template.Own} {
+		if below(name, dir) {
+			return true
+		}
+	}
+	if f.Type == tar.TypeSymlink && below(path.Clean(f.Target), "/"+template.Own) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(name, "etc/")
+	return ok && slices.Contains(ownEtc, rest)
+}
+
+// ownEtc are the files of /etc that a sandbox has of its own, or Bothy has put there.
+var ownEtc = append([]string{
+	"resolv.conf", "profile.d/bothy.sh", "ca-certificates/update.d/bothy",
+	"ssl/certs/bothy.pem", "ssl/certs/" + trust.Hash + ".0",
+}, template.OwnEtc...)
+
+// dropPlaces takes out the directories that were made for others to be mounted on.
+func (e *exporter) dropPlaces() {
+	for _, place := range e.Places {
+		for name := strings.Trim(path.Clean("/"+place), "/"); name != "." && name != ""; name = path.Dir(name) {
+			f := e.layer.Files[name]
+			if f == nil || f.Opaque || len(f.Xattrs) > 0 || f.Type != tar.TypeDir && (f.Type != tar.TypeReg || f.Size > 0) || e.holds(name) {
+				break
+			}
+			if _, err := e.Base.Lookup(name); err == nil {
+				break
+			}
+			delete(e.layer.Files, name)
+		}
+	}
+}
+
+// holds tells whether the layer has something in a directory.
+func (e *exporter) holds(dir string) bool {
+	for name := range e.layer.Files {
+		if strings.HasPrefix(name, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// Names that stand for what is removed.
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+// entry writes a file of the root layer.
+func (e *exporter) entry(name string, f *content.File) error {
+	if strings.HasPrefix(path.Base(name), whiteout) {
+		return spec.Errorf(spec.ErrDenied, "an image cannot have a file of this name: it would remove another").
+			WithHint("rename it in the sandbox, and save that again")
+	}
+	if f.Gone {
+		if _, err := e.Base.Lookup(name); err != nil {
+			return nil // of what was only in the layer, and of what Bothy made
+		}
+		return e.mark(path.Join(path.Dir(name), whiteout+path.Base(name)))
+	}
+	h := &tar.Header{
+		Typeflag: f.Type, Name: name, Mode: f.Mode, ModTime: f.Mtime, Linkname: f.Target,
+		Uid: e.user(f.UID), Gid: e.group(f.GID),
+	}
+	for key, value := range f.Xattrs {
+		if h.PAXRecords == nil {
+			h.PAXRecords = map[string]string{}
+		}
+		h.PAXRecords["SCHILY.xattr."+key] = value
+	}
+	switch f.Type {
+	case tar.TypeDir:
+		return e.dir(name, f, h)
+	case tar.TypeReg:
+		return e.file(name, f, h)
+	case tar.TypeSymlink:
+		h.Mode = 0o777
+	case tar.TypeFifo:
+	default:
+		return nil // a device, which no sandbox can use
+	}
+	return e.header(h)
+}
+
+// header writes a header such that only what it says counts.
+func (e *exporter) header(h *tar.Header) error {
+	h.Format = tar.FormatPAX
+	h.ModTime = h.ModTime.Truncate(time.Second)
+	h.AccessTime, h.ChangeTime = time.Time{}, time.Time{}
+	h.Uname, h.Gname = "", ""
+	return e.tw.WriteHeader(h)
+}
+
+// mark writes a file that stands for something.
+func (e *exporter) mark(name string) error {
+	return e.header(&tar.Header{Typeflag: tar.TypeReg, Name: name, ModTime: time.Unix(0, 0)})
+}
+
+func (e *exporter) dir(name string, f *content.File, h *tar.Header) error {
+	h.Name += "/"
+	if name == "" {
+		h.Name = "./"
+		n, err := e.Base.Lookup("/")
+		if err == nil && int64(n.Mode&^unix.S_IFMT) == h.Mode && int(n.UID) == f.UID && int(n.GID) == f.GID {
+			return nil
+		}
+	}
+	if err := e.header(h); err != nil || !f.Opaque {
+		return err
+	}
+	if n, err := e.Base.Lookup(name); err != nil || !n.IsDir() {
+		return nil // there is nothing to hide
+	}
+	return e.mark(h.Name + opaque)
+}
+
+// file writes a regular file, or another name of one.
+func (e *exporter) file(name string, f *content.File, h *tar.Header) error {
+	if first, ok := e.written[f]; ok {
+		h.Typeflag, h.Linkname = tar.TypeLink, first
+		return e.header(h)
+	}
+	r, size, err := e.open(name, f)
+	if err != nil {
+		return err
+	}
+	if h.Size = size; size > maxBytes-e.bytes {
+		return spec.Errorf(spec.ErrDenied, "the files have more than %d GiB, holes as well", int64(maxBytes)>>30)
+	}
+	e.bytes += size
+	if err := e.header(h); err != nil {
+		return err
+	}
+	e.written[f] = name
+	_, err = io.Copy(e.tw, r)
+	return err
+}
+
+// open gives what a file is to hold.
+func (e *exporter) open(name string, f *content.File) (io.Reader, int64, error) {
+	change := e.change(name)
+	if change == nil || f.Size > maxChanged {
+		return e.layer.Open(f), f.Size, nil
+	}
+	text, err := io.ReadAll(e.layer.Open(f))
+	if err != nil {
+		return nil, 0, err
+	}
+	text = change(text)
+	return strings.NewReader(string(text)), int64(len(text)), nil
+}
+
+// user and group give the ids that the image has.
+func (e *exporter) user(id int) int  { return exchange(id, e.UID, e.Root.Account.ImageUID) }
+func (e *exporter) group(id int) int { return exchange(id, e.GID, e.Root.Account.ImageGID) }
+
+// exchange is how ids were exchanged when the root was made, which undoes it.
+func exchange(id, a, b int) int {
+	switch {
+	case a == 0 || b <= 0:
+	case id == a:
+		return b
+	case id == b:
+		return a
+	}
+	return id
+}

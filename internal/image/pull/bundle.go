@@ -1,0 +1,220 @@
+package pull
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/image/export"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// blob is one that can be read as often as it takes.
+type blob struct {
+	image.Descriptor
+	open func() (io.ReadCloser, error)
+}
+
+// bundle is an image with all it takes.
+type bundle struct {
+	manifest, config blob
+	layers           []blob
+	close            func()
+}
+
+// all are the blobs, each once, the manifest last.
+func (b bundle) all() (list []blob) {
+	seen := map[string]bool{}
+	for _, x := range append(append([]blob{}, b.layers...), b.config, b.manifest) {
+		if !seen[x.Digest] {
+			list = append(list, x)
+		}
+		seen[x.Digest] = true
+	}
+	return list
+}
+
+func (b bundle) size() (sum int64) {
+	for _, x := range b.all() {
+		sum += x.Size
+	}
+	return sum
+}
+
+// export writes an image to a file, or sends it to a registry.
+func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, error) {
+	ref, err := image.ParseReference(x.Name)
+	if err == nil && ref.Digest != "" {
+		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := w.bundle(ctx, x)
+	if err != nil {
+		return nil, failed("make an image of it", err)
+	}
+	defer b.close()
+	if x.Push {
+		err = failed("push "+ref.Short(), w.push(ctx, b, ref, x.Mount))
+	} else {
+		err = failed("write the image", w.archive(ctx, b, ref, x.To))
+	}
+	return []image.Image{{Name: ref.Name(), Digest: b.manifest.Digest, Bytes: b.size()}}, err
+}
+
+// bundle gathers an image that is there, or makes one over it.
+func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
+	if err := image.CheckDigest(x.Digest); err != nil {
+		return bundle{}, err
+	}
+	text, err := w.read(image.Descriptor{Digest: x.Digest}, maxManifest)
+	if err != nil {
+		return bundle{}, err
+	}
+	m := image.Manifest{}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return bundle{}, err
+	}
+	config, err := w.read(m.Config, maxConfig)
+	if err != nil {
+		return bundle{}, err
+	}
+	b := bundle{close: func() {}}
+	for _, l := range m.Layers {
+		if !w.has(l) {
+			return b, spec.Errorf(spec.ErrNotFound, "blob %s of the image is not on this machine any more", l.Digest).
+				WithHint("fetch the image again: bothy template pull")
+		}
+		b.layers = append(b.layers, blob{l, func() (io.ReadCloser, error) { return store.OpenRegular(w.shelf.Blob(l.Digest), 0) }})
+	}
+	if x.Home != "" {
+		return w.extend(ctx, b, x, m, config)
+	}
+	b.config = inMemory(m.Config.MediaType, config)
+	b.manifest = inMemory(cmp.Or(m.MediaType, image.TypeManifest), text)
+	return b, nil
+}
+
+func inMemory(mediaType string, text []byte) blob {
+	return blob{describe(mediaType, text), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
+}
+
+// Media types of layers that are made.
+const (
+	typeLayer       = "application/vnd.oci.image.layer.v1.tar+gzip"
+	typeDockerLayer = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+)
+
+// extend adds a layer to an image.
+func (w *worker) extend(ctx context.Context, b bundle, x image.Export, m image.Manifest, config []byte) (bundle, error) {
+	root, err := w.root(ctx, image.Descriptor{Digest: x.Digest})
+	if err != nil {
+		return b, err
+	}
+	f, err := os.Open(root.File())
+	if err != nil {
+		return b, err
+	}
+	defer f.Close()
+	base, err := erofs.Open(f)
+	if err != nil {
+		return b, err
+	}
+	layer, digest, diffID, err := w.pack(ctx, export.Options{
+		Layer: x.Layer, Home: x.Home, Root: root, Base: base, UID: w.order.UID, GID: w.order.GID, Places: x.Places,
+	})
+	if err != nil {
+		return b, err
+	}
+	b.close = func() { _ = layer.Close() }
+	info, err := layer.Stat()
+	if err != nil {
+		return b, err
+	}
+	d := image.Descriptor{MediaType: typeLayer, Digest: digest, Size: info.Size()}
+	if m.MediaType == image.TypeDockerManifest {
+		d.MediaType = typeDockerLayer
+	}
+	b.layers = append(b.layers, blob{d, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(layer, 0, d.Size)), nil
+	}})
+	if config, err = extendConfig(config, diffID, x.Made); err != nil {
+		return b, err
+	}
+	b.config = inMemory(m.Config.MediaType, config)
+	m.SchemaVersion, m.MediaType = 2, cmp.Or(m.MediaType, image.TypeManifest)
+	m.Config = b.config.Descriptor
+	m.Layers = append(m.Layers, d)
+	text, err := json.Marshal(m)
+	b.manifest = inMemory(m.MediaType, text)
+	return b, err
+}
+
+// pack writes the new layer, compressed, to a file without a name. Its digests are those
+// of the file, and of what is in it.
+func (w *worker) pack(ctx context.Context, o export.Options) (f *os.File, digest, diffID string, err error) {
+	plain, packed := sha256.New(), sha256.New()
+	r, out := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		z := gzip.NewWriter(out)
+		err := export.Write(io.MultiWriter(z, plain), o)
+		if err == nil {
+			err = z.Close()
+		}
+		_ = out.CloseWithError(err)
+	}()
+	f, err = w.shelf.Spool(io.TeeReader(&counted{ctx, r, w.counter(image.Packing, 0)}, packed))
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	<-done
+	return f, image.Digest(packed.Sum(nil)), image.Digest(plain.Sum(nil)), err
+}
+
+// extendConfig adds a layer to what an image says of itself. All else stays.
+func extendConfig(text []byte, diffID string, made time.Time) ([]byte, error) {
+	c := map[string]json.RawMessage{}
+	var rootfs struct {
+		Type    string   `json:"type"`
+		DiffIDs []string `json:"diff_ids"`
+	}
+	var history []json.RawMessage
+	err := json.Unmarshal(text, &c)
+	if err == nil {
+		err = json.Unmarshal(c["rootfs"], &rootfs)
+	}
+	if err == nil && c["history"] != nil {
+		err = json.Unmarshal(c["history"], &history)
+	}
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrDenied, "its configuration cannot be read: %w", err)
+	}
+	rootfs.Type, rootfs.DiffIDs = cmp.Or(rootfs.Type, "layers"), append(rootfs.DiffIDs, diffID)
+	made = made.UTC().Truncate(time.Second)
+	set := func(key string, v any) {
+		b, merr := json.Marshal(v)
+		c[key], err = b, errors.Join(err, merr)
+	}
+	set("rootfs", rootfs)
+	set("created", made)
+	if len(history) > 0 { // without it none is complete
+		step, merr := json.Marshal(map[string]any{"created": made, "created_by": "bothy save"})
+		err = errors.Join(err, merr)
+		set("history", append(history, step))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(c)
+}

@@ -1,0 +1,222 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/stall"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// push sends an image to a registry: what is missing there, and then its manifest under
+// the tag, so that nobody sees an image by half.
+func (w *worker) push(ctx context.Context, b bundle, ref image.Reference, mount string) error {
+	from := ""
+	if m, err := image.ParseReference(mount); err == nil && m.Registry == ref.Registry && m.Repository != ref.Repository {
+		from = m.Repository
+	}
+	w.progress(image.Event{Phase: image.Resolving})
+	scopes := []string{"repository:" + ref.Repository + ":pull,push"}
+	if from != "" {
+		scopes = append(scopes, "repository:"+from+":pull")
+	}
+	reg, err := connect(ctx, ref, scopes...)
+	if err != nil {
+		return err
+	}
+	defer reg.http.CloseIdleConnections()
+	told := w.counter(image.Uploading, b.size())
+	for _, x := range b.all() {
+		if x.Digest == b.manifest.Digest {
+			continue
+		}
+		if err := reg.upload(ctx, x, from, told); err != nil {
+			return err
+		}
+	}
+	return reg.putManifest(ctx, b.manifest, ref.Tag, told)
+}
+
+// tries is how often a blob is sent when the registry breaks off, or is busy.
+const tries = 4
+
+// upload sends a blob that the repository does not have.
+func (r *registry) upload(ctx context.Context, x blob, from string, told func(int64)) error {
+	there, err := r.hasBlob(ctx, x)
+	for try := 1; err == nil && !there; try++ {
+		var sent int64
+		err = r.send(ctx, x, from, func(n int64) { sent += n; told(n) })
+		if err == nil {
+			return nil
+		}
+		if _, again := errors.AsType[*broken](err); !again || try == tries || ctx.Err() != nil {
+			return err
+		}
+		told(-sent)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Duration(try) * time.Second):
+		}
+		there, err = r.hasBlob(ctx, x)
+	}
+	if err == nil {
+		told(x.Size)
+	}
+	return err
+}
+
+func (r *registry) hasBlob(ctx context.Context, x blob) (bool, error) {
+	resp, err := r.do(ctx, http.MethodHead, r.base.JoinPath("blobs", x.Digest), nil, nil)
+	if err != nil {
+		return false, err
+	}
+	_ = resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return true, nil
+	case http.StatusNotFound:
+		return false, nil
+	}
+	return false, r.notTaken(resp.StatusCode)
+}
+
+// notTaken says what a status means that is no success.
+func (r *registry) notTaken(status int) error {
+	repository := strings.Trim(strings.TrimPrefix(r.base.Path, "/v2/"), "/")
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return spec.Errorf(spec.ErrDenied, "%s does not take it (%d): you may not push to %s", r.base.Host, status, repository).
+			WithHint("check the name, or log in: docker login %s", r.base.Host)
+	case http.StatusNotFound:
+		return spec.Errorf(spec.ErrNotFound, "%s has no repository %s, and makes none", r.base.Host, repository).
+			WithHint("check the name, or make it there first")
+	}
+	return refused(r.base.Host, status, repository)
+}
+
+// send begins an upload and sends all of a blob in one piece, unless the registry has it
+// in another repository.
+func (r *registry) send(ctx context.Context, x blob, from string, told func(int64)) error {
+	begin := r.base.JoinPath("blobs", "uploads/")
+	if from != "" {
+		begin.RawQuery = url.Values{"mount": {x.Digest}, "from": {from}}.Encode()
+	}
+	resp, err := r.do(ctx, http.MethodPost, begin, nil, nil)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusCreated: // it was mounted
+		told(x.Size)
+		return nil
+	case http.StatusAccepted:
+	default:
+		return r.notTaken(resp.StatusCode)
+	}
+	at, err := resp.Location()
+	if err != nil {
+		return spec.Errorf(nil, "%s does not say where to send a blob", r.base.Host)
+	}
+	q := at.Query()
+	q.Set("digest", x.Digest)
+	at.RawQuery = q.Encode()
+	resp, err = r.do(ctx, http.MethodPut, at, http.Header{"Content-Type": {"application/octet-stream"}}, &payload{x.Size, func() (io.ReadCloser, error) {
+		f, err := x.open()
+		if err != nil {
+			return nil, err
+		}
+		return body{&counted{ctx, f, told}, f}, nil
+	}})
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusNoContent {
+		return r.notTaken(resp.StatusCode)
+	}
+	return nil
+}
+
+type body struct {
+	io.Reader
+	io.Closer
+}
+
+func (r *registry) putManifest(ctx context.Context, m blob, tag string, told func(int64)) error {
+	f, err := m.open()
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	_ = f.Close()
+	if err != nil {
+		return err
+	}
+	resp, err := r.do(ctx, http.MethodPut, r.base.JoinPath("manifests", tag), http.Header{"Content-Type": {m.MediaType}}, &payload{m.Size, func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(text)), nil
+	}})
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
+		return r.notTaken(resp.StatusCode)
+	}
+	if got := resp.Header.Get("Docker-Content-Digest"); got != "" && got != m.Digest {
+		return spec.Errorf(spec.ErrDenied, "%s has another manifest under %s than was sent: %.80q and not %s", r.base.Host, tag, got, m.Digest)
+	}
+	told(m.Size)
+	return nil
+}
+
+// payload is what is sent, which can be opened again for who asks for a login first.
+type payload struct {
+	size int64
+	open func() (io.ReadCloser, error)
+}
+
+// do sends a request, and gives it up when nothing of it can be sent for long.
+func (r *registry) do(ctx context.Context, method string, u *url.URL, header http.Header, p *payload) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	if header != nil {
+		q.Header = header
+	}
+	if p != nil {
+		q.ContentLength = p.size
+		q.GetBody = func() (io.ReadCloser, error) {
+			f, err := p.open()
+			if err != nil {
+				return nil, err
+			}
+			return stall.Upload(cancel, f, patience), nil
+		}
+		if q.Body, err = q.GetBody(); err != nil {
+			cancel(nil)
+			return nil, err
+		}
+	}
+	resp, err := r.http.Do(q)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return nil, unreachable(r.base.Host, err)
+	}
+	resp.Body = stall.Body(ctx, cancel, resp.Body, patience)
+	return resp, nil
+}

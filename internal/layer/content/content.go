@@ -1,0 +1,347 @@
+// Package content reads what is in a saved root layer: files, what was removed, and
+// what files hold. The save is one of gVisor's, of which as much is understood as it
+// takes, and may be from an archive of somebody else's: all of it is bounded, and
+// nothing of it is a name outside.
+//
+// A save is of four files. The manifest (fscheckpoint.pb) says where in the others is
+// what belongs to the layer. multitar.img is a tar archive, in which a regular file has
+// no content, but where it lies in a memory. pages_meta.img says which parts of that
+// memory are in pages.img, one after the other; the rest is zeros.
+package content
+
+import (
+	"archive/tar"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Bounds of a save.
+const (
+	maxManifest = 1 << 20   // bytes
+	maxMeta     = 256 << 20 // bytes
+	maxEntries  = 2 << 20
+	maxNames    = 256 << 20 // bytes
+	maxParts    = 16 << 20  // of files, in the memory
+)
+
+// File is a file of the layer. One of several names is one File.
+type File struct {
+	Type     byte  // as in a tar archive
+	Mode     int64 // permissions
+	UID, GID int
+	Mtime    time.Time
+	Target   string // of a symbolic link
+	Size     int64
+	Xattrs   map[string]string
+	// Gone says that what has this name below the layer is not there any more, Opaque
+	// that nothing is that lies in a directory below it.
+	Gone, Opaque bool
+
+	parts []part
+}
+
+// part is a piece of a file, and where in the memory it is.
+type part struct{ start, end, at uint64 }
+
+// Layer is an open save.
+type Layer struct {
+	Files        map[string]*File // by path, without a slash at its beginning or end; "" is the root
+	pages        *os.File
+	held         []span
+	names, count int
+	pieces       int64
+}
+
+// span is a piece of the memory, and where in the pages it is.
+type span struct {
+	start, end uint64
+	at         int64
+}
+
+// Open reads a save, except what files hold.
+func Open(dir string) (*Layer, error) {
+	l, err := open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the root layer: %w", err)
+	}
+	return l, nil
+}
+
+func open(dir string) (*Layer, error) {
+	text, err := readFile(filepath.Join(dir, "fscheckpoint.pb"), maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := readFile(filepath.Join(dir, "pages_meta.img"), maxMeta)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layer{Files: map[string]*File{}}
+	if l.held, err = m.spans(meta); err != nil {
+		return nil, err
+	}
+	tree, err := store.OpenRegular(filepath.Join(dir, "multitar.img"), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	if err := l.read(io.NewSectionReader(tree, m.tarStart, m.tarEnd-m.tarStart)); err != nil {
+		return nil, err
+	}
+	l.pages, err = store.OpenRegular(filepath.Join(dir, "pages.img"), 0)
+	return l, err
+}
+
+// Close ends the use of it.
+func (l *Layer) Close() error { return l.pages.Close() }
+
+func readFile(path string, most int64) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return store.ReadAll(f, most)
+}
+
+func refuse(format string, args ...any) error {
+	return spec.Errorf(spec.ErrDenied, format, args...)
+}
+
+// read reads the tree.
+func (l *Layer) read(r io.Reader) error {
+	links := map[string]string{}
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		name, err := l.name(h.Name)
+		if err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeLink {
+			links[name] = h.Linkname
+			continue
+		}
+		f, err := l.file(h, tr)
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		l.Files[name] = f
+	}
+	for name, to := range links {
+		to, err := l.name(to)
+		if err != nil {
+			return err
+		}
+		f := l.Files[to]
+		if f == nil || f.Type == tar.TypeDir {
+			return refuse("%q is another name of %q, which is no file", name, to)
+		}
+		l.Files[name] = f
+	}
+	return nil
+}
+
+// name gives a path of the archive as it is kept.
+func (l *Layer) name(name string) (string, error) {
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "."), "/")
+	name = strings.Clone(strings.TrimPrefix(name, "/")) // not all of the header
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "." || part == ".." || part == "" && name != "" || strings.ContainsRune(part, 0) {
+			return "", refuse("it has a file called %q", name)
+		}
+	}
+	l.names += len(name)
+	if l.count++; l.count > maxEntries || l.names > maxNames {
+		return "", refuse("it has more than %d files, or names of more than %d MiB", maxEntries, maxNames>>20)
+	}
+	return name, nil
+}
+
+// Names of extended attributes in a tar archive, and of the one that makes a directory
+// opaque.
+const (
+	xattrPrefix = "SCHILY.xattr."
+	ownXattrs   = "trusted."
+	opaqueXattr = "trusted.overlay.opaque"
+)
+
+func (l *Layer) file(h *tar.Header, r io.Reader) (*File, error) {
+	const most = 1<<32 - 2
+	if h.Uid < 0 || h.Gid < 0 || h.Uid > most || h.Gid > most {
+		return nil, refuse("its owner %d:%d cannot be", h.Uid, h.Gid)
+	}
+	f := &File{Type: h.Typeflag, Mode: h.Mode & 0o7777, UID: h.Uid, GID: h.Gid, Mtime: h.ModTime}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		if err := l.parts(f, h.Size, r); err != nil {
+			return nil, err
+		}
+	case tar.TypeSymlink:
+		f.Target = strings.Clone(h.Linkname)
+		if l.names += len(f.Target); f.Target == "" || strings.ContainsRune(f.Target, 0) {
+			return nil, refuse("it is a link to %q", f.Target)
+		}
+	case tar.TypeChar:
+		f.Gone = h.Devmajor == 0 && h.Devminor == 0
+	case tar.TypeDir, tar.TypeBlock, tar.TypeFifo:
+	default:
+		return nil, refuse("it is of an unknown kind (%q)", h.Typeflag)
+	}
+	return f, l.xattrs(f, h)
+}
+
+func (l *Layer) xattrs(f *File, h *tar.Header) error {
+	for key, value := range h.PAXRecords {
+		name, ok := strings.CutPrefix(key, xattrPrefix)
+		switch {
+		case !ok:
+			continue
+		case name == opaqueXattr:
+			f.Opaque = value == "y"
+			continue
+		case strings.HasPrefix(name, ownXattrs): // the wall's
+			continue
+		case strings.HasPrefix(name, "system.posix_acl_"):
+			text, err := decodeACL(value)
+			if err != nil {
+				return err
+			}
+			value = text
+		}
+		if l.names += len(name) + len(value); l.names > maxNames {
+			return refuse("extended attributes have more than %d MiB", maxNames>>20)
+		}
+		if f.Xattrs == nil {
+			f.Xattrs = map[string]string{}
+		}
+		f.Xattrs[strings.Clone(name)] = strings.Clone(value)
+	}
+	return nil
+}
+
+// partSize is how many bytes describe a part.
+const partSize = 24
+
+// parts reads where the content of a file is.
+func (l *Layer) parts(f *File, size int64, r io.Reader) error {
+	n := (size - 8) / partSize
+	if size < 8 || (size-8)%partSize != 0 {
+		return refuse("what it says of its content has %d bytes", size)
+	}
+	if l.pieces += n; l.pieces > maxParts {
+		return refuse("the content of the files is in more than %d parts", maxParts)
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	f.Size = int64(binary.LittleEndian.Uint64(head[:]))
+	if f.Size < 0 {
+		return refuse("it has no size")
+	}
+	f.parts = make([]part, 0, min(n, 1<<10))
+	var b [partSize]byte
+	end := uint64(0)
+	for range n {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return err
+		}
+		p := part{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
+		if p.start < end || p.end <= p.start || p.at+(p.end-p.start) < p.at {
+			return refuse("its content is not in order")
+		}
+		end = p.end
+		f.parts = append(f.parts, p)
+	}
+	return nil
+}
+
+// Open gives what a regular file holds.
+func (l *Layer) Open(f *File) io.Reader {
+	return io.NewSectionReader(&reader{l, f}, 0, f.Size)
+}
+
+type reader struct {
+	l *Layer
+	f *File
+}
+
+// ReadAt reads from one part of the memory, or from where there is none.
+func (r *reader) ReadAt(p []byte, off int64) (int, error) {
+	for n := 0; n < len(p); {
+		at := uint64(off) + uint64(n)
+		step, err := r.some(p[n:], at)
+		if err != nil {
+			return n, err
+		}
+		n += step
+	}
+	return len(p), nil
+}
+
+func (r *reader) some(p []byte, at uint64) (int, error) {
+	i, in := slices.BinarySearchFunc(r.f.parts, at, func(x part, at uint64) int { return compare(x.start, x.end, at) })
+	if !in {
+		if i < len(r.f.parts) {
+			p = p[:min(uint64(len(p)), r.f.parts[i].start-at)]
+		}
+		clear(p)
+		return len(p), nil
+	}
+	x := r.f.parts[i]
+	p = p[:min(uint64(len(p)), x.end-at)]
+	return r.l.memory(p, x.at+(at-x.start))
+}
+
+// memory reads a piece of the memory.
+func (l *Layer) memory(p []byte, at uint64) (int, error) {
+	i, in := slices.BinarySearchFunc(l.held, at, func(x span, at uint64) int { return compare(x.start, x.end, at) })
+	if !in {
+		if i < len(l.held) {
+			p = p[:min(uint64(len(p)), l.held[i].start-at)]
+		}
+		clear(p)
+		return len(p), nil
+	}
+	x := l.held[i]
+	p = p[:min(uint64(len(p)), x.end-at)]
+	n, err := l.pages.ReadAt(p, x.at+int64(at-x.start))
+	if n == len(p) {
+		return n, nil
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// compare tells whether a range lies before a place, around it or behind.
+func compare(start, end, at uint64) int {
+	switch {
+	case end <= at:
+		return -1
+	case start > at:
+		return 1
+	}
+	return 0
+}
