@@ -13,6 +13,7 @@ import (
 
 // What somebody does not take is given up, what they take slowly is not.
 func TestUpload(t *testing.T) {
+	over := make(chan struct{})
 	for name, c := range map[string]struct {
 		serve func(r *http.Request)
 		ok    bool
@@ -24,13 +25,16 @@ func TestUpload(t *testing.T) {
 				}
 			}
 		}, true},
-		"never": {func(r *http.Request) { <-r.Context().Done() }, false},
+		"never": {func(*http.Request) { <-over }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { c.serve(r) }))
 			s.Listener = small{s.Listener}
 			s.Start()
 			defer s.Close()
+			if !c.ok {
+				defer close(over)
+			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			body := Upload(cancel, io.NopCloser(io.LimitReader(zeros{}, 32<<20)), 2*time.Second)
