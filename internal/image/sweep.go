@@ -25,9 +25,9 @@ func (s Shelf) Hold() (*store.Lock, error) {
 
 func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
 
-// ErrHeld says that nothing is removed now, as somebody holds the images.
-var ErrHeld = spec.Errorf(spec.ErrConflict, "a sandbox is being created, which may be about to use an image").
-	WithHint("try again when it is there")
+// ErrHeld says that nothing is removed now, as somebody holds the images. It comes as
+// an error of class [spec.ErrConflict].
+var ErrHeld = errors.New("a sandbox is being created, which may be about to use an image")
 
 // young tells whether an image without a name has just come, so that whoever loaded
 // it can use it by its digest.
@@ -67,7 +67,7 @@ func (s Shelf) Forget(img Image) error {
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	hold, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {
-		return 0, ErrHeld
+		return 0, spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when it is there")
 	}
 	if err != nil {
 		return 0, err

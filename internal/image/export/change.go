@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,10 +24,8 @@ func (e *exporter) change(name string) func([]byte) []byte {
 	case "group":
 		return func(b []byte) []byte { return columns(b, 2, e.group) }
 	}
-	for _, bundle := range trust.Bundles {
-		if rest == bundle {
-			return func(b []byte) []byte { return trust.Renew(b, nil) }
-		}
+	if slices.Contains(trust.Bundles, rest) {
+		return func(b []byte) []byte { return trust.Renew(b, nil) }
 	}
 	return nil
 }

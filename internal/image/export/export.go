@@ -52,7 +52,7 @@ func Write(w io.Writer, o Options) error {
 		if e.layer, err = content.Open(o.Layer); err != nil {
 			return err
 		}
-		defer e.layer.Close()
+		defer func() { _ = e.layer.Close() }()
 		if err := e.root(); err != nil {
 			return fmt.Errorf("export the root layer: %w", err)
 		}
@@ -105,14 +105,16 @@ func (e *exporter) ours(name string, f *content.File) bool {
 		return true
 	}
 	rest, ok := strings.CutPrefix(name, "etc/")
-	return ok && slices.Contains(ownEtc, rest)
+	return ok && slices.Contains(ownEtc(), rest)
 }
 
 // ownEtc are the files of /etc that a sandbox has of its own, or Bothy has put there.
-var ownEtc = append([]string{
-	"resolv.conf", "profile.d/bothy.sh", "ca-certificates/update.d/bothy",
-	"ssl/certs/bothy.pem", "ssl/certs/" + trust.Hash + ".0",
-}, template.OwnEtc...)
+func ownEtc() []string {
+	return append([]string{
+		"resolv.conf", "profile.d/bothy.sh", "ca-certificates/update.d/bothy",
+		"ssl/certs/bothy.pem", "ssl/certs/" + trust.Hash + ".0",
+	}, template.OwnEtc...)
+}
 
 // dropPlaces takes out the directories that were made for others to be mounted on.
 func (e *exporter) dropPlaces() {

@@ -144,10 +144,10 @@ func refers(from, to netip.Addr) bool {
 	return false
 }
 
-// shared are the addresses that a provider's customers have among themselves.
-var shared = netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
-
-func private(a netip.Addr) bool { return a.IsPrivate() || shared.Contains(a) }
+func private(a netip.Addr) bool {
+	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // by a provider's customers
+	return a.IsPrivate() || shared.Contains(a)
+}
 
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
