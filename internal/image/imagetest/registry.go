@@ -38,6 +38,7 @@ type Registry struct {
 	types  map[string]string
 	broken map[string]bool
 	asked  []string
+	away   map[string]bool // blobs that only another repository has
 }
 
 // NewRegistry starts one.
@@ -60,6 +61,16 @@ func (r *Registry) Publish(repository, tag string, i *Image) {
 	r.tags[repository+":"+tag] = i.Digest
 	r.types[i.Digest] = i.MediaType
 	maps.Copy(r.blobs, i.Blobs)
+}
+
+// Away has all blobs be in another repository, until they are mounted.
+func (r *Registry) Away() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = map[string]bool{}
+	for digest := range r.blobs {
+		r.away[digest] = true
+	}
 }
 
 // Asked gives the paths that were asked for and contain a word.
@@ -112,7 +123,7 @@ func (r *Registry) serve(w http.ResponseWriter, q *http.Request) {
 		_, _ = w.Write(b)
 		return
 	}
-	if _, digest, ok := strings.Cut(q.URL.Path, "/blobs/"); ok && r.blobs[digest] != nil {
+	if _, digest, ok := strings.Cut(q.URL.Path, "/blobs/"); ok && r.blobs[digest] != nil && !r.away[digest] {
 		r.blob(w, q, digest)
 		return
 	}
@@ -128,6 +139,7 @@ func (r *Registry) take(w http.ResponseWriter, q *http.Request) {
 	}
 	if q.Method == http.MethodPost {
 		if digest := q.URL.Query().Get("mount"); r.blobs[digest] != nil {
+			delete(r.away, digest)
 			w.WriteHeader(http.StatusCreated)
 			return
 		}

@@ -149,6 +149,13 @@ func TestPush(t *testing.T) {
 	if put := r.Asked("PUT ")[before:]; len(put) != 1 || !strings.Contains(put[0], "/manifests/v2") {
 		t.Errorf("again %q", put)
 	}
+	r.Away()
+	before = len(r.Asked("PUT "))
+	_, err = push()
+	must(t, err)
+	if put, mounted := r.Asked("PUT ")[before:], r.Asked("from=team%2Fbase"); len(put) != 1 || len(mounted) < 3 {
+		t.Errorf("what another repository has: %q, %q", put, mounted)
+	}
 	other := newBench(t)
 	must(t, os.MkdirAll(filepath.Join(os.Getenv("HOME"), ".docker"), 0o700))
 	must(t, os.WriteFile(filepath.Join(os.Getenv("HOME"), ".docker", "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"username":"me","password":"secret"}}}`, r.Host), 0o600))
