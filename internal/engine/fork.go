@@ -23,7 +23,7 @@ import (
 // its changes for review, over what the files are now: two that wrote to the same ones
 // would be in each other's way.
 func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
-	sb, err := e.fork(from, p, name)
+	sb, err := e.fork(ctx, from, p, name)
 	if err != nil {
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
@@ -31,7 +31,7 @@ func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 	return sb, nil
 }
 
-func (e *Engine) fork(from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
+func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
 	sb := *from
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
 	sb.Ports, sb.Remove = nil, false
@@ -43,6 +43,12 @@ func (e *Engine) fork(from *spec.Sandbox, p checkpoint.Point, name string) (*spe
 		return nil, err
 	}
 	defer lock.Unlock()
+	if from.Image != nil { // the other may be removed meanwhile
+		if err := e.HoldImages(); err != nil {
+			return nil, err
+		}
+		defer e.releaseImages() // after the names: it may sweep
+	}
 	names, err := e.Store.NamesLock()
 	if err != nil {
 		return nil, err
@@ -53,7 +59,7 @@ func (e *Engine) fork(from *spec.Sandbox, p checkpoint.Point, name string) (*spe
 			return nil, err
 		}
 	}
-	return &sb, e.add(&sb, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
+	return &sb, e.add(ctx, &sb, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
 }
 
 // freeFork is a name for one of several forks.
