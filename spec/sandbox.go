@@ -44,7 +44,8 @@ type Sandbox struct {
 	// start there. None means a sandbox without a project.
 	Workspaces []Mount `json:"workspaces"`
 	// WorkspaceMode says how writes reach those of them that are directories and
-	// can be written to: WorkspaceLive, or WorkspaceReview. Default: live.
+	// can be written to: WorkspaceLive, WorkspaceReview, or WorkspaceClone.
+	// Default: live.
 	WorkspaceMode string `json:"workspace_mode,omitempty"`
 	// Volumes are further mounts, at a path of their own.
 	Volumes []Mount `json:"volumes,omitempty"`

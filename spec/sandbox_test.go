@@ -87,7 +87,7 @@ func TestDuration(t *testing.T) {
 }
 
 func TestWorkspaceMode(t *testing.T) {
-	for mode, ok := range map[string]bool{"": true, "live": true, "review": true, "clone": false, "Review": false, " ": false} {
+	for mode, ok := range map[string]bool{"": true, "live": true, "review": true, "clone": true, "Clone": false, "Review": false, " ": false} {
 		if err := CheckWorkspaceMode(mode); (err == nil) != ok || err != nil && (!errors.Is(err, ErrUsage) || Hint(err) == "") {
 			t.Errorf("%q: %v", mode, err)
 		}

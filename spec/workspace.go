@@ -10,16 +10,20 @@ const (
 	WorkspaceLive = "live"
 	// WorkspaceReview keeps them in a layer until somebody applies them.
 	WorkspaceReview = "review"
+	// WorkspaceClone has it work on a private clone of each of them, which is a git
+	// repository; its commits are fetched.
+	WorkspaceClone = "clone"
 )
 
 // CheckWorkspaceMode refuses a mode that does not exist.
 func CheckWorkspaceMode(mode string) error {
 	switch mode {
-	case "", WorkspaceLive, WorkspaceReview:
+	case "", WorkspaceLive, WorkspaceReview, WorkspaceClone:
 		return nil
 	}
 	return Errorf(ErrUsage, "there is no workspace mode %q", mode).
-		WithHint("%s: writes reach your files at once; %s: they wait for bothy diff and bothy apply", WorkspaceLive, WorkspaceReview)
+		WithHint("%s: writes reach your files at once; %s: they wait for bothy diff and bothy apply; %s: it works on a private clone, of which you get the commits by bothy fetch",
+			WorkspaceLive, WorkspaceReview, WorkspaceClone)
 }
 
 // Mode is the workspace mode.
@@ -33,6 +37,11 @@ func (s *Sandbox) Mode() string {
 // Reviews tells whether writes to one of the workspaces wait for a review.
 func (s *Sandbox) Reviews(m Mount) bool {
 	return s.WorkspaceMode == WorkspaceReview && !m.ReadOnly && slices.Contains(s.Workspaces, m)
+}
+
+// Clones tells whether the sandbox has a private clone of one of the workspaces.
+func (s *Sandbox) Clones(m Mount) bool {
+	return s.WorkspaceMode == WorkspaceClone && !m.ReadOnly && slices.Contains(s.Workspaces, m)
 }
 
 // Mounted are the paths inside at which something of the specification is mounted.

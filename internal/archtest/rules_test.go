@@ -16,7 +16,7 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall
-internal/template internal/cgroup internal/workspace internal/review internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
+internal/template internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
 internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers internal/image/export
 internal/seal/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
@@ -58,7 +58,7 @@ var doors = []struct {
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, and what a scripted model says"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/image/pull", "client", "examples/loop"}, "who starts processes on the host is easy to review; who fetches images asks the helpers that Docker's configuration names"},
+	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model answers them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},
 	{"plugin", nil, "one static binary"},

@@ -1,0 +1,153 @@
+package clone
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// setting is one of a git configuration.
+type setting struct{ key, value string }
+
+// maxConfig bounds the user's configuration.
+const maxConfig = 1 << 20
+
+// inherited gives the part of the user's configuration that the clone has, too, as
+// text. git reads it as data: nothing in it is included, or counts for git itself.
+func (g *git) inherited(ctx context.Context, config []byte, branch string) (string, error) {
+	out, err := g.run(ctx, bytes.NewReader(config), "config", "--file", "-", "--no-includes", "--null", "--list")
+	if err != nil {
+		return "", err
+	}
+	var list []setting
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		key, value, ok := strings.Cut(entry, "\n")
+		if ok && !strings.ContainsFunc(key+value, unicode.IsControl) {
+			list = append(list, setting{key, value})
+		}
+	}
+	return compose(list, branch), nil
+}
+
+// compose writes the part of a configuration that a clone has.
+func compose(list []setting, branch string) string {
+	var b strings.Builder
+	var kept []string
+	for _, s := range list {
+		section, name, key := parts(s.key)
+		if section != "remote" || key != "url" && key != "pushurl" {
+			continue
+		}
+		address, ok := reachable(s.value)
+		if !ok {
+			continue
+		}
+		head := "[remote " + quote(name) + "]\n"
+		if key == "url" && !slices.Contains(kept, name) {
+			kept = append(kept, name)
+			head += "\tfetch = " + quote("+"+heads+"*:"+remotes+name+"/*") + "\n"
+		}
+		b.WriteString(head + "\t" + key + " = " + quote(address) + "\n")
+	}
+	b.WriteString(upstream(list, branch, kept))
+	for _, s := range list {
+		if s.key == "user.name" || s.key == "user.email" {
+			b.WriteString("[user]\n\t" + strings.TrimPrefix(s.key, "user.") + " = " + quote(s.value) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// upstream is where the branch is pushed to, if that can be reached.
+func upstream(list []setting, branch string, remotes []string) string {
+	var remote, merge string
+	for _, s := range list {
+		section, name, key := parts(s.key)
+		if section != "branch" || name != branch {
+			continue
+		}
+		switch key {
+		case "remote":
+			remote = s.value
+		case "merge":
+			merge = s.value
+		}
+	}
+	if branch == "" || !slices.Contains(remotes, remote) || isRef(merge) != nil {
+		return ""
+	}
+	return "[branch " + quote(branch) + "]\n\tremote = " + quote(remote) + "\n\tmerge = " + quote(merge) + "\n"
+}
+
+// parts takes the key of a setting apart: section.name.key, where the name may have
+// dots in it, and may be absent.
+func parts(key string) (section, name, last string) {
+	section, rest, ok := strings.Cut(key, ".")
+	if !ok {
+		return "", "", ""
+	}
+	if i := strings.LastIndexByte(rest, '.'); i >= 0 {
+		return section, rest[:i], rest[i+1:]
+	}
+	return section, "", rest
+}
+
+// quote writes a value, or the name of a section. There are no control characters
+// in it.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// reachable gives the address of a remote without the credentials in it. Those that
+// mean the host's disk, or a program, mean nothing inside.
+func reachable(address string) (string, bool) {
+	if helper, _, ok := strings.Cut(address, "::"); ok && !strings.ContainsAny(helper, "/@[") || strings.HasPrefix(address, "-") {
+		return "", false
+	}
+	if !strings.Contains(address, "://") { // user@host:path, or a path
+		host, path, ok := strings.Cut(address, ":")
+		return address, ok && host != "" && path != "" && !strings.Contains(host, "/") && !strings.Contains(path, "@")
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	end := strings.IndexAny(rest+"/", "/?#")
+	authority, path := rest[:end], rest[end:]
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	user, host := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, host = authority[:i], authority[i+1:]
+	}
+	if !isHost(host) || strings.ContainsAny(path, " \\") {
+		return "", false
+	}
+	switch scheme {
+	case "https", "http", "git":
+		user = ""
+	case "ssh", "git+ssh", "ssh+git":
+		if user, _, _ = strings.Cut(user, ":"); user != "" {
+			user += "@"
+		}
+	default:
+		return "", false
+	}
+	return scheme + "://" + user + host + path, true
+}
+
+// isHost tells whether a text is a host, with a port or without: anything else may
+// be a part of a password.
+func isHost(s string) bool {
+	host, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
+		host, port = s[:i], s[i+1:]
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		return ok && inner != "" && strings.Trim(inner, "0123456789abcdefABCDEF:.") == "" && strings.Trim(port, digits) == ""
+	}
+	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz._-"+digits) == "" && strings.Trim(port, digits) == ""
+}
+
+const digits = "0123456789"

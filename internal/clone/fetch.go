@@ -1,0 +1,313 @@
+package clone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Order says what is to be fetched.
+type Order struct {
+	Sandbox  string   // its name
+	Branches []string // empty: all
+	DryRun   bool     // change nothing in the user's repository
+	MaxBytes int64    // of the pack
+}
+
+// Results of a fetch, for a branch.
+const (
+	New       = "new"
+	Updated   = "updated"
+	Forced    = "forced" // what the host had of it is not in its history any more
+	Unchanged = "unchanged"
+	Refused   = "refused"
+)
+
+// Fetched is what became of a branch.
+type Fetched struct {
+	Branch string // as it is called inside; empty: what is checked out without one
+	Ref    string // as it is called on the host
+	Old    string // what the host had; empty: nothing
+	New    string
+	Result string
+	// Commits are those that came, and Lost those that are not in its history any
+	// more.
+	Commits, Lost int
+	Why           string // it was refused
+}
+
+// Report is what a fetch came to.
+type Report struct {
+	Branches []Fetched
+	Bytes    int64 // of packs that came
+	// Uncommitted are files that are not committed inside, and stay there; -1:
+	// nobody knows.
+	Uncommitted int
+}
+
+// fetch is one at work.
+type fetch struct {
+	Clone
+	order Order
+	in    *insider
+	rec   *Record
+	repo  *Repository
+	root  *os.Root          // its git directory
+	refs  *refs             // in it
+	have  map[string]string // the references that were fetched before
+	inb   *inbox
+	// current is the branch that is checked out inside, if it is fetched.
+	current string
+	Report
+}
+
+// Fetch brings the commits of a sandbox into the user's repository. Nobody else may
+// fetch from it at the same time.
+func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, error) {
+	f, err := c.fetching(o)
+	if err != nil {
+		return nil, err
+	}
+	defer f.root.Close()
+	f.in = &insider{inside, c.Target, len(f.rec.Commit)}
+	began := time.Now().UTC() // what is written from now on may not be seen
+	list, err := f.in.branches(o.Branches)
+	if err != nil {
+		return nil, err
+	}
+	f.Uncommitted = f.in.uncommitted()
+	f.compare(list)
+	if err := f.inb.empty(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.clearInbox() }()
+	if err := f.bring(ctx); err != nil {
+		return nil, &spec.Error{Op: "take over what sandbox " + o.Sandbox + " sent", Err: err, Hint: spec.Hint(err)}
+	}
+	if err := f.count(ctx); err != nil {
+		return nil, err
+	}
+	if o.DryRun {
+		return &f.Report, nil
+	}
+	if err := f.keep(); err != nil {
+		return nil, &spec.Error{Op: "write to the repository " + f.repo.Git, Err: err, Hint: spec.Hint(err)}
+	}
+	return &f.Report, f.remember(began)
+}
+
+// fetching finds the user's repository again.
+func (c Clone) fetching(o Order) (*fetch, error) {
+	rec, err := c.Record()
+	if err != nil {
+		return nil, &spec.Error{Op: "read what is known of the clone", Err: err}
+	}
+	f := &fetch{Clone: c, order: o, rec: rec}
+	if f.repo, err = Locate(c.Source); err != nil {
+		return nil, &spec.Error{Op: "find the repository that was cloned", Err: err, Hint: spec.Hint(err)}
+	}
+	if f.repo.Git != f.rec.Git {
+		return nil, spec.Errorf(spec.ErrConflict, "the repository of %s is another one than was cloned: %s, then %s", c.Source, f.repo.Git, f.rec.Git).
+			WithHint("put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp", o.Sandbox)
+	}
+	if f.root, err = openDir(f.repo.Git); err != nil {
+		return nil, err
+	}
+	if err := f.open(); err != nil {
+		f.root.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// open reads what the user's repository has.
+func (f *fetch) open() (err error) {
+	if f.refs, err = openRefs(f.root); err != nil {
+		return err
+	}
+	for _, name := range []string{strings.TrimSuffix(Remotes, "/"), Remotes + f.order.Sandbox} {
+		if _, packed := f.refs.packed[name]; packed {
+			return spec.Errorf(spec.ErrConflict, "the reference %s is in the way of what is fetched", name).
+				WithHint("git -C %s update-ref -d %s removes it", f.Source, name)
+		}
+	}
+	if f.have, err = f.refs.list(f.base()); err != nil {
+		return err
+	}
+	f.inb, err = newInbox(f.inbox(), f.repo, f.root, f.rec.Commit)
+	return err
+}
+
+// base is what the names of this sandbox's references begin with.
+func (f *fetch) base() string { return Remotes + f.order.Sandbox + "/" }
+
+// compare judges the names, and what is to be done about each.
+func (f *fetch) compare(list []head) {
+	for _, h := range list {
+		b := Fetched{Branch: h.branch, Ref: f.base() + h.branch, New: h.hash}
+		if h.branch == "" {
+			b.Ref = f.base() + "HEAD"
+		}
+		if h.current {
+			f.current = h.branch
+		}
+		b.Old = f.have[b.Ref]
+		switch err := f.takes(b); {
+		case err != nil:
+			b.Result, b.Why = Refused, err.Error()
+		case b.Old == "":
+			b.Result = New
+		case b.Old == b.New:
+			b.Result = Unchanged
+		default:
+			b.Result = Updated
+		}
+		f.Branches = append(f.Branches, b)
+	}
+}
+
+// takes says why a branch cannot be had under its name.
+func (f *fetch) takes(b Fetched) error {
+	if b.Branch == "HEAD" || strings.HasPrefix(b.Branch, "HEAD/") {
+		return errors.New("a branch of this name would be mistaken for what is checked out")
+	}
+	if err := isRef(b.Ref); err != nil {
+		return err
+	}
+	for name := range f.have {
+		if strings.HasPrefix(name, b.Ref+"/") || strings.HasPrefix(b.Ref, name+"/") {
+			return fmt.Errorf("%s is in its way: git update-ref -d %s removes it", name, name)
+		}
+	}
+	for _, other := range f.Branches {
+		if other.Result != Refused && (other.Ref == b.Ref || strings.HasPrefix(other.Ref, b.Ref+"/") || strings.HasPrefix(b.Ref, other.Ref+"/")) {
+			return errors.New("another branch is in its way")
+		}
+	}
+	return nil
+}
+
+// tips are the commits of the branches that are taken.
+func (f *fetch) tips() []string {
+	set := map[string]bool{}
+	for _, b := range f.Branches {
+		if b.Result != Refused {
+			set[b.New] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// maxHaves bounds what the sandbox is told that it need not send.
+const maxHaves = 256
+
+// haves are commits that the user's repository may have whole.
+func (f *fetch) haves() ([]string, error) {
+	list := append([]string{f.rec.Commit}, slices.Sorted(maps.Values(f.have))...)
+	branches, err := f.refs.list(heads)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, slices.Sorted(maps.Values(branches))...)
+	list = slices.DeleteFunc(list, func(h string) bool { return len(h) != len(f.rec.Commit) })
+	return list[:min(len(list), maxHaves)], nil
+}
+
+// bring has everything of the tips in the inbox, or in the user's repository.
+func (f *fetch) bring(ctx context.Context) error {
+	tips := f.tips()
+	if len(tips) == 0 {
+		return nil
+	}
+	haves, err := f.haves()
+	if err != nil {
+		return err
+	}
+	if haves, err = f.inb.commits(ctx, haves); err != nil {
+		return err
+	}
+	err = f.bringOver(ctx, tips, haves)
+	if err == nil || len(haves) == 0 || ctx.Err() != nil || errors.Is(err, errTooLarge) {
+		return err
+	}
+	// What we said to have may not be whole: then everything is sent.
+	if err := f.inb.empty(); err != nil {
+		return err
+	}
+	return f.bringOver(ctx, tips, nil)
+}
+
+func (f *fetch) bringOver(ctx context.Context, tips, haves []string) error {
+	missing := tips
+	if haves != nil {
+		there, err := f.inb.commits(ctx, tips)
+		if err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(slices.Clone(tips), func(h string) bool { return slices.Contains(there, h) })
+	}
+	if len(missing) > 0 {
+		common, err := f.in.commits(haves)
+		if err != nil {
+			return err
+		}
+		n, err := f.inb.receive(ctx, f.in, missing, common, f.order.MaxBytes)
+		f.Bytes += n
+		if err != nil {
+			return err
+		}
+	}
+	return f.inb.whole(ctx, tips, haves)
+}
+
+// count tells how the branches have changed.
+func (f *fetch) count(ctx context.Context) error {
+	for i := range f.Branches {
+		b := &f.Branches[i]
+		var err error
+		switch b.Result {
+		case New:
+			b.Commits, _, err = f.inb.between(ctx, f.rec.Commit, b.New)
+		case Updated:
+			b.Commits, b.Lost, err = f.inb.between(ctx, b.Old, b.New)
+			if b.Lost > 0 {
+				b.Result = Forced
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remember notes what the host has now.
+func (f *fetch) remember(began time.Time) error {
+	rec := *f.rec
+	rec.Fetched, rec.Head = maps.Clone(rec.Fetched), ""
+	if rec.Fetched == nil {
+		rec.Fetched = map[string]string{}
+	}
+	rec.At, rec.Unsaved = began, f.Uncommitted != 0
+	for _, b := range f.Branches {
+		switch {
+		case b.Result == Refused:
+			rec.Unsaved = true
+		case b.Branch == "":
+			rec.Head = b.New
+		default:
+			rec.Fetched[b.Branch] = b.New
+		}
+	}
+	if len(f.order.Branches) > 0 { // the others were not looked at
+		rec.Head = f.rec.Head
+	}
+	return f.write(&rec)
+}

@@ -1,0 +1,430 @@
+package clone
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func TestFetch(t *testing.T) {
+	p := newPerson(t)
+	first := p.git("rev-parse", "HEAD")
+	c := p.clone()
+	if r := p.fetch(c, order()); results(r)["main"] != New || r.Bytes != 0 || r.Branches[0].Commits != 0 {
+		t.Errorf("of a clone that is as it was: %+v", r)
+	}
+	writeIn(t, c.Tree(), "a.txt", "changed\n")
+	second := commitIn(t, c.Tree(), "second")
+	gitIn(t, c.Tree(), "switch", "-q", "-c", "feature/x")
+	third := commitIn(t, c.Tree(), "third")
+	writeIn(t, c.Tree(), "left.txt", "not committed\n")
+
+	// A dry run changes nothing.
+	before := tree(t, filepath.Join(p.dir, ".git"))
+	dry := order()
+	dry.DryRun = true
+	r := p.fetch(c, dry)
+	if results(r)["main"] != Updated || results(r)["feature/x"] != New || r.Uncommitted != 1 {
+		t.Errorf("a dry run says %+v", r)
+	}
+	if after := tree(t, filepath.Join(p.dir, ".git")); after != before {
+		t.Errorf("a dry run changed:\n%s\n%s", before, after)
+	}
+
+	r = p.fetch(c, order())
+	for _, b := range r.Branches {
+		switch {
+		case b.Branch == "main" && b.New == second && b.Old == first && b.Result == Updated && b.Commits == 1:
+		case b.Branch == "feature/x" && b.New == third && b.Result == New && b.Commits == 2:
+		default:
+			t.Errorf("fetched %+v", b)
+		}
+	}
+	for _, c := range []struct{ args, want string }{
+		{"rev-parse bothy/box/main", second},
+		{"rev-parse bothy/box/feature/x", third},
+		{"rev-parse bothy/box", third}, // what is checked out
+		{"rev-parse main", first},
+		{"status --porcelain", ""},
+		{"diff --name-only main bothy/box", "a.txt"},
+		{"log -g --format=%gs bothy/box/main", "fetch box: updated\nfetch box: new"},
+		{"symbolic-ref refs/remotes/bothy/box/HEAD", "refs/remotes/bothy/box/feature/x"},
+		{"fsck --strict", ""},
+		{"merge -q --ff-only bothy/box/main", ""},
+		{"rev-parse HEAD", second},
+		{"tag", ""},
+		{"for-each-ref --format=%(refname) refs/heads", "refs/heads/main"},
+	} {
+		if got := p.git(strings.Fields(c.args)...); got != c.want {
+			t.Errorf("git %s says %q, want %q", c.args, got, c.want)
+		}
+	}
+	if keep, _ := filepath.Glob(filepath.Join(p.dir, ".git/objects/pack/*.keep")); len(keep) > 0 {
+		t.Errorf("%v stay", keep)
+	}
+	if left, _ := os.ReadDir(c.inbox()); len(left) > 0 {
+		t.Error("the inbox stays")
+	}
+	// Nothing new.
+	r = p.fetch(c, order())
+	if results(r)["main"] != Unchanged || results(r)["feature/x"] != Unchanged || r.Bytes != 0 {
+		t.Errorf("of the same again: %+v", r)
+	}
+	// History is written anew: what the host had is in the log of the reference.
+	gitIn(t, c.Tree(), "commit", "-q", "--amend", "--allow-empty", "-m", "third, otherwise")
+	gitIn(t, c.Tree(), "branch", "-f", "unwanted")
+	r = p.fetch(c, order("feature/x"))
+	if len(r.Branches) != 1 || r.Branches[0].Result != Forced || r.Branches[0].Lost != 1 || r.Branches[0].Commits != 1 {
+		t.Errorf("of what was amended: %+v", r)
+	}
+	if got := p.git("rev-parse", "bothy/box/feature/x@{1}"); got != third {
+		t.Errorf("it was %s", got)
+	}
+	if _, err := c.Fetch(context.Background(), c.inside, order("none")); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("of a branch that is not there: %v", err)
+	}
+	// A branch in the place of another's directory.
+	gitIn(t, c.Tree(), "checkout", "-q", "main")
+	gitIn(t, c.Tree(), "branch", "-q", "-D", "feature/x")
+	gitIn(t, c.Tree(), "branch", "feature")
+	r = p.fetch(c, order())
+	if results(r)["feature"] != Refused || results(r)["unwanted"] != New {
+		t.Errorf("of one in the way: %+v", r)
+	}
+	p.git("update-ref", "-d", "refs/remotes/bothy/box/feature/x")
+	if r = p.fetch(c, order()); results(r)["feature"] != New {
+		t.Errorf("once nothing is in the way: %+v", r)
+	}
+	// Without a branch.
+	gitIn(t, c.Tree(), "checkout", "-q", "--detach")
+	loose := commitIn(t, c.Tree(), "loose")
+	p.fetch(c, order())
+	if got := p.git("rev-parse", "bothy/box"); got != loose {
+		t.Errorf("bothy/box is %s, want %s", got, loose)
+	}
+	// What was packed, and removed, on the host is known all the same.
+	p.git("pack-refs", "--all", "--prune")
+	p.git("gc", "-q", "--prune=now")
+	commitIn(t, c.Tree(), "last")
+	p.fetch(c, order())
+	p.git("fsck", "--strict")
+}
+
+// What the user's repository has lost since is sent again.
+func TestFetchAfterLoss(t *testing.T) {
+	p := newPerson(t)
+	p.git("switch", "-q", "-c", "gone")
+	p.write("gone.txt", strings.Repeat("gone\n", 100))
+	p.commit("to be lost")
+	c := p.clone()
+	p.git("switch", "-q", "main")
+	p.git("branch", "-q", "-D", "gone")
+	p.git("reflog", "expire", "--expire=now", "--all")
+	p.git("gc", "-q", "--prune=now")
+	commitIn(t, c.Tree(), "inside")
+	p.fetch(c, order())
+	p.git("fsck", "--strict")
+	p.git("show", "bothy/box/gone:gone.txt")
+}
+
+// tree lists the files of a tree.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() {
+			fmt.Fprintln(&b, path, info.Size(), info.ModTime())
+		}
+		return err
+	}))
+	return b.String()
+}
+
+// liar is a sandbox that answers as it likes: by what it is asked, git's subcommand.
+type liar map[string]func(stdin io.Reader, stdout io.Writer)
+
+func (l liar) inside(stdin, stdout *os.File, args ...string) (func() error, error) {
+	// Each has its own descriptors, as the caller closes those it gave.
+	in, err := dup(stdin)
+	if err != nil {
+		return nil, err
+	}
+	out, err := dup(stdout)
+	if err != nil {
+		return nil, err
+	}
+	answer := l[args[6]]
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer in.Close()
+		defer out.Close()
+		if answer != nil {
+			answer(in, out)
+		}
+	}()
+	return func() error { <-done; return nil }, nil
+}
+
+func dup(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), f.Name()), err
+}
+
+func says(text string) func(io.Reader, io.Writer) {
+	return func(_ io.Reader, w io.Writer) { _, _ = io.WriteString(w, text) }
+}
+
+// E5, and more: whatever a sandbox answers, the user's repository stays whole, and
+// nothing but what is fetched changes in it.
+func TestE5HostileAnswers(t *testing.T) {
+	p := newPerson(t)
+	c := p.clone()
+	base := p.git("rev-parse", "HEAD")
+	other := strings.Repeat("ab", 20)
+	list := func(lines ...string) func(io.Reader, io.Writer) {
+		return says(strings.Join(lines, "\n") + "\n")
+	}
+	evil := func(name string, mode string) (commit string, pack []byte) {
+		scratch := filepath.Join(p.scratch, "evil")
+		must(t, os.RemoveAll(scratch))
+		must(t, os.Mkdir(scratch, 0o755))
+		gitIn(t, scratch, "init", "-q", "-b", "main", ".")
+		writeIn(t, scratch, "payload", "payload "+name+"\n")
+		blob := gitIn(t, scratch, "hash-object", "-w", "payload")
+		raw, err := os.CreateTemp(scratch, "tree")
+		must(t, err)
+		sum := make([]byte, 20)
+		_, err = fmt.Sscanf(blob, "%x", &sum)
+		must(t, err)
+		_, err = raw.WriteString(mode + " " + name + "\x00" + string(sum))
+		must(t, errors.Join(err, raw.Close()))
+		object := gitIn(t, scratch, "hash-object", "-t", "tree", "--literally", "-w", raw.Name())
+		commit = gitIn(t, scratch, "commit-tree", "-m", "evil", object)
+		e := &person{t: t, dir: scratch}
+		return commit, packOf(t, e, commit, object, blob)
+	}
+	dotgit, dotgitPack := evil(".git", "100644")
+	dots, dotsPack := evil("..", "100644")
+
+	for name, a := range map[string]liar{
+		"nothing":          {},
+		"no list":          {"for-each-ref": says("\x1b]0;title\x07\n")},
+		"no hash":          {"for-each-ref": list(" HEAD refs/heads/main")},
+		"another hash":     {"for-each-ref": list(" " + strings.Repeat("ab", 32) + " refs/heads/main")},
+		"another place":    {"for-each-ref": list(" " + base + " refs/../../config")},
+		"no place":         {"for-each-ref": list(" " + base + " --upload-pack=evil")},
+		"not sent":         {"for-each-ref": list(" " + other + " refs/heads/main")},
+		"no pack":          {"for-each-ref": list(" " + other + " refs/heads/main"), "pack-objects": says("PACK\x00\x00")},
+		"empty pack":       {"for-each-ref": list(" " + other + " refs/heads/main"), "pack-objects": says("PACK\x00\x00\x00\x02\x00\x00\x00\x00")},
+		"immense pack":     {"for-each-ref": list(" " + other + " refs/heads/main"), "pack-objects": says("PACK\x00\x00\x00\x02\x7f\xff\xff\xf0" + strings.Repeat("\x9c", 1000))},
+		"a blob":           {"for-each-ref": list(" " + p.git("rev-parse", "HEAD:a.txt") + " refs/heads/main")},
+		"another commit":   {"for-each-ref": list(" " + other + " refs/heads/main"), "pack-objects": says(string(dotsPack))},
+		".git in a tree":   {"for-each-ref": list(" " + dotgit + " refs/heads/main"), "pack-objects": says(string(dotgitPack))},
+		".. in a tree":     {"for-each-ref": list(" " + dots + " refs/heads/main"), "pack-objects": says(string(dotsPack))},
+		"flood of names":   {"for-each-ref": func(_ io.Reader, w io.Writer) { flood(w, " "+base+" refs/heads/%d\n") }},
+		"many names":       {"for-each-ref": says(strings.Repeat(" "+base+" refs/heads/x\n", maxBranches+1))},
+		"endless commits":  {"for-each-ref": list(" " + other + " refs/heads/main"), "cat-file": func(_ io.Reader, w io.Writer) { flood(w, base+" commit %d\n") }},
+		"endless HEAD":     {"rev-parse": func(_ io.Reader, w io.Writer) { flood(w, "%d") }},
+		"a line as a HEAD": {"rev-parse": says("ref: refs/heads/main\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := tree(t, filepath.Join(p.dir, ".git"))
+			o := order()
+			o.MaxBytes = 4 << 20
+			r, err := c.Fetch(context.Background(), a.inside, o)
+			if name == "nothing" {
+				if err != nil || len(r.Branches) > 0 {
+					t.Errorf("got %+v, %v", r, err)
+				}
+				return
+			}
+			if err == nil {
+				t.Errorf("it was taken: %+v", r)
+			} else {
+				t.Log(err)
+			}
+			if after := tree(t, filepath.Join(p.dir, ".git")); after != before {
+				t.Errorf("the repository changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+	p.git("fsck", "--strict")
+}
+
+// What is larger than it may be is given up, and says so.
+func TestFetchBounds(t *testing.T) {
+	p := newPerson(t)
+	c := p.clone()
+	data := make([]byte, 2<<20)
+	_, _ = rand.Read(data)
+	writeIn(t, c.Tree(), "large", string(data))
+	commitIn(t, c.Tree(), "large")
+	o := order()
+	o.MaxBytes = 1 << 20
+	_, err := c.Fetch(context.Background(), c.inside, o)
+	if !errors.Is(err, spec.ErrDenied) || !strings.Contains(spec.Hint(err), "--max-size") {
+		t.Errorf("it says %v", err)
+	}
+	if refs := p.git("for-each-ref", "refs/remotes"); refs != "" {
+		t.Errorf("there is %s", refs)
+	}
+	if r := p.fetch(c, order()); r.Bytes < 2<<20 {
+		t.Errorf("%d bytes came", r.Bytes)
+	}
+}
+
+// E5: names that git, a shell or a terminal takes for something else are refused,
+// one by one.
+func TestE5HostileNames(t *testing.T) {
+	p := newPerson(t)
+	c := p.clone()
+	base := p.git("rev-parse", "HEAD")
+	bad := []string{
+		"--upload-pack=touch", "-x", "a/-x", "../../main", "a..b", ".hidden", "a/.b", "a.lock", "a.lock/b", "@", "a@{1}", "HEAD", "HEAD/x", "good/one/x", "good",
+		"a b", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a//b", "/a", "a/", "a.", "a\x1b[31m", "a\x07", "a\u202eb", "a\u200b",
+		"a\xff", strings.Repeat("x", 300), strings.Repeat("x/", 400) + "x",
+	}
+	text := " " + base + " refs/heads/good/one\n"
+	for _, b := range bad {
+		text += " " + base + " refs/heads/" + b + "\n"
+	}
+	r, err := c.Fetch(context.Background(), liar{"for-each-ref": says(text)}.inside, order())
+	must(t, err)
+	if len(r.Branches) != len(bad)+1 {
+		t.Errorf("there are %d", len(r.Branches))
+	}
+	for _, b := range r.Branches {
+		if (b.Result == Refused) != (b.Branch != "good/one") {
+			t.Errorf("%q: %s", b.Branch, b.Result)
+		}
+	}
+	if got := p.git("for-each-ref", "--format=%(refname)", "refs/remotes"); got != "refs/remotes/bothy/box/good/one" {
+		t.Errorf("the references are %s", got)
+	}
+	if !c.Pending() {
+		t.Error("what was refused counts for nothing")
+	}
+}
+
+// Links that somebody put into the git directory lead no write out of it.
+func TestE3FetchStaysBeneath(t *testing.T) {
+	for _, link := range []string{"refs/remotes", "refs/remotes/bothy", "logs", "objects/pack"} {
+		t.Run(link, func(t *testing.T) {
+			p := newPerson(t)
+			c := p.clone()
+			commitIn(t, c.Tree(), "inside")
+			out := filepath.Join(p.scratch, "outside")
+			must(t, os.Mkdir(out, 0o755))
+			at := filepath.Join(p.dir, ".git", link)
+			must(t, os.RemoveAll(at))
+			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			must(t, os.Symlink(out, at))
+			_, err := c.Fetch(context.Background(), c.inside, order())
+			if err == nil {
+				t.Error("it was fetched")
+			}
+			if got := tree(t, out); got != "" {
+				t.Errorf("outside there is %s: %v", got, err)
+			}
+		})
+	}
+}
+
+// A repository that is another one by now is left alone.
+func TestE3FetchIntoAnother(t *testing.T) {
+	p := newPerson(t)
+	dir := filepath.Join(p.scratch, "tree2")
+	p.git("worktree", "add", "-q", "-b", "two", dir)
+	c := p.cloneOf(dir)
+	must(t, os.Remove(filepath.Join(dir, ".git")))
+	gitIn(t, dir, "init", "-q", ".")
+	if _, err := c.Fetch(context.Background(), c.inside, order()); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// What may be lost with a clone is known.
+func TestPending(t *testing.T) {
+	p := newPerson(t)
+	c := p.clone()
+	check := func(what string, want bool) {
+		t.Helper()
+		if got := c.Pending(); got != want {
+			t.Errorf("%s: pending is %t", what, got)
+		}
+	}
+	check("of a new clone", false)
+	time.Sleep(20 * time.Millisecond)
+	writeIn(t, c.Tree(), "src/new.txt", "new\n")
+	check("with a new file", true)
+	p.fetch(c, order())
+	check("with a file that is not committed", true)
+	commitIn(t, c.Tree(), "inside")
+	check("with a commit", true)
+	time.Sleep(20 * time.Millisecond)
+	p.fetch(c, order())
+	check("once it is fetched", false)
+	gitIn(t, c.Tree(), "branch", "side")
+	check("with a branch at what is there", true)
+	p.fetch(c, order())
+	check("once that is fetched", false)
+	gitIn(t, c.Tree(), "commit", "-q", "--allow-empty", "-m", "more")
+	check("with an empty commit", true)
+	p.fetch(c, order())
+	writeIn(t, c.Tree(), "a.txt", "stashed\n")
+	gitIn(t, c.Tree(), "stash", "-q")
+	check("with a stash", true)
+	gitIn(t, c.Tree(), "stash", "drop", "-q")
+	gitIn(t, c.Tree(), "checkout", "-q", ".")
+	p.fetch(c, order())
+	writeIn(t, c.Tree(), ".git/refs/heads/half", "")
+	check("with a branch that is half written", true)
+	must(t, os.RemoveAll(filepath.Join(c.Tree(), ".git")))
+	must(t, os.Symlink(filepath.Join(p.dir, ".git"), filepath.Join(c.Tree(), ".git")))
+	check("with a link in the place of .git", true)
+}
+
+// packOf makes a pack of objects.
+func packOf(t *testing.T, p *person, objects ...string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "p")
+	must(t, os.WriteFile(file+".in", []byte(strings.Join(objects, "\n")+"\n"), 0o600))
+	in, err := os.Open(file + ".in")
+	must(t, err)
+	defer in.Close()
+	out, err := os.Create(file)
+	must(t, err)
+	defer out.Close()
+	run := Clone{Mount: spec.Mount{Target: "-"}}
+	wait, err := run.inside(in, out, "git", "-C", p.dir, "pack-objects", "--stdout", "-q")
+	must(t, err)
+	must(t, wait())
+	data, err := os.ReadFile(file)
+	must(t, err)
+	return data
+}
+
+// flood writes until nobody reads.
+func flood(w io.Writer, format string) {
+	for i := 0; ; i++ {
+		if _, err := fmt.Fprintf(w, format, i); err != nil {
+			return
+		}
+	}
+}

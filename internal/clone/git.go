@@ -1,0 +1,214 @@
+package clone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// git runs the host's git in a git directory of ours.
+type git struct {
+	program string
+	dir     string // the git directory
+	tree    string // its files, if it has any
+	borrow  string // a directory with more objects; empty: none
+	bounded bool   // what it works on was written by a sandbox
+}
+
+// findGit finds the host's git.
+func findGit() (string, error) {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return "", spec.Errorf(spec.ErrUsage, "there is no git on this host, which clones are made with: %w", err).
+			WithHint("install git, or use --workspace %s", spec.WorkspaceReview)
+	}
+	return path, nil
+}
+
+// Bounds of git where it works on what a sandbox has sent.
+const (
+	maxMemory  = 2 << 30
+	maxCPU     = 30 * 60 // seconds
+	fileWindow = "256m"  // of packs that are mapped at once
+)
+
+// environment is all that git has: nothing of the user's settings, which may name
+// programs, and no way to ask a server for what is missing.
+func (g *git) environment() []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C",
+		"GIT_DIR=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_ATTR_NOSYSTEM=1", "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_ALLOW_PROTOCOL=none",
+		"GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat", "GIT_ADVICE=0",
+	}
+	if g.tree != "" {
+		env = append(env, "GIT_WORK_TREE="+g.tree)
+	}
+	if g.borrow != "" {
+		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoted(g.borrow))
+	}
+	return env
+}
+
+// quoted writes a path as a list of paths wants one that may have a colon in it.
+func quoted(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
+}
+
+// settings come before every command. There are no programs to be named by the
+// configuration, which is ours; these see to it that there are none by default.
+var settings = []string{
+	"--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.attributesFile=/dev/null",
+	"-c", "core.excludesFile=/dev/null", "-c", "core.protectHFS=true", "-c", "core.protectNTFS=true",
+	"-c", "core.packedGitLimit=" + fileWindow, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "submodule.recurse=false",
+}
+
+func (g *git) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, g.program, append(append([]string{}, settings...), args...)...)
+	cmd.Env, cmd.Dir = g.environment(), g.dir
+	if g.tree != "" {
+		cmd.Dir = g.tree
+	}
+	return cmd
+}
+
+// run has git do something, and gives what it prints.
+func (g *git) run(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
+	var out bytes.Buffer
+	err := g.stream(ctx, in, &out, args...)
+	return out.Bytes(), err
+}
+
+// lines is run with lines as its input.
+func (g *git) lines(ctx context.Context, list []string, args ...string) ([]byte, error) {
+	return g.run(ctx, strings.NewReader(strings.Join(list, "\n")+"\n"), args...)
+}
+
+// stream is run for what may be long. Its bounds hold before it has read a byte.
+func (g *git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...string) error {
+	cmd := g.command(ctx, args...)
+	var said tail
+	cmd.Stdout, cmd.Stderr = out, &said
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	if g.bounded {
+		err = bound(cmd.Process.Pid)
+	}
+	var fed error
+	if err == nil && in != nil {
+		_, fed = io.Copy(stdin, in)
+		if errors.Is(fed, unix.EPIPE) {
+			fed = nil // git says why it does not listen
+		}
+	}
+	_ = stdin.Close()
+	if err != nil || fed != nil {
+		_ = cmd.Process.Kill()
+	}
+	ended := cmd.Wait()
+	switch {
+	case err != nil:
+		return err
+	case fed != nil:
+		return fed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ended != nil:
+		return &gitError{args[0], ended, said.String()}
+	}
+	return nil
+}
+
+func bound(pid int) error {
+	for what, most := range map[int]uint64{unix.RLIMIT_DATA: maxMemory, unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_CORE: 0} {
+		if err := unix.Prlimit(pid, what, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("bound git: %w", err)
+		}
+	}
+	return nil
+}
+
+// gitError is what git failed with.
+type gitError struct {
+	command string
+	err     error
+	said    string
+}
+
+func (e *gitError) Error() string {
+	text := "git " + e.command + ": " + e.err.Error()
+	if e.said != "" {
+		text += ": " + e.said
+	}
+	return text
+}
+
+func (e *gitError) Unwrap() error { return e.err }
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+// maxSaid bounds what is shown of git's words.
+const maxSaid = 600
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	if n := len(t.text) - maxSaid; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "?")), " ")
+}
+
+// begin makes a git directory of ours.
+func begin(dir string, format string, more string) error {
+	for _, d := range []string{"objects/pack", "objects/info", "refs/heads", "refs/tags", "info"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			return err
+		}
+	}
+	text := "[core]\n\trepositoryformatversion = " + strconv.Itoa(btoi(format != "")) + "\n\tfilemode = true\n\tlogallrefupdates = true\n"
+	if format != "" {
+		text += "[extensions]\n\tobjectformat = " + format + "\n"
+	}
+	for name, content := range map[string]string{"config": text + more, "HEAD": "ref: " + heads + "nothing\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// formatOf is what the configuration has to say of objects with such names.
+func formatOf(hash string) string {
+	if len(hash) == 64 {
+		return "sha256"
+	}
+	return ""
+}

@@ -1,0 +1,153 @@
+package clone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// inbox is a git directory of ours in which a pack from a sandbox is looked at,
+// beside the objects that the user has.
+type inbox struct {
+	git
+	shallow []byte
+	format  string
+}
+
+// newInbox prepares one. It is made by [inbox.empty].
+func newInbox(dir string, repo *Repository, root *os.Root, commit string) (*inbox, error) {
+	program, err := findGit()
+	if err != nil {
+		return nil, err
+	}
+	b := &inbox{git: git{program: program, dir: dir, borrow: repo.objects(), bounded: true}, format: formatOf(commit)}
+	b.shallow, err = readShallow(root)
+	return b, err
+}
+
+// empty makes it anew.
+func (b *inbox) empty() error {
+	if err := store.RemoveTree(b.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
+	}
+	if err := begin(b.dir, b.format, ""); err != nil {
+		return err
+	}
+	if len(b.shallow) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(b.dir, "shallow"), b.shallow, 0o600)
+}
+
+// commits are those of a list that are there.
+func (b *inbox) commits(ctx context.Context, list []string) ([]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	text, err := b.lines(ctx, list, "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	return commitsOf(string(text), list), err
+}
+
+// errTooLarge says that a pack was given up.
+var errTooLarge = errors.New("it is too large")
+
+// receive has the inside send what it takes to have some commits, if others are
+// there, and looks at all of it.
+func (b *inbox) receive(ctx context.Context, in *insider, want, have []string, most int64) (n int64, err error) {
+	order := strings.Join(without(want, have), "\n") + "\n"
+	pack := &counted{most: most}
+	err = in.talk(order, func(r io.Reader) error {
+		pack.Reader = r
+		err := b.stream(ctx, pack, io.Discard, "index-pack", "--stdin", "--fix-thin", "--strict", "--max-input-size="+strconv.FormatInt(most, 10))
+		if pack.over {
+			return fmt.Errorf("the sandbox sends more than %d MiB: %w", most>>20, errTooLarge)
+		}
+		return err
+	}, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--quiet")
+	if errors.Is(err, errTooLarge) {
+		err = (&spec.Error{Class: spec.ErrDenied, Err: err}).WithHint("--max-size says how much may come")
+	}
+	return pack.n, err
+}
+
+// without says in git's words what is meant: some commits with their histories, but
+// not those of others.
+func without(some, others []string) []string {
+	list := slices.Clone(some)
+	for _, h := range others {
+		list = append(list, "^"+h)
+	}
+	return list
+}
+
+// counted is what may have so many bytes.
+type counted struct {
+	io.Reader
+	n, most int64
+	over    bool
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if c.n += int64(n); c.n > c.most {
+		c.over = true
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// whole makes sure that commits are there with all that they are made of. What the
+// user has is taken to be whole.
+func (b *inbox) whole(ctx context.Context, tips, have []string) error {
+	there, err := b.commits(ctx, tips)
+	if err != nil {
+		return err
+	}
+	if len(there) != len(tips) {
+		return spec.Errorf(spec.ErrDenied, "%d of %d branches are at no commit that was sent", len(tips)-len(there), len(tips))
+	}
+	if _, err := b.lines(ctx, without(tips, have), "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
+		return fmt.Errorf("what was sent is not whole: %w", err)
+	}
+	return nil
+}
+
+// between counts the commits that are in the history of one and not of the other.
+func (b *inbox) between(ctx context.Context, old, now string) (come, gone int, err error) {
+	there, err := b.commits(ctx, []string{old})
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(there) == 0 { // the user does not have it any more
+		out, err := b.run(ctx, nil, "rev-list", "--count", now, "--")
+		come, _ = strconv.Atoi(strings.TrimSpace(string(out)))
+		return come, 0, err
+	}
+	out, err := b.run(ctx, nil, "rev-list", "--left-right", "--count", old+"..."+now, "--")
+	if err != nil {
+		return 0, 0, err
+	}
+	_, err = fmt.Sscanf(string(out), "%d\t%d", &gone, &come)
+	return come, gone, err
+}
+
+// packs are the names of those that have come, without their endings.
+func (b *inbox) packs() ([]string, error) {
+	list, err := filepath.Glob(filepath.Join(b.dir, "objects/pack/pack-*.idx"))
+	for i, p := range list {
+		list[i] = strings.TrimSuffix(filepath.Base(p), ".idx")
+	}
+	return list, err
+}

@@ -1,0 +1,236 @@
+package clone
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Inside starts a program in the sandbox on these streams, either of which may be
+// nil. Wait waits for its end.
+type Inside func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
+
+// Bounds of what a sandbox may say.
+const (
+	maxBranches = 1000
+	maxListing  = 1 << 20
+	maxStatus   = 4 << 20
+	// patience is how long nothing may come. git is silent while it counts.
+	patience = 5 * time.Minute
+)
+
+// insider asks git in the sandbox. Whatever it answers may be a lie.
+type insider struct {
+	start  Inside
+	dir    string // where the clone is inside
+	digits int    // of the names of objects
+}
+
+// head is a branch, as the inside says.
+type head struct {
+	branch, hash string // no branch: it is checked out without one
+	current      bool   // it is checked out
+}
+
+// talk runs git inside. What it prints goes to take, which must be done when it
+// returns without an error.
+func (in *insider) talk(input string, take func(io.Reader) error, args ...string) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	ir, iw, err := os.Pipe()
+	if err != nil {
+		w.Close()
+		return err
+	}
+	wait, err := in.start(ir, w, append([]string{"git", "--no-optional-locks", "-c", "safe.directory=*", "-C", in.dir}, args...)...)
+	w.Close()
+	ir.Close()
+	if err != nil {
+		iw.Close()
+		return lacking(err)
+	}
+	go func() {
+		_, _ = io.WriteString(iw, input)
+		iw.Close()
+	}()
+	if err := take(&impatient{r}); err != nil {
+		r.Close()
+		return errors.Join(err, soon(wait))
+	}
+	r.Close()
+	return lacking(wait())
+}
+
+// lastWords is how long a sandbox may take to say why it failed.
+const lastWords = 2 * time.Second
+
+// soon waits for an end, if it comes soon.
+func soon(wait func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(lastWords):
+		return nil
+	}
+}
+
+// lacking explains that there is no git inside.
+func lacking(err error) error {
+	if errors.Is(err, spec.ErrNoSuchBinary) || errors.Is(err, spec.ErrNotRunnable) {
+		return spec.Errorf(spec.ErrConflict, "ask git in the sandbox: %v", err).
+			WithHint("commits are made and fetched with git: install it inside; files are had with bothy cp")
+	}
+	return err
+}
+
+// impatient reads from a pipe of which something must come.
+type impatient struct{ *os.File }
+
+func (r *impatient) Read(p []byte) (int, error) {
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	n, err := r.File.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("nothing came from the sandbox for %s", patience)
+	}
+	return n, err
+}
+
+// ask has git inside answer in so many bytes.
+func (in *insider) ask(input string, most int64, args ...string) (answer string, err error) {
+	err = in.talk(input, func(r io.Reader) error {
+		data, err := io.ReadAll(io.LimitReader(r, most+1))
+		if err == nil && int64(len(data)) > most {
+			err = spec.Errorf(spec.ErrDenied, "git in the sandbox says more than %d KiB", most>>10)
+		}
+		answer = string(data)
+		return err
+	}, args...)
+	return answer, err
+}
+
+// branches lists what there is, those that were named or all, and what is checked
+// out without a branch.
+func (in *insider) branches(names []string) ([]head, error) {
+	args := []string{"for-each-ref", "--format=%(HEAD)%(objectname) %(refname)"}
+	if len(names) == 0 {
+		args = append(args, heads)
+	}
+	for _, n := range names {
+		if err := isRef(heads + n); err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "%q is no branch: %w", n, err)
+		}
+		args = append(args, heads+n)
+	}
+	text, err := in.ask("", maxListing, args...)
+	if err != nil {
+		return nil, err
+	}
+	var list []head
+	at := false
+	for line := range strings.Lines(text) {
+		h, err := in.head(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			return nil, err
+		}
+		list, at = append(list, h), at || h.current
+	}
+	if len(list) > maxBranches {
+		return nil, spec.Errorf(spec.ErrDenied, "there are %d branches in the sandbox, and %d are the most that are fetched at once", len(list), maxBranches).
+			WithHint("name those that you want")
+	}
+	for _, n := range names {
+		if !found(list, n) {
+			return nil, spec.Errorf(spec.ErrNotFound, "there is no branch %s in the sandbox", n)
+		}
+	}
+	if at || len(names) > 0 {
+		return list, nil
+	}
+	return in.detached(list)
+}
+
+func found(list []head, name string) bool {
+	for _, h := range list {
+		if h.branch == name || strings.HasPrefix(h.branch, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoList says that no list of branches came.
+func errNoList() error {
+	return spec.Errorf(spec.ErrDenied, "what git in the sandbox says is no list of branches")
+}
+
+func (in *insider) head(line string) (head, error) {
+	mark, rest := line[:min(1, len(line))], line[min(1, len(line)):]
+	hash, name, ok := strings.Cut(rest, " ")
+	name, isHead := strings.CutPrefix(name, heads)
+	if !ok || !isHead || name == "" || mark != " " && mark != "*" || !in.isHash(hash) {
+		return head{}, errNoList()
+	}
+	return head{name, hash, mark == "*"}, nil
+}
+
+func (in *insider) isHash(s string) bool { return isHash(s) && len(s) == in.digits }
+
+// detached adds what is checked out without a branch.
+func (in *insider) detached(list []head) ([]head, error) {
+	text, err := in.ask("", maxRef, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	hash := strings.TrimSpace(text)
+	if hash == "" {
+		return list, nil // nothing is
+	}
+	if err != nil || !in.isHash(hash) {
+		return nil, errors.Join(err, errNoList())
+	}
+	return append(list, head{hash: hash}), nil
+}
+
+// commits are those of a list that the inside has.
+func (in *insider) commits(list []string) ([]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	text, err := in.ask(strings.Join(list, "\n")+"\n", maxListing, "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	if err != nil {
+		return nil, err
+	}
+	return commitsOf(text, list), nil
+}
+
+// commitsOf reads which of the objects that were asked for are commits.
+func commitsOf(text string, asked []string) (list []string) {
+	there := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if hash, ok := strings.CutSuffix(line, " commit\n"); ok {
+			there[hash] = true
+		}
+	}
+	for _, h := range asked {
+		if there[h] {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// uncommitted counts the files that are not committed; -1 if nobody knows.
+func (in *insider) uncommitted() int {
+	text, err := in.ask("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=all")
+	if err != nil {
+		return -1
+	}
+	return strings.Count(text, "\n")
+}

@@ -1,0 +1,263 @@
+package clone
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Made is what a clone was made of, and what is not in it that one might look for.
+type Made struct {
+	Branch string // empty: none was checked out
+	Commit string
+	// Submodules are directories that are empty, Pointers files of which git LFS
+	// keeps the content elsewhere.
+	Submodules, Pointers int
+}
+
+// Make makes the clone that lies in dir, of the repository in the workspace.
+func Make(ctx context.Context, workspace, dir string) (*Made, error) {
+	m, err := making(ctx, workspace, dir)
+	if err != nil {
+		return nil, &spec.Error{Op: "clone " + workspace, Err: err, Hint: spec.Hint(err)}
+	}
+	return m, nil
+}
+
+func making(ctx context.Context, workspace, dir string) (*Made, error) {
+	program, err := findGit()
+	if err != nil {
+		return nil, err
+	}
+	repo, err := Locate(workspace)
+	if err != nil {
+		return nil, err
+	}
+	if err := repo.alone(); err != nil {
+		return nil, err
+	}
+	root, err := openDir(repo.Git)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	m := &maker{
+		git:  &git{program: program, dir: filepath.Join(Tree(dir), ".git"), borrow: repo.objects()},
+		root: root,
+	}
+	if m.Branch, m.Commit, err = repo.head(root); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{m.begin, m.choose, m.copy, m.checkOut, m.lookFor} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c := Clone{Dir: dir}
+	err = c.write(&Record{Version: spec.Version, Git: repo.Git, Branch: m.Branch, Commit: m.Commit, At: time.Now().UTC()})
+	return &m.Made, err
+}
+
+// head is what is checked out: a branch, without its prefix, and a commit.
+func (r *Repository) head(common *os.Root) (branch, commit string, err error) {
+	own, err := openDir(r.own)
+	if err != nil {
+		return "", "", err
+	}
+	defer own.Close()
+	text, err := readIn(own, "HEAD", maxRef)
+	if err != nil {
+		return "", "", fmt.Errorf("read HEAD: %w", err)
+	}
+	ref, commit, err := target(text)
+	if err != nil {
+		return "", "", fmt.Errorf("read HEAD: %w", err)
+	}
+	if ref == "" {
+		return "", commit, nil
+	}
+	branch, ok := strings.CutPrefix(ref, heads)
+	if !ok {
+		return "", "", spec.Errorf(spec.ErrUsage, "what is checked out in %s is no branch", r.Dir).WithHint("git -C %s switch BRANCH", r.Dir)
+	}
+	all, err := openRefs(common)
+	if err != nil {
+		return "", "", err
+	}
+	commit, err = all.resolve(ref)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", spec.Errorf(spec.ErrUsage, "%s has no commit yet: there is nothing to clone", r.Dir).
+			WithHint("commit first (git add, git commit), or use --workspace %s", spec.WorkspaceReview)
+	}
+	return branch, commit, err
+}
+
+// maker is a clone that is being made.
+type maker struct {
+	Made
+	*git
+	root *os.Root // the user's git directory
+}
+
+// begin makes the git directory.
+func (m *maker) begin(ctx context.Context) error {
+	if err := begin(m.dir, formatOf(m.Commit), ""); err != nil {
+		return err
+	}
+	config, err := readIn(m.root, "config", maxConfig)
+	if err != nil {
+		return fmt.Errorf("read its configuration: %w", err)
+	}
+	more, err := m.inherited(ctx, config, m.Branch)
+	if err != nil {
+		return fmt.Errorf("read its configuration: %w", err)
+	}
+	if err := begin(m.dir, formatOf(m.Commit), more); err != nil {
+		return err
+	}
+	shallow, err := readShallow(m.root)
+	if err == nil && len(shallow) > 0 {
+		err = os.WriteFile(filepath.Join(m.dir, "shallow"), shallow, 0o666)
+	}
+	return err
+}
+
+// readShallow gives the commits at which a history that is not whole ends.
+func readShallow(root *os.Root) ([]byte, error) {
+	data, err := readIn(root, "shallow", maxPacked)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read where its history ends: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if !isHash(strings.TrimSuffix(line, "\n")) {
+			return nil, errors.New("read where its history ends: it names no commits")
+		}
+	}
+	return data, nil
+}
+
+// choose finds the tags and the branches of servers that lie in HEAD's history:
+// those alone come along.
+func (m *maker) choose(ctx context.Context) error {
+	all, err := openRefs(m.root)
+	if err != nil {
+		return err
+	}
+	list := map[string]string{}
+	for _, prefix := range []string{tags, remotes} {
+		some, err := all.list(prefix)
+		if err != nil {
+			return fmt.Errorf("list its references: %w", err)
+		}
+		maps.Copy(list, some)
+	}
+	maps.DeleteFunc(list, func(name, hash string) bool {
+		return strings.HasPrefix(name, Remotes) || strings.HasSuffix(name, "/HEAD") || len(hash) != len(m.Commit)
+	})
+	if err := m.pack(list); err != nil || len(list) == 0 {
+		return err
+	}
+	out, err := m.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "--merged="+m.Commit)
+	if err != nil {
+		return broken(err, m.Commit)
+	}
+	chosen := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		hash, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if list[name] == hash {
+			chosen[name] = hash
+		}
+	}
+	return m.pack(chosen)
+}
+
+// pack writes references into the clone.
+func (m *maker) pack(list map[string]string) error {
+	var b strings.Builder
+	b.WriteString("# pack-refs with: sorted \n")
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		b.WriteString(list[name] + " " + name + "\n")
+	}
+	return os.WriteFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String()), 0o666)
+}
+
+// broken explains why objects of the user's repository could not be had.
+func broken(err error, commit string) error {
+	return (&spec.Error{Op: "copy the history of " + commit[:12], Err: err}).
+		WithHint("git fsck tells whether it is whole; one that was cloned with a filter has to be completed first: git fetch --refetch --no-filter")
+}
+
+// copy copies the objects. Then the clone has all it needs, and borrows no more.
+func (m *maker) copy(ctx context.Context) error {
+	_, err := m.lines(ctx, []string{m.Commit}, "pack-objects", "--revs", "--include-tag", "--delta-base-offset", "--quiet",
+		filepath.Join(m.dir, "objects/pack/pack"))
+	if err != nil {
+		return broken(err, m.Commit)
+	}
+	m.borrow = ""
+	head := m.Commit + "\n"
+	if m.Branch != "" {
+		head = "ref: " + heads + m.Branch + "\n"
+		file := filepath.Join(m.dir, heads, m.Branch)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(m.Commit+"\n"), 0o666); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(m.dir, "HEAD"), []byte(head), 0o666)
+}
+
+// checkOut writes the files. No filter is known by the name that attributes may ask
+// for, no hook is there, and nothing is fetched.
+func (m *maker) checkOut(ctx context.Context) error {
+	m.tree = filepath.Dir(m.dir)
+	_, err := m.run(ctx, nil, "read-tree", "--reset", "-u", m.Commit)
+	if err != nil {
+		return fmt.Errorf("check out %s: %w", m.Commit[:12], err)
+	}
+	return nil
+}
+
+// lookFor counts what the files lack.
+func (m *maker) lookFor(ctx context.Context) error {
+	out, err := m.run(ctx, nil, "ls-files", "--stage", "-z")
+	if err != nil {
+		return err
+	}
+	entries := bufio.NewScanner(bytes.NewReader(out))
+	entries.Buffer(nil, 1<<20)
+	entries.Split(zeros)
+	for entries.Scan() {
+		if strings.HasPrefix(entries.Text(), "160000 ") {
+			m.Submodules++
+		}
+	}
+	out, err = m.run(ctx, nil, "ls-files", "-z", "--", ":(attr:filter=lfs)")
+	m.Pointers = bytes.Count(out, []byte{0})
+	return errors.Join(entries.Err(), err)
+}
+
+// zeros splits what has a zero byte behind each entry.
+func zeros(data []byte, _ bool) (int, []byte, error) {
+	i := bytes.IndexByte(data, 0)
+	if i < 0 {
+		return 0, nil, nil
+	}
+	return i + 1, data[:i], nil
+}

@@ -1,0 +1,188 @@
+package clone
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// Prefixes of references.
+const (
+	heads   = "refs/heads/"
+	tags    = "refs/tags/"
+	remotes = "refs/remotes/"
+	// Remotes is where what is fetched from sandboxes lies, by their names.
+	Remotes = "refs/remotes/bothy/"
+)
+
+// Bounds of what is read of a repository.
+const (
+	maxRef    = 4 << 10
+	maxPacked = 64 << 20
+	maxRefs   = 200_000
+	maxDepth  = 5 // of references that name references
+)
+
+// refs are the references in a git directory. Nothing outside of it is read, to
+// wherever links in it lead.
+type refs struct {
+	root   *os.Root
+	packed map[string]string
+	broken bool // list has found one that is no reference
+}
+
+func openRefs(root *os.Root) (*refs, error) {
+	r := &refs{root: root, packed: map[string]string{}}
+	data, err := readIn(root, "packed-refs", maxPacked)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read packed-refs: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		hash, name, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
+		if ok && isHash(hash) && isRef(name) == nil {
+			r.packed[name] = hash
+		}
+	}
+	return r, nil
+}
+
+// readIn reads a small regular file beneath a directory.
+func readIn(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
+	}
+	return store.ReadAll(f, most)
+}
+
+// target is what a reference that is a file says: another one, or a hash.
+func target(text []byte) (ref, hash string, err error) {
+	line := strings.TrimRight(string(text), "\r\n \t")
+	if name, ok := strings.CutPrefix(line, "ref:"); ok {
+		name = strings.TrimSpace(name)
+		return name, "", isRef(name)
+	}
+	if !isHash(line) {
+		return "", "", errors.New("it is no reference")
+	}
+	return "", line, nil
+}
+
+// resolve gives the hash a reference stands for. One that is not there is
+// [fs.ErrNotExist].
+func (r *refs) resolve(name string) (string, error) {
+	for range maxDepth {
+		text, err := readIn(r.root, name, maxRef)
+		if packed, ok := r.packed[name]; err != nil && ok {
+			return packed, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		next, hash, err := target(text)
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", name, err)
+		}
+		if hash != "" {
+			return hash, nil
+		}
+		name = next
+	}
+	return "", fmt.Errorf("%s names a reference that names another, and so on", name)
+}
+
+// list gives the references below a prefix, those left out that name others. Of one
+// that is broken it gives what it was when it was packed, if it was.
+func (r *refs) list(prefix string) (map[string]string, error) {
+	found := map[string]string{}
+	for name, hash := range r.packed {
+		if strings.HasPrefix(name, prefix) {
+			found[name] = hash
+		}
+	}
+	err := fs.WalkDir(r.root.FS(), strings.TrimSuffix(prefix, "/"), func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !d.Type().IsRegular() || isRef(name) != nil:
+			return nil
+		case len(found) > maxRefs:
+			return fmt.Errorf("there are more than %d references", maxRefs)
+		}
+		var next, hash string
+		text, err := readIn(r.root, name, maxRef)
+		if err == nil {
+			next, hash, err = target(text)
+		}
+		r.broken = r.broken || err != nil
+		if hash != "" {
+			found[name] = hash
+		} else if next != "" {
+			delete(found, name)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// isHash tells whether a text is the whole name of an object.
+func isHash(s string) bool {
+	if len(s) != 40 && len(s) != 64 {
+		return false
+	}
+	return strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// maxName bounds the name of a reference, and of a part of it: git makes files of
+// them, with a few letters more.
+const (
+	maxName = 512
+	maxPart = 200
+)
+
+// isRef says what is wrong with the name of a reference: what git refuses, and what
+// looks like something else where it is shown.
+func isRef(name string) error {
+	parts := strings.Split(name, "/")
+	switch {
+	case !strings.HasPrefix(name, "refs/"):
+		return errors.New("it is not below refs/")
+	case len(name) > maxName:
+		return errors.New("its name is too long")
+	case !utf8.ValidString(name):
+		return errors.New("its name is no UTF-8")
+	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, "."):
+		return errors.New("git takes no such name")
+	}
+	for _, r := range name {
+		if strings.ContainsRune(" ~^:?*[\\", r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return errors.New("its name has characters in it that it may not have")
+		}
+	}
+	for _, p := range parts {
+		if p == "" || p == "@" || p[0] == '.' || p[0] == '-' || strings.HasSuffix(p, ".lock") || len(p) > maxPart {
+			return errors.New("git, or a shell, takes no such name")
+		}
+	}
+	return nil
+}
+
+// CheckName says whether what is fetched from a sandbox can be named after it.
+func CheckName(sandbox string) error { return isRef(Remotes + sandbox) }

@@ -1,0 +1,175 @@
+package clone
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Repository is a repository of the user's with files checked out.
+type Repository struct {
+	Dir string // its files
+	Git string // what all its working trees share: objects, references, configuration
+	own string // what this working tree has alone: HEAD. The same, if it is the only one
+}
+
+// Locate finds the repository whose files lie in a directory. What leads elsewhere
+// is believed only if that leads back: a sandbox that could write to the directory
+// once may have made it lead to another repository.
+func Locate(dir string) (*Repository, error) {
+	at := filepath.Join(dir, ".git")
+	info, err := os.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, none(dir)
+	case err != nil:
+		return nil, &spec.Error{Op: "look for a repository", Err: err}
+	case info.IsDir():
+		r := &Repository{Dir: dir, Git: at, own: at}
+		return r, r.check()
+	case info.Mode().IsRegular():
+		return linked(dir, at)
+	}
+	return nil, spec.Errorf(spec.ErrDenied, "%s is neither a directory nor a file", at).
+		WithHint("share a clone of the repository: git clone %s ELSEWHERE", dir)
+}
+
+// none says what to do about a directory that has no repository of its own.
+func none(dir string) error {
+	if isGitDir(dir) {
+		return spec.Errorf(spec.ErrUsage, "%s is a bare repository: there are no files to work on", dir).
+			WithHint("share a clone of it: git clone %s ELSEWHERE", dir)
+	}
+	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return spec.Errorf(spec.ErrUsage, "%s is a part of the repository %s: only all of one can be cloned", dir, d).
+				WithHint("name the repository, and where to begin: --workspace %s --workdir %s AGENT %s", spec.WorkspaceClone, dir, d)
+		}
+		if d == "/" {
+			break
+		}
+	}
+	return spec.Errorf(spec.ErrUsage, "%s is no git repository: there is nothing to clone", dir).
+		WithHint("make it one (git init, git add, git commit), or use --workspace %s", spec.WorkspaceReview)
+}
+
+func isGitDir(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// linked finds the repository of a further working tree, made by git worktree add.
+func linked(dir, at string) (*Repository, error) {
+	astray := func(why string) error {
+		return spec.Errorf(spec.ErrDenied, "%s is a file, and %s", at, why).
+			WithHint("share a clone of the repository: git clone %s ELSEWHERE", dir)
+	}
+	text, err := pointer(at, dir, "gitdir: ")
+	if err != nil {
+		return nil, astray("cannot be read: " + err.Error())
+	}
+	own, err := filepath.EvalSymlinks(text)
+	if err != nil {
+		return nil, astray("what it leads to is not there")
+	}
+	common := filepath.Dir(filepath.Dir(own))
+	back, err := pointer(filepath.Join(own, "gitdir"), own, "")
+	if err != nil || back != at || filepath.Base(filepath.Dir(own)) != "worktrees" {
+		return nil, astray("what it leads to, " + own + ", does not lead back as that of a working tree does")
+	}
+	if shared, err := pointer(filepath.Join(own, "commondir"), own, ""); err != nil || shared != common {
+		return nil, astray("what it leads to, " + own + ", is no part of a repository")
+	}
+	r := &Repository{Dir: dir, Git: common, own: own}
+	return r, r.check()
+}
+
+// maxPointer bounds a file that has a path in it.
+const maxPointer = 8 << 10
+
+// pointer reads a path, relative to a directory, out of a file.
+func pointer(file, dir, prefix string) (string, error) {
+	data, err := readFile(file, maxPointer)
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutPrefix(strings.TrimRight(string(data), "\r\n"), prefix)
+	if !ok || path == "" || strings.ContainsAny(path, "\n\x00") {
+		return "", errors.New("it has no path in it")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// readFile reads a small regular file.
+func readFile(path string, most int64) ([]byte, error) {
+	f, err := store.OpenRegular(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return store.ReadAll(f, most)
+}
+
+// check wants what this package knows how to read and to write.
+func (r *Repository) check() error {
+	if _, err := os.Lstat(filepath.Join(r.Git, "reftable")); err == nil {
+		return spec.Errorf(spec.ErrUsage, "%s keeps its references as a reftable, which is not understood", r.Git).
+			WithHint("git -C %s refs migrate --ref-format=files", r.Dir)
+	}
+	for _, name := range []string{"objects", "refs"} {
+		info, err := os.Lstat(filepath.Join(r.Git, name))
+		if err != nil {
+			return spec.Errorf(spec.ErrUsage, "%s is no git repository: %w", r.Git, err).
+				WithHint("git -C %s fsck tells more; or use --workspace %s", r.Dir, spec.WorkspaceReview)
+		}
+		if !info.IsDir() {
+			return spec.Errorf(spec.ErrDenied, "%s in %s is no directory", name, r.Git).
+				WithHint("share a clone of the repository: git clone %s ELSEWHERE", r.Dir)
+		}
+	}
+	return nil
+}
+
+// openDir opens a directory by a path without links in it. Since it was looked at,
+// a sandbox that can write to a directory above may have put one there.
+func openDir(path string) (*os.Root, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// objects is where its objects lie. The names of those that are wanted come from
+// references alone: it would not help anybody to have this lead elsewhere.
+func (r *Repository) objects() string { return filepath.Join(r.Git, "objects") }
+
+// alone refuses a repository that borrows the objects of another: what is copied
+// shall be of this one.
+func (r *Repository) alone() error {
+	file := filepath.Join(r.objects(), "info", "alternates")
+	info, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	return spec.Errorf(spec.ErrUsage, "%s borrows objects of another repository (%s)", r.Dir, file).
+		WithHint("if that is meant, give it its own: git -C %s repack -a -d && rm %s", r.Dir, file)
+}
