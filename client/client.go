@@ -36,7 +36,7 @@ type Sandbox struct {
 	Agent      string   // an agent, "shell", or a program by its path
 	Workspaces []string // DIR[:ro], the first is where commands run
 	Volumes    []string // SRC[:DST][:ro]
-	// WorkspaceMode is "live" or "review". Default: live.
+	// WorkspaceMode is "live", "review" or "clone". Default: live.
 	WorkspaceMode string
 	Env           map[string]string
 	Template      string

@@ -93,6 +93,20 @@ func (c Clone) Record() (*Record, error) {
 
 func (c Clone) write(r *Record) error { return store.WriteJSON(c.record(), r) }
 
+// Fork prepares the place of another clone, whose files are to be those of this one.
+// Nothing was fetched from it, so that all in it counts as work.
+func (c Clone) Fork(dir string) error {
+	r, err := c.Record()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(Tree(dir), 0o777); err != nil {
+		return err
+	}
+	r.At, r.Fetched, r.Head, r.Unsaved = time.Now().UTC(), nil, "", true
+	return Clone{Dir: dir}.write(r)
+}
+
 // clearInbox removes what a fetch that broke off has left.
 func (c Clone) clearInbox() error {
 	if _, err := os.Lstat(c.inbox()); errors.Is(err, fs.ErrNotExist) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -30,8 +31,8 @@ func (e *Engine) Checkpoints(sb *spec.Sandbox) checkpoint.Shelf {
 const workspaceTree = "workspace/"
 
 // kept are the directories of a sandbox that a checkpoint holds: its home, its private
-// directories, what it has written over its workspaces, and those that it writes to
-// at once.
+// directories, what it has written over its workspaces, its clones of them, and those
+// that it writes to at once.
 func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	list := []checkpoint.Source{{Name: "home", Dir: d.Home()}}
 	for i := range sb.Private {
@@ -43,6 +44,10 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 			list = append(list, checkpoint.Source{
 				Name: "review/" + strconv.Itoa(i), Dir: d.Review(i), Without: []string{"work", "gone", "applying.json"},
 			})
+			continue
+		}
+		if sb.Clones(m) {
+			list = append(list, checkpoint.Source{Name: "clone/" + strconv.Itoa(i), Dir: clone.Tree(d.Clone(i))})
 			continue
 		}
 		if info, err := os.Stat(m.Source); m.ReadOnly || err == nil && !info.IsDir() {

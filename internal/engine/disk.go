@@ -80,7 +80,7 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 		case i.Status.State != spec.Stopped:
 			it.Running, it.Kept = true, "it runs"
 		case e.Pending(i.Spec):
-			it.Kept = "it has changes that are neither applied nor discarded"
+			it.Kept = "it has " + unsaved(i.Spec)
 		case time.Since(it.Used) < abandonedAfter:
 			it.Kept = "it was used just now"
 		}
@@ -88,6 +88,14 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 		items = append(items, it)
 	}
 	return items, nil
+}
+
+// unsaved is what a sandbox has that [Engine.Pending] tells of.
+func unsaved(sb *spec.Sandbox) string {
+	if sb.Mode() == spec.WorkspaceClone {
+		return "work in its clone that was not fetched"
+	}
+	return "changes that are neither applied nor discarded"
 }
 
 // removeStopped removes a sandbox unless it runs, or was in the meantime and has
@@ -105,7 +113,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	}
 	defer lock.Unlock()
 	if e.Pending(sb) {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s has changes by now that are neither applied nor discarded", sb.Name)
+		return spec.Errorf(spec.ErrConflict, "sandbox %s has %s by now", sb.Name, unsaved(sb))
 	}
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err

@@ -149,7 +149,7 @@ func (e *Engine) Existing(wish *spec.Sandbox) (*spec.Sandbox, error) {
 // create has a new sandbox begin with what its template holds. The caller holds the
 // names lock.
 func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store.Sandbox) error) error {
-	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb)}, more...)...)
+	return e.add(ctx, sb, append([]func(store.Sandbox) error{e.begin(ctx, sb), e.makeClones(ctx, sb)}, more...)...)
 }
 
 // add adds a sandbox. The caller holds the names lock.
@@ -172,6 +172,9 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", sb.Name, sb.Name)
 	}
 	if err := spec.CheckName(sb.Name); err != nil {
+		return err
+	}
+	if err := checkCloned(sb); err != nil {
 		return err
 	}
 	if _, _, err := e.programDirs(sb); err != nil { // it may have been removed since it was chosen

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
@@ -84,6 +85,12 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 	}
 	for i := range sb.Private {
 		if err := os.MkdirAll(d.Private(i), 0o755); err != nil {
+			return err
+		}
+	}
+	theirs := e.clones(from)
+	for i, c := range clone.Of(sb, d.Clone) {
+		if err := theirs[i].Fork(c.Dir); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
@@ -16,6 +17,10 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 	if sb.Broken != "" {
 		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
 	}
+	if sb.Mode() == spec.WorkspaceClone {
+		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on a clone of its own: what it commits is fetched, not applied", sb.Name).
+			WithHint("bothy fetch %s, then for instance: git diff HEAD...bothy/%s, git merge bothy/%s", sb.Name, sb.Name, sb.Name)
+	}
 	if sb.Mode() != spec.WorkspaceReview {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s writes to your files at once: there is nothing to review", sb.Name).
 			WithHint("a sandbox is made for reviews: bothy create --workspace %s ...", spec.WorkspaceReview)
@@ -24,7 +29,7 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 }
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
-// discarded, commits among them.
+// discarded, commits among them, or work in a clone that was not fetched.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return false
@@ -35,7 +40,7 @@ func (e *Engine) Pending(sb *spec.Sandbox) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(e.clones(sb), clone.Clone.Pending)
 }
 
 // Apply brings changes to the host. What is applied leaves the layer at once, or,

@@ -241,6 +241,9 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 	l.Config = e.config(sb, me.home)
 	rules := workspace.Rules{State: e.Store.Path()}
 	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes, l.Config) {
+		if sb.Clones(m) { // nothing of the host is in it
+			continue
+		}
 		l.Hidden = append(l.Hidden, rules.Hidden(m)...)
 	}
 	return l, nil

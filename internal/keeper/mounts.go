@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/spec"
@@ -31,6 +32,10 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
 	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.config()) {
+		if i < len(k.spec.Workspaces) && k.spec.Clones(m) {
+			list = append(list, driver.Mount{Source: clone.Tree(k.dir.Clone(i)), Target: m.Target, Exclusive: true})
+			continue
+		}
 		source, err := k.pin(m.Source, filepath.Join(scratch, "mnt", strconv.Itoa(i)))
 		if err != nil {
 			return nil, err
@@ -183,7 +188,7 @@ func (k *Keeper) makePoints(list []driver.Mount) error {
 			return err
 		}
 		private := filepath.Dir(m.Source) == filepath.Dir(k.dir.Private(0)) && !outer.ReadOnly
-		if outer.Source == k.dir.Home() || private {
+		if outer.Source == k.dir.Home() || k.isClone(outer.Source) || private {
 			if err := makePoint(outer.Source, rel, isDir(m.Source)); err != nil {
 				return (&spec.Error{Class: spec.ErrDenied, Op: "make mount point " + m.Target, Err: err}).
 					WithHint("put the directory back, on the host or in the sandbox's home, or remove the sandbox: bothy rm %s", k.spec.Name)
@@ -196,6 +201,16 @@ func (k *Keeper) makePoints(list []driver.Mount) error {
 		}
 	}
 	return nil
+}
+
+// isClone tells whether a directory is the sandbox's own clone of a workspace.
+func (k *Keeper) isClone(dir string) bool {
+	for _, c := range clone.Of(k.spec, k.dir.Clone) {
+		if c.Tree() == dir {
+			return true
+		}
+	}
+	return false
 }
 
 // makePoint makes a mount point below a directory the inside can write to. No link

@@ -59,6 +59,13 @@ func (d Sandbox) Review(n int) string {
 }
 func (d Sandbox) ReviewLock() string { return filepath.Join(d.Dir, "review.lock") }
 
+// Clone is where the clone of the n-th workspace lies, if it has one. CloneLock is
+// held while somebody fetches from it.
+func (d Sandbox) Clone(n int) string {
+	return filepath.Join(d.Dir, "clone", strconv.Itoa(n))
+}
+func (d Sandbox) CloneLock() string { return filepath.Join(d.Dir, "clone.lock") }
+
 // ID is the sandbox's id, the name of its directory.
 func (d Sandbox) ID() string { return filepath.Base(d.Dir) }
 

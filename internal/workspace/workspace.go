@@ -202,7 +202,7 @@ func Check(sb *spec.Sandbox) error {
 			return spec.Errorf(spec.ErrUsage, "the first workspace must be a directory, %s is a file", p.Source)
 		}
 	}
-	if err := checkReview(sb); err != nil {
+	if err := checkMode(sb); err != nil {
 		return err
 	}
 	targets := slices.Clone(sb.Private)
@@ -218,25 +218,30 @@ func Check(sb *spec.Sandbox) error {
 	return nil
 }
 
-// checkReview wants something that can be reviewed.
-func checkReview(sb *spec.Sandbox) error {
-	if sb.Mode() != spec.WorkspaceReview {
+// checkMode wants something that can be reviewed, or cloned.
+func checkMode(sb *spec.Sandbox) error {
+	alone, none := "", ""
+	switch sb.Mode() {
+	case spec.WorkspaceReview:
+		alone, none = "only changes in directories can be reviewed", "there is no directory whose changes could be reviewed"
+	case spec.WorkspaceClone:
+		alone, none = "only directories can be cloned", "there is no directory that could be cloned"
+	default:
 		return nil
 	}
 	any := false
 	for _, m := range sb.Workspaces {
-		if !sb.Reviews(m) {
+		if m.ReadOnly {
 			continue
 		}
 		any = true
 		if info, err := os.Stat(m.Source); err == nil && !info.IsDir() {
-			return spec.Errorf(spec.ErrUsage, "%s is a file: only changes in directories can be reviewed", m.Source).
+			return spec.Errorf(spec.ErrUsage, "%s is a file: %s", m.Source, alone).
 				WithHint("share it read-only (%s:ro), or the directory it lies in", m.Source)
 		}
 	}
 	if !any {
-		return spec.Errorf(spec.ErrUsage, "there is no directory whose changes could be reviewed").
-			WithHint("name one that is not read-only")
+		return spec.Errorf(spec.ErrUsage, "%s", none).WithHint("name one that is not read-only")
 	}
 	return nil
 }

@@ -305,7 +305,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckReview(t *testing.T) {
+func TestCheckMode(t *testing.T) {
 	h, _ := newHost(t)
 	at := func(path string, ro bool) spec.Mount { return spec.Mount{Source: path, Target: path, ReadOnly: ro} }
 	for _, tt := range []struct {
@@ -319,9 +319,11 @@ func TestCheckReview(t *testing.T) {
 		{"nothing to write", []spec.Mount{at(h.app, true)}, false},
 		{"nothing", nil, false},
 	} {
-		err := Check(&spec.Sandbox{WorkspaceMode: spec.WorkspaceReview, Workspaces: tt.list})
-		if (err == nil) != tt.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
-			t.Errorf("%s: %v", tt.name, err)
+		for _, mode := range []string{spec.WorkspaceReview, spec.WorkspaceClone} {
+			err := Check(&spec.Sandbox{WorkspaceMode: mode, Workspaces: tt.list})
+			if (err == nil) != tt.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
+				t.Errorf("%s, %s: %v", tt.name, mode, err)
+			}
 		}
 	}
 }

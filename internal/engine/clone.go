@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// clones are those of a sandbox.
+func (e *Engine) clones(sb *spec.Sandbox) []clone.Clone {
+	return clone.Of(sb, e.Store.Sandbox(sb.ID).Clone)
+}
+
+// checkCloned wants a name that references can have in them.
+func checkCloned(sb *spec.Sandbox) error {
+	if sb.Mode() != spec.WorkspaceClone {
+		return nil
+	}
+	if err := clone.CheckName(sb.Name); err != nil {
+		return spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err).
+			WithHint("choose another with --name")
+	}
+	return nil
+}
+
+// cloneNotice is after what time somebody wants to know what takes so long.
+const cloneNotice = 2 * time.Second
+
+// makeClones makes the clones of a new sandbox.
+func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
+	return func(d store.Sandbox) error {
+		for _, c := range clone.Of(sb, d.Clone) {
+			patience := time.AfterFunc(cloneNotice, func() { e.say("cloning %s", c.Source) })
+			made, err := clone.Make(ctx, c.Source, c.Dir)
+			patience.Stop()
+			if err != nil {
+				return err
+			}
+			e.tellClone(c, made)
+		}
+		return nil
+	}
+}
+
+// tellClone says what is in a clone, and what is not.
+func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
+	at := made.Commit[:12]
+	if made.Branch != "" {
+		at = made.Branch + " at " + at
+	}
+	e.say("cloned %s: %s; what is not committed is not in it", c.Source, at)
+	if made.Submodules > 0 {
+		e.say("its %d submodules are empty inside; there: git submodule update --init", made.Submodules)
+	}
+	if made.Pointers > 0 {
+		e.say("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
+	}
+}
+
+// Cloned are the clones of a sandbox that was made with them.
+func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
+	if sb.Broken != "" {
+		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
+	}
+	if sb.Mode() != spec.WorkspaceClone {
+		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on your files, not on a clone: there is nothing to fetch", sb.Name).
+			WithHint("a sandbox is made with a clone: bothy create --workspace %s ...", spec.WorkspaceClone)
+	}
+	return e.clones(sb), nil
+}
+
+// Fetch brings the commits of a sandbox into the repository that was cloned. Several
+// at once take turns.
+func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, inside clone.Inside, o clone.Order) (*clone.Report, error) {
+	lock, err := store.WaitLock(e.Store.Sandbox(sb.ID).CloneLock())
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	o.Sandbox = sb.Name
+	return c.Fetch(ctx, inside, o)
+}
