@@ -64,6 +64,7 @@ var commands = []struct {
 	{"discard", (*app).discardCommand},
 	{"checkpoint", (*app).checkpointCommand},
 	{"fork", (*app).forkCommand},
+	{"fetch", (*app).fetchCommand},
 	{"cp", (*app).cpCommand},
 	{"save", (*app).saveCommand},
 	{"template", (*app).templateCommand},

@@ -276,7 +276,7 @@ func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOp
 // shared are the directories of the host that a sandbox writes to at once.
 func shared(sb *spec.Sandbox) (list []string) {
 	for _, m := range sb.Workspaces {
-		if !m.ReadOnly && !sb.Reviews(m) {
+		if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
 			list = append(list, m.Source)
 		}
 	}

@@ -54,7 +54,7 @@ say; set-uid bits, devices and sockets are left out.`,
 				return err
 			}
 			start := func(stdin, stdout *os.File, args ...string) (func() error, error) {
-				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, args...)
+				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
 			}
 			if outward {
 				return a.copyOut(start, path, args[1], follow)
@@ -181,7 +181,7 @@ func sourceName(path string) string {
 // starter starts a helper inside on the given streams.
 type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
-// helper starts one of Bothy's own programs inside. The returned function
+// helper starts a program inside, to talk with it over pipes. The returned function
 // waits for it and gives its complaint, if it had one.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
 	er, ew, err := os.Pipe()
@@ -202,7 +202,7 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 	if stdout == nil {
 		stdout = nw
 	}
-	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: append([]string{guest.Path}, args...), User: user, Dir: "/"}}
+	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}
 	conn, _, err := ask(ctx, session{engine: e, sandbox: sb}, q, stdin, stdout, ew)
 	if err != nil {
 		er.Close()

@@ -70,7 +70,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)
-	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live, or review: they wait for bothy diff and bothy apply")
+	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
 	f.network.add(c)

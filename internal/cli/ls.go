@@ -22,6 +22,7 @@ type listed struct {
 	Status     spec.State  `json:"status"`
 	Ports      []spec.Port `json:"ports"`
 	Workspaces []string    `json:"workspaces"`
+	Mode       string      `json:"workspace_mode"`
 	Missing    bool        `json:"workspace_missing"`
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
@@ -65,7 +66,7 @@ func rows(list []engine.Info) []listed {
 		}
 		l := listed{
 			Name: i.Spec.Name, ID: i.Spec.ID, Agent: i.Spec.Agent, Status: i.Status.State,
-			Ports: []spec.Port{}, Workspaces: []string{}, CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,
+			Ports: []spec.Port{}, Workspaces: []string{}, Mode: i.Spec.Mode(), CreatedAt: i.Spec.CreatedAt, LastUsedAt: i.Status.UsedAt,
 		}
 		if i.Status.State == spec.Running {
 			l.Ports = append(l.Ports, i.Status.Ports...)
@@ -115,6 +116,9 @@ func (a *app) table(list []engine.Info) error {
 			cells = append(cells, term.Sanitize(ws))
 		}
 		where := strings.Join(cells, ", ")
+		if l.Mode != spec.WorkspaceLive && where != "" {
+			where += " (" + l.Mode + ")"
+		}
 		if l.Missing {
 			where += " (missing)"
 		}

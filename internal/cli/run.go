@@ -134,10 +134,17 @@ func (f *runFlags) comeBack(e *engine.Engine, sb *spec.Sandbox) (err error) {
 
 // keeps refuses to remove at the end what nobody can have looked at by then.
 func (f *runFlags) keeps() error {
-	reviewed := f.mode == spec.WorkspaceReview || f.existing != nil && f.existing.Mode() == spec.WorkspaceReview
-	if f.remove && reviewed {
+	mode := f.mode
+	if f.existing != nil && mode == spec.WorkspaceLive {
+		mode = f.existing.Mode()
+	}
+	switch {
+	case f.remove && mode == spec.WorkspaceReview:
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits for a review").
 			WithHint("leave --rm out, then: bothy diff, bothy apply, bothy rm")
+	case f.remove && mode == spec.WorkspaceClone:
+		return spec.Errorf(spec.ErrUsage, "--rm would throw the clone away, with all commits in it").
+			WithHint("leave --rm out, then: bothy fetch, bothy rm")
 	}
 	return nil
 }

@@ -37,11 +37,10 @@ func (a *app) rmCommand() *command.Command {
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				what := ""
 				if !force && e.Pending(sb) {
-					if !a.canAsk() {
-						return spec.Errorf(spec.ErrConflict, "sandbox %s has changes that are neither applied nor discarded", sb.Name).
-							WithHint("look at them: bothy diff --stat %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name)
+					var err error
+					if what, err = pending(sb); !a.canAsk() {
+						return err
 					}
-					what = ", with changes that you have not applied"
 				}
 				if !force && !a.ask("remove sandbox %s, its home and its installed programs%s?", sb.Name, what) {
 					return spec.Errorf(spec.ErrDenied, "%s was not removed", sb.Name)
@@ -53,6 +52,17 @@ func (a *app) rmCommand() *command.Command {
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask, and remove it even when in use")
 	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
 	return c
+}
+
+// pending is what would go with a sandbox that has work in it: in a question, and as
+// the reason not to remove it.
+func pending(sb *spec.Sandbox) (string, error) {
+	if sb.Mode() == spec.WorkspaceClone {
+		return ", with work in its clone that you have not fetched", spec.Errorf(spec.ErrConflict, "sandbox %s has work in its clone that was not fetched", sb.Name).
+			WithHint("have the commits: bothy fetch %s; look: bothy exec %s git status; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)
+	}
+	return ", with changes that you have not applied", spec.Errorf(spec.ErrConflict, "sandbox %s has changes that are neither applied nor discarded", sb.Name).
+		WithHint("look at them: bothy diff --stat %s; remove it with them: bothy rm -f %s", sb.Name, sb.Name)
 }
 
 // each does something to every named sandbox, and prints the name of each it

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// fetchFlags are those of fetch.
+type fetchFlags struct {
+	dryRun bool
+	size   string
+	in     string
+}
+
+// defaultFetch is how much a fetch may bring, unless it is told otherwise.
+const defaultFetch = "4g"
+
+func (a *app) fetchCommand() *command.Command {
+	f := &fetchFlags{}
+	c := &command.Command{
+		Use:   "fetch [flags] SANDBOX [BRANCH...]",
+		Short: "Bring what was committed in a sandbox's clone into your repository",
+		Long: `Brings the commits of a sandbox made with --workspace clone into the repository that
+was cloned: all branches, or BRANCHes, as bothy/SANDBOX/BRANCH. Your own branches and
+files are not touched. bothy/SANDBOX is what is checked out inside. A sandbox that is
+stopped is started: git runs inside, and never in what the inside has written here.`,
+		Example: `  bothy fetch claude-app
+  git log ..bothy/claude-app
+  git diff HEAD...bothy/claude-app
+  git merge bothy/claude-app/main`,
+		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
+		RunE: func(cmd *command.Command, args []string) error { return a.fetch(cmd, f, args[0], args[1:]) },
+	}
+	fs := c.Flags()
+	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "say what would come, and change nothing")
+	fs.StringVar(&f.size, "max-size", defaultFetch, "how much the sandbox may send")
+	fs.StringVar(&f.in, "in", "", "the directory whose clone is meant, of a sandbox with several (default: all)")
+	c.CompleteFlag("in", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+func (a *app) fetch(cmd *command.Command, f *fetchFlags, ref string, branches []string) error {
+	most, err := parseSize(f.size)
+	if err != nil || most <= 0 {
+		return spec.Errorf(spec.ErrUsage, "--max-size %q is no size", f.size)
+	}
+	e, sb, err := a.existing(ref)
+	if err != nil {
+		return err
+	}
+	all, err := e.Cloned(sb)
+	if err != nil {
+		return err
+	}
+	list, err := f.meant(rules(e, true).Parse, all)
+	if err != nil {
+		return err
+	}
+	inside := func(stdin, stdout *os.File, args ...string) (func() error, error) {
+		return a.helper(cmd.Context(), e, sb, "", stdin, stdout, args...)
+	}
+	var done []fetched
+	for _, c := range list {
+		report, err := e.Fetch(cmd.Context(), sb, c, inside, clone.Order{Branches: branches, DryRun: f.dryRun, MaxBytes: most})
+		if err != nil {
+			return err
+		}
+		done = append(done, shownFetch(c, report))
+	}
+	return a.printFetched(sb, done, f.dryRun)
+}
+
+// meant are the clones that are to be fetched from.
+func (f *fetchFlags) meant(parse func(string) (spec.Mount, error), all []clone.Clone) ([]clone.Clone, error) {
+	if f.in == "" {
+		return all, nil
+	}
+	m, err := parse(f.in)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if c.Source == m.Source {
+			return []clone.Clone{c}, nil
+		}
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "the sandbox has no clone of %s", m.Source).WithHint("bothy inspect shows its workspaces")
+}
+
+// fetched is what came of one clone, in JSON.
+type fetched struct {
+	Workspace   string          `json:"workspace"`
+	Branches    []fetchedBranch `json:"branches"`
+	Bytes       int64           `json:"bytes"`
+	Uncommitted *int            `json:"uncommitted"` // null: nobody knows
+}
+
+type fetchedBranch struct {
+	Branch  string `json:"branch"` // as inside; empty: what is checked out without one
+	Ref     string `json:"ref"`    // as on the host
+	Old     string `json:"old,omitempty"`
+	New     string `json:"new"`
+	Result  string `json:"result"`
+	Commits int    `json:"commits"`
+	Lost    int    `json:"commits_lost,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+func shownFetch(c clone.Clone, r *clone.Report) fetched {
+	f := fetched{Workspace: c.Source, Bytes: r.Bytes, Branches: []fetchedBranch{}}
+	if r.Uncommitted >= 0 {
+		f.Uncommitted = &r.Uncommitted
+	}
+	for _, b := range r.Branches {
+		f.Branches = append(f.Branches, fetchedBranch{b.Branch, b.Ref, b.Old, b.New, b.Result, b.Commits, b.Lost, b.Why})
+	}
+	return f
+}
+
+// printFetched tells what came. Branches that could not be had are a conflict.
+func (a *app) printFetched(sb *spec.Sandbox, list []fetched, dry bool) error {
+	refused := 0
+	for _, f := range list {
+		for _, b := range f.Branches {
+			if b.Result == clone.Refused {
+				refused++
+			}
+		}
+	}
+	if a.json {
+		if err := a.printJSON(map[string]any{"fetched": list, "dry_run": dry}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range list {
+			if err := a.printFetch(sb, f, dry); err != nil {
+				return err
+			}
+		}
+	}
+	if refused > 0 {
+		return spec.Errorf(spec.ErrConflict, "%d branches were refused", refused).
+			WithHint("have them renamed: bothy exec %s git branch -m OLD NEW", sb.Name)
+	}
+	return nil
+}
+
+func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
+	for _, b := range f.Branches {
+		line := fmt.Sprintf("%s %s %s", b.Result, printable(strings.TrimPrefix(b.Ref, "refs/remotes/")), b.New[:12])
+		switch b.Result {
+		case clone.Refused:
+			line = fmt.Sprintf("%s %q: %s", b.Result, b.Branch, printable(b.Why))
+		case clone.Forced:
+			line += fmt.Sprintf(", %d commits, %d that were there are not in it", b.Commits, b.Lost)
+		case clone.New, clone.Updated:
+			line += fmt.Sprintf(", %d commits", b.Commits)
+		}
+		if dry && b.Result != clone.Refused && b.Result != clone.Unchanged {
+			line = "would be " + line
+		}
+		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.Uncommitted == nil:
+		a.note("whether everything is committed in the sandbox could not be learned")
+	case *f.Uncommitted > 0:
+		a.note("%d files are not committed in the sandbox, and stay there: bothy exec %s git status", *f.Uncommitted, sb.Name)
+	}
+	return nil
+}
