@@ -4,11 +4,11 @@
 // root and as an ordinary user.
 //
 // The cases have the ids of the project's attack list: A for what leaves, B for
-// what is read of requests, D for files and F for the host's control surface.
+// what is read of requests, D for files, E for git and F for the host's control surface.
 // Cases A are tried on a stage: a host of the test's own, to which every address
 // leads and on which every packet is seen (test/stage). What needs packets
 // made by hand, or a hostile server, is in internal/gateway (G); the decision
-// behind it in internal/policy (P):
+// behind it in internal/policy (P). What git does on the host is in internal/clone (C):
 //
 //	A1   data in names: TestA1NamesStayInside, TestA1TalkInNamesIsRationed;
 //	     G TestA1A2DeniedNameStaysInside, TestA1DataInNamesIsRationed, TestA1DataInDisguise,
@@ -80,7 +80,19 @@
 //	D14  archives: TestCopyOut, TestCopyIn
 //	D15  image digests: no images yet; bombs in archives: TestCopyOutSparse
 //	D16  shared stores: TestNothingIsShared
-//	D17  ignored secrets in clones: no clones yet; in the home: TestCanaries
+//	D17  ignored secrets in clones: TestD17CloneHidesSecrets; in the home: TestCanaries
+//
+//	E1   hooks: TestE1E2NothingOfACloneRunsOnTheHost. Into a live workspace they can be
+//	     planted; in review they are flagged (test/testdata/script/review-hostile.txtar)
+//	E2   settings that name programs: TestE1E2NothingOfACloneRunsOnTheHost; of the user's own
+//	     repository: C TestE2NothingOfTheRepositoryRuns
+//	E3   files and links of git's that lead elsewhere: TestE3CloneLeadsAstray;
+//	     C TestE3SpoofedGitDirectories, TestE3Exchanged, TestE3FetchStaysBeneath,
+//	     TestE3FetchIntoAnother
+//	E4   submodules: TestE4SubmodulesOfAClone
+//	E5   names of branches: TestE5HostileRefs; C TestE5HostileNames, TestE5HostileAnswers
+//	E6   git on both sides of one tree: test/testdata/script/files-git.txtar; a clone has
+//	     one side
 //
 //	F1   unix sockets of the host: TestCanaries, TestDescriptors
 //	F2   the control API from inside: TestCanaries (state directory), TestMarkersAreNotTrusted.
