@@ -107,6 +107,20 @@ func (c Clone) Fork(dir string) error {
 	return Clone{Dir: dir}.write(r)
 }
 
+// Changed notes that the files of a clone were replaced from outside: all in it counts
+// as work.
+func (c Clone) Changed() error {
+	r, err := c.Record()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Fetched, r.Head, r.Unsaved = nil, "", true
+	return c.write(r)
+}
+
 // clearInbox removes what a fetch that broke off has left.
 func (c Clone) clearInbox() error {
 	if _, err := os.Lstat(c.inbox()); errors.Is(err, fs.ErrNotExist) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +119,9 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 		return nil, spec.Errorf(spec.ErrConflict, "the repository of %s is another one than was cloned: %s, then %s", c.Source, f.repo.Git, f.rec.Git).
 			WithHint("put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp", o.Sandbox)
 	}
+	if err := f.repo.alone(); err != nil {
+		return nil, err
+	}
 	if f.root, err = openDir(f.repo.Git); err != nil {
 		return nil, err
 	}
@@ -136,6 +141,14 @@ func (f *fetch) open() (err error) {
 		if _, packed := f.refs.packed[name]; packed {
 			return spec.Errorf(spec.ErrConflict, "the reference %s is in the way of what is fetched", name).
 				WithHint("git -C %s update-ref -d %s removes it", f.Source, name)
+		}
+	}
+	for _, name := range []string{strings.TrimSuffix(f.base(), "/"), path.Join("logs", f.base()), packDir} {
+		dir, err := f.dir(name, false)
+		if err == nil {
+			dir.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	if f.have, err = f.refs.list(f.base()); err != nil {
@@ -173,6 +186,10 @@ func (f *fetch) compare(list []head) {
 	}
 }
 
+// shellWords are characters that mean something to a shell: names are copied into
+// command lines.
+const shellWords = "`$;&|<>(){}'\"!#"
+
 // takes says why a branch cannot be had under its name.
 func (f *fetch) takes(b Fetched) error {
 	if b.Branch == "HEAD" || strings.HasPrefix(b.Branch, "HEAD/") {
@@ -180,6 +197,9 @@ func (f *fetch) takes(b Fetched) error {
 	}
 	if err := isRef(b.Ref); err != nil {
 		return err
+	}
+	if strings.ContainsAny(b.Branch, shellWords) {
+		return errors.New("its name has characters in it that a shell takes for something else")
 	}
 	for name := range f.have {
 		if strings.HasPrefix(name, b.Ref+"/") || strings.HasPrefix(b.Ref, name+"/") {

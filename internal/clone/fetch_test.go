@@ -298,6 +298,7 @@ func TestE5HostileNames(t *testing.T) {
 	bad := []string{
 		"--upload-pack=touch", "-x", "a/-x", "../../main", "a..b", ".hidden", "a/.b", "a.lock", "a.lock/b", "@", "a@{1}", "HEAD", "HEAD/x", "good/one/x", "good",
 		"a b", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a//b", "/a", "a/", "a.", "a\x1b[31m", "a\x07", "a\u202eb", "a\u200b",
+		"x;sh", "$(sh)", "`sh`", "a|sh", "a&sh", "a<b", "a>b", "a'b", `a"b`, "!!", "#a", "{a,b}",
 		"a\xff", strings.Repeat("x", 300), strings.Repeat("x/", 400) + "x",
 	}
 	text := " " + base + " refs/heads/good/one\n"
@@ -341,6 +342,36 @@ func TestE3FetchStaysBeneath(t *testing.T) {
 			}
 			if got := tree(t, out); got != "" {
 				t.Errorf("outside there is %s: %v", got, err)
+			}
+		})
+	}
+}
+
+// Links that stay in the git directory lead to what is the user's own: branches,
+// settings, the index.
+func TestE3FetchThroughLinks(t *testing.T) {
+	for link, to := range map[string]string{
+		"refs/remotes/bothy/box":      "../../heads",
+		"refs/remotes/bothy":          "../..",
+		"logs/refs/remotes/bothy/box": "../../../heads",
+		"refs/remotes":                "heads",
+	} {
+		t.Run(link, func(t *testing.T) {
+			p := newPerson(t)
+			c := p.clone()
+			commitIn(t, c.Tree(), "inside")
+			at := filepath.Join(p.dir, ".git", link)
+			must(t, os.RemoveAll(at))
+			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			must(t, os.Symlink(to, at))
+			before := tree(t, filepath.Join(p.dir, ".git"))
+			o := order()
+			o.Sandbox = "box"
+			if _, err := c.Fetch(context.Background(), c.inside, o); !errors.Is(err, spec.ErrDenied) {
+				t.Errorf("it says %v", err)
+			}
+			if after := tree(t, filepath.Join(p.dir, ".git")); after != before {
+				t.Errorf("there was\n%s\nand is\n%s", before, after)
 			}
 		})
 	}

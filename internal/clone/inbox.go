@@ -39,7 +39,7 @@ func (b *inbox) empty() error {
 	if err := store.RemoveTree(b.dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		return err
 	}
 	if err := begin(b.dir, b.format, ""); err != nil {
@@ -119,7 +119,8 @@ func (b *inbox) whole(ctx context.Context, tips, have []string) error {
 		return spec.Errorf(spec.ErrDenied, "%d of %d branches are at no commit that was sent", len(tips)-len(there), len(tips))
 	}
 	if _, err := b.lines(ctx, without(tips, have), "rev-list", "--objects", "--quiet", "--stdin"); err != nil {
-		return fmt.Errorf("what was sent is not whole: %w", err)
+		return spec.Errorf(spec.ErrDenied, "what was sent is not whole: %w", err).
+			WithHint("name the branches to fetch, without the one that lacks something, such as one of a shallow fetch")
 	}
 	return nil
 }

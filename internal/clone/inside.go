@@ -66,7 +66,14 @@ func (in *insider) talk(input string, take func(io.Reader) error, args ...string
 		return errors.Join(err, soon(wait))
 	}
 	r.Close()
-	return lacking(wait())
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	select {
+	case err := <-ended:
+		return lacking(err)
+	case <-time.After(patience):
+		return fmt.Errorf("git in the sandbox did not end for %s", patience)
+	}
 }
 
 // lastWords is how long a sandbox may take to say why it failed.

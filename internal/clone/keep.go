@@ -25,15 +25,20 @@ func (f *fetch) keep() (err error) {
 	if err != nil {
 		return err
 	}
+	dir, err := f.dir(packDir, true)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
 	defer func() {
 		for _, name := range names {
-			if gone := f.root.Remove(packDir + name + ".keep"); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			if gone := dir.Remove(name + ".keep"); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 				err = errors.Join(err, gone)
 			}
 		}
 	}()
 	for _, name := range names {
-		if err := f.keepPack(name); err != nil {
+		if err := f.keepPack(dir, name); err != nil {
 			return err
 		}
 	}
@@ -59,17 +64,60 @@ func (f *fetch) pointAll() error {
 	return nil
 }
 
-const packDir = "objects/pack/"
+// packDir is where packs lie.
+const packDir = "objects/pack"
+
+// dir opens a directory of the user's git directory, step by step: whoever could write
+// there once may have put links in the way, which lead to what is the user's own. It is
+// made if that is wished.
+func (f *fetch) dir(name string, wanted bool) (*os.Root, error) {
+	at, err := f.root.OpenRoot(".")
+	for _, step := range strings.Split(name, "/") {
+		if err != nil {
+			return nil, err
+		}
+		var next *os.Root
+		next, err = enter(at, step, wanted)
+		_ = at.Close()
+		at = next
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err = spec.Errorf(spec.ErrDenied, "%s in %s: %w", name, f.repo.Git, err).WithHint("look at it, and remove what git did not make")
+		}
+	}
+	return at, err
+}
+
+// enter opens a directory in another.
+func enter(at *os.Root, name string, wanted bool) (*os.Root, error) {
+	if wanted {
+		if err := at.Mkdir(name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	seen, err := at.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, fmt.Errorf("%q is no directory", name)
+	}
+	next, err := at.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if is, err := next.Stat("."); err != nil || !os.SameFile(seen, is) { // a link by now
+		next.Close()
+		return nil, errors.Join(err, fmt.Errorf("%q is changed just now", name))
+	}
+	return next, nil
+}
 
 // keepPack copies a pack. Its index is the last: with that, git sees it.
-func (f *fetch) keepPack(name string) error {
-	if _, err := f.root.Lstat(packDir + name + ".idx"); err == nil {
+func (f *fetch) keepPack(dir *os.Root, name string) error {
+	if _, err := dir.Lstat(name + ".idx"); err == nil {
 		return nil
 	}
-	if err := f.root.MkdirAll("objects/pack", 0o777); err != nil {
-		return err
-	}
-	if err := f.place(packDir+name+".keep", strings.NewReader("bothy fetch "+f.order.Sandbox+"\n")); err != nil {
+	if err := place(dir, name+".keep", strings.NewReader("bothy fetch "+f.order.Sandbox+"\n")); err != nil {
 		return err
 	}
 	for _, ending := range []string{".pack", ".rev", ".idx"} {
@@ -80,20 +128,20 @@ func (f *fetch) keepPack(name string) error {
 		if err != nil {
 			return err
 		}
-		err = f.place(packDir+name+ending, from)
+		err = place(dir, name+ending, from)
 		from.Close()
 		if err != nil {
 			return err
 		}
 	}
-	return f.sync(packDir)
+	return syncIn(dir)
 }
 
 // place writes a file that nobody changes.
-func (f *fetch) place(name string, from io.Reader) error {
+func place(dir *os.Root, name string, from io.Reader) error {
 	// As git names those that it may tidy away.
-	tmp := path.Join(path.Dir(name), "tmp_bothy_"+store.NewID())
-	to, err := f.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	tmp := "tmp_bothy_" + store.NewID()
+	to, err := dir.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err
 	}
@@ -105,16 +153,16 @@ func (f *fetch) place(name string, from io.Reader) error {
 		err = cerr
 	}
 	if err == nil {
-		err = f.root.Rename(tmp, name)
+		err = dir.Rename(tmp, name)
 	}
 	if err != nil {
-		_ = f.root.Remove(tmp)
+		_ = dir.Remove(tmp)
 	}
 	return err
 }
 
-func (f *fetch) sync(dir string) error {
-	d, err := f.root.Open(path.Clean(dir))
+func syncIn(dir *os.Root) error {
+	d, err := dir.Open(".")
 	if err != nil {
 		return err
 	}
@@ -139,15 +187,17 @@ func (f *fetch) pointHead() error {
 
 // replace gives a reference a new text by git's rules: its lock, its log, a rename.
 func (f *fetch) replace(ref, text string, log func() error) error {
-	dir := path.Dir(ref)
-	if err := f.root.MkdirAll(dir, 0o777); err != nil {
+	dir, err := f.dir(path.Dir(ref), true)
+	if err != nil {
 		return err
 	}
-	lock := ref + ".lock"
-	to, err := f.root.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	defer dir.Close()
+	name := path.Base(ref)
+	lock := name + ".lock"
+	to, err := dir.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return spec.Errorf(spec.ErrConflict, "another git is at work on it").
-			WithHint("try again; if none runs, one was ended: remove %s", filepath.Join(f.repo.Git, lock))
+			WithHint("try again; if none runs, one was ended: remove %s", filepath.Join(f.repo.Git, ref+".lock"))
 	}
 	if err != nil {
 		return err
@@ -163,23 +213,23 @@ func (f *fetch) replace(ref, text string, log func() error) error {
 		err = log()
 	}
 	if err == nil {
-		_ = f.removeEmpty(ref) // git leaves directories behind
-		err = f.root.Rename(lock, ref)
+		_ = removeEmpty(dir, name) // git leaves directories behind
+		err = dir.Rename(lock, name)
 	}
 	if err != nil {
-		_ = f.root.Remove(lock)
+		_ = dir.Remove(lock)
 		return err
 	}
-	return f.sync(dir)
+	return syncIn(dir)
 }
 
 // removeEmpty removes a directory that has none but empty ones in it.
-func (f *fetch) removeEmpty(name string) error {
-	info, err := f.root.Lstat(name)
+func removeEmpty(dir *os.Root, name string) error {
+	info, err := dir.Lstat(name)
 	if err != nil || !info.IsDir() {
 		return err
 	}
-	entries, err := fs.ReadDir(f.root.FS(), name)
+	entries, err := fs.ReadDir(dir.FS(), name)
 	if err != nil {
 		return err
 	}
@@ -187,22 +237,27 @@ func (f *fetch) removeEmpty(name string) error {
 		if !e.IsDir() {
 			return fs.ErrExist
 		}
-		if err := f.removeEmpty(path.Join(name, e.Name())); err != nil {
+		if err := removeEmpty(dir, path.Join(name, e.Name())); err != nil {
 			return err
 		}
 	}
-	return f.root.Remove(name)
+	return dir.Remove(name)
 }
 
 // log notes what a reference was: git keeps that for a while, whatever the sandbox
 // has put in its place.
 func (f *fetch) log(b *Fetched) error {
-	name := path.Join("logs", b.Ref)
-	if err := f.root.MkdirAll(path.Dir(name), 0o777); err != nil {
+	dir, err := f.dir(path.Join("logs", path.Dir(b.Ref)), true)
+	if err != nil {
 		return err
 	}
-	_ = f.removeEmpty(name)
-	to, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o666)
+	defer dir.Close()
+	name := path.Base(b.Ref)
+	_ = removeEmpty(dir, name)
+	if info, err := dir.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return spec.Errorf(spec.ErrDenied, "the log of %s in %s is no regular file", b.Ref, f.repo.Git).WithHint("look at it, and remove what git did not make")
+	}
+	to, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o666)
 	if err != nil {
 		return err
 	}

@@ -306,3 +306,18 @@ func TestE3SpoofedGitDirectories(t *testing.T) {
 		})
 	}
 }
+
+// Objects that links lead to are another repository's: what references name was written
+// by whoever could write to this one.
+func TestE4LinkedObjects(t *testing.T) {
+	for _, at := range []string{"pack", "info", "ab", "pack/pack-x.pack"} {
+		p := newPerson(t)
+		link := filepath.Join(p.dir, ".git/objects", at)
+		must(t, os.RemoveAll(link))
+		must(t, os.MkdirAll(filepath.Dir(link), 0o755))
+		must(t, os.Symlink(t.TempDir(), link))
+		if _, err := Make(t.Context(), p.dir, filepath.Join(p.scratch, "clone")); !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}

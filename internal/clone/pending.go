@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -92,6 +93,10 @@ func written(root *os.Root, since time.Time) error {
 		}
 		info, err := d.Info()
 		if err != nil || info.ModTime().After(since) {
+			return errWork
+		}
+		// What is moved in keeps its own time.
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || time.Unix(st.Ctim.Unix()).After(since) {
 			return errWork
 		}
 		return nil

@@ -109,7 +109,7 @@ func (r *refs) resolve(name string) (string, error) {
 // list gives the references below a prefix, those left out that name others. Of one
 // that is broken it gives what it was when it was packed, if it was.
 func (r *refs) list(prefix string) (map[string]string, error) {
-	found := map[string]string{}
+	found, seen := map[string]string{}, 0
 	for name, hash := range r.packed {
 		if strings.HasPrefix(name, prefix) {
 			found[name] = hash
@@ -121,6 +121,12 @@ func (r *refs) list(prefix string) (map[string]string, error) {
 			return nil
 		case err != nil:
 			return err
+		}
+		switch seen++; {
+		case seen > 2*maxRefs:
+			return fmt.Errorf("there are more than %d files among the references", 2*maxRefs)
+		case d.IsDir() && len(name) > maxName:
+			return fs.SkipDir
 		case !d.Type().IsRegular() || isRef(name) != nil:
 			return nil
 		case len(found) > maxRefs:

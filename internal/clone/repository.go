@@ -158,13 +158,25 @@ func openDir(path string) (*os.Root, error) {
 	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// objects is where its objects lie. The names of those that are wanted come from
-// references alone: it would not help anybody to have this lead elsewhere.
+// objects is where its objects lie.
 func (r *Repository) objects() string { return filepath.Join(r.Git, "objects") }
 
-// alone refuses a repository that borrows the objects of another: what is copied
-// shall be of this one.
+// alone refuses a repository that borrows the objects of another, in git's way or by
+// links: what is copied shall be of this one, whatever somebody who could write to it
+// has made its references name.
 func (r *Repository) alone() error {
+	for _, dir := range []string{".", "info", "pack"} {
+		entries, err := os.ReadDir(filepath.Join(r.objects(), dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &spec.Error{Op: "look at the objects of " + r.Dir, Err: err}
+		}
+		for _, e := range entries {
+			if e.Type()&fs.ModeSymlink != 0 {
+				return spec.Errorf(spec.ErrDenied, "%s is a link, which git does not make", filepath.Join(r.objects(), dir, e.Name())).
+					WithHint("look at where it leads; or share a clone of the repository: git clone %s ELSEWHERE", r.Dir)
+			}
+		}
+	}
 	file := filepath.Join(r.objects(), "info", "alternates")
 	info, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {

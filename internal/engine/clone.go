@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/clone"
@@ -32,6 +33,7 @@ const cloneNotice = 2 * time.Second
 // makeClones makes the clones of a new sandbox.
 func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
+		seen := map[string]string{}
 		for _, c := range clone.Of(sb, d.Clone) {
 			patience := time.AfterFunc(cloneNotice, func() { e.say("cloning %s", c.Source) })
 			made, err := clone.Make(ctx, c.Source, c.Dir)
@@ -39,6 +41,15 @@ func (e *Engine) makeClones(ctx context.Context, sb *spec.Sandbox) func(store.Sa
 			if err != nil {
 				return err
 			}
+			rec, err := c.Record()
+			if err != nil {
+				return err
+			}
+			if other := seen[rec.Git]; other != "" {
+				return spec.Errorf(spec.ErrUsage, "%s and %s are of one repository: what is fetched from their clones would have the same names", other, c.Source).
+					WithHint("make a sandbox for each")
+			}
+			seen[rec.Git] = c.Source
 			e.tellClone(c, made)
 		}
 		return nil
@@ -58,6 +69,29 @@ func (e *Engine) tellClone(c clone.Clone, made *clone.Made) {
 	if made.Pointers > 0 {
 		e.say("%d files that git LFS keeps are pointers inside; there: git lfs pull", made.Pointers)
 	}
+}
+
+// replaceClones notes that the files of a sandbox's clones are about to be replaced.
+// Nobody fetches meanwhile.
+func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
+	list := e.clones(sb)
+	if len(list) == 0 {
+		return replace()
+	}
+	lock, err := store.TryLock(e.Store.Sandbox(sb.ID).CloneLock())
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "somebody fetches from sandbox %s just now", sb.Name).WithHint("try again when that is done")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	for _, c := range list {
+		if err := c.Changed(); err != nil {
+			return err
+		}
+	}
+	return replace()
 }
 
 // Cloned are the clones of a sandbox that was made with them.
