@@ -13,7 +13,7 @@ import (
 
 // remove removes a name of an open directory, and all that lies below but what is
 // spared. It tells whether something is left.
-func (p *putter) remove(d *os.File, name, at string) (kept bool, err error) {
+func (p *putter) remove(d *os.File, name, at string, depth int) (kept bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		if errors.Is(err, unix.ENOENT) {
@@ -24,18 +24,21 @@ func (p *putter) remove(d *os.File, name, at string) (kept bool, err error) {
 	switch {
 	case p.spared[at]:
 		return true, nil
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR && !p.mayGo(at, &st), depth > maxDepth:
+		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
+		return true, nil
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return false, unix.Unlinkat(int(d.Fd()), name, 0)
 	case !p.src.Shared && !p.leads[at]:
 		// Nobody is at work there, and it may be deeper than there are descriptors.
 		return false, store.RemoveTree(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))
 	}
-	return p.removeDir(d, name, at)
+	return p.removeDir(d, name, at, depth)
 }
 
 // removeDir does not leave the file system, nor what was mounted below: that is not
 // what the checkpoint of before has.
-func (p *putter) removeDir(d *os.File, name, at string) (kept bool, err error) {
+func (p *putter) removeDir(d *os.File, name, at string, depth int) (kept bool, err error) {
 	fd, err := unix.Openat2(int(d.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
@@ -64,7 +67,7 @@ func (p *putter) removeDir(d *os.File, name, at string) (kept bool, err error) {
 		return true, err
 	}
 	for _, n := range names {
-		left, err := p.remove(f, n, path.Join(at, n))
+		left, err := p.remove(f, n, path.Join(at, n), depth+1)
 		if err := p.may(path.Join(at, n), err); err != nil {
 			return true, err
 		}

@@ -54,10 +54,23 @@ func find(trees []Tree, name string) Tree {
 	return Tree{Name: name}
 }
 
+// byPath finds entries by their paths.
+func (t *Tree) byPath() map[string]*Entry {
+	all := make(map[string]*Entry, len(t.Entries))
+	for i := range t.Entries {
+		all[t.Entries[i].Path] = &t.Entries[i]
+	}
+	return all
+}
+
 func compare(was, now Tree, old, fresh *Packs) (list []Change, err error) {
-	before := make(map[string]*Entry, len(was.Entries))
-	for i := range was.Entries {
-		before[was.Entries[i].Path] = &was.Entries[i]
+	before := was.byPath()
+	names, theirs := now.byPath(), was.byPath()
+	first := func(e *Entry, all map[string]*Entry) *Entry {
+		if e.Same != "" && all[e.Same] != nil {
+			return all[e.Same]
+		}
+		return e
 	}
 	for i := range now.Entries {
 		e := &now.Entries[i]
@@ -70,7 +83,7 @@ func compare(was, now Tree, old, fresh *Packs) (list []Change, err error) {
 			list = append(list, Change{now.Name, e.Path, Added})
 			continue
 		}
-		same, err := equal(o, e, old, fresh)
+		same, err := equal(first(o, theirs), first(e, names), old, fresh)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +101,7 @@ func compare(was, now Tree, old, fresh *Packs) (list []Change, err error) {
 }
 
 func equal(a, b *Entry, old, fresh *Packs) (bool, error) {
-	if a.Mode != b.Mode || a.Size != b.Size || a.Target != b.Target || a.Same != b.Same || a.Left != b.Left || !slices.Equal(a.Attrs, b.Attrs) {
+	if a.Mode != b.Mode || a.Size != b.Size || a.Target != b.Target || a.Left != b.Left || !slices.Equal(a.Attrs, b.Attrs) {
 		return false, nil
 	}
 	if !a.hasData() {

@@ -46,21 +46,29 @@ func (p *putter) replace(d *os.File, name string, e *Entry) error {
 	}
 	e.seen = entryOf("", &st).seen
 	// Where others write, this may be their file already.
-	e.seen.fresh = p.src.Shared
-	p.last = max(p.last, e.seen.Changed)
+	if e.seen.fresh = p.src.Shared; !p.src.Shared {
+		p.last = max(p.last, e.seen.Changed)
+		p.fresh = append(p.fresh, e)
+	}
 	return nil
 }
 
-// first opens the file that another is a name of. Nobody may have put a link in its way.
+// first opens the file that another is a name of.
 func (p *putter) first(rel string) (*os.File, error) {
+	return p.reach(rel, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+}
+
+// reach opens what lies at a path, step by step: nobody may have put a link in its way,
+// and it may be longer than one system call takes.
+func (p *putter) reach(rel string, how int) (*os.File, error) {
 	steps := strings.Split(rel, "/")
 	at := p.top
 	for i, name := range steps {
-		how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
-		if i < len(steps)-1 {
-			how |= unix.O_DIRECTORY
+		flags := unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		if i == len(steps)-1 {
+			flags = how
 		}
-		next, err := openIn(at, name, how)
+		next, err := openIn(at, name, flags)
 		if at != p.top {
 			at.Close()
 		}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,11 @@ type putter struct {
 	entries map[string][]*Entry // by the directory that they lie in
 	spared  map[string]bool     // what stays as it is, with all that lies in it
 	leads   map[string]bool     // directories with such in them
+	before  map[string]*Entry   // what may be removed; nil: all
+	locked  []*Entry            // directories that nobody may look into when all is done
+	fresh   []*Entry            // files that were put in their place
 	skipped []string            // what could not be put back
-	last    int64               // when the last file was put in its place
+	last    int64               // when the last of them was
 }
 
 // put does that, and notes in the tree what the files are seen as now. A directory of
@@ -54,13 +58,25 @@ func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []st
 			p.spare(e.Path)
 		}
 	}
-	for _, at := range append(src.Spare, src.Without...) {
+	for _, at := range src.Without {
 		p.spare(at)
+	}
+	if src.Before != nil {
+		p.before = make(map[string]*Entry, len(src.Before.Entries))
+		for i := range src.Before.Entries {
+			e := &src.Before.Entries[i]
+			if p.before[e.Path] = e; e.Left {
+				p.spare(e.Path)
+			}
+		}
 	}
 	if err := p.enter(p.top); err != nil {
 		return nil, err
 	}
 	if err := p.fill(p.top, "."); err != nil {
+		return p.skipped, err
+	}
+	if err := p.lock(); err != nil {
 		return p.skipped, err
 	}
 	if len(t.Entries) > 0 {
@@ -84,16 +100,41 @@ func isBelow(p string) bool {
 	return p != "" && p != "." && p[0] != '/' && p == path.Clean(p) && p != ".." && !strings.HasPrefix(p, "../")
 }
 
+// clockTime is far more than the clock that files are dated by takes for a step. On a
+// file system of another machine it may be another clock.
+const clockTime = 100 * time.Millisecond
+
 // pass waits until the clock that files are dated by has gone on: whatever is changed
-// from now on has another time.
+// from now on has another time. Where it does not, nobody can tell.
 func (p *putter) pass() error {
-	for {
+	for end := time.Now().Add(clockTime); ; time.Sleep(time.Millisecond) {
 		var now unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Nano() > p.last {
 			return err
 		}
-		time.Sleep(time.Millisecond)
+		if time.Now().After(end) {
+			for _, e := range p.fresh {
+				e.seen.fresh = true
+			}
+			return nil
+		}
 	}
+}
+
+// lock gives the directories their permissions that nobody may look into afterwards:
+// those that lie deepest first.
+func (p *putter) lock() error {
+	for _, e := range slices.Backward(p.locked) {
+		f, err := p.reach(e.Path, asDirectory)
+		if err == nil {
+			err = dress(int(f.Fd()), e)
+			f.Close()
+		}
+		if err := p.may(e.Path, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // notPut says of which path something failed.
@@ -111,6 +152,10 @@ func (e *notPut) Unwrap() error { return e.err }
 func (p *putter) may(at string, err error) error {
 	if _, said := errors.AsType[*notPut](err); err == nil || said {
 		return err
+	}
+	if errors.Is(err, errTaken) { // something that is not to be removed is in the way
+		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
+		return nil
 	}
 	fatal := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EIO) || errors.Is(err, errDamaged)
 	if p.src.Shared && !fatal {
@@ -135,13 +180,16 @@ func (p *putter) fill(d *os.File, at string) error {
 			continue
 		}
 		below := path.Join(at, name)
-		_, err := p.remove(d, name, below)
+		_, err := p.remove(d, name, below, 0)
 		if err := p.may(below, err); err != nil {
 			return err
 		}
 	}
 	for _, e := range p.entries[at] {
 		if p.spared[e.Path] {
+			if !e.Left && !slices.Contains(p.src.Without, e.Path) {
+				p.skipped = append(p.skipped, path.Join(p.src.Dir, e.Path))
+			}
 			continue
 		}
 		if err := p.may(e.Path, p.place(d, e)); err != nil {
@@ -161,9 +209,12 @@ func (p *putter) place(d *os.File, e *Entry) error {
 		return err
 	}
 	if isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; there && isDir != e.isDir() {
-		kept, err := p.remove(d, name, e.Path)
-		if err != nil || kept {
-			return errors.Join(err, errTaken)
+		kept, err := p.remove(d, name, e.Path, 0)
+		if err == nil && kept {
+			err = errTaken
+		}
+		if err != nil {
+			return err
 		}
 		there = false
 	}
@@ -173,7 +224,20 @@ func (p *putter) place(d *os.File, e *Entry) error {
 	if there && p.isThere(d, name, e, &st) {
 		return nil
 	}
+	if there && !p.mayGo(e.Path, &st) {
+		return errTaken
+	}
 	return p.replace(d, name, e)
+}
+
+// mayGo tells whether what lies at a path is what was there before: somebody of the host
+// may have written it since, and nothing else has it.
+func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
+	if p.before == nil || !p.src.Shared {
+		return true
+	}
+	e := p.before[at]
+	return e != nil && e.seen.Inode == st.Ino && e.seen.Device == idOf(st).device && e.seen.Changed == st.Ctim.Nano()
 }
 
 // isThere tells whether a name is what it shall be already.
@@ -225,6 +289,10 @@ func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error 
 	}
 	if err := p.fill(f, e.Path); err != nil {
 		return err
+	}
+	if e.Mode&0o100 == 0 { // others may be names of files in it
+		p.locked = append(p.locked, e)
+		return nil
 	}
 	return dress(int(f.Fd()), e)
 }

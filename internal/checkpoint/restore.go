@@ -83,6 +83,9 @@ func (s Shelf) ready(p Point, sources []Source) (_ []Tree, _ *Packs, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if size, err := store.TreeSize(filepath.Join(s.Path(p.Number), layerName)); p.Layer > 0 && (err != nil || size != p.Layer) {
+		return nil, nil, fmt.Errorf("the root layer of checkpoint %s: %w", p.Name, errors.Join(err, errDamaged))
+	}
 	packs := s.Packs()
 	defer func() {
 		if err != nil {

@@ -44,6 +44,8 @@ type Point struct {
 	Bytes int64 `json:"bytes"`
 	Size  int64 `json:"size"`
 	Names int   `json:"names"`
+	// Layer is what the save of the root layer takes; 0: nothing was changed there.
+	Layer int64 `json:"layer,omitempty"`
 	// Left is how many names could not be kept.
 	Left  int      `json:"left,omitempty"`
 	Trees []string `json:"trees"`
@@ -101,6 +103,9 @@ func (s Shelf) lock(how func(string) (*store.Lock, error)) (*store.Lock, error) 
 		err := os.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, spec.Errorf(spec.ErrNotFound, "the sandbox was removed")
+		}
+		if err == nil {
+			err = store.SyncDir(filepath.Dir(dir))
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -190,11 +195,10 @@ func (s Shelf) Trees(p Point) ([]Tree, error) {
 
 // Layer is the save of the root layer of a checkpoint, "" if nothing was changed there.
 func (s Shelf) Layer(p Point) string {
-	dir := filepath.Join(s.Path(p.Number), layerName)
-	if _, err := os.Lstat(dir); err != nil {
+	if p.Layer == 0 {
 		return ""
 	}
-	return dir
+	return filepath.Join(s.Path(p.Number), layerName)
 }
 
 // Making is a checkpoint that is being made. Its methods are called in this order:
@@ -210,11 +214,21 @@ type Making struct {
 
 // Begin starts on a checkpoint. Whoever gets one ends it.
 func (s Shelf) Begin(name, cause string) (*Making, error) {
-	if err := s.sweep(); err != nil {
-		return nil, err
-	}
 	if _, err := os.Lstat(filepath.Join(s.Dir, intentName)); err == nil {
 		return nil, errInterrupted()
+	}
+	return s.begin(name, cause)
+}
+
+// BeginBefore starts on a checkpoint of what there is before going back to another,
+// be it half of something.
+func (s Shelf) BeginBefore(p Point) (*Making, error) {
+	return s.begin("", "before going back to "+p.Name)
+}
+
+func (s Shelf) begin(name, cause string) (*Making, error) {
+	if err := s.sweep(); err != nil {
+		return nil, err
 	}
 	m := &Making{shelf: s}
 	number, err := s.next(name)
@@ -325,14 +339,10 @@ func (m *Making) Take(sources []Source) error {
 // Point is what is known of the checkpoint so far.
 func (m *Making) Point() *Point { return &m.point }
 
-// Left are the paths of a tree that could not be kept.
-func (m *Making) Left(tree string) (list []string) {
-	for _, e := range find(m.trees, tree).Entries {
-		if e.Left {
-			list = append(list, e.Path)
-		}
-	}
-	return list
+// Tree is what a directory holds.
+func (m *Making) Tree(name string) *Tree {
+	t := find(m.trees, name)
+	return &t
 }
 
 // LayerPlace is where the save of the root layer goes, if there is one. The caller
@@ -391,6 +401,11 @@ func (m *Making) write() error {
 	if err != nil {
 		return err
 	}
+	if p.Layer > 0 {
+		if err := store.SyncDir(m.LayerPlace()); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(
 		writeFile(filepath.Join(m.dir, manifestName), manifest),
 		writeFile(filepath.Join(m.dir, aboutName), append(about, '\n')),
@@ -425,12 +440,13 @@ func (s Shelf) arrive(number int64, known []Tree) error {
 
 // Remove removes a checkpoint, and contents that no other has.
 func (s Shelf) Remove(p Point) error {
-	if back, err := s.Interrupted(); err != nil || back != nil {
+	if back, err := s.Interrupted(); err != nil || back != nil && back.Point.Number == p.Number {
 		return errors.Join(err, errInterrupted())
 	}
-	h := s.head()
-	if err := store.WriteJSON(filepath.Join(s.Dir, headName), head{h.Number, max(h.Last, p.Number)}); err != nil {
-		return err
+	if h := s.head(); h.Last < p.Number { // it never says less, unless it was lost
+		if err := store.WriteJSON(filepath.Join(s.Dir, headName), head{h.Number, p.Number}); err != nil {
+			return err
+		}
 	}
 	gone := filepath.Join(s.Dir, endPrefix+strconv.FormatInt(p.Number, 10))
 	if err := os.Rename(s.Path(p.Number), gone); err != nil {

@@ -22,9 +22,9 @@ type Source struct {
 	Dir  string
 	// Without are paths below that are neither kept nor put back.
 	Without []string
-	// Spare are more paths that are not to be removed when it is put back: what the
-	// checkpoint of before could not keep.
-	Spare []string
+	// Before is what it held just now, when it is put back: what is not in it as it is
+	// then is not removed. Nil: all may be.
+	Before *Tree
 	// Shared says that it is a directory of the host's, to which others may write, in
 	// which not all may be the caller's, and in which other file systems are mounted.
 	Shared bool
@@ -125,7 +125,19 @@ func (t *taker) top(name string) error {
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.within(f, "", 0)
+	return t.walk(f, e, 0)
+}
+
+// walk is within for a directory in which its owner may not look up names, and to whom
+// that is given for a moment.
+func (t *taker) walk(f *os.File, e Entry, depth int) (err error) {
+	if e.Mode&0o500 != 0o500 && int(e.UID) == os.Geteuid() {
+		if err := unix.Fchmod(int(f.Fd()), e.Mode&0o7777|0o700); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, unix.Fchmod(int(f.Fd()), e.Mode&0o7777)) }()
+	}
+	return t.within(f, e.Path, depth)
 }
 
 // openTop opens a directory of which programs inside may have taken its owner the
@@ -175,6 +187,9 @@ func (t *taker) within(d *os.File, at string, depth int) error {
 		err := t.add(d, name, path.Join(at, name), depth)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it vanished while we looked
+		}
+		if errors.Is(err, unix.EACCES) { // nobody may look at it
+			err = t.leave(Entry{Path: path.Join(at, name)})
 		}
 		if err != nil {
 			return err
@@ -250,7 +265,7 @@ func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.within(f, e.Path, depth+1)
+	return t.walk(f, e, depth+1)
 }
 
 // addFile keeps a file, unless it is kept already.

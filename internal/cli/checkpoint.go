@@ -169,7 +169,9 @@ func (a *app) checkpointShowCommand() *command.Command {
 				return a.printJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
 			}
 			for _, c := range changes {
-				fmt.Fprintf(a.stdout, "%-8s  %s\n", c.Kind, review.Quote(placeOf(sb, c)))
+				if place := placeOf(sb, c); place != "" {
+					fmt.Fprintf(a.stdout, "%-8s  %s\n", c.Kind, review.Quote(place))
+				}
 			}
 			return nil
 		},
@@ -178,16 +180,22 @@ func (a *app) checkpointShowCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-// placeOf is a path in a checkpoint as people know it.
+// placeOf is a path in a checkpoint as people know it; nothing for what is Bothy's own.
 func placeOf(sb *spec.Sandbox, c checkpoint.Change) string {
 	var n int
+	above, isAbove := strings.CutPrefix(c.Path, "up/")
 	switch {
 	case c.Tree == "home":
 		return "~/" + c.Path
-	case scanTree(c.Tree, "workspace/%d", &n) && n < len(sb.Workspaces):
-		return sb.Workspaces[n].Target + "/" + c.Path
 	case scanTree(c.Tree, "private/%d", &n) && n < len(sb.Private):
 		return sb.Private[n] + "/" + c.Path
+	case scanTree(c.Tree, "review/%d", &n) && n < len(sb.Workspaces):
+		if !isAbove {
+			return ""
+		}
+		return sb.Workspaces[n].Target + "/" + above
+	case (scanTree(c.Tree, "workspace/%d", &n) || scanTree(c.Tree, "clone/%d", &n)) && n < len(sb.Workspaces):
+		return sb.Workspaces[n].Target + "/" + c.Path
 	}
 	return c.Tree + "/" + c.Path
 }

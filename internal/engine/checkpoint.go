@@ -105,12 +105,12 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 // keep keeps what there is, with as little as possible left to do while the sandbox
 // stands still or nobody may start it.
 func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making) error {
-	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
-	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
 	if err := m.Warm(e.kept(sb, d)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
 	return e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
@@ -162,6 +162,7 @@ func (e *Engine) keepIdle(sb *spec.Sandbox, d store.Sandbox, m *checkpoint.Makin
 		return err
 	}
 	defer review.Unlock()
+	m.Point().Running, m.Point().Pause = false, 0
 	if err := m.Take(e.kept(sb, d)); err != nil {
 		return err
 	}
@@ -180,6 +181,7 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 	size, err := store.TreeSize(m.LayerPlace())
 	m.Point().Size += size
 	m.Point().Bytes += size
+	m.Point().Layer = size
 	return err
 }
 

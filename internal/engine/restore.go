@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -60,38 +59,44 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
 	}
 	defer lock.Unlock()
-	trees, err := e.finish(sb)
+	back, err := shelf.Interrupted()
 	if err != nil {
 		return r, err
 	}
 	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
-	if !o.Discard && trees == nil {
-		before, err := e.keepBefore(sb, p, sources)
-		if err != nil {
-			return r, fmt.Errorf("keep what there is: %w", err)
+	if !o.Discard {
+		if r.Before, err = e.keepBefore(sb, p, sources); err != nil {
+			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
 		}
-		r.Before = &before
 	}
 	if o.NoWorkspace {
+		// But what is half of another checkpoint is put back.
 		sources = slices.DeleteFunc(sources, func(s checkpoint.Source) bool {
-			return isWorkspace(s) && !slices.Contains(trees, s.Name)
+			return isWorkspace(s) && (back == nil || !slices.Contains(back.Trees, s.Name))
 		})
 	}
 	r.Skipped, err = e.goBack(sb, p, sources)
 	return r, err
 }
 
-// keepBefore makes a checkpoint of what there is, and has what cannot be in it spared.
-func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) (checkpoint.Point, error) {
-	m, err := e.Checkpoints(sb).Begin("", "before going back to "+p.Name)
+// keepBefore makes a checkpoint of what there is. What is not in it is not to be removed.
+func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) (*checkpoint.Point, error) {
+	m, err := e.Checkpoints(sb).BeginBefore(p)
 	if err != nil {
-		return checkpoint.Point{}, err
+		return nil, err
 	}
-	err = e.keepIdle(sb, e.Store.Sandbox(sb.ID), m)
+	err = m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID)))
+	if err == nil {
+		err = e.keepIdle(sb, e.Store.Sandbox(sb.ID), m)
+	}
 	for i := range sources {
-		sources[i].Spare = m.Left(sources[i].Name)
+		sources[i].Before = m.Tree(sources[i].Name)
 	}
-	return m.End(err)
+	before, err := m.End(err)
+	if err != nil {
+		return nil, err
+	}
+	return &before, nil
 }
 
 // goBack puts files back. The caller holds the locks of the checkpoints and of the
@@ -104,28 +109,18 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	}
 	defer review.Unlock()
 	shelf := e.Checkpoints(sb)
-	return shelf.Restore(p, sources, func() error {
-		return (layer.Store{Dir: d.Layers()}).Adopt(shelf.Layer(p))
+	var skipped []string
+	err = e.replaceClones(sb, func() (err error) {
+		skipped, err = shelf.Restore(p, sources, func() error {
+			return (layer.Store{Dir: d.Layers()}).Adopt(shelf.Layer(p))
+		})
+		return err
 	})
+	return skipped, err
 }
 
-// finish finishes going back to a checkpoint, if that was interrupted. If the checkpoint
-// is there no more it gives the trees of which nobody knows what they are. The caller
-// holds both locks.
-func (e *Engine) finish(sb *spec.Sandbox) (unknown []string, err error) {
-	back, err := e.Checkpoints(sb).Interrupted()
-	if back == nil || err != nil {
-		return nil, err
-	}
-	if back.Point.Number == 0 {
-		return back.Trees, nil
-	}
-	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
-	_, err = e.goBack(sb, back.Point, only(e.kept(sb, e.Store.Sandbox(sb.ID)), back.Trees))
-	return nil, err
-}
-
-// finishRestore is finish at a start. The caller holds the sandbox's lock.
+// finishRestore finishes going back to a checkpoint, if that was interrupted. The caller
+// holds the sandbox's lock.
 func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	shelf := e.Checkpoints(sb)
 	if back, err := shelf.Interrupted(); back == nil && err == nil {
@@ -139,13 +134,26 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 		return err
 	}
 	defer lock.Unlock()
-	unknown, err := e.finish(sb)
-	if unknown != nil {
-		err = spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted, and the checkpoint is there no more")
-	}
-	if err != nil {
+	if err := e.finish(sb, shelf); err != nil {
 		return (&spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}).
-			WithHint("restore another one: bothy checkpoint restore %s CHECKPOINT", sb.Name)
+			WithHint("restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
 	}
 	return nil
+}
+
+func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
+	back, err := shelf.Interrupted()
+	if back == nil || err != nil {
+		return err
+	}
+	if back.Point.Number == 0 {
+		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more")
+	}
+	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
+	sources := only(e.kept(sb, e.Store.Sandbox(sb.ID)), back.Trees)
+	if _, err := e.keepBefore(sb, back.Point, sources); err != nil {
+		return err
+	}
+	_, err = e.goBack(sb, back.Point, sources)
+	return err
 }

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -89,6 +91,9 @@ func (s *Siblings) Changes() ([]Change, error) {
 			c.New = a.Old
 		}
 		same, err := s.same(c)
+		if errors.Is(err, fs.ErrNotExist) { // it was removed just now
+			same, err = false, nil
+		}
 		if err != nil {
 			return nil, err
 		}
