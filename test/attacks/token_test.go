@@ -225,6 +225,8 @@ func (f *forge) secrets() []string {
 // servers tell included.
 func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	t.Helper()
+	// Before what searches is there, which has the values in it.
+	c.Must(t, "checkpoint", "create", "box")
 	const common = "canary" // to all values
 	if out := c.Must(t, "exec", "-u", "root", "box", c.Plant(t, c.Work), "intruder", "search", common, "/"); strings.Contains(out, "CONTENT") {
 		t.Errorf("found inside:\n%s", out)
@@ -238,7 +240,6 @@ func (f *forge) nowhereInside(t *testing.T, c *harness.Caller) {
 	for _, v := range f.secrets() {
 		harness.Absent(t, "what is said inside", []byte(said), v)
 	}
-	c.Must(t, "checkpoint", "create", "box")
 	for _, v := range []string{gitPassword, gitHubToken, npmToken, pipPassword} {
 		harness.AbsentInFiles(t, c.State, v)
 	}
