@@ -72,7 +72,7 @@ const packDir = "objects/pack"
 // made if that is wished.
 func (f *fetch) dir(name string, wanted bool) (*os.Root, error) {
 	at, err := f.root.OpenRoot(".")
-	for _, step := range strings.Split(name, "/") {
+	for step := range strings.SplitSeq(name, "/") {
 		if err != nil {
 			return nil, err
 		}
