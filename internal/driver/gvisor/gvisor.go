@@ -162,24 +162,39 @@ func (w *wall) Pids() []int {
 // watch notices the end of the sentry or the gofer: either of them makes the
 // sandbox useless, so both go.
 func (w *wall) watch() error {
-	names := []string{"sentry", "gofer"}
-	for i, pid := range w.Pids() {
+	names, pids := []string{"sentry", "gofer"}, w.Pids()
+	fds := make([]int, 0, len(pids))
+	for i, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
+			closeAll(fds)
 			return fmt.Errorf("watch the %s: %w", names[i], err)
 		}
-		go func() {
-			defer unix.Close(fd)
+		fds = append(fds, fd)
+	}
+	var all sync.WaitGroup
+	for i, fd := range fds {
+		all.Go(func() {
 			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 			for {
 				if _, err := unix.Poll(poll, -1); err != unix.EINTR {
 					break
 				}
 			}
-			w.end(fmt.Errorf("the %s (process %d) died", names[i], pid))
-		}()
+			w.end(fmt.Errorf("the %s (process %d) died", names[i], pids[i]))
+			for _, other := range fds {
+				_ = unix.PidfdSendSignal(other, unix.SIGKILL, nil, 0) // one may be gone
+			}
+		})
 	}
+	go func() { all.Wait(); closeAll(fds) }()
 	return nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
 }
 
 func (w *wall) end(err error) {

@@ -171,6 +171,11 @@ func (w *wall) resume() {
 const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
+	select {
+	case <-w.done:
+		return fmt.Errorf("save the root layer: %w", errEnded)
+	default:
+	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	result := make(chan error, 1)
@@ -184,7 +189,11 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 		}
 		return nil
 	case <-w.done:
-		return fmt.Errorf("save the root layer: the sandbox ended")
+		select { // who was asked makes files in dir, as long as he has not heard of it
+		case <-result: //nolint:errcheck // it failed with the sandbox
+		case <-time.After(callTimeout):
+		}
+		return fmt.Errorf("save the root layer: %w", errEnded)
 	case <-ctx.Done():
 		return fmt.Errorf("save the root layer: %w", ctx.Err())
 	}
