@@ -52,6 +52,24 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	return a.tw.Close()
 }
 
+// Stream has somebody read what Write writes while it is written. Of both failures the
+// writer's counts: the reader sees it as his.
+func Stream(src string, o WriteOptions, read func(io.Reader) error) error {
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := Write(w, src, o)
+		_ = w.CloseWithError(err)
+		written <- err
+	}()
+	err := read(r)
+	_ = r.CloseWithError(io.ErrClosedPipe)
+	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
+		return werr
+	}
+	return err
+}
+
 type writer struct {
 	tw     *tar.Writer
 	follow bool

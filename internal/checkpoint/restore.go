@@ -111,24 +111,11 @@ func (s Shelf) ready(p Point, sources []Source) (_ []Tree, _ *Packs, err error) 
 // settle brings what was put back to the disk, and writes down where that is.
 func (s Shelf) settle(number int64, trees []Tree, sources []Source) error {
 	for _, src := range sources {
-		if err := Sync(src.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := store.SyncFS(src.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return s.arrive(number, trees)
-}
-
-// Sync brings what a file system has to write to the disk.
-func Sync(dir string) error {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := unix.Syncfs(fd); err != nil {
-		return fmt.Errorf("bring %s to the disk: %w", dir, err)
-	}
-	return nil
 }
 
 // Fill has the directories of a new sandbox begin with what a checkpoint holds.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 
@@ -144,19 +145,18 @@ const maxManifest = 4 << 30
 
 // readManifest reads what was written down.
 func readManifest(path string) ([]Tree, error) {
-	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
-	if err != nil {
+	b, err := store.ReadFile(path, unix.O_NOFOLLOW, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer f.Close()
-	b, err := store.ReadAll(f, maxManifest)
+	var trees []Tree
 	if err == nil {
-		var trees []Tree
-		if trees, err = decode(b); err == nil {
-			return trees, nil
-		}
+		trees, err = decode(b)
 	}
-	return nil, fmt.Errorf("read %s: %w", path, err)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return trees, nil
 }
 
 func decode(b []byte) ([]Tree, error) {

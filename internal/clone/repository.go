@@ -101,7 +101,7 @@ const maxPointer = 8 << 10
 
 // pointer reads a path, relative to a directory, out of a file.
 func pointer(file, dir, prefix string) (string, error) {
-	data, err := readFile(file, maxPointer)
+	data, err := store.ReadFile(file, 0, maxPointer)
 	if err != nil {
 		return "", err
 	}
@@ -113,16 +113,6 @@ func pointer(file, dir, prefix string) (string, error) {
 		path = filepath.Join(dir, path)
 	}
 	return filepath.Clean(path), nil
-}
-
-// readFile reads a small regular file.
-func readFile(path string, most int64) ([]byte, error) {
-	f, err := store.OpenRegular(path, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return store.ReadAll(f, most)
 }
 
 // check wants what this package knows how to read and to write.

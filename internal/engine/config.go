@@ -68,7 +68,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	if a == nil || a.Servers == nil || err != nil {
 		return nil
 	}
-	data, err := readConfig(filepath.Join(home, a.Servers.File))
+	data, err := store.ReadFile(filepath.Join(home, a.Servers.File), 0, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -85,15 +85,6 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		e.say("MCP servers that may hold secrets stay outside: %s", strings.Join(withheld, ", "))
 	}
 	return list
-}
-
-func readConfig(path string) ([]byte, error) {
-	f, err := store.OpenRegular(path, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return store.ReadAll(f, maxConfig)
 }
 
 // withServers adds the file that MCP servers go into to those a home begins

@@ -116,7 +116,7 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 			return err
 		}
 	}
-	if err := checkpoint.Sync(d.Dir); err != nil {
+	if err := store.SyncFS(d.Dir); err != nil {
 		return err
 	}
 	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))

@@ -282,12 +282,7 @@ func read(ctx context.Context, s vault.Source) ([]byte, error) {
 	case vault.SourceCommand:
 		return runSource(ctx, s.Command)
 	case vault.SourceFile:
-		f, err := store.OpenRegular(s.Path, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return store.ReadAll(f, maxSmall)
+		return store.ReadFile(s.Path, 0, maxSmall)
 	}
 	return nil, fmt.Errorf("it has no source")
 }

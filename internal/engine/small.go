@@ -11,10 +11,5 @@ const maxSmall = 1 << 20
 
 // readSmall reads a regular file that is not a link, and not large.
 func readSmall(path string) ([]byte, error) {
-	f, err := store.OpenRegular(path, unix.O_NOFOLLOW)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return store.ReadAll(f, maxSmall)
+	return store.ReadFile(path, unix.O_NOFOLLOW, maxSmall)
 }

@@ -1,11 +1,9 @@
 package review
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -317,30 +316,8 @@ func (l *look) same(p place, name string, c Change, f *os.File) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
-	return equal(f, g)
+	return store.Same(f, g)
 }
-
-func equal(a, b io.Reader) (bool, error) {
-	x, y := make([]byte, 128<<10), make([]byte, 128<<10)
-	for {
-		n, err := io.ReadFull(a, x)
-		m, err2 := io.ReadFull(b, y)
-		if !bytes.Equal(x[:n], y[:m]) {
-			return false, nil
-		}
-		if end(err) && end(err2) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if err2 != nil {
-			return false, err2
-		}
-	}
-}
-
-func end(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func beginsAsScript(f *os.File) bool {
 	b := make([]byte, 2)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -131,5 +132,5 @@ func (s *Siblings) same(c Change) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
-	return equal(f, g)
+	return store.Same(f, g)
 }

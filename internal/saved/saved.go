@@ -247,7 +247,7 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 		err = store.WriteJSON(filepath.Join(dir, aboutName), t)
 	}
 	if err == nil {
-		err = syncTree(dir)
+		err = store.SyncFS(dir)
 	}
 	if err == nil {
 		err = s.finish(dir, name)
@@ -529,27 +529,5 @@ func copyTree(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	r, w := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := archive.Write(w, from, archive.WriteOptions{Name: "."})
-		_ = w.CloseWithError(err)
-		written <- err
-	}()
-	err := extract(r, to)
-	_ = r.CloseWithError(io.ErrClosedPipe)
-	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
-		return werr
-	}
-	return err
-}
-
-// syncTree brings a tree to the disk, before it is said to be there.
-func syncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return unix.Syncfs(int(f.Fd()))
+	return archive.Stream(from, archive.WriteOptions{Name: "."}, func(r io.Reader) error { return extract(r, to) })
 }

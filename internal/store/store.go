@@ -7,6 +7,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,6 +177,40 @@ func ReadAll(r io.Reader, most int64) ([]byte, error) {
 	return data, err
 }
 
+// ReadFile reads a regular file of at most so many bytes. flags are added to those of
+// open(2).
+func ReadFile(path string, flags int, most int64) ([]byte, error) {
+	f, err := OpenRegular(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadAll(f, most)
+}
+
+// Same tells whether two readers give the same bytes, to their ends.
+func Same(a, b io.Reader) (bool, error) {
+	x, y := make([]byte, 128<<10), make([]byte, 128<<10)
+	for {
+		n, err := io.ReadFull(a, x)
+		m, err2 := io.ReadFull(b, y)
+		if !bytes.Equal(x[:n], y[:m]) {
+			return false, nil
+		}
+		if isEnd(err) && isEnd(err2) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if err2 != nil {
+			return false, err2
+		}
+	}
+}
+
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
 // WriteJSON replaces a document: temporary file, sync, rename, sync of the
 // directory.
 func WriteJSON(path string, v any) error {
@@ -237,6 +272,19 @@ func SyncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// SyncFS brings all that the file system of a directory has to write to the disk.
+func SyncFS(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("bring %s to the disk: %w", dir, err)
+	}
+	return nil
 }
 
 // TreeSize adds up the files of a tree, in bytes.

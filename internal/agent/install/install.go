@@ -10,13 +10,10 @@ package install
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
@@ -190,7 +187,7 @@ func (in *installer) unpack(f *os.File, dir, version string) error {
 	if err := npm.Unpack(in.watch(f, version), root, in.platform.Binary); err != nil {
 		return err
 	}
-	return syncAll(dir)
+	return store.SyncFS(dir) // all at once: a package may have thousands of files
 }
 
 // watch tells how much of a tarball is read.
@@ -210,17 +207,3 @@ func (in *installer) watch(f *os.File, version string) io.Reader {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// syncAll makes a tree durable: all at once, as a package may have thousands of
-// files.
-func syncAll(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := unix.Syncfs(int(d.Fd())); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
-}

@@ -95,9 +95,9 @@ func TestRoot(t *testing.T) {
 		".bothy": d(0o755), "proc/x": reg(0, 0), "dev": d(0o755), "etc/resolv.conf": reg(0, 0), "etc/hostname": reg(0, 0), "etc/profile.d/bothy.sh": gone,
 		"etc/ssl/certs/ca-certificates.crt": link("/.bothy/ca/bundle.pem"), "etc/kept": reg(0, 0),
 		"home": d(0o755), "home/node": d(0o700), "home/node/x": reg(0, 0),
-		"work": d(0o755), "work/src": d(0o755), "work/src/app": d(0o755), "mnt": d(0o755), "mnt/kept": d(0o755), "mnt/vol": d(0o755), "srv": d(0o755),
+		"code": d(0o755), "code/src": d(0o755), "code/src/app": d(0o755), "mnt": d(0o755), "mnt/kept": d(0o755), "mnt/vol": d(0o755), "srv": d(0o755),
 	}
-	e, out := newExporter(t, files, "/work/src/app", "/mnt/vol", "/srv", "/home/node/src/app")
+	e, out := newExporter(t, files, "/code/src/app", "/mnt/vol", "/srv", "/home/node/src/app")
 	must(t, e.root())
 	must(t, e.tw.Close())
 	want := []string{

@@ -19,19 +19,9 @@ func (e *exporter) homeDir(there bool) error {
 	if err != nil {
 		return err
 	}
-	r, w := io.Pipe()
-	written := make(chan error, 1)
-	go func() {
-		err := archive.Write(w, e.Home, archive.WriteOptions{Name: "."})
-		_ = w.CloseWithError(err)
-		written <- err
-	}()
-	err = e.homeEntries(tar.NewReader(r), there, unused)
-	_ = r.CloseWithError(io.ErrClosedPipe)
-	if werr := <-written; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
-		return werr
-	}
-	return err
+	return archive.Stream(e.Home, archive.WriteOptions{Name: "."}, func(r io.Reader) error {
+		return e.homeEntries(tar.NewReader(r), there, unused)
+	})
 }
 
 // homeEntries copies an archive of the home, whose files are those of the image's user.

@@ -84,14 +84,9 @@ const hub = "docker.io"
 // readDockerConfig reads the first configuration there is.
 func readDockerConfig() (dockerConfig, error) {
 	for _, file := range configFiles() {
-		f, err := store.OpenRegular(file, 0)
+		text, err := store.ReadFile(file, 0, maxDockerConfig)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
-		}
-		var text []byte
-		if err == nil {
-			text, err = store.ReadAll(f, maxDockerConfig)
-			_ = f.Close()
 		}
 		c := dockerConfig{description: file}
 		if err == nil {

@@ -78,7 +78,7 @@ func Open(dir string) (*Layer, error) {
 }
 
 func open(dir string) (*Layer, error) {
-	text, err := readFile(filepath.Join(dir, "fscheckpoint.pb"), maxManifest)
+	text, err := store.ReadFile(filepath.Join(dir, "fscheckpoint.pb"), 0, maxManifest)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func open(dir string) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, err := readFile(filepath.Join(dir, "pages_meta.img"), maxMeta)
+	meta, err := store.ReadFile(filepath.Join(dir, "pages_meta.img"), 0, maxMeta)
 	if err != nil {
 		return nil, err
 	}
@@ -108,15 +108,6 @@ func open(dir string) (*Layer, error) {
 
 // Close ends the use of it.
 func (l *Layer) Close() error { return l.pages.Close() }
-
-func readFile(path string, most int64) ([]byte, error) {
-	f, err := store.OpenRegular(path, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return store.ReadAll(f, most)
-}
 
 func refuse(format string, args ...any) error {
 	return spec.Errorf(spec.ErrDenied, format, args...)
