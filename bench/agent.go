@@ -169,15 +169,3 @@ func (a *agentRun) in(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = a.dir
 	return cmd
 }
-
-// agentTable has a line for each series.
-func (r *Report) agentTable(b *strings.Builder) {
-	list := r.of(groupAgent)
-	if len(list) == 0 {
-		return
-	}
-	fmt.Fprint(b, "\n| agent, ms | | n | median | min | max | target |\n|---|---|--:|--:|--:|--:|--:|\n")
-	for _, s := range list {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.Case, s.Subject, numbers(s), goal(s.Target))
-	}
-}

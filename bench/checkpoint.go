@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -118,16 +117,4 @@ func (b *bench) time(name string, target float64, do func() error) error {
 	s.Target = target
 	s.add(float64(time.Since(began)) / float64(time.Millisecond))
 	return nil
-}
-
-// checkpointTable has a line for each series.
-func (r *Report) checkpointTable(b *strings.Builder) {
-	list := r.of(groupCheckpoint)
-	if len(list) == 0 {
-		return
-	}
-	fmt.Fprint(b, "\n| checkpoint of files, ms | n | median | min | max | target |\n|---|--:|--:|--:|--:|--:|\n")
-	for _, s := range list {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", s.Case, numbers(s), goal(s.Target))
-	}
 }

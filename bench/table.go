@@ -14,8 +14,8 @@ func (r *Report) markdown() string {
 	r.memoryTable(&b)
 	r.filesTable(&b)
 	r.networkTable(&b)
-	r.agentTable(&b)
-	r.checkpointTable(&b)
+	r.listTable(&b, groupAgent, "agent, ms")
+	r.listTable(&b, groupCheckpoint, "checkpoint of files, ms")
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}
@@ -182,4 +182,16 @@ func times(v float64) string {
 		return ""
 	}
 	return number(v) + "×"
+}
+
+// listTable has a line for each series of a group.
+func (r *Report) listTable(b *strings.Builder, group, title string) {
+	list := r.of(group)
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n| %s | | n | median | min | max | target |\n|---|---|--:|--:|--:|--:|--:|\n", title)
+	for _, s := range list {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.Case, s.Subject, numbers(s), goal(s.Target))
+	}
 }
