@@ -94,8 +94,8 @@ func parts(key string) (section, name, last string) {
 	return section, "", rest
 }
 
-// quote writes a value, or the name of a section. There are no control characters
-// in it.
+// quote writes a value, or the name of a section, in a configuration, and a path in a
+// list of paths. There are no control characters in it.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

@@ -56,14 +56,9 @@ func (g *git) environment() []string {
 		env = append(env, "GIT_WORK_TREE="+g.tree)
 	}
 	if g.borrow != "" {
-		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoted(g.borrow))
+		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quote(g.borrow))
 	}
 	return env
-}
-
-// quoted writes a path as a list of paths wants one that may have a colon in it.
-func quoted(path string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
 }
 
 // settings come before every command. There are no programs to be named by the
@@ -186,7 +181,11 @@ func begin(dir string, format string, more string) error {
 			return err
 		}
 	}
-	text := "[core]\n\trepositoryformatversion = " + strconv.Itoa(btoi(format != "")) + "\n\tfilemode = true\n\tlogallrefupdates = true\n"
+	version := 0
+	if format != "" {
+		version = 1
+	}
+	text := "[core]\n\trepositoryformatversion = " + strconv.Itoa(version) + "\n\tfilemode = true\n\tlogallrefupdates = true\n"
 	if format != "" {
 		text += "[extensions]\n\tobjectformat = " + format + "\n"
 	}
@@ -196,13 +195,6 @@ func begin(dir string, format string, more string) error {
 		}
 	}
 	return nil
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // formatOf is what the configuration has to say of objects with such names.

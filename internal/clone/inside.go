@@ -63,31 +63,29 @@ func (in *insider) talk(input string, take func(io.Reader) error, args ...string
 	}()
 	if err := take(&impatient{r}); err != nil {
 		r.Close()
-		return errors.Join(err, soon(wait))
+		_, said := within(lastWords, wait)
+		return errors.Join(err, said)
 	}
 	r.Close()
-	ended := make(chan error, 1)
-	go func() { ended <- wait() }()
-	select {
-	case err := <-ended:
-		return lacking(err)
-	case <-time.After(patience):
+	ended, err := within(patience, wait)
+	if !ended {
 		return fmt.Errorf("git in the sandbox did not end for %s", patience)
 	}
+	return lacking(err)
 }
 
 // lastWords is how long a sandbox may take to say why it failed.
 const lastWords = 2 * time.Second
 
-// soon waits for an end, if it comes soon.
-func soon(wait func() error) error {
-	ended := make(chan error, 1)
-	go func() { ended <- wait() }()
+// within waits for an end, but not for long.
+func within(d time.Duration, wait func() error) (ended bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
 	select {
-	case err := <-ended:
-		return err
-	case <-time.After(lastWords):
-		return nil
+	case err := <-done:
+		return true, err
+	case <-time.After(d):
+		return false, nil
 	}
 }
 
