@@ -9,7 +9,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -46,11 +45,11 @@ func (a *app) templateSaveCommand() *command.Command {
 
 // writeImage writes an image to a file, which is there whole or not at all.
 func (a *app) writeImage(cmd *command.Command, word, name, output string) error {
-	switch {
-	case output == "":
+	if output == "" {
 		return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", word)
-	case output == "-" && term.IsTerminal(a.stdout):
-		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	}
+	if err := a.takesArchive(output); err != nil {
+		return err
 	}
 	e, of, ref, err := a.exported(word, name)
 	if err != nil {

@@ -35,8 +35,8 @@ func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) e
 	if err != nil {
 		return err
 	}
-	if output == "-" && term.IsTerminal(a.stdout) {
-		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	if err := a.takesArchive(output); err != nil {
+		return err
 	}
 	t, err := e.SaveTemplate(cmd.Context(), sb, name)
 	if err != nil {
@@ -51,6 +51,14 @@ func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) e
 		return a.printJSON(t)
 	}
 	fmt.Fprintln(a.stdout, t.Name)
+	return nil
+}
+
+// takesArchive refuses a terminal as the place for an archive.
+func (a *app) takesArchive(output string) error {
+	if output == "-" && term.IsTerminal(a.stdout) {
+		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	}
 	return nil
 }
 
