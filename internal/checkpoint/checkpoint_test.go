@@ -297,7 +297,7 @@ func (b *box) changes(from, to Point) ([]Change, error) {
 	must(b.t, err)
 	p := b.Packs()
 	defer p.Close()
-	return Compare(State{x, p}, State{y, p})
+	return Compare(x, y, p)
 }
 
 // What is written shortly after a checkpoint looked has the same time, and is not

@@ -1,11 +1,11 @@
 package checkpoint
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // Kinds of change.
@@ -22,24 +22,24 @@ type Change struct {
 	Kind string `json:"kind"`
 }
 
-// State is what one sandbox's directories held.
-type State struct {
-	Trees []Tree
-	Packs *Packs
-}
-
-// Compare tells what is different in b, by tree and path. Times are not compared.
-func Compare(a, b State) (list []Change, err error) {
-	for _, t := range slices.Concat(b.Trees, a.Trees) {
-		was, now := find(a.Trees, t.Name), find(b.Trees, t.Name)
-		if slices.ContainsFunc(list, func(c Change) bool { return c.Tree == t.Name }) {
-			continue // it is one of both
+// Compare tells what is different in b, by tree and path. Times are not compared. Both
+// are of one shelf.
+func Compare(a, b []Tree, packs *Packs) (list []Change, err error) {
+	pairs := make([][2]Tree, 0, len(b))
+	for _, t := range b {
+		pairs = append(pairs, [2]Tree{find(a, t.Name), t})
+	}
+	for _, t := range a {
+		if !slices.ContainsFunc(b, func(o Tree) bool { return o.Name == t.Name }) {
+			pairs = append(pairs, [2]Tree{t, {Name: t.Name}})
 		}
-		c, err := compare(was, now, a.Packs, b.Packs)
+	}
+	for _, p := range pairs {
+		some, err := compare(p[0], p[1], packs)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, c...)
+		list = append(list, some...)
 	}
 	return list, nil
 }
@@ -63,72 +63,60 @@ func (t *Tree) byPath() map[string]*Entry {
 	return all
 }
 
-func compare(was, now Tree, old, fresh *Packs) (list []Change, err error) {
-	before := was.byPath()
-	names, theirs := now.byPath(), was.byPath()
-	first := func(e *Entry, all map[string]*Entry) *Entry {
-		if e.Same != "" && all[e.Same] != nil {
-			return all[e.Same]
+func compare(was, now Tree, packs *Packs) (list []Change, err error) {
+	before, after := was.byPath(), now.byPath()
+	for path, e := range after {
+		o := before[path]
+		same := path == "" // the directory itself
+		if !same && o != nil {
+			if same, err = equal(first(o, before), first(e, after), packs); err != nil {
+				return nil, err
+			}
 		}
-		return e
-	}
-	for i := range now.Entries {
-		e := &now.Entries[i]
-		o := before[e.Path]
-		delete(before, e.Path)
-		if e.Path == "" {
-			continue
-		}
-		if o == nil {
-			list = append(list, Change{now.Name, e.Path, Added})
-			continue
-		}
-		same, err := equal(first(o, theirs), first(e, names), old, fresh)
-		if err != nil {
-			return nil, err
-		}
-		if !same {
-			list = append(list, Change{now.Name, e.Path, Modified})
+		switch {
+		case same:
+		case o == nil:
+			list = append(list, Change{now.Name, path, Added})
+		default:
+			list = append(list, Change{now.Name, path, Modified})
 		}
 	}
-	for p := range before {
-		if p != "" {
-			list = append(list, Change{now.Name, p, Deleted})
+	for path := range before {
+		if after[path] == nil && path != "" {
+			list = append(list, Change{now.Name, path, Deleted})
 		}
 	}
 	slices.SortFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return list, nil
 }
 
-func equal(a, b *Entry, old, fresh *Packs) (bool, error) {
+// first is the name of a file under which its content is kept.
+func first(e *Entry, all map[string]*Entry) *Entry {
+	if e.Same != "" && all[e.Same] != nil {
+		return all[e.Same]
+	}
+	return e
+}
+
+func equal(a, b *Entry, packs *Packs) (bool, error) {
 	if a.Mode != b.Mode || a.Size != b.Size || a.Target != b.Target || a.Left != b.Left || !slices.Equal(a.Attrs, b.Attrs) {
 		return false, nil
 	}
-	if !a.hasData() {
+	if !a.hasData() || a.Content.Pack == b.Content.Pack && a.Content.Offset == b.Content.Offset {
 		return true, nil
 	}
-	if old.shelf == fresh.shelf && a.Content.Pack == b.Content.Pack && a.Content.Offset == b.Content.Offset {
-		return true, nil
-	}
-	return sameContent(a, b, old, fresh)
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
+	return sameContent(a, b, packs)
 }
 
 // sameContent compares files of one size. Holes that both have are not looked at: they
 // may be as large as whoever is inside likes.
-func sameContent(a, b *Entry, old, fresh *Packs) (bool, error) {
+func sameContent(a, b *Entry, packs *Packs) (bool, error) {
 	var ends []int64
 	for _, p := range slices.Concat(a.Content.Pieces, b.Content.Pieces) {
 		ends = append(ends, p.At, p.At+p.Length)
 	}
 	slices.Sort(ends)
-	x, y := cursor{packs: old, e: a, at: a.Content.Offset}, cursor{packs: fresh, e: b, at: b.Content.Offset}
+	x, y := cursor{packs: packs, e: a, at: a.Content.Offset}, cursor{packs: packs, e: b, at: b.Content.Offset}
 	for i := 1; i < len(ends); i++ {
 		from, to := ends[i-1], ends[i]
 		one, err := x.part(from, to)
@@ -142,7 +130,7 @@ func sameContent(a, b *Entry, old, fresh *Packs) (bool, error) {
 		if one == nil && other == nil || from == to {
 			continue
 		}
-		if same, err := sameBytes(orZeros(one, to-from), orZeros(other, to-from)); err != nil || !same {
+		if same, err := store.Same(orZeros(one, to-from), orZeros(other, to-from)); err != nil || !same {
 			return false, err
 		}
 	}
@@ -182,21 +170,9 @@ func orZeros(r io.Reader, n int64) io.Reader {
 	return r
 }
 
-func sameBytes(a, b io.Reader) (bool, error) {
-	x, y := make([]byte, 64<<10), make([]byte, 64<<10)
-	for {
-		n, err := io.ReadFull(a, x)
-		m, err2 := io.ReadFull(b, y)
-		if n != m || !bytes.Equal(x[:n], y[:m]) {
-			return false, nil
-		}
-		for _, e := range []error{err, err2} {
-			if errors.Is(e, io.EOF) || errors.Is(e, io.ErrUnexpectedEOF) {
-				return true, nil
-			}
-			if e != nil {
-				return false, e
-			}
-		}
-	}
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }

@@ -1,8 +1,6 @@
 package checkpoint
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,23 +10,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // tempPrefix marks what is on its way into its place.
 const tempPrefix = ".bothy-restore-"
-
-func tempName() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return tempPrefix + hex.EncodeToString(b[:])
-}
 
 // errTaken says that somebody else writes to the directory.
 var errTaken = errors.New("somebody changes it just now")
 
 // replace puts a new one of what is no directory in its place.
 func (p *putter) replace(d *os.File, name string, e *Entry) error {
-	temp := tempName()
+	temp := tempPrefix + store.NewID()
 	if err := p.create(d, temp, e); err != nil {
 		_ = unix.Unlinkat(int(d.Fd()), temp, 0)
 		return err
@@ -44,7 +38,7 @@ func (p *putter) replace(d *os.File, name string, e *Entry) error {
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	e.seen = entryOf("", &st).seen
+	e.seen = seenOf(&st)
 	// Where others write, this may be their file already.
 	if e.seen.fresh = p.src.Shared; !p.src.Shared {
 		p.last = max(p.last, e.seen.Changed)

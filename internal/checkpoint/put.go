@@ -19,6 +19,7 @@ import (
 type putter struct {
 	src     Source
 	top     *os.File
+	device  uint64 // of the directory
 	packs   func(number int64) (*os.File, error)
 	entries map[string][]*Entry // by the directory that they lie in
 	spared  map[string]bool     // what stays as it is, with all that lies in it
@@ -47,6 +48,11 @@ func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []st
 		return nil, err
 	}
 	defer p.top.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(p.top.Fd()), &st); err != nil {
+		return nil, err
+	}
+	p.device = idOf(&st).device
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if e.Path == "" {
@@ -237,7 +243,7 @@ func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
 		return true
 	}
 	e := p.before[at]
-	return e != nil && e.seen.Inode == st.Ino && e.seen.Device == idOf(st).device && e.seen.Changed == st.Ctim.Nano()
+	return e != nil && e.seen.is(st)
 }
 
 // isThere tells whether a name is what it shall be already.
@@ -256,9 +262,8 @@ func (p *putter) isThere(d *os.File, name string, e *Entry, st *unix.Stat_t) boo
 	case e.isFile():
 		return e.unchanged(st)
 	case e.kind() == unix.S_IFLNK:
-		b := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(int(d.Fd()), name, b)
-		return err == nil && string(b[:n]) == e.Target
+		target, err := readlink(d, name)
+		return err == nil && target == e.Target
 	case e.kind() == unix.S_IFCHR:
 		return st.Rdev == 0
 	}
@@ -281,7 +286,7 @@ func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error 
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if idOf(&st).device != deviceOf(d) {
+	if idOf(&st).device != p.device {
 		return nil // something is mounted there, which is not ours to change
 	}
 	if err := p.may(e.Path, p.enter(f)); err != nil {
@@ -304,12 +309,4 @@ func (p *putter) enter(d *os.File) error {
 		return err
 	}
 	return unix.Fchmod(int(d.Fd()), st.Mode&0o7777|0o700)
-}
-
-func deviceOf(d *os.File) uint64 {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(d.Fd()), &st); err != nil {
-		return 0
-	}
-	return idOf(&st).device
 }

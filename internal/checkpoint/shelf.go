@@ -253,7 +253,7 @@ func (s Shelf) begin(name, cause string) (*Making, error) {
 }
 
 func errInterrupted() error {
-	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, or restore again: that is finished first")
+	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, which finishes it, or restore again")
 }
 
 // next is the number of a new checkpoint, greater than any there was.

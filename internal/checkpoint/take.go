@@ -60,6 +60,7 @@ type taker struct {
 
 	tree   Tree
 	source Source
+	device uint64 // of the tree
 	bytes  int
 	links  map[fileID]string // files with several names, by their first
 	left   int
@@ -121,6 +122,7 @@ func (t *taker) top(name string) error {
 		return err
 	}
 	e := entryOf("", &st)
+	t.device = e.seen.Device
 	e.Attrs = attributes(int(f.Fd()))
 	if err := t.note(e); err != nil {
 		return err
@@ -164,9 +166,7 @@ func (t *taker) note(e Entry) error {
 	for _, a := range e.Attrs {
 		t.bytes += len(a.Name) + len(a.Value)
 	}
-	for range e.Content.Pieces {
-		t.bytes += 16
-	}
+	t.bytes += 16 * len(e.Content.Pieces)
 	if t.bytes > maxBytes {
 		return spec.Errorf(spec.ErrConflict, "its names alone take more than %d MiB", maxBytes>>20).WithHint("remove what is not needed from inside, such as caches")
 	}
@@ -218,12 +218,10 @@ func (t *taker) add(d *os.File, name, at string, depth int) error {
 	case unix.S_IFREG:
 		return t.addFile(d, name, e, &st)
 	case unix.S_IFLNK:
-		b := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(int(d.Fd()), name, b)
-		if err != nil {
+		var err error
+		if e.Target, err = readlink(d, name); err != nil {
 			return err
 		}
-		e.Target = string(b[:n])
 	case unix.S_IFIFO:
 	case unix.S_IFCHR: // the mark of a deletion in an overlay's layer
 		if st.Rdev != 0 || t.source.Shared {
@@ -258,7 +256,7 @@ func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if idOf(&st).device != deviceOf(d) {
+	if idOf(&st).device != t.device {
 		return t.leave(e) // another file system is mounted there
 	}
 	e.Attrs = attributes(int(f.Fd()))
@@ -325,7 +323,7 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 func entryOf(at string, st *unix.Stat_t) Entry {
 	e := Entry{
 		Path: at, Mode: st.Mode, UID: st.Uid, GID: st.Gid, Size: st.Size, Modified: st.Mtim.Nano(),
-		seen: seen{Device: idOf(st).device, Inode: st.Ino, Changed: st.Ctim.Nano()},
+		seen: seenOf(st),
 	}
 	if !e.isFile() {
 		e.Size = 0
@@ -348,6 +346,15 @@ func openIn(d *os.File, name string, flags int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+func readlink(d *os.File, name string) (string, error) {
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(d.Fd()), name, b)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(b[:n]), nil
 }
 
 // openAnyway is openIn for what programs inside may have taken its owner the

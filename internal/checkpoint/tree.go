@@ -71,6 +71,18 @@ type seen struct {
 	fresh         bool // it was changed so shortly before that it may change unnoticed
 }
 
+func seenOf(st *unix.Stat_t) seen {
+	id := idOf(st)
+	return seen{Device: id.device, Inode: id.inode, Changed: st.Ctim.Nano()}
+}
+
+// is reports whether a file is in the state in which it was seen, as far as its times
+// tell.
+func (s seen) is(st *unix.Stat_t) bool {
+	s.fresh = false
+	return s == seenOf(st)
+}
+
 func (e *Entry) kind() uint32  { return e.Mode & unix.S_IFMT }
 func (e *Entry) isDir() bool   { return e.kind() == unix.S_IFDIR }
 func (e *Entry) isFile() bool  { return e.kind() == unix.S_IFREG }
@@ -78,8 +90,7 @@ func (e *Entry) hasData() bool { return e.isFile() && !e.Left && e.Same == "" }
 
 // unchanged reports whether a file is still in the state in which it was seen.
 func (e *Entry) unchanged(st *unix.Stat_t) bool {
-	return !e.seen.fresh && e.seen.Inode == st.Ino && e.seen.Device == uint64(st.Dev) && //nolint:unconvert // its type differs between machines
-		e.seen.Changed == st.Ctim.Nano() && e.Size == st.Size && e.Mode == st.Mode
+	return !e.seen.fresh && e.seen.is(st) && e.Size == st.Size && e.Mode == st.Mode
 }
 
 // A manifest is a line that says what it is, the trees, and the SHA-256 of both.

@@ -3,11 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,7 +104,8 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 // stands still or nobody may start it.
 func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making) error {
 	d := e.Store.Sandbox(sb.ID)
-	if err := m.Warm(e.kept(sb, d)); err != nil {
+	sources := e.kept(sb, d)
+	if err := m.Warm(sources); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
@@ -114,12 +113,12 @@ func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Makin
 	return e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		return e.keepStill(sb, d, m, c)
-	}, func() error { return e.keepIdle(sb, d, m) })
+		return keepStill(d, sources, m, c)
+	}, func() error { return keepIdle(d, sources, m) })
 }
 
 // keepStill keeps what there is while the sandbox stands still.
-func (e *Engine) keepStill(sb *spec.Sandbox, d store.Sandbox, m *checkpoint.Making, c *unixconn.Conn) error {
+func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn) error {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
 		return err
@@ -132,7 +131,7 @@ func (e *Engine) keepStill(sb *spec.Sandbox, d store.Sandbox, m *checkpoint.Maki
 	if err := c.Expect(wire.Reply, &struct{}{}); err != nil {
 		return err
 	}
-	if err := m.Take(e.kept(sb, d)); err != nil {
+	if err := m.Take(sources); err != nil {
 		return err
 	}
 	p := m.Point()
@@ -156,14 +155,14 @@ func tooSlow(err error) error {
 }
 
 // keepIdle is keep for a sandbox that does not run. The caller holds its lock.
-func (e *Engine) keepIdle(sb *spec.Sandbox, d store.Sandbox, m *checkpoint.Making) error {
+func keepIdle(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making) error {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
 		return err
 	}
 	defer review.Unlock()
 	m.Point().Running, m.Point().Pause = false, 0
-	if err := m.Take(e.kept(sb, d)); err != nil {
+	if err := m.Take(sources); err != nil {
 		return err
 	}
 	return keepLayer(m, d)
@@ -202,12 +201,12 @@ func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) 
 	packs := shelf.Packs()
 	defer packs.Close()
 	var err error
-	x, y := checkpoint.State{Packs: packs}, checkpoint.State{Packs: packs}
+	var x, y []checkpoint.Tree
 	if from.Number > 0 {
-		x.Trees, err = shelf.Trees(from)
+		x, err = shelf.Trees(from)
 	}
 	if err == nil {
-		y.Trees, err = shelf.Trees(to)
+		y, err = shelf.Trees(to)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, spec.Errorf(spec.ErrNotFound, "the checkpoint was removed just now")
@@ -215,18 +214,8 @@ func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) 
 	if err != nil {
 		return nil, err
 	}
-	return checkpoint.Compare(x, y)
+	return checkpoint.Compare(x, y, packs)
 }
 
 // isWorkspace tells the trees that are directories of the host.
 func isWorkspace(s checkpoint.Source) bool { return strings.HasPrefix(s.Name, workspaceTree) }
-
-// only gives the sources of some names.
-func only(sources []checkpoint.Source, names []string) []checkpoint.Source {
-	return slices.DeleteFunc(sources, func(s checkpoint.Source) bool { return !slices.Contains(names, s.Name) })
-}
-
-// checkpointError says what was to be done.
-func checkpointError(what string, p checkpoint.Point, sb *spec.Sandbox, err error) error {
-	return &spec.Error{Op: fmt.Sprintf("%s checkpoint %s of %s", what, p.Name, sb.Name), Err: err}
-}

@@ -76,18 +76,6 @@ func (e *Engine) freeFork(from *spec.Sandbox) (string, error) {
 
 // fill has the directory of a fork hold what the other held.
 func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbox) error {
-	for i, m := range sb.Workspaces {
-		if sb.Reviews(m) && from.Reviews(m) {
-			if err := os.MkdirAll(d.Review(i), 0o700); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range sb.Private {
-		if err := os.MkdirAll(d.Private(i), 0o755); err != nil {
-			return err
-		}
-	}
 	theirs := e.clones(from)
 	for i, c := range clone.Of(sb, d.Clone) {
 		if err := theirs[i].Fork(c.Dir); err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -33,7 +34,7 @@ type Restored struct {
 func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
 	r, err := e.restore(ctx, sb, p, o)
 	if err != nil {
-		err = checkpointError("restore", p, sb, err)
+		err = &spec.Error{Op: fmt.Sprintf("restore checkpoint %s of %s", p.Name, sb.Name), Err: err}
 	}
 	return r, err
 }
@@ -85,9 +86,10 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 	if err != nil {
 		return nil, err
 	}
-	err = m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID)))
+	all := e.kept(sb, e.Store.Sandbox(sb.ID)) // also of what is not put back
+	err = m.Warm(all)
 	if err == nil {
-		err = e.keepIdle(sb, e.Store.Sandbox(sb.ID), m)
+		err = keepIdle(e.Store.Sandbox(sb.ID), all, m)
 	}
 	for i := range sources {
 		sources[i].Before = m.Tree(sources[i].Name)
@@ -150,7 +152,9 @@ func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more")
 	}
 	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
-	sources := only(e.kept(sb, e.Store.Sandbox(sb.ID)), back.Trees)
+	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool {
+		return !slices.Contains(back.Trees, s.Name)
+	})
 	if _, err := e.keepBefore(sb, back.Point, sources); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -20,9 +21,9 @@ func stander(t *testing.T) (*Keeper, *wall) {
 // Whoever has a sandbox stand still and goes, or is in the way of its end, does not
 // keep it standing still.
 func TestStandsStill(t *testing.T) {
-	for name, leave := range map[string]func(k *Keeper, client interface{ Close() error }){
-		"gone":          func(_ *Keeper, c interface{ Close() error }) { _ = c.Close() },
-		"it shall stop": func(k *Keeper, _ interface{ Close() error }) { close(k.asked) },
+	for name, leave := range map[string]func(k *Keeper, client io.Closer){
+		"gone":          func(_ *Keeper, c io.Closer) { _ = c.Close() },
+		"it shall stop": func(k *Keeper, _ io.Closer) { close(k.asked) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, w := stander(t)
