@@ -7,8 +7,8 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build ./bothy
-	go build -o bothy ./cmd/bothy
+build: ## build ./bothy and ./bothy-build
+	go build -o . ./cmd/...
 
 .PHONY: install
 install: ## put bothy into $(go env GOPATH)/bin
@@ -51,5 +51,5 @@ ci: ## run what CI runs (as root, on Debian)
 	.ci/run
 
 .PHONY: clean
-clean: ## remove ./bothy
-	rm -f bothy
+clean: ## remove what build makes
+	rm -f bothy bothy-build

@@ -29,7 +29,7 @@ const (
 )
 
 // checkpoints measures what it takes to keep the files of a sandbox that runs, and to
-// put them back, after one small file was changed.
+// put them back, after one small file was changed; and then the same with its memory.
 func (b *bench) checkpoints(ctx context.Context) error {
 	dir := filepath.Join(b.work, "checkpoint")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -56,7 +56,7 @@ func (b *bench) checkpoints(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return b.fullCheckpoints(ctx)
 }
 
 // fillHome makes a sandbox with so much in its home, and its first checkpoint.

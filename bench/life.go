@@ -50,6 +50,7 @@ type life struct {
 	noBwrap string
 	runc    *runc
 	docker  *docker
+	image   string // why nothing begins from one; empty: something does
 }
 
 func (l *life) prepare(ctx context.Context) error {
@@ -62,6 +63,10 @@ func (l *life) prepare(ctx context.Context) error {
 	}
 	if l.docker, err = newDocker(ctx, l.work); err != nil {
 		l.report.skip(groupLife, caseRun, "docker", l.redact(err))
+	}
+	if err := l.loadImage(ctx); err != nil {
+		l.image = l.redact(err)
+		l.report.skip(groupLife, caseImage, "bothy", l.image)
 	}
 	// The first of all copies the host's settings, which later ones share.
 	if err := l.bothy.do(ctx, "create", "--quiet", "--name", "resident", "shell", l.dir); err != nil {
@@ -86,6 +91,7 @@ const (
 	caseRun  = "run --rm shell . -- true"
 	caseExec = "exec NAME true"
 
+	caseImage  = "run --rm -t IMAGE shell . -- /true"
 	caseStop   = "stop NAME"
 	caseRemove = "rm NAME (running)"
 )
@@ -109,6 +115,9 @@ func (l *life) actions(ctx context.Context) []action {
 		}
 	}
 	list := []action{{caseRun, "bothy", 120, bothy("run", "--rm", "shell", ".", "--", "true")}}
+	if l.image == "" {
+		list = append(list, action{caseImage, "bothy", 150, bothy("run", "--rm", "-t", benchImage, "shell", ".", "--", "/true")})
+	}
 	list = append(list, l.peers(ctx)...)
 	return append(list,
 		action{caseExec, "bothy", 15, bothy("exec", "resident", "true")},

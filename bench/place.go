@@ -33,7 +33,7 @@ func (b *bench) places(ctx context.Context) (list []*place, closer func() error,
 		return errors.Join(errs...)
 	}
 	dir := func(name string) string { return filepath.Join(b.work, "files-"+name) }
-	for _, name := range []string{native, "bwrap", "runc", "workspace"} {
+	for _, name := range []string{native, "bwrap", "runc", "workspace", "review"} {
 		if err := os.Mkdir(dir(name), 0o755); err != nil {
 			return nil, closer, err
 		}
@@ -51,7 +51,7 @@ func (b *bench) places(ctx context.Context) (list []*place, closer func() error,
 	// A sandbox each: the saving of a full root layer, which goes on in the
 	// background, is part of what the root layer costs, but not the others.
 	for _, p := range []struct{ name, dir string }{
-		{"workspace", dir("workspace")}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
+		{"workspace", dir("workspace")}, {"review", dir("review")}, {"root layer", "/var/tmp/bench"}, {"/tmp", "/tmp/bench"},
 	} {
 		at, err := b.bothyPlace(ctx, p.name, p.dir)
 		if err != nil {
@@ -85,15 +85,18 @@ func runcPlace(r *runc, dir string) *place {
 
 // bothyPlace starts a sandbox and makes a directory in it.
 func (b *bench) bothyPlace(ctx context.Context, name, dir string) (*place, error) {
-	sandbox := "files-" + map[string]string{"workspace": "ws", "root layer": "root", "/tmp": "tmp"}[name]
-	workspace := dir
-	if name != "workspace" {
+	sandbox := "files-" + map[string]string{"workspace": "ws", "review": "review", "root layer": "root", "/tmp": "tmp"}[name]
+	workspace, mode := dir, "live"
+	if name == "review" {
+		mode = "review"
+	}
+	if name != "workspace" && name != "review" {
 		workspace = filepath.Join(b.work, sandbox)
 		if err := os.Mkdir(workspace, 0o755); err != nil {
 			return nil, err
 		}
 	}
-	if err := b.bothy.do(ctx, "create", "--quiet", "--name", sandbox, "shell", workspace); err != nil {
+	if err := b.bothy.do(ctx, "create", "--quiet", "--name", sandbox, "--workspace", mode, "shell", workspace); err != nil {
 		return nil, err
 	}
 	if err := b.bothy.do(ctx, "exec", sandbox, "mkdir", "-p", dir); err != nil {

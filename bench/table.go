@@ -15,7 +15,7 @@ func (r *Report) markdown() string {
 	r.filesTable(&b)
 	r.networkTable(&b)
 	r.listTable(&b, groupAgent, "agent, ms")
-	r.listTable(&b, groupCheckpoint, "checkpoint of files, ms")
+	r.listTable(&b, groupCheckpoint, "checkpoint, ms or MiB")
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}

@@ -104,7 +104,7 @@ func readFile(t *testing.T, name string) []byte {
 // The table of the README is that of the results it names.
 func TestReadmeTable(t *testing.T) {
 	var runs []*Report
-	for _, name := range []string{"2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json"} {
+	for _, name := range []string{"2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root-life.json"} {
 		text, err := os.ReadFile(filepath.Join("results", name))
 		if err != nil {
 			t.Fatal(err)

@@ -79,3 +79,28 @@ func TestTourCanFail(t *testing.T) {
 		}
 	}
 }
+
+// TestSandboxRalph has the script of one line run a bothy that only tells what it was
+// asked for.
+func TestSandboxRalph(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ralph := func(args ...string) (string, error) {
+		cmd := exec.Command("sh", append([]string{"sandbox-ralph.sh"}, args...)...)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	said, err := ralph("make test", "app", "7", "codex")
+	if want := "loop|run|--workspace|review|--until|make test|--max-iterations|7|--agent|codex|-f|app/PROMPT.md|app|"; err != nil || said != want {
+		t.Errorf("it asks for %s, %v", said, err)
+	}
+	if said, err := ralph("true"); err != nil || !strings.Contains(said, "|30|--agent|claude|-f|./PROMPT.md|.|") {
+		t.Errorf("without more it asks for %s, %v", said, err)
+	}
+	if _, err := ralph(); err == nil {
+		t.Error("without a command it goes on")
+	}
+}

@@ -25,7 +25,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 echo "building bothy ..."
-(cd "$source" && CGO_ENABLED=0 go build -o "$tmp/bothy" ./cmd/bothy)
+(cd "$source" && CGO_ENABLED=0 go build -o "$tmp/" ./cmd/...)
 (umask 077 && echo "secret of $(id -un)" >"$canary")
 
 # What runs inside. It gets two arguments and prints one fact a line.

@@ -113,8 +113,8 @@ type AgentFile struct {
 	Text string `json:"text"`
 }
 
-// AgentServers is a file of configuration, in JSON, below the home directory on
-// the host and inside.
+// AgentServers is a file of configuration, in JSON or, if it ends with .toml, in TOML,
+// below the home directory on the host and inside.
 type AgentServers struct {
 	File string `json:"file"`
 	Key  string `json:"key"` // under which servers stand by their names

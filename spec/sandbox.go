@@ -14,8 +14,8 @@ const Version = 1
 const TemplateHost = "host"
 
 // Sandbox is the wish: everything that was decided when a sandbox was created.
-// It is written at creation; afterwards only its ports, its program and the
-// script of its mock change.
+// It is written at creation; afterwards only its ports, its program, the script
+// of its mock and when checkpoints of it are made change.
 type Sandbox struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`   // 12 hex digits, random
@@ -27,6 +27,9 @@ type Sandbox struct {
 
 	// Image is the container image whose root it has; nil if that is the host's.
 	Image *Image `json:"image,omitempty"`
+
+	// Build says that a step of a build is carried out in it; nil in all others.
+	Build *Build `json:"build,omitempty"`
 
 	// Command is the program that the sandbox was made for by its path, as it is
 	// inside; empty for an agent, and for a shell.
@@ -57,6 +60,10 @@ type Sandbox struct {
 	User    string   `json:"user,omitempty"` // who commands run as; empty: the caller's own uid
 	Workdir string   `json:"workdir,omitempty"`
 	Env     []string `json:"env,omitempty"` // KEY=VALUE, for every command
+
+	// Checkpoint says when checkpoints of it are made by themselves, as ParseOccasions
+	// reads it. Empty: never.
+	Checkpoint string `json:"checkpoint,omitempty"`
 
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
@@ -103,6 +110,14 @@ type Program struct {
 type Image struct {
 	Name   string `json:"name,omitempty"` // in full; it may mean another one by now
 	Digest string `json:"digest"`         // of its manifest
+}
+
+// Build makes a sandbox one for steps of a build: its home and /tmp lie in its root
+// layer, which is the step's result, and commands run as root.
+type Build struct {
+	Lock    string `json:"lock"`              // held as long as the build runs
+	Program string `json:"program"`           // bothy-build, on the host
+	Context string `json:"context,omitempty"` // the files it copies from, on the host
 }
 
 // Mount makes one directory or file of the host visible in the sandbox.

@@ -108,7 +108,7 @@ func tiny(t *testing.T, user, text string) *imagetest.Image {
 func programs(t *testing.T) []byte {
 	t.Helper()
 	files := map[string]string{}
-	for _, name := range []string{"cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln"} {
+	for _, name := range []string{"cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Skipf("no image can be made here: %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,10 +75,15 @@ func prepare() (dir string, err error) {
 	if err := os.Mkdir(lab.bin, 0o755); err != nil {
 		return dir, err
 	}
-	if err := build(filepath.Join(lab.bin, "bothy")); err != nil {
-		return dir, err
+	for _, name := range []string{"bothy", "bothy-build"} {
+		if err := build(name); err != nil {
+			return dir, err
+		}
 	}
 	if err := compile("examples/loop", filepath.Join(lab.bin, "loop")); err != nil {
+		return dir, err
+	}
+	if err := os.CopyFS(filepath.Join(lab.bin, "sandbox"), os.DirFS(filepath.Join("..", "examples", "sandbox"))); err != nil {
 		return dir, err
 	}
 	if os.Geteuid() != 0 {
@@ -87,11 +93,15 @@ func prepare() (dir string, err error) {
 	return dir, prepareUser(dir)
 }
 
-func build(to string) error {
+func build(name string) error {
+	to := filepath.Join(lab.bin, name)
 	if bin := os.Getenv(binVar); bin != "" {
-		return copyProgram(filepath.Join(bin, "bothy"), to)
+		err := copyProgram(filepath.Join(bin, name), to)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return compile("cmd/bothy", to)
+	return compile("cmd/"+name, to)
 }
 
 func compile(pkg, to string) error {
@@ -177,6 +187,7 @@ func again(t *testing.T) {
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + lab.user, "TMPDIR=" + lab.user,
 		binVar + "=" + lab.bin, scriptsVar + "=" + lab.scripts,
+		soakTime + "=" + os.Getenv(soakTime), soakSeed + "=" + os.Getenv(soakSeed),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary},

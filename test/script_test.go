@@ -158,6 +158,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"deb":        cmdDeb,
 	"freeport":   cmdFreePort,
 	"greeter":    cmdGreeter,
+	"waiter":     cmdWaiter,
 	"visit":      cmdVisit,
 	"keep":       cmdKeep,
 	"registry":   cmdRegistry,
@@ -397,18 +398,40 @@ func cmdGreeter(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: greeter VAR TEXT")
 	}
+	serve(ts, args[0], func(c net.Conn) {
+		_, _ = io.WriteString(c, args[1]+"\n")
+		_ = c.Close()
+	})
+}
+
+// waiter VAR has a server on this host's loopback that says hello, and nothing more for
+// as long as the caller stays. Its port is in VAR.
+func cmdWaiter(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: waiter VAR")
+	}
+	serve(ts, args[0], func(c net.Conn) {
+		_, _ = io.WriteString(c, "hello\n")
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(io.Discard, c)
+		}()
+	})
+}
+
+// serve answers on a port of this host's loopback, which is in a variable then.
+func serve(ts *testscript.TestScript, variable string, answer func(net.Conn)) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	ts.Check(err)
 	ts.Defer(func() { l.Close() })
-	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	ts.Setenv(variable, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(c, args[1]+"\n")
-			_ = c.Close()
+			answer(c)
 		}
 	}()
 }

@@ -505,6 +505,45 @@ func (tm *terminal) undone() {
 	}
 }
 
+// A shell goes on from a full checkpoint, and in forks, with its terminal.
+func TestTerminalGoesOn(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		tm := l.terminal("run", "--workspace", "review", "shell", ".")
+		tm.press("X=kept-$((20+22))\r")
+		pid := tm.ask("echo $$")
+		// Somebody watches while it is made, and notices nothing.
+		l.bothy("checkpoint", "create", "--full", "shell-proj", "there")
+		l.bothy("fork", "shell-proj")
+		if got := tm.ask("echo $X $$"); got != "kept-42 "+pid {
+			t.Errorf("the shell with pid %s says %q", pid, got)
+		}
+		tm.press("X=other\r")
+		tm.press(detachKeys)
+		tm.expect("detached")
+		tm.code()
+		l.bothy("checkpoint", "restore", "-f", "shell-proj", "there")
+		for _, name := range []string{"shell-proj", "shell-proj-fork-1"} {
+			back := openTerminal(t)
+			back.resize(40, 100)
+			back.start(l.command("run", name))
+			back.expect("back in the running session")
+			if got := back.ask("echo $X $$; stty size </dev/tty"); strings.ReplaceAll(got, "\r", "") != "kept-42 "+pid+"\n40 100" {
+				t.Errorf("%s: the shell with pid %s says %q", name, pid, got)
+			}
+			back.press("sh -c 'echo on-$((1+1)); exec sleep 1000'\r")
+			back.expect("on-2")
+			back.press(ctrlC)
+			if got := back.ask("echo $?"); got != "130" {
+				t.Errorf("%s: interrupted, it says %q", name, got)
+			}
+			back.press("exit 3\r")
+			if code := back.code(); code != 3 {
+				t.Errorf("%s: exit code %d", name, code)
+			}
+		}
+	})
+}
+
 func TestTerminalRestore(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		l.bothy("create", "shell", ".")
@@ -697,6 +736,78 @@ func TestTerminalQuestions(t *testing.T) {
 		}
 		if got := l.bothy("ls", "-q"); got != "fourth\n" {
 			t.Errorf("ls says %q", got)
+		}
+	})
+}
+
+// Hunk by hunk, a person says what is meant.
+func TestTerminalApply(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		var was strings.Builder
+		for n := range 40 {
+			fmt.Fprintf(&was, "line %d\n", n)
+		}
+		file := filepath.Join(l.proj, "text")
+		write := func(name, text string) {
+			if err := os.WriteFile(filepath.Join(l.proj, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("text", was.String())
+		write("gone", "soon\n")
+		write("stays", "here\n")
+		l.bothy("run", "--name", "box", "--workspace", "review", "shell", l.proj, "--", "sh", "-ec",
+			`sed -i 's/^line 3$/three\x1b[31m/; s/^line 20$/twenty/; s/^line 36$/thirty-six/' text; rm gone stays; mkdir -p new/er; echo 1 > new/er/one; printf 'all:\n' > Makefile`)
+		tm := l.terminal("apply", "-i", "box")
+		tm.expect(`It may run on this host later(?s:.*)apply Makefile, added\? \[y,n,q,\?\] `)
+		tm.press("n\r")
+		tm.expect(`-soon(?s:.*)apply gone, deleted\?`)
+		tm.press("y\r")
+		tm.expect(`\+1(?s:.*)apply new/er/one, added\?`)
+		tm.press("maybe\r")
+		tm.expect(`nothing more(?s:.*)apply new/er/one, added\?`)
+		tm.press("Y\r")
+		tm.expect(`apply stays, deleted\?`)
+		tm.press("n\r")
+		tm.expect(`\+three\\x1b\[31m(?s:.*)apply this hunk of text, 1 of 3\? \[y,n,a,d,q,\?\] `)
+		tm.press("n\r")
+		tm.expect(`\+twenty(?s:.*)2 of 3`)
+		tm.press("y\r")
+		tm.expect(`\+thirty-six(?s:.*)3 of 3`)
+		tm.press("d\r")
+		tm.expect(`partly text`)
+		if code := tm.code(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		got, err := os.ReadFile(file)
+		if want := strings.Replace(was.String(), "line 20", "twenty", 1); err != nil || string(got) != want {
+			t.Errorf("%v, %s", err, got)
+		}
+		for name, want := range map[string]bool{"gone": false, "stays": true, "new/er/one": true, "Makefile": false} {
+			if _, err := os.Stat(filepath.Join(l.proj, name)); (err == nil) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+
+		// To hang up, or to have enough, is no yes; what is left can be had later.
+		for _, answer := range []string{ctrlD, "q\r"} {
+			tm = l.terminal("apply", "-i", "box", "text", "stays")
+			tm.expect(`apply stays`)
+			tm.press(answer)
+			tm.expect("declined text")
+			tm.code()
+		}
+		tm = l.terminal("apply", "-i", "box", "text")
+		tm.expect(`1 of 2`)
+		tm.press("a\r")
+		tm.expect(`applied text`)
+		tm.code()
+		if got, _ := os.ReadFile(file); !strings.Contains(string(got), "three\x1b") || !strings.Contains(string(got), "thirty-six") {
+			t.Errorf("%s", got)
+		}
+		cmd := l.command("apply", "-i", "box")
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "no terminal") {
+			t.Errorf("without a terminal: %d, %s", cmd.ProcessState.ExitCode(), out)
 		}
 	})
 }

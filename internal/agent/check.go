@@ -41,8 +41,8 @@ func check(a *spec.Agent) error {
 			return fail("config: %q is no path below the home directory", p)
 		}
 	}
-	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") || s.Key == "") {
-		return fail("servers: file must be a path below the home directory that ends with .json, and key is needed")
+	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {
+		return fail("servers: file must be a path below the home directory that ends with .json or .toml, and key is needed")
 	}
 	if err := checkLogin(a.Login); err != nil {
 		return err

@@ -14,18 +14,19 @@ import (
 // it.
 type Servers map[string]json.RawMessage
 
-// ReadServers gives the MCP servers that stand under a key of a configuration in
-// JSON, and the names of those that are withheld: what is brought into a sandbox
+// ReadServers gives the MCP servers that stand in a file of this name under a key, in
+// JSON or TOML, and the names of those that are withheld: what is brought into a sandbox
 // may hold no secret, and these may.
-func ReadServers(data []byte, key string) (servers Servers, withheld []string, err error) {
-	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(data, &doc); err != nil {
+func ReadServers(file string, data []byte, key string) (servers Servers, withheld []string, err error) {
+	entries := jsonServers
+	if isTOML(file) {
+		entries = tomlServers
+	}
+	list, err := entries(data, key)
+	if list == nil || err != nil {
 		return nil, nil, err
 	}
-	if doc[key] == nil {
-		return nil, nil, nil
-	}
-	if err := json.Unmarshal(doc[key], &servers); err != nil {
+	if err := json.Unmarshal(list, &servers); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", key, err)
 	}
 	for name, entry := range servers {
@@ -36,6 +37,14 @@ func ReadServers(data []byte, key string) (servers Servers, withheld []string, e
 	}
 	slices.Sort(withheld)
 	return servers, withheld, nil
+}
+
+// jsonServers gives what stands under a key of a configuration in JSON; nil if nothing
+// does.
+func jsonServers(data []byte, key string) (json.RawMessage, error) {
+	var doc map[string]json.RawMessage
+	err := json.Unmarshal(data, &doc)
+	return doc[key], err
 }
 
 // server is what of an entry holds no secret by its meaning.
@@ -49,6 +58,13 @@ type server struct {
 	Timeout  float64         `json:"timeout"`
 	Enabled  bool            `json:"enabled"`
 	Disabled bool            `json:"disabled"`
+
+	// Codex's.
+	StartTimeout float64  `json:"startup_timeout_sec"`
+	ToolTimeout  float64  `json:"tool_timeout_sec"`
+	Required     bool     `json:"required"`
+	Tools        []string `json:"enabled_tools"`
+	NoTools      []string `json:"disabled_tools"`
 
 	Env         map[string]any `json:"env"`         // must be empty
 	Environment map[string]any `json:"environment"` // likewise
@@ -91,11 +107,14 @@ func harmless(entry json.RawMessage) bool {
 	return !slices.ContainsFunc(words, confidential)
 }
 
-// AddServers gives a configuration in JSON with servers under a key. Those it has
-// already stay.
-func AddServers(text, key string, servers Servers) (string, error) {
+// AddServers gives the text of a file of this name with servers under a key. Those it
+// has already stay.
+func AddServers(file, text, key string, servers Servers) (string, error) {
 	if len(servers) == 0 {
 		return text, nil
+	}
+	if isTOML(file) {
+		return addTOML(text, key, servers)
 	}
 	doc := map[string]json.RawMessage{}
 	if strings.TrimSpace(text) != "" {

@@ -22,9 +22,25 @@ func id(st *unix.Stat_t) fileID { return fileID{st.Dev, st.Ino} }
 // errChanged says that somebody else was at work on a file.
 var errChanged = errors.New("it changed while it was copied")
 
-// openDir opens one directory in another, itself and no link to it.
+// openDir opens one directory in another, itself and no link to it. It looks before and
+// behind: gVisor follows a link for O_DIRECTORY, whatever O_NOFOLLOW says.
 func openDir(parent int, name string) (int, error) {
-	return unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	var before, behind unix.Stat_t
+	if err := unix.Fstatat(parent, name, &before, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	fd, err := unix.Openat(parent, name, asDirectory|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.Fstat(fd, &behind); err == nil && id(&before) != id(&behind) {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // dirHandle gives a descriptor for the directory a root was opened at.

@@ -212,6 +212,14 @@ func TestWriteOptions(t *testing.T) {
 			}
 		})
 	}
+	if got := names(t, write(t, filepath.Join(dir, "app/f"), WriteOptions{Straight: true})); !reflect.DeepEqual(got, []string{"f"}) {
+		t.Errorf("a straight path has %q", got)
+	}
+	for _, crooked := range []string{"alias", "alias/f", "app/l"} {
+		if err := Write(io.Discard, filepath.Join(dir, crooked), WriteOptions{Straight: true}); err == nil {
+			t.Errorf("%s leads through a link, and is archived", crooked)
+		}
+	}
 	dst := t.TempDir()
 	must(t, extract(t, bytes.NewReader(write(t, src, WriteOptions{Follow: true})), dst, ExtractOptions{}))
 	if l := tree(t, dst)["app/l"]; !l.mode.IsRegular() || l.body != "body" {

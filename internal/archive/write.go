@@ -20,6 +20,8 @@ import (
 type WriteOptions struct {
 	// Follow archives what symbolic links point to instead of the links.
 	Follow bool
+	// Straight refuses a path in which a symbolic link stands, at its end too.
+	Straight bool
 	// Name replaces the top element's name in the archive; "." archives only
 	// what is in the directory.
 	Name string
@@ -36,7 +38,14 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	if dir == "" {
 		dir = "."
 	}
-	parent, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	open := func(dir string) (int, error) { return unix.Open(dir, asDirectory, 0) }
+	if o.Straight {
+		open = openStraight
+	}
+	parent, err := open(dir)
+	if err == nil && o.Straight {
+		err = notLink(parent, base)
+	}
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: src, Err: err}
 	}
@@ -50,6 +59,44 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
 	return a.tw.Close()
+}
+
+const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+// openStraight opens a directory by a path without links in it, name by name.
+func openStraight(dir string) (int, error) {
+	at := "."
+	if filepath.IsAbs(dir) {
+		at = "/"
+	}
+	fd, err := unix.Open(at, asDirectory, 0)
+	for name := range strings.SplitSeq(filepath.Clean(dir), "/") {
+		if err != nil {
+			return -1, err
+		}
+		if name == "" || name == "." {
+			continue
+		}
+		var next int
+		next, err = openDir(fd, name)
+		_ = unix.Close(fd)
+		fd = next
+	}
+	return fd, err
+}
+
+// notLink refuses a name of an open directory that is a link.
+func notLink(dir int, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		_ = unix.Close(dir)
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		_ = unix.Close(dir)
+		return unix.ELOOP
+	}
+	return nil
 }
 
 // Stream has somebody read what Write writes while it is written. Of both failures the

@@ -158,6 +158,21 @@ func TestLinked(t *testing.T) {
 	}
 }
 
+// What builds must not be what sandboxes start from, and the other way round.
+func TestBuildLinked(t *testing.T) {
+	out, err := run(nil, "go", "list", "-deps", "./cmd/bothy-build")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		for path, why := range notLinkedInBuild {
+			if under(dep, path) {
+				t.Errorf("cmd/bothy-build links %s: %s", dep, why)
+			}
+		}
+	}
+}
+
 func TestPackageDocs(t *testing.T) {
 	for _, p := range all(t) {
 		want := "Package " + p.Name + " "

@@ -15,9 +15,9 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall
-internal/template internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image
-internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers internal/image/export
+internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build
+internal/template internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/journal internal/build/cache internal/build/plan internal/build/step internal/run
+internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers internal/image/export internal/loop
 internal/seal/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early
@@ -31,10 +31,11 @@ internal/driver/fake internal/driver/gvisor
 internal/keeper
 internal/keeper/early
 internal/engine internal/doctor
+internal/builder
 internal/cli/command
 internal/cli
 internal/front
-cmd/bothy
+cmd/bothy cmd/bothy-build
 client
 examples/...
 internal/archtest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
@@ -56,11 +57,14 @@ var doors = []struct {
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, and what a scripted model says"},
+	{"github.com/BurntSushi/toml", []string{"internal/agent"}, "one agent keeps its MCP servers in TOML"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names"},
+	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model answers them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
-	{"github.com/klauspost/compress", []string{"internal/image/pull"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},
+	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
+	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
+	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},
 	{"unsafe", []string{"internal/driver/gvisor"}, "only for go:linkname: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},
@@ -86,6 +90,14 @@ var notLinked = map[string]string{
 	"google.golang.org/grpc":                 "for tests",
 	"go.uber.org/goleak":                     "for tests",
 	"pgregory.net/rapid":                     "for tests, and under another licence",
+}
+
+// notLinkedInBuild must not be in bothy-build.
+var notLinkedInBuild = map[string]string{
+	"gvisor.dev/gvisor": "it has steps carried out by bothy",
+	"testing":           "a test's code",
+	"github.com/moby/buildkit/solver/llbsolver/ops":  "plans are carried out by package builder",
+	"github.com/moby/buildkit/executor/runcexecutor": "commands are run by bothy",
 }
 
 // light are the packages whose init functions play the light roles of the binary
@@ -125,7 +137,7 @@ var pins = []struct {
 }{
 	{"gvisor.dev/gvisor", "v0.0.0-20260905035102-160fafc42237", true, "read facts and flags again before a bump: sidecars, restore, RPC names"},
 	{"github.com/opencontainers/runtime-spec", "v1.2.1", true, "v1.3.0 makes LinuxPids.Limit a pointer: gVisor does not compile"},
-	{"github.com/moby/buildkit", "v0.26.3", false, "later ones need runtime-spec v1.3.0"},
+	{"github.com/moby/buildkit", "v0.26.3", true, "later ones need runtime-spec v1.3.0"},
 	{"github.com/containerd/containerd/v2", "v2.2.0", false, "later ones need runtime-spec v1.3.0"},
 	{"github.com/containerd/cgroups/v3", "v3.1.0", false, "later ones come with runtime-spec v1.3.0"},
 	{"github.com/opencontainers/cgroups", "", false, "it needs runtime-spec v1.3.0: read cgroup files ourselves"},

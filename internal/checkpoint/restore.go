@@ -75,7 +75,14 @@ func (s Shelf) Interrupted() (*Back, error) {
 }
 
 // ready looks whether all is there that is needed, before anything is touched.
-func (s Shelf) ready(p Point, sources []Source) (_ []Tree, _ *Packs, err error) {
+func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
+	return s.readyFor(p, func(tree string) bool {
+		return slices.ContainsFunc(sources, func(src Source) bool { return src.Name == tree })
+	})
+}
+
+// readyFor is ready for trees of these names. Whoever gets packs closes them.
+func (s Shelf) readyFor(p Point, wanted func(tree string) bool) (_ []Tree, _ *Packs, err error) {
 	trees, err := s.Trees(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", p.Name).WithHint("bothy checkpoint ls shows what there is")
@@ -93,7 +100,7 @@ func (s Shelf) ready(p Point, sources []Source) (_ []Tree, _ *Packs, err error) 
 		}
 	}()
 	for _, t := range trees {
-		if !slices.ContainsFunc(sources, func(src Source) bool { return src.Name == t.Name }) {
+		if !wanted(t.Name) {
 			continue
 		}
 		if err := t.check(); err != nil {

@@ -9,7 +9,6 @@
 package checkpoint
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,8 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -37,6 +34,7 @@ type Point struct {
 	Name      string        `json:"name"`
 	Parent    int64         `json:"parent,omitempty"` // the number of what the sandbox had come from; 0: from nothing
 	Cause     string        `json:"cause"`
+	Unasked   bool          `json:"unasked,omitempty"` // it was made by itself, and may go by itself
 	CreatedAt time.Time     `json:"created_at"`
 	Running   bool          `json:"running"`         // the sandbox ran
 	Pause     spec.Duration `json:"pause,omitempty"` // how long it stood still
@@ -46,6 +44,8 @@ type Point struct {
 	Names int   `json:"names"`
 	// Layer is what the save of the root layer takes; 0: nothing was changed there.
 	Layer int64 `json:"layer,omitempty"`
+	// Memory is what an image of the memory takes; 0: there is none.
+	Memory int64 `json:"memory,omitempty"`
 	// Left is how many names could not be kept.
 	Left  int      `json:"left,omitempty"`
 	Trees []string `json:"trees"`
@@ -67,6 +67,7 @@ const (
 	aboutName    = "checkpoint.json"
 	manifestName = "trees"
 	layerName    = "layer"
+	memoryName   = "memory"
 )
 
 // head is where the sandbox is: the checkpoint that was made last, or that was
@@ -201,224 +202,23 @@ func (s Shelf) Layer(p Point) string {
 	return filepath.Join(s.Path(p.Number), layerName)
 }
 
-// Making is a checkpoint that is being made. Its methods are called in this order:
-// Warm any number of times, Take once, End.
-type Making struct {
-	shelf Shelf
-	point Point
-	dir   string
-	pack  *pack
-	known []Tree
-	trees []Tree
+// Memory is the image of the memory of a checkpoint, "" if it has none.
+func (s Shelf) Memory(p Point) string {
+	if p.Memory == 0 {
+		return ""
+	}
+	return filepath.Join(s.Path(p.Number), memoryName)
 }
 
-// Begin starts on a checkpoint. Whoever gets one ends it.
-func (s Shelf) Begin(name, cause string) (*Making, error) {
-	if _, err := os.Lstat(filepath.Join(s.Dir, intentName)); err == nil {
-		return nil, errInterrupted()
+// Passing gives an empty directory for an image of the memory that nobody needs for
+// long. The caller holds the lock, and removes it; if he cannot, whoever has the lock
+// next does.
+func (s Shelf) Passing() (string, error) {
+	dir := filepath.Join(s.Dir, newPrefix+memoryName)
+	if err := store.RemoveTree(dir); err != nil {
+		return "", err
 	}
-	return s.begin(name, cause)
-}
-
-// BeginBefore starts on a checkpoint of what there is before going back to another,
-// be it half of something.
-func (s Shelf) BeginBefore(p Point) (*Making, error) {
-	return s.begin("", "before going back to "+p.Name)
-}
-
-func (s Shelf) begin(name, cause string) (*Making, error) {
-	if err := s.sweep(); err != nil {
-		return nil, err
-	}
-	m := &Making{shelf: s}
-	number, err := s.next(name)
-	if err != nil {
-		return nil, err
-	}
-	m.point = Point{Version: version, Number: number, Name: name, Parent: s.Head(), Cause: cause}
-	if name == "" {
-		m.point.Name = strconv.FormatInt(number, 10)
-	}
-	m.known = s.known()
-	m.dir = filepath.Join(s.Dir, newPrefix+strconv.FormatInt(number, 10))
-	if err := os.Mkdir(m.dir, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(s.packPath(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	m.pack = &pack{f: f, number: number}
-	return m, nil
-}
-
-func errInterrupted() error {
-	return spec.Errorf(spec.ErrConflict, "going back to a checkpoint was interrupted").WithHint("start the sandbox, which finishes it, or restore again")
-}
-
-// next is the number of a new checkpoint, greater than any there was.
-func (s Shelf) next(name string) (int64, error) {
-	list, err := s.List()
-	if err != nil {
-		return 0, err
-	}
-	h := s.head()
-	number := max(h.Number, h.Last)
-	for _, p := range list {
-		number = max(number, p.Number)
-		if name != "" && p.Name == name {
-			return 0, spec.Errorf(spec.ErrConflict, "there is a checkpoint %q already", name).WithHint("choose another name, or remove that one first")
-		}
-	}
-	packs, err := os.ReadDir(filepath.Join(s.Dir, packsName))
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range packs {
-		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
-			number = max(number, n)
-		}
-	}
-	return number + 1, nil
-}
-
-// known are files that are kept already, as far as that can be told. Where it
-// cannot, they are kept once more.
-func (s Shelf) known() []Tree {
-	trees, err := readManifest(filepath.Join(s.Dir, knownName))
-	if err != nil {
-		if trees, err = readManifest(filepath.Join(s.Path(s.Head()), manifestName)); err != nil {
-			return nil
-		}
-	}
-	there := map[int64]bool{}
-	for i := range trees {
-		trees[i].Entries = slices.DeleteFunc(trees[i].Entries, func(e Entry) bool { return !s.has(e.Content, there) })
-	}
-	return trees
-}
-
-// has tells whether contents are still kept: the checkpoints that had them may have
-// been removed since.
-func (s Shelf) has(c Content, there map[int64]bool) bool {
-	if len(c.Pieces) == 0 {
-		return true
-	}
-	has, looked := there[c.Pack]
-	if !looked {
-		_, err := os.Lstat(s.packPath(c.Pack))
-		has = err == nil
-		there[c.Pack] = has
-	}
-	return has
-}
-
-// Warm keeps what is there while the sandbox goes on, so that little is left to do
-// when it stands still.
-func (m *Making) Warm(sources []Source) error {
-	trees, _, err := take(sources, m.known, m.pack)
-	if err != nil {
-		return err
-	}
-	m.known = trees
-	return nil
-}
-
-// Take keeps what is there now.
-func (m *Making) Take(sources []Source) error {
-	began := time.Now()
-	trees, left, err := take(sources, m.known, m.pack)
-	if err != nil {
-		return err
-	}
-	m.trees = trees
-	m.point.CreatedAt, m.point.Left = began.UTC(), left
-	return nil
-}
-
-// Point is what is known of the checkpoint so far.
-func (m *Making) Point() *Point { return &m.point }
-
-// Tree is what a directory holds.
-func (m *Making) Tree(name string) *Tree {
-	t := find(m.trees, name)
-	return &t
-}
-
-// LayerPlace is where the save of the root layer goes, if there is one. The caller
-// makes the directory.
-func (m *Making) LayerPlace() string { return filepath.Join(m.dir, layerName) }
-
-// End puts the checkpoint in its place; or, if something failed, leaves nothing.
-func (m *Making) End(failed error) (Point, error) {
-	err := failed
-	if err == nil {
-		err = m.write()
-	}
-	err = errors.Join(err, m.pack.f.Close())
-	if err == nil {
-		err = store.SyncDir(m.dir)
-	}
-	if err == nil {
-		err = os.Rename(m.dir, m.shelf.Path(m.point.Number))
-	}
-	if err != nil {
-		_ = store.RemoveTree(m.dir)
-		_ = os.Remove(m.shelf.packPath(m.point.Number))
-		return Point{}, err
-	}
-	// From here on it is there, whatever else fails.
-	return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.shelf.arrive(m.point.Number, nil))
-}
-
-// write brings all of it to the disk.
-func (m *Making) write() error {
-	p := &m.point
-	packs := map[int64]bool{}
-	for _, t := range m.trees {
-		p.Trees = append(p.Trees, t.Name)
-		p.Names += len(t.Entries)
-		for i := range t.Entries {
-			if e := &t.Entries[i]; e.hasData() && len(e.Content.Pieces) > 0 {
-				p.Size += e.Content.Stored()
-				packs[e.Content.Pack] = true
-			}
-		}
-	}
-	for n := range packs {
-		if _, err := os.Lstat(m.shelf.packPath(n)); err != nil {
-			return fmt.Errorf("contents that were kept are gone: %w", err)
-		}
-		p.Packs = append(p.Packs, n)
-	}
-	slices.Sort(p.Packs)
-	manifest := encode(m.trees)
-	p.Bytes += int64(len(manifest))
-	if packs[p.Number] {
-		p.Bytes += m.pack.size
-	}
-	about, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	if p.Layer > 0 {
-		if err := store.SyncDir(m.LayerPlace()); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(
-		writeFile(filepath.Join(m.dir, manifestName), manifest),
-		writeFile(filepath.Join(m.dir, aboutName), append(about, '\n')),
-	); err != nil {
-		return err
-	}
-	if !packs[p.Number] {
-		return os.Remove(m.shelf.packPath(p.Number))
-	}
-	if err := m.pack.f.Sync(); err != nil {
-		return err
-	}
-	return store.SyncDir(filepath.Join(m.shelf.Dir, packsName))
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 // arrive writes down where the sandbox is now, and as what its files are seen, if
@@ -458,12 +258,30 @@ func (s Shelf) Remove(p Point) error {
 	if err := store.SyncDir(s.Dir); err != nil {
 		return err
 	}
-	return s.sweep()
+	return s.Sweep()
 }
 
-// sweep removes what crashed commands left, and contents that nobody needs. The
+// Tidy removes what crashed commands left, unless somebody works here: it may be an
+// image of the memory, with all that programs held.
+func (s Shelf) Tidy() error {
+	left, err := filepath.Glob(filepath.Join(s.Dir, newPrefix+"*"))
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	lock, err := s.TryLock()
+	if errors.Is(err, store.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return s.Sweep()
+}
+
+// Sweep removes what crashed commands left, and contents that nobody needs. The
 // caller holds the lock.
-func (s Shelf) sweep() error {
+func (s Shelf) Sweep() error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return err

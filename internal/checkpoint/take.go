@@ -22,6 +22,9 @@ type Source struct {
 	Dir  string
 	// Without are paths below that are neither kept nor put back.
 	Without []string
+	// Gone tells which paths, none of a directory, count as not there while it is kept.
+	// Nil: none.
+	Gone func() ([]string, error)
 	// Before is what it held just now, when it is put back: what is not in it as it is
 	// then is not removed. Nil: all may be.
 	Before *Tree
@@ -62,6 +65,7 @@ type taker struct {
 	source Source
 	device uint64 // of the tree
 	bytes  int
+	gone   map[string]bool
 	links  map[fileID]string // files with several names, by their first
 	left   int
 }
@@ -83,12 +87,32 @@ func take(sources []Source, known []Tree, p *pack) ([]Tree, int, error) {
 			return nil, 0, fmt.Errorf("read the clock: %w", err)
 		}
 		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
+		if err := t.leaveOut(s); err != nil {
+			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
+		}
 		if err := t.top(s.Dir); err != nil {
 			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
 		trees = append(trees, t.tree)
 	}
 	return trees, t.left, nil
+}
+
+// leaveOut learns what counts as not there.
+func (t *taker) leaveOut(s Source) error {
+	t.gone = nil
+	if s.Gone == nil {
+		return nil
+	}
+	paths, err := s.Gone()
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	t.gone = make(map[string]bool, len(paths))
+	for _, p := range paths {
+		t.gone[p] = true
+	}
+	return nil
 }
 
 // index finds files by their paths.
@@ -203,6 +227,9 @@ func (t *taker) add(d *os.File, name, at string, depth int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
+	}
+	if t.gone[at] {
+		return nil
 	}
 	e := entryOf(at, &st)
 	if len(at) > maxPath {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -31,7 +32,8 @@ type app struct {
 	json           bool
 	status         *os.File // see openStatus; may be nil
 	config         config
-	command        string // how the user calls us: "bothy" or "docker sandbox"
+	command        string     // how the user calls us: "bothy" or "docker sandbox"
+	asking         sync.Mutex // held while a passphrase is typed
 }
 
 // Main runs a command line and returns its exit code.
@@ -76,6 +78,8 @@ var commands = []struct {
 	{"policy", (*app).policyCommand},
 	{"network", (*app).networkCommand},
 	{"secret", (*app).secretCommand},
+	{"task", (*app).taskCommand},
+	{"loop", (*app).loopCommand},
 	{"doctor", (*app).doctorCommand},
 	{"version", (*app).versionCommand},
 	{"completion", (*app).completionCommand},
@@ -237,7 +241,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	return &engine.Engine{
-		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(),
+		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(), StoreLimit: a.config.store,
 		Progress:   func(s string) { a.note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}, nil

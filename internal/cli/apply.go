@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,7 +18,8 @@ type applyFlags struct {
 	dryRun, flagged bool
 	patch, match    string
 	overwrite       []string
-	re              *regexp.Regexp
+	pick            review.Pick
+	interactive     bool
 }
 
 func (a *app) applyCommand() *command.Command {
@@ -34,6 +34,7 @@ CI files, executables, are asked about one by one on a terminal, and left elsewh
 unless --flagged says otherwise. What git keeps in .git is left unless it is named.`,
 		Example: `  bothy apply shell-app                      everything, but what is in conflict
   bothy apply shell-app src --dry-run        what would be done
+  bothy apply shell-app -i                   hunk by hunk
   bothy apply shell-app --flagged Makefile   this one, although make runs it
   bothy apply shell-app --patch -            nothing; a patch to standard output
   bothy apply shell-app a.go --match TODO    the hunks with that in them`,
@@ -44,7 +45,15 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 				if err != nil {
 					return err
 				}
-				f.re = re
+				f.pick = review.Matching(re)
+			}
+			if f.interactive {
+				if f.match != "" || f.patch != "" || f.dryRun || f.flagged || a.json {
+					return spec.Errorf(spec.ErrUsage, "--interactive asks about each hunk: --match, --patch, --dry-run, --flagged and --json do not go with it")
+				}
+				if !a.canAsk() {
+					return spec.Errorf(spec.ErrUsage, "--interactive asks, and there is no terminal").WithHint("name files, or take hunks by what is in them: --match REGEXP")
+				}
 			}
 			if f.patch != "" && (f.dryRun || a.json || len(f.overwrite) > 0) {
 				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run, --json and --overwrite do not go with it")
@@ -54,6 +63,7 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 	}
 	fs := c.Flags()
 	fs.BoolVarP(&f.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")
+	fs.BoolVarP(&f.interactive, "interactive", "i", false, "show each hunk, and ask whether it is meant")
 	fs.BoolVar(&f.flagged, "flagged", false, "also files that may make something run on this host later")
 	fs.StringVar(&f.patch, "patch", "", "apply nothing, and write a patch to this file; - is standard output")
 	fs.StringVar(&f.match, "match", "", "of texts only the hunks in whose changed lines this regular expression is found")
@@ -82,8 +92,14 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 		return err
 	}
 	t := settlement{app: a}
+	q := &inquiry{app: a, from: bufio.NewReader(a.stdin)}
 	for _, r := range list {
 		orders := a.orders(f, r, over[r], &t)
+		if f.interactive {
+			if orders, err = q.about(r, orders, &t); err != nil {
+				return err
+			}
+		}
 		if f.dryRun {
 			t.wouldBe(r, orders)
 			continue
@@ -147,9 +163,9 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool, t *settle
 		if c.Implied && c.Kind == review.Added {
 			continue // it is made for what lies in it
 		}
-		o := review.Order{Change: c, Match: f.re, Overwrite: over[c.Path]}
+		o := review.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
-		if len(c.Flags) > 0 && !f.flagged && !stays && !c.Implied {
+		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
 			ok := false
 			switch {
 			case !a.canAsk() || f.dryRun:
@@ -194,9 +210,9 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed) (e
 	left, flagged := 0, 0
 	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
 		p.Prefix = r.prefix
-		if f.re != nil {
+		if f.pick != nil {
 			var some bool
-			if t, some = t.Picked(f.re); !some {
+			if t, some = t.Picked(f.pick); !some {
 				return nil
 			}
 		}

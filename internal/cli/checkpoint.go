@@ -17,19 +17,20 @@ import (
 
 func (a *app) checkpointCommand() *command.Command {
 	c := &command.Command{
-		Use: "checkpoint", Aliases: []string{"checkpoints"}, Short: "Points that a sandbox's files can go back to",
-		Long: "A checkpoint holds what the files of a sandbox were: its home, its installed programs,\nits private directories, and your directories as it changed them. Programs that run\nand their memory are not in it.",
+		Use: "checkpoint", Aliases: []string{"checkpoints"}, Short: "Points that a sandbox can go back to",
+		Long: "A checkpoint holds what the files of a sandbox were: its home, its installed programs,\nits private directories, and your directories as it changed them. A full one also holds\nthe programs that ran, with all they had in memory.",
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.checkpointCreateCommand(), a.checkpointLsCommand(), a.checkpointShowCommand(), a.checkpointRestoreCommand(), a.checkpointRmCommand())
+	c.AddCommand(a.checkpointCreateCommand(), a.checkpointLsCommand(), a.checkpointShowCommand(), a.checkpointRestoreCommand(), a.checkpointRmCommand(), a.checkpointAutoCommand(), a.checkpointExportCommand(), a.checkpointImportCommand())
 	return c
 }
 
 func (a *app) checkpointCreateCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
-		Use:   "create SANDBOX [NAME]",
-		Short: "Keep what a sandbox's files are now",
-		Long:  "Keeps what the files of a sandbox are now, under NAME or a number. One that runs\nstands still for a moment and goes on.",
+	var full bool
+	c := &command.Command{
+		Use:   "create [--full] SANDBOX [NAME]",
+		Short: "Keep what a sandbox is now",
+		Long:  "Keeps what the files of a sandbox are now, under NAME or a number. One that runs\nstands still for a moment and goes on. With --full its programs are kept, too, with all\nthat they hold in memory; but not those that bothy exec waits for without a terminal.\nOnly this build of bothy can have them go on.",
 		Args: func(cmd *command.Command, args []string) error {
 			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and a name")(cmd, args))
 		}, Complete: a.oneSandbox,
@@ -45,7 +46,7 @@ func (a *app) checkpointCreateCommand() *command.Command {
 					return err
 				}
 			}
-			p, err := e.Checkpoint(cmd.Context(), sb, name, "asked for")
+			p, err := e.Checkpoint(cmd.Context(), sb, name, "asked for", full)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,9 @@ func (a *app) checkpointCreateCommand() *command.Command {
 			fmt.Fprintln(a.stdout, p.Name)
 			return nil
 		},
-	})
+	}
+	c.Flags().BoolVar(&full, "full", false, "keep the programs that run, too, and their memory")
+	return a.jsonFlag(c)
 }
 
 func (a *app) checkpointLsCommand() *command.Command {
@@ -84,13 +87,13 @@ func (a *app) checkpointLsCommand() *command.Command {
 				return a.printJSON(map[string]any{"checkpoints": points, "head": head})
 			}
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tCREATED\tHOLDS\tADDED\tCAUSE")
+			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tKIND\tCREATED\tHOLDS\tADDED\tCAUSE")
 			for _, p := range list {
 				number := strconv.FormatInt(p.Number, 10)
 				if p.Number == head {
 					number += "*"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), p.CreatedAt.Local().Format(time.DateTime), formatSize(p.Size), formatSize(p.Bytes), printable(p.Cause))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), formatSize(p.Size), formatSize(p.Bytes), printable(p.Cause))
 			}
 			return w.Flush()
 		},
@@ -102,18 +105,29 @@ type point struct {
 	Number    int64         `json:"number"`
 	Name      string        `json:"name"`
 	Parent    int64         `json:"parent,omitempty"`
+	Kind      string        `json:"kind"`
 	Cause     string        `json:"cause"`
+	Unasked   bool          `json:"unasked"`
 	CreatedAt time.Time     `json:"created_at"`
 	Running   bool          `json:"running"`
 	Pause     spec.Duration `json:"pause,omitempty"`
 	Bytes     int64         `json:"bytes"`
 	Size      int64         `json:"size"`
+	Memory    int64         `json:"memory,omitempty"`
 	Names     int           `json:"names"`
 	Left      int           `json:"left,omitempty"`
 }
 
 func pointOf(p checkpoint.Point) point {
-	return point{p.Number, p.Name, p.Parent, p.Cause, p.CreatedAt, p.Running, p.Pause, p.Bytes, p.Size, p.Names, p.Left}
+	return point{p.Number, p.Name, p.Parent, kindOf(p), p.Cause, p.Unasked, p.CreatedAt, p.Running, p.Pause, p.Bytes, p.Size, p.Memory, p.Names, p.Left}
+}
+
+// kindOf tells what a checkpoint holds.
+func kindOf(p checkpoint.Point) string {
+	if p.Memory > 0 {
+		return "full"
+	}
+	return "files"
 }
 
 func parentOf(p checkpoint.Point) string {
@@ -211,8 +225,8 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 	var o engine.RestoreOptions
 	c := &command.Command{
 		Use:   "restore [-f] SANDBOX CHECKPOINT",
-		Short: "Have a sandbox's files be what they were",
-		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What there\nwas before is kept as a checkpoint of its own, to come back to. Rules and what is lent\nstay those of today. With --to a new sandbox begins from the checkpoint, and this one\ngoes on.",
+		Short: "Have a sandbox be what it was",
+		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on.",
 		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
 		RunE: func(cmd *command.Command, args []string) error {
 			e, sb, p, err := a.checkpointOf(args[0], args[1])
@@ -220,7 +234,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 				return err
 			}
 			if to != "" {
-				return a.restoreTo(cmd, e, sb, p, to)
+				return a.restoreTo(cmd, e, sb, p, to, o.Files)
 			}
 			if !force {
 				if err := a.wantsBack(sb, p, o); err != nil {
@@ -237,11 +251,11 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			if r.Ran {
+			if r.Ran && !r.Runs {
 				a.note("sandbox %s was stopped; the next command starts it", sb.Name)
 			}
 			if a.json {
-				answer := map[string]any{"restored": pointOf(p), "skipped": append([]string{}, r.Skipped...)}
+				answer := map[string]any{"restored": pointOf(p), "running": r.Runs, "skipped": append([]string{}, r.Skipped...)}
 				if r.Before != nil {
 					answer["before"] = pointOf(*r.Before)
 				}
@@ -253,6 +267,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 	}
 	c.Flags().StringVar(&to, "to", "", "begin a new sandbox of this name from it")
 	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	c.Flags().BoolVar(&o.Files, "files", false, "put back files alone, also from a full checkpoint")
 	c.Flags().BoolVar(&o.NoWorkspace, "no-workspace", false, "leave your directories as they are")
 	c.Flags().BoolVar(&o.Discard, "discard", false, "make no checkpoint of what there is")
 	return a.jsonFlag(c)
@@ -291,8 +306,8 @@ func shared(sb *spec.Sandbox) (list []string) {
 	return list
 }
 
-func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string) error {
-	fork, err := e.Fork(cmd.Context(), sb, p, name)
+func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
+	fork, err := e.Fork(cmd.Context(), sb, p, name, files)
 	if err != nil {
 		return err
 	}

@@ -32,12 +32,13 @@ type config struct {
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
 	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
+	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
 	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 
 	Lend []string `yaml:"lend"` // tools whose tokens a new sandbox is lent
 
-	memory, disk int64
-	lend         []token.Choice
+	memory, disk, store int64
+	lend                []token.Choice
 }
 
 // Defaults of the configuration.
@@ -93,6 +94,9 @@ func (c *config) check(path string) (err error) {
 	}
 	if c.disk, err = parseSize(c.Disk); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: disk: %w", path, err)
+	}
+	if c.store, err = parseSize(c.StoreLimit); err != nil {
+		return spec.Errorf(spec.ErrUsage, "%s: store_limit: %w", path, err)
 	}
 	if _, err := term.ParseKeys(c.detachKeys()); err != nil {
 		return spec.Errorf(spec.ErrUsage, "%s: detach_keys: %w", path, err)

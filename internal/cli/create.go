@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func newID() string { return store.NewID() }
@@ -29,44 +30,8 @@ func (a *app) createCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			wanted, err := a.loans(e, f)
+			sb, err := a.makeSandbox(cmd, e, f, l, args[1:], nil)
 			if err != nil {
-				return err
-			}
-			sb, err := a.sandbox(cmd.Context(), e, f, l.name, args[1:])
-			if err == nil {
-				err = l.visible(sb)
-			}
-			var mock *engine.Mock
-			if err == nil {
-				mock, err = f.mocked(cmd, l)
-			}
-			var config bool
-			if err == nil {
-				config, err = a.wantsConfig(cmd, f, l)
-			}
-			var version string
-			if err == nil {
-				version, err = f.wantsVersion(l)
-			}
-			if err == nil {
-				sb.Program, err = a.house(cmd.Context(), e, l, sb, version)
-			}
-			if err != nil {
-				return err
-			}
-			rules, err := f.network.block()
-			if err != nil {
-				return err
-			}
-			l.settle(sb, &rules, config)
-			mock.Apply(sb)
-			if err := e.Create(cmd.Context(), sb, engine.Rules(rules), engine.Script(mock)); err != nil {
-				return err
-			}
-			a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-			if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
-				_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
 				return err
 			}
 			if a.json {
@@ -82,4 +47,56 @@ func (a *app) createCommand() *command.Command {
 	f.add(a, c)
 	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)
+}
+
+// makeSandbox creates one as the flags say, and lends it what it is to have. before is
+// told of it when all is judged and nothing is made; it may be nil.
+func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags, l *lodger, paths []string, before func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	wanted, err := a.loans(e, f)
+	if err != nil {
+		return nil, err
+	}
+	sb, err := a.sandbox(cmd.Context(), e, f, l.name, paths)
+	if err == nil {
+		err = l.visible(sb)
+	}
+	var mock *engine.Mock
+	if err == nil {
+		mock, err = f.mocked(cmd, l)
+	}
+	var config bool
+	if err == nil {
+		config, err = a.wantsConfig(cmd, f, l)
+	}
+	var version string
+	if err == nil {
+		version, err = f.wantsVersion(l)
+	}
+	if err == nil {
+		sb.Program, err = a.house(cmd.Context(), e, l, sb, version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rules, err := f.network.block()
+	if err != nil {
+		return nil, err
+	}
+	l.settle(sb, &rules, config)
+	mock.Apply(sb)
+	if before != nil {
+		err = before(sb)
+	}
+	if err == nil {
+		err = e.Create(cmd.Context(), sb, engine.Rules(rules), engine.Script(mock))
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
+	if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
+		_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
+		return nil, err
+	}
+	return sb, nil
 }

@@ -23,7 +23,10 @@ func (a *app) discardCommand() *command.Command {
 			}
 			what := manyOf(list)
 			if what == "" {
-				return nil
+				if len(args) > 1 || e.Status(sb).State != spec.Stopped {
+					return nil
+				}
+				return forgetAll(e, sb, list)
 			}
 			if !force && !a.canAsk() {
 				return spec.Errorf(spec.ErrUsage, "discard would throw %s away", what).
@@ -79,6 +82,17 @@ func manyOf(list []*reviewed) string {
 		return ""
 	}
 	return fmt.Sprintf("%d changes", count)
+}
+
+// forgetAll empties layers without changes: what is in them the host has, too, but may
+// have otherwise some day.
+func forgetAll(e *engine.Engine, sb *spec.Sandbox, list []*reviewed) error {
+	for _, r := range list {
+		if err := e.DiscardAll(sb, r.Workspace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) discardIn(e *engine.Engine, sb *spec.Sandbox, r *reviewed, t *settlement) error {

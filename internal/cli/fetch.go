@@ -24,10 +24,10 @@ func (a *app) fetchCommand() *command.Command {
 	f := &fetchFlags{}
 	c := &command.Command{
 		Use:   "fetch [flags] SANDBOX [BRANCH...]",
-		Short: "Bring what was committed in a sandbox's clone into your repository",
-		Long: `Brings the commits of a sandbox made with --workspace clone into the repository that
-was cloned: all branches, or BRANCHes, as bothy/SANDBOX/BRANCH. Your own branches and
-files are not touched. bothy/SANDBOX is what is checked out inside. A sandbox that is
+		Short: "Bring what was committed in a sandbox into your repository",
+		Long: `Brings the commits of a sandbox made with --workspace clone, or review, into your
+repository: all branches, or BRANCHes, as bothy/SANDBOX/BRANCH. With --workspace review,
+all that are not where yours are. Your own branches and files are not touched. bothy/SANDBOX is what is checked out inside. A sandbox that is
 stopped is started: git runs inside, and never in what the inside has written here.`,
 		Example: `  bothy fetch claude-app
   git log ..bothy/claude-app

@@ -41,6 +41,7 @@ type createFlags struct {
 	mock     string
 	force    bool
 	mode     string
+	when     string
 	quiet    bool
 	network  networkFlags
 	ports    portFlags
@@ -63,7 +64,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
 	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
-	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, or a container image: NAME[:TAG][@DIGEST], or a path to one")
+	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile: ./DIR")
 	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")
 	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine: no registry is asked")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
@@ -71,6 +72,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
 	f.ports.add(c)
 	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
+	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
 	f.network.add(c)
@@ -79,12 +81,17 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	}
 	c.CompleteFlag("template", a.templateNames)
 	c.CompleteFlag("lend", toolNames)
+	c.CompleteFlag("checkpoint", command.Words(spec.EachTurn, spec.EachCommit))
 }
 
 // sandbox turns flags and arguments into a spec.
 func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, agent string, paths []string) (*spec.Sandbox, error) {
 	if err := spec.CheckWorkspaceMode(f.mode); err != nil {
 		return nil, err
+	}
+	when, err := spec.ParseOccasions(f.when)
+	if err != nil {
+		return nil, &spec.Error{Op: "--checkpoint", Err: err}
 	}
 	env, err := environment(f.env, f.envFiles)
 	if err != nil {
@@ -116,7 +123,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor",
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
-		Workspaces: []spec.Mount{},
+		Workspaces: []spec.Mount{}, Checkpoint: when.String(),
 	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode
@@ -150,7 +157,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if f.local {
 		pull = pullNever
 	}
-	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull)
+	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull, &f.network)
 	return sb, err
 }
 

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -14,10 +16,11 @@ const maxForks = 100
 func (a *app) forkCommand() *command.Command {
 	var name, from string
 	var count int
+	var files bool
 	c := &command.Command{
 		Use:   "fork [-n COUNT] SANDBOX",
-		Short: "Make new sandboxes that begin with the files of another",
-		Long:  "Makes new sandboxes that begin with the files that SANDBOX has now, or had at a\ncheckpoint, with the same rules and the same credentials lent. It goes on meanwhile.\nPrograms that run in it do not run in the forks. What the forks change in your\ndirectories waits for bothy diff and apply.",
+		Short: "Make copies of a sandbox that go on by themselves",
+		Long:  "Makes new sandboxes that begin with what SANDBOX is now, or was at a checkpoint, with the\nsame rules and the same credentials lent. It goes on meanwhile. If it runs, the programs\nrun in each fork, too, and go on from this moment for themselves; but not those that\nbothy exec waits for without a terminal. Their connections are broken off. What the\nforks change in your directories waits for bothy diff and apply.",
 		Args:  exactly(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
 			if count < 1 || count > maxForks {
@@ -27,39 +30,53 @@ func (a *app) forkCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			var p checkpoint.Point
-			if from != "" {
-				p, err = e.Checkpoints(sb).Find(from)
-			} else {
-				p, err = e.Checkpoint(cmd.Context(), sb, "", "fork")
-			}
-			if err != nil {
-				return err
+			names := make([]string, count)
+			for i := range names {
+				names[i] = name
+				if name != "" && count > 1 {
+					names[i] = fmt.Sprintf("%s-%d", name, i+1)
+				}
 			}
 			a.noteFork(sb)
-			forks := []*spec.Sandbox{}
-			for i := range count {
-				called := name
-				if name != "" && count > 1 {
-					called = fmt.Sprintf("%s-%d", name, i+1)
-				}
-				f, err := e.Fork(cmd.Context(), sb, p, called)
-				if err != nil {
-					return err
-				}
-				if !a.json {
+			forks, err := fork(cmd.Context(), e, sb, names, from, files)
+			if !a.json {
+				for _, f := range forks {
 					fmt.Fprintln(a.stdout, f.Name)
 				}
-				forks = append(forks, f)
 			}
-			if a.json {
-				return a.printJSON(forks)
+			if err != nil || !a.json {
+				return err
 			}
-			return nil
+			return a.printJSON(append([]*spec.Sandbox{}, forks...))
 		},
 	}
 	c.Flags().IntVarP(&count, "count", "n", 1, "how many")
 	c.Flags().StringVar(&name, "name", "", "what it is called; several are NAME-1, NAME-2, ... (default SANDBOX-fork-1, ...)")
 	c.Flags().StringVar(&from, "checkpoint", "", "begin from this checkpoint, not from now")
+	c.Flags().BoolVar(&files, "files", false, "begin with the files alone; no program runs in the forks")
 	return a.jsonFlag(c)
+}
+
+// fork makes the forks. Those that it made are given also with an error.
+func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) (forks []*spec.Sandbox, err error) {
+	if from == "" && !files && e.Status(sb).State == spec.Running {
+		return e.ForkRunning(ctx, sb, names)
+	}
+	var p checkpoint.Point
+	if from != "" {
+		p, err = e.Checkpoints(sb).Find(from)
+	} else {
+		p, err = e.Checkpoint(ctx, sb, "", "fork", false)
+	}
+	for _, name := range names {
+		var f *spec.Sandbox
+		if err == nil {
+			f, err = e.Fork(ctx, sb, p, name, files)
+		}
+		if err != nil {
+			return forks, err
+		}
+		forks = append(forks, f)
+	}
+	return forks, nil
 }

@@ -29,7 +29,7 @@ const (
 
 // templateOf is the template that a word on the command line means, and its image,
 // which is fetched if need be.
-func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string) (string, *spec.Image, error) {
+func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string, net *networkFlags) (string, *spec.Image, error) {
 	if !slices.Contains([]string{pullMissing, pullAlways, pullNever}, pull) {
 		return "", nil, spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
 	}
@@ -40,7 +40,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 		return "", nil, err
 	}
 	if isPath(word) {
-		return a.templateAt(ctx, e, word)
+		return a.templateAt(ctx, e, word, pull, net)
 	}
 	if t, err := e.Templates().Find(word); err == nil {
 		if t.Base == spec.TemplateHost {
@@ -60,18 +60,24 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 		}
 		return imageTemplate(img)
 	}
-	ref, err := image.ParseReference(word)
-	if err != nil {
-		return "", nil, err
-	}
-	img, err := e.Images().Find(ref)
-	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
-		img, err = a.pullImage(ctx, e, ref)
-	}
+	img, err := a.imageOf(ctx, e, word, pull)
 	if err != nil {
 		return "", nil, err
 	}
 	return imageTemplate(img)
+}
+
+// imageOf is the image that a reference means, which is fetched if need be.
+func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string) (image.Image, error) {
+	ref, err := image.ParseReference(word)
+	if err != nil {
+		return image.Image{}, err
+	}
+	img, err := e.Images().Find(ref)
+	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
+		return a.pullImage(ctx, e, ref)
+	}
+	return img, err
 }
 
 // imageTemplate is how a sandbox names an image.
@@ -88,11 +94,18 @@ func isPath(word string) bool {
 	return word == "." || word == ".." || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~")
 }
 
-// templateAt reads the image that lies at a path.
-func (a *app) templateAt(ctx context.Context, e *engine.Engine, path string) (string, *spec.Image, error) {
+// templateAt reads the image that lies at a path, or builds what a Dockerfile there says.
+func (a *app) templateAt(ctx context.Context, e *engine.Engine, path, pull string, net *networkFlags) (string, *spec.Image, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
+	}
+	if dir, file := dockerfileAt(path, info.IsDir()); file != "" {
+		img, err := a.build(ctx, e, buildFlags{file: file, pull: pull, network: *net}, dir)
+		if err != nil {
+			return "", nil, err
+		}
+		return imageTemplate(img)
 	}
 	if err := notBuilt(path, info.IsDir()); err != nil {
 		return "", nil, err
@@ -118,36 +131,31 @@ func different(list []image.Image) bool {
 	return slices.ContainsFunc(list, func(i image.Image) bool { return i.Digest != list[0].Digest })
 }
 
-// notBuilt refuses what would have to be built first.
+// notBuilt refuses what is no image.
 func notBuilt(path string, dir bool) error {
-	refuse := func(what string) error {
-		return spec.Errorf(spec.ErrUsage, "template %s: %s cannot be built yet", path, what).
-			WithHint("build it with docker or podman, and use the image: docker save NAME -o image.tar, then -t ./image.tar")
+	refuse := func() error {
+		return spec.Errorf(spec.ErrUsage, "template %s: a devcontainer.json cannot be built yet", path).
+			WithHint("build it with another tool, and use the image: docker save NAME -o image.tar, then -t ./image.tar")
 	}
 	if !dir {
-		switch base := filepath.Base(path); {
-		case base == "Dockerfile" || base == "Containerfile" || strings.HasSuffix(base, ".Dockerfile"):
-			return refuse("a Dockerfile")
-		case base == "devcontainer.json" || base == ".devcontainer.json":
-			return refuse("a devcontainer.json")
+		if base := filepath.Base(path); base == "devcontainer.json" || base == ".devcontainer.json" {
+			return refuse()
+		}
+		if _, file := dockerfileAt(path, false); file != "" {
+			return spec.Errorf(spec.ErrUsage, "%s is a Dockerfile, and no image", path).WithHint("build it: bothy template build -f %s DIRECTORY", path)
 		}
 		return nil
 	}
-	for _, c := range []struct{ name, what string }{
-		{"index.json", ""},
-		{"devcontainer.json", "a devcontainer.json"},
-		{".devcontainer.json", "a devcontainer.json"},
-		{".devcontainer/devcontainer.json", "a devcontainer.json"},
-		{"Dockerfile", "a Dockerfile"},
-		{"Containerfile", "a Dockerfile"},
-	} {
-		if _, err := os.Stat(filepath.Join(path, c.name)); err != nil {
-			continue
+	if _, err := os.Stat(filepath.Join(path, "index.json")); err == nil {
+		return nil
+	}
+	if _, file := dockerfileAt(path, true); file != "" {
+		return spec.Errorf(spec.ErrUsage, "%s has a Dockerfile, and no image", path).WithHint("build it: bothy template build %s", path)
+	}
+	for _, name := range []string{"devcontainer.json", ".devcontainer.json", ".devcontainer/devcontainer.json"} {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
+			return refuse()
 		}
-		if c.what == "" {
-			return nil
-		}
-		return refuse(c.what)
 	}
 	return spec.Errorf(spec.ErrUsage, "template %s: the directory holds no image layout: it has no index.json", path).
 		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save and an OCI image layout can be used")

@@ -29,11 +29,12 @@ func (a *app) logsCommand() *command.Command {
 		Use:   "logs SANDBOX",
 		Short: "Show what a sandbox's agent printed, or what happened to it",
 		Long: `Shows a log of a sandbox. --source chooses which:
-  output   what the agent session and background commands printed (default)
-  events   life cycle: started, stopped, saved, killed for memory, …
-  network  what was allowed and refused, and what went over each connection
-  model    what the sandbox's mock was asked, and what became of it
-  keeper   what the process that owns the sandbox had to say
+  output       what the agent session and background commands printed (default)
+  events       life cycle: started, stopped, saved, killed for memory, …
+  network      what was allowed and refused, and what went over each connection
+  model        what the sandbox's mock was asked, and what became of it
+  checkpoints  why checkpoints that are made by themselves were not
+  keeper       what the process that owns the sandbox had to say
 
 With --agent it shows what the agent itself keeps of its latest session: what was
 said, which tools it used, what that took; as events in one form for all agents
@@ -72,11 +73,11 @@ as more than text.`,
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as more comes")
-	c.Flags().StringVar(&source, "source", "output", "output, events, network, model or keeper")
+	c.Flags().StringVar(&source, "source", "output", "output, events, network, model, checkpoints or keeper")
 	c.Flags().BoolVar(&talk.agent, "agent", false, "what the agent said and did, in its latest session")
 	c.Flags().StringVar(&talk.session, "session", "", "with --agent: the session of this ID, or of what it begins with")
 	c.Flags().BoolVar(&talk.sessions, "sessions", false, "with --agent: list the sessions")
-	c.CompleteFlag("source", command.Words("output", "events", "network", "model", "keeper"))
+	c.CompleteFlag("source", command.Words("output", "events", "network", "model", "checkpoints", "keeper"))
 	return a.jsonFlag(c)
 }
 
@@ -95,10 +96,12 @@ func (a *app) showLog(ctx context.Context, d store.Sandbox, source string, follo
 			return audit.Follow(ctx, file, a.showEvent)
 		}
 		return audit.Read(file, a.showEvent)
+	case "checkpoints":
+		return a.showKeeperLog(d.Log("checkpoints.log"))
 	case "keeper":
 		return errors.Join(a.showKeeperLog(d.Log("keeper.log.1")), a.showKeeperLog(d.Log("keeper.log")))
 	}
-	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events, network, model or keeper")
+	return spec.Errorf(spec.ErrUsage, "no log %q", source).WithHint("--source is output, events, network, model, checkpoints or keeper")
 }
 
 func (a *app) showKeeperLog(path string) error {

@@ -32,6 +32,8 @@ func (a *app) passphrase(fresh bool) ([]byte, error) {
 	if !a.canAsk() {
 		return nil, nil
 	}
+	a.asking.Lock() // one question at a time
+	defer a.asking.Unlock()
 	text, err := a.askSecret("passphrase of the secrets")
 	if err != nil || !fresh {
 		return text, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/task/journal"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -121,11 +122,15 @@ func (a *app) resetCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			if !force && len(list) > 0 && !term.IsTerminal(a.stdin) {
-				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them", len(list)).
+			projects, err := journal.Projects(e.Store.Tasks())
+			if err != nil {
+				return err
+			}
+			if !force && len(list)+projects > 0 && !term.IsTerminal(a.stdin) {
+				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, and the tasks of %d projects", len(list), projects).
 					WithHint("add --force, or run it in a terminal, where it asks")
 			}
-			if !force && !a.ask("remove all %d sandboxes and everything in %s?", len(list), e.Store.Path()) {
+			if !force && !a.ask("remove all %d sandboxes, the tasks of %d projects, and everything in %s?", len(list), projects, e.Store.Path()) {
 				return spec.Errorf(spec.ErrDenied, "nothing was removed")
 			}
 			gone, err := e.Reset(cmd.Context())

@@ -25,6 +25,7 @@ var diskKinds = []struct{ kind, title string }{
 	{engine.DiskSandbox, "Sandboxes"},
 	{engine.DiskTemplate, "Templates"},
 	{engine.DiskImage, "Images"},
+	{engine.DiskBuild, "Builds"},
 	{engine.DiskAgent, "Agents"},
 	{engine.DiskLeftover, "Leftovers"},
 	{engine.DiskCache, "Cache"},
@@ -62,7 +63,7 @@ func (a *app) systemDfCommand() *command.Command {
 	var verbose bool
 	c := &command.Command{
 		Use: "df", Short: "Show what takes room on the disk",
-		Long: "Shows what sandboxes, templates, images, installed agents, leftovers of installations and the\ncache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
+		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of installations\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
 			d, err := a.disk()
@@ -167,11 +168,11 @@ func (a *app) pruneFlags(c *command.Command, f *pruneFlags) *command.Command {
 }
 
 func (a *app) systemPruneCommand() *command.Command {
-	f := pruneFlags{kinds: []string{engine.DiskAgent, engine.DiskLeftover}}
+	f := pruneFlags{kinds: []string{engine.DiskBuild, engine.DiskAgent, engine.DiskLeftover}}
 	c := &command.Command{
 		Use: "prune", Short: "Remove what nobody uses",
-		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, and
-what broke off. Stopped sandboxes, with their homes, and templates only if you say so.
+		Long: `Removes installed versions of agents that no sandbox uses and new ones would not, what
+builds left for later ones, and what broke off. Stopped sandboxes, with their homes, and templates only if you say so.
 Filters narrow it down, all of them have to fit:
 
   until=72h         not used for so long

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -63,22 +65,27 @@ func (a *app) takesArchive(output string) error {
 }
 
 // export writes a template to a file, which is there whole or not at all.
-func (a *app) export(shelf saved.Shelf, name, to string) (err error) {
+func (a *app) export(shelf saved.Shelf, name, to string) error {
 	if to == "-" {
 		return shelf.Export(name, a.stdout)
 	}
-	f, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".")
+	return writeWhole(to, func(w io.Writer) error { return shelf.Export(name, w) })
+}
+
+// writeWhole writes a file that is there whole or not at all.
+func writeWhole(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	if err = shelf.Export(name, f); err == nil {
+	defer func() { _ = os.Remove(f.Name()) }() // nothing has that name any more, if all went well
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", to, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return os.Rename(f.Name(), to)
+	return os.Rename(f.Name(), path)
 }
 
 func (a *app) templateCommand() *command.Command {
@@ -86,7 +93,7 @@ func (a *app) templateCommand() *command.Command {
 		Use: "template", Aliases: []string{"templates"}, Short: "The templates that sandboxes begin with: images, and those made from sandboxes",
 		RunE: func(*command.Command, []string) error { return a.listTemplates() },
 	}
-	c.AddCommand(a.templateLsCommand(), a.templatePullCommand(), a.templatePushCommand(), a.templateSaveCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
+	c.AddCommand(a.templateLsCommand(), a.templateBuildCommand(), a.templatePullCommand(), a.templatePushCommand(), a.templateSaveCommand(), a.templateLoadCommand(), a.templateRmCommand(), a.templatePruneCommand())
 	return a.jsonFlag(c)
 }
 
@@ -111,6 +118,7 @@ func (a *app) listTemplates() error {
 	if err != nil {
 		return err
 	}
+	images = slices.DeleteFunc(images, func(i image.Image) bool { return i.Name == "" && e.IsBuildBase(i.Digest) })
 	if a.json {
 		return a.printJSON(map[string]any{"templates": append([]saved.Template{}, list...), "images": images})
 	}
@@ -169,7 +177,7 @@ func (a *app) templateLoadCommand() *command.Command {
 				return spec.Errorf(spec.ErrUsage, "no file is given, and standard input is a terminal").WithHint("bothy template load FILE")
 			}
 			defer func() { _ = from.Close() }()
-			t, err := e.Templates().Import(from, name)
+			t, err := e.ImportTemplate(from, name)
 			if err != nil {
 				return &spec.Error{Op: "load template", Err: err}
 			}

@@ -107,6 +107,17 @@ func (c Clone) Fork(dir string) error {
 	return Clone{Dir: dir}.write(r)
 }
 
+// Arrive prepares the place of a clone that was made elsewhere, of another repository:
+// what is fetched from it goes into this one.
+func (c Clone) Arrive(r *Record, into *Repository) error {
+	if err := os.MkdirAll(c.Tree(), 0o777); err != nil {
+		return err
+	}
+	there := *r
+	there.Git, there.At, there.Fetched, there.Head, there.Unsaved = into.Git, time.Now().UTC(), nil, "", true
+	return c.write(&there)
+}
+
 // Changed notes that the files of a clone were replaced from outside: all in it counts
 // as work.
 func (c Clone) Changed() error {

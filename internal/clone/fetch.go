@@ -19,8 +19,11 @@ import (
 type Order struct {
 	Sandbox  string   // its name
 	Branches []string // empty: all
-	DryRun   bool     // change nothing in the user's repository
-	MaxBytes int64    // of the pack
+	// Moved leaves out those that are where the user's own branch of that name is, were
+	// never fetched, and are not checked out.
+	Moved    bool
+	DryRun   bool  // change nothing in the user's repository
+	MaxBytes int64 // of the pack
 }
 
 // Results of a fetch, for a branch.
@@ -172,6 +175,9 @@ func (f *fetch) compare(list []head) {
 			f.current = h.branch
 		}
 		b.Old = f.have[b.Ref]
+		if f.order.Moved && !h.current && b.Old == "" && f.isTheirs(h) {
+			continue
+		}
 		switch err := f.takes(b); {
 		case err != nil:
 			b.Result, b.Why = Refused, err.Error()
@@ -184,6 +190,15 @@ func (f *fetch) compare(list []head) {
 		}
 		f.Branches = append(f.Branches, b)
 	}
+}
+
+// isTheirs tells whether the user's own branch of the same name is at the same commit.
+func (f *fetch) isTheirs(h head) bool {
+	if h.branch == "" {
+		return h.hash == f.rec.Commit
+	}
+	hash, err := f.refs.resolve(heads + h.branch)
+	return err == nil && hash == h.hash
 }
 
 // shellWords are characters that mean something to a shell: names are copied into

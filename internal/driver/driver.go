@@ -44,7 +44,12 @@ type Machine struct {
 	RootLimit int64
 	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root.
 	Restore string
-	Mounts  []Mount
+	// Memory is an image written by Wall.SaveMemory, or empty. Programs go on from
+	// there, and no init is booted; the root's layer is in the image. Everything else
+	// must be what it was, but for ID, Hostname, Root, Network, what mounts come
+	// from, and what is said of the host alone.
+	Memory string
+	Mounts []Mount
 	// Network is the sandbox's network card; nil for none but the loopback.
 	Network *Network
 	// UID and GID are those of the caller inside: the only ids that own files
@@ -147,9 +152,15 @@ type Wall interface {
 	// SaveRoot writes the layer over the root into dir, which must be an empty
 	// directory. The sandbox stands still meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error
+	// SaveMemory writes all that programs hold in memory into dir, which must be an
+	// empty directory nobody else can look into, for Machine.Memory. The sandbox
+	// stands still (Pause), and is not changed by it. In what goes on from there,
+	// processes started by Exec are ended, and connections over the network card
+	// broken off.
+	SaveMemory(ctx context.Context, dir string) error
 	// Pause has everything inside stand still, and what programs have written be
-	// with the host, until resume is called: the caller sees to it. SaveRoot works
-	// meanwhile.
+	// with the host, until resume is called: the caller sees to it. SaveRoot
+	// and SaveMemory work meanwhile.
 	Pause(ctx context.Context) (resume func(), err error)
 	// Pids are the host processes that make up the wall.
 	Pids() []int

@@ -19,6 +19,9 @@ func (e *Engine) InstallAgent(ctx context.Context, r agent.Request, progress fun
 	if there, ok := agent.Present(e.Store, r); ok {
 		return agent.Result{Installation: there}, nil
 	}
+	if err := e.room(); err != nil {
+		return agent.Result{}, err
+	}
 	result, err := run[agent.Event, agent.Result](ctx, agent.Argv0, agent.Order{State: e.Store.Path(), Request: r}, progress)
 	if errors.Is(err, errand.ErrSilent) {
 		err = &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err, Hint: "run it again: it goes on where it ended"}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -41,6 +43,7 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 		if sb.Reviews(m) {
 			list = append(list, checkpoint.Source{
 				Name: "review/" + strconv.Itoa(i), Dir: d.Review(i), Without: []string{"work", "gone", "applying.json"},
+				Gone: func() ([]string, error) { return appliedIn(sb, d, i) },
 			})
 			continue
 		}
@@ -62,31 +65,116 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	return list
 }
 
+// appliedIn are the paths below the directory of the layer, over the n-th of a sandbox's
+// workspaces, that the host has, too: they are no changes any more, and would be again
+// where they are put back, under other inodes than are known.
+func appliedIn(sb *spec.Sandbox, d store.Sandbox, n int) ([]string, error) {
+	list := review.Of(sb, d.Review)
+	at := slices.IndexFunc(list, func(w review.Workspace) bool { return w.Layer.Dir == d.Review(n) })
+	if at < 0 {
+		return nil, nil
+	}
+	paths, err := list[at].Applied()
+	for i := range paths {
+		paths[i] = filepath.Join(filepath.Base(list[at].Layer.Upper()), paths[i])
+	}
+	return paths, err
+}
+
 // checkpointTime bounds how long the conversation about a checkpoint may take: a root
 // layer may be gigabytes.
 const checkpointTime = 15 * time.Minute
 
-// Checkpoint keeps what a sandbox's files are now. One that runs stands still for a
-// moment. The name may be empty; cause is for people.
-func (e *Engine) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string) (checkpoint.Point, error) {
-	p, err := e.checkpoint(ctx, sb, name, cause)
+// Checkpoint keeps what a sandbox's files are now; a full one, what its programs hold
+// in memory, too. A sandbox that runs stands still for a moment. The name may be empty;
+// cause is for people.
+func (e *Engine) Checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
+	p, err := e.checkpoint(ctx, sb, name, cause, full)
 	if err != nil {
 		return p, &spec.Error{Op: "make a checkpoint of " + sb.Name, Err: err}
 	}
 	return p, nil
 }
 
-func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string) (checkpoint.Point, error) {
+func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause string, full bool) (checkpoint.Point, error) {
 	shelf, lock, err := e.openCheckpoints(sb)
 	if err != nil {
 		return checkpoint.Point{}, err
 	}
 	defer lock.Unlock()
+	if err := e.room(); err != nil {
+		return checkpoint.Point{}, err
+	}
 	m, err := shelf.Begin(name, cause)
 	if err != nil {
 		return checkpoint.Point{}, err
 	}
-	return m.End(e.keep(ctx, sb, m))
+	if !full {
+		_, err := e.keep(ctx, sb, m, "")
+		return m.End(err)
+	}
+	authority, err := e.keep(ctx, sb, m, m.MemoryPlace())
+	if err == nil {
+		e.sealAuthority(ctx, sb, m.MemoryPlace(), authority)
+		err = m.KeptMemory()
+	}
+	return m.End(err)
+}
+
+// errUnchanged says that there is nothing to keep.
+var errUnchanged = errors.New("nothing has changed")
+
+// checkpointUnasked makes a checkpoint that no person waits for, unless nothing has
+// changed since the one before, which is errUnchanged. With the time of the root layer's
+// save back then, a sandbox in which nothing seems to have changed does not have to
+// stand still. Of older ones those go that are too many.
+func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) error {
+	shelf, lock, err := e.openCheckpoints(sb)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := shelf.Thin(time.Now()); err != nil { // there may be no room but for that
+		return err
+	}
+	if err := e.room(); err != nil {
+		return err
+	}
+	m, err := shelf.Begin("", cause)
+	if err != nil {
+		return err
+	}
+	m.Point().Unasked = true
+	if _, err := m.End(e.keepChanges(ctx, sb, m, saved)); err != nil {
+		return err
+	}
+	return shelf.Thin(time.Now())
+}
+
+// keepChanges is keep if there is anything new.
+func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) error {
+	unchanged := func() error {
+		same, err := m.Unchanged()
+		if err == nil && same {
+			return errUnchanged
+		}
+		return err
+	}
+	if root := e.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
+		if err := m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID))); err != nil {
+			return err
+		}
+		if err := unchanged(); err != nil {
+			return err
+		}
+	}
+	if _, err := e.keep(ctx, sb, m, ""); err != nil {
+		return err
+	}
+	if same, err := layer.Same(m.ParentLayer(), m.Layer()); err != nil || !same {
+		return err
+	}
+	return unchanged()
 }
 
 // openCheckpoints gives a sandbox's checkpoints to the caller alone. Locks are taken in
@@ -101,48 +189,62 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 }
 
 // keep keeps what there is, with as little as possible left to do while the sandbox
-// stands still or nobody may start it.
-func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making) error {
+// stands still or nobody may start it. An image of the memory goes to the directory
+// memory, if it is named; whom the programs trust is given then.
+func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (authority *wire.Authority, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	sources := e.kept(sb, d)
 	if err := m.Warm(sources); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	return e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+	err = e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		return keepStill(d, sources, m, c)
-	}, func() error { return keepIdle(d, sources, m) })
+		authority, err = keepStill(d, sources, m, c, memory)
+		return err
+	}, func() error {
+		if memory != "" {
+			return spec.Errorf(spec.ErrConflict, "sandbox %s does not run: there is no memory to keep", sb.Name).
+				WithHint("start it, or keep its files alone: without --full")
+		}
+		return keepIdle(d, sources, m)
+	})
+	return authority, err
 }
 
 // keepStill keeps what there is while the sandbox stands still.
-func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn) error {
+func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Making, c *unixconn.Conn, memory string) (*wire.Authority, error) {
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer review.Unlock()
-	began := time.Now()
-	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStill}); err != nil {
-		return spec.ErrStopping
+	if memory != "" { // it may be there of a keeper that just ended
+		if err := errors.Join(store.RemoveTree(memory), os.Mkdir(memory, 0o700)); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStill, Unasked: m.Point().Unasked, Memory: memory}); err != nil {
+		return nil, spec.ErrStopping
 	}
 	if err := c.Expect(wire.Reply, &struct{}{}); err != nil {
-		return err
+		return nil, err
 	}
 	if err := m.Take(sources); err != nil {
-		return err
+		return nil, err
+	}
+	if err := c.SendJSON(wire.Request, struct{}{}); err != nil {
+		return nil, tooSlow(err)
+	}
+	var stood wire.Stood
+	if err := c.Expect(wire.Reply, &stood); err != nil {
+		return nil, tooSlow(err)
 	}
 	p := m.Point()
-	p.Running, p.Pause = true, spec.Duration(time.Since(began))
-	if err := c.SendJSON(wire.Request, struct{}{}); err != nil {
-		return tooSlow(err)
-	}
-	if err := c.Expect(wire.Reply, &spec.RootLayer{}); err != nil {
-		return tooSlow(err)
-	}
-	return keepLayer(m, d)
+	p.Running, p.Pause = true, stood.Pause
+	return stood.Authority, keepLayer(m, d)
 }
 
 // tooSlow explains why a keeper has broken a conversation off.
@@ -174,12 +276,22 @@ func keepLayer(m *checkpoint.Making, d store.Sandbox) error {
 	if err != nil || current == "" {
 		return err
 	}
+	added := int64(1)
+	if before := m.ParentLayer(); before != "" {
+		same, err := layer.Same(before, current)
+		if err != nil {
+			return err
+		}
+		if same { // which is on the disk already
+			current, added = before, 0
+		}
+	}
 	if err := layer.Link(current, m.LayerPlace()); err != nil {
 		return err
 	}
 	size, err := store.TreeSize(m.LayerPlace())
 	m.Point().Size += size
-	m.Point().Bytes += size
+	m.Point().Bytes += added * size
 	m.Point().Layer = size
 	return err
 }

@@ -94,16 +94,48 @@ func (e *Engine) replaceClones(sb *spec.Sandbox, replace func() error) error {
 	return replace()
 }
 
-// Cloned are the clones of a sandbox that was made with them.
+// Cloned is what a sandbox's commits can be fetched from: its clones, or, where its
+// changes are reviewed, the repositories with what it has written over them.
 func (e *Engine) Cloned(sb *spec.Sandbox) ([]clone.Clone, error) {
 	if sb.Broken != "" {
 		return nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
 	}
-	if sb.Mode() != spec.WorkspaceClone {
-		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on your files, not on a clone: there is nothing to fetch", sb.Name).
-			WithHint("a sandbox is made with a clone: bothy create --workspace %s ...", spec.WorkspaceClone)
+	switch sb.Mode() {
+	case spec.WorkspaceClone:
+		return e.clones(sb), nil
+	case spec.WorkspaceReview:
+		return e.repositories(sb)
 	}
-	return e.clones(sb), nil
+	return nil, spec.Errorf(spec.ErrUsage, "sandbox %s works on your files, not on a clone: there is nothing to fetch", sb.Name).
+		WithHint("a sandbox is made with a clone: bothy create --workspace %s ...", spec.WorkspaceClone)
+}
+
+// repositories are those among the workspaces that are reviewed.
+func (e *Engine) repositories(sb *spec.Sandbox) (list []clone.Clone, err error) {
+	if err := clone.CheckName(sb.Name); err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "what is fetched from a sandbox of the name %q could not be called so: %w", sb.Name, err)
+	}
+	lock, err := store.WaitLock(e.Store.Sandbox(sb.ID).CloneLock())
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	var errs []error
+	for i, m := range sb.Workspaces {
+		if !sb.Reviews(m) {
+			continue
+		}
+		c := clone.Clone{Mount: m, Dir: e.Store.Sandbox(sb.ID).Clone(i)}
+		if err := c.Adopt(); err != nil {
+			errs = append(errs, &spec.Error{Op: "find the repository of " + m.Source, Err: err, Hint: spec.Hint(err)})
+			continue
+		}
+		list = append(list, c)
+	}
+	if len(list) > 0 {
+		return list, nil // what is no repository has no commits
+	}
+	return nil, errors.Join(errs...)
 }
 
 // Fetch brings the commits of a sandbox into the repository that was cloned. Several
@@ -114,6 +146,6 @@ func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, ins
 		return nil, err
 	}
 	defer lock.Unlock()
-	o.Sandbox = sb.Name
+	o.Sandbox, o.Moved = sb.Name, sb.Mode() == spec.WorkspaceReview && len(o.Branches) == 0
 	return c.Fetch(ctx, inside, o)
 }

@@ -75,7 +75,7 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	var list agent.Servers
 	var withheld []string
 	if err == nil {
-		list, withheld, err = agent.ReadServers(data, a.Servers.Key)
+		list, withheld, err = agent.ReadServers(a.Servers.File, data, a.Servers.Key)
 	}
 	if err != nil {
 		e.say("the MCP servers in ~/%s are not brought in: %v", a.Servers.File, err)

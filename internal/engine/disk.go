@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -25,6 +26,7 @@ const (
 	DiskImage    = "image"    // a container image
 	DiskAgent    = "agent"    // an installed version
 	DiskLeftover = "leftover" // downloads that broke off, and what crashes left of an installation
+	DiskBuild    = "build"    // a step of a build, or a cache of one
 	DiskCache    = "cache"
 )
 
@@ -52,7 +54,7 @@ type Disk struct {
 func (e *Engine) Disk() (Disk, error) {
 	var items []DiskItem
 	var m store.Meter
-	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
+	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
 		some, err := list(&m)
 		if err != nil {
 			return Disk{}, err
@@ -79,6 +81,8 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 		switch {
 		case i.Status.State != spec.Stopped:
 			it.Running, it.Kept = true, "it runs"
+		case i.Spec.Build != nil && cache.Running(i.Spec.Build.Lock):
+			it.Kept = "its build runs"
 		case e.Pending(i.Spec):
 			it.Kept = "it has " + unsaved(i.Spec)
 		case time.Since(it.Used) < abandonedAfter:
@@ -144,6 +148,10 @@ func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
 		return nil, err
 	}
 	users, unknown := e.imageUsers()
+	bases, err := e.buildBases()
+	if err != nil {
+		return nil, err
+	}
 	var items []DiskItem
 	counted := map[string]bool{}
 	for _, img := range list {
@@ -166,10 +174,56 @@ func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
 			it.Kept = unknown.Error()
 		case len(it.Holders) > 0:
 			it.Kept = "it is used by " + strings.Join(it.Holders, ", ")
+		case img.Name == "" && bases[img.Digest]:
+			it.Kept = "builds that are kept lie over it"
 		}
 		items = append(items, it)
 	}
 	return items, nil
+}
+
+// diskBuilds are what builds left for later ones.
+func (e *Engine) diskBuilds(m *store.Meter) ([]DiskItem, error) {
+	shelf := e.Builds()
+	kept := ""
+	if shelf.Busy() {
+		kept = "a build runs"
+	}
+	var items []DiskItem
+	add := func(name, path string) {
+		items = append(items, DiskItem{
+			Kind: DiskBuild, Name: name, Bytes: m.Add(path), Used: cache.Used(path), Kept: kept,
+			remove: func() error {
+				if shelf.Busy() {
+					return spec.Errorf(spec.ErrConflict, "a build began meanwhile")
+				}
+				return shelf.Remove(path)
+			},
+		})
+	}
+	steps, err := shelf.Steps()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		add(brief(s.Name), shelf.Path(s.Key))
+	}
+	caches, err := shelf.Caches()
+	for _, p := range caches {
+		add("cache of RUN steps "+filepath.Base(p)[:12], p)
+	}
+	return items, err
+}
+
+// maxBrief is how many characters of a step are shown.
+const maxBrief = 60
+
+// brief is the beginning of a step, as the Dockerfile has it.
+func brief(name string) string {
+	if r := []rune(name); len(r) > maxBrief {
+		return string(r[:maxBrief-1]) + "…"
+	}
+	return name
 }
 
 // diskDownloads are those of images that broke off, or are being made.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -37,6 +38,9 @@ type Engine struct {
 	Passphrase func(fresh bool) ([]byte, error)
 	// Defaults are limits for sandboxes that ask for none.
 	Defaults spec.Limits
+	// StoreLimit is what the state directory may take of the disk, in bytes: beyond it
+	// nothing is added to it, and what runs goes on. 0: anything.
+	StoreLimit int64
 
 	hold imageHold
 }
@@ -154,6 +158,9 @@ func (e *Engine) create(ctx context.Context, sb *spec.Sandbox, more []func(store
 
 // add adds a sandbox. The caller holds the names lock.
 func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.Sandbox) error) error {
+	if err := e.room(); err != nil {
+		return err
+	}
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
@@ -200,6 +207,11 @@ func (e *Engine) sweep() {
 		return
 	}
 	for _, sb := range list {
+		_ = e.Checkpoints(sb).Tidy() // an image of memory may be left of a command that was killed
+		if sb.Build != nil && !cache.Running(sb.Build.Lock) {
+			_ = e.Remove(context.Background(), sb, true)
+			continue
+		}
 		if !sb.Remove {
 			continue
 		}

@@ -18,14 +18,21 @@ import (
 // refers. It is in a process group of its own, so that Ctrl-C ends it by way of ctx,
 // and ends if this process does, as its standard input then ends.
 func run[E, R any](ctx context.Context, name string, order any, progress func(E)) (R, error) {
+	return have[E, R](ctx, exec.CommandContext(ctx, "/proc/self/exe"), name, order, progress)
+}
+
+// have has a process carry out an order.
+func have[E, R any](ctx context.Context, cmd *exec.Cmd, name string, order any, progress func(E)) (R, error) {
 	var none R
 	text, err := json.Marshal(order)
 	if err != nil {
 		return none, err
 	}
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Dir = []string{name}, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	said := &beginning{}
 	cmd.Stderr = said
 	in, err := cmd.StdinPipe()

@@ -22,45 +22,77 @@ import (
 // the rules of the other and is lent the same, by leases of its own; ports of the host
 // it has none. Where the other writes to the host's files at once, the new one keeps
 // its changes for review, over what the files are now: two that wrote to the same ones
-// would be in each other's way.
-func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
-	sb, err := e.fork(ctx, from, p, name)
+// would be in each other's way. From a full checkpoint its programs go on, unless only
+// the files are wanted.
+func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool) (*spec.Sandbox, error) {
+	sb, err := e.fork(ctx, from, p, name, files)
 	if err != nil {
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
-	e.lendAgain(ctx, from, sb)
 	return sb, nil
 }
 
-func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
+func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool) (*spec.Sandbox, error) {
+	_, lock, err := e.openCheckpoints(from)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	var past *past
+	if p.Memory > 0 && !files {
+		if past, err = e.openPast(ctx, from, p); err != nil {
+			return nil, err
+		}
+	}
+	sb, err := e.forkFiles(ctx, from, p, name)
+	if err != nil {
+		return nil, err
+	}
+	if past != nil {
+		return sb, e.goOn(ctx, from, sb, past)
+	}
+	e.lendAgain(ctx, from, sb, false)
+	return sb, nil
+}
+
+// forkFiles makes a fork that does not run and is lent nothing. The caller holds the
+// lock of the checkpoints.
+func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
 	sb := *from
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
 	sb.Ports, sb.Remove = nil, false
 	if sb.Mode() == spec.WorkspaceLive {
 		sb.WorkspaceMode = spec.WorkspaceReview
 	}
-	_, lock, err := e.openCheckpoints(from)
-	if err != nil {
-		return nil, err
+	named := func() (err error) {
+		if name == "" {
+			sb.Name, err = e.freeFork(from)
+		}
+		return err
 	}
-	defer lock.Unlock()
-	if from.Image != nil { // the other may be removed meanwhile
+	return &sb, e.addCopy(ctx, &sb, named, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
+}
+
+// addCopy adds a sandbox that is like another, which may be removed meanwhile. Last is
+// called when the names are the caller's alone; it may be nil.
+func (e *Engine) addCopy(ctx context.Context, sb *spec.Sandbox, last func() error, fill ...func(store.Sandbox) error) error {
+	if sb.Image != nil {
 		if err := e.HoldImages(); err != nil {
-			return nil, err
+			return err
 		}
 		defer e.releaseImages() // after the names: it may sweep
 	}
 	names, err := e.Store.NamesLock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer names.Unlock()
-	if name == "" {
-		if sb.Name, err = e.freeFork(from); err != nil {
-			return nil, err
+	if last != nil {
+		if err := last(); err != nil {
+			return err
 		}
 	}
-	return &sb, e.add(ctx, &sb, func(d store.Sandbox) error { return e.fill(from, &sb, p, d) })
+	return e.add(ctx, sb, fill...)
 }
 
 // freeFork is a name for one of several forks.
@@ -82,7 +114,23 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 			return err
 		}
 	}
-	shelf := e.Checkpoints(from)
+	if err := e.fillFiles(e.Checkpoints(from), p, sb, d); err != nil {
+		return err
+	}
+	if !e.NeverLent(from) { // what was taken back is not lent again by itself
+		if err := store.WriteFile(d.Lent(), nil); err != nil {
+			return err
+		}
+	}
+	if err := store.SyncFS(d.Dir); err != nil {
+		return err
+	}
+	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))
+}
+
+// fillFiles has the directory of a new sandbox hold what another's files were, but for
+// the workspaces, and for those with placeholders in them, which are of the other.
+func (e *Engine) fillFiles(shelf checkpoint.Shelf, p checkpoint.Point, sb *spec.Sandbox, d store.Sandbox) error {
 	if err := shelf.Fill(p, slices.DeleteFunc(e.kept(sb, d), isWorkspace)); err != nil {
 		return err
 	}
@@ -94,20 +142,12 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 		return err
 	}
 	defer home.Close()
-	for _, name := range e.lendable(sb) { // the placeholders in them are of the other
+	for _, name := range e.lendable(sb) {
 		if err := home.RemoveAll(name); err != nil {
 			return err
 		}
 	}
-	if !e.NeverLent(from) { // what was taken back is not lent again by itself
-		if err := store.WriteFile(d.Lent(), nil); err != nil {
-			return err
-		}
-	}
-	if err := store.SyncFS(d.Dir); err != nil {
-		return err
-	}
-	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))
+	return nil
 }
 
 // copyDocument copies one that there may be.
@@ -122,8 +162,9 @@ func copyDocument(from, to string) error {
 	return store.WriteFile(to, data)
 }
 
-// lendAgain lends one sandbox what is lent to another. What cannot be lent is said.
-func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox) {
+// lendAgain lends one sandbox what is lent to another; by the same placeholders, if its
+// programs have them in memory. What cannot be lent is said.
+func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox, same bool) {
 	list, err := e.Leases(from)
 	if err != nil {
 		e.say("nothing is lent to %s: %v", to.Name, err)
@@ -133,6 +174,9 @@ func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox) {
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 		if t.Env == nil {
 			t.Env = []string{} // none, and not the usual one
+		}
+		if same {
+			t.Placeholder, t.Renewal = l.Placeholder, l.Renewal
 		}
 		if !l.Until.IsZero() {
 			t.For = time.Until(l.Until)

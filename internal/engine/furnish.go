@@ -37,7 +37,7 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 	return e.eachFile(sb, files, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
 		text, err := agent.Expand(f.Text, lookup)
 		if err == nil && len(servers) > 0 && f.Path == a.Servers.File {
-			text, err = agent.AddServers(text, a.Servers.Key, servers)
+			text, err = agent.AddServers(f.Path, text, a.Servers.Key, servers)
 		}
 		if err != nil {
 			return err

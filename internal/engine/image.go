@@ -28,7 +28,7 @@ func (e *Engine) Images() image.Shelf {
 
 // PullImage asks a registry what a reference means, and fetches what is not there.
 func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
-	result, err := e.orderImage(ctx, image.Order{Pull: r.String()}, progress)
+	result, err := e.addImages(ctx, image.Order{Pull: r.String()}, progress)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -41,7 +41,7 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 // LoadSpooled is LoadImages from a file without a name (see [image.Shelf.Spool]).
 func (e *Engine) LoadSpooled(ctx context.Context, f *os.File, from, name string, progress func(image.Event)) ([]image.Image, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
-	result, err := e.orderImage(ctx, image.Order{Load: path, From: from, Name: name}, progress)
+	result, err := e.addImages(ctx, image.Order{Load: path, From: from, Name: name}, progress)
 	runtime.KeepAlive(f)
 	return result.Images, err
 }
@@ -50,8 +50,16 @@ func (e *Engine) LoadSpooled(ctx context.Context, f *os.File, from, name string,
 // The name is that of the only one, instead of its own. With keep, names that mean
 // another image already go on to mean that.
 func (e *Engine) LoadImages(ctx context.Context, path, name string, keep bool, progress func(image.Event)) ([]image.Image, error) {
-	result, err := e.orderImage(ctx, image.Order{Load: path, Name: name, Keep: keep}, progress)
+	result, err := e.addImages(ctx, image.Order{Load: path, Name: name, Keep: keep}, progress)
 	return result.Images, err
+}
+
+// addImages is orderImage for what there has to be room for.
+func (e *Engine) addImages(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
+	if err := e.room(); err != nil {
+		return image.Result{}, err
+	}
+	return e.orderImage(ctx, o, progress)
 }
 
 // orderImage has the process that fetches images carry out an order.
@@ -227,7 +235,10 @@ func (e *Engine) sweepImages(s image.Shelf) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	used := map[string]bool{}
+	used, err := e.buildBases()
+	if err != nil {
+		return 0, err
+	}
 	for digest := range users {
 		if image.CheckDigest(digest) == nil {
 			used[digest] = true

@@ -56,6 +56,12 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 	if v.login != nil {
 		v.login.standIn(s, &l)
 	}
+	if t.Placeholder != "" {
+		l.Placeholder = t.Placeholder
+	}
+	if t.Renewal != "" && l.Renewal != "" {
+		l.Renewal = t.Renewal
+	}
 	path := e.Store.Sandbox(sb.ID).Leases()
 	list, err := vault.ReadLeases(path)
 	if err != nil {

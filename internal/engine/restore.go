@@ -18,6 +18,8 @@ type RestoreOptions struct {
 	// NoWorkspace leaves the directories of the host alone that the sandbox writes to
 	// at once.
 	NoWorkspace bool
+	// Files leaves what programs held in memory, if it was kept: none runs afterwards.
+	Files bool
 	// Discard makes no checkpoint of what there is.
 	Discard bool
 }
@@ -27,10 +29,12 @@ type Restored struct {
 	Before  *checkpoint.Point // a checkpoint of what there was, to come back to; or none
 	Ran     bool              // the sandbox ran, and was stopped
 	Skipped []string          // of the host's, what could not be put back
+	Runs    bool              // programs go on from the checkpoint
 }
 
-// Restore has a sandbox's files be what they were. If it runs, it is stopped. Its
-// rules, and what is lent to it, are those of today.
+// Restore has a sandbox's files be what they were; and programs go on from there, if
+// what they held in memory was kept. If it runs, it is stopped. Its rules, and what is
+// lent to it, are those of today.
 func (e *Engine) Restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point, o RestoreOptions) (Restored, error) {
 	r, err := e.restore(ctx, sb, p, o)
 	if err != nil {
@@ -48,8 +52,23 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, err
 	}
 	defer mine.Unlock()
+	if err := shelf.Sweep(); err != nil {
+		return r, err
+	}
 	if p, err = shelf.Find(p.Name); err != nil { // it may have been removed meanwhile
 		return r, err
+	}
+	var past *past
+	if p.Memory > 0 && !o.Files {
+		if past, err = e.openPast(ctx, sb, p); err != nil {
+			return r, err
+		}
+		past.authority() // before anything is stopped
+	}
+	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
+	if past != nil && o.NoWorkspace && slices.ContainsFunc(sources, isWorkspace) {
+		return r, spec.Errorf(spec.ErrUsage, "programs cannot go on over files that are not what they were").
+			WithHint("put your directories back, too, or leave the programs: --files")
 	}
 	r.Ran = e.Status(sb).State != spec.Stopped
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
@@ -64,7 +83,6 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if err != nil {
 		return r, err
 	}
-	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
 	if !o.Discard {
 		if r.Before, err = e.keepBefore(sb, p, sources); err != nil {
 			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
@@ -77,7 +95,19 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		})
 	}
 	r.Skipped, err = e.goBack(sb, p, sources)
-	return r, err
+	if err != nil || past == nil {
+		return r, err
+	}
+	if len(r.Skipped) > 0 {
+		e.say("programs do not go on: not all files are what they were")
+		return r, nil
+	}
+	if err := e.startFrom(ctx, sb, lock, past); err != nil {
+		return r, (&spec.Error{Op: "have its programs go on", Err: err}).
+			WithHint("its files are what they were; the next command starts it anew")
+	}
+	r.Runs = true
+	return r, nil
 }
 
 // keepBefore makes a checkpoint of what there is. What is not in it is not to be removed.

@@ -50,6 +50,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	for {
 		c, err := dial(d)
 		if err == nil {
+			e.attend(sb)
 			return c, nil
 		}
 		if errors.Is(err, spec.ErrConflict) || errors.Is(err, spec.ErrDenied) {
@@ -63,6 +64,9 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		case err == nil:
 			c, err := e.start(ctx, sb, lock)
 			lock.Unlock()
+			if err == nil {
+				e.attend(sb)
+			}
 			return c, err
 		case errors.Is(err, store.ErrLocked):
 			// It starts or stops just now.
@@ -124,6 +128,11 @@ func greet(uc *net.UnixConn, c *unixconn.Conn) error {
 // start launches a keeper for a sandbox whose lock the caller holds. It gives a
 // conversation with it.
 func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) (*unixconn.Conn, error) {
+	return e.startWith(ctx, sb, lock, nil)
+}
+
+// startWith is start for a sandbox that may have a past to go on from.
+func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *past) (*unixconn.Conn, error) {
 	d := e.Store.Sandbox(sb.ID)
 	sb, err := e.Store.Load(sb.ID) // it may have been changed before the lock was taken
 	if err != nil {
@@ -139,6 +148,9 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 			WithHint("raise the hard limit: ulimit -n %d", keeper.OpenFiles)
 	}
 	if err := e.clean(sb, d); err != nil {
+		return nil, err
+	}
+	if err := e.Checkpoints(sb).Tidy(); err != nil {
 		return nil, err
 	}
 	if err := e.finishRestore(sb); err != nil {
@@ -173,6 +185,9 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 	if err == nil {
 		n := <-lent
 		launch.Loans, launch.Unlent = n.loans, n.unlent
+		if from != nil {
+			launch.GoOn, launch.Authority = from.dir, from.authority()
+		}
 		e.signIn(sb, n.files)
 		e.tellNpm(sb, n.loans)
 		conn, err = e.spawn(ctx, sb, launch, group, lock)
@@ -197,7 +212,7 @@ func (e *Engine) start(ctx context.Context, sb *spec.Sandbox, lock *store.Lock) 
 func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
-		Version: e.Version, Cache: e.Store.Cache(),
+		Version: e.Version, Cache: e.Store.Cache(), Models: modelHosts(),
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory),

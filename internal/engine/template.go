@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"time"
@@ -25,6 +26,9 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	name, err := saved.NewName(name)
 	if err != nil {
 		return saved.Template{}, err
+	}
+	if err := e.room(); err != nil {
+		return saved.Template{}, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
 	}
 	if sb.Broken != "" {
 		return saved.Template{}, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
@@ -54,11 +58,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 	e.say("saving %s as %s", sb.Name, name)
 	err = e.tell(ctx, sb, func(_ context.Context, c *unixconn.Conn) error {
 		defer c.Close()
-		var root spec.RootLayer
-		if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
-			return spec.ErrStopping
-		}
-		if err := c.Expect(wire.Reply, &root); err != nil {
+		if err := askToSave(c); err != nil {
 			return err
 		}
 		return save()
@@ -67,6 +67,14 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 		return t, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
 	}
 	return t, nil
+}
+
+// askToSave has a keeper save the root layer of its sandbox.
+func askToSave(c *unixconn.Conn) error {
+	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpSave}); err != nil {
+		return spec.ErrStopping
+	}
+	return c.Expect(wire.Reply, &spec.RootLayer{})
 }
 
 // lendable are the files of a home that have placeholders in them. Those stand for
@@ -93,6 +101,9 @@ const saveTries = 5
 // begin has a new sandbox begin with what its template holds.
 func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
+		if sb.Build != nil {
+			return nil // it begins with what a step has left, and has no home
+		}
 		if sb.Template == spec.TemplateHost {
 			return nil
 		}
@@ -114,4 +125,12 @@ func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox
 		}
 		return nil
 	}
+}
+
+// ImportTemplate reads one from an archive. The name may be empty.
+func (e *Engine) ImportTemplate(from io.Reader, name string) (saved.Template, error) {
+	if err := e.room(); err != nil {
+		return saved.Template{}, err
+	}
+	return e.Templates().Import(from, name)
 }

@@ -50,7 +50,7 @@ func Listen[E, R any](r io.Reader, progress func(E)) (R, error) {
 }
 
 // maxOrder bounds an order in bytes.
-const maxOrder = 1 << 20
+const maxOrder = 16 << 20
 
 // grace is how long an order may take to give up when nobody waits for it.
 const grace = 5 * time.Second

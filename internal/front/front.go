@@ -19,11 +19,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli"
 	"github.com/bothy-dev/bothy/internal/doctor"
+	"github.com/bothy-dev/bothy/internal/engine"
 	_ "github.com/bothy-dev/bothy/internal/guest/early" // the guest's roles never come here
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/keeper/early"
 	"github.com/bothy-dev/bothy/internal/role" // nor do the light ones
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func init() {
@@ -43,6 +45,12 @@ func run(args []string) int {
 			return 0 // the inner probe: being started was all
 		}
 		return doctor.Probe()
+	}
+	if args[0] == engine.AttendArgv0 {
+		if engine.Attend(args[1:]) != nil {
+			return spec.ExitError
+		}
+		return spec.ExitOK
 	}
 	return cli.Main(append([]string{filepath.Base(args[0])}, args[1:]...))
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,11 @@ type Config struct {
 	FD      int    // the gateway's end of the card; New takes it over
 	Sandbox string // its name, for what is said to people
 	Policy  *policy.Policy
-	Names   *names.Pool // nil: a new one
-	Dialer  *dial.Dialer
-	Roots   *x509.CertPool // whom servers must be vouched for by; nil: the host's
+	Names   *names.Pool // nil: a new one, with the names of Identity
+	// Identity is what programs inside know already; zero: nothing.
+	Identity wire.Identity
+	Dialer   *dial.Dialer
+	Roots    *x509.CertPool // whom servers must be vouched for by; nil: the host's
 	// HostPorts are those of the host's loopback that the inside may reach.
 	HostPorts []uint16
 	// KnownHosts are files that say which keys SSH servers have, for who asks the
@@ -46,6 +49,11 @@ type Config struct {
 	KnownHosts []string
 	// Mock plays servers; nil: nobody does.
 	Mock *Mock
+	// Models are names at which models answer. Turn is told when a question to one of
+	// them has left the inside, if that is looked into. It must not block, and is called
+	// concurrently; nil: nobody is told.
+	Models []string
+	Turn   func()
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not
@@ -64,6 +72,8 @@ type Gateway struct {
 	limits *limits
 	host   host
 	ca     *ca.Authority // whom the inside trusts
+
+	authority wire.Authority // the same, to be kept
 
 	inspector *inspect.Inspector
 	logins    *logins
@@ -91,7 +101,7 @@ type Gateway struct {
 // New starts a gateway.
 func New(c Config) (*Gateway, error) {
 	if c.Names == nil {
-		c.Names = names.New()
+		c.Names = names.Resume(c.Identity.Names)
 	}
 	if c.Dialer == nil {
 		c.Dialer = &dial.Dialer{}
@@ -105,14 +115,23 @@ func New(c Config) (*Gateway, error) {
 	g.policy.Store(c.Policy)
 	g.allowed.Store(&c.HostPorts)
 	var err error
-	if g.ca, err = ca.NewAt(c.Sandbox, c.now); err != nil {
+	if a := c.Identity.Authority; len(a.Key) > 0 {
+		g.ca, err = ca.Resume(c.Sandbox, c.now, a)
+	} else {
+		g.ca, err = ca.NewAt(c.Sandbox, c.now)
+	}
+	if err == nil {
+		g.authority, err = g.ca.Keep()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
+	g.conf.Identity = wire.Identity{}
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock,
+		Mock: g.mock, Sent: g.sent(),
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return advice{g}
@@ -158,6 +177,11 @@ func (g *Gateway) SetPolicy(p *policy.Policy) {
 
 // Certificate is the authority's whom the inside has to trust, in PEM.
 func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
+
+// Identity is what programs inside know it by.
+func (g *Gateway) Identity() wire.Identity {
+	return wire.Identity{Authority: g.authority, Names: g.names.Names()}
+}
 
 // SetLoans replaces the secrets that are lent, also for what is under way:
 // requests that went out with one that is taken back end.
@@ -221,5 +245,17 @@ func (g *Gateway) watchExpiry() {
 	}
 	if ok && g.ctx.Err() == nil {
 		g.expiry = time.AfterFunc(time.Until(at)+time.Millisecond, g.review)
+	}
+}
+
+// sent is who is told of requests that have left the inside; nil: nobody.
+func (g *Gateway) sent() func(inspect.Host) {
+	if g.conf.Turn == nil {
+		return nil
+	}
+	return func(h inspect.Host) {
+		if slices.Contains(g.conf.Models, h.Name) || g.isMocked(h.Name) {
+			g.conf.Turn()
+		}
 	}
 }

@@ -200,6 +200,28 @@ func echo(t testing.TB, greet string) (port uint16, seen func() int) {
 
 var here = []string{"127.0.0.1"}
 
+// A gateway that takes another's place is the same to programs inside: whom they trust,
+// and which address they know a server by.
+func TestIdentity(t *testing.T) {
+	p := rules(t, 1, "allow **")
+	first := start(t, p, nil)
+	v4, _, err := first.names.Addresses("api.example.com")
+	must(t, err)
+	second := start(t, p, nil, func(c *Config) { c.Identity = first.Identity() })
+	third := start(t, p, nil, func(c *Config) { c.Identity.Names = first.Identity().Names })
+	if !bytes.Equal(first.Certificate(), second.Certificate()) || bytes.Equal(first.Certificate(), third.Certificate()) {
+		t.Error("the authority is not the one that was kept, or is although it was not")
+	}
+	for _, g := range []*world{second, third} {
+		if name, ok := g.names.Name(v4); !ok || name != "api.example.com" {
+			t.Errorf("%v stands for %q", v4, name)
+		}
+	}
+	if second.conf.Identity.Authority.Key != nil {
+		t.Error("a key is kept twice")
+	}
+}
+
 func TestNameToServer(t *testing.T) {
 	port, _ := echo(t, "")
 	w := start(t, rules(t, 7, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})

@@ -21,7 +21,7 @@ func Copy(args []string) int {
 	var err error
 	switch {
 	case len(args) == 3 && args[0] == "out":
-		err = copyOut(args[1], args[2] == "follow")
+		err = copyOut(args[1], archive.WriteOptions{Follow: args[2] == "follow", Straight: args[2] == "straight"})
 	case len(args) == 3 && args[0] == "in":
 		err = copyIn(args[1], args[2])
 	default:
@@ -40,9 +40,8 @@ func Copy(args []string) int {
 // CopyNotFound is Copy's exit code for a path that does not exist.
 const CopyNotFound = 4
 
-func copyOut(path string, follow bool) error {
+func copyOut(path string, o archive.WriteOptions) error {
 	w := bufio.NewWriterSize(os.Stdout, 256<<10)
-	o := archive.WriteOptions{Follow: follow}
 	if strings.HasSuffix(path, "/.") || path == "/" {
 		o.Name = "."
 	}

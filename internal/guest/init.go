@@ -63,8 +63,10 @@ func Init(args []string) int {
 
 // initProc is the state of process 1.
 type initProc struct {
-	wmu sync.Mutex
+	wmu sync.Mutex // held while it is silent
 	out *os.File
+	// silent is serve's alone.
+	silent bool
 
 	mu       sync.Mutex
 	sessions map[uint32]*session
@@ -100,6 +102,10 @@ func (in *initProc) serve(sock *os.File) error {
 func (in *initProc) send(f wire.Frame) error {
 	in.wmu.Lock()
 	defer in.wmu.Unlock()
+	return in.write(f)
+}
+
+func (in *initProc) write(f wire.Frame) error {
 	_, err := in.out.Write(f.Append(nil))
 	return err
 }
@@ -131,11 +137,31 @@ func (in *initProc) answer(f wire.Frame) error {
 	if err := f.Decode(&q); err != nil {
 		return err
 	}
+	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
+		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})
+	}
 	if q.Ask == wire.AskJoin || q.Ask == wire.AskListen || q.Ask == wire.AskTree { // they take as long as others like
 		go func() { _ = in.find(q) }()
 		return nil
 	}
 	return in.find(q)
+}
+
+// fall begins a silence, or ends it. Whoever has something to say meanwhile waits, and
+// no frame is half said: what init is in memory then can go on with another socket.
+func (in *initProc) fall(silent bool, r wire.InitReply) error {
+	reply, err := wire.JSON(wire.Reply, 0, r)
+	if err != nil {
+		return err
+	}
+	if !in.silent {
+		in.wmu.Lock()
+	}
+	err = in.write(reply)
+	if in.silent = silent; !silent {
+		in.wmu.Unlock()
+	}
+	return err
 }
 
 // find answers a question.

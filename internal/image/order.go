@@ -15,19 +15,37 @@ type Order struct {
 	// Resolver is what /etc/resolv.conf is to say.
 	Resolver string `json:"resolver"`
 
-	// One of these: a reference to pull; an archive, or a directory with an image
+	// One of these, or of Plain, Commit and Export: a reference to pull; an archive, or a directory with an image
 	// layout, to load; the digest of an image that is there, to make its root again.
 	Pull  string `json:"pull,omitempty"`
 	Load  string `json:"load,omitempty"`
 	Build string `json:"build,omitempty"`
 	// From is what people call what is loaded, if not its path.
 	From string `json:"from,omitempty"`
+	// Plain is the digest of an image that a build begins with, or [Scratch].
+	Plain string `json:"plain,omitempty"`
+	// Commit makes an image of what a build has made.
+	Commit *Commit `json:"commit,omitempty"`
 	// Export writes an image, instead of fetching one.
 	Export *Export `json:"export,omitempty"`
 	// Name is that of what is loaded, instead of its own.
 	Name string `json:"name,omitempty"`
 	// Keep says that names which mean another image already go on to mean that.
 	Keep bool `json:"keep,omitempty"`
+}
+
+// Scratch is the image without a file, as Dockerfiles have it.
+const Scratch = "scratch"
+
+// Commit is an image that is to be made.
+type Commit struct {
+	Base   string    `json:"base"`            // the digest of what it lies over, as Plain made it
+	Layer  string    `json:"layer,omitempty"` // the directory of the saved root layer; empty if nothing was changed
+	Config []byte    `json:"config"`          // of the new image, but for its layers
+	Made   time.Time `json:"made"`
+	Name   string    `json:"name,omitempty"`
+	// Digest is the image, if it was made already: then it only gets the name.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Export is an image that is to be written, or sent to a registry: one that is there,
@@ -48,6 +66,8 @@ type Export struct {
 	Name string `json:"name"`
 	To   string `json:"to,omitempty"`
 	Push bool   `json:"push,omitempty"`
+	// Keep has it stay here, without a name, instead.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // Phase is what is being done.

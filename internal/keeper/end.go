@@ -146,6 +146,7 @@ func (k *Keeper) shutDown() {
 	select {
 	case <-k.wall.Done():
 	default:
+		k.saver.wait() // an image of the memory that is being written: nobody is answered until it is
 		err := k.endPrograms()
 		if err == nil {
 			err = k.saver.saveLast(context.Background())

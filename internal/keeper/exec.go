@@ -54,15 +54,11 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 		Args: p.Args, Env: p.Env, Dir: p.Dir, UID: p.UID, GID: p.GID, Groups: p.Groups,
 		Elevate: p.Elevate, TTY: ask.Command.TTY, Size: ask.Command.Size,
 	}
-	st, pid, err := k.link.spawn(ctx, sp)
+	s, err := k.spawn(ctx, ask, sp, kind)
 	if err != nil {
 		return err
 	}
-	s := &session{st: st, why: k.obituary, fell: k.wall.Done()}
-	if ask.Detached || ask.Agent {
-		s.log = k.output
-	}
-	k.sessions.add(s, kind, ask.Command, pid)
+	st, pid := s.st, s.info.PID
 	k.wg.Go(func() { bound(s) })
 	<-k.recorded
 	if ask.Agent && ask.Command.TTY {
@@ -83,6 +79,22 @@ func (k *Keeper) execSession(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	}
 	pump()
 	return k.watch(c, s, v)
+}
+
+// spawn starts a program under init and notes it, as one step to who keeps the memory.
+func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind string) (*session, error) {
+	k.spawning.RLock()
+	defer k.spawning.RUnlock()
+	st, pid, err := k.link.spawn(ctx, sp)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{st: st, why: k.obituary, fell: k.wall.Done()}
+	if ask.Detached || ask.Agent {
+		s.log = k.output
+	}
+	k.sessions.add(s, kind, ask.Command, pid)
+	return s, nil
 }
 
 // execDirect runs a program on descriptors the caller made for it. When the

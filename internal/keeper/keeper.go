@@ -49,7 +49,13 @@ type Keeper struct {
 	status   *status
 	sessions sessions
 	ports    ports
+	happened happenings
 	served   atomic.Int64 // connections to published ports that have ended
+
+	memory *Memory        // what belongs to the image that it goes on from; else nil
+	built  driver.Machine // what the wall was built from
+
+	spawning sync.RWMutex // held while a program is started and noted
 
 	ranBefore bool // this is not the sandbox's first start
 
@@ -206,6 +212,11 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	if k.output, err = audit.OpenOutput(dir.Log("output.log"), 0); err != nil {
 		return nil, err
 	}
+	if l.GoOn != "" {
+		if k.memory, err = OpenMemory(l.GoOn); err != nil {
+			return nil, err
+		}
+	}
 	if err := k.layers.Sweep(); err != nil {
 		return nil, fmt.Errorf("clean the layers: %w", err)
 	}
@@ -246,7 +257,12 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 			k.wall.Destroy()
 		}
 	}()
-	k.driver, k.link = d.Name(), newLink(k.wall.Control())
+	k.driver, k.built = d.Name(), m
+	if k.memory == nil {
+		k.link = newLink(k.wall.Control())
+	} else if err := k.takeUp(); err != nil {
+		return nil, err
+	}
 	k.log.Info("up", "wall", time.Since(began))
 	k.saver = newSaver(k)
 	k.ports.serve(k.gateway)
@@ -264,7 +280,7 @@ func (k *Keeper) record() {
 	k.status.update(func(st *spec.Status) {
 		st.State, st.Root, st.Ports = spec.Running, k.saver.layer(), k.ports.list()
 	})
-	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver})
+	k.event("started", map[string]any{"keeper_pid": k.launch.PID, "driver": k.driver, "from_memory": k.memory != nil})
 }
 
 // run serves the sandbox until it is asked to stop, is idle for too long, or
@@ -276,7 +292,9 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	k.wg.Go(func() { k.converse(ctx, first) })
 	k.wg.Go(func() { k.serve(ctx, l) })
 	k.record()
-	go k.saver.run(ctx)
+	if k.spec.Build == nil { // whose layer is saved when a step is done
+		go k.saver.run(ctx)
+	}
 	go k.idle(ctx)
 	go k.guardMemory(ctx)
 	go k.watchDirectory(ctx)

@@ -53,11 +53,18 @@ type Launch struct {
 	Roots map[string]string `json:"roots,omitempty"`
 	// KnownHosts are the caller's files that say which keys SSH servers have.
 	KnownHosts []string `json:"known_hosts,omitempty"`
+	// Models are names at which models answer.
+	Models []string `json:"models,omitempty"`
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`
 	// Unlent are leases without effect, for the status.
 	Unlent []spec.Unlent `json:"unlent,omitempty"`
+	// GoOn is the directory of a memory image that programs go on from; none if init
+	// is to be booted. Authority is whom they trust, with its key; nil: a new one, whom
+	// they do not.
+	GoOn      string          `json:"go_on,omitempty"`
+	Authority *wire.Authority `json:"authority,omitempty"`
 	// Program is the directory of the agent's installation, if it has one.
 	Program string `json:"program,omitempty"`
 	// Runtime is the directory of the installation it runs on, likewise.

@@ -41,12 +41,16 @@ var errSilent = spec.Errorf(spec.ErrSandbox, "init inside the sandbox does not a
 // newLink starts listening to init. It does not wait for init's first word: a
 // sandbox takes plain commands while init still starts.
 func newLink(sock *os.File) *link {
-	l := &link{
+	l := makeLink(sock)
+	go l.listen(l.hello)
+	return l
+}
+
+func makeLink(sock *os.File) *link {
+	return &link{
 		sock: sock, streams: map[uint32]*stream{}, asks: map[uint32]chan wire.InitReply{},
 		up: make(chan struct{}), down: make(chan struct{}),
 	}
-	go l.listen()
-	return l
 }
 
 // ready waits for init's hello.
@@ -63,8 +67,8 @@ func (l *link) ready(ctx context.Context) error {
 	}
 }
 
-func (l *link) listen() {
-	r := bufio.NewReaderSize(l.sock, wire.Chunk)
+// hello hears init's first word.
+func (l *link) hello(r *bufio.Reader) error {
 	f, err := wire.Read(r)
 	var g wire.Greeting
 	if err == nil {
@@ -72,10 +76,17 @@ func (l *link) listen() {
 			err = errors.New("init inside the sandbox speaks another protocol")
 		}
 	}
+	return err
+}
+
+func (l *link) listen(first func(*bufio.Reader) error) {
+	r := bufio.NewReaderSize(l.sock, wire.Chunk)
+	err := first(r)
 	if err == nil {
 		close(l.up)
 	}
 	for err == nil {
+		var f wire.Frame
 		if f, err = wire.Read(r); err == nil {
 			err = l.dispatch(f)
 		}
@@ -109,9 +120,19 @@ func (l *link) dispatch(f wire.Frame) error {
 	return nil
 }
 
-func (l *link) send(f wire.Frame) error {
+func (l *link) send(f wire.Frame) error { return l.sendAnd(f, func() {}) }
+
+// sendAnd sends, and notes it first: the answer may be quick. Whoever keeps what was
+// said finds neither done, or both.
+func (l *link) sendAnd(f wire.Frame, note func()) error {
 	l.wmu.Lock()
 	defer l.wmu.Unlock()
+	note()
+	return l.write(f)
+}
+
+// write is send for who holds the lock.
+func (l *link) write(f wire.Frame) error {
 	_ = l.sock.SetWriteDeadline(time.Now().Add(answerTimeout))
 	_, err := l.sock.Write(f.Append(nil))
 	if err != nil {
@@ -125,6 +146,11 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 	if err := l.ready(ctx); err != nil {
 		return wire.InitReply{}, err
 	}
+	return l.askBy(ctx, q, l.send)
+}
+
+// askBy is ask with another way to send.
+func (l *link) askBy(ctx context.Context, q wire.InitAsk, send func(wire.Frame) error) (wire.InitReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errSilent)
 	defer cancel()
 	ch := make(chan wire.InitReply, 1)
@@ -135,7 +161,7 @@ func (l *link) ask(ctx context.Context, q wire.InitAsk) (wire.InitReply, error) 
 	l.mu.Unlock()
 	f, err := wire.JSON(wire.Request, 0, q)
 	if err == nil {
-		err = l.send(f)
+		err = send(f)
 	}
 	if err != nil {
 		return wire.InitReply{}, err

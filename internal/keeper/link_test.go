@@ -50,10 +50,15 @@ type inside struct {
 // connect makes a link and the inside's end of it.
 func connect(t testing.TB) (*link, *inside) {
 	t.Helper()
+	return connectBy(t, newLink)
+}
+
+func connectBy(t testing.TB, make func(*os.File) *link) (*link, *inside) {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, err)
 	ours, theirs := os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "init")
-	l := newLink(ours)
+	l := make(ours)
 	t.Cleanup(func() {
 		theirs.Close()
 		<-l.down
@@ -467,7 +472,7 @@ func FuzzInit(f *testing.F) {
 		}
 		s := newStream(l, 1)
 		l.streams[1] = s
-		go l.listen()
+		go l.listen(l.hello)
 		_ = w.SetWriteDeadline(time.Now().Add(patience))
 		_, _ = w.Write(b)
 		w.Close()

@@ -59,7 +59,7 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
 	}
-	return driver.Machine{
+	m := driver.Machine{
 		ID: k.spec.ID, Hostname: k.spec.Name,
 		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: k.launch.Disk, Restore: restore,
 		Mounts: mounts, UID: uid, GID: gid,
@@ -67,7 +67,14 @@ func (k *Keeper) machine() (driver.Machine, error) {
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},
 		Files:    openFiles,
 		PanicLog: panicLog.Name(),
-	}, nil
+	}
+	if k.memory == nil {
+		return m, nil
+	}
+	if err := k.memory.installed(k.launch); err != nil {
+		return m, err
+	}
+	return m, k.memory.fit(&m, k.launch.GoOn)
 }
 
 // ownPrograms shows Bothy's own directory of the tree once more, as a mount:
@@ -103,7 +110,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent || m.Target == template.Runtime {
+		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent || m.Target == template.Runtime || k.spec.Build != nil {
 			continue // its mount point is there, or lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})
@@ -120,7 +127,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 		assemble = host.AssembleOwn
 	}
 	err = assemble(root, template.Options{
-		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs,
+		ID: k.spec.ID, Hostname: k.spec.Name, User: user, Program: "/proc/self/exe", Targets: targets, Programs: programs, Build: k.spec.Build != nil,
 		NameServers: []netip.Addr{names.Gateway4},
 	})
 	if err != nil {

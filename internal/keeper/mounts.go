@@ -21,6 +21,9 @@ import (
 // mounts lists what lies over the root, outer ones first, and makes the mount
 // points that lie in the sandbox's own home.
 func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
+	if k.spec.Build != nil {
+		return k.buildMounts(scratch)
+	}
 	empty := filepath.Join(scratch, "empty")
 	if err := os.Mkdir(empty, 0o555); err != nil {
 		return nil, err

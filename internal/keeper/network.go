@@ -35,6 +35,13 @@ type NetworkOptions struct {
 	KnownHosts []string
 	// Mock plays servers; nil: nobody does.
 	Mock *Mock
+	// Models are names at which models answer; Turn is told when a question to one of
+	// them has left the inside.
+	Models []string
+	Turn   func()
+	// Identity is what programs inside know their gateway by already; zero: they know
+	// none. Without an authority it gets a new one.
+	Identity wire.Identity
 	// Join asks init for servers that only the inside itself can reach.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and everything that ended.
@@ -57,6 +64,8 @@ type Gateway interface {
 	SetLoans([]wire.Loan) error
 	// Certificate is the authority's whom the inside has to trust, in PEM.
 	Certificate() []byte
+	// Identity is what programs inside know it by.
+	Identity() wire.Identity
 	// Dial connects to a server inside.
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
 	// Publish carries what connects to a listener to a port inside. What it
@@ -76,9 +85,16 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	for name, v := range k.launch.Roots {
 		_ = os.Setenv(name, v) // read when the first server is to be vouched for
 	}
+	var id wire.Identity
+	if k.memory != nil {
+		id.Names = k.memory.Names
+	}
+	if a := k.launch.Authority; a != nil {
+		id.Authority, k.launch.Authority = *a, nil
+	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Identity: id,
 	})
 	if err != nil {
 		return nil, err

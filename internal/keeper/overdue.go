@@ -24,15 +24,18 @@ func (k *Keeper) bounding(c *wire.Command) func(*session) {
 	}
 	mark := markName + "=" + rand.Text()
 	c.Env = append(c.Env, mark)
-	return func(s *session) { k.bound(s, limit, mark) }
+	return func(s *session) { k.bound(s, limit, limit, mark) }
 }
 
 // bound ends a program with all that it has started when its time is over.
-func (k *Keeper) bound(s *session, limit time.Duration, mark string) {
+func (k *Keeper) bound(s *session, limit, left time.Duration, mark string) {
+	s.mu.Lock()
+	s.limit, s.until, s.mark = limit, time.Now().Add(left), mark
+	s.mu.Unlock()
 	select {
 	case <-s.life.Done():
 		return
-	case <-time.After(limit):
+	case <-time.After(left):
 	}
 	s.overdue(limit)
 	k.endTree(s, unix.SIGTERM, mark)

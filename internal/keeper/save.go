@@ -73,25 +73,46 @@ func (s *saver) saveLast(ctx context.Context) error {
 func (s *saver) saveThen(ctx context.Context, settled func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(settled, func(dir string) error { return s.wall.SaveRoot(ctx, dir) })
+	return s.write(settled, func(dir string) (time.Duration, error) { return s.root(ctx, dir) })
 }
 
-// saveStill saves the layer as it is while the sandbox stands still. Meanwhile is
-// called then, and afterwards when the save is on disk and stays the newest.
-func (s *saver) saveStill(ctx context.Context, meanwhile func() error, afterwards func() error) error {
+// root has the layer written, and tells how long that took.
+func (s *saver) root(ctx context.Context, dir string) (time.Duration, error) {
+	began := time.Now()
+	err := s.wall.SaveRoot(ctx, dir)
+	return time.Since(began), err
+}
+
+// wait returns when nothing is being saved.
+func (s *saver) wait() {
+	s.mu.Lock()
+	s.mu.Unlock() //nolint:staticcheck // that was all
+}
+
+// otherError is one of what is done beside a save of the layer, with which nothing is
+// wrong.
+type otherError struct{ error }
+
+func (e otherError) Unwrap() error { return e.error }
+
+// saveStill saves the layer as it is while the sandbox stands still, which pause sees
+// to. Meanwhile is called then, and afterwards when the save is on disk and stays the
+// newest.
+func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := func() time.Duration { return cpuTime(s.wall.Pids()) }
-	err := s.write(now, func(dir string) error {
-		resume, err := s.wall.Pause(ctx)
+	err := s.write(now, func(dir string) (time.Duration, error) {
+		resume, err := pause(ctx)
 		if err != nil {
-			return err
+			return 0, otherError{err}
 		}
 		defer resume()
-		if err := s.wall.SaveRoot(ctx, dir); err != nil {
-			return err
+		took, err := s.root(ctx, dir)
+		if err != nil {
+			return took, err
 		}
-		return meanwhile()
+		return took, meanwhile()
 	})
 	if err != nil {
 		return err
@@ -99,20 +120,24 @@ func (s *saver) saveStill(ctx context.Context, meanwhile func() error, afterward
 	return afterwards()
 }
 
-// write has a save written and makes it the newest. The caller holds the lock.
-func (s *saver) write(settled func() time.Duration, fill func(dir string) error) error {
-	began := time.Now()
-	var worked time.Duration
-	bytes, err := s.store.Save(func(dir string) error {
-		err := fill(dir)
-		worked = settled()
+// write has a save written and makes it the newest. Fill tells how long it took to
+// write the layer; bringing it to the disk is counted, too. The caller holds the lock.
+func (s *saver) write(settled func() time.Duration, fill func(dir string) (time.Duration, error)) error {
+	var worked, cost time.Duration
+	var filled time.Time
+	bytes, err := s.store.Save(func(dir string) (err error) {
+		cost, err = fill(dir)
+		worked, filled = settled(), time.Now()
 		return err
 	})
-	if errors.Is(err, errLeft) {
+	if _, other := errors.AsType[otherError](err); other || errors.Is(err, errLeft) {
 		return err // nothing is wrong with the layer
 	}
+	if !filled.IsZero() {
+		cost += time.Since(filled)
+	}
 	s.smu.Lock()
-	s.lastCost = time.Since(began)
+	s.lastCost = cost
 	s.worked = worked
 	s.state.Bound = spec.Duration(s.bound())
 	if err != nil {

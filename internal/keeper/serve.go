@@ -114,12 +114,18 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		}
 		return c.SendJSON(wire.Reply, k.saver.layer())
 	case wire.OpStill:
-		return k.answerStill(ctx, c)
+		return k.answerStill(ctx, c, ask)
+	case wire.OpFollow:
+		return k.answerFollow(ctx, c)
+	case wire.OpChanged:
+		k.happened.change()
+		return c.SendJSON(wire.Reply, struct{}{})
 	}
 	return spec.Errorf(spec.ErrUsage, "unknown request %q", ask.Op)
 }
 
 func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
+	<-k.recorded // who has heard that it runs can read it, too
 	st := wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Flows: k.gateway.Flows(), Generation: k.generation()}
 	if tasks, err := k.wall.Tasks(ctx); err == nil {
 		for _, t := range tasks {

@@ -39,8 +39,11 @@ type session struct {
 	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
-	late    error    // why it had to end, if its time was over
-	notes   []string // what the person should know about the end
+	late    error         // why it had to end, if its time was over
+	limit   time.Duration // how long it may take; 0: as long as it likes
+	until   time.Time     // when that is over
+	mark    string        // what it hands down to all that it starts
+	notes   []string      // what the person should know about the end
 }
 
 // viewer is a terminal attached to a session.
@@ -60,9 +63,20 @@ func (t *sessions) add(s *session, kind string, c wire.Command, pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
-	s.info = spec.Session{
+	t.enter(s, spec.Session{
 		ID: strconv.Itoa(t.next), Kind: kind, Command: c.Args, TTY: c.TTY, PID: pid, Started: time.Now().UTC(),
-	}
+	})
+}
+
+// put is add for a program that has a number already.
+func (t *sessions) put(s *session, info spec.Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.enter(s, info)
+}
+
+func (t *sessions) enter(s *session, info spec.Session) {
+	s.info = info
 	s.viewers = map[*viewer]bool{}
 	s.life, s.end = context.WithCancel(context.Background())
 	t.live[s.info.ID] = s

@@ -18,30 +18,80 @@ const stillTime = 30 * time.Second
 var errLeft = errors.New("whoever had the sandbox stand still took too long")
 
 // answerStill has the sandbox stand still while somebody looks at its files.
-func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn) error {
-	if err := k.begin(); err != nil {
-		return err
+func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
+	if !ask.Unasked {
+		if err := k.begin(); err != nil {
+			return err
+		}
+		defer k.end()
 	}
-	defer k.end()
-	err := k.stand(ctx, c)
+	err := k.stand(ctx, c, ask.Memory)
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
 	return k.unlessFallen(&spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err})
 }
 
-func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn) error {
-	return k.saver.saveStill(ctx, func() error {
+// stand does that. If memory names a directory, an image of the memory goes there.
+func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
+	var stood wire.Stood
+	var kept *Memory
+	pause := k.wall.Pause
+	if memory != "" {
+		// The sentry does not stop writing because nobody waits: who ends it would then
+		// find it busy, and lose what was not saved.
+		ctx = context.WithoutCancel(ctx)
+		pause = func(ctx context.Context) (resume func(), err error) {
+			resume, kept, err = k.freeze(ctx, memory)
+			return resume, err
+		}
+	}
+	timed := func(ctx context.Context) (func(), error) {
+		began := time.Now()
+		resume, err := pause(ctx)
+		return func() { resume(); stood.Pause = spec.Duration(time.Since(began)) }, err
+	}
+	return k.saver.saveStill(ctx, timed, func() error {
 		if err := c.SendJSON(wire.Reply, struct{}{}); err != nil {
 			return errLeft
 		}
 		return k.hear(c)
 	}, func() error {
-		if err := c.SendJSON(wire.Reply, k.saver.layer()); err == nil {
+		if kept != nil {
+			if err := kept.write(memory); err != nil {
+				return err
+			}
+			authority := k.gateway.Identity().Authority
+			stood.Authority = &authority
+		}
+		if err := c.SendJSON(wire.Reply, stood); err == nil {
 			_ = k.hear(c) // until it goes
 		}
 		return nil
 	})
+}
+
+// freeze has the sandbox stand still in a state that another can go on from: nothing
+// is half said between init and the keeper, and no program is half started.
+func (k *Keeper) freeze(ctx context.Context, dir string) (resume func(), kept *Memory, err error) {
+	k.spawning.Lock()
+	speak, err := k.link.silence(ctx)
+	if err != nil {
+		k.spawning.Unlock()
+		return nil, nil, err
+	}
+	talk := func() { speak(); k.spawning.Unlock() }
+	move, err := k.wall.Pause(ctx)
+	if err != nil {
+		talk()
+		return nil, nil, err
+	}
+	if err := k.wall.SaveMemory(ctx, dir); err != nil {
+		move()
+		talk()
+		return nil, nil, err
+	}
+	return func() { move(); talk() }, k.remember(), nil
 }
 
 // hear waits for a word: for some time, and not if the sandbox shall end.

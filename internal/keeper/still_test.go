@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -30,7 +31,7 @@ func TestStandsStill(t *testing.T) {
 			k.spec = &spec.Sandbox{Name: "box"}
 			ours, theirs := conns(t)
 			done := make(chan error, 1)
-			go func() { done <- k.stand(t.Context(), ours) }()
+			go func() { done <- k.stand(t.Context(), ours, "") }()
 			must(t, theirs.Expect(wire.Reply, &struct{}{}))
 			if !w.still.Load() {
 				t.Error("it does not stand still")
@@ -50,13 +51,32 @@ func TestStandsStill(t *testing.T) {
 	k, w := stander(t)
 	ours, theirs := conns(t)
 	done := make(chan error, 1)
-	go func() { done <- k.stand(t.Context(), ours) }()
+	go func() { done <- k.stand(t.Context(), ours, "") }()
 	must(t, theirs.Expect(wire.Reply, &struct{}{}))
 	must(t, theirs.SendJSON(wire.Request, struct{}{}))
-	must(t, theirs.Expect(wire.Reply, &spec.RootLayer{}))
+	must(t, theirs.Expect(wire.Reply, &wire.Stood{}))
 	if w.still.Load() || k.saver.layer().SavedAt == nil {
 		t.Errorf("still: %v, %+v", w.still.Load(), k.saver.layer())
 	}
 	_ = theirs.Close()
 	must(t, <-done)
+}
+
+// What is wrong with standing still is not wrong with the layer.
+func TestLayerAlone(t *testing.T) {
+	k, w := stander(t)
+	broken := errors.New("no room for the memory")
+	err := k.saver.saveStill(t.Context(), func(context.Context) (func(), error) { return nil, broken }, nil, nil)
+	if l := k.saver.layer(); !errors.Is(err, broken) || l.SaveError != "" || l.SavedAt != nil {
+		t.Errorf("%v, %+v", err, l)
+	}
+	err = k.saver.saveStill(t.Context(), w.Pause, func() error { return nil }, func() error { return nil })
+	must(t, err)
+	if k.saver.layer().SavedAt == nil {
+		t.Error("it is not saved")
+	}
+	w.save = func(string) error { return broken }
+	if err := k.saver.saveStill(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.layer().SaveError == "" {
+		t.Errorf("%v, %+v", err, k.saver.layer())
+	}
 }

@@ -14,12 +14,13 @@ type stream struct {
 	id    uint32
 	reply chan wire.Frame
 
-	mu     sync.Mutex
-	cond   *sync.Cond
-	credit int
-	held   int          // bytes received and not yet credited
-	queue  []wire.Frame // Data, Data2, last Exit
-	ended  bool
+	mu      sync.Mutex
+	cond    *sync.Cond
+	credit  int
+	sending int          // of what was taken from credit, what is not sent yet
+	held    int          // bytes received and not yet credited
+	queue   []wire.Frame // Data, Data2, last Exit
+	ended   bool
 }
 
 func newStream(l *link, id uint32) *stream {
@@ -88,10 +89,7 @@ func (s *stream) output() (wire.Frame, bool) {
 // grant tells init that a frame was consumed.
 func (s *stream) grant(f wire.Frame) {
 	n := wire.Cost(len(f.Payload))
-	s.mu.Lock()
-	s.held -= n
-	s.mu.Unlock()
-	_ = s.l.send(wire.CreditFrame(s.id, n))
+	_ = s.l.sendAnd(wire.CreditFrame(s.id, n), func() { s.settle(&s.held, n) })
 }
 
 // lost ends the stream because the link is gone.
@@ -110,16 +108,27 @@ func (s *stream) input(b []byte) error {
 		for s.credit < wire.Cost(n) && !s.ended {
 			s.cond.Wait()
 		}
-		s.credit -= wire.Cost(n)
 		ended := s.ended
+		if !ended {
+			s.credit -= wire.Cost(n)
+			s.sending += wire.Cost(n)
+		}
 		s.mu.Unlock()
 		if ended {
 			return os.ErrClosed
 		}
-		if err := s.l.send(wire.Frame{Kind: wire.Data, Stream: s.id, Payload: b[:n]}); err != nil {
+		sent := func() { s.settle(&s.sending, wire.Cost(n)) }
+		if err := s.l.sendAnd(wire.Frame{Kind: wire.Data, Stream: s.id, Payload: b[:n]}, sent); err != nil {
 			return err
 		}
 		b = b[n:]
 	}
 	return nil
+}
+
+// settle takes off what was sent.
+func (s *stream) settle(from *int, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*from -= n
 }

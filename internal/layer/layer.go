@@ -6,7 +6,6 @@ package layer
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -128,6 +127,60 @@ func linkInto(from, to string) error {
 	return nil
 }
 
+// Same tells whether two saves hold the same. "" is none.
+func Same(a, b string) (bool, error) {
+	if a == "" || b == "" {
+		return a == b, nil
+	}
+	names, err := namesOf(a)
+	if err != nil {
+		return false, err
+	}
+	others, err := namesOf(b)
+	if err != nil || !slices.Equal(names, others) {
+		return false, err
+	}
+	for _, name := range names {
+		if same, err := sameFile(filepath.Join(a, name), filepath.Join(b, name)); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func namesOf(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func sameFile(a, b string) (bool, error) {
+	x, err := store.OpenRegular(a, os.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer x.Close()
+	y, err := store.OpenRegular(b, os.O_RDONLY)
+	if err != nil {
+		return false, err
+	}
+	defer y.Close()
+	one, err := x.Stat()
+	if err != nil {
+		return false, err
+	}
+	other, err := y.Stat()
+	if err != nil || one.Size() != other.Size() {
+		return false, err
+	}
+	if os.SameFile(one, other) {
+		return true, nil
+	}
+	return store.Same(x, y)
+}
+
 func copyFile(from, to string) error {
 	in, err := store.OpenRegular(from, os.O_RDONLY)
 	if err != nil {
@@ -148,35 +201,7 @@ func (s Store) fill(dir string, write func(string) error) (int64, error) {
 	if err := write(dir); err != nil {
 		return 0, err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, err
-	}
-	var size int64
-	for _, e := range entries {
-		n, err := syncFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return 0, fmt.Errorf("sync %s: %w", e.Name(), err)
-		}
-		size += n
-	}
-	return size, store.SyncDir(dir)
-}
-
-func syncFile(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return 0, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	return store.SyncFiles(dir)
 }
 
 // Sweep removes half-written and outdated saves.

@@ -1,10 +1,10 @@
 package review
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +18,12 @@ import (
 // gives it has decided about its flags.
 type Order struct {
 	Change
-	// Match leaves of a text only the hunks in whose changed lines it is found.
-	Match *regexp.Regexp
+	// Pick leaves of a text only the hunks that it chooses; nil: all.
+	Pick Pick
+	// Shown is the SHA-256 of the file of the layer as somebody saw it who decided; what
+	// is another then is not applied. Nil: only its inode and its times must be as they
+	// were, which what a program writes through memory leaves as they are.
+	Shown *[sha256.Size]byte
 	// Overwrite applies it although the host's file was changed meanwhile.
 	Overwrite bool
 }
@@ -328,7 +332,7 @@ func (a *applying) leave(i int) error {
 	if a.outcome[i].Result != "" || a.refused(i) {
 		return nil
 	}
-	if o.Match != nil {
+	if o.Pick != nil {
 		a.end(i, Unmatched, "")
 		return nil
 	}

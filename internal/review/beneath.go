@@ -155,7 +155,9 @@ func entryOf(st *unix.Stat_t) Entry {
 }
 
 // Mark tells one state of a file from another without its content: nobody can
-// change a file's content and keep the time at which its inode changed.
+// change a file's content and keep the time at which its inode changed; but what is
+// written through memory changes it only once the kernel looks, and then once for all
+// that is written until the page is on its way to the disk.
 type Mark struct {
 	Inode    uint64 `json:"inode"`
 	Mode     uint32 `json:"mode"`

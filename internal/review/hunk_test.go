@@ -138,7 +138,7 @@ func TestApplyHunks(t *testing.T) {
 		must(t, err)
 		var orders []Order
 		for _, c := range p.changes() {
-			orders = append(orders, Order{Change: c, Match: re})
+			orders = append(orders, Order{Change: c, Pick: Matching(re)})
 		}
 		return p.order(orders, true)
 	}

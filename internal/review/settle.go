@@ -24,6 +24,42 @@ func (w Workspace) Settle() error {
 	return err
 }
 
+// Applied are the paths of the layer, relative to its upper directory, at which it has
+// what the host has by now, too: files and marks of deletions that leave it when it is
+// mounted next. It is in the layer still while that is mounted.
+func (w Workspace) Applied() ([]string, error) {
+	l, err := w.open()
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil, nil // the host's directory is gone: it has nothing
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil, nil
+	}
+	var list []string
+	for _, k := range l.record.Paths {
+		if k.dropped() || !k.Gone && k.Layer == (Mark{}) {
+			continue
+		}
+		p, err := Unquote(k.Path)
+		if err != nil {
+			return nil, err
+		}
+		if !l.isApplied(p, k) {
+			continue
+		}
+		if cover, err := l.cover(p); err != nil {
+			return nil, err
+		} else if cover == "" { // what lies in a directory that hides the host's stays with it
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
 // settle takes out of the layer what the record says the host has, too. What the
 // inside has changed again since stays.
 func (l *look) settle() error {

@@ -2,6 +2,7 @@ package review
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ func (a *applying) stage(s *step) error {
 	o := a.orders[s.order]
 	switch o.New.Form {
 	case Link:
-		if o.Match != nil {
+		if o.Pick != nil {
 			a.end(s.order, Unmatched, "")
 			return nil
 		}
@@ -40,7 +41,7 @@ func (a *applying) stage(s *step) error {
 	case Directory:
 		return s.dir.mkdir(s.temp, o.New.Mode)
 	}
-	if o.Match != nil {
+	if o.Pick != nil {
 		return a.stageHunks(s)
 	}
 	from, err := a.upper.read(o.Path, o.New.Mark)
@@ -49,8 +50,12 @@ func (a *applying) stage(s *step) error {
 	}
 	defer from.Close()
 	err = s.write(a.few(), o.mode(), func(to io.Writer) error {
-		if n, err := io.Copy(to, io.LimitReader(from, o.New.Size+1)); err != nil || n != o.New.Size {
+		sum := sha256.New()
+		if n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, o.New.Size+1)); err != nil || n != o.New.Size {
 			return errors.Join(err, errSize(n, o.New.Size))
+		}
+		if o.Shown != nil && [sha256.Size]byte(sum.Sum(nil)) != *o.Shown {
+			return errChanged()
 		}
 		return unchanged(from, o.New.Mark)
 	})
@@ -69,10 +74,13 @@ func (a *applying) stageHunks(s *step) error {
 	o := a.orders[s.order]
 	r := newReader(a.look)
 	t, err := r.Text(o.Change)
+	if err == nil && o.Shown != nil && t.Digest != *o.Shown {
+		err = errChanged()
+	}
 	if err != nil {
 		return err
 	}
-	some := t.pick(o.Match)
+	some := t.pick(o.Pick)
 	if len(some) == 0 || o.Kind == Type {
 		a.end(s.order, Unmatched, t.Left)
 		return nil

@@ -2,9 +2,11 @@ package review
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -22,7 +24,11 @@ const binaryHead = 8000
 type Text struct {
 	Added, Removed int
 	// Left says why there are no lines; empty if there are.
-	Left  string
+	Left string
+	// Digest is the SHA-256 of the file as it is in the layer, as these lines or, where
+	// there are none, its bytes were read. See [Order].
+	Digest [sha256.Size]byte
+
 	old   []string
 	now   []string
 	hunks []hunk
@@ -64,7 +70,7 @@ func (r *Reader) Text(c Change) (Text, error) {
 	if err != nil || left != "" {
 		return Text{Left: left}, err
 	}
-	t := Text{old: lines(old), now: lines(now)}
+	t := Text{old: lines(old), now: lines(now), Digest: sha256.Sum256([]byte(now))}
 	edits := editsOf(t.old, t.now)
 	for _, e := range edits {
 		t.Removed += e.b - e.a
@@ -72,6 +78,23 @@ func (r *Reader) Text(c Change) (Text, error) {
 	}
 	t.hunks = hunksOf(edits, len(t.old), len(t.now))
 	return t, nil
+}
+
+// Sum is the SHA-256 of a file as it is in the layer now. Of what is no file it is that
+// of nothing.
+func (r *Reader) Sum(c Change) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	if c.New.Form == File {
+		f, err := r.now(c.Path).read(c.Path, c.New.Mark)
+		if err != nil {
+			return sum, err
+		}
+		defer f.Close()
+		if _, err := io.Copy(h, f); err != nil {
+			return sum, err
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
 func (r *Reader) side(d *dir, path string, e Entry) (text, left string, err error) {
@@ -217,24 +240,38 @@ func gitMode(e Entry) string {
 	return "100644"
 }
 
-// pick keeps the hunks in whose changed lines a pattern is found.
-func (t Text) pick(re *regexp.Regexp) (some []hunk) {
-	for _, h := range t.hunks {
-		minus, plus := h.changed(t.old, t.now)
-		for _, line := range append(minus, plus...) {
-			if re.MatchString(strings.TrimRight(line, "\r\n")) {
-				some = append(some, h)
-				break
-			}
+// Pick chooses hunks of a change: by where one stands among them, from 0, and by the
+// lines that it takes away and brings.
+type Pick func(n int, removed, added []string) bool
+
+// Matching chooses those in whose changed lines a pattern is found.
+func Matching(re *regexp.Regexp) Pick {
+	found := func(line string) bool { return re.MatchString(strings.TrimRight(line, "\r\n")) }
+	return func(_ int, removed, added []string) bool {
+		return slices.ContainsFunc(removed, found) || slices.ContainsFunc(added, found)
+	}
+}
+
+// Only chooses those of these numbers.
+func Only(numbers ...int) Pick {
+	return func(n int, _, _ []string) bool { return slices.Contains(numbers, n) }
+}
+
+// Hunks is how many there are to choose from.
+func (t Text) Hunks() int { return len(t.hunks) }
+
+func (t Text) pick(chosen Pick) (some []hunk) {
+	for n, h := range t.hunks {
+		if removed, added := h.changed(t.old, t.now); chosen(n, removed, added) {
+			some = append(some, h)
 		}
 	}
 	return some
 }
 
-// Picked is a change of which only those hunks are left in whose changed lines a
-// pattern is found; ok is false if there are none.
-func (t Text) Picked(re *regexp.Regexp) (_ Text, ok bool) {
-	some := t.pick(re)
+// Picked is a change of which only some hunks are left; ok is false if there are none.
+func (t Text) Picked(chosen Pick) (_ Text, ok bool) {
+	some := t.pick(chosen)
 	if len(some) == 0 {
 		return t, false
 	}

@@ -12,6 +12,7 @@ package role
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -57,7 +58,45 @@ func prewarm(args []string) int {
 		return 127
 	}
 	_ = unix.Dup3(0, tableFD, unix.O_CLOEXEC) // only speed is lost without it
-	return settle(args[1], args[2:], sentryCaps)
+	sentry, err := steady(args[2:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
+		return 127
+	}
+	return settle(args[1], sentry, sentryCaps)
+}
+
+// passFD is the number that the descriptor has in the sentry which it passes on to init.
+const passFD = tableFD - 1
+
+// passFlag names such a descriptor, and the number it has inside.
+const passFlag = "--pass-fd="
+
+// steady has it that number, however many others there are: programs that go on from
+// memory find it by its number, and a sentry that begins with a saved layer has more
+// descriptors than one that begins with memory.
+func steady(args []string) ([]string, error) {
+	at := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, passFlag) })
+	if at < 0 {
+		return args, nil
+	}
+	var outside, inside int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(args[at], passFlag), "%d:%d", &outside, &inside); err != nil {
+		return nil, fmt.Errorf("read %s: %w", args[at], err)
+	}
+	if outside == passFD {
+		return args, nil
+	}
+	if _, err := unix.FcntlInt(passFD, unix.F_GETFD, 0); err == nil {
+		return nil, fmt.Errorf("%s: there are too many descriptors, such as of mounts: %d is taken", args[at], passFD)
+	}
+	if err := unix.Dup3(outside, passFD, 0); err != nil {
+		return nil, fmt.Errorf("move descriptor %d to %d: %w", outside, passFD, err)
+	}
+	_ = unix.Close(outside)
+	args = slices.Clone(args)
+	args[at] = fmt.Sprintf("%s%d:%d", passFlag, passFD, inside)
+	return args, nil
 }
 
 // umount is gVisor's umount command: it waits for one byte and detaches a file

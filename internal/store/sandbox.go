@@ -52,6 +52,9 @@ func (d Sandbox) Private(n int) string {
 // Checkpoints is where the sandbox's checkpoints lie. It need not exist.
 func (d Sandbox) Checkpoints() string { return filepath.Join(d.Dir, "checkpoints") }
 
+// AttendLock is held by the process that makes checkpoints nobody asks for.
+func (d Sandbox) AttendLock() string { return filepath.Join(d.Dir, "attend.lock") }
+
 // Review is where the layer over the n-th workspace lies, if its changes are
 // reviewed. ReviewLock is held while changes are applied or discarded.
 func (d Sandbox) Review(n int) string {

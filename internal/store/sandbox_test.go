@@ -342,6 +342,7 @@ func TestErase(t *testing.T) {
 		must(t, err)
 	}
 	must(t, os.MkdirAll(filepath.Join(s.Cache(), "host"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(s.Tasks(), "app-1"), 0o700))
 	tool := filepath.Join(s.Agents(), "tool")
 	must(t, os.MkdirAll(tool, 0o700))
 	must(t, os.Mkdir(filepath.Join(tool, "1.0.0"), 0o500))

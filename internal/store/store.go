@@ -110,6 +110,11 @@ const (
 	agentsName    = "agents"
 	templatesName = "templates"
 	imagesName    = "images"
+	importsName   = "imports"
+	ownerName     = "owner.key"
+	tasksName     = "tasks"
+	buildsName    = "builds"
+	runsName      = "runs"
 )
 
 // Path is the state directory itself.
@@ -141,9 +146,26 @@ func (s *Store) Templates() string { return filepath.Join(s.dir, templatesName) 
 // Images is where container images lie. It need not exist.
 func (s *Store) Images() string { return filepath.Join(s.dir, imagesName) }
 
+// Imports is where checkpoints lie while they are looked at that come from elsewhere.
+// It need not exist.
+func (s *Store) Imports() string { return filepath.Join(s.dir, importsName) }
+
+// OwnerKey is what files are sealed with that leave the state directory and may come
+// back. It need not exist.
+func (s *Store) OwnerKey() string { return filepath.Join(s.dir, ownerName) }
+
+// Tasks is where the tasks of projects lie. It need not exist.
+func (s *Store) Tasks() string { return filepath.Join(s.dir, tasksName) }
+
+// Builds is where what is left of builds lies.
+func (s *Store) Builds() string { return filepath.Join(s.dir, buildsName) }
+
+// Runs is where the runs of what goes on by itself lie. It need not exist.
+func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
+
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName} {
 		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
@@ -272,6 +294,39 @@ func SyncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+// SyncFiles brings a directory of files, and the files, to the disk. It tells how many
+// bytes they have.
+func SyncFiles(dir string) (size int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		n, err := syncFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return 0, fmt.Errorf("sync %s: %w", e.Name(), err)
+		}
+		size += n
+	}
+	return size, SyncDir(dir)
+}
+
+func syncFile(path string) (int64, error) {
+	f, err := OpenRegular(path, unix.O_NOFOLLOW)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // SyncFS brings all that the file system of a directory has to write to the disk.

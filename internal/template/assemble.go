@@ -29,6 +29,8 @@ type Options struct {
 	// Programs are further ones found by their names, which are links to these
 	// absolute paths inside.
 	Programs map[string]string
+	// Build makes mount points for what the steps of a build need.
+	Build bool
 	// NameServers are the network's; none if there is no network.
 	NameServers []netip.Addr
 }

@@ -3,6 +3,7 @@ package template
 import (
 	"path/filepath"
 
+	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/trust"
 )
 
@@ -20,7 +21,7 @@ func Profile() string { return pathProfile + trustProfile() }
 // AssembleOwn builds the tree for a root that is an image's: Own, and nothing else.
 // There is no mount point in it for the targets, which are checked all the same.
 func (h *Host) AssembleOwn(dir string, o Options) error {
-	plant := func(root int) (*tree, error) { return newOwnTree(dir, root) }
+	plant := func(root int) (*tree, error) { return newOwnTree(dir, root, o.Build) }
 	return h.assemble(dir, &o, plant, func(t *tree) (err error) {
 		for _, g := range generated {
 			if err := t.write(Own+"/etc/"+g.name, g.content(h.source, &o), 0o644); err != nil {
@@ -33,10 +34,19 @@ func (h *Host) AssembleOwn(dir string, o Options) error {
 }
 
 // newOwnTree makes the directories of Own.
-func newOwnTree(dir string, fd int) (*tree, error) {
+func newOwnTree(dir string, fd int, builds bool) (*tree, error) {
 	t := &tree{dir: dir, fd: fd}
-	for _, d := range []string{Own, Own + "/bin", Own + "/etc", Agent[1:], Runtime[1:], trust.Dir[1:]} {
+	dirs := []string{Own, Own + "/bin", Own + "/etc", Agent[1:], Runtime[1:], trust.Dir[1:]}
+	if builds {
+		dirs = append(dirs, build.Dir[1:], build.ContextPath[1:])
+	}
+	for _, d := range dirs {
 		if err := t.mkdir(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if builds {
+		if err := t.write(build.ProgramPath[1:], nil, 0o755); err != nil {
 			return nil, err
 		}
 	}

@@ -58,6 +58,8 @@ type Terms struct {
 	For                   time.Duration // 0: until it is revoked
 	Tool                  string        // whose token it is
 	Settings              []spec.Setting
+	// Placeholder and Renewal are what stands inside already; empty: new ones.
+	Placeholder, Renewal string
 }
 
 // Check judges terms that are complete: nothing of them is left to a service.

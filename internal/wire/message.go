@@ -29,9 +29,15 @@ const (
 	OpPorts   = "ports"   // Reply: Ports, once those in Ports are in force
 	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
 	// OpStill has the sandbox stand still. Reply: empty, once it does and its root
-	// layer is written; at the next Request it goes on. Reply: spec.RootLayer, once
-	// that is on disk, where it stays until the conversation ends.
+	// layer is written, and its memory if Memory says where; at the next Request it
+	// goes on. Reply: Stood, once the layer is on disk, where it stays until the
+	// conversation ends.
 	OpStill = "still"
+	// OpFollow tells what happens in the sandbox. Reply: Happened, at once, and again
+	// whenever it has changed.
+	OpFollow = "follow"
+	// OpChanged tells those who follow that the sandbox's spec has. Reply: empty.
+	OpChanged = "changed"
 )
 
 // Ask is a request to a keeper. For OpExec without a terminal it comes with
@@ -51,8 +57,29 @@ type Ask struct {
 	Loans LoanChange `json:"loans,omitzero"`
 	// Ports is OpPorts's.
 	Ports Ports `json:"ports,omitzero"`
+	// Unasked says that no person waits for it: the sandbox does not count as used.
+	Unasked bool `json:"unasked,omitempty"`
+	// Memory is OpStill's: an empty directory for an image of the memory.
+	Memory string `json:"memory,omitempty"`
 	// Timeout bounds OpStop's wait for programs to end, in seconds.
 	Timeout int `json:"timeout,omitempty"`
+}
+
+// Happened is what a sandbox has done since it was started.
+type Happened struct {
+	// Turns is how many questions to models have left it. Those that nobody looked
+	// into are not known.
+	Turns uint64 `json:"turns"`
+	// Changes is how often its spec was changed.
+	Changes uint64 `json:"changes,omitempty"`
+}
+
+// Stood answers OpStill in the end.
+type Stood struct {
+	Pause spec.Duration `json:"pause"` // how long it stood still
+	// Authority is whom programs inside trust, if their memory was written. Its key
+	// lies in memory only, and in no image.
+	Authority *Authority `json:"authority,omitempty"`
 }
 
 // Ports are the ways between a sandbox and its host: in an Ask all that there
@@ -126,6 +153,8 @@ const (
 	AskLargest = "largest" // which program uses the most memory: InitReply.PID
 	AskJoin    = "join"    // connect a server of the inside's loopback to the gateway: Join
 	AskListen  = "listen"  // have a socket for programs inside that leads to the gateway: Listen
+	AskSilence = "silence" // say nothing more after the answer, until AskSpeak
+	AskSpeak   = "speak"   // go on talking, perhaps to somebody else
 	AskTree    = "tree"    // send a signal to a program and all that it has started: Tree
 )
 

@@ -66,6 +66,19 @@ func (r Rules) ParseVolume(arg string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
+// Again judges a mount that was decided elsewhere: what is there must be what it names,
+// and may be shared here, too.
+func (r Rules) Again(m spec.Mount) error {
+	real, err := r.resolve(m.Source)
+	if err != nil {
+		return err
+	}
+	if real != m.Source {
+		return spec.Errorf(spec.ErrConflict, "%s leads to %s here", m.Source, real)
+	}
+	return r.judge(m)
+}
+
 // Show is a mount of a path below the home at another inside, read-only. No link may
 // stand in it: who can write to where a link leads, such as another sandbox, would
 // choose what is shown.

@@ -29,6 +29,8 @@ type Subject struct {
 	Owners bool
 	// Network says that a machine may have a network card.
 	Network bool
+	// Memory says that a wall's memory can be saved.
+	Memory bool
 	// Isolated says that programs see only their own wall's processes.
 	Isolated bool
 }
@@ -78,6 +80,9 @@ func Run(t *testing.T, s Subject) {
 		t.Run("network", func(t *testing.T) {
 			s.step(t, s.dir(t), func(t *testing.T, dir string) { network(t, s, dir) })
 		})
+	}
+	if s.Memory {
+		t.Run("remember", func(t *testing.T) { s.remember(t, s.dir(t)) })
 	}
 	t.Run("layer", func(t *testing.T) {
 		dir := s.dir(t)

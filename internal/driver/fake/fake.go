@@ -14,6 +14,7 @@
 //     that begins an argument word, /project or /project/x, is replaced by the source.
 //   - There are no users: every process runs as the caller, whatever its UID
 //     says. Elevate and Groups mean nothing.
+//   - Memory cannot be saved: SaveMemory and Machine.Memory fail.
 //   - The process table shows what the driver started, and their children.
 //     Process ids are the host's, only init is called 1.
 package fake
@@ -50,6 +51,9 @@ const idVar = "BOTHY_FAKE_WALL"
 func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root")
+	}
+	if m.Memory != "" {
+		return nil, errNoMemory
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -169,6 +173,10 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 	}
 	return nil
 }
+
+var errNoMemory = fmt.Errorf("the fake wall cannot keep memory: %w", errors.ErrUnsupported)
+
+func (w *wall) SaveMemory(context.Context, string) error { return errNoMemory }
 
 // Pause stops every process. One that is just being made is seen in the next round.
 func (w *wall) Pause(ctx context.Context) (func(), error) {

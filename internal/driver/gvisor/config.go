@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	_ "gvisor.dev/gvisor/pkg/sentry/platform/platforms" // the keeper chooses a platform by name
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/flag"
@@ -27,6 +28,13 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 	if m.Network != nil {
 		network = "sandbox"
 	}
+	// What must be the same when memory is restored, the keeper compares. gVisor also
+	// compares whether a mount comes from an overlay, which makes no difference to
+	// what is in memory.
+	validation := "enforce"
+	if m.Memory != "" {
+		validation = "warning"
+	}
 	fs := flag.NewFlagSet("gvisor", flag.ContinueOnError)
 	config.RegisterFlags(fs)
 	err := fs.Parse([]string{
@@ -46,6 +54,7 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 		"--host-settings=ignore",
 		"--ignore-cgroups=true",
 		"--in-sandbox-cgroup=v1",
+		"--restore-spec-validation=" + validation,
 		"--allow-flag-override=false",
 		"--sidecar-usage-policy=STRICT",
 		"--gofer-network-namespace=new",
@@ -59,6 +68,24 @@ func configure(m driver.Machine, overlayDir *os.File) (*config.Config, error) {
 		return nil, fmt.Errorf("configure gvisor: %w", err)
 	}
 	return conf, nil
+}
+
+// overlayFD is the least number of the descriptor of the writable layer's directory.
+// The number is written into what gVisor compares when memory is restored, so it has
+// to be the same in every keeper.
+const overlayFD = 200
+
+func openOverlay(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, overlayFD)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), dir), nil
 }
 
 // overlayMedium says where the data of the writable layer lies.

@@ -44,7 +44,12 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err := pinSidecars(m.Scratch); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
 	}
-	overlay, err := os.Open(m.Overlay)
+	if m.Memory != "" {
+		if err := driver.CheckBuild(m.Memory); err != nil {
+			return nil, err
+		}
+	}
+	overlay, err := openOverlay(m.Overlay)
 	if err != nil {
 		return nil, fmt.Errorf("open the place for the root layer: %w", err)
 	}
@@ -74,22 +79,35 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		return nil, err
 	}
 	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, done: make(chan struct{})}
-	if m.Network != nil {
-		if err := plug(c.Sandbox, m.Network); err != nil {
-			w.Destroy()
-			return nil, fmt.Errorf("plug in the network card: %w", startError(err))
-		}
-		conf = started(conf)
+	if m.Memory != "" {
+		err = w.goOn(m)
+	} else {
+		err = w.boot(m)
 	}
-	if err := c.Start(conf); err != nil {
+	if err != nil {
 		w.Destroy()
-		return nil, fmt.Errorf("start the sentry: %w", startError(err))
+		return nil, err
 	}
 	if err := w.watch(); err != nil {
 		w.Destroy()
 		return nil, err
 	}
 	return w, nil
+}
+
+// boot starts init.
+func (w *wall) boot(m driver.Machine) error {
+	conf := w.conf
+	if m.Network != nil {
+		if err := plug(w.sandbox, m.Network); err != nil {
+			return fmt.Errorf("plug in the network card: %w", startError(err))
+		}
+		conf = started(conf)
+	}
+	if err := w.c.Start(conf); err != nil {
+		return fmt.Errorf("start the sentry: %w", startError(err))
+	}
+	return nil
 }
 
 // create makes the container, giving it /dev/null as standard streams, which
@@ -108,14 +126,18 @@ func create(conf *config.Config, m driver.Machine, bundle string, init *os.File)
 	os.Stdin, os.Stdout, os.Stderr = null, null, null
 	defer func() { os.Stdin, os.Stdout, os.Stderr = stdin, stdout, stderr }()
 
-	c, err := container.New(conf, container.Args{
+	args := container.Args{
 		ID:                 m.ID,
 		Spec:               spec,
 		BundleDir:          bundle,
 		Attached:           true,
 		PassFiles:          map[int]*os.File{driver.InitFD: init},
 		FSRestoreImagePath: m.Restore,
-	})
+	}
+	if m.Memory != "" {
+		args.FSRestoreImagePath = "" // it is in there
+	}
+	c, err := container.New(conf, args)
 	if err != nil {
 		return nil, fmt.Errorf("create the sandbox: %w", startError(err))
 	}

@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 	}
 	drivertest.Run(t, drivertest.Subject{
 		Driver: gvisor.Driver{}, Machine: machine, Process: process, CaseDir: caseDir,
-		Owners: true, Isolated: true, Network: true,
+		Owners: true, Isolated: true, Network: true, Memory: true,
 	})
 }
 

@@ -167,34 +167,43 @@ func (w *wall) resume() {
 	_ = w.call(context.Background(), func() error { return w.sandbox.Resume(w.c.ID) })
 }
 
-// saveTimeout bounds the writing of a root layer, which may be gigabytes.
+// saveTimeout bounds the writing of a root layer, or of memory: it may be gigabytes.
 const saveTimeout = 10 * time.Minute
 
 func (w *wall) SaveRoot(ctx context.Context, dir string) error {
+	err := w.save(ctx, func() error {
+		return w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
+	})
+	if err != nil {
+		return fmt.Errorf("save the root layer: %w", err)
+	}
+	return nil
+}
+
+// save has the sentry write something.
+func (w *wall) save(ctx context.Context, write func() error) error {
 	select {
 	case <-w.done:
-		return fmt.Errorf("save the root layer: %w", errEnded)
+		return errEnded
 	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	result := make(chan error, 1)
-	go func() {
-		result <- w.sandbox.FSSave(w.conf, w.c.ID, dir, sandbox.FSSaveOpts{Paths: []checkpoint.ResourceID{{Path: "/"}}})
-	}()
+	go func() { result <- write() }()
 	select {
 	case err := <-result:
 		if err != nil {
-			return fmt.Errorf("save the root layer: %w", brief(err))
+			return brief(err)
 		}
 		return nil
 	case <-w.done:
-		select { // who was asked makes files in dir, as long as he has not heard of it
+		select { // who was asked makes files, as long as he has not heard of it
 		case <-result: //nolint:errcheck // it failed with the sandbox
 		case <-time.After(callTimeout):
 		}
-		return fmt.Errorf("save the root layer: %w", errEnded)
+		return errEnded
 	case <-ctx.Done():
-		return fmt.Errorf("save the root layer: %w", ctx.Err())
+		return ctx.Err()
 	}
 }

@@ -2,8 +2,9 @@
 // programs inside and nobody else, for the gateway that reads along where a
 // rule or a secret makes it.
 //
-// Its key is made when the sandbox starts and exists in the keeper's memory
-// only. Who got hold of it could deceive this one sandbox, while it runs.
+// Its key is made when the sandbox starts and exists in the keeper's memory; and
+// sealed, as the user's secrets are, beside an image of the memory of programs that
+// trust it. Who got hold of it could deceive this one sandbox, while it runs.
 package ca
 
 import (
@@ -15,6 +16,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
@@ -22,6 +24,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/trust"
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 // Times certificates are good for. Clocks inside may be wrong by a day.
@@ -54,13 +57,12 @@ func New(sandbox string) (*Authority, error) { return NewAt(sandbox, time.Now) }
 
 // NewAt is New by another clock.
 func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
-	a := &Authority{sandbox: sandbox, now: now, leaves: map[string]*tls.Certificate{}}
-	for _, key := range []*crypto.Signer{&a.rootKey, &a.leafKey} {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("make the key of a sandbox's authority: %w", err)
-		}
-		*key = k
+	a, err := begin(sandbox, now)
+	if err != nil {
+		return nil, err
+	}
+	if a.rootKey, err = makeKey(); err != nil {
+		return nil, err
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{Organization: []string{trust.Organization}, CommonName: trust.CommonName},
@@ -77,6 +79,48 @@ func NewAt(sandbox string, now func() time.Time) (*Authority, error) {
 	}
 	a.root, err = x509.ParseCertificate(der)
 	return a, err
+}
+
+func begin(sandbox string, now func() time.Time) (a *Authority, err error) {
+	a = &Authority{sandbox: sandbox, now: now, leaves: map[string]*tls.Certificate{}}
+	a.leafKey, err = makeKey()
+	return a, err
+}
+
+func makeKey() (crypto.Signer, error) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of a sandbox's authority: %w", err)
+	}
+	return k, nil
+}
+
+// Resume makes an authority of one that Keep gave: programs that trusted the one
+// trust the other.
+func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authority, error) {
+	a, err := begin(sandbox, now)
+	if err != nil {
+		return nil, err
+	}
+	if a.root, err = x509.ParseCertificate(kept.Certificate); err != nil {
+		return nil, fmt.Errorf("read the certificate of a sandbox's authority: %w", err)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(kept.Key)
+	if err != nil { // its words may quote it
+		return nil, errors.New("the key of a sandbox's authority is corrupted")
+	}
+	signer, ok := key.(*ecdsa.PrivateKey)
+	if !ok || !signer.PublicKey.Equal(a.root.PublicKey) {
+		return nil, errors.New("the key of a sandbox's authority is not that of its certificate")
+	}
+	a.rootKey = signer
+	return a, nil
+}
+
+// Keep gives the authority's certificate and its key.
+func (a *Authority) Keep() (wire.Authority, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(a.rootKey)
+	return wire.Authority{Certificate: a.root.Raw, Key: key}, err
 }
 
 // Certificate is the authority's own, in PEM, for the inside to trust.

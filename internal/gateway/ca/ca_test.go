@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
 )
 
 func pool(t testing.TB, a *Authority) *x509.CertPool {
@@ -185,6 +187,41 @@ func BenchmarkLeaf(b *testing.B) {
 	for b.Loop() {
 		if _, err := a.makeLeaf("api.example.com", time.Now()); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Programs that trust an authority trust the one that takes its place.
+func TestResume(t *testing.T) {
+	a, other := authority(t), authority(t)
+	kept, err := a.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Resume("demo", time.Now, kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shake(t, b, pool(t, a), "api.example.com", "api.example.com"); err != nil {
+		t.Error(err)
+	}
+	if string(a.Certificate()) != string(b.Certificate()) {
+		t.Error("its certificate is another")
+	}
+	strange, err := other.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, wrong := range map[string]wire.Authority{
+		"nothing":             {},
+		"no key":              {Certificate: kept.Certificate},
+		"another's key":       {Certificate: kept.Certificate, Key: strange.Key},
+		"half a key":          {Certificate: kept.Certificate, Key: kept.Key[:len(kept.Key)/2]},
+		"half a certificate":  {Certificate: kept.Certificate[:9], Key: kept.Key},
+		"another certificate": {Certificate: strange.Certificate, Key: kept.Key},
+	} {
+		if _, err := Resume("demo", time.Now, wrong); err == nil {
+			t.Errorf("%s is taken", name)
 		}
 	}
 }

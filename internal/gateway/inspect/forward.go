@@ -21,6 +21,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		r = r.WithContext(ctx)
 		r.Body = &body{
 			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
+			sent: i.conf.Sent,
 		}
 		goOn(w, r)
 	}

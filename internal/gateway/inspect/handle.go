@@ -223,6 +223,15 @@ type body struct {
 	left      int64 // policy.NoLimit: any
 	trailer   http.Header
 	announced []string
+	sent      func(Host) // is told once when it has all been read; nil: nobody is
+}
+
+// all notes that the client has said all of it.
+func (b *body) all() {
+	if b.sent != nil {
+		b.sent(b.x.conn.host)
+		b.sent = nil
+	}
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -230,6 +239,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.x.up.Add(int64(n))
 	if err == io.EOF {
 		b.prune()
+		b.all()
 	}
 	if b.left == policy.NoLimit {
 		return n, err

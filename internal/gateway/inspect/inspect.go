@@ -81,6 +81,9 @@ type Config struct {
 	Local func(Host) http.Handler
 	// Mock gives who plays the server of a host; nil for all others. May be nil.
 	Mock func(Host) http.Handler
+	// Sent is told when all of a request that has a body has come from the inside, and
+	// is on its way. May be nil.
+	Sent func(Host)
 	// Log is told of every request, when it was refused or has ended.
 	Log func(spec.NetworkRecord, *policy.Decision)
 }

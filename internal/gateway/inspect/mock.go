@@ -16,7 +16,11 @@ func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exc
 		return
 	}
 	r = r.WithContext(ctx)
-	r.Body = &body{ReadCloser: r.Body, x: x, left: policy.NoLimit}
+	b := &body{ReadCloser: r.Body, x: x, left: policy.NoLimit}
+	if r.ContentLength != 0 {
+		b.sent = i.conf.Sent
+	}
+	r.Body = b
 	goOn(w, r)
 	player.ServeHTTP(w, r)
 }

@@ -48,6 +48,15 @@ type Pool struct {
 // New gives an empty map.
 func New() *Pool { return &Pool{index: map[string]int{}} }
 
+// Resume gives the map that has these names, in this order.
+func Resume(list []string) *Pool {
+	p := New()
+	for _, name := range list[:min(len(list), Max)] {
+		_, _ = p.add(name) // there is room
+	}
+	return p
+}
+
 // Addresses gives the addresses of a name, choosing them at the first call. The
 // name is in lower case, without a dot at its end.
 func (p *Pool) Addresses(name string) (v4, v6 netip.Addr, err error) {

@@ -108,3 +108,22 @@ func TestAtOnce(t *testing.T) {
 		t.Errorf("%d names", n)
 	}
 }
+
+// A map that takes another's place gives every name the same address, and new ones
+// others.
+func TestResume(t *testing.T) {
+	p := New()
+	for i := range 5 {
+		if _, _, err := p.Addresses(fmt.Sprintf("n%d.example", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Resume(p.Names())
+	for _, name := range append(p.Names(), "new.example") {
+		a4, a6, err := p.Addresses(name)
+		b4, b6, rerr := r.Addresses(name)
+		if err != nil || rerr != nil || a4 != b4 || a6 != b6 {
+			t.Errorf("%s: %v and %v, %v %v", name, a4, b4, err, rerr)
+		}
+	}
+}

@@ -27,7 +27,7 @@ import (
 // Options say what a layer is made of.
 type Options struct {
 	Layer string // the directory of the save of the root layer; "" if nothing was changed
-	Home  string // the directory with the home
+	Home  string // the directory with the home; "" if that lies in the root layer
 	Root  image.Root
 	Base  *erofs.Reader // of the root's file system
 	// UID and GID own files of the host, as the inside counts.
@@ -56,6 +56,9 @@ func Write(w io.Writer, o Options) error {
 		if err := e.root(); err != nil {
 			return fmt.Errorf("export the root layer: %w", err)
 		}
+	}
+	if o.Home == "" {
+		return e.tw.Close()
 	}
 	if err := e.homeDir(there); err != nil {
 		return fmt.Errorf("export the home: %w", err)
@@ -93,7 +96,7 @@ func below(name, dir string) bool { return name == dir || strings.HasPrefix(name
 // ours tells what is no part of the image: what is mounted in a sandbox, or is made for
 // each.
 func (e *exporter) ours(name string, f *content.File) bool {
-	if below(name, e.home) {
+	if e.Home != "" && below(name, e.home) {
 		return true
 	}
 	for _, dir := range []string{"proc", "sys", "dev", template.Own} {

@@ -65,6 +65,10 @@ func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, err
 		return nil, failed("make an image of it", err)
 	}
 	defer b.close()
+	if x.Keep {
+		img, err := w.retain(ctx, b)
+		return []image.Image{img}, failed("keep the image", err)
+	}
 	if x.Push {
 		err = failed("push "+ref.Short(), w.push(ctx, b, ref, x.Mount))
 	} else {
@@ -75,35 +79,39 @@ func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, err
 
 // bundle gathers an image that is there, or makes one over it.
 func (w *worker) bundle(ctx context.Context, x image.Export) (bundle, error) {
-	if err := image.CheckDigest(x.Digest); err != nil {
-		return bundle{}, err
+	b, m, config, err := w.gather(x.Digest)
+	if err != nil || x.Home == "" {
+		return b, err
 	}
-	text, err := w.read(image.Descriptor{Digest: x.Digest}, maxManifest)
+	return w.extend(ctx, b, x, m, config)
+}
+
+// gather gives an image that is there: what it takes, and what describes it.
+func (w *worker) gather(digest string) (b bundle, m image.Manifest, config []byte, err error) {
+	b.close = func() {}
+	if err := image.CheckDigest(digest); err != nil {
+		return b, m, nil, err
+	}
+	text, err := w.read(image.Descriptor{Digest: digest}, maxManifest)
 	if err != nil {
-		return bundle{}, err
+		return b, m, nil, err
 	}
-	m := image.Manifest{}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return bundle{}, err
+		return b, m, nil, err
 	}
-	config, err := w.read(m.Config, maxConfig)
-	if err != nil {
-		return bundle{}, err
+	if config, err = w.read(m.Config, maxConfig); err != nil {
+		return b, m, nil, err
 	}
-	b := bundle{close: func() {}}
 	for _, l := range m.Layers {
 		if !w.has(l) {
-			return b, spec.Errorf(spec.ErrNotFound, "blob %s of the image is not on this machine any more", l.Digest).
+			return b, m, nil, spec.Errorf(spec.ErrNotFound, "blob %s of the image is not on this machine any more", l.Digest).
 				WithHint("fetch the image again: bothy template pull")
 		}
 		b.layers = append(b.layers, blob{l, func() (io.ReadCloser, error) { return store.OpenRegular(w.shelf.Blob(l.Digest), 0) }})
 	}
-	if x.Home != "" {
-		return w.extend(ctx, b, x, m, config)
-	}
 	b.config = inMemory(m.Config.MediaType, config)
 	b.manifest = inMemory(cmp.Or(m.MediaType, image.TypeManifest), text)
-	return b, nil
+	return b, m, config, nil
 }
 
 func inMemory(mediaType string, text []byte) blob {
@@ -217,4 +225,38 @@ func extendConfig(text []byte, diffID string, made time.Time) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(c)
+}
+
+// retain stores an image that was gathered here.
+func (w *worker) retain(ctx context.Context, b bundle) (image.Image, error) {
+	for _, x := range b.all() {
+		if err := w.retainBlob(x); err != nil {
+			return image.Image{}, err
+		}
+	}
+	return w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, "")
+}
+
+func (w *worker) retainBlob(x blob) error {
+	if w.has(x.Descriptor) {
+		return nil
+	}
+	r, err := x.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	p, err := w.begin(x.Descriptor)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	defer p.remove() // nobody goes on with it
+	if err := p.restart(); err != nil {
+		return err
+	}
+	if _, err := io.Copy(p, r); err != nil {
+		return err
+	}
+	return p.finish()
 }

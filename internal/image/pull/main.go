@@ -65,6 +65,12 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 		err = failed("load "+cmp.Or(o.From, o.Load), err)
 	case o.Export != nil:
 		list, err = w.export(ctx, *o.Export)
+	case o.Plain != "":
+		list, err = w.ready(ctx, o.Plain)
+		err = failed("ready image "+o.Plain+" for a build", err)
+	case o.Commit != nil:
+		list, err = w.commit(ctx, *o.Commit)
+		err = failed("make an image of what was built", err)
 	case o.Build != "":
 		list, err = w.rebuild(ctx)
 		err = failed("make the root of "+o.Build, err)

@@ -22,7 +22,10 @@ type Conn struct {
 
 	wmu sync.Mutex
 	buf []byte // unread bytes
-	fds []*os.File
+
+	fmu    sync.Mutex
+	fds    []*os.File
+	closed bool
 }
 
 // New speaks over a connected socket.
@@ -82,17 +85,21 @@ func (c *Conn) Expect(k wire.Kind, v any) error {
 
 // TakeFiles gives the descriptors received so far. The caller closes them.
 func (c *Conn) TakeFiles() []*os.File {
+	c.fmu.Lock()
+	defer c.fmu.Unlock()
 	files := c.fds
 	c.fds = nil
 	return files
 }
 
-// Close ends the conversation.
+// Close ends the conversation, also while somebody waits in Receive.
 func (c *Conn) Close() error {
-	for _, f := range c.fds {
+	c.fmu.Lock()
+	c.closed = true
+	c.fmu.Unlock()
+	for _, f := range c.TakeFiles() {
 		f.Close()
 	}
-	c.fds = nil
 	return c.uc.Close()
 }
 
@@ -150,7 +157,18 @@ func (c *Conn) collect(oob []byte) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			c.fds = append(c.fds, os.NewFile(uintptr(fd), "received"))
+			c.keep(os.NewFile(uintptr(fd), "received"))
 		}
 	}
+}
+
+// keep keeps a descriptor for TakeFiles; one that comes after the end is closed.
+func (c *Conn) keep(f *os.File) {
+	c.fmu.Lock()
+	defer c.fmu.Unlock()
+	if c.closed {
+		f.Close()
+		return
+	}
+	c.fds = append(c.fds, f)
 }

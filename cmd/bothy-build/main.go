@@ -1,0 +1,28 @@
+// Command bothy-build understands Dockerfiles for bothy, which it lies beside: on the
+// host it makes a plan of one, inside a sandbox it carries out a step of it. It is not
+// for people: bothy template build is.
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/build/plan"
+	"github.com/bothy-dev/bothy/internal/build/step"
+	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func main() {
+	roles := []string{build.RoleReceive, build.RoleSend, build.RoleStore, build.RoleDo, build.RoleClean, build.RoleEnter}
+	switch {
+	case os.Args[0] == build.Argv0:
+		os.Exit(errand.Run(os.Stdin, os.Stdout, plan.Run))
+	case len(os.Args) > 1 && slices.Contains(roles, os.Args[1]):
+		os.Exit(step.Main(os.Args[1], os.Args[2:]))
+	}
+	fmt.Fprintln(os.Stderr, build.Program+": bothy starts this; to build an image: bothy template build DIRECTORY")
+	os.Exit(spec.ExitUsage)
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// isTOML tells configurations in TOML from those in JSON.
+func isTOML(file string) bool { return strings.HasSuffix(file, ".toml") }
+
+// tomlServers gives what stands under a key of a configuration in TOML, as it would be
+// in JSON; nil if nothing does.
+func tomlServers(data []byte, key string) (json.RawMessage, error) {
+	var doc map[string]any
+	if err := toml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	if doc[key] == nil {
+		return nil, nil
+	}
+	return json.Marshal(doc[key])
+}
+
+// addTOML gives a configuration in TOML with servers behind what it has. Those of a name
+// that it has already stay.
+func addTOML(text, key string, servers Servers) (string, error) {
+	var doc map[string]any
+	if err := toml.Unmarshal([]byte(text), &doc); err != nil {
+		return "", err
+	}
+	has, _ := doc[key].(map[string]any)
+	if doc[key] != nil && has == nil {
+		return "", fmt.Errorf("%s is no table", key)
+	}
+	more := map[string]any{}
+	for name, entry := range servers {
+		if has[name] != nil {
+			continue
+		}
+		var values map[string]any
+		d := json.NewDecoder(strings.NewReader(string(entry)))
+		d.UseNumber() // 10 is not 10.0
+		if err := d.Decode(&values); err != nil {
+			return "", err
+		}
+		more[name] = plain(values)
+	}
+	if len(more) == 0 {
+		return text, nil
+	}
+	added, err := toml.Marshal(map[string]any{key: more})
+	if err != nil {
+		return "", err
+	}
+	text = strings.TrimRight(text, "\n") + "\n\n" + string(added)
+	return text, toml.Unmarshal([]byte(text), &doc) // an inline table cannot be added to
+}
+
+// plain has numbers be what TOML knows, and nothing be left out.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if x == nil {
+				delete(v, k)
+				continue
+			}
+			v[k] = plain(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = plain(x)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	}
+	return v
+}

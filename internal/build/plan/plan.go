@@ -1,0 +1,405 @@
+// Package plan makes a plan of a Dockerfile: BuildKit's frontend says what has to be
+// done, and what it says is put into the words of package build. Nothing is fetched:
+// images are asked for by name, anything else from elsewhere is refused.
+package plan
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/moby/buildkit/client/llb"
+	"github.com/moby/buildkit/client/llb/sourceresolver"
+	"github.com/moby/buildkit/frontend/dockerfile/dockerfile2llb"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerui"
+	"github.com/moby/buildkit/solver/pb"
+	"github.com/moby/buildkit/util/apicaps"
+	digest "github.com/opencontainers/go-digest"
+	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Make makes a plan, or tells which images it must know first.
+func Make(ctx context.Context, o build.Order) (build.Plan, error) {
+	images := &images{order: o}
+	def, config, warnings, err := convert(ctx, o, images)
+	if need := images.list(); len(need) > 0 {
+		return build.Plan{Need: need}, nil
+	}
+	if err != nil {
+		return build.Plan{}, told(o, err)
+	}
+	t := &translator{order: o, def: def, at: map[string]int{}}
+	p, err := t.plan(ctx)
+	if err != nil {
+		return build.Plan{}, err
+	}
+	p.Config, err = json.Marshal(config)
+	p.Warnings = warnings
+	return p, err
+}
+
+// told gives the frontend's error with the line it is about.
+func told(o build.Order, err error) error {
+	where := o.Dockerfile
+	var at *parser.LocationError
+	if errors.As(err, &at) && len(at.Locations) > 0 && len(at.Locations[0]) > 0 {
+		where = fmt.Sprintf("%s:%d", o.Dockerfile, at.Locations[0][0].Start.Line)
+	}
+	return spec.Errorf(spec.ErrUsage, "%s: %w", where, err)
+}
+
+// convert has the frontend read the Dockerfile. A line "# syntax=" names another
+// frontend, a program from a registry; it is not asked, and this one is always used.
+func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition, any, []string, error) {
+	var warnings []string
+	opt := dockerfile2llb.ConvertOpt{
+		Config: dockerui.Config{
+			BuildArgs: o.Args, Target: o.Target, CacheIDNamespace: namespace(o.Context),
+			BuildPlatforms: []ocispecs.Platform{{OS: "linux", Architecture: o.Arch}},
+		},
+		SourceMap:      llb.NewSourceMap(nil, o.Dockerfile, "Dockerfile", o.Text),
+		TargetPlatform: &ocispecs.Platform{OS: "linux", Architecture: o.Arch},
+		MetaResolver:   images,
+		LLBCaps:        capabilities(),
+		Warn: func(_, _, _, text string, at []parser.Range) {
+			if len(at) > 0 {
+				text = fmt.Sprintf("line %d: %s", at[0].Start.Line, text)
+			}
+			warnings = append(warnings, text)
+		},
+	}
+	st, config, _, _, err := dockerfile2llb.Dockerfile2LLB(ctx, o.Text, opt)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	def, err := st.Marshal(ctx, llb.WithCaps(*opt.LLBCaps), llb.Platform(*opt.TargetPlatform))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return def.ToPB(), config, warnings, nil
+}
+
+// namespace tells the caches of one directory from those of others: what a Dockerfile
+// calls one does not lead to what builds of another project have kept. It is part of the
+// operation, and so of what tells steps apart.
+func namespace(context string) string {
+	sum := sha256.Sum256([]byte(context))
+	return hex.EncodeToString(sum[:])
+}
+
+// capabilities are all there are but merging: COPY --link then copies.
+func capabilities() *apicaps.CapSet {
+	without := []string{string(pb.CapMergeOp), string(pb.CapDiffOp)}
+	caps := slices.DeleteFunc(pb.Caps.All(), func(c *apicaps.PBCap) bool { return slices.Contains(without, c.ID) })
+	set := pb.Caps.CapSet(caps)
+	return &set
+}
+
+// images answers the frontend from the order, and notes what is not in it.
+type images struct {
+	order build.Order
+	mu    sync.Mutex
+	need  []string
+}
+
+var errUnknown = errors.New("the image is not known yet")
+
+// ResolveImageConfig is asked for what a FROM means.
+func (i *images) ResolveImageConfig(_ context.Context, ref string, opt sourceresolver.Opt) (string, digest.Digest, []byte, error) {
+	if o := opt.ImageOpt; o != nil && o.Platform != nil && (o.Platform.OS != "linux" || o.Platform.Architecture != i.order.Arch) {
+		return "", "", nil, fmt.Errorf("it is wanted for %s/%s, and programs of linux/%s alone can be run here", o.Platform.OS, o.Platform.Architecture, i.order.Arch)
+	}
+	if img, ok := i.order.Images[ref]; ok {
+		return ref, digest.Digest(img.Digest), img.Config, nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.need = append(i.need, ref)
+	return "", "", nil, errUnknown
+}
+
+func (i *images) list() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	slices.Sort(i.need)
+	return slices.Compact(i.need)
+}
+
+// translator puts a definition into our words.
+type translator struct {
+	order   build.Order
+	def     *pb.Definition
+	at      map[string]int // vertices by their digest
+	out     build.Plan
+	context *snapshot
+}
+
+func (t *translator) plan(ctx context.Context) (build.Plan, error) {
+	t.out.Result = build.None
+	for i, raw := range t.def.Def {
+		op := &pb.Op{}
+		if err := op.UnmarshalVT(raw); err != nil {
+			return t.out, err
+		}
+		if i == len(t.def.Def)-1 && op.Op == nil { // it names the result
+			var err error
+			t.out.Result, err = t.input(op.Inputs[0])
+			return t.out, err
+		}
+		name := digest.FromBytes(raw).String()
+		v, err := t.vertex(ctx, op)
+		if err != nil {
+			return t.out, t.refused(name, err)
+		}
+		v.Name, v.Line = t.name(name), t.line(name)
+		t.at[name] = len(t.out.Vertices)
+		t.out.Vertices = append(t.out.Vertices, v)
+	}
+	return t.out, nil
+}
+
+func (t *translator) refused(name string, err error) error {
+	if _, ok := errors.AsType[*spec.Error](err); !ok {
+		return fmt.Errorf("%s: %w", t.order.Dockerfile, err)
+	}
+	where := t.order.Dockerfile
+	if line := t.line(name); line > 0 {
+		where += ":" + strconv.Itoa(line)
+	}
+	return &spec.Error{Op: where + ": " + t.name(name), Err: err, Hint: spec.Hint(err)}
+}
+
+// input is the vertex that an edge leads to.
+func (t *translator) input(in *pb.Input) (int, error) {
+	at, ok := t.at[in.Digest]
+	if !ok || in.Index != 0 {
+		return 0, fmt.Errorf("step %s with result %d is not in the plan", in.Digest, in.Index)
+	}
+	return at, nil
+}
+
+// name is what people call a vertex.
+func (t *translator) name(of string) string {
+	m := t.def.Metadata[of]
+	if m == nil {
+		return ""
+	}
+	return m.Description["llb.customname"]
+}
+
+// line is where it stands, 0 if nobody knows.
+func (t *translator) line(of string) int {
+	if t.def.Source == nil {
+		return 0
+	}
+	if l := t.def.Source.Locations[of]; l != nil {
+		for _, loc := range l.Locations {
+			for _, r := range loc.Ranges {
+				return int(r.Start.Line)
+			}
+		}
+	}
+	return 0
+}
+
+func (t *translator) vertex(ctx context.Context, op *pb.Op) (build.Vertex, error) {
+	v := build.Vertex{Base: build.None}
+	var err error
+	switch o := op.Op.(type) {
+	case *pb.Op_Source:
+		return t.source(ctx, o.Source)
+	case *pb.Op_Exec:
+		v.Kind = build.Run
+		err = t.run(&v, op, o.Exec)
+	case *pb.Op_File:
+		v.Kind = build.Files
+		err = t.files(&v, op, o.File)
+	default:
+		return v, spec.Errorf(spec.ErrUsage, "this needs an operation (%T) that cannot be carried out here", o)
+	}
+	if err != nil {
+		return v, err
+	}
+	alone := &pb.Op{Op: op.Op}
+	v.Op, err = alone.MarshalVT()
+	return v, err
+}
+
+// source is where files come from.
+func (t *translator) source(ctx context.Context, s *pb.SourceOp) (v build.Vertex, err error) {
+	v.Base = build.None
+	kind, rest, _ := strings.Cut(s.Identifier, "://")
+	switch kind {
+	case "docker-image":
+		_, v.Image, _ = strings.Cut(rest, "@")
+		v.Kind = build.FromImage
+	case "local":
+		v.Kind = build.Context
+		t.context, err = take(ctx, t.order, s.Attrs)
+		t.out.Context = true
+	case "http", "https", "git":
+		err = spec.Errorf(spec.ErrUsage, "ADD of %s is not supported: what is fetched must be fetched inside, where the network policy holds", s.Identifier).
+			WithHint("fetch it in a RUN step, with curl or git, and allow that: --allow HOST")
+	default:
+		err = spec.Errorf(spec.ErrUsage, "source %s is not supported", s.Identifier)
+	}
+	return v, err
+}
+
+// from notes that a step reads from an input, and gives the vertex.
+func (t *translator) from(v *build.Vertex, op *pb.Op, input int64) (int, error) {
+	if input < 0 || input >= int64(len(op.Inputs)) {
+		return 0, fmt.Errorf("it reads from input %d of %d", input, len(op.Inputs))
+	}
+	at, err := t.input(op.Inputs[input])
+	if err != nil {
+		return 0, err
+	}
+	if s := (build.Source{Input: int(input), Vertex: at}); !slices.Contains(v.Sources, s) {
+		v.Sources = append(v.Sources, s)
+	}
+	return at, nil
+}
+
+// used notes what of the context a step uses.
+func (t *translator) used(v *build.Vertex, at int, hash func() (string, error)) error {
+	if t.out.Vertices[at].Kind != build.Context {
+		return nil
+	}
+	sum, err := hash()
+	v.Content += sum
+	return err
+}
+
+// run is a RUN.
+func (t *translator) run(v *build.Vertex, op *pb.Op, e *pb.ExecOp) error {
+	refuse := func(what string) error { return spec.Errorf(spec.ErrUsage, "%s is not supported", what) }
+	switch {
+	case e.Security != pb.SecurityMode_SANDBOX:
+		return refuse("RUN --security=insecure")
+	case e.Network == pb.NetMode_HOST:
+		return refuse("RUN --network=host")
+	case len(e.CdiDevices) > 0:
+		return refuse("RUN --device")
+	}
+	for _, s := range e.Secretenv {
+		v.Secrets = append(v.Secrets, build.Secret{ID: s.ID, Optional: s.Optional})
+	}
+	for i, m := range e.Mounts {
+		if err := t.mount(v, op, i, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *translator) mount(v *build.Vertex, op *pb.Op, i int, m *pb.Mount) (err error) {
+	if m.Dest == "/" {
+		if m.Input != int64(pb.Empty) {
+			v.Base, err = t.input(op.Inputs[m.Input])
+		}
+		return err
+	}
+	switch m.MountType {
+	case pb.MountType_SECRET:
+		v.Secrets = append(v.Secrets, build.Secret{ID: m.SecretOpt.ID, Optional: m.SecretOpt.Optional})
+		return nil
+	case pb.MountType_SSH:
+		return spec.Errorf(spec.ErrUsage, "RUN --mount=type=ssh is not supported").WithHint("give a key as a secret: RUN --mount=type=secret")
+	case pb.MountType_TMPFS:
+		return nil
+	case pb.MountType_CACHE:
+		c := build.Cache{ID: m.CacheOpt.ID, Mount: i, Private: m.CacheOpt.Sharing == pb.CacheSharingOpt_PRIVATE, Source: int(m.Input)}
+		v.Caches = append(v.Caches, c)
+	case pb.MountType_BIND:
+		if m.Output >= 0 {
+			return spec.Errorf(spec.ErrUsage, "a mount that becomes the root of another step is not supported")
+		}
+	}
+	if m.Input == int64(pb.Empty) {
+		return nil
+	}
+	at, err := t.from(v, op, m.Input)
+	if err != nil {
+		return err
+	}
+	return t.used(v, at, func() (string, error) { return t.context.hash(m.Selector, true) })
+}
+
+// files are a COPY, ADD, WORKDIR or heredoc: operations one behind the other, on one
+// root.
+func (t *translator) files(v *build.Vertex, op *pb.Op, f *pb.FileOp) (err error) {
+	for i, a := range f.Actions {
+		switch {
+		case i > 0 && a.Input != int64(len(op.Inputs)+i-1), a.Output >= 0 && i != len(f.Actions)-1:
+			return spec.Errorf(spec.ErrUsage, "operations on files with several results are not supported")
+		case i == 0 && a.Input != int64(pb.Empty):
+			if v.Base, err = t.input(op.Inputs[a.Input]); err != nil {
+				return err
+			}
+		}
+		c, ok := a.Action.(*pb.FileAction_Copy)
+		if !ok {
+			continue
+		}
+		at, err := t.from(v, op, a.SecondaryInput)
+		if err != nil {
+			return err
+		}
+		err = t.used(v, at, func() (string, error) { return t.context.hashCopy(c.Copy) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bounds of the process that makes plans, in bytes: a variable can be made of itself
+// twice, and that again. A plan is read by who asks for it.
+const (
+	maxMemory  = 3 << 30 // of addresses, of which a good part is never used
+	memoryGoal = 1 << 30 // what the collector keeps it at while it can
+	maxPlan    = 64 << 20
+)
+
+// Run is Make as an errand, in a process of its own, whose memory it bounds: there is
+// nothing to tell before the end.
+func Run(ctx context.Context, o build.Order, _ func(struct{})) (build.Plan, error) {
+	debug.SetMemoryLimit(memoryGoal)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}); err != nil {
+		return build.Plan{}, fmt.Errorf("bound the memory: %w", err)
+	}
+	p, err := Make(ctx, o)
+	if err == nil && size(p) > maxPlan {
+		err = spec.Errorf(spec.ErrUsage, "%s: what it says comes to more than %d MiB", o.Dockerfile, maxPlan>>20)
+	}
+	if err != nil {
+		return build.Plan{}, err
+	}
+	return p, nil
+}
+
+// size is about how large a plan is.
+func size(p build.Plan) int {
+	n := len(p.Config)
+	for _, v := range p.Vertices {
+		n += len(v.Op) + len(v.Name) + len(v.Content)
+	}
+	for _, w := range p.Warnings {
+		n += len(w)
+	}
+	return n
+}

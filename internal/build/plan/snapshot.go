@@ -1,0 +1,276 @@
+package plan
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	continuity "github.com/containerd/continuity/fs"
+	"github.com/moby/buildkit/solver/pb"
+	"github.com/moby/patternmatcher/ignorefile"
+	"github.com/tonistiigi/fsutil"
+	copy "github.com/tonistiigi/fsutil/copy"
+	"github.com/tonistiigi/fsutil/types"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// snapshot is a copy of what the build uses of its context: nobody changes it while
+// the build runs.
+type snapshot struct {
+	dir  string
+	left int64 // of what files in it may hold, in bytes, holes included
+}
+
+// maxContext is what the files may hold that a build uses of its context, in bytes. It
+// is a variable for tests.
+var maxContext = int64(64 << 30)
+
+// take copies what the steps name, without what .dockerignore leaves out.
+func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapshot, error) {
+	root, err := os.OpenRoot(o.Context)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrNotFound, "the build's directory: %w", err)
+	}
+	defer root.Close()
+	opt, err := filters(o, attrs)
+	if err != nil {
+		return nil, err
+	}
+	files := inContext{root}
+	filtered, err := fsutil.NewFilterFS(files, opt)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, ".dockerignore: %w", err)
+	}
+	s := &snapshot{o.Snapshot, maxContext}
+	var dirs []dirMode
+	var failed error // the filter would take what is not there for a reason to go on elsewhere
+	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
+		if failed = err; err == nil {
+			failed = s.add(files, name, e, &dirs)
+		}
+		if failed != nil {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if failed != nil {
+		err = failed
+	}
+	for i := len(dirs) - 1; err == nil && i >= 0; i-- { // what is in one is there by now
+		err = dirs[i].settle()
+	}
+	return s, err
+}
+
+func filters(o build.Order, attrs map[string]string) (*fsutil.FilterOpt, error) {
+	opt := &fsutil.FilterOpt{}
+	for _, a := range []struct {
+		key string
+		to  *[]string
+	}{{pb.AttrFollowPaths, &opt.FollowPaths}, {pb.AttrIncludePatterns, &opt.IncludePatterns}, {pb.AttrExcludePatterns, &opt.ExcludePatterns}} {
+		if text := attrs[a.key]; text != "" {
+			if err := json.Unmarshal([]byte(text), a.to); err != nil {
+				return nil, fmt.Errorf("%s: %w", a.key, err)
+			}
+		}
+	}
+	ignored, err := ignorefile.ReadAll(strings.NewReader(o.Ignore))
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, ".dockerignore: %w", err)
+	}
+	opt.ExcludePatterns = append(opt.ExcludePatterns, ignored...)
+	return opt, nil
+}
+
+// dirMode is what a directory gets once it is filled.
+type dirMode struct {
+	path string
+	info fs.FileInfo
+}
+
+func (d dirMode) settle() error {
+	if err := os.Chmod(d.path, d.info.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
+}
+
+// add copies one entry. Sockets, pipes and devices are not copied.
+func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMode) error {
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(s.dir, name)
+	switch {
+	case info.IsDir():
+		*dirs = append(*dirs, dirMode{to, info})
+		return os.Mkdir(to, 0o700)
+	case info.Mode()&fs.ModeSymlink != 0:
+		st, ok := info.Sys().(*types.Stat)
+		if !ok {
+			return fmt.Errorf("%s: what it leads to is not known", name)
+		}
+		return os.Symlink(st.Linkname, to)
+	case info.Mode().IsRegular():
+		return s.file(from, name, to, info)
+	}
+	return nil
+}
+
+// file copies one. One that went away meanwhile is not there.
+func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error {
+	in, err := from.open(name)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = s.fill(out, in)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(to, info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Chtimes(to, info.ModTime(), info.ModTime())
+	}
+	return err
+}
+
+// fill copies what a file holds, as long as it was at the beginning. Holes stay holes:
+// whoever is at work in the context can make large ones for nothing.
+func (s *snapshot) fill(out, in *os.File) error {
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
+	if s.left -= size; s.left < 0 {
+		return spec.Errorf(spec.ErrUsage, "with %s what the build copies of its directory is more than %d GiB", in.Name(), maxContext>>30).
+			WithHint("leave out what it does not need: .dockerignore")
+	}
+	for at := int64(0); at < size; {
+		from, to, err := extent(in, at, size)
+		if err != nil {
+			return err
+		}
+		if from < to {
+			if _, err = out.Seek(from, io.SeekStart); err == nil {
+				_, err = in.Seek(from, io.SeekStart)
+			}
+			if err == nil {
+				_, err = io.CopyN(out, in, to-from)
+			}
+			if err != nil && err != io.EOF { // it became shorter
+				return err
+			}
+		}
+		at = to
+	}
+	return out.Truncate(size)
+}
+
+// extent is where a file next holds something, from a place on: between from and to.
+func extent(f *os.File, at, size int64) (from, to int64, err error) {
+	from, err = f.Seek(at, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO): // there is nothing more
+		return size, size, nil
+	case errors.Is(err, unix.EINVAL): // nobody knows here
+		return at, size, nil
+	case err != nil:
+		return at, at, err
+	}
+	if to, err = f.Seek(from, unix.SEEK_HOLE); err != nil || to > size {
+		to = size
+	}
+	return min(from, to), to, nil
+}
+
+// hashCopy is the digest of what a COPY takes from the snapshot. What its patterns
+// leave out counts, too.
+func (s *snapshot) hashCopy(c *pb.FileActionCopy) (string, error) {
+	names := []string{c.Src}
+	if c.AllowWildcard {
+		var err error
+		if names, err = copy.ResolveWildcards(s.dir, filepath.Join("/", c.Src), c.FollowSymlink); err != nil {
+			return "", err
+		}
+	}
+	var all strings.Builder
+	for _, name := range names {
+		sum, err := s.hash(name, c.FollowSymlink)
+		if err != nil {
+			return "", err
+		}
+		all.WriteString(name + ":" + sum + ";")
+	}
+	return all.String(), nil
+}
+
+// hash is the digest of a file or a tree: names, kinds, permissions and contents.
+// Nothing at all is a digest, too: the step will say that it is missing.
+func (s *snapshot) hash(name string, follow bool) (string, error) {
+	at := filepath.Join(s.dir, filepath.Join("/", name))
+	if follow {
+		var err error
+		if at, err = continuity.RootPath(s.dir, name); err != nil {
+			return "", err
+		}
+	}
+	sum := sha256.New()
+	err := filepath.WalkDir(at, func(p string, e fs.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(at, p)
+		target := ""
+		if info.Mode()&fs.ModeSymlink != 0 {
+			if target, err = os.Readlink(p); err != nil {
+				return err
+			}
+		}
+		size := info.Size()
+		if !info.Mode().IsRegular() {
+			size = 0
+		}
+		fmt.Fprintf(sum, "%q %v %d %q\n", rel, info.Mode(), size, target)
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(sum, f)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
+}

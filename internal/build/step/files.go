@@ -1,0 +1,336 @@
+package step
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	continuity "github.com/containerd/continuity/fs"
+	"github.com/klauspost/compress/zstd"
+	"github.com/moby/buildkit/solver/pb"
+	"github.com/moby/sys/user"
+	copy "github.com/tonistiigi/fsutil/copy"
+
+	"github.com/bothy-dev/bothy/internal/build"
+)
+
+// root is a tree that operations change.
+type root string
+
+// files carries out operations on files as BuildKit does.
+func (at root) files(s build.Step, f *pb.FileOp) error {
+	for _, a := range f.Actions {
+		var err error
+		switch o := a.Action.(type) {
+		case *pb.FileAction_Copy:
+			from, ok := s.Roots[int(a.SecondaryInput)]
+			if !ok {
+				return fmt.Errorf("input %d is not there", a.SecondaryInput)
+			}
+			err = at.copyFiles(from, o.Copy)
+		case *pb.FileAction_Mkdir:
+			err = at.mkdir(o.Mkdir)
+		case *pb.FileAction_Mkfile:
+			err = at.mkfile(o.Mkfile)
+		case *pb.FileAction_Symlink:
+			err = at.symlink(o.Symlink)
+		case *pb.FileAction_Rm:
+			err = at.remove(o.Rm)
+		default:
+			err = fmt.Errorf("operation %T is unknown", o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stamp(ts int64) *time.Time {
+	if ts == -1 {
+		return nil
+	}
+	t := time.Unix(ts/1e9, ts%1e9)
+	return &t
+}
+
+// owner makes everything somebody's; files of nobody else keep theirs.
+func owner(u *copy.User) copy.Chowner {
+	return func(old *copy.User) (*copy.User, error) {
+		if u == nil {
+			return old, nil
+		}
+		return u, nil
+	}
+}
+
+// findUser is who is meant by --chown. A name that nobody has is root, as BuildKit has it.
+func findUser(c *pb.ChownOpt) (*copy.User, error) {
+	if c == nil {
+		return nil, nil
+	}
+	u := &copy.User{}
+	switch o := c.User.GetUser().(type) {
+	case *pb.UserOpt_ByID:
+		u.UID, u.GID = int(o.ByID), int(o.ByID)
+	case *pb.UserOpt_ByName:
+		list, err := user.ParsePasswdFileFilter("/etc/passwd", func(x user.User) bool { return x.Name == o.ByName.Name })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if len(list) > 0 {
+			u.UID, u.GID = list[0].Uid, list[0].Gid
+		}
+	}
+	switch o := c.Group.GetUser().(type) {
+	case *pb.UserOpt_ByID:
+		u.GID = int(o.ByID)
+	case *pb.UserOpt_ByName:
+		list, err := user.ParseGroupFileFilter("/etc/group", func(x user.Group) bool { return x.Name == o.ByName.Name })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if len(list) > 0 {
+			u.GID = list[0].Gid
+		}
+	}
+	return u, nil
+}
+
+func (at root) mkdir(a *pb.FileActionMkDir) error {
+	u, err := findUser(a.Owner)
+	if err != nil {
+		return err
+	}
+	p, err := continuity.RootPath(string(at), a.Path)
+	if err != nil {
+		return err
+	}
+	mode := os.FileMode(a.Mode) & 0o777
+	if a.MakeParents {
+		_, err = copy.MkdirAll(p, mode, owner(u), stamp(a.Timestamp))
+		return err
+	}
+	if err := os.Mkdir(p, mode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return own(p, u, stamp(a.Timestamp))
+}
+
+// own gives a new file its owner and its time.
+func own(p string, u *copy.User, at *time.Time) error {
+	if err := copy.Chown(p, nil, owner(u)); err != nil {
+		return err
+	}
+	return copy.Utimes(p, at)
+}
+
+func (at root) mkfile(a *pb.FileActionMkFile) error {
+	u, err := findUser(a.Owner)
+	if err != nil {
+		return err
+	}
+	p, err := continuity.RootPath(string(at), filepath.Join("/", a.Path))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p, a.Data, os.FileMode(a.Mode)&0o777); err != nil {
+		return err
+	}
+	return own(p, u, stamp(a.Timestamp))
+}
+
+func (at root) symlink(a *pb.FileActionSymlink) error {
+	u, err := findUser(a.Owner)
+	if err != nil {
+		return err
+	}
+	p, err := continuity.RootPath(string(at), filepath.Join("/", a.Newpath))
+	if err != nil {
+		return err
+	}
+	if err := os.Symlink(a.Oldpath, p); err != nil {
+		return err
+	}
+	return own(p, u, stamp(a.Timestamp))
+}
+
+func (at root) remove(a *pb.FileActionRm) error {
+	names := []string{a.Path}
+	if a.AllowWildcard {
+		var err error
+		if names, err = copy.ResolveWildcards(string(at), cleaned(a.Path), false); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		dir, base := filepath.Split(filepath.Clean(name))
+		dir, err := continuity.RootPath(string(at), filepath.Join("/", dir))
+		if err != nil {
+			return err
+		}
+		p := filepath.Join(dir, base)
+		if _, err := os.Lstat(p); err != nil && !a.AllowNotFound {
+			return err
+		}
+		if err := os.RemoveAll(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleaned is a path with its last slash, which tells a directory.
+func cleaned(s string) string {
+	p := filepath.Join("/", s)
+	if p != "/" && (strings.HasSuffix(s, "/") || strings.HasSuffix(s, "/.")) {
+		p += "/"
+	}
+	return p
+}
+
+func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
+	u, err := findUser(a.Owner)
+	if err != nil {
+		return err
+	}
+	if u == nil && from == build.ContextPath {
+		u = &copy.User{} // whose files they are on the host does not count
+	}
+	src, dest := cleaned(a.Src), cleaned(a.Dest)
+	if !a.CreateDestPath {
+		p, err := continuity.RootPath(string(at), filepath.Join("/", a.Dest))
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Dir(p)); err != nil {
+			return err
+		}
+	}
+	names := []string{src}
+	if a.AllowWildcard {
+		if names, err = copy.ResolveWildcards(from, src, a.FollowSymlink); err != nil {
+			return shown(err, from)
+		}
+		if len(names) == 0 && !a.AllowEmptyWildcard {
+			return fmt.Errorf("%s is not there", src)
+		}
+	}
+	if len(names) > 0 {
+		if err := at.giveWay(dest); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := at.copyOne(from, name, dest, a, u); err != nil {
+			return shown(err, from)
+		}
+	}
+	return nil
+}
+
+// shown leaves out of an error where we have files.
+func shown(err error, from string) error {
+	return errors.New(strings.ReplaceAll(err.Error(), strings.TrimSuffix(from, "/")+"/", "/"))
+}
+
+func (at root) copyOne(from, name, dest string, a *pb.FileActionCopy, u *copy.User) error {
+	if a.AttemptUnpackDockerCompatibility {
+		done, err := at.unpackArchive(from, name, dest, a, u)
+		if done || err != nil {
+			return err
+		}
+	}
+	return copy.Copy(context.Background(), from, name, string(at), dest, func(c *copy.CopyInfo) {
+		c.IncludePatterns, c.ExcludePatterns = a.IncludePatterns, a.ExcludePatterns
+		c.Chown, c.Utime = owner(u), stamp(a.Timestamp)
+		if a.ModeStr != "" {
+			c.ModeStr = a.ModeStr
+		} else if m := int(a.Mode); m != -1 {
+			c.Mode = &m
+		}
+		c.CopyDirContents, c.FollowLinks = a.DirCopyContents, a.FollowSymlink
+		c.AlwaysReplaceExistingDestPaths = a.AlwaysReplaceExistingDestPaths
+		c.XAttrErrorHandler = func(dst, _, key string, err error) error {
+			log.Printf("%s: attribute %s is left out: %v", dst, key, err)
+			return nil
+		}
+	})
+}
+
+// archiveHead is how much of a file is looked at to tell whether it is an archive, in
+// bytes: long names and attributes come before the first file.
+const archiveHead = 1 << 20
+
+// unpackArchive is what ADD does with an archive; false if it is none.
+func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *copy.User) (bool, error) {
+	p, err := continuity.RootPath(from, name)
+	if err != nil {
+		return false, err
+	}
+	if info, err := os.Lstat(p); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	f, err := os.Open(p)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	plain, err := decompress(f)
+	if errors.Is(err, errXZ) {
+		return false, err
+	}
+	if err != nil {
+		return false, nil
+	}
+	buffered := bufio.NewReaderSize(plain, archiveHead)
+	head, _ := buffered.Peek(archiveHead)
+	if _, err := tar.NewReader(bytes.NewReader(head)).Next(); err != nil {
+		return false, nil
+	}
+	to, err := continuity.RootPath(string(at), dest)
+	if err != nil {
+		return false, err
+	}
+	if _, err := copy.MkdirAll(to, 0o755, owner(u), stamp(a.Timestamp)); err != nil {
+		return false, err
+	}
+	if a.Owner == nil {
+		u = nil // an archive says itself whose its files are
+	}
+	return true, unpack(buffered, to, u)
+}
+
+var errXZ = errors.New("an archive that xz compressed cannot be unpacked by ADD: COPY it, and RUN tar")
+
+// decompress gives what a file holds, whatever it is compressed with.
+func decompress(f io.Reader) (io.Reader, error) {
+	r := bufio.NewReader(f)
+	head, _ := r.Peek(6)
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return bzip2.NewReader(r), nil
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
+		return nil, errXZ
+	}
+	return r, nil
+}

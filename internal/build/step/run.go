@@ -1,0 +1,307 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	continuity "github.com/containerd/continuity/fs"
+	"github.com/moby/buildkit/solver/pb"
+	"github.com/moby/sys/user"
+	copy "github.com/tonistiigi/fsutil/copy"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+// command is what a process begins with that becomes a command of a RUN.
+type command struct {
+	Args   []string `json:"args"`
+	Env    []string `json:"env"`
+	Dir    string   `json:"dir"`
+	UID    int      `json:"uid"`
+	GID    int      `json:"gid"`
+	Groups []int    `json:"groups"`
+	Mounts []mount  `json:"mounts"`
+}
+
+// mount is something the command sees that does not stay.
+type mount struct {
+	From string `json:"from"` // empty: a file system in memory
+	At   string `json:"-"`    // as the Dockerfile has it
+	To   string `json:"to"`
+	// Within says that it lies in another mount, where it gets its mount point: a
+	// directory, or a file. To is then as the Dockerfile has it.
+	Within bool   `json:"within,omitempty"`
+	Dir    bool   `json:"dir,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	Secret []byte `json:"secret,omitempty"` // what the file holds that is mounted
+	Mode   uint32 `json:"mode,omitempty"`
+	UID    int    `json:"uid,omitempty"`
+	GID    int    `json:"gid,omitempty"`
+}
+
+// exitCannot is the exit code of a process that did not become the command.
+const exitCannot = 127
+
+// run carries out a RUN, and gives its exit code. What it leaves running ends with it.
+func run(s build.Step, e *pb.ExecOp) (int, error) {
+	c := command{Args: e.Meta.Args, Dir: e.Meta.Cwd}
+	if c.Dir == "" {
+		c.Dir = "/"
+	}
+	if err := c.whose(e.Meta); err != nil {
+		return 0, err
+	}
+	for _, name := range e.Secretenv {
+		if v, ok := s.Secrets[name.ID]; ok {
+			c.Env = append(c.Env, name.Name+"="+string(v))
+		}
+	}
+	var made points
+	defer made.remove()
+	for i, m := range e.Mounts {
+		if m.Dest == "/" {
+			continue
+		}
+		if err := c.mount(s, i, m, &made); err != nil {
+			return 0, fmt.Errorf("mount %s: %w", m.Dest, err)
+		}
+	}
+	if _, err := os.Stat(c.Dir); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+			return 0, err
+		}
+	}
+	return c.start(e.Network == pb.NetMode_NONE)
+}
+
+// whose sets as whom the command runs, and its environment.
+func (c *command) whose(m *pb.Meta) error {
+	who, err := user.GetExecUserPath(m.User, &user.ExecUser{Home: "/"}, "/etc/passwd", "/etc/group")
+	if err != nil {
+		return fmt.Errorf("user %q: %w", m.User, err)
+	}
+	c.UID, c.GID, c.Groups = who.Uid, who.Gid, who.Sgids
+	c.Env = slices.Clone(m.Env)
+	if p := m.ProxyEnv; p != nil {
+		for _, v := range []struct{ name, value string }{
+			{"HTTP_PROXY", p.HttpProxy}, {"HTTPS_PROXY", p.HttpsProxy}, {"FTP_PROXY", p.FtpProxy}, {"NO_PROXY", p.NoProxy}, {"ALL_PROXY", p.AllProxy},
+		} {
+			if v.value != "" {
+				c.Env = append(c.Env, v.name+"="+v.value, strings.ToLower(v.name)+"="+v.value)
+			}
+		}
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	}
+	if !has("HOME") {
+		c.Env = append(c.Env, "HOME="+who.Home)
+	}
+	for _, kv := range trust.Environment() {
+		if name, _, _ := strings.Cut(kv, "="); !has(name) {
+			c.Env = append(c.Env, kv)
+		}
+	}
+	return nil
+}
+
+func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
+	out := mount{At: path.Clean(m.Dest), To: m.Dest}
+	dir := true
+	switch m.MountType {
+	case pb.MountType_SECRET:
+		v, ok := s.Secrets[m.SecretOpt.ID]
+		if !ok {
+			return nil // it was optional
+		}
+		o := m.SecretOpt
+		dir, out.Secret, out.Mode, out.UID, out.GID = false, append([]byte{}, v...), o.Mode, int(o.Uid), int(o.Gid)
+	case pb.MountType_TMPFS:
+		if m.TmpfsOpt != nil {
+			out.Size = m.TmpfsOpt.Size
+		}
+	case pb.MountType_CACHE:
+		out.From = staged(s.Caches[i])
+		if err := fresh(out.From, s.Roots[int(m.Input)], m.Selector); err != nil {
+			return err
+		}
+	default:
+		from, ok := s.Roots[int(m.Input)]
+		if !ok {
+			return errors.New("what is to be mounted is not there")
+		}
+		if from == build.ContextPath && !m.Readonly { // what is written goes with the step
+			own := staged("bind" + strconv.Itoa(i))
+			if err := fresh(own, from, m.Selector); err != nil {
+				return err
+			}
+			m, from = &pb.Mount{Dest: m.Dest, Selector: filepath.Base(own)}, build.Stage
+		}
+		at, err := continuity.RootPath(from, m.Selector)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(at)
+		if err != nil {
+			return fmt.Errorf("%s is not there", m.Selector)
+		}
+		out.From, dir = at, info.IsDir()
+	}
+	out.Dir = dir
+	within, err := c.within(m.Dest)
+	if err != nil {
+		return err
+	}
+	if out.Within = within; !within {
+		if out.To, err = made.make(m.Dest, dir); err != nil {
+			return err
+		}
+	}
+	c.Mounts = append(c.Mounts, out)
+	return nil
+}
+
+// within tells whether a place lies in what is mounted before, by its name or really.
+func (c *command) within(at string) (bool, error) {
+	really, err := continuity.RootPath("/", at)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(c.Mounts, func(m mount) bool {
+		return below(path.Clean(at), m.At) || below(really, m.At) || below(really, m.To)
+	}), nil
+}
+
+// below tells whether a path lies below another.
+func below(at, dir string) bool { return strings.HasPrefix(at, strings.TrimSuffix(dir, "/")+"/") }
+
+// fresh makes a directory, unless it is there, that begins with what is in another, if
+// there is one.
+func fresh(dir, from, name string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	}
+	if from == "" {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	at, err := continuity.RootPath(from, name)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(at, &st); err != nil {
+		return fmt.Errorf("%s is not there", name)
+	}
+	var u *copy.User
+	if from == build.ContextPath { // whose files they are on the host does not count
+		st.Uid, st.Gid, u = 0, 0, &copy.User{}
+	}
+	err = copy.Copy(context.Background(), from, name, "/", dir, func(c *copy.CopyInfo) { c.CopyDirContents, c.Chown = true, owner(u) })
+	if err != nil {
+		return err
+	}
+	if err := os.Chown(dir, int(st.Uid), int(st.Gid)); err != nil {
+		return err
+	}
+	return os.Chmod(dir, os.FileMode(st.Mode)&0o777)
+}
+
+// points are mount points that were made, in their order.
+type points []string
+
+// make makes a mount point unless it is there, and gives where that is.
+func (p *points) make(at string, dir bool) (string, error) {
+	at, err := continuity.RootPath("/", at)
+	if err != nil {
+		return at, err
+	}
+	if _, err := os.Lstat(at); err == nil {
+		return at, nil
+	}
+	var missing []string
+	for d := filepath.Dir(at); ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(d); err == nil {
+			break
+		}
+		missing = append(missing, d)
+	}
+	for _, d := range slices.Backward(missing) {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return at, err
+		}
+		*p = append(*p, d)
+	}
+	if dir {
+		err = os.Mkdir(at, 0o755)
+	} else {
+		err = os.WriteFile(at, nil, 0o600)
+	}
+	*p = append(*p, at)
+	return at, err
+}
+
+// remove takes away again what was made, as far as nothing has come into it.
+func (p *points) remove() {
+	for _, at := range slices.Backward(*p) {
+		_ = os.Remove(at)
+	}
+}
+
+// start runs the command as the first process of a pid namespace, so that what it
+// starts ends with it, and with mounts of its own.
+func (c command) start(alone bool) (int, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close()
+	p := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{build.Program, build.RoleEnter},
+		Stdout: os.Stderr, Stderr: os.Stderr, Env: []string{}, Dir: "/", ExtraFiles: []*os.File{r},
+		SysProcAttr: &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID},
+	}
+	if alone {
+		p.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	sigs := make(chan os.Signal, 1)
+	signal.Notify(sigs, unix.SIGHUP, unix.SIGTERM, unix.SIGINT)
+	if err := p.Start(); err != nil {
+		return 0, fmt.Errorf("begin the command: %w", err)
+	}
+	go func() {
+		<-sigs
+		_ = p.Process.Kill()
+	}()
+	_ = r.Close()
+	if _, err := w.Write(text); err != nil {
+		return 0, err
+	}
+	_ = w.Close()
+	err = p.Wait()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		if ws, ok := ended.Sys().(unix.WaitStatus); ok && ws.Signaled() {
+			return 128 + int(ws.Signal()), nil
+		}
+		return ended.ExitCode(), nil
+	}
+	return 0, err
+}

@@ -1,0 +1,161 @@
+// Package step is what bothy-build does inside a sandbox: it carries out one step of a
+// build, behind the wall, where hostile links of an image lead nowhere and files can
+// have any owner. It runs next to hostile code, and is trusted by nobody outside.
+//
+// What a step reads from elsewhere is brought to a directory of the root first, as an
+// archive from another sandbox, and is gone before the root is saved.
+package step
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/moby/buildkit/solver/pb"
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+)
+
+// Main plays a role and gives its exit code.
+func Main(role string, args []string) int {
+	if role == build.RoleEnter {
+		return enter(args)
+	}
+	unix.Umask(0) // files have the modes they are to have, as BuildKit has it
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	out := bufio.NewWriterSize(os.Stdout, 1<<20)
+	var s build.Step
+	err := readLine(in, &s)
+	if err == nil {
+		switch role {
+		case build.RoleReceive:
+			err = receive(in, s.Name)
+		case build.RoleSend:
+			err = send(out, s)
+		case build.RoleStore:
+			err = store(out, s.Name)
+		case build.RoleDo:
+			return answer(do(s))
+		case build.RoleClean:
+			err = os.RemoveAll(build.Stage)
+		default:
+			err = fmt.Errorf("no role %q", role)
+		}
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// maxStep bounds what a step is told, in bytes.
+const maxStep = 64 << 20
+
+func readLine(in *bufio.Reader, v any) error {
+	line, err := in.ReadSlice('\n')
+	var rest []byte
+	for ; errors.Is(err, bufio.ErrBufferFull) && len(rest) < maxStep; line, err = in.ReadSlice('\n') {
+		rest = append(rest, line...)
+	}
+	if err != nil {
+		return fmt.Errorf("read what is to be done: %w", err)
+	}
+	return json.Unmarshal(append(rest, line...), v)
+}
+
+func answer(exit int, err error) int {
+	o := build.Outcome{Exit: exit}
+	if err != nil {
+		o.Error = err.Error()
+	}
+	if json.NewEncoder(os.Stdout).Encode(o) != nil {
+		return 1
+	}
+	return 0
+}
+
+// staged is a directory below the stage. Names are ours.
+func staged(name string) string { return filepath.Join(build.Stage, name) }
+
+// receive makes a directory of an archive.
+func receive(r io.Reader, name string) error {
+	if err := os.MkdirAll(build.Stage, 0o700); err != nil {
+		return err
+	}
+	dir := staged(name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return unpack(r, dir, nil)
+}
+
+// store makes an archive of a directory.
+func store(w io.Writer, name string) error {
+	p := newPacker(w, staged(name))
+	if err := p.tree("/"); err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// send makes an archive of what an operation reads from an input, which is this
+// sandbox's root.
+func send(w io.Writer, s build.Step) error {
+	op := &pb.Op{}
+	if err := op.UnmarshalVT(s.Op); err != nil {
+		return err
+	}
+	p := newPacker(w, "/")
+	p.image = true
+	p.without = []string{"/proc", "/sys", "/dev", "/.bothy", build.Stage}
+	var err error
+	switch o := op.Op.(type) {
+	case *pb.Op_Exec:
+		for _, m := range o.Exec.Mounts {
+			if err == nil && m.Dest != "/" && m.Input == int64(s.Input) {
+				err = p.followed(m.Selector)
+			}
+		}
+	case *pb.Op_File:
+		for _, a := range o.File.Actions {
+			if c, ok := a.Action.(*pb.FileAction_Copy); ok && err == nil && a.SecondaryInput == int64(s.Input) {
+				err = p.copied(c.Copy)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// do carries out an operation on the root.
+func do(s build.Step) (exit int, err error) {
+	op := &pb.Op{}
+	if err := op.UnmarshalVT(s.Op); err != nil {
+		return 0, err
+	}
+	switch o := op.Op.(type) {
+	case *pb.Op_Exec:
+		return run(s, o.Exec)
+	case *pb.Op_File:
+		if s.Name == "" {
+			return 0, root("/").files(s, o.File)
+		}
+		dir := staged(s.Name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return 0, err
+		}
+		return 0, root(dir).files(s, o.File)
+	}
+	return 0, fmt.Errorf("operation %T is unknown", op.Op)
+}

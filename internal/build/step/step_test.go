@@ -1,0 +1,265 @@
+package step
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/buildkit/solver/pb"
+	copy "github.com/tonistiigi/fsutil/copy"
+
+	"github.com/bothy-dev/bothy/internal/trust"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree makes files and links in a new directory.
+func tree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "usr/lib/deep"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "usr/lib/deep/f"), []byte("f"), 0o640))
+	must(t, os.Link(filepath.Join(dir, "usr/lib/deep/f"), filepath.Join(dir, "usr/lib/deep/g")))
+	must(t, os.Symlink("usr/lib", filepath.Join(dir, "lib")))
+	must(t, os.Symlink("/lib/deep", filepath.Join(dir, "abs")))
+	must(t, os.Symlink("loop", filepath.Join(dir, "loop")))
+	must(t, os.Mkdir(filepath.Join(dir, "locked"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "locked/h"), []byte("h"), 0o600))
+	must(t, os.Chmod(filepath.Join(dir, "locked"), 0o555))
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "locked"), 0o755) })
+	return dir
+}
+
+// passed is what comes of a packing at the other end.
+func passed(t *testing.T, from string, pack func(*packer) error) string {
+	t.Helper()
+	var archive bytes.Buffer
+	p := newPacker(&archive, from)
+	must(t, pack(p))
+	must(t, p.close())
+	to := t.TempDir()
+	must(t, unpack(&archive, to, nil))
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(to, "locked"), 0o755) })
+	return to
+}
+
+func TestPass(t *testing.T) {
+	to := passed(t, tree(t), func(p *packer) error { return p.tree("/") })
+	a, err := os.Stat(filepath.Join(to, "usr/lib/deep/f"))
+	must(t, err)
+	b, err := os.Stat(filepath.Join(to, "usr/lib/deep/g"))
+	must(t, err)
+	if !os.SameFile(a, b) || a.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", a, b)
+	}
+	if d, err := os.Stat(filepath.Join(to, "locked")); err != nil || d.Mode().Perm() != 0o555 {
+		t.Errorf("%v, %v", d, err)
+	}
+	if l, err := os.Readlink(filepath.Join(to, "abs")); err != nil || l != "/lib/deep" {
+		t.Errorf("%q, %v", l, err)
+	}
+}
+
+// A path is passed on with the links that it leads through, and nothing else.
+func TestFollowed(t *testing.T) {
+	from := tree(t)
+	to := passed(t, from, func(p *packer) error { return p.copied(&pb.FileActionCopy{Src: "/abs/f", FollowSymlink: true}) })
+	if b, err := os.ReadFile(filepath.Join(to, "usr/lib/deep/f")); err != nil || string(b) != "f" {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, name := range []string{"abs", "lib"} {
+		if _, err := os.Readlink(filepath.Join(to, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(to, "locked")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	to = passed(t, from, func(p *packer) error {
+		return p.copied(&pb.FileActionCopy{Src: "/lib/*/[fx]", AllowWildcard: true, FollowSymlink: true})
+	})
+	if _, err := os.Lstat(filepath.Join(to, "usr/lib/deep/f")); err != nil {
+		t.Error(err)
+	}
+	if err := newPacker(io.Discard, from).followed("/loop"); err == nil {
+		t.Error("a link to itself leads somewhere")
+	}
+	if err := newPacker(io.Discard, from).followed("/nothing/at/all"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of the links to whom a sandbox trusts comes a file for the image, without the
+// sandbox's own authority; and they give way to files of the image.
+func TestTrust(t *testing.T) {
+	authority := certificate(t, trust.CommonName)
+	public := certificate(t, "public")
+	from := t.TempDir()
+	for name, text := range map[string]string{
+		trust.Bundle: public + authority, trust.Own: authority, "/etc/ssl/ca-bundle.pem": authority + public, "/etc/ssl/other.pem": authority,
+	} {
+		must(t, os.MkdirAll(filepath.Join(from, filepath.Dir(name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(from, name), []byte(text), 0o644))
+	}
+	certs := filepath.Join(from, "etc/ssl/certs")
+	must(t, os.MkdirAll(certs, 0o755))
+	must(t, os.Symlink(trust.Bundle, filepath.Join(certs, "ca-certificates.crt")))
+	must(t, os.Symlink(trust.Own, filepath.Join(certs, "bothy.pem")))
+	must(t, os.Symlink("bothy.pem", filepath.Join(certs, trust.Hash+".0")))
+	must(t, os.Symlink("certs/ca-certificates.crt", filepath.Join(from, "etc/ssl/cert.pem")))
+	for _, src := range []string{"/etc/ssl", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"} {
+		to := passed(t, from, func(p *packer) error {
+			p.image = true
+			return p.copied(&pb.FileActionCopy{Src: src, FollowSymlink: true})
+		})
+		info, err := os.Lstat(filepath.Join(to, "etc/ssl/certs/ca-certificates.crt"))
+		must(t, err)
+		b, err := os.ReadFile(filepath.Join(to, "etc/ssl/certs/ca-certificates.crt"))
+		if err != nil || string(b) != public || info.Mode() != 0o644 {
+			t.Errorf("%s: %q, %v, %v", src, b, info.Mode(), err)
+		}
+		if src != "/etc/ssl" {
+			continue
+		}
+		for name, want := range map[string]string{"ca-bundle.pem": public, "other.pem": authority, "cert.pem": public} {
+			if b, err := os.ReadFile(filepath.Join(to, "etc/ssl", name)); err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", name, b, err)
+			}
+		}
+		for _, name := range []string{"bothy.pem", trust.Hash + ".0"} {
+			if _, err := os.Lstat(filepath.Join(to, "etc/ssl/certs", name)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	must(t, root(from).giveWay("/etc/ssl/certs/ca-certificates.crt"))
+	must(t, root(from).giveWay("/etc/ssl/cert.pem"))
+	if _, err := os.Lstat(filepath.Join(certs, "ca-certificates.crt")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is in the way: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(from, "etc/ssl/cert.pem")); err != nil {
+		t.Errorf("a link of the image's is gone: %v", err)
+	}
+}
+
+// certificate makes one of an authority, in PEM.
+func certificate(t *testing.T, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// What an archive holds stays beneath its directory.
+func TestUnpackHostile(t *testing.T) {
+	for name, list := range map[string][]tar.Header{
+		"up":       {{Name: "../../x", Typeflag: tar.TypeReg, Mode: 0o600}},
+		"through":  {{Name: "d", Typeflag: tar.TypeSymlink, Linkname: "/"}, {Name: "d/x", Typeflag: tar.TypeReg, Mode: 0o600}},
+		"hardlink": {{Name: "x", Typeflag: tar.TypeLink, Linkname: "../../../etc/passwd"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var archive bytes.Buffer
+			w := tar.NewWriter(&archive)
+			for _, h := range list {
+				h.Uid, h.Gid = os.Geteuid(), os.Getegid()
+				must(t, w.WriteHeader(&h))
+			}
+			must(t, w.Close())
+			above := t.TempDir()
+			dir := filepath.Join(above, "a", "b")
+			must(t, os.MkdirAll(dir, 0o755))
+			err := unpack(&archive, dir, nil)
+			if _, lerr := os.Lstat(filepath.Join(above, "x")); lerr == nil {
+				t.Errorf("it came out: %v", err)
+			}
+			if _, lerr := os.Lstat("/x"); lerr == nil {
+				t.Errorf("it came out: %v", err)
+			}
+		})
+	}
+}
+
+// What begins with a name that is longer than a header, or with a comment, is an archive;
+// what is not, is a file.
+func TestUnpackArchive(t *testing.T) {
+	long := strings.Repeat("long/", 120) + "name"
+	me := tar.Header{Uid: os.Geteuid(), Gid: os.Getegid(), Mode: 0o600, Typeflag: tar.TypeReg}
+	pax, gnu, git, device := me, me, me, me
+	pax.Name, pax.Format = long, tar.FormatPAX
+	gnu.Name, gnu.Format = long, tar.FormatGNU
+	git.Name = "name"
+	device.Name, device.Typeflag, device.Devmajor, device.Devminor = "null", tar.TypeChar, 1, 3
+	comment := tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": strings.Repeat("c", 4000)}}
+	for name, c := range map[string]struct {
+		list []tar.Header
+		want string
+	}{
+		"pax":    {[]tar.Header{pax}, long},
+		"gnu":    {[]tar.Header{gnu}, long},
+		"git":    {[]tar.Header{comment, git}, "name"},
+		"device": {[]tar.Header{device, git}, "name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := t.TempDir(), t.TempDir()
+			f, err := os.Create(filepath.Join(from, "a.tar"))
+			must(t, err)
+			w := tar.NewWriter(f)
+			for _, h := range c.list {
+				must(t, w.WriteHeader(&h))
+			}
+			must(t, errors.Join(w.Close(), f.Close()))
+			me := &copy.User{UID: os.Geteuid(), GID: os.Getegid()}
+			done, err := root(to).unpackArchive(from, "a.tar", "/", &pb.FileActionCopy{Timestamp: -1}, me)
+			if _, lerr := os.Lstat(filepath.Join(to, c.want)); !done || err != nil || lerr != nil {
+				t.Errorf("%v, %v, %v", done, err, lerr)
+			}
+			if _, err := os.Lstat(filepath.Join(to, "null")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a device was made: %v", err)
+			}
+		})
+	}
+	from := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(from, "a.tar"), []byte("text"), 0o600))
+	if done, err := root(t.TempDir()).unpackArchive(from, "a.tar", "/", &pb.FileActionCopy{Timestamp: -1}, nil); done || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+}
+
+func TestDecompress(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write([]byte("text"))
+	must(t, err)
+	must(t, w.Close())
+	for _, in := range []string{"text", z.String()} {
+		r, err := decompress(strings.NewReader(in))
+		must(t, err)
+		if b, err := io.ReadAll(r); err != nil || string(b) != "text" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if _, err := decompress(strings.NewReader("\xfd7zXZ\x00rest")); !errors.Is(err, errXZ) {
+		t.Error(err)
+	}
+}

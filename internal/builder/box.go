@@ -1,0 +1,370 @@
+package builder
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// box is a sandbox whose root is that of a vertex.
+type box struct {
+	engine  *engine.Engine
+	sandbox *spec.Sandbox
+	busy    bool // a step is at work in it
+}
+
+// maxBoxes bounds how many sandboxes stay for what may still be read from them.
+const maxBoxes = 3
+
+// idle is after what a box stops by itself that nobody uses any more.
+const idle = 10 * time.Minute
+
+// take gives a box for a step to change. It is nobody else's from then on.
+func (b *builder) take(ctx context.Context, base int) (*box, error) {
+	if x := b.boxes[base]; x != nil {
+		delete(b.boxes, base)
+		return x, nil
+	}
+	return b.open(ctx, base)
+}
+
+// reader gives a box to read from.
+func (b *builder) reader(ctx context.Context, at int) (*box, error) {
+	if x := b.boxes[at]; x != nil {
+		return x, nil
+	}
+	x, err := b.open(ctx, at)
+	if err == nil {
+		b.boxes[at] = x
+	}
+	return x, err
+}
+
+// open makes a sandbox whose root is that of a vertex.
+func (b *builder) open(ctx context.Context, at int) (*box, error) {
+	for _, old := range slices.Sorted(maps.Keys(b.boxes)) {
+		if len(b.boxes) < maxBoxes || b.boxes[old].busy {
+			continue
+		}
+		if err := b.drop(ctx, old); err != nil {
+			return nil, err
+		}
+	}
+	r, err := b.start(ctx, build.Vertex{Base: at})
+	if err != nil {
+		return nil, err
+	}
+	id := store.NewID()
+	sb := &spec.Sandbox{
+		Version: spec.Version, ID: id, Name: "build-" + id, Agent: agent.Shell, Driver: "gvisor", Template: r.base,
+		CreatedAt: time.Now().UTC(), Image: &spec.Image{Digest: r.base}, Workspaces: []spec.Mount{},
+		Build:  &spec.Build{Lock: b.work.Lock(), Program: b.tool},
+		Limits: b.Limits, IdleTimeout: spec.Duration(idle),
+	}
+	if b.plan.Context {
+		sb.Build.Context = b.work.Context()
+	}
+	more := []func(store.Sandbox) error{engine.Rules(b.Rules)}
+	if r.key != "" {
+		more = append(more, engine.From(b.shelf.Layer(r.key)))
+	}
+	if err := b.engine.Create(ctx, sb, more...); err != nil {
+		return nil, err
+	}
+	return &box{engine: b.engine, sandbox: sb}, nil
+}
+
+// drop removes the box of a vertex.
+func (b *builder) drop(ctx context.Context, at int) error {
+	x := b.boxes[at]
+	delete(b.boxes, at)
+	return b.engine.Remove(ctx, x.sandbox, true)
+}
+
+// streams are a program's; nil for one that is not used.
+type streams struct{ in, out, err *os.File }
+
+// exec runs bothy-build in a role, as root, and waits for it. The streams are closed
+// here. A program that fails is an error.
+func (x *box) exec(ctx context.Context, role string, s streams) error {
+	conn, err := x.begin(ctx, role, s)
+	for _, f := range []*os.File{s.in, s.out, s.err} {
+		_ = f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	for {
+		f, err := conn.Receive()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return spec.Errorf(spec.ErrSandbox, "the sandbox ended: %w", err)
+		}
+		switch f.Kind {
+		case wire.Failure:
+			return f.Failure()
+		case wire.Exit:
+			ended, err := f.Ended()
+			if err == nil && ended.Status() != 0 {
+				err = fmt.Errorf("exit status %d", ended.Status())
+			}
+			return err
+		}
+	}
+}
+
+// conversation is one with a keeper.
+type conversation interface {
+	Receive() (wire.Frame, error)
+	Close() error
+}
+
+func (x *box) begin(ctx context.Context, role string, s streams) (conversation, error) {
+	conn, err := x.engine.Connect(ctx, x.sandbox)
+	if err != nil {
+		return nil, err
+	}
+	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: []string{build.ProgramPath, role}, User: "0:0", Dir: "/"}}
+	var started wire.Started
+	if err = conn.SendJSON(wire.Request, q, s.in, s.out, s.err); err == nil {
+		err = conn.Expect(wire.Reply, &started)
+	}
+	if err != nil {
+		conn.Close()
+	}
+	if errors.Is(err, spec.ErrNoSuchBinary) || errors.Is(err, spec.ErrNotRunnable) {
+		return nil, spec.Errorf(spec.ErrSandbox, "%s cannot be run in a sandbox: %w", build.Program, err).
+			WithHint("it must be linked statically: CGO_ENABLED=0 go install ./cmd/...")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// said collects what a program says on a stream, as far as it is for people.
+type said struct {
+	w    *os.File
+	done chan struct{}
+	last string
+}
+
+// maxLine bounds a line of output, in bytes.
+const maxLine = 64 << 10
+
+// listen calls a function with every line of a new stream.
+func listen(line func(string)) (*said, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &said{w: w, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		defer r.Close()
+		in := bufio.NewReaderSize(r, maxLine)
+		for {
+			text, err := in.ReadSlice('\n')
+			if len(text) > 0 {
+				s.last = term.Sanitize(strings.ReplaceAll(strings.TrimRight(string(text), "\r\n"), "\t", "    "))
+				line(s.last)
+			}
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				return
+			}
+		}
+	}()
+	return s, nil
+}
+
+// feed gives a stream from which a program reads a step, and what comes behind it.
+func feed(s build.Step, rest io.Reader) (*os.File, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	widen(w)
+	go func() {
+		defer w.Close()
+		if _, err := w.Write(append(text, '\n')); err == nil && rest != nil {
+			_, _ = io.Copy(w, rest) // a program that does not read says why
+		}
+	}()
+	return r, nil
+}
+
+// talk runs a program: it reads in, and what it says for people becomes the error's
+// text if it fails.
+func (x *box) talk(ctx context.Context, role string, in, out *os.File, line func(string)) error {
+	errs, err := listen(line)
+	if err != nil {
+		_ = in.Close()
+		_ = out.Close()
+		return err
+	}
+	err = x.exec(ctx, role, streams{in, out, errs.w})
+	select {
+	case <-errs.done: // nobody inside has the stream any more
+	case <-ctx.Done():
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if err != nil && errs.last != "" {
+		err = fmt.Errorf("%s (%w)", errs.last, err)
+	}
+	return err
+}
+
+func silent(string) {}
+
+// plain runs a role that answers nothing.
+func (x *box) plain(ctx context.Context, role string, s build.Step) error {
+	return x.send(ctx, role, s, io.Discard)
+}
+
+// receive has an archive become a directory.
+func (x *box) receive(ctx context.Context, s build.Step, archive io.Reader) error {
+	in, err := feed(s, archive)
+	if err != nil {
+		return err
+	}
+	return x.take(ctx, in)
+}
+
+// send copies what a role writes.
+func (x *box) send(ctx context.Context, role string, s build.Step, to io.Writer) error {
+	in, err := feed(s, nil)
+	if err != nil {
+		return err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = in.Close()
+		return err
+	}
+	widen(w)
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(to, r)
+		copied <- err // before the program learns of it, and fails
+		_ = r.Close()
+	}()
+	if err := x.talk(ctx, role, in, w, silent); err != nil {
+		select {
+		case why := <-copied:
+			return cmp.Or(why, err)
+		default:
+			return err
+		}
+	}
+	return <-copied
+}
+
+// pass has what one sandbox sends be received by another, without being looked at: the
+// one writes to the pipe that the other reads from.
+func pass(ctx context.Context, from *box, what build.Step, to *box, where build.Step) error {
+	text, err := json.Marshal(where)
+	if err != nil {
+		return err
+	}
+	order, err := feed(what, nil)
+	if err != nil {
+		return err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = order.Close()
+		return err
+	}
+	widen(w)
+	if _, err := w.Write(append(text, '\n')); err != nil { // far less than a pipe holds
+		return errors.Join(err, order.Close(), r.Close(), w.Close())
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- from.talk(ctx, build.RoleSend, order, w, silent) }()
+	received := to.take(ctx, r)
+	if err := <-sent; err != nil { // then what was received is not whole
+		return err
+	}
+	return received
+}
+
+// take has an archive that comes from a pipe become a directory.
+func (x *box) take(ctx context.Context, in *os.File) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = in.Close()
+		return err
+	}
+	defer r.Close()
+	return x.talk(ctx, build.RoleReceive, in, w, silent)
+}
+
+// pipeSize is what a pipe should hold through which files go, in bytes.
+const pipeSize = 1 << 20
+
+// widen makes a pipe larger, if it may be.
+func widen(f *os.File) { _, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
+
+// maxOutcome bounds what a step answers, in bytes.
+const maxOutcome = 1 << 20
+
+// do has an operation carried out.
+func (x *box) do(ctx context.Context, s build.Step, line func(string)) (build.Outcome, error) {
+	var none build.Outcome
+	in, err := feed(s, nil)
+	if err != nil {
+		return none, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = in.Close()
+		return none, err
+	}
+	type answer struct {
+		build.Outcome
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		defer r.Close()
+		var a answer
+		a.err = json.NewDecoder(io.LimitReader(r, maxOutcome)).Decode(&a.Outcome)
+		answered <- a
+	}()
+	if err := x.talk(ctx, build.RoleDo, in, w, line); err != nil {
+		return none, err
+	}
+	a := <-answered
+	if a.err != nil {
+		return none, fmt.Errorf("the step ended without an answer: %w", a.err)
+	}
+	a.Error = term.Sanitize(a.Error)
+	return a.Outcome, nil
+}

@@ -1,0 +1,445 @@
+// Package builder carries out the plan of a Dockerfile: it decides which steps have to
+// be carried out, and has that done in sandboxes, one for each root that a step begins
+// with. What a step has made of its root is kept for later builds.
+//
+// Nothing of a build is opened on the host but the build's own directory, and that by
+// bothy-build: what steps copy from each other goes from sandbox to sandbox.
+package builder
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Options say what is to be built.
+type Options struct {
+	Context    string // a directory
+	Dockerfile string // its path; what it says, if Text is set, is that
+	Text       []byte
+	Args       map[string]string
+	Target     string
+	Name       string // of the image; empty for none
+	NoCache    bool
+	// Secrets are values by their ids.
+	Secrets map[string][]byte
+	// Rules are network rules of the steps beside the user's own.
+	Rules  policy.Block
+	Limits spec.Limits
+	// Resolve finds the image that a FROM means, and fetches it if need be.
+	Resolve func(ctx context.Context, reference string) (image.Image, error)
+	// Tell is told how far it is.
+	Tell func(Event)
+}
+
+// Event is a line of progress.
+type Event struct {
+	Step    int     `json:"step"` // from 1; 0 for none
+	Steps   int     `json:"steps,omitempty"`
+	Name    string  `json:"name,omitempty"`
+	State   string  `json:"state"` // one of the below
+	Text    string  `json:"text,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+}
+
+// States of a step, and what is told beside them.
+const (
+	Started = "started"
+	Cached  = "cached" // it was carried out by an earlier build, or nothing needs it
+	Done    = "done"
+	Failed  = "failed"
+	Waiting = "waiting" // for what the text says
+	Output  = "output"  // a line of what its command says
+	Warning = "warning" // about the Dockerfile
+	Making  = "making"  // the image
+)
+
+// ErrStep is a RUN whose command failed.
+var ErrStep = errors.New("the command failed")
+
+type builder struct {
+	Options
+	engine *engine.Engine
+	shelf  cache.Shelf
+	work   *cache.Work
+	tool   string
+	plan   build.Plan
+	roots  []root // of the vertices
+	inline map[int]bool
+	boxes  map[int]*box
+}
+
+// root is what a vertex results in: a layer over an image.
+type root struct {
+	key  string // of the step that made it; empty for an image as it is
+	id   string // tells it from all others
+	base string
+}
+
+// Run builds an image.
+func Run(ctx context.Context, e *engine.Engine, o Options) (img image.Image, err error) {
+	tool, err := engine.BuildProgram()
+	if err != nil {
+		return img, err
+	}
+	hold, err := e.Images().Hold() // no image goes that is built on
+	if err != nil {
+		return img, err
+	}
+	defer hold.Unlock()
+	b := &builder{Options: o, engine: e, shelf: e.Builds(), tool: tool, boxes: map[int]*box{}}
+	if b.work, err = b.shelf.Begin(); err != nil {
+		return img, err
+	}
+	defer func() { err = errors.Join(err, b.end(ctx)) }()
+	if err := b.prepare(ctx); err != nil {
+		return img, err
+	}
+	if err := b.carryOut(ctx); err != nil {
+		return img, err
+	}
+	return b.commit(ctx)
+}
+
+// end takes down what the build had, whatever happened.
+func (b *builder) end(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	for at := range b.boxes {
+		err = errors.Join(err, b.drop(ctx, at))
+	}
+	return errors.Join(err, b.work.End())
+}
+
+// prepare gets a plan, and the images it begins with.
+func (b *builder) prepare(ctx context.Context) error {
+	dir, err := filepath.Abs(b.Context)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return spec.Errorf(spec.ErrNotFound, "the build's directory: %w", err)
+	}
+	text, err := b.dockerfile(dir)
+	if err != nil {
+		return err
+	}
+	order := build.Order{
+		Dockerfile: filepath.Base(b.Dockerfile), Text: text, Context: dir, Args: b.Args, Target: b.Target,
+		Arch: runtime.GOARCH, Images: map[string]build.Image{}, Snapshot: b.work.Context(),
+	}
+	if order.Ignore, err = b.ignored(dir); err != nil {
+		return err
+	}
+	for {
+		if b.plan, err = b.engine.PlanBuild(ctx, order); err != nil {
+			return err
+		}
+		if len(b.plan.Need) == 0 {
+			break
+		}
+		for _, ref := range b.plan.Need {
+			if order.Images[ref], err = b.image(ctx, ref); err != nil {
+				return &spec.Error{Op: "FROM " + image.Short(ref), Err: err, Hint: spec.Hint(err)}
+			}
+		}
+	}
+	for _, w := range b.plan.Warnings {
+		b.tell(Event{State: Warning, Text: w})
+	}
+	return nil
+}
+
+// maxDockerfile bounds a Dockerfile and a .dockerignore, in bytes.
+const maxDockerfile = 1 << 20
+
+func (b *builder) dockerfile(dir string) ([]byte, error) {
+	if b.Text != nil {
+		return b.Text, nil
+	}
+	text, err := b.read(dir, b.Dockerfile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = spec.Errorf(spec.ErrNotFound, "there is no %s", b.Dockerfile).WithHint("name it: -f FILE")
+	}
+	return text, err
+}
+
+// ignored is what .dockerignore says, or the file of that kind beside the Dockerfile.
+func (b *builder) ignored(dir string) (string, error) {
+	for _, p := range []string{b.Dockerfile + ".dockerignore", filepath.Join(dir, ".dockerignore")} {
+		text, err := b.read(dir, p)
+		if err == nil {
+			return string(text), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// read reads a file that tells of the build. Who is at work in the build's directory
+// does not choose among files outside it, by a link.
+func (b *builder) read(dir, file string) ([]byte, error) {
+	name, ok := b.inContext(dir, file)
+	if !ok { // it is a person who names it
+		return store.ReadFile(file, 0, maxDockerfile)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		if to, lerr := root.Readlink(name); lerr == nil && !errors.Is(err, fs.ErrNotExist) {
+			err = spec.Errorf(spec.ErrUsage, "%s is a link to %q, and is not followed out of the build's directory: %w", file, to, err).
+				WithHint("name the file that is meant: -f FILE")
+		}
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, spec.Errorf(spec.ErrUsage, "%s is no regular file", file)
+	}
+	return store.ReadAll(f, maxDockerfile)
+}
+
+// inContext gives the path of a file in the build's directory, as it is named or really;
+// false if it lies elsewhere.
+func (b *builder) inContext(dir, file string) (string, bool) {
+	at, err := filepath.Abs(file)
+	if err != nil {
+		return "", false
+	}
+	named, err := filepath.Abs(b.Context)
+	for _, d := range []string{named, dir} {
+		if rel, rerr := filepath.Rel(d, at); err == nil && rerr == nil && filepath.IsLocal(rel) {
+			return rel, true
+		}
+	}
+	return "", false
+}
+
+func (b *builder) image(ctx context.Context, ref string) (build.Image, error) {
+	img, err := b.Resolve(ctx, ref)
+	if err != nil {
+		return build.Image{}, err
+	}
+	config, err := b.engine.ImageConfig(img.Digest)
+	return build.Image{Digest: img.Digest, Config: config}, err
+}
+
+// carryOut goes through the steps in their order.
+func (b *builder) carryOut(ctx context.Context) error {
+	reached := b.reachable()
+	b.inline = b.inlined(reached)
+	if err := b.identify(ctx, reached); err != nil {
+		return err
+	}
+	todo, cached := b.due(reached)
+	steps, at := 0, 0
+	for i, v := range b.plan.Vertices {
+		if reached[i] && b.counts(i, v) {
+			steps++
+		}
+	}
+	for i, v := range b.plan.Vertices {
+		if !reached[i] || !b.counts(i, v) {
+			continue
+		}
+		at++
+		ev := Event{Step: at, Steps: steps, Name: v.Name}
+		if cached[i] || !todo[i] {
+			ev.State = Cached
+			b.tell(ev)
+			continue
+		}
+		ev.State = Started
+		b.tell(ev)
+		began := time.Now()
+		err := b.step(ctx, i, ev)
+		ev.State, ev.Seconds = Done, time.Since(began).Seconds()
+		if err != nil {
+			ev.State = Failed
+		}
+		b.tell(ev)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", filepath.Base(b.Dockerfile), v.Line, v.Name, err)
+		}
+	}
+	return nil
+}
+
+// counts tells what is a step for people.
+func (b *builder) counts(i int, v build.Vertex) bool {
+	return v.Kind == build.Run || v.Kind == build.Files && !b.inline[i]
+}
+
+// inlined are the vertices that only hold what the Dockerfile has in itself, for others
+// to copy: they are made where they are copied.
+func (b *builder) inlined(reached map[int]bool) map[int]bool {
+	list := map[int]bool{}
+	for i, v := range b.plan.Vertices {
+		list[i] = v.Kind == build.Files && v.Base == build.None && len(v.Sources) == 0 && i != b.plan.Result
+		if reached[i] && v.Base != build.None {
+			list[v.Base] = false
+		}
+	}
+	return list
+}
+
+// reachable are the vertices that the result needs at all.
+func (b *builder) reachable() map[int]bool {
+	reached := map[int]bool{b.plan.Result: true}
+	for i := range slices.Backward(b.plan.Vertices) {
+		if reached[i] {
+			b.needs(i, reached)
+		}
+	}
+	return reached
+}
+
+// needs notes what a vertex is made of.
+func (b *builder) needs(i int, into map[int]bool) {
+	v := b.plan.Vertices[i]
+	into[v.Base] = true
+	for _, s := range v.Sources {
+		into[s.Vertex] = true
+	}
+}
+
+// due are the steps that have to be carried out, and those that need not.
+func (b *builder) due(reached map[int]bool) (todo, cached map[int]bool) {
+	todo, cached = map[int]bool{b.plan.Result: true}, map[int]bool{}
+	for i := range slices.Backward(b.plan.Vertices) {
+		if !reached[i] || !todo[i] {
+			continue
+		}
+		if !b.NoCache && b.roots[i].key != "" {
+			if _, ok := b.shelf.Find(b.roots[i].key); ok {
+				cached[i] = true
+				continue
+			}
+		}
+		b.needs(i, todo)
+	}
+	return todo, cached
+}
+
+// identify says what each vertex will result in.
+func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
+	b.roots = make([]root, len(b.plan.Vertices))
+	for i, v := range b.plan.Vertices {
+		if !reached[i] {
+			continue
+		}
+		switch v.Kind {
+		case build.FromImage:
+			img, err := b.engine.BuildBase(ctx, v.Image)
+			if err != nil {
+				return err
+			}
+			b.roots[i] = root{id: "image " + img.Digest, base: img.Digest}
+		case build.Context: // what counts of it is known of each step
+		case build.Run, build.Files:
+			r, err := b.outcome(ctx, v)
+			if err != nil {
+				return err
+			}
+			b.roots[i] = r
+		default:
+			return fmt.Errorf("step %q is of an unknown kind", v.Name)
+		}
+	}
+	return nil
+}
+
+// keyVersion is that of keys, and of how steps are carried out.
+const keyVersion = 2
+
+// outcome is what a step will result in: its key is made of what it does, and of what
+// it does it to.
+func (b *builder) outcome(ctx context.Context, v build.Vertex) (root, error) {
+	r, err := b.start(ctx, v)
+	if err != nil {
+		return r, err
+	}
+	ids := []string{r.id}
+	for _, s := range v.Sources {
+		ids = append(ids, b.roots[s.Vertex].id)
+	}
+	text, err := json.Marshal(map[string]any{"version": keyVersion, "kind": v.Kind, "op": v.Op, "of": ids, "content": v.Content})
+	if err != nil {
+		return r, err
+	}
+	sum := sha256.Sum256(text)
+	r.key = hex.EncodeToString(sum[:])
+	r.id = "step " + r.key
+	return r, nil
+}
+
+// start is the root that a step begins with.
+func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
+	if v.Base != build.None {
+		return b.roots[v.Base], nil
+	}
+	img, err := b.engine.BuildBase(ctx, image.Scratch)
+	return root{id: "image " + img.Digest, base: img.Digest}, err
+}
+
+// commit makes the image, or finds that an earlier build has made it.
+func (b *builder) commit(ctx context.Context) (image.Image, error) {
+	b.tell(Event{State: Making, Text: b.Name})
+	r, err := b.start(ctx, build.Vertex{Base: b.plan.Result})
+	if err != nil {
+		return image.Image{}, err
+	}
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(r.id), b.plan.Config}, []byte{0}))
+	key := "image-" + hex.EncodeToString(sum[:])
+	c := image.Commit{Base: r.base, Config: b.plan.Config, Name: b.Name, Made: time.Now()}
+	if r.key != "" {
+		c.Layer = b.shelf.Layer(r.key)
+		if made, ok := b.shelf.Find(r.key); ok {
+			c.Made = made.Made
+		}
+	}
+	if made, ok := b.shelf.Find(key); ok && !b.NoCache {
+		if _, err := os.Lstat(b.engine.Images().Blob(made.Image)); err == nil {
+			c.Digest = made.Image
+		}
+	}
+	img, err := b.engine.CommitBuild(ctx, c, nil)
+	if err != nil || c.Digest != "" {
+		return img, err
+	}
+	step := cache.Step{Name: "image " + cmp.Or(image.Short(b.Name), "without a name"), Base: r.base, Image: img.Digest, Made: time.Now().UTC()}
+	return img, b.shelf.Put(key, step, b.NoCache, nil)
+}
+
+func (b *builder) tell(ev Event) {
+	if b.Tell != nil {
+		b.Tell(ev)
+	}
+}

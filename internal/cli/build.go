@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/builder"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// buildFlags are what a build decides.
+type buildFlags struct {
+	file, tag, target string
+	args, secrets     []string
+	noCache, quiet    bool
+	pull              string
+	network           networkFlags
+}
+
+func (a *app) templateBuildCommand() *command.Command {
+	f := buildFlags{}
+	pull := false
+	c := &command.Command{
+		Use: "build [flags] DIRECTORY", Short: "Build an image from a Dockerfile",
+		Long: `Builds what the Dockerfile of a directory says. Every RUN is a command in a sandbox,
+under your network policy; what a step makes is kept, and used again by the next build
+that has the same step. The image is here afterwards, and can be used by its name:
+bothy run -t NAME.`,
+		Example: `  bothy template build -t tools:v1 .
+  bothy template build -t tools:v1 -f .sandbox/Dockerfile --preset npm .
+  bothy template build --secret id=npm,src=$HOME/.npmrc .`,
+		Args: exactly(1, "a directory"),
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			if f.pull = pullMissing; pull {
+				f.pull = pullAlways
+			}
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			img, err := a.build(ctx, e, f, args[0])
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(img)
+			}
+			fmt.Fprintln(a.stdout, imageName(img))
+			return nil
+		},
+	}
+	fs := c.Flags()
+	fs.StringVarP(&f.tag, "tag", "t", "", "name of the image: NAME[:TAG] (default none: it has its digest)")
+	fs.StringVarP(&f.file, "file", "f", "", "the Dockerfile; - is standard input (default DIRECTORY/Dockerfile)")
+	command.WordsVar(fs, &f.args, "build-arg", "set an ARG: NAME=VALUE, or pass NAME on from your environment; repeatable")
+	fs.StringVar(&f.target, "target", "", "build this stage instead of the last one")
+	command.WordsVar(fs, &f.secrets, "secret", "let steps read a secret: id=ID,src=FILE or id=ID,env=NAME; repeatable")
+	fs.BoolVar(&f.noCache, "no-cache", false, "carry out every step, whatever earlier builds have made")
+	fs.BoolVar(&pull, "pull", false, "ask registries for the images of FROM, although they are here")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing about steps, unless one fails")
+	f.network.add(c)
+	c.CompleteFlag("file", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+// build builds an image, and tells how far it is.
+func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir string) (image.Image, error) {
+	o := builder.Options{Context: dir, Dockerfile: f.file, Target: f.target, NoCache: f.noCache}
+	var err error
+	if f.tag != "" {
+		if o.Name, err = tagOf(e, f.tag); err != nil {
+			return image.Image{}, err
+		}
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return image.Image{}, spec.Errorf(spec.ErrNotFound, "build %s: %w", dir, err)
+	}
+	switch o.Dockerfile {
+	case "-":
+		if o.Text, err = store.ReadAll(a.stdin, 1<<20); err != nil {
+			return image.Image{}, fmt.Errorf("read the Dockerfile from standard input: %w", err)
+		}
+		o.Dockerfile = "Dockerfile"
+	case "":
+		if _, o.Dockerfile = dockerfileAt(dir, true); o.Dockerfile == "" {
+			return image.Image{}, spec.Errorf(spec.ErrNotFound, "there is no Dockerfile in %s", dir).WithHint("name it: -f FILE")
+		}
+	}
+	if o.Args, err = buildArgs(f.args); err != nil {
+		return image.Image{}, err
+	}
+	if o.Secrets, err = buildSecrets(f.secrets); err != nil {
+		return image.Image{}, err
+	}
+	if o.Rules, err = f.network.block(); err != nil {
+		return image.Image{}, err
+	}
+	o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return a.baseOf(ctx, e, ref, f.pull) }
+	told := &buildProgress{app: a, quiet: f.quiet}
+	o.Tell = told.tell
+	return builder.Run(ctx, e, o)
+}
+
+// baseOf is the image that a FROM means: a template by its name, or any other image.
+func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref, pull string) (image.Image, error) {
+	t, err := e.Templates().Find(image.Short(ref))
+	switch {
+	case err == nil:
+		return e.TemplateImage(ctx, t)
+	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
+		return image.Image{}, err
+	}
+	return a.imageOf(ctx, e, ref, pull)
+}
+
+// tagOf is the name that an image gets, in full. One that a saved template has would
+// never be found.
+func tagOf(e *engine.Engine, tag string) (string, error) {
+	ref, err := image.ParseReference(tag)
+	if err == nil && ref.Digest != "" {
+		err = spec.Errorf(spec.ErrUsage, "a digest is no name: what an image is called may change, what it is may not")
+	}
+	if err != nil {
+		return "", err
+	}
+	if t, err := e.Templates().Find(ref.Short()); err == nil {
+		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", t.Name).
+			WithHint("remove it (bothy template rm %s), or choose another name", t.Name)
+	}
+	return ref.Name(), nil
+}
+
+// dockerfileAt is the Dockerfile that a path means, and the directory it is built in;
+// empty for none. A directory with an image is that.
+func dockerfileAt(path string, dir bool) (context, file string) {
+	if !dir {
+		base := filepath.Base(path)
+		if base == "Dockerfile" || base == "Containerfile" || strings.HasSuffix(base, ".Dockerfile") {
+			return filepath.Dir(path), path
+		}
+		return "", ""
+	}
+	if _, err := os.Stat(filepath.Join(path, "index.json")); err == nil {
+		return "", ""
+	}
+	for _, name := range []string{"Dockerfile", "Containerfile"} {
+		file := filepath.Join(path, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return path, file
+		}
+	}
+	return "", ""
+}
+
+// buildArgs reads NAME=VALUE, and NAME for a variable of the environment.
+func buildArgs(list []string) (map[string]string, error) {
+	args := map[string]string{}
+	for _, word := range list {
+		name, value, given := strings.Cut(word, "=")
+		if name == "" {
+			return nil, spec.Errorf(spec.ErrUsage, "--build-arg %q has no name", word)
+		}
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				continue // as if it were not there, like Docker
+			}
+		}
+		args[name] = value
+	}
+	return args, nil
+}
+
+// maxSecret bounds a secret of a build, in bytes.
+const maxSecret = 500 << 10
+
+// buildSecrets reads the values of secrets: id=ID,src=FILE or id=ID,env=NAME.
+func buildSecrets(list []string) (map[string][]byte, error) {
+	values := map[string][]byte{}
+	for _, word := range list {
+		bad := func(why string) error {
+			return spec.Errorf(spec.ErrUsage, "--secret %s: %s", word, why).WithHint("write it so: --secret id=npm,src=FILE, or --secret id=npm,env=NAME")
+		}
+		fields := map[string]string{}
+		for part := range strings.SplitSeq(word, ",") {
+			key, value, ok := strings.Cut(part, "=")
+			if key == "source" {
+				key = "src"
+			}
+			if !ok || key != "id" && key != "src" && key != "env" {
+				return nil, bad("what " + part + " means is not known")
+			}
+			fields[key] = value
+		}
+		id, file, env := fields["id"], fields["src"], fields["env"]
+		switch {
+		case id == "":
+			return nil, bad("it has no id")
+		case (file == "") == (env == ""):
+			return nil, bad("it is either in a file or in a variable")
+		case env != "":
+			value, ok := os.LookupEnv(env)
+			if !ok {
+				return nil, spec.Errorf(spec.ErrNotFound, "--secret %s: there is no variable %s", word, env)
+			}
+			values[id] = []byte(value)
+		default:
+			f, err := os.Open(file)
+			if err != nil {
+				return nil, spec.Errorf(spec.ErrNotFound, "--secret %s: %w", word, err)
+			}
+			values[id], err = io.ReadAll(io.LimitReader(f, maxSecret+1))
+			_ = f.Close()
+			if err == nil && len(values[id]) > maxSecret {
+				err = bad(fmt.Sprintf("it has more than %s", formatSize(maxSecret)))
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}
+
+// buildProgress shows a build's steps, and what their commands say.
+type buildProgress struct {
+	app   *app
+	quiet bool
+	lines []string // the last of a step that may yet fail, if nothing is shown
+}
+
+// keptLines are shown of a step that failed in a quiet build.
+const keptLines = 20
+
+func (p *buildProgress) tell(ev builder.Event) {
+	step := fmt.Sprintf("[%d/%d]", ev.Step, ev.Steps)
+	switch ev.State {
+	case builder.Output:
+		if p.quiet {
+			p.lines = append(p.lines, ev.Text)
+			p.lines = p.lines[max(0, len(p.lines)-keptLines):]
+			return
+		}
+		fmt.Fprintf(p.app.stderr, "  | %s\n", ev.Text)
+	case builder.Failed:
+		for _, line := range p.lines {
+			fmt.Fprintf(p.app.stderr, "  | %s\n", line)
+		}
+		p.app.note("%s failed after %.1fs", step, ev.Seconds)
+	case builder.Started:
+		p.lines = nil
+		p.say("%s %s", step, printable(ev.Name))
+	case builder.Cached:
+		p.say("%s %s: as before", step, printable(ev.Name))
+	case builder.Waiting:
+		p.say("%s waits for %s", step, printable(ev.Text))
+	case builder.Done:
+		p.say("%s done in %.1fs", step, ev.Seconds)
+	case builder.Warning:
+		p.say("Dockerfile: %s", printable(ev.Text))
+	case builder.Making:
+		p.say("making the image")
+	}
+}
+
+func (p *buildProgress) say(format string, args ...any) {
+	if !p.quiet {
+		p.app.note(format, args...)
+	}
+}

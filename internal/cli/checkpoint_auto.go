@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// never is what is said for no occasion at all.
+const never = "off"
+
+func (a *app) checkpointAutoCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use:   "auto SANDBOX [WHEN]",
+		Short: "Have checkpoints made by themselves",
+		Long: `Decides when checkpoints of a sandbox are made without anybody asking, from now on:
+` + spec.EachTurn + `, while it waits for a model's answer; ` + spec.EachCommit + `, when a branch has moved;
+a time such as 10m; several of them with commas; or ` + never + `. Without WHEN it tells.
+Where nothing has changed none is made, and old ones go: of the last hour one in five
+minutes stays, of the last day one an hour, of the last month one a day, and always the
+newest ten.`,
+		Args: func(cmd *command.Command, args []string) error {
+			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and when")(cmd, args))
+		}, Complete: a.sandboxAndOccasion,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, sb, err := a.existing(args[0])
+			if err != nil {
+				return err
+			}
+			when, err := spec.ParseOccasions(sb.Checkpoint)
+			if len(args) == 2 {
+				when = spec.Occasions{}
+				if args[1] != never {
+					when, err = spec.ParseOccasions(args[1])
+				}
+				if args[1] == "" {
+					err = spec.Errorf(spec.ErrUsage, "say when, or %s", never)
+				}
+				if err == nil {
+					err = e.CheckpointWhen(cmd.Context(), sb, when)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"sandbox": sb.Name, "checkpoint": when.String()})
+			}
+			word := when.String()
+			if word == "" {
+				word = never
+			}
+			fmt.Fprintln(a.stdout, word)
+			return nil
+		},
+	})
+}
+
+// sandboxAndOccasion completes a sandbox and then when.
+func (a *app) sandboxAndOccasion(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+	if len(args) == 0 {
+		return a.oneSandbox(cmd, args, word)
+	}
+	return []string{spec.EachTurn, spec.EachCommit, never}, command.NoFiles
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) checkpointExportCommand() *command.Command {
+	var output string
+	c := &command.Command{
+		Use:   "export -o FILE|- SANDBOX CHECKPOINT",
+		Short: "Write a checkpoint to a file that only you can import",
+		Long: `Writes a checkpoint, with all that a sandbox needs to begin from it, to one file. It is
+encrypted: only who has owner.key of your state directory can read it, and nothing but
+what was written is ever imported. Its network rules are in it, what was lent is not.`,
+		Args: exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
+		RunE: func(_ *command.Command, args []string) error {
+			if output == "" {
+				return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy checkpoint export -o FILE %s %s", args[0], args[1])
+			}
+			if err := a.takesArchive(output); err != nil {
+				return err
+			}
+			e, sb, p, err := a.checkpointOf(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if output == "-" { // nobody waits for who reads it
+				f, err := e.Images().Spool(io.MultiReader())
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				if err := e.ExportCheckpoint(sb, p.Name, f); err != nil {
+					return err
+				}
+				_, err = io.Copy(a.stdout, io.NewSectionReader(f, 0, math.MaxInt64))
+				return err
+			}
+			return writeWhole(output, func(to io.Writer) error { return e.ExportCheckpoint(sb, p.Name, to) })
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
+	c.CompleteFlag("output", command.FileNames)
+	return c
+}
+
+func (a *app) checkpointImportCommand() *command.Command {
+	var name string
+	var force bool
+	c := &command.Command{
+		Use:   "import [--name NAME] FILE|-",
+		Short: "Make a sandbox from a checkpoint that was exported",
+		Long: `Makes a new sandbox that begins with a checkpoint that bothy checkpoint export has
+written: with its files, rules and settings, and the checkpoint itself. Its directories
+must be here, at the same paths; what they hold stays as it is. The file is read to its
+end before anything counts.`,
+		Args: exactly(1, "a file, or - for standard input"),
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			in := a.stdin
+			if args[0] != "-" {
+				if in, err = os.Open(args[0]); err != nil {
+					return &spec.Error{Class: spec.ErrUsage, Op: "import a checkpoint", Err: err}
+				}
+				defer in.Close()
+			}
+			sb, err := e.ImportCheckpoint(cmd.Context(), in, name, rules(e, force))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(sb)
+			}
+			fmt.Fprintln(a.stdout, sb.Name)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&force, "force-workspace", false, "share a home directory or / all the same")
+	c.Flags().StringVar(&name, "name", "", "what the sandbox is called (default: as the one it comes from)")
+	return a.jsonFlag(c)
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// inquiry asks a person at a terminal which changes, and which hunks of them, are
+// meant.
+type inquiry struct {
+	app  *app
+	from *bufio.Reader
+	over bool // nothing more is wanted
+}
+
+// about asks about the orders for a workspace and gives those that are meant.
+func (q *inquiry) about(r *reviewed, orders []review.Order, t *settlement) (meant []review.Order, err error) {
+	reader, err := r.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	var declined []string
+	for i := range orders {
+		o := &orders[i]
+		if o.Implied || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
+			continue // it goes with what is in it; or is told, as without questions
+		}
+		yes, err := q.one(r, reader, o)
+		if err != nil {
+			return nil, err
+		}
+		if !yes {
+			declined = append(declined, o.Path)
+			t.put(r, review.Outcome{Change: o.Change, Result: resultDeclined})
+		}
+	}
+	return slices.DeleteFunc(orders, func(o review.Order) bool {
+		return slices.ContainsFunc(declined, func(p string) bool { return p == o.Path || o.Implied && strings.HasPrefix(p, o.Path+"/") })
+	}), nil
+}
+
+// one asks about one change, and has the order take what is meant of it.
+func (q *inquiry) one(r *reviewed, reader *review.Reader, o *review.Order) (bool, error) {
+	if q.over {
+		return false, nil
+	}
+	text, err := reader.Text(o.Change)
+	if errors.Is(err, spec.ErrConflict) {
+		text, err = review.Text{Left: "it was changed just now"}, nil
+	}
+	if err == nil && text.Left != "" {
+		text.Digest, err = reader.Sum(o.Change)
+	}
+	if errors.Is(err, spec.ErrConflict) {
+		text, err = review.Text{Left: "it was changed just now"}, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if o.New.Form == review.File {
+		o.Shown = &text.Digest
+	}
+	if o.Kind != review.Modified || text.Hunks() < 2 {
+		if err := q.show(r, o.Change, text); err != nil {
+			return false, err
+		}
+		return q.answer(fmt.Sprintf("apply %s, %s?", r.name(o.Change), o.Kind), o.Flags, false) == yes, nil
+	}
+	return q.hunks(r, o, text)
+}
+
+// hunks asks about the hunks of a text one by one.
+func (q *inquiry) hunks(r *reviewed, o *review.Order, text review.Text) (bool, error) {
+	var wanted []int
+	all := text.Hunks()
+	for n := 0; n < all && !q.over; n++ {
+		part, _ := text.Picked(review.Only(n))
+		if err := q.show(r, o.Change, part); err != nil {
+			return false, err
+		}
+		switch q.answer(fmt.Sprintf("apply this hunk of %s, %d of %d?", r.name(o.Change), n+1, all), o.Flags, true) {
+		case yes:
+			wanted = append(wanted, n)
+		case rest:
+			for ; n < all; n++ {
+				wanted = append(wanted, n)
+			}
+		case none:
+			n = all
+		}
+	}
+	if len(wanted) < all {
+		o.Pick = review.Only(slices.Clip(wanted)...)
+	}
+	return len(wanted) > 0, nil
+}
+
+// show writes a change to the terminal.
+func (q *inquiry) show(r *reviewed, c review.Change, text review.Text) error {
+	w := bufio.NewWriter(q.app.stderr)
+	p := &review.Patch{W: w, Prefix: r.prefix, Show: review.Show}
+	return errors.Join(p.Write(c, text), w.Flush())
+}
+
+// What a person answers.
+const (
+	yes  = "y"
+	no   = "n"
+	rest = "a" // this one, and what is left of the file
+	none = "d" // neither this one nor what is left of the file
+	quit = "q" // nothing more
+)
+
+const answersMean = `y  yes
+n  no
+a  this hunk and all that follow in this file
+d  no hunk from here on in this file
+q  nothing more
+`
+
+// answer asks until it is understood. Whoever hangs up wants nothing more.
+func (q *inquiry) answer(question string, flags []review.Flag, hunks bool) string {
+	choices := "y,n,q,?"
+	if hunks {
+		choices = "y,n,a,d,q,?"
+	}
+	for {
+		for _, why := range reasons(flags) {
+			fmt.Fprintf(q.app.stderr, "It may run on this host later: %s\n", printable(why))
+		}
+		fmt.Fprintf(q.app.stderr, "%s [%s] ", question, choices)
+		line, err := q.from.ReadString('\n')
+		word := strings.ToLower(strings.TrimSpace(line))
+		switch {
+		case err != nil && (!errors.Is(err, io.EOF) || word == ""):
+			fmt.Fprintln(q.app.stderr)
+			q.over = true
+			return no
+		case word == quit:
+			q.over = true
+			return no
+		case word == yes, word == no, hunks && (word == rest || word == none):
+			return word
+		}
+		fmt.Fprint(q.app.stderr, answersMean)
+	}
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) loopCommand() *command.Command {
+	c := &command.Command{
+		Use: "loop", Aliases: []string{"loops"}, Short: "Have an agent work until checks out of its reach agree",
+		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopLogCommand(), a.loopHintCommand(),
+		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRmCommand())
+	return c
+}
+
+// looping is a loop that there is.
+type looping struct {
+	engine *engine.Engine
+	run    *run.Run
+	plan   loop.Plan
+	since  time.Time
+	state  *loop.State
+	hosted bool
+}
+
+// loopCalled finds a loop; without a name the newest.
+func (a *app) loopCalled(ref string) (*looping, error) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, err
+	}
+	if ref == "" {
+		list, err := run.List(e.Store.Runs())
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, spec.Errorf(spec.ErrNotFound, "there is no run").WithHint("bothy loop run begins one")
+		}
+		return readLoop(e, list[0])
+	}
+	r, err := run.Find(e.Store.Runs(), ref)
+	if err != nil {
+		return nil, err
+	}
+	return readLoop(e, r)
+}
+
+// readLoop reads how a loop stands. One that has no host, and does not know it, was
+// cut short.
+func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
+	l := &looping{engine: e, run: r}
+	var err error
+	if l.since, err = r.Plan(&l.plan); err != nil {
+		return nil, err
+	}
+	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	if l.state, err = loop.Fold(events); err != nil {
+		return nil, err
+	}
+	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
+		s.Status, s.Reason, s.Detail = loop.Interrupted, "crash", "the process that carried it on is gone"
+	}
+	return l, nil
+}
+
+// loopView is how a loop stands, in JSON.
+type loopView struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	Hosted    bool      `json:"hosted"` // a process carries it on
+	ExitCode  *int      `json:"exit_code,omitempty"`
+	*loop.State
+	Plan *loop.Plan `json:"plan"`
+}
+
+func (l *looping) view() loopView {
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, Plan: &l.plan}
+	if s := l.state.Status; s != loop.Running && s != loop.Queued {
+		code := l.state.ExitCode()
+		v.ExitCode = &code
+	}
+	return v
+}
+
+// actor is by what name a person says something to a run.
+func actor() string {
+	return cmp.Or(os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
+}
+
+// open refuses to talk to a loop that has ended for good.
+func (l *looping) open() error {
+	if l.state.Status.Final() {
+		return spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status).
+			WithHint("bothy loop run begins another one")
+	}
+	return nil
+}
+
+func (a *app) loopHintCommand() *command.Command {
+	return &command.Command{
+		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Args: exactly(2, "a run and a text"), Complete: a.oneLoop,
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.loopCalled(args[0])
+			if err == nil {
+				err = l.open()
+			}
+			if err == nil {
+				err = l.run.Leave(run.Message{Kind: run.Hint, Text: args[1], Actor: actor()})
+			}
+			if err == nil {
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) loopPauseCommand() *command.Command {
+	return &command.Command{
+		Use: "pause RUN", Short: "Have a loop wait for you after its iteration",
+		Long: "Has the process that carries a loop on end with code 3 as soon as its iteration is over.\nbothy loop resume goes on.",
+		Args: exactly(1, "a run"), Complete: a.oneLoop,
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.loopCalled(args[0])
+			if err == nil {
+				err = l.open()
+			}
+			if err == nil && !l.hosted {
+				err = spec.Errorf(spec.ErrConflict, "nobody carries the run %s on: %s", l.run.ID, l.state.Status)
+			}
+			if err == nil {
+				err = l.run.Leave(run.Message{Kind: run.Pause, Actor: actor()})
+			}
+			if err == nil {
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) loopStopCommand() *command.Command {
+	return &command.Command{
+		Use: "stop RUN", Short: "End a loop for good", Args: exactly(1, "a run"), Complete: a.oneLoop,
+		Long: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.loopCalled(args[0])
+			if err == nil {
+				err = l.open()
+			}
+			if err == nil {
+				err = l.run.Leave(run.Message{Kind: run.Stop, Actor: actor()})
+			}
+			for err == nil && !l.state.Status.Final() {
+				if err = l.cancel(); err == nil && !l.state.Status.Final() {
+					select {
+					case <-cmd.Context().Done():
+						return cmd.Context().Err()
+					case <-time.After(stopPoll):
+					}
+				}
+			}
+			if err == nil {
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return err
+		},
+	}
+}
+
+// stopPoll is how often it is looked whether a loop has ended.
+const stopPoll = 50 * time.Millisecond
+
+// cancel ends a loop that nobody carries on. If somebody does, that one has the
+// message.
+func (l *looping) cancel() error {
+	h, events, err := l.run.Host()
+	if errors.Is(err, spec.ErrConflict) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if l.state, err = loop.Fold(events); err != nil || l.state.Status.Final() {
+		return err
+	}
+	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
+	if err != nil {
+		return err
+	}
+	return l.state.Add(ev)
+}
+
+func (a *app) loopRmCommand() *command.Command {
+	return &command.Command{
+		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; their sandboxes stay",
+		Args: atLeast(1, "a run"), Complete: a.oneLoop,
+		RunE: func(_ *command.Command, args []string) error {
+			var errs []error
+			for _, ref := range args {
+				l, err := a.loopCalled(ref)
+				if err == nil {
+					err = l.run.Remove()
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return only(errs)
+		},
+	}
+}
+
+// oneLoop completes a run.
+func (a *app) oneLoop(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.Failed
+	}
+	list, err := run.List(e.Store.Runs())
+	if err != nil || len(args) > 0 {
+		return nil, command.NoFiles
+	}
+	var names []string
+	for _, r := range list {
+		names = append(names, r.ID)
+	}
+	return names, command.NoFiles
+}

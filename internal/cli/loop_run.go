@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// loopFlags are what a loop is asked to do.
+type loopFlags struct {
+	createFlags
+	plan                  loop.Plan
+	file, template        string
+	time, iteration, gate time.Duration
+}
+
+func (a *app) loopRunCommand() *command.Command {
+	f := &loopFlags{}
+	c := &command.Command{
+		Use:   "run --agent NAME --until COMMAND [flags] [PROMPT] [PATH]",
+		Short: "Begin a loop, and carry it on to its end",
+		Long: `Has an agent work at PROMPT in PATH (default: here) until it is done: it says so on the
+last line of its last message, and every COMMAND of --until ends with 0 in a copy of the
+files that the agent cannot reach. The sandbox is a new one, and stays. The exit code is
+0 if it is done, 3 if it waits for you, 4 if a limit was reached, 5 if nothing moved any
+more, 6 if the agent gave up.`,
+		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
+  bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
+		Args: atMost(2, "a prompt and a path"),
+		RunE: func(cmd *command.Command, args []string) error { return a.loopRun(cmd, f, args) },
+	}
+	f.createFlags.add(a, c)
+	f.addLoop(c)
+	c.CompleteFlag("agent", a.knownAgents)
+	c.CompleteFlag("secret", a.secretNames)
+	return a.jsonFlag(c)
+}
+
+func (f *loopFlags) addLoop(c *command.Command) {
+	fs := c.Flags()
+	p := &f.plan
+	fs.StringVar(&p.Agent, "agent", "", "who works")
+	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
+	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
+	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
+	command.WordsVar(fs, &p.Protect, "protect", "a file or directory of PATH that must stay as it is; repeatable")
+	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
+	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")
+	fs.IntVar(&p.Limits.MinIterations, "min-iterations", 1, "before which it is not done, whatever is said")
+	fs.IntVar(&p.Limits.MaxIterations, "max-iterations", 30, "how often it may try")
+	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
+	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "begin no iteration when the agent has used so many tokens, as it counts (default: any)")
+	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD, as it reckons (default: any)")
+	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
+	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each command of --until")
+	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
+	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
+	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
+	for _, path := range []string{"file", "prompt-template", "protect"} {
+		c.CompleteFlag(path, command.FileNames)
+	}
+}
+
+// loopRun begins a loop.
+func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
+	path, err := f.read(args)
+	if err != nil {
+		return err
+	}
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	if f.plan.Agent == "" {
+		return spec.Errorf(spec.ErrUsage, "--agent is missing").WithHint("usage: %s", cmd.UseLine())
+	}
+	of, err := loopAgent(e, f.plan.Agent)
+	if err != nil {
+		return err
+	}
+	ctx, release := interruptible(cmd.Context())
+	defer release()
+	var r *run.Run
+	var h *run.Host
+	sb, err := a.makeSandbox(cmd, e, &f.createFlags, &lodger{name: of.Name, spec: of}, []string{path}, func(sb *spec.Sandbox) (err error) {
+		if err = f.fits(sb); err != nil || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		if r, err = run.Create(e.Store.Runs(), run.NewID(f.plan.Prompt, time.Now()), &f.plan); err == nil {
+			h, _, err = r.Host()
+		}
+		return err
+	})
+	if h != nil {
+		defer h.Close()
+	}
+	if err != nil {
+		if r != nil { // there is nothing that could be gone on with
+			if h != nil {
+				h.Close() // or it could not be removed
+			}
+			_ = r.Remove()
+		}
+		return err
+	}
+	ready, err := h.Append(loop.Ready, run.ActorHost, loop.Made{Sandbox: sb.Name})
+	if err != nil {
+		return err
+	}
+	a.note("run %s in sandbox %s; from another terminal: bothy loop status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
+	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}}
+	return a.carry(ctx, l, []run.Event{ready})
+}
+
+// loopAgent is an agent that can be had work without anybody, and judged.
+func loopAgent(e *engine.Engine, name string) (*spec.Agent, error) {
+	of, err := agentCalled(e.Agents, name)
+	if err != nil {
+		return nil, err
+	}
+	if of.Headless == nil || of.Headless.Events == nil {
+		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it works without a terminal, and what it tells then", of.Title).
+			WithHint("headless and events are what is missing there, see docs/agents.md; bothy agent show %s prints it", of.Name)
+	}
+	return of, nil
+}
+
+// maxPrompt bounds a prompt and a template, in bytes.
+const maxPrompt = 1 << 20
+
+// read sorts PROMPT and PATH, and reads what is in files.
+func (f *loopFlags) read(args []string) (path string, err error) {
+	if f.file != "" {
+		if len(args) > 1 {
+			return "", spec.Errorf(spec.ErrUsage, "there is a prompt in --file, and one in words")
+		}
+		if f.plan.Prompt, err = readPrompt(f.file); err != nil {
+			return "", err
+		}
+	} else if len(args) > 0 {
+		f.plan.Prompt, args = args[0], args[1:]
+	}
+	f.plan.Template = loop.DefaultTemplate
+	if f.template != "" {
+		if f.plan.Template, err = readPrompt(f.template); err != nil {
+			return "", err
+		}
+	}
+	l := &f.plan.Limits
+	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
+	path = "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	return path, f.plan.Check()
+}
+
+func readPrompt(path string) (string, error) {
+	text, err := store.ReadFile(path, 0, maxPrompt)
+	if err != nil {
+		return "", &spec.Error{Class: spec.ErrUsage, Op: "read " + path, Err: err}
+	}
+	return string(text), nil
+}
+
+// fits sees that the plan fits a sandbox that is to be made.
+func (f *loopFlags) fits(sb *spec.Sandbox) error {
+	m := sb.Workspaces[0]
+	if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+		return errors.Join(err, spec.Errorf(spec.ErrUsage, "%s is no directory", m.Source))
+	}
+	root, err := os.OpenRoot(m.Source)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, v := range sb.Volumes {
+		if !v.ReadOnly {
+			return spec.Errorf(spec.ErrUsage, "-v %s: what the agent writes there would count for the gates, and what they write would stay", v).
+				WithHint("share it read-only (:ro), or give the sandbox a directory of its own: --private")
+		}
+	}
+	for _, path := range f.plan.Protect {
+		if err := protectable(root, path); err != nil {
+			return &spec.Error{Class: spec.ErrUsage, Op: "--protect " + path, Err: err}
+		}
+	}
+	f.plan.Directory, f.plan.Sandbox = m.Source, sb.ID
+	return nil
+}
+
+// protectable refuses a path with a link in it: the agent could have it lead elsewhere.
+// One that is not there is protected from appearing.
+func protectable(root *os.Root, path string) error {
+	at := ""
+	for name := range strings.SplitSeq(filepath.Clean(path), "/") {
+		at = filepath.Join(at, name)
+		info, err := root.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return spec.Errorf(spec.ErrUsage, "%s is a symbolic link", at).WithHint("protect what it leads to")
+		}
+	}
+	return nil
+}
+
+func (a *app) loopResumeCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "resume RUN", Short: "Carry a loop on that was cut short, paused or stalled",
+		Long: "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them.",
+		Args: exactly(1, "a run"), Complete: a.oneLoop,
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.loopCalled(args[0])
+			if err != nil {
+				return err
+			}
+			of, err := loopAgent(l.engine, l.plan.Agent)
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if l.state, err = loop.Fold(events); err != nil {
+				return err
+			}
+			if err := l.open(); err != nil {
+				return err
+			}
+			sb, err := l.workplace()
+			if err != nil {
+				return err
+			}
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			return a.carry(ctx, &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan}}, events)
+		},
+	})
+}
+
+// workplace is the sandbox of a loop that is gone on with.
+func (l *looping) workplace() (*spec.Sandbox, error) {
+	sb, err := l.engine.Find(l.plan.Sandbox)
+	if err == nil && !l.state.Ready { // it may lack what it is lent
+		err = spec.Errorf(spec.ErrConflict, "sandbox %s was not ready when the run %s was cut short", sb.Name, l.run.ID).
+			WithHint("nothing was done yet: bothy rm %s; bothy loop rm %s; and begin anew", sb.Name, l.run.ID)
+	} else if errors.Is(err, spec.ErrNotFound) {
+		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.state.Sandbox, l.plan.Sandbox), l.run.ID).
+			WithHint("what was done is gone with it: bothy loop rm %s", l.run.ID)
+	}
+	return sb, err
+}
+
+// carry carries a loop on, tells how it goes, and ends as it does.
+func (a *app) carry(ctx context.Context, l *loop.Loop, events []run.Event) error {
+	l.Tell = func(ev run.Event, s *loop.State) {
+		if line := lineOf(l.Plan, ev, s); line != "" {
+			a.note("%s", line)
+		}
+	}
+	s, err := l.Carry(ctx, events)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		again, err := readLoop(l.Shop.(*loopShop).engine, l.Run)
+		if err == nil {
+			again.hosted = false
+			err = a.printJSON(again.view())
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(a.stdout, l.Run.ID)
+	}
+	if code := s.ExitCode(); code != spec.ExitOK {
+		return &spec.Exited{Code: code}
+	}
+	return nil
+}

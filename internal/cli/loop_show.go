@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) loopLsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List loops, the newest first", Args: exactly(0, "no argument"),
+		RunE: func(*command.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			list, err := run.List(e.Store.Runs())
+			if err != nil {
+				return err
+			}
+			views := []loopView{}
+			for _, r := range list {
+				l, err := readLoop(e, r)
+				if err != nil { // one that cannot be read hides no other
+					a.note("%s: %v", r.ID, err)
+					continue
+				}
+				views = append(views, l.view())
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"runs": views})
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tSTATUS\tITERATION\tAGENT\tSANDBOX\tDIRECTORY")
+			for _, v := range views {
+				fmt.Fprintf(w, "%s\t%s\t%d/%d\t%s\t%s\t%s\n", v.ID, v.Status, v.Iteration, v.Plan.Limits.MaxIterations, v.Plan.Agent, dash(v.Sandbox), term.Sanitize(v.Plan.Directory))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+func (a *app) loopStatusCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneLoop,
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.loopCalled(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(l.view())
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			for _, row := range l.rows() {
+				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// rows are how a loop stands, for people.
+func (l *looping) rows() [][2]string {
+	s, p := l.state, &l.plan
+	status := string(s.Status)
+	if s.Reason != "" {
+		status += ", " + s.Reason
+	}
+	if s.Detail != "" {
+		status += ": " + s.Detail
+	}
+	rows := [][2]string{
+		{"run", l.run.ID},
+		{"status", status},
+		{"iteration", fmt.Sprintf("%d/%d", s.Iteration, p.Limits.MaxIterations)},
+		{"agent", p.Agent},
+		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
+		{"directory", p.Directory},
+		{"began", l.since.Local().Format(time.DateTime)},
+		{"took", roundly(time.Duration(s.Elapsed))},
+		{"used", usedText(s.Tokens, s.USD)},
+		{"prompt", opening(p.Prompt)},
+	}
+	if !s.Until.IsZero() {
+		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
+	}
+	v := s.Verdict
+	if v == nil {
+		v = s.Baseline
+	}
+	if v != nil {
+		for _, g := range v.Gates {
+			rows = append(rows, [2]string{"gate", gateText(g)})
+		}
+	}
+	for _, h := range s.Hints {
+		rows = append(rows, [2]string{"hint", opening(h)})
+	}
+	return rows
+}
+
+func gateText(g loop.Gate) string {
+	if g.Green {
+		return "green  " + g.Name
+	}
+	return "red    " + g.Name + ": " + g.Why
+}
+
+// opening is the beginning of a text, for a row.
+func opening(text string) string {
+	const most = 80
+	line, more, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(line); len(r) > most {
+		return string(r[:most]) + " ..."
+	}
+	if more != "" {
+		line += " ..."
+	}
+	return line
+}
+
+func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+
+func usedText(tokens int64, usd float64) string {
+	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
+}
+
+func (a *app) loopLogCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), Complete: a.oneLoop,
+		Long: "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach.",
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.loopCalled(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			events, err := l.run.Events()
+			if err != nil {
+				return err
+			}
+			s, err := loop.Fold(nil)
+			for _, ev := range events {
+				if err == nil {
+					err = s.Add(ev)
+				}
+				if err != nil {
+					return err
+				}
+				if err := a.tellEvent(&l.plan, ev, s); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	})
+}
+
+func (a *app) tellEvent(p *loop.Plan, ev run.Event, s *loop.State) error {
+	if a.json {
+		line, err := ev.Line()
+		if err == nil {
+			_, err = a.stdout.Write(escapeControls(line))
+		}
+		return err
+	}
+	line := lineOf(p, ev, s)
+	if line == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(line))
+	return err
+}
+
+// lineOf tells an event, after which a loop stands so.
+func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
+	at := fmt.Sprintf("iteration %d/%d: ", s.Iteration, p.Limits.MaxIterations)
+	switch ev.Type {
+	case loop.Baseline:
+		return "before the first iteration: " + gatesText(s.Baseline)
+	case loop.Iteration:
+		if n := s.Told(); n > 0 {
+			return at + fmt.Sprintf("%s works, with %d hints", p.Agent, n)
+		}
+		return at + p.Agent + " works"
+	case loop.Worked:
+		return at + workText(s.Work)
+	case loop.Kept:
+		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
+	case loop.Judged:
+		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+	case loop.Hinted:
+		return "a hint from " + ev.Actor
+	case loop.Ended:
+		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
+	}
+	return ""
+}
+
+func workText(w *loop.Work) string {
+	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
+	switch {
+	case w.Verdict == spec.VerdictLimit && w.Until.IsZero():
+		return "its allowance is used up, it does not say until when: waiting"
+	case w.Verdict == spec.VerdictLimit:
+		return "its allowance is used up: waiting until " + w.Until.Local().Format(time.DateTime)
+	case w.Verdict != spec.VerdictOK:
+		return "the agent failed after " + took + ": " + opening(w.Error)
+	case w.Abort:
+		return "the agent gives up after " + took
+	case w.Done:
+		return "the agent says that it is done, after " + took
+	}
+	return "the agent ended after " + took + ", and says that it is not done"
+}
+
+func gatesText(v *loop.Verdict) string {
+	red := v.Red()
+	if len(red) == 0 {
+		return "all green"
+	}
+	var list []string
+	for _, g := range red {
+		list = append(list, g.Name+" ("+opening(g.Why)+")")
+	}
+	return fmt.Sprintf("%d of %d red: %s", len(red), len(v.Gates), strings.Join(list, ", "))
+}

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) taskCommand() *command.Command {
+	c := &command.Command{
+		Use: "task", Aliases: []string{"tasks"}, Short: "What there is to do in a project, and who does it",
+		Long: "Tasks of a project: what there is to do, what waits for what, who has taken what and\nuntil when. They are kept on this machine, where no sandbox can change them. Fields and\nrules are those of Beads, whose issues.jsonl can be imported and exported.",
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, build := range []func(*taskCall) *command.Command{
+		(*taskCall).addCommand, (*taskCall).lsCommand, (*taskCall).showCommand, (*taskCall).readyCommand, (*taskCall).claimCommand,
+		(*taskCall).updateCommand, (*taskCall).closeCommand, (*taskCall).reopenCommand, (*taskCall).depCommand,
+		(*taskCall).graphCommand, (*taskCall).importCommand, (*taskCall).exportCommand,
+	} {
+		c.AddCommand(build(&taskCall{app: a}))
+	}
+	return c
+}
+
+// taskCall is a call of one of the task commands: which project is meant, and who
+// calls.
+type taskCall struct {
+	*app
+	dir, actor string
+}
+
+// scope adds --project to a command, and --json.
+func (t *taskCall) scope(c *command.Command) *command.Command {
+	c.Flags().StringVarP(&t.dir, "project", "C", "", "the project, a directory (default: the nearest one, here or above, that has tasks; else this one)")
+	c.CompleteFlag("project", command.FileNames)
+	if c.Complete == nil {
+		c.Complete = t.taskIDs
+	}
+	return t.jsonFlag(c)
+}
+
+// by adds --actor too, to a command that changes something.
+func (t *taskCall) by(c *command.Command) *command.Command {
+	c.Flags().StringVar(&t.actor, "actor", "", "who does it (default: BOTHY_ACTOR, else USER)")
+	return t.scope(c)
+}
+
+// who is by what name something is done.
+func (t *taskCall) who() (string, error) {
+	who := cmp.Or(t.actor, os.Getenv("BOTHY_ACTOR"), os.Getenv("USER"), fmt.Sprint("uid-", os.Getuid()))
+	return who, task.CheckWho(who)
+}
+
+// book finds the tasks that are meant.
+func (t *taskCall) book() (*journal.Book, error) {
+	state, err := store.Dir()
+	if err != nil {
+		return nil, err
+	}
+	s, err := store.Open(state)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := realDir(cmp.Or(t.dir, "."))
+	if err != nil {
+		return nil, err
+	}
+	if t.dir != "" {
+		return journal.Open(s.Tasks(), dir), nil
+	}
+	return journal.Nearest(s.Tasks(), dir), nil
+}
+
+// realDir gives the real path of a directory.
+func realDir(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", spec.Errorf(spec.ErrNotFound, "no project %s: there is no such directory", dir)
+	case err != nil:
+		return "", &spec.Error{Op: "find the project " + dir, Err: err}
+	case !info.IsDir():
+		return "", spec.Errorf(spec.ErrUsage, "the project %s is no directory", dir)
+	}
+	return path, nil
+}
+
+// view gives the tasks.
+func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
+	b, err := t.book()
+	if err != nil {
+		return nil, err
+	}
+	return b.View(ctx)
+}
+
+// find gives the tasks, and the one of an ID.
+func (t *taskCall) find(ctx context.Context, id string) (*task.Graph, *task.Task, error) {
+	g, err := t.view(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := g.Find(id)
+	return g, x, err
+}
+
+// change changes the tasks, and gives them as they are then.
+func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string, now time.Time) error) (g *task.Graph, err error) {
+	who, err := t.who()
+	if err != nil {
+		return nil, err
+	}
+	b, err := t.book()
+	if err != nil {
+		return nil, err
+	}
+	err = b.Change(ctx, func(held *task.Graph) error {
+		g = held
+		return f(g, who, time.Now().UTC())
+	})
+	return g, err
+}
+
+// taskIDs completes the ID of a task that is not closed.
+func (t *taskCall) taskIDs(cmd *command.Command, args []string, _ string) ([]string, command.Directive) {
+	g, err := t.view(context.Background()) // completion is not asked for by Execute's caller
+	if err != nil {
+		return nil, command.Failed
+	}
+	var list []string
+	for _, x := range g.All() {
+		if closed := x.Status == task.Closed; closed == (cmd.Name() == "reopen") && !slices.Contains(args, x.ID) {
+			list = append(list, x.ID+"\t"+x.Title)
+		}
+	}
+	return list, command.NoFiles
+}
+
+// taskView is what is told of a task beside its document.
+type taskView struct {
+	State     string         `json:"state"`
+	Ready     bool           `json:"ready"`
+	BlockedBy []task.Blocker `json:"blocked_by"`
+	Parents   []string       `json:"parents"`
+	Children  []string       `json:"children"`
+}
+
+// stateWord is how a task stands, in a word.
+func stateWord(x *task.Task, s task.State) string {
+	switch s.Reason {
+	case task.ReasonNone:
+		return "ready"
+	case task.ReasonStatus:
+		return string(x.Status)
+	}
+	return string(s.Reason)
+}
+
+// stateCell is the word with its sign.
+func stateCell(x *task.Task, s task.State) string {
+	sign := "◇"
+	switch s.Reason {
+	case task.ReasonNone:
+		sign = "○"
+	case task.ReasonClaimed:
+		sign = "◐"
+	case task.ReasonBlocked:
+		sign = "●"
+	case task.ReasonDeferred:
+		sign = "❄"
+	case task.ReasonClosed:
+		sign = "✓"
+	}
+	return sign + " " + term.Sanitize(stateWord(x, s))
+}
+
+func viewOf(g *task.Graph, x *task.Task, now time.Time) taskView {
+	s := g.State(x, now)
+	v := taskView{State: stateWord(x, s), Ready: s.Ready, BlockedBy: append([]task.Blocker{}, s.Blockers...), Parents: append([]string{}, x.Parents()...), Children: []string{}}
+	for _, c := range g.Children(x.ID) {
+		v.Children = append(v.Children, c.ID)
+	}
+	return v
+}
+
+// document is a task in JSON: the fields of Beads, and how it stands.
+type document []byte
+
+func (d document) MarshalJSON() ([]byte, error) { return d, nil }
+
+func documentOf(g *task.Graph, x *task.Task, now time.Time) (document, error) {
+	doc, err := x.EncodeWith(viewOf(g, x, now))
+	return doc, err
+}
+
+func documents(g *task.Graph, list []*task.Task) ([]document, error) {
+	out := make([]document, 0, len(list))
+	now := time.Now()
+	for _, x := range list {
+		doc, err := documentOf(g, x, now)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, doc)
+	}
+	return out, nil
+}
+
+// printTasks prints tasks as JSON, with what else there is to tell.
+func (t *taskCall) printTasks(g *task.Graph, list []*task.Task, also map[string]any) error {
+	docs, err := documents(g, list)
+	if err != nil {
+		return err
+	}
+	out := map[string]any{"tasks": docs}
+	maps.Copy(out, also)
+	return t.printJSON(out)
+}
+
+// printTask prints one task as JSON.
+func (t *taskCall) printTask(g *task.Graph, x *task.Task) error {
+	doc, err := documentOf(g, x, time.Now())
+	if err != nil {
+		return err
+	}
+	return t.printJSON(doc)
+}
+
+// printIDs prints the IDs of tasks, or all there is as JSON.
+func (t *taskCall) printIDs(g *task.Graph, list []*task.Task, also map[string]any) error {
+	if t.json {
+		return t.printTasks(g, list, also)
+	}
+	for _, x := range list {
+		fmt.Fprintln(t.stdout, x.ID)
+	}
+	return nil
+}
+
+// taskTable prints tasks, a line each. The title, which may be long, comes last.
+func (t *taskCall) taskTable(g *task.Graph, list []*task.Task) error {
+	w := tabwriter.NewWriter(t.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tSTATE\tP\tTYPE\tNOTE\tTITLE")
+	now := time.Now()
+	for _, x := range list {
+		s := g.State(x, now)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", x.ID, stateCell(x, s), x.Priority, term.Sanitize(x.Type), dash(noteCell(x, s)), term.Sanitize(x.Title))
+	}
+	return w.Flush()
+}
+
+// noteCell is what stands behind a task's state: who has it, whom it waits for,
+// until when.
+func noteCell(x *task.Task, s task.State) string {
+	until := ""
+	if !s.Until.IsZero() {
+		until = "until " + s.Until.Local().Format("01-02 15:04")
+	}
+	switch s.Reason {
+	case task.ReasonBlocked:
+		return "waits for " + blockerCell(s.Blockers)
+	case task.ReasonDeferred:
+		return until
+	case task.ReasonClaimed:
+		return strings.TrimSpace(term.Sanitize(x.Assignee) + " " + until)
+	}
+	return term.Sanitize(x.Assignee)
+}
+
+// blockerCell names the first blockers and counts the others.
+func blockerCell(list []task.Blocker) string {
+	const most = 2
+	var names []string
+	for _, b := range list {
+		if !slices.Contains(names, b.ID) {
+			names = append(names, b.ID)
+		}
+	}
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" +%d", more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (t *taskCall) depCommand() *command.Command {
+	c := &command.Command{
+		Use: "dep", Aliases: []string{"deps"}, Short: "What tasks depend on",
+		Long: `What tasks depend on. Four kinds keep a task from being ready:
+
+  blocks              it waits until the other is closed
+  parent-child        it is a part of the other, and waits as long as that is blocked
+  conditional-blocks  it begins only if the other is closed as failed
+  waits-for           it waits for the parts of the other: all, or the first
+
+The others inform. A dependency by which tasks would wait for each other is refused.`,
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, build := range []func(*taskCall) *command.Command{(*taskCall).depAddCommand, (*taskCall).depRmCommand, (*taskCall).depTreeCommand, (*taskCall).depCyclesCommand} {
+		c.AddCommand(build(&taskCall{app: t.app}))
+	}
+	return c
+}
+
+// printChanged prints a task whose dependencies were changed.
+func (t *taskCall) printChanged(g *task.Graph, x *task.Task) error {
+	if t.json {
+		return t.printTask(g, x)
+	}
+	return t.printIDs(g, []*task.Task{x}, nil)
+}
+
+func checkKind(kind string) error {
+	if !slices.Contains(task.Kinds(), kind) {
+		return spec.Errorf(spec.ErrUsage, "no kind of dependency %q", kind).WithHint("there are %s", strings.Join(task.Kinds(), ", "))
+	}
+	return nil
+}
+
+func (t *taskCall) depAddCommand() *command.Command {
+	var kind, gate string
+	c := &command.Command{
+		Use: "add ID ON", Short: "Make the task ID depend on the task ON",
+		Example: "  bothy task dep add bd-b bd-a                       # b waits for a\n  bothy task dep add bd-b bd-a --kind related",
+		Args:    exactly(2, "two tasks: which depends, and on which"),
+		RunE: func(cmd *command.Command, args []string) error {
+			if err := checkKind(kind); err != nil {
+				return err
+			}
+			if gate != "all" && gate != "any" {
+				return spec.Errorf(spec.ErrUsage, "no gate %q", gate).WithHint("there are all and any")
+			}
+			var x *task.Task
+			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) (err error) {
+				x, err = g.Link(args[0], task.Link{Kind: task.Kind(kind), On: args[1], AnyChild: gate == "any"}, who, now)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.printChanged(g, x)
+		},
+	}
+	c.Flags().StringVarP(&kind, "kind", "t", string(task.Blocks), "blocks, parent-child, conditional-blocks, waits-for, related, discovered-from, ...")
+	c.Flags().StringVar(&gate, "gate", "all", "for waits-for: all parts, or any")
+	c.CompleteFlag("kind", command.Words(task.Kinds()...))
+	c.CompleteFlag("gate", command.Words("all", "any"))
+	return t.by(c)
+}
+
+func (t *taskCall) depRmCommand() *command.Command {
+	var kind string
+	c := &command.Command{
+		Use: "rm ID ON", Aliases: []string{"remove"}, Short: "Make the task ID depend on the task ON no longer",
+		Args: exactly(2, "two tasks: which depends, and on which"),
+		RunE: func(cmd *command.Command, args []string) error {
+			var x *task.Task
+			g, err := t.change(cmd.Context(), func(g *task.Graph, _ string, now time.Time) (err error) {
+				x, err = g.Unlink(args[0], args[1], task.Kind(kind), now)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.printChanged(g, x)
+		},
+	}
+	c.Flags().StringVarP(&kind, "kind", "t", "", "only the dependency of this kind (default: of all)")
+	c.CompleteFlag("kind", command.Words(task.Kinds()...))
+	return t.by(c)
+}
+
+// depNode is a task in a tree of dependencies.
+type depNode struct {
+	ID           string     `json:"id"`
+	Kind         task.Kind  `json:"type,omitempty"` // by which what is above depends on it, or it on that
+	Title        string     `json:"title,omitempty"`
+	State        string     `json:"state,omitempty"`
+	Above        bool       `json:"above,omitempty"` // it was shown with all that is below it
+	Dependencies []*depNode `json:"dependencies"`
+
+	line string
+}
+
+func (t *taskCall) depTreeCommand() *command.Command {
+	var reverse bool
+	c := &command.Command{
+		Use: "tree ID", Short: "Show what a task depends on, and that depends on",
+		Long: "Shows what a task depends on by kinds that block, and what that depends on; with --reverse\nwhat depends on it. What was shown before is not unfolded again.",
+		Args: exactly(1, "the ID of a task"),
+		RunE: func(cmd *command.Command, args []string) error {
+			g, x, err := t.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			f := forest{picture{graph: g, now: time.Now()}, reverse, map[string]bool{}}
+			top := f.node(x.ID, "")
+			if t.json {
+				return t.printJSON(top)
+			}
+			var b strings.Builder
+			fmt.Fprintln(&b, top.line)
+			branch(&b, "", top.Dependencies, func(n *depNode) (string, []*depNode) { return n.line, n.Dependencies })
+			_, err = fmt.Fprint(t.stdout, b.String())
+			return err
+		},
+	}
+	c.Flags().BoolVar(&reverse, "reverse", false, "what depends on it")
+	return t.scope(c)
+}
+
+// forest makes trees of dependencies.
+type forest struct {
+	picture
+	reverse bool
+	seen    map[string]bool
+}
+
+func (f *forest) node(id string, kind task.Kind) *depNode {
+	n := &depNode{ID: id, Kind: kind, Dependencies: []*depNode{}}
+	head := ""
+	if kind != "" {
+		head = string(kind) + ": "
+	}
+	x, err := f.graph.Find(id)
+	if err != nil || x.ID != id {
+		n.line = head + term.Sanitize(id) + "  (not here)"
+		return n
+	}
+	n.Title, n.State = x.Title, stateWord(x, f.graph.State(x, f.now))
+	n.line = head + f.line(x)
+	if n.Above = f.seen[id]; n.Above {
+		n.line += "  (see above)"
+		return n
+	}
+	f.seen[id] = true
+	for _, d := range f.next(x) {
+		n.Dependencies = append(n.Dependencies, f.node(d.ID, d.Kind))
+	}
+	return n
+}
+
+// next are the tasks below one, with the kinds of dependencies between.
+func (f *forest) next(x *task.Task) (list []neededBy) {
+	if f.reverse {
+		for _, d := range f.graph.Dependents(x.ID) {
+			if d.Kind.Blocking() {
+				list = append(list, neededBy{d.TaskID, d.Kind})
+			}
+		}
+		return list
+	}
+	for _, d := range x.Dependencies {
+		if d.Kind.Blocking() {
+			list = append(list, neededBy{d.DependsOnID, d.Kind})
+		}
+	}
+	return list
+}
+
+func (t *taskCall) depCyclesCommand() *command.Command {
+	return t.scope(&command.Command{
+		Use: "cycles", Short: "Look for tasks that wait for each other", Args: exactly(0, "no arguments"),
+		Long: "Looks for tasks that wait for each other. No command makes such; if there are any the exit\ncode is 1.",
+		RunE: func(cmd *command.Command, _ []string) error {
+			g, err := t.view(cmd.Context())
+			if err != nil {
+				return err
+			}
+			cycles := append([][]string{}, g.Cycles()...)
+			if t.json {
+				err = t.printJSON(map[string]any{"cycles": cycles})
+			} else {
+				for _, c := range cycles {
+					fmt.Fprintln(t.stdout, task.ShowCycle(c))
+				}
+			}
+			if err == nil && len(cycles) > 0 {
+				err = &spec.Exited{Code: spec.ExitError}
+			}
+			return err
+		},
+	})
+}

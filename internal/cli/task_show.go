@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/term"
+)
+
+// neededBy is a task that depends on another, in JSON.
+type neededBy struct {
+	ID   string    `json:"id"`
+	Kind task.Kind `json:"type"`
+}
+
+func (t *taskCall) showCommand() *command.Command {
+	return t.scope(&command.Command{
+		Use: "show ID", Aliases: []string{"inspect"}, Short: "Show a task, what it waits for, and what waits for it",
+		Args: exactly(1, "the ID of a task"),
+		Complete: func(cmd *command.Command, args []string, word string) ([]string, command.Directive) {
+			if len(args) > 0 {
+				return nil, command.NoFiles
+			}
+			return t.taskIDs(cmd, args, word)
+		},
+		RunE: func(cmd *command.Command, args []string) error {
+			g, x, err := t.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return t.showTask(g, x)
+		},
+	})
+}
+
+// showTask prints all there is to know of a task.
+func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
+	now := time.Now()
+	dependents := g.Dependents(x.ID)
+	if t.json {
+		also := struct {
+			taskView
+			NeededBy []neededBy `json:"needed_by"`
+		}{viewOf(g, x, now), []neededBy{}}
+		for _, d := range dependents {
+			also.NeededBy = append(also.NeededBy, neededBy{d.TaskID, d.Kind})
+		}
+		doc, err := x.EncodeWith(also)
+		if err != nil {
+			return err
+		}
+		return t.printJSON(document(doc))
+	}
+	s := g.State(x, now)
+	fmt.Fprintf(t.stdout, "%s  %s\n\n", x.ID, term.Sanitize(x.Title))
+	w := tabwriter.NewWriter(t.stdout, 0, 4, 2, ' ', 0)
+	row := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %s\t%s\n", name, text)
+		}
+	}
+	row("state", stateCell(x, s))
+	row("type", fmt.Sprintf("%s, priority %d", term.Sanitize(x.Type), x.Priority))
+	row("assignee", claimRow(x, s))
+	row("labels", term.Sanitize(strings.Join(x.Labels, ", ")))
+	row("created", dateRow(&x.CreatedAt)+by(x.CreatedBy))
+	row("started", dateRow(x.StartedAt))
+	row("due", dateRow(x.DueAt))
+	row("deferred", dateRow(x.DeferUntil))
+	row("closed", strings.TrimSpace(dateRow(x.ClosedAt)+" "+term.Sanitize(x.CloseReason)))
+	if x.ExternalRef != nil {
+		row("external", term.Sanitize(*x.ExternalRef))
+	}
+	for _, b := range s.Blockers {
+		row("waits for", blockerRow(g, b))
+	}
+	for _, d := range x.Dependencies {
+		row(term.Sanitize(string(d.Kind)), taskRow(g, d.DependsOnID, now))
+	}
+	for _, d := range dependents {
+		if d.Kind != task.ParentChild {
+			row(term.Sanitize(string(d.Kind))+" of", taskRow(g, d.TaskID, now))
+		}
+	}
+	for _, c := range g.Children(x.ID) {
+		row("part", taskRow(g, c.ID, now))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, p := range []struct{ name, text string }{
+		{"Description", x.Description}, {"Design", x.Design}, {"Acceptance criteria", x.AcceptanceCriteria}, {"Notes", x.Notes},
+	} {
+		if p.text != "" {
+			fmt.Fprintf(t.stdout, "\n%s\n  %s\n", p.name, strings.ReplaceAll(strings.TrimRight(printable(p.text), "\n"), "\n", "\n  "))
+		}
+	}
+	return nil
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + term.Sanitize(who)
+}
+
+func dateRow(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// claimRow tells whose a task is, and until when.
+func claimRow(x *task.Task, s task.State) string {
+	text := term.Sanitize(x.Assignee)
+	switch {
+	case s.Reason == task.ReasonClaimed && !s.Until.IsZero():
+		text += ", until " + dateRow(&s.Until)
+	case x.LeaseExpiresAt != nil && s.Reason != task.ReasonClosed:
+		text += ", whose claim ended " + dateRow(x.LeaseExpiresAt)
+	}
+	return text
+}
+
+// taskRow is a task in a line.
+func taskRow(g *task.Graph, id string, now time.Time) string {
+	x, err := g.Find(id)
+	if err != nil || x.ID != id {
+		return term.Sanitize(id) + "  (not here)"
+	}
+	return stateCell(x, g.State(x, now)) + "  " + x.ID + "  " + term.Sanitize(x.Title)
+}
+
+// blockerRow tells why a task waits for another.
+func blockerRow(g *task.Graph, b task.Blocker) string {
+	why := map[task.Kind]string{
+		task.ConditionalBlocks: ", and begins only if that fails",
+		task.WaitsFor:          ": its parts",
+	}[b.Kind]
+	if b.Never {
+		why = ", which did not fail: it will not begin"
+	}
+	text := b.ID + why
+	if b.Via != "" {
+		text += " (as a part of " + b.Via + ")"
+	}
+	return text
+}

@@ -1,0 +1,38 @@
+package clone
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Adopt has what a sandbox sees at a workspace's place be fetched from as if it were a
+// clone of the repository there: the repository itself, with a layer over it that has
+// what was committed inside. Its git directory is the user's, and must be one that
+// [Make] could clone.
+func (c Clone) Adopt() error {
+	if _, err := os.Lstat(c.record()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	repo, err := Locate(c.Source)
+	if err != nil {
+		return err
+	}
+	root, err := openDir(repo.Git)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	rec := &Record{Version: spec.Version, Git: repo.Git, At: time.Now().UTC()}
+	if rec.Branch, rec.Commit, err = repo.head(root); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return err
+	}
+	return store.WriteJSON(c.record(), rec)
+}

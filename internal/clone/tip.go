@@ -1,0 +1,62 @@
+package clone
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Tip tells two states of a repository apart, if a commit lies between them: what HEAD
+// is, and, where that can be told, which commit. Of the directories, of which only the
+// last need be there, each stands over those behind it. All of it may be written by
+// somebody inside; nothing outside of the directories is read.
+func Tip(dirs ...string) (state, commit string) {
+	text, at := newest(dirs, "HEAD", maxRef)
+	if text == nil {
+		return at, ""
+	}
+	ref, hash, err := target(text)
+	if err != nil || ref == "" {
+		return string(text), hash
+	}
+	text, at = newest(dirs, ref, maxRef)
+	if _, hash, err := target(text); err == nil && hash != "" {
+		return ref + " " + hash, hash
+	}
+	_, packed := newest(dirs, "packed-refs", 0)
+	return ref + " " + string(text) + at + packed, ""
+}
+
+// newest reads a file of the git directory below the first of several directories that
+// has it. At says which state of it that is; it is empty if there is none.
+func newest(dirs []string, name string, most int64) (text []byte, at string) {
+	for _, dir := range dirs {
+		root, err := openDir(filepath.Join(dir, ".git"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, ""
+		}
+		defer root.Close()
+		info, err := root.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || !info.Mode().IsRegular() { // such as the mark of a deletion
+			return nil, ""
+		}
+		at = stateOf(info)
+		if most > 0 {
+			text, _ = readIn(root, name, most)
+		}
+		return text, at
+	}
+	return nil, ""
+}
+
+func stateOf(info os.FileInfo) string {
+	return fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+}

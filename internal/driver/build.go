@@ -1,0 +1,148 @@
+package driver
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// buildName is the file of a memory image that tells which build wrote it.
+const buildName = "build"
+
+// Build tells this binary from every other: what it holds in memory only the very
+// same one can go on with. It has the version of gVisor, for people, and the
+// identifier that Go's linker computes over the whole program.
+var Build = sync.OnceValues(func() (string, error) {
+	const self = "/proc/self/exe"
+	id, err := linkerID(self)
+	if err == nil && id == "" { // linked without one
+		id, err = hash(self)
+	}
+	if err != nil {
+		return "", fmt.Errorf("tell which build this is: %w", err)
+	}
+	return wallVersion() + " " + id, nil
+})
+
+func wallVersion() string {
+	const module = "gvisor.dev/gvisor"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == module {
+				return "gvisor " + m.Version
+			}
+		}
+	}
+	return "gvisor unknown"
+}
+
+// WriteBuild says in a memory image which build wrote it.
+func WriteBuild(dir string) error {
+	id, err := Build()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, buildName), []byte(id+"\n"), 0o600)
+}
+
+// CheckBuild refuses a memory image of another build.
+func CheckBuild(dir string) error {
+	wrote, err := os.ReadFile(filepath.Join(dir, buildName))
+	if err != nil {
+		return fmt.Errorf("read which build wrote the memory: %w", err)
+	}
+	id, err := Build()
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(wrote)) != id {
+		return spec.Errorf(spec.ErrConflict, "the memory was written by another build of bothy, and only that one can go on with it").
+			WithHint("use the bothy that made it, or go back to the files alone: --files")
+	}
+	return nil
+}
+
+func hash(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// Of an ELF file: where its list of segments stands, and what is said of each.
+const (
+	elfHeader    = 64
+	segmentSize  = 56
+	segmentNotes = 4 // PT_NOTE
+	goID         = 4 // a note of Go's: the identifier of the build
+	maxNotes     = 64 << 10
+)
+
+// linkerID reads the identifier of the build out of a program; none if it was linked
+// without, or is no ELF file of 64 bits in this machine's byte order.
+func linkerID(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head := make([]byte, elfHeader)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return "", err
+	}
+	order := binary.NativeEndian
+	if string(head[:5]) != "\x7fELF\x02" || order.Uint16(head[54:]) != segmentSize {
+		return "", nil
+	}
+	segments := make([]byte, int(order.Uint16(head[56:]))*segmentSize)
+	if _, err := f.ReadAt(segments, int64(order.Uint64(head[32:]))); err != nil {
+		return "", err
+	}
+	for ; len(segments) > 0; segments = segments[segmentSize:] {
+		size := order.Uint64(segments[32:])
+		if order.Uint32(segments) != segmentNotes || size > maxNotes {
+			continue
+		}
+		notes := make([]byte, size)
+		if _, err := f.ReadAt(notes, int64(order.Uint64(segments[8:]))); err != nil {
+			return "", err
+		}
+		if id := findID(notes); id != "" {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+// findID looks through notes: each has the lengths of its owner and its text, a kind,
+// and the two, filled up to words.
+func findID(notes []byte) string {
+	order := binary.NativeEndian
+	padded := func(n uint32) int { return int(n+3) &^ 3 }
+	for len(notes) >= 12 {
+		owner, text, kind := order.Uint32(notes), order.Uint32(notes[4:]), order.Uint32(notes[8:])
+		notes = notes[12:]
+		if owner > maxNotes || text > maxNotes || len(notes) < padded(owner)+padded(text) {
+			return ""
+		}
+		if kind == goID && bytes.Equal(notes[:owner], []byte("Go\x00\x00")) {
+			return string(notes[padded(owner):][:text])
+		}
+		notes = notes[padded(owner)+padded(text):]
+	}
+	return ""
+}

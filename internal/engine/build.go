@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/errand"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/saved"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// BuildProgram is the path of bothy-build, which lies beside this binary.
+func BuildProgram() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(self), build.Program)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return "", spec.Errorf(spec.ErrNotFound, "the program %s is not beside bothy, in %s: without it nothing can be built", build.Program, filepath.Dir(path)).
+			WithHint("install both: go install github.com/bothy-dev/bothy/cmd/...@latest")
+	}
+	return path, nil
+}
+
+// RoomForBuild refuses what a build would add to a state directory that is full.
+func (e *Engine) RoomForBuild() error { return e.room() }
+
+// PlanBuild has bothy-build make a plan of a Dockerfile.
+func (e *Engine) PlanBuild(ctx context.Context, o build.Order) (build.Plan, error) {
+	if err := e.RoomForBuild(); err != nil { // the files it uses are copied
+		return build.Plan{}, err
+	}
+	program, err := BuildProgram()
+	if err != nil {
+		return build.Plan{}, err
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = []string{}
+	cmd.SysProcAttr = apart()
+	p, err := have[struct{}, build.Plan](ctx, cmd, build.Argv0, o, nil)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+		err = namespaceError(err)
+	}
+	switch {
+	case errors.Is(err, errand.ErrSilent) && strings.Contains(err.Error(), "out of memory"): // it bounds itself
+		err = spec.Errorf(spec.ErrUsage, "%s: to read it takes too much memory", o.Dockerfile).
+			WithHint("is a variable made of itself, again and again?")
+	case errors.Is(err, errand.ErrSilent):
+		err = &spec.Error{Op: "read the Dockerfile", Err: err, Hint: "is " + program + " of the same version as bothy?"}
+	}
+	return p, err
+}
+
+// apart gives a process that reads what anybody may have written a network without
+// anything in it, and no environment of ours.
+func apart() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		a.Cloneflags |= unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	}
+	return a
+}
+
+// BuildBase gives the image that steps of a build lie over which begin with another,
+// or with [image.Scratch].
+func (e *Engine) BuildBase(ctx context.Context, digest string) (image.Image, error) {
+	result, err := e.orderImage(ctx, image.Order{Plain: digest}, nil)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return result.Images[0], nil
+}
+
+// CommitBuild makes an image of what a build has made.
+func (e *Engine) CommitBuild(ctx context.Context, c image.Commit, progress func(image.Event)) (image.Image, error) {
+	result, err := e.addImages(ctx, image.Order{Commit: &c}, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return result.Images[0], nil
+}
+
+// maxImageConfig bounds what an image says of itself, in bytes.
+const maxImageConfig = 8 << 20
+
+// ImageConfig is what an image that is here says of itself.
+func (e *Engine) ImageConfig(digest string) ([]byte, error) {
+	if err := image.CheckDigest(digest); err != nil {
+		return nil, err
+	}
+	var m image.Manifest
+	if err := store.ReadJSON(e.Images().Blob(digest), &m); err != nil {
+		return nil, err
+	}
+	if err := image.CheckDigest(m.Config.Digest); err != nil {
+		return nil, err
+	}
+	return store.ReadFile(e.Images().Blob(m.Config.Digest), 0, maxImageConfig)
+}
+
+// SaveStep has a running sandbox's root layer saved, and links its files to a directory
+// that is made.
+func (e *Engine) SaveStep(ctx context.Context, sb *spec.Sandbox, to string) error {
+	if err := e.room(); err != nil {
+		return err
+	}
+	save := func() error {
+		layers := layer.Store{Dir: e.Store.Sandbox(sb.ID).Layers()}
+		current, err := layers.Current()
+		if err == nil && current == "" {
+			err = fmt.Errorf("sandbox %s has saved nothing", sb.Name)
+		}
+		if err != nil {
+			return err
+		}
+		return layer.Link(current, to)
+	}
+	return e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		if err := askToSave(c); err != nil {
+			return err
+		}
+		return save()
+	}, func() error { return spec.Errorf(spec.ErrSandbox, "sandbox %s ended", sb.Name) })
+}
+
+// From has a new sandbox's root begin with what a step has left.
+func From(layerDir string) func(store.Sandbox) error {
+	return func(d store.Sandbox) error { return layer.Link(layerDir, layer.Store{Dir: d.Layers()}.First()) }
+}
+
+// Builds is what is left of builds.
+func (e *Engine) Builds() cache.Shelf { return cache.Shelf{Dir: e.Store.Builds()} }
+
+// buildBases are the images that what is left of builds lies over, by their digests.
+func (e *Engine) buildBases() (map[string]bool, error) {
+	steps, err := e.Builds().Steps()
+	bases := map[string]bool{}
+	for _, s := range steps {
+		for _, digest := range []string{s.Base, s.Image} {
+			if image.CheckDigest(digest) == nil {
+				bases[digest] = true
+			}
+		}
+	}
+	return bases, err
+}
+
+// TemplateImage makes an image of a template that was made from a sandbox over one.
+func (e *Engine) TemplateImage(ctx context.Context, t saved.Template) (image.Image, error) {
+	of, err := e.FindImage(t.Name)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return e.exportImage(ctx, of, image.Export{Name: t.Name, Keep: true}, nil)
+}
+
+// IsBuildBase tells whether an image is nothing but what steps of builds lie over.
+func (e *Engine) IsBuildBase(digest string) bool {
+	steps, _ := e.Builds().Steps()
+	is := func(s cache.Step) bool { return s.Base == digest }
+	made := func(s cache.Step) bool { return s.Image == digest }
+	return slices.ContainsFunc(steps, is) && !slices.ContainsFunc(steps, made)
+}

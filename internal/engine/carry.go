@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// carried is what a checkpoint that is carried elsewhere has beside it: all that a new
+// sandbox needs to begin from it.
+type carried struct {
+	Version int           `json:"version"`
+	Bothy   string        `json:"bothy"`
+	Arch    string        `json:"arch"`
+	At      time.Time     `json:"at"`
+	Sandbox *spec.Sandbox `json:"sandbox"`
+	Policy  []byte        `json:"policy,omitempty"` // the sandbox's own rules
+	Mock    []byte        `json:"mock,omitempty"`
+	// Clones are the records of its clones, by the number of the workspace.
+	Clones map[int]*clone.Record `json:"clones,omitempty"`
+}
+
+const (
+	carriedVersion = 1
+	carriedName    = "sandbox.json"
+	maxCarried     = 16 << 20
+)
+
+// ExportCheckpoint writes a checkpoint to a file that only the owner of this state
+// directory can read.
+func (e *Engine) ExportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) error {
+	if err := e.exportCheckpoint(sb, ref, to); err != nil {
+		return &spec.Error{Op: fmt.Sprintf("export checkpoint %s of %s", ref, sb.Name), Err: err}
+	}
+	return nil
+}
+
+func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) error {
+	shelf, lock, err := e.openCheckpoints(sb)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	p, err := shelf.Find(ref)
+	if err != nil {
+		return err
+	}
+	c, err := e.carried(sb)
+	if err != nil {
+		return err
+	}
+	about, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	key, err := e.ownerKey(true)
+	if err != nil {
+		return err
+	}
+	sealed, err := envelope.NewWriter(to, key)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(sealed)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: carriedName, Size: int64(len(about)), Mode: 0o600}); err != nil {
+		return err
+	}
+	if _, err := w.Write(about); err != nil {
+		return err
+	}
+	if err := shelf.Export(p, w); err != nil {
+		return err
+	}
+	return errors.Join(w.Close(), sealed.Close())
+}
+
+// carried collects what goes beside a checkpoint.
+func (e *Engine) carried(sb *spec.Sandbox) (*carried, error) {
+	d := e.Store.Sandbox(sb.ID)
+	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
+	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock} {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		*text = data
+	}
+	for i, m := range sb.Workspaces {
+		if !sb.Clones(m) {
+			continue
+		}
+		r, err := clone.Clone{Dir: d.Clone(i)}.Record()
+		if err != nil {
+			return nil, err
+		}
+		if c.Clones == nil {
+			c.Clones = map[int]*clone.Record{}
+		}
+		c.Clones[i] = r
+	}
+	return c, nil
+}
+
+// ownerKey is what files are sealed with that may come back. It is made when it is first
+// needed.
+func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
+	path := e.Store.OwnerKey()
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && fresh {
+		lock, err := e.Store.NamesLock() // so that of two at once one makes it
+		if err != nil {
+			return nil, err
+		}
+		defer lock.Unlock()
+		if _, err := os.Lstat(path); err == nil {
+			return e.ownerKey(false)
+		}
+		key = make([]byte, envelope.KeySize)
+		_, _ = rand.Read(key) // it does not fail
+		if err := store.WriteFile(path, key); err != nil {
+			return nil, err
+		}
+		e.say("files are sealed with %s: who wants to import them elsewhere, or after a reset, keeps a copy of it", path)
+		return key, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, spec.Errorf(spec.ErrDenied, "there is no %s: nothing was ever exported from here", path).
+			WithHint("copy owner.key from the state directory of the Bothy that has exported it")
+	}
+	if err == nil && len(key) != envelope.KeySize {
+		err = spec.Errorf(nil, "%s is damaged", path)
+	}
+	return key, err
+}
+
+// ImportCheckpoint makes a sandbox that begins with a checkpoint that was carried here,
+// and has it as its own. Its directories are judged as any that are to be shared. The name
+// may be empty.
+func (e *Engine) ImportCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
+	sb, err := e.importCheckpoint(ctx, from, name, rules)
+	if err != nil {
+		return nil, &spec.Error{Op: "import a checkpoint", Err: err}
+	}
+	return sb, nil
+}
+
+func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
+	key, err := e.ownerKey(false)
+	if err != nil {
+		return nil, err
+	}
+	stage, lock, err := e.stageImport()
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	defer func() { _ = store.RemoveTree(stage) }()
+	if err := e.room(); err != nil {
+		return nil, err
+	}
+	c, p, err := receive(from, key, checkpoint.Shelf{Dir: stage})
+	switch {
+	case errors.Is(err, envelope.ErrOther):
+		return nil, spec.Errorf(spec.ErrDenied, "%w", err).WithHint("copy owner.key from the state directory of the Bothy that has exported it")
+	case err != nil:
+		return nil, err
+	}
+	if c.Arch != runtime.GOARCH {
+		return nil, spec.Errorf(spec.ErrConflict, "it was made on a machine with another kind of processor (%s)", c.Arch)
+	}
+	sb := *c.Sandbox
+	sb.ID, sb.CreatedAt, sb.Ports, sb.Remove = store.NewID(), time.Now().UTC(), nil, false
+	if len(sb.HostPorts) > 0 { // something else may listen here
+		e.say("ports of the host are not open to it: bothy ports NAME --allow-host-port opens one")
+		sb.HostPorts = nil
+	}
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if err := rules.Again(m); err != nil {
+			return nil, err
+		}
+	}
+	if name != "" {
+		sb.Name = name
+	}
+	return &sb, e.settleImport(ctx, &sb, c, p, stage)
+}
+
+// stageImport is where a checkpoint is looked at. One is at a time.
+func (e *Engine) stageImport() (string, *store.Lock, error) {
+	dir := e.Store.Imports()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	lock, err := store.WaitLock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	stage := filepath.Join(dir, "stage")
+	if err := store.RemoveTree(stage); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a crash
+		lock.Unlock()
+		return "", nil, err
+	}
+	return stage, lock, nil
+}
+
+// receive reads a file to its end: nothing of it counts before.
+func receive(from io.Reader, key []byte, shelf checkpoint.Shelf) (*carried, checkpoint.Point, error) {
+	var p checkpoint.Point
+	open, err := envelope.NewReader(from, key)
+	if err != nil {
+		return nil, p, err
+	}
+	r := tar.NewReader(open)
+	h, err := r.Next()
+	if err != nil {
+		return nil, p, err
+	}
+	if h.Name != carriedName || h.Size > maxCarried {
+		return nil, p, envelope.ErrDamaged
+	}
+	c := &carried{}
+	if err := json.NewDecoder(r).Decode(c); err != nil {
+		return nil, p, err
+	}
+	if c.Version > carriedVersion || c.Sandbox == nil || c.Sandbox.Version > spec.Version {
+		return nil, p, spec.Errorf(spec.ErrConflict, "it was written by a newer Bothy (%s)", c.Bothy).WithHint("use the newer bothy")
+	}
+	if p, err = shelf.Import(r); err != nil {
+		return nil, p, err
+	}
+	_, err = io.Copy(io.Discard, open) // an archive may end before its file does
+	return c, p, err
+}
+
+// settleImport makes the sandbox.
+func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried, p checkpoint.Point, stage string) error {
+	return e.addCopy(ctx, sb, nil, func(d store.Sandbox) error {
+		if err := os.Rename(stage, d.Checkpoints()); err != nil {
+			return err
+		}
+		for path, text := range map[string][]byte{d.Policy(): c.Policy, d.Mock(): c.Mock} {
+			if text == nil {
+				continue
+			}
+			if err := store.WriteFile(path, text); err != nil {
+				return err
+			}
+		}
+		// What was taken back there is not lent here by itself.
+		if err := store.WriteFile(d.Lent(), nil); err != nil {
+			return err
+		}
+		for i, r := range c.Clones {
+			if err := adoptClone(sb, d, i, r); err != nil {
+				return err
+			}
+		}
+		if err := e.fillFiles(checkpoint.Shelf{Dir: d.Checkpoints()}, p, sb, d); err != nil {
+			return err
+		}
+		return store.SyncFS(d.Dir)
+	})
+}
+
+// adoptClone makes the place of a clone, if its workspace is here a repository, too.
+func adoptClone(sb *spec.Sandbox, d store.Sandbox, i int, r *clone.Record) error {
+	if i < 0 || i >= len(sb.Workspaces) {
+		return spec.Errorf(spec.ErrConflict, "its clone %s is of no workspace", strconv.Itoa(i))
+	}
+	here, err := clone.Locate(sb.Workspaces[i].Source)
+	if err != nil {
+		return err
+	}
+	return clone.Clone{Dir: d.Clone(i)}.Arrive(r, here)
+}

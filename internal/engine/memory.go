@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/keeper"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// past is what a sandbox goes on from when it starts, instead of booting.
+type past struct {
+	dir       string                 // of the memory image
+	authority func() *wire.Authority // whom programs trust; nil if that cannot be had again
+}
+
+// authorityName is the file of a memory image with the key of whom programs trust,
+// sealed as secrets are.
+const authorityName = "authority"
+
+// sealAuthority keeps whom programs trust beside an image of their memory. One that
+// cannot be sealed is not kept, and said.
+func (e *Engine) sealAuthority(ctx context.Context, sb *spec.Sandbox, dir string, a *wire.Authority) {
+	if err := e.trySeal(ctx, dir, a); err != nil {
+		e.say("the key of the certificate authority of sandbox %s is not kept, and programs that go on from this checkpoint will not trust their connections where Bothy looks into them: %v", sb.Name, err)
+	}
+}
+
+func (e *Engine) trySeal(ctx context.Context, dir string, a *wire.Authority) error {
+	if a == nil {
+		return errors.New("the sandbox did not tell it")
+	}
+	c, err := e.vault().Begin()
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	fresh := c.Recipient == ""
+	if err := e.ready(ctx, c, false); err != nil {
+		return err
+	}
+	sealed, err := e.seal(ctx, c, authorityName, a.Key)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := c.Save(); err != nil {
+			return err
+		}
+	}
+	return store.WriteFile(filepath.Join(dir, authorityName), []byte(sealed))
+}
+
+// openPast makes ready what programs go on from. It refuses what they cannot go on
+// from here. An authority that cannot be had is said. It is asked for at once, and
+// waited for when it is needed: who opens it is a process of its own.
+func (e *Engine) openPast(ctx context.Context, sb *spec.Sandbox, p checkpoint.Point) (*past, error) {
+	dir := e.Checkpoints(sb).Memory(p)
+	m, err := keeper.OpenMemory(dir)
+	if err != nil {
+		return nil, err
+	}
+	if size, err := store.TreeSize(dir); err != nil || size != p.Memory {
+		return nil, (&spec.Error{Op: "look at the memory of checkpoint " + p.Name, Err: errors.Join(err, errors.New("it is not whole"))}).
+			WithHint("go back to the files alone: --files")
+	}
+	authority := sync.OnceValue(func() *wire.Authority {
+		key, err := e.openAuthority(ctx, dir)
+		if err != nil {
+			e.say("programs that go on from checkpoint %s of %s do not trust their connections where Bothy looks into them, until they are started again: %v", p.Name, sb.Name, err)
+			return nil
+		}
+		return &wire.Authority{Certificate: m.Certificate, Key: key}
+	})
+	go authority()
+	return &past{dir, authority}, nil
+}
+
+func (e *Engine) openAuthority(ctx context.Context, dir string) (wire.Value, error) {
+	sealed, err := os.ReadFile(filepath.Join(dir, authorityName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the key of their certificate authority was not kept")
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.vault().Read()
+	if err != nil {
+		return nil, err
+	}
+	var key wire.Value
+	e.open(ctx, d, []vault.Item{{Name: authorityName, Sealed: string(sealed)}}, func(_ string, value []byte, failed error) {
+		key, err = value, failed
+	})
+	return key, err
+}
+
+// slowRead is how many bytes of an image are read in a second at least, when several are
+// read at once.
+const slowRead = 16 << 20
+
+// startFrom starts a sandbox that goes on from a memory image. The caller holds the
+// lock of the checkpoints that it lies in, and the sandbox's.
+func (e *Engine) startFrom(ctx context.Context, sb *spec.Sandbox, lock *store.Lock, from *past) error {
+	from.authority() // somebody may be asked for a passphrase, and takes his time
+	size, err := store.TreeSize(from.dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout+time.Duration(size/slowRead)*time.Second)
+	defer cancel()
+	c, err := e.startWith(ctx, sb, lock, from)
+	if err != nil {
+		return err
+	}
+	e.attend(sb)
+	return order(ctx, sb, c, wire.Ask{Op: wire.OpStatus})
+}
+
+// ForkRunning makes running copies of a sandbox that runs, one for each name; an empty
+// name is chosen. Each goes on from the same moment, for itself. Those that it made are
+// given also when others could not be made.
+func (e *Engine) ForkRunning(ctx context.Context, from *spec.Sandbox, names []string) ([]*spec.Sandbox, error) {
+	made, err := e.forkRunning(ctx, from, names)
+	if err != nil {
+		err = &spec.Error{Op: "fork " + from.Name, Err: err}
+	}
+	return made, err
+}
+
+func (e *Engine) forkRunning(ctx context.Context, from *spec.Sandbox, names []string) (made []*spec.Sandbox, err error) {
+	shelf, lock, err := e.openCheckpoints(from)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	if err := e.room(); err != nil {
+		return nil, err
+	}
+	m, err := shelf.Begin("", "fork")
+	if err != nil {
+		return nil, err
+	}
+	memory, err := shelf.Passing()
+	if err != nil {
+		_, err = m.End(err)
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.RemoveTree(memory)) }()
+	authority, err := e.keep(ctx, from, m, memory)
+	p, err := m.End(err)
+	if err != nil {
+		return nil, err
+	}
+	return e.forkEach(ctx, from, p, names, &past{memory, func() *wire.Authority { return authority }})
+}
+
+// forkAbreast is how many forks start at once: each start works, and waits.
+const forkAbreast = 4
+
+// forkEach makes the forks one after the other, and starts several at once.
+func (e *Engine) forkEach(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, names []string, past *past) (made []*spec.Sandbox, err error) {
+	slots := make(chan struct{}, forkAbreast)
+	errs := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		var sb *spec.Sandbox
+		if sb, err = e.forkFiles(ctx, from, p, name); err != nil {
+			break
+		}
+		made = append(made, sb)
+		slots <- struct{}{}
+		all.Go(func() {
+			errs[i] = e.goOn(ctx, from, sb, past)
+			<-slots
+		})
+	}
+	all.Wait()
+	running := made[:0]
+	for i, sb := range made {
+		if errs[i] == nil {
+			running = append(running, sb)
+		}
+	}
+	return running, errors.Join(append(errs, err)...)
+}
+
+// goOn has a fork that was just made go on with what programs held in memory. One that
+// cannot is removed again.
+func (e *Engine) goOn(ctx context.Context, from, sb *spec.Sandbox, past *past) error {
+	e.lendAgain(ctx, from, sb, true)
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	if err == nil && d.ReadStatus().StartedAt != nil {
+		lock.Unlock()
+		err = store.ErrLocked
+	}
+	if errors.Is(err, store.ErrLocked) { // and has work in it by now
+		return spec.Errorf(spec.ErrConflict, "somebody has started %s before its programs could go on: it is a fork of the files alone", sb.Name)
+	}
+	if err == nil {
+		err = e.startFrom(ctx, sb, lock, past)
+		lock.Unlock()
+	}
+	if err == nil {
+		return nil
+	}
+	if from.Mode() == spec.WorkspaceLive && spec.Hint(err) == "" {
+		err = (&spec.Error{Op: "go on in " + sb.Name, Err: err}).
+			WithHint("if a file that a program has open was removed meanwhile: --files, or --workspace review")
+	}
+	if rerr := e.Remove(context.WithoutCancel(ctx), sb, true); rerr != nil {
+		return errors.Join(err, fmt.Errorf("remove %s again: %w", sb.Name, rerr))
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/clone"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Proof makes a sandbox in which is judged what was done in another. It begins with
+// the other's workspaces and private directories as they were at a checkpoint, and
+// with nothing else of it: home and programs are those of a new sandbox, because root
+// inside the other may have changed what judges, and nothing is lent to it. What it
+// writes reaches nobody. It serves one command and goes with it.
+func (e *Engine) Proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point) (*spec.Sandbox, error) {
+	e.sweep()
+	sb, err := e.proof(ctx, of, p)
+	if err != nil {
+		return nil, &spec.Error{Op: "make a copy of " + of.Name + " to judge it", Err: err}
+	}
+	return sb, nil
+}
+
+func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point) (*spec.Sandbox, error) {
+	sb := *of
+	sb.ID = store.NewID()
+	sb.Name = "proof-" + sb.ID
+	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Remove = nil, nil, "", true
+	if sb.Mode() == spec.WorkspaceLive {
+		sb.WorkspaceMode = spec.WorkspaceReview
+	}
+	_, lock, err := e.openCheckpoints(of)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	dated := func() error {
+		sb.CreatedAt = time.Now().UTC() // one that is not started soon is swept
+		return nil
+	}
+	return &sb, e.addCopy(ctx, &sb, dated, e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) })
+}
+
+// fillProof has the directory of a proof hold what is to be judged.
+func (e *Engine) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbox) error {
+	theirs := e.clones(of)
+	for i, c := range clone.Of(sb, d.Clone) {
+		if err := theirs[i].Fork(c.Dir); err != nil {
+			return err
+		}
+	}
+	work := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { return isWorkspace(s) || !IsWork(s.Name) })
+	if err := e.Checkpoints(of).Fill(p, work); err != nil {
+		return err
+	}
+	from := e.Store.Sandbox(of.ID)
+	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()))
+}
+
+// IsWork tells the trees of a checkpoint that hold what a sandbox works on, from its
+// home.
+func IsWork(tree string) bool {
+	kind, _, _ := strings.Cut(tree, "/")
+	return slices.Contains([]string{"review", "clone", "workspace", "private"}, kind)
+}

@@ -1,0 +1,232 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/image/export"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ready gives an image with the files of another whose user is root, so that no ids are
+// exchanged in its root: steps of a build see those of the image. If it is so already, it
+// is that.
+func (w *worker) ready(ctx context.Context, digest string) ([]image.Image, error) {
+	if digest == image.Scratch {
+		img, err := w.scratch(ctx)
+		return []image.Image{img}, err
+	}
+	b, m, config, err := w.gather(digest)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	root, err := w.root(ctx, image.Descriptor{Digest: digest})
+	if err != nil || root.Account.ImageUID == 0 {
+		return []image.Image{{Digest: digest, Bytes: root.Bytes, Root: &root}}, err
+	}
+	c, err := parseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if config, err = json.Marshal(bare(c.Platform, c.DiffIDs)); err != nil {
+		return nil, err
+	}
+	img, err := w.add(ctx, m.MediaType, m.Config.MediaType, config, m.Layers, "")
+	return []image.Image{img}, err
+}
+
+// bare is what an image says of itself that says nothing.
+func bare(p image.Platform, diffIDs []string) map[string]any {
+	return map[string]any{
+		"architecture": p.Architecture, "os": p.OS, "config": map[string]any{},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
+	}
+}
+
+// typeConfig is that of images that are made here.
+const typeConfig = "application/vnd.oci.image.config.v1+json"
+
+// scratch is an image without a file. It has a layer, as an image without one is none.
+func (w *worker) scratch(ctx context.Context) (image.Image, error) {
+	empty := make([]byte, 1024) // the end of an archive
+	layer := describe("application/vnd.oci.image.layer.v1.tar", empty)
+	config, err := json.Marshal(bare(image.Host(), []string{layer.Digest}))
+	if err == nil {
+		err = w.keep(layer, empty)
+	}
+	if err != nil {
+		return image.Image{}, err
+	}
+	return w.add(ctx, image.TypeManifest, typeConfig, config, []image.Descriptor{layer}, "")
+}
+
+// add adds an image whose layers are there.
+func (w *worker) add(ctx context.Context, manifestType, configType string, config []byte, layers []image.Descriptor, name string) (image.Image, error) {
+	c := describe(configType, config)
+	m := image.Manifest{SchemaVersion: 2, MediaType: manifestType, Config: c, Layers: layers}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return image.Image{}, err
+	}
+	d := describe(manifestType, text)
+	if err := errors.Join(w.keep(c, config), w.keep(d, text)); err != nil {
+		return image.Image{}, err
+	}
+	return w.finish(ctx, resolved{Descriptor: d, manifest: m, text: text}, name)
+}
+
+// commit makes an image of what a build has made over another.
+func (w *worker) commit(ctx context.Context, x image.Commit) ([]image.Image, error) {
+	name := ""
+	if x.Name != "" {
+		ref, err := image.ParseReference(x.Name)
+		if err != nil {
+			return nil, err
+		}
+		name = ref.Name()
+	}
+	if x.Digest != "" {
+		b, _, _, err := w.gather(x.Digest)
+		if err != nil {
+			return nil, err
+		}
+		b.close()
+		img, err := w.finish(ctx, resolved{Descriptor: b.manifest.Descriptor}, name)
+		return []image.Image{img}, err
+	}
+	b, m, config, err := w.gather(x.Base)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	base, err := parseConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	layers, diffIDs := oci(m.Layers), base.DiffIDs
+	if x.Layer != "" {
+		d, diffID, err := w.layer(ctx, x, m)
+		if err != nil {
+			return nil, err
+		}
+		layers, diffIDs = append(layers, d), append(diffIDs, diffID)
+	}
+	if len(layers) > maxLayers {
+		return nil, spec.Errorf(spec.ErrDenied, "the image would have more than %d layers", maxLayers)
+	}
+	text, err := committed(x, len(m.Layers), diffIDs)
+	if err != nil {
+		return nil, err
+	}
+	img, err := w.add(ctx, image.TypeManifest, typeConfig, text, layers, name)
+	return []image.Image{img}, err
+}
+
+// oci gives layers the names that they have in images which are not Docker's own.
+func oci(layers []image.Descriptor) []image.Descriptor {
+	layers = slices.Clone(layers)
+	for i := range layers {
+		if layers[i].MediaType == typeDockerLayer {
+			layers[i].MediaType = typeLayer
+		}
+	}
+	return layers
+}
+
+// layer packs what was made and stores it as a blob.
+func (w *worker) layer(ctx context.Context, x image.Commit, m image.Manifest) (d image.Descriptor, diffID string, err error) {
+	root, err := w.root(ctx, image.Descriptor{Digest: x.Base})
+	if err != nil {
+		return d, "", err
+	}
+	f, err := os.Open(root.File())
+	if err != nil {
+		return d, "", err
+	}
+	defer f.Close()
+	base, err := erofs.Open(f)
+	if err != nil {
+		return d, "", err
+	}
+	packed, digest, diffID, err := w.pack(ctx, export.Options{Layer: x.Layer, Root: root, Base: base, UID: w.order.UID, GID: w.order.GID})
+	if err != nil {
+		return d, "", err
+	}
+	defer packed.Close()
+	info, err := packed.Stat()
+	if err != nil {
+		return d, "", err
+	}
+	d = image.Descriptor{MediaType: typeLayer, Digest: digest, Size: info.Size()}
+	return d, diffID, w.retainBlob(blob{d, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(packed, 0, d.Size)), nil
+	}})
+}
+
+// committed is the configuration of the new image: as the build has it, but for the
+// layers there really are.
+func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
+	c := map[string]json.RawMessage{}
+	d := json.NewDecoder(bytes.NewReader(x.Config))
+	if err := d.Decode(&c); err != nil {
+		return nil, err
+	}
+	var history []map[string]any
+	if err := json.Unmarshal(orNull(c["history"]), &history); err != nil {
+		return nil, err
+	}
+	made := x.Made.UTC().Truncate(time.Second)
+	var err error
+	set := func(key string, v any) {
+		text, merr := json.Marshal(v)
+		c[key], err = text, errors.Join(err, merr)
+	}
+	set("rootfs", map[string]any{"type": "layers", "diff_ids": diffIDs})
+	set("created", made)
+	if history = told(history, below); history == nil {
+		delete(c, "history")
+	} else {
+		if len(diffIDs) > below {
+			history = append(history, map[string]any{"created": made, "created_by": "bothy template build"})
+		}
+		set("history", history)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(c)
+}
+
+func orNull(text json.RawMessage) json.RawMessage {
+	if text == nil {
+		return json.RawMessage("null")
+	}
+	return text
+}
+
+// told is a history in which all that came behind the layers below have none of their
+// own; nil where it does not fit to those.
+func told(history []map[string]any, below int) []map[string]any {
+	full := 0
+	for _, h := range history {
+		if h["empty_layer"] == true {
+			continue
+		}
+		if full++; full > below {
+			h["empty_layer"] = true
+		}
+	}
+	if full < below {
+		return nil
+	}
+	return history
+}

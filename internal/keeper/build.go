@@ -1,0 +1,27 @@
+package keeper
+
+import (
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/build"
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// buildMounts lists what lies over the root of a sandbox for steps of a build. All else
+// is in the root layer, the home and /tmp too: it is what a step results in.
+func (k *Keeper) buildMounts(scratch string) ([]driver.Mount, error) {
+	list := []driver.Mount{{Target: sharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4}}
+	for _, m := range []struct{ source, target string }{
+		{k.spec.Build.Program, build.ProgramPath}, {k.spec.Build.Context, build.ContextPath},
+	} {
+		if m.source == "" {
+			continue
+		}
+		source, err := k.pin(m.source, filepath.Join(scratch, "mnt", filepath.Base(m.target)))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, driver.Mount{Source: source, Target: m.target, ReadOnly: true, Exclusive: true})
+	}
+	return list, nil
+}

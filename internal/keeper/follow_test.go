@@ -1,0 +1,65 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func follower(t *testing.T) (k *Keeper, hear func() uint64, leave func() error, done chan error, stop context.CancelFunc) {
+	t.Helper()
+	k = &Keeper{spec: &spec.Sandbox{Name: "box"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ours, theirs := conns(t)
+	done = make(chan error, 1)
+	go func() { done <- k.answerFollow(ctx, ours); _ = ours.Close() }()
+	hear = func() uint64 {
+		var h wire.Happened
+		must(t, theirs.Expect(wire.Reply, &h))
+		return h.Turns
+	}
+	return k, hear, theirs.Close, done, cancel
+}
+
+// Who follows hears how many turns there were, and of each that comes; many at once
+// are one word.
+func TestFollow(t *testing.T) {
+	k, hear, leave, done, stop := follower(t)
+	defer stop()
+	if n := hear(); n != 0 {
+		t.Errorf("begins with %d turns", n)
+	}
+	k.happened.turn()
+	if n := hear(); n != 1 {
+		t.Errorf("%d turns, want 1", n)
+	}
+	for range 1000 { // nobody reads meanwhile
+		k.happened.turn()
+	}
+	last, words := hear(), 1
+	for ; last < 1001; words++ {
+		n := hear()
+		if n <= last {
+			t.Fatalf("%d turns after %d", n, last)
+		}
+		last = n
+	}
+	if last != 1001 {
+		t.Errorf("%d turns, want 1001", last)
+	}
+	must(t, leave())
+	must(t, <-done)
+}
+
+// It ends with the sandbox, and says so.
+func TestFollowToTheEnd(t *testing.T) {
+	_, hear, _, done, stop := follower(t)
+	hear()
+	stop()
+	if err := <-done; !errors.Is(err, spec.ErrStopping) {
+		t.Error(err)
+	}
+}

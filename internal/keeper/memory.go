@@ -1,0 +1,224 @@
+package keeper
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// memoryName is the file of a memory image that a keeper writes.
+const memoryName = "keeper.json"
+
+const memoryVersion = 1
+
+// Memory is what belongs to an image of a sandbox's memory and is not in it: what its
+// wall was built from, and what its keeper knew. There is nothing secret in it.
+type Memory struct {
+	Version int `json:"version"`
+	// Host tells what programs the host had; none if the sandbox has none of them.
+	Host string `json:"host,omitempty"`
+	// Certificate is of whom programs trust, in DER.
+	Certificate []byte   `json:"certificate"`
+	Names       []string `json:"names,omitempty"` // that the inside's addresses stand for
+
+	Init      []string    `json:"init"`
+	RootLimit int64       `json:"root_limit,omitempty"`
+	Image     string      `json:"image,omitempty"`
+	Mounts    []keptMount `json:"mounts"`
+	// Program and Runtime are the directories of the installations that it uses.
+	Program string `json:"program,omitempty"`
+	Runtime string `json:"runtime,omitempty"`
+
+	Message     uint32        `json:"message"` // the last number in the conversation with init
+	LastSession int           `json:"last_session"`
+	Sessions    []keptSession `json:"sessions,omitempty"`
+}
+
+// keptMount is a mount as far as it must be the same again.
+type keptMount struct {
+	Target string `json:"target"`
+	How    string `json:"how"`
+	Size   int64  `json:"size,omitempty"` // of a file system in memory
+}
+
+// keptSession is a program under init.
+type keptSession struct {
+	Info   spec.Session `json:"info"`
+	Stream uint32       `json:"stream"`
+	Credit int          `json:"credit"`         // what may be sent to it
+	Held   int          `json:"held,omitempty"` // what it said, and has no credit for again
+	Logged bool         `json:"logged,omitempty"`
+	// Limit is how long it may take, Left how much of that is left, and Mark what it
+	// hands down to what it starts.
+	Limit spec.Duration `json:"limit,omitempty"`
+	Left  spec.Duration `json:"left,omitempty"`
+	Mark  string        `json:"mark,omitempty"`
+}
+
+// OpenMemory reads what belongs to a memory image. It refuses one that programs cannot
+// go on from here.
+func OpenMemory(dir string) (*Memory, error) {
+	if err := driver.CheckBuild(dir); err != nil {
+		return nil, err
+	}
+	m := &Memory{}
+	if err := store.ReadJSON(filepath.Join(dir, memoryName), m); err != nil {
+		return nil, err
+	}
+	if m.Version != memoryVersion {
+		return nil, fmt.Errorf("%s is of format %d, this bothy knows %d", filepath.Join(dir, memoryName), m.Version, memoryVersion)
+	}
+	if m.Host != "" && m.Host != template.Fingerprint() {
+		return nil, spec.Errorf(spec.ErrConflict, "programs of the host were installed or removed since, and memory may hold parts of what they were").
+			WithHint("go back to the files alone: --files")
+	}
+	return m, nil
+}
+
+// write puts it beside the image.
+func (m *Memory) write(dir string) error {
+	if m.Image == "" {
+		m.Host = template.Fingerprint()
+	}
+	return store.WriteJSON(filepath.Join(dir, memoryName), m)
+}
+
+// built notes what the wall is built from.
+func (m *Memory) built(d driver.Machine) {
+	m.Init, m.RootLimit, m.Image = d.Init, d.RootLimit, d.Image
+	for _, mount := range d.Mounts {
+		m.Mounts = append(m.Mounts, keptMount{mount.Target, how(mount), mount.Size})
+	}
+}
+
+func how(m driver.Mount) string {
+	switch {
+	case m.Memory:
+		return fmt.Sprintf("memory %o", m.Mode)
+	case m.ReadOnly:
+		return fmt.Sprintf("read-only, exclusive %t", m.Exclusive)
+	}
+	return fmt.Sprintf("exclusive %t", m.Exclusive)
+}
+
+// fit has a machine go on from the image: what limits were then, they are still.
+func (m *Memory) fit(d *driver.Machine, dir string) error {
+	for i, mount := range d.Mounts {
+		if i >= len(m.Mounts) || m.Mounts[i].Target != mount.Target || m.Mounts[i].How != how(mount) {
+			return m.unlike(mount.Target)
+		}
+		d.Mounts[i].Size = m.Mounts[i].Size
+	}
+	if n := len(d.Mounts); n < len(m.Mounts) {
+		return m.unlike(m.Mounts[n].Target)
+	}
+	if m.Image != d.Image {
+		return m.unlike("/")
+	}
+	d.Memory, d.Init, d.RootLimit = dir, m.Init, m.RootLimit
+	return nil
+}
+
+// installed wants the installations to be those that programs have in memory: gVisor
+// does not look whether a file is what it was.
+func (m *Memory) installed(l Launch) error {
+	if m.Program == l.Program && m.Runtime == l.Runtime {
+		return nil
+	}
+	return spec.Errorf(spec.ErrConflict, "the sandbox uses another version of its agent by now, and programs have parts of the old one in memory").
+		WithHint("go back to the files alone: --files")
+}
+
+func (*Memory) unlike(target string) error {
+	return spec.Errorf(spec.ErrConflict, "what is mounted at %s is not what it was, and programs have it in memory", target).
+		WithHint("go back to the files alone: --files")
+}
+
+// remember collects what the keeper knows while nothing moves.
+func (k *Keeper) remember() *Memory {
+	id := k.gateway.Identity()
+	m := &Memory{Version: memoryVersion, Certificate: id.Authority.Certificate, Names: id.Names}
+	m.built(k.built)
+	m.Program, m.Runtime = k.launch.Program, k.launch.Runtime
+	m.Message = k.link.last()
+	m.LastSession, m.Sessions = k.sessions.keep()
+	return m
+}
+
+// keep lists the programs under init.
+func (t *sessions) keep() (last int, list []keptSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.live {
+		if s.st == nil {
+			continue
+		}
+		kept := keptSession{Info: s.info, Stream: s.st.id, Logged: s.log != nil}
+		if !s.st.keep(&kept) {
+			continue
+		}
+		s.mu.Lock()
+		if s.limit > 0 {
+			kept.Limit, kept.Mark = spec.Duration(s.limit), s.mark
+			kept.Left = spec.Duration(max(time.Until(s.until), time.Millisecond))
+		}
+		s.mu.Unlock()
+		list = append(list, kept)
+	}
+	slices.SortFunc(list, func(a, b keptSession) int { return int(a.Stream) - int(b.Stream) })
+	return t.next, list
+}
+
+// keep notes how much may be sent in each direction. It is false if the program has
+// ended.
+func (s *stream) keep(k *keptSession) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.Credit, k.Held = s.credit+s.sending, s.held
+	return !s.ended
+}
+
+// takeUp goes on with an init whose memory was restored, and with what runs under it.
+func (k *Keeper) takeUp() error {
+	m := k.memory
+	k.link = resumeLink(k.wall.Control(), m.Message)
+	k.sessions.next = m.LastSession
+	adopted := make([]*session, len(m.Sessions))
+	for i, kept := range m.Sessions {
+		adopted[i] = k.adopt(kept)
+	}
+	if err := k.link.resume(); err != nil {
+		return fmt.Errorf("go on with what runs: %w", err)
+	}
+	for i, s := range adopted {
+		kept := m.Sessions[i]
+		if kept.Held > 0 {
+			_ = k.link.send(wire.CreditFrame(kept.Stream, kept.Held))
+		}
+		k.wg.Go(func() { s.pump(); k.ended(s) })
+		if kept.Limit > 0 {
+			k.wg.Go(func() { k.bound(s, time.Duration(kept.Limit), time.Duration(kept.Left), kept.Mark) })
+		}
+	}
+	return nil
+}
+
+// adopt makes a session of a program that runs already. Nobody watches it.
+func (k *Keeper) adopt(kept keptSession) *session {
+	s := &session{st: k.link.resumeStream(kept.Stream, kept.Credit), why: k.obituary, fell: k.wall.Done()}
+	if kept.Logged {
+		s.log = k.output
+	}
+	if kept.Info.Kind == kindAgent && kept.Info.TTY {
+		s.hush = newHush(hushTime, k.status.waiting)
+	}
+	k.sessions.put(s, kept.Info)
+	return s
+}

@@ -1,0 +1,139 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Step is what comes next. Exactly one of its fields is set.
+type Step struct {
+	Baseline bool // see what the gates say before anything is done
+	Iterate  int  // have the agent work: this iteration, perhaps again
+	Keep     bool // make a checkpoint
+	Judge    bool // ask the gates
+	Wait     time.Time
+	End      *End
+}
+
+// unknownWait is for how long an agent whose allowance is used up is left alone if it
+// does not say until when.
+const unknownWait = 5 * time.Minute
+
+// Next decides what comes next, at a time.
+func Next(p *Plan, s *State, now time.Time) Step {
+	if s.Baseline == nil {
+		return Step{Baseline: true}
+	}
+	switch s.step {
+	case Worked:
+		if s.Work.Verdict != spec.VerdictLimit {
+			return Step{Keep: true}
+		}
+	case Kept:
+		return Step{Judge: true}
+	case Judged:
+		if end := verdict(p, s); end != nil {
+			return Step{End: end}
+		}
+	}
+	if end := spent(p, s, now); end != nil {
+		return Step{End: end}
+	}
+	if until := s.wakes(); until.After(now) {
+		return Step{Wait: until}
+	}
+	if s.step == Iteration || s.step == Worked { // cut short, or of no account
+		return Step{Iterate: s.Iteration}
+	}
+	if s.Iteration >= p.Limits.MaxIterations {
+		return Step{End: &End{Status: Limited, Reason: "iterations", Detail: fmt.Sprintf("not done after %d iterations", s.Iteration)}}
+	}
+	return Step{Iterate: s.Iteration + 1}
+}
+
+// verdict ends a loop by what an iteration came to.
+func verdict(p *Plan, s *State) *End {
+	ok := s.Work.Verdict == spec.VerdictOK
+	switch {
+	case ok && s.Work.Done && len(s.Verdict.Red()) == 0 && s.Iteration >= p.Limits.MinIterations:
+		return &End{Status: Completed, Reason: "done"}
+	case ok && s.Work.Abort:
+		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
+	case ok && s.Work.Done && len(s.Verdict.Red()) == 0: // only more of it is wanted
+		return nil
+	case reached(s.Unchanged, p.Stall.Unchanged):
+		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged)}
+	case reached(s.SameError, p.Stall.SameError):
+		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError)}
+	case reached(s.SameRed, p.Stall.SameRed):
+		return &End{Status: Stalled, Reason: "same_red", Detail: fmt.Sprintf("the same gates said the same %d times", s.SameRed)}
+	}
+	return nil
+}
+
+func reached(n, limit int) bool { return limit > 0 && n >= limit }
+
+// spent ends a loop whose means are used up.
+func spent(p *Plan, s *State, now time.Time) *End {
+	l := p.Limits
+	switch {
+	case left(l.Time, s.elapsed(now)) < 0:
+		return &End{Status: Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
+	case l.Tokens > 0 && s.Tokens >= l.Tokens:
+		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
+	case l.USD > 0 && s.USD >= l.USD:
+		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
+	}
+	return nil
+}
+
+// elapsed is how long somebody has carried the loop on.
+func (s *State) elapsed(now time.Time) time.Duration {
+	used := time.Duration(s.Elapsed)
+	if s.Status == Running && now.After(s.Last) {
+		used += now.Sub(s.Last)
+	}
+	return used
+}
+
+// wakes is when an agent whose allowance was used up may be asked again; zero if none
+// was. One that names a time again and again that is over is asked ever less often.
+func (s *State) wakes() time.Time {
+	if s.step != Worked {
+		return time.Time{}
+	}
+	least := unknownWait
+	if !s.Until.IsZero() {
+		least = min(time.Second<<min(s.limits, 20), unknownWait)
+	}
+	if at := s.limitedAt.Add(least); at.After(s.Until) {
+		return at
+	}
+	return s.Until
+}
+
+// ExitCode is that of the command that carried a loop on.
+func (s *State) ExitCode() int {
+	switch s.Status {
+	case Completed:
+		return 0
+	case Waiting:
+		return 3
+	case Limited:
+		return 4
+	case Stalled:
+		return 5
+	case Aborted:
+		return 6
+	case Interrupted:
+		return spec.ExitSignal + s.Signal
+	case Cancelled:
+		return spec.ExitSignal + sigterm
+	}
+	return spec.ExitError
+}
+
+// sigterm is what stopping a loop is like.
+const sigterm = 15

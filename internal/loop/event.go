@@ -1,0 +1,83 @@
+package loop
+
+import "time"
+
+// Types of the events of a loop, with what their data are.
+const (
+	Began     = "began"     // a process carries it on from here
+	Ready     = "ready"     // Made: its sandbox is there
+	Baseline  = "baseline"  // Verdict: what the gates said before the first iteration
+	Iteration = "iteration" // Begun: the agent is started
+	Worked    = "worked"    // Work: it has ended, with all that it started
+	Kept      = "kept"      // Keep: what it left is a checkpoint
+	Judged    = "judged"    // Verdict
+	Hinted    = "hinted"    // Advice
+	Ended     = "ended"     // End: nobody carries it on any more
+)
+
+// Made tells what a loop works in.
+type Made struct {
+	Sandbox string `json:"sandbox"` // its name
+}
+
+// Begun is the beginning of an iteration.
+type Begun struct {
+	Iteration int `json:"iteration"`       // from 1
+	Hints     int `json:"hints,omitempty"` // how many the agent is told
+}
+
+// Work is what became of the agent in an iteration.
+type Work struct {
+	Iteration int `json:"iteration"`
+	// Verdict is ok, failed or limit (spec.VerdictOK ...), by the agent's own events.
+	Verdict string `json:"verdict"`
+	Error   string `json:"error,omitempty"` // why it failed
+	// Until is when an allowance that was used up is there again; zero if not known.
+	Until   time.Time `json:"until,omitzero"`
+	Message string    `json:"message,omitempty"` // the last one, or its end
+	Done    bool      `json:"done"`              // it promised so
+	Abort   bool      `json:"abort,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Calls   int       `json:"tool_calls"`
+	Tokens  int64     `json:"tokens"`
+	USD     float64   `json:"usd"`
+	Seconds float64   `json:"seconds"`
+}
+
+// Keep is a checkpoint of what an iteration left.
+type Keep struct {
+	Iteration  int   `json:"iteration"`
+	Checkpoint int64 `json:"checkpoint"`
+	Changes    int   `json:"changes"` // files that are otherwise than at the one before
+}
+
+// Gate is what one of the checks said.
+type Gate struct {
+	Name    string  `json:"name"`
+	Green   bool    `json:"green"`
+	Why     string  `json:"why,omitempty"`    // it is red
+	Output  string  `json:"output,omitempty"` // the end of what it printed
+	Seconds float64 `json:"seconds"`
+}
+
+// Verdict is what all gates said of a checkpoint.
+type Verdict struct {
+	Iteration  int               `json:"iteration"`
+	Checkpoint int64             `json:"checkpoint"`
+	Gates      []Gate            `json:"gates"`
+	Protected  map[string]string `json:"protected,omitempty"` // of a baseline: what they hash to
+}
+
+// Advice is what a person has to say to the next iteration.
+type Advice struct {
+	Message string `json:"message_id"`
+	Text    string `json:"text"`
+}
+
+// End says how a loop stands when nobody carries it on any more.
+type End struct {
+	Status Status `json:"status"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail,omitempty"`
+	Signal int    `json:"signal,omitempty"` // that interrupted it
+}

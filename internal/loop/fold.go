@@ -1,0 +1,215 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Status is how a loop stands, in a word.
+type Status string
+
+// The statuses. A loop that is running, and has no host, was cut short.
+const (
+	Queued      Status = "queued"
+	Running     Status = "running"
+	Waiting     Status = "waiting" // for a person, or a time
+	Completed   Status = "completed"
+	Failed      Status = "failed"
+	Limited     Status = "limit"
+	Stalled     Status = "stalled"
+	Aborted     Status = "aborted"   // by the agent
+	Cancelled   Status = "cancelled" // by a person
+	Interrupted Status = "interrupted"
+)
+
+// Final tells whether a loop cannot be gone on with.
+func (s Status) Final() bool {
+	return s == Completed || s == Limited || s == Aborted || s == Cancelled
+}
+
+// State is how a loop stands.
+type State struct {
+	Status Status `json:"status"`
+	Reason string `json:"stop_reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Signal int    `json:"-"`
+
+	Ready    bool     `json:"-"`
+	Sandbox  string   `json:"sandbox,omitempty"`
+	Baseline *Verdict `json:"baseline,omitempty"`
+
+	Iteration int      `json:"iteration"` // the current, or last
+	Repeats   int      `json:"repeats"`   // iterations begun again: after an interruption, or a limit of the agent's
+	Work      *Work    `json:"work,omitempty"`
+	Keep      *Keep    `json:"kept,omitempty"`
+	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
+
+	Until time.Time `json:"until,omitzero"` // it waits
+	Hints []string  `json:"hints"`          // for the next iteration
+
+	Tokens  int64         `json:"tokens"`
+	USD     float64       `json:"usd"`
+	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
+	Last    time.Time     `json:"last,omitzero"`
+
+	Unchanged int `json:"unchanged"`
+	SameRed   int `json:"same_red"`
+	SameError int `json:"same_error"`
+
+	step      string // the last step of the current iteration that has a result
+	shown     int    // hints that it is told
+	red, fail string // what was red, and how the agent failed, the last time
+	told      map[string]bool
+	checked   int64 // the newest checkpoint
+	limitedAt time.Time
+	limits    int // in a row
+}
+
+// Fold gives how a loop stands after events. What it does not know, it ignores.
+func Fold(events []run.Event) (*State, error) {
+	s := &State{Status: Queued, told: map[string]bool{}, Hints: []string{}}
+	for _, ev := range events {
+		if err := s.Add(ev); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Add takes the next event.
+func (s *State) Add(ev run.Event) error {
+	if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
+	}
+	s.Last = ev.Time
+	switch ev.Type {
+	case Began:
+		s.begin()
+	case Ready:
+		return into(ev, func(m Made) { s.Ready, s.Sandbox = true, m.Sandbox })
+	case Baseline:
+		return into(ev, func(v Verdict) { s.Baseline, s.checked = &v, v.Checkpoint })
+	case Iteration:
+		return into(ev, s.iterate)
+	case Worked:
+		s.limitedAt = ev.Time
+		return into(ev, s.worked)
+	case Kept:
+		return into(ev, s.kept)
+	case Judged:
+		return into(ev, s.judged)
+	case Hinted:
+		return into(ev, func(a Advice) {
+			if !s.told[a.Message] {
+				s.told[a.Message] = true
+				s.Hints = append(s.Hints, a.Text)
+			}
+		})
+	case Ended:
+		return into(ev, func(e End) {
+			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
+		})
+	}
+	return nil
+}
+
+func into[T any](ev run.Event, f func(T)) error {
+	var data T
+	if err := json.Unmarshal(ev.Data, &data); err != nil {
+		return fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
+	}
+	f(data)
+	return nil
+}
+
+// begin goes on. Whoever goes on with a loop that stalled gives it all its tries again.
+func (s *State) begin() {
+	if s.Status == Stalled {
+		s.Unchanged, s.SameRed, s.SameError = 0, 0, 0
+	}
+	s.Status, s.Reason, s.Detail, s.Signal = Running, "", "", 0
+}
+
+func (s *State) iterate(b Begun) {
+	if b.Iteration == s.Iteration {
+		s.Repeats++
+	}
+	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
+	s.shown = min(b.Hints, len(s.Hints))
+}
+
+func (s *State) worked(w Work) {
+	s.Work, s.step = &w, Worked
+	s.Tokens += w.Tokens
+	s.USD += w.USD
+	if w.Verdict == spec.VerdictLimit {
+		s.Until = w.Until
+		s.limits++
+		return // as if it had not been: the hints are for the next try
+	}
+	s.Hints, s.shown, s.limits = s.Hints[s.shown:], 0, 0
+	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
+}
+
+func (s *State) kept(k Keep) {
+	s.Keep, s.step, s.checked = &k, Kept, k.Checkpoint
+	s.Unchanged++
+	if k.Changes > 0 {
+		s.Unchanged = 0
+	}
+}
+
+func (s *State) judged(v Verdict) {
+	s.Verdict, s.step = &v, Judged
+	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
+}
+
+// again counts how often in a row something was the same, nothing being fine.
+func again(n int, before, now string) (int, string) {
+	switch now {
+	case "":
+		return 0, ""
+	case before:
+		return n + 1, now
+	}
+	return 1, now
+}
+
+// fingerprint is the same for the same red gates with the same answers. The names
+// alone would end honest work at one large gate, such as a whole test suite.
+func fingerprint(gates []Gate) string {
+	var red []string
+	for _, g := range gates {
+		if !g.Green {
+			red = append(red, g.Name, g.Why, g.Output)
+		}
+	}
+	if red == nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(red, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Red gives the gates that do not agree.
+func (v *Verdict) Red() (list []Gate) {
+	if v == nil {
+		return nil
+	}
+	for _, g := range v.Gates {
+		if !g.Green {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// Told is how many hints the current iteration was told.
+func (s *State) Told() int { return s.shown }

@@ -1,0 +1,261 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Shop is where the work is done. It keeps nothing that a crash could lose.
+type Shop interface {
+	// Work has the agent work by a prompt, for so long at most if that is not 0, and
+	// ends everything that runs in the sandbox. An error says that it could not even
+	// begin; what goes wrong later is in Work, as is what it said: all of Message.
+	Work(ctx context.Context, prompt string, limit time.Duration) (Work, error)
+	// Keep makes a checkpoint, and counts the files that are otherwise than at
+	// another; all of them if that is 0.
+	Keep(ctx context.Context, cause string, since int64) (checkpoint int64, changes int, err error)
+	// Judge has the gates judge a checkpoint. What they protect is compared with the
+	// hashes of a baseline; without these they are taken.
+	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
+}
+
+// Loop carries one loop on.
+type Loop struct {
+	Plan *Plan
+	Run  *run.Run
+	Host *run.Host
+	Shop Shop
+	Tell func(run.Event, *State) // what has happened; may be nil
+
+	state *State
+}
+
+// errStopped is the cause for which work in flight is given up.
+var errStopped = errors.New("stopped")
+
+// lookEvery is how often messages are looked for while something takes its time.
+const lookEvery = 200 * time.Millisecond
+
+// Carry carries the loop on from where its events end, until it ends, and gives how it
+// stands then. If ctx is done it is interrupted, by the signal that the cause tells
+// ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
+// is then what it was.
+func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
+	var err error
+	if l.state, err = Fold(events); err != nil {
+		return nil, err
+	}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	listening.Go(func() { l.listen(work, stop) })
+	err = l.append(Began, run.ActorHost, nil)
+	for err == nil && l.state.Status == Running {
+		err = l.step(work)
+	}
+	return l.state, err
+}
+
+// listen gives work in flight up as soon as somebody says so.
+func (l *Loop) listen(ctx context.Context, stop context.CancelCauseFunc) {
+	for {
+		list, _ := l.Run.Mail() // if it cannot be read, the next step says so
+		for _, m := range list {
+			if m.Kind == run.Stop {
+				stop(errStopped)
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// append keeps what has happened, and tells it.
+func (l *Loop) append(kind, actor string, data any) error {
+	ev, err := l.Host.Append(kind, actor, data)
+	if err == nil {
+		err = l.state.Add(ev)
+	}
+	if err == nil && l.Tell != nil {
+		l.Tell(ev, l.state)
+	}
+	return err
+}
+
+// step takes one step, or an order from a person.
+func (l *Loop) step(ctx context.Context) error {
+	if err := l.mail(); err != nil || l.state.Status != Running {
+		return err
+	}
+	if ctx.Err() != nil {
+		return l.interrupted(ctx)
+	}
+	err := l.take(ctx, Next(l.Plan, l.state, time.Now()))
+	if kept := (*unkept)(nil); errors.As(err, &kept) {
+		return kept.err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // what failed failed for that
+		if err := l.mail(); err != nil || l.state.Status != Running {
+			return err
+		}
+		return l.interrupted(ctx)
+	}
+	return l.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
+}
+
+// unkept is an error of what could not be kept.
+type unkept struct{ err error }
+
+func (u *unkept) Error() string { return u.err.Error() }
+
+func (l *Loop) keep(kind string, data any) error {
+	if err := l.append(kind, run.ActorHost, data); err != nil {
+		return &unkept{err}
+	}
+	return nil
+}
+
+// interrupted writes down which signal it was.
+func (l *Loop) interrupted(ctx context.Context) error {
+	end := End{Status: Interrupted, Reason: "signal", Signal: 2}
+	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
+		end.Signal = by.Code - spec.ExitSignal
+	}
+	return l.append(Ended, run.ActorHost, end)
+}
+
+// mail does what people say.
+func (l *Loop) mail() error {
+	list, err := l.Run.Mail()
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		switch m.Kind {
+		case run.Hint:
+			err = l.append(Hinted, m.Actor, Advice{m.ID, m.Text})
+		case run.Stop:
+			err = l.append(Ended, m.Actor, End{Status: Cancelled, Reason: "stopped"})
+		case run.Pause:
+			if l.busy() {
+				continue // between iterations
+			}
+			err = l.append(Ended, m.Actor, End{Status: Waiting, Reason: "paused"})
+		}
+		if err == nil {
+			err = l.Run.Take(m)
+		}
+		if err != nil || l.state.Status != Running {
+			return err
+		}
+	}
+	return nil
+}
+
+// busy tells whether an iteration is under way.
+func (l *Loop) busy() bool {
+	s := l.state
+	return s.step == Kept || s.step == Worked && s.Work.Verdict != spec.VerdictLimit
+}
+
+func (l *Loop) take(ctx context.Context, step Step) error {
+	switch {
+	case step.Baseline:
+		return l.baseline(ctx)
+	case step.Iterate > 0:
+		return l.iterate(ctx, step.Iterate)
+	case step.Keep:
+		return l.checkpoint(ctx)
+	case step.Judge:
+		return l.judge(ctx)
+	case !step.Wait.IsZero():
+		return l.wait(ctx, step.Wait)
+	}
+	return l.keep(Ended, *step.End)
+}
+
+func (l *Loop) baseline(ctx context.Context) error {
+	n, _, err := l.Shop.Keep(ctx, "run "+l.Run.ID+" begins", 0)
+	if err != nil {
+		return err
+	}
+	gates, hashes, err := l.Shop.Judge(ctx, n, nil)
+	if err != nil {
+		return err
+	}
+	return l.keep(Baseline, Verdict{Checkpoint: n, Gates: gates, Protected: hashes})
+}
+
+// maxMessage is how much of a message is kept, in bytes.
+const maxMessage = 8 << 10
+
+func (l *Loop) iterate(ctx context.Context, n int) error {
+	prompt := Prompt(l.Plan, l.state, n)
+	if err := l.keep(Iteration, Begun{n, len(l.state.Hints)}); err != nil {
+		return err
+	}
+	limit := time.Duration(l.Plan.Limits.Iteration)
+	if rest := left(l.Plan.Limits.Time, l.state.elapsed(time.Now())); rest != 0 && (limit == 0 || rest < limit) {
+		limit = max(rest, time.Millisecond)
+	}
+	began := time.Now()
+	w, err := l.Shop.Work(ctx, prompt, limit)
+	if err == nil {
+		err = ctx.Err() // whatever it came to, it was cut short
+	}
+	if err != nil {
+		return err
+	}
+	w.Iteration, w.Seconds = n, time.Since(began).Seconds()
+	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
+	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
+	return l.keep(Worked, w)
+}
+
+// tail is the end of a text, whole characters of it.
+func tail(text string, most int) string {
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
+}
+
+func (l *Loop) checkpoint(ctx context.Context) error {
+	s := l.state
+	n, changes, err := l.Shop.Keep(ctx, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
+	if err != nil {
+		return err
+	}
+	return l.keep(Kept, Keep{s.Iteration, n, changes})
+}
+
+func (l *Loop) judge(ctx context.Context) error {
+	s := l.state
+	gates, _, err := l.Shop.Judge(ctx, s.checked, s.Baseline.Protected)
+	if err != nil {
+		return err
+	}
+	return l.keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: s.checked, Gates: gates})
+}
+
+// wait waits, but looks after messages and time.
+func (l *Loop) wait(ctx context.Context, until time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(time.Until(until), lookEvery)):
+		return nil
+	}
+}

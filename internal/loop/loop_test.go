@@ -1,0 +1,341 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plan is one that could be carried out.
+func plan() *Plan {
+	return &Plan{
+		Agent: "mine", Prompt: "work", Template: DefaultTemplate, Promise: "COMPLETE", Abort: "NO", Until: []string{"true"},
+		Limits: Limits{MaxIterations: 10, Gate: spec.Duration(time.Minute)}, Stall: UsualStall,
+	}
+}
+
+// fake is a shop in which everything goes as it is told.
+type fake struct {
+	work    func(n int) (Work, error)
+	changes func(n int) int
+	green   func(n int) bool
+	prompts []string
+	n       int
+	since   []int64
+}
+
+var _ Shop = (*fake)(nil)
+
+func (f *fake) Work(_ context.Context, prompt string, _ time.Duration) (Work, error) {
+	f.n++
+	f.prompts = append(f.prompts, prompt)
+	return f.work(f.n)
+}
+
+func (f *fake) Keep(_ context.Context, _ string, since int64) (int64, int, error) {
+	f.since = append(f.since, since)
+	return int64(len(f.since)), f.changes(f.n), nil
+}
+
+func (f *fake) Judge(context.Context, int64, map[string]string) ([]Gate, map[string]string, error) {
+	g := Gate{Name: "true", Green: f.green(f.n)}
+	if !g.Green {
+		g.Why, g.Output = "exit code 1", "the same"
+	}
+	return []Gate{g}, nil, nil
+}
+
+func says(text string) (Work, error) {
+	return Work{Verdict: spec.VerdictOK, Message: text, Tokens: 10, USD: 1}, nil
+}
+
+const done = "all is well\n<promise>COMPLETE</promise>\n"
+
+// carry carries a loop on in a run of its own.
+func carry(t *testing.T, p *Plan, f *fake) (*State, *run.Run) {
+	t.Helper()
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	return goOn(t.Context(), t, p, f, r), r
+}
+
+func goOn(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run) *State {
+	t.Helper()
+	h, events, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f}).Carry(ctx, events)
+	must(t, err)
+	return s
+}
+
+func TestCarry(t *testing.T) {
+	always := func(n int) func(int) int { return func(int) int { return n } }
+	from := func(n int) func(int) bool { return func(i int) bool { return i >= n } }
+	lies := func(int) (Work, error) { return says(done) }
+	tests := []struct {
+		name       string
+		set        func(*Plan)
+		f          fake
+		status     Status
+		reason     string
+		iterations int
+	}{
+		{"three until green", nil, fake{work: lies, changes: always(1), green: from(3)}, Completed, "done", 3},
+		{"green, and nobody says so", nil, fake{work: func(int) (Work, error) { return says("<promise>COMPLETE</promise> soon") }, changes: always(1), green: from(0)}, Limited, "iterations", 10},
+		{"before the least", func(p *Plan) { p.Limits.MinIterations = 4 }, fake{work: lies, changes: always(1), green: from(0)}, Completed, "done", 4},
+		{"liar", nil, fake{work: lies, changes: always(0), green: from(99)}, Stalled, "unchanged", 3},
+		{"busy liar", nil, fake{work: lies, changes: always(1), green: from(99)}, Stalled, "same_red", 5},
+		{"patience", func(p *Plan) { p.Stall = Stall{} }, fake{work: lies, changes: always(0), green: from(99)}, Limited, "iterations", 10},
+		{"gives up", nil, fake{work: func(int) (Work, error) { return says("<promise>NO</promise>") }, changes: always(1), green: from(0)}, Aborted, "abort_promise", 1},
+		{"fails, but says done", nil, fake{work: func(int) (Work, error) { return Work{Verdict: spec.VerdictFailed, Message: done, Error: "x"}, nil }, changes: always(1), green: from(0)}, Stalled, "same_error", 5},
+		{"tokens", func(p *Plan) { p.Limits.Tokens = 15 }, fake{work: lies, changes: always(1), green: from(99)}, Limited, "tokens", 2},
+		{"cost", func(p *Plan) { p.Limits.USD = 3 }, fake{work: lies, changes: always(1), green: from(99)}, Limited, "cost", 3},
+		{"done with the last token", func(p *Plan) { p.Limits.Tokens = 10 }, fake{work: lies, changes: always(1), green: from(0)}, Completed, "done", 1},
+		{"cannot begin", nil, fake{work: func(int) (Work, error) { return Work{}, errors.New("no sandbox") }}, Failed, "error", 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan()
+			if tt.set != nil {
+				tt.set(p)
+			}
+			f := &tt.f
+			if f.changes == nil {
+				f.changes, f.green = always(0), from(0)
+			}
+			s, r := carry(t, p, f)
+			if s.Status != tt.status || s.Reason != tt.reason || s.Iteration != tt.iterations {
+				t.Errorf("%s (%s) after %d iterations, want %s (%s) after %d", s.Status, s.Reason, s.Iteration, tt.status, tt.reason, tt.iterations)
+			}
+			events, err := r.Events()
+			must(t, err)
+			again, err := Fold(events)
+			if must(t, err); !reflect.DeepEqual(again, s) {
+				t.Errorf("folded anew it is\n%+v\nnot\n%+v", again, s)
+			}
+		})
+	}
+}
+
+// TestResume cuts a loop off behind each of its events, and goes on.
+func TestResume(t *testing.T) {
+	whole := func() *fake {
+		return &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 3 }}
+	}
+	_, r := carry(t, plan(), whole())
+	events, err := r.Events()
+	must(t, err)
+	for n := range len(events) - 1 {
+		again, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", plan())
+		must(t, err)
+		h, _, err := again.Host()
+		must(t, err)
+		f := whole()
+		for _, ev := range events[:n] {
+			var data any
+			if ev.Data != nil {
+				data = ev.Data
+			}
+			_, err := h.Append(ev.Type, ev.Actor, data)
+			must(t, err)
+			if ev.Type == Worked {
+				f.n++
+			}
+			if ev.Type == Baseline || ev.Type == Kept {
+				f.since = append(f.since, 0)
+			}
+		}
+		h.Close()
+		s := goOn(t.Context(), t, plan(), f, again)
+		if s.Status != Completed || s.Iteration != 3 || f.n != 3 || len(f.since) != 4 {
+			t.Errorf("cut off behind %d events: %s after %d iterations, %d of work, %d checkpoints", n, s.Status, s.Iteration, f.n, len(f.since))
+		}
+	}
+}
+
+// TestLimit waits for an allowance, and counts nothing meanwhile.
+func TestLimit(t *testing.T) {
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
+	f.work = func(n int) (Work, error) {
+		if n == 1 {
+			return Work{Verdict: spec.VerdictLimit, Error: "used up", Until: time.Now().Add(50 * time.Millisecond)}, nil
+		}
+		return says(done)
+	}
+	s, _ := carry(t, plan(), f)
+	if s.Status != Completed || s.Iteration != 1 || s.Repeats != 1 || s.SameError != 0 || !s.Until.IsZero() {
+		t.Errorf("it is %+v", s)
+	}
+	p, at := plan(), time.Now()
+	unknown := &State{Status: Running, Baseline: &Verdict{}, Iteration: 1, Last: at, limitedAt: at, step: Worked, Work: &Work{Verdict: spec.VerdictLimit}}
+	if step := Next(p, unknown, at); !step.Wait.Equal(at.Add(unknownWait)) {
+		t.Errorf("until nobody knows when: %+v", step)
+	}
+	if step := Next(p, unknown, at.Add(unknownWait)); step.Iterate != 1 {
+		t.Errorf("after that: %+v", step)
+	}
+	p.Limits.Time = spec.Duration(time.Minute)
+	if step := Next(p, unknown, at.Add(2*time.Minute)); step.End == nil || step.End.Reason != "time" {
+		t.Errorf("beyond its time: %+v", step)
+	}
+}
+
+// TestPeople stops, pauses and hints while the agent works.
+func TestPeople(t *testing.T) {
+	p := plan()
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return false }}
+	f.work = func(n int) (Work, error) {
+		must(t, r.Leave(run.Message{Kind: run.Hint, Text: "look at {{prompt}}", Actor: "ann"}))
+		must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))
+		return says("no")
+	}
+	s := goOn(t.Context(), t, p, f, r)
+	if s.Status != Waiting || s.Reason != "paused" || s.Iteration != 1 || s.Verdict == nil || len(s.Hints) != 1 || s.ExitCode() != 3 {
+		t.Fatalf("it is %+v", s)
+	}
+	f.work = func(n int) (Work, error) {
+		must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
+		return says(done)
+	}
+	s = goOn(t.Context(), t, p, f, r)
+	if s.Status != Cancelled || s.Iteration != 2 || !s.Status.Final() {
+		t.Errorf("it is %+v", s)
+	}
+	if strings.Contains(f.prompts[0], "look at") || !strings.Contains(f.prompts[1], "look at {{prompt}}") {
+		t.Errorf("it was told %q", f.prompts)
+	}
+}
+
+func TestSignal(t *testing.T) {
+	p := plan()
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
+	f.work = func(int) (Work, error) {
+		cancel(&spec.Exited{Code: 143})
+		return says(done)
+	}
+	if s := goOn(ctx, t, p, f, r); s.Status != Interrupted || s.ExitCode() != 143 || s.Work != nil {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+func TestPromised(t *testing.T) {
+	for message, want := range map[string]bool{
+		"<promise>COMPLETE</promise>":            true,
+		"x\n  <promise>COMPLETE</promise> \n\n":  true,
+		"<promise>COMPLETE</promise>\nx":         false,
+		"I will say <promise>COMPLETE</promise>": false,
+		"<promise>complete</promise>":            false,
+		"":                                       false,
+	} {
+		if got := promised(message, "COMPLETE"); got != want {
+			t.Errorf("%q: %v", message, got)
+		}
+	}
+	if promised("<promise></promise>", "") {
+		t.Error("nothing was promised")
+	}
+	if p := plan(); promised(Prompt(p, &State{}, 1), p.Promise) {
+		t.Error("the prompt itself is a promise")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	must(t, plan().Check())
+	for name, spoil := range map[string]func(*Plan){
+		"prompt":    func(p *Plan) { p.Prompt = " " },
+		"until":     func(p *Plan) { p.Until = nil },
+		"empty":     func(p *Plan) { p.Until = []string{""} },
+		"most":      func(p *Plan) { p.Limits.MaxIterations = 0 },
+		"least":     func(p *Plan) { p.Limits.MinIterations = 11 },
+		"gate":      func(p *Plan) { p.Limits.Gate = 0 },
+		"promise":   func(p *Plan) { p.Promise = "" },
+		"same":      func(p *Plan) { p.Abort = p.Promise },
+		"line":      func(p *Plan) { p.Promise = "a\nb" },
+		"protect":   func(p *Plan) { p.Protect = []string{"../x"} },
+		"template":  func(p *Plan) { p.Template = "work" },
+		"variable":  func(p *Plan) { p.Template = "{{prompt}} {{x" },
+		"stall":     func(p *Plan) { p.Stall.SameRed = -1 },
+		"allowance": func(p *Plan) { p.Limits.Tokens = -1 },
+	} {
+		p := plan()
+		if spoil(p); !errors.Is(p.Check(), spec.ErrUsage) {
+			t.Errorf("%s: %v", name, p.Check())
+		}
+	}
+}
+
+// randomEvent is one that may follow on anything.
+func randomEvent(t *testing.T, r *rand.Rand) run.Event {
+	t.Helper()
+	n := r.IntN(5)
+	gates := []Gate{{Name: "a", Green: r.IntN(2) == 0, Why: "x"}}
+	all := []struct {
+		kind string
+		data any
+	}{
+		{Began, nil},
+		{Ready, Made{"x"}},
+		{Baseline, Verdict{Gates: gates}},
+		{Iteration, Begun{n, n}},
+		{Worked, Work{Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Error: "e", Tokens: int64(n)}},
+		{Kept, Keep{n, int64(n), n}},
+		{Judged, Verdict{Iteration: n, Gates: gates}},
+		{Hinted, Advice{string(rune('a' + n)), "h"}},
+		{Ended, End{Status: []Status{Completed, Stalled, Interrupted}[r.IntN(3)]}},
+		{"of the future", nil},
+	}
+	one := all[r.IntN(len(all))]
+	text, err := json.Marshal(one.data)
+	must(t, err)
+	return run.Event{Type: one.kind, Data: text}
+}
+
+// TestFold folds any events in any order: nothing panics, every prefix folds, all at
+// once is the same as one after the other, and what adds up does not shrink.
+func TestFold(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+		step, err := Fold(nil)
+		must(t, err)
+		var events []run.Event
+		for range r.IntN(30) {
+			ev := randomEvent(t, r)
+			at = at.Add(time.Second)
+			ev.Seq, ev.Time = int64(len(events))+1, at
+			events = append(events, ev)
+			before := *step
+			must(t, step.Add(ev))
+			whole, err := Fold(events)
+			must(t, err)
+			if !reflect.DeepEqual(whole, step) {
+				t.Fatalf("seed %d, %d events:\n%+v\n%+v", seed, len(events), whole, step)
+			}
+			if step.Tokens < before.Tokens || step.Elapsed < before.Elapsed || step.Repeats < before.Repeats {
+				t.Fatalf("seed %d: something has become less: %+v, %+v", seed, before, step)
+			}
+		}
+	}
+}

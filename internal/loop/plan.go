@@ -1,0 +1,122 @@
+// Package loop has an agent work at one task again and again, each time with a fresh
+// memory, until it says that it is done and checks out of its reach agree, or until a
+// limit is reached or nothing moves any more.
+//
+// It decides and does nothing itself: how a loop stands is a fold over its events
+// (see package run), what comes next is a function of that, and whoever runs agents
+// and gates is behind an interface. So a loop goes on after a crash with the first
+// step that has no result, and all of it can be tested without a sandbox.
+package loop
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Plan is what a loop was asked to do.
+type Plan struct {
+	Agent     string `json:"agent"`
+	Directory string `json:"directory"` // of the host, that is worked on
+	Sandbox   string `json:"sandbox"`   // its ID: chosen before it is made
+	Prompt    string `json:"prompt"`
+	Template  string `json:"template"` // of what the agent is told; see Prompt
+
+	// Promise is what the agent says between <promise> and </promise>, on the last
+	// line of its last message, when it is done; Abort when it gives up, if it may.
+	Promise string `json:"promise"`
+	Abort   string `json:"abort,omitempty"`
+
+	Until   []string `json:"until"`             // commands that end with 0 when the work is done
+	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
+
+	Limits Limits `json:"limits"`
+	Stall  Stall  `json:"stall"`
+}
+
+// Limits bound a loop. Zero is no limit, but for MaxIterations and Gate.
+type Limits struct {
+	MinIterations int           `json:"min_iterations"` // before which nobody is done
+	MaxIterations int           `json:"max_iterations"`
+	Time          spec.Duration `json:"time,omitempty"`      // while somebody carries it on
+	Tokens        int64         `json:"tokens,omitempty"`    // as the agent counts them
+	USD           float64       `json:"usd,omitempty"`       // likewise
+	Iteration     spec.Duration `json:"iteration,omitempty"` // for the agent, each time
+	Gate          spec.Duration `json:"gate"`                // for each command of Until
+}
+
+// Stall says how often in a row nothing may move. Zero is for ever.
+type Stall struct {
+	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
+	SameRed   int `json:"same_red"`   // that leave the same gates red, with the same answers
+	SameError int `json:"same_error"` // in which the agent fails in the same way
+}
+
+// UsualStall is what experience with other loops suggests.
+var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5}
+
+// Check refuses what could not work.
+func (p *Plan) Check() error {
+	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
+	l := p.Limits
+	switch {
+	case strings.TrimSpace(p.Prompt) == "":
+		return fail("the prompt is empty")
+	case len(p.Until) == 0:
+		return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").
+			WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes the agent")
+	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
+		return fail("iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
+	case l.Time < 0 || l.Tokens < 0 || l.USD < 0 || l.Iteration < 0:
+		return fail("a limit is negative")
+	case l.Gate <= 0:
+		return fail("%s is no time that a check could take", time.Duration(l.Gate))
+	case p.Stall.Unchanged < 0 || p.Stall.SameRed < 0 || p.Stall.SameError < 0:
+		return fail("a count for stalling is negative")
+	case p.Promise == p.Abort:
+		return fail("the two promises are the same")
+	}
+	for _, w := range []string{p.Promise, p.Abort} {
+		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "\n<>") {
+			return fail("the promise %q is no plain line", w)
+		}
+	}
+	if p.Promise == "" {
+		return fail("the promise is empty")
+	}
+	for _, c := range p.Until {
+		if strings.TrimSpace(c) == "" {
+			return fail("a command of --until is empty")
+		}
+	}
+	for _, path := range p.Protect {
+		if !filepath.IsLocal(path) {
+			return fail("the protected path %q does not lie in the directory that is worked on", path)
+		}
+	}
+	return checkTemplate(p.Template)
+}
+
+// promised tells whether a message ends with a promise: exactly, and on the last line
+// that is not empty. A prompt that is repeated within it promises nothing.
+func promised(message, promise string) bool {
+	if promise == "" {
+		return false
+	}
+	message = strings.TrimRight(message, " \t\r\n")
+	last := message[strings.LastIndexByte(message, '\n')+1:]
+	return strings.TrimSpace(last) == "<promise>"+promise+"</promise>"
+}
+
+// left is what remains of a limit of time; 0 is no limit, and less is over.
+func left(limit spec.Duration, used time.Duration) time.Duration {
+	if limit == 0 {
+		return 0
+	}
+	if rest := time.Duration(limit) - used; rest > 0 {
+		return rest
+	}
+	return -1
+}

@@ -1,0 +1,167 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Event is something that has happened to a run, for good.
+type Event struct {
+	Seq   int64           `json:"seq"` // 1, 2, 3 ...
+	Time  time.Time       `json:"time"`
+	Type  string          `json:"type"`
+	Actor string          `json:"actor"` // who did it: "host", or a person
+	Data  json.RawMessage `json:"data,omitempty"`
+}
+
+// ActorHost is the process that carries a run on.
+const ActorHost = "host"
+
+// Line gives an event as it stands in the file, with the end of the line.
+func (ev Event) Line() ([]byte, error) {
+	data, err := plainJSON(ev)
+	return append(data, '\n'), err
+}
+
+// plainJSON leaves < and > as they are: no browser reads it, but people do.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
+}
+
+// maxEvents bounds what is read of a run, in bytes.
+const maxEvents = 1 << 30
+
+// Events gives what has happened, in its order. Half of a line at the end, which a
+// crash or a writer at work leaves, has not happened.
+func (r *Run) Events() ([]Event, error) {
+	events, _, err := r.read()
+	return events, err
+}
+
+// read gives the events, and where the last of them ends.
+func (r *Run) read() (events []Event, end int64, err error) {
+	data, err := store.ReadFile(filepath.Join(r.dir, eventsName), unix.O_NOFOLLOW, maxEvents)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, &spec.Error{Op: "read the events of the run " + r.ID, Err: err}
+	}
+	for {
+		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		if !whole {
+			return events, end, nil
+		}
+		var ev Event
+		if err := json.Unmarshal(line, &ev); err != nil || ev.Seq != int64(len(events))+1 {
+			if len(rest) == 0 { // its blocks came to the disk in another order
+				return events, end, nil
+			}
+			return nil, 0, spec.Errorf(nil, "the events of the run %s are damaged in line %d", r.ID, len(events)+1)
+		}
+		events = append(events, ev)
+		end += int64(len(line)) + 1
+		data = rest
+	}
+}
+
+// Host is the right to carry a run on, which one process has at a time.
+type Host struct {
+	run  *Run
+	held *store.Lock
+	f    *os.File
+	seq  int64
+	now  func() time.Time
+}
+
+// Host takes the run over. It gives what has happened up to now. If another process
+// has it that is ErrConflict.
+func (r *Run) Host() (*Host, []Event, error) {
+	held, err := r.lock()
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &Host{run: r, held: held, now: time.Now}
+	events, err := h.open()
+	if err != nil {
+		held.Unlock()
+		return nil, nil, err
+	}
+	return h, events, nil
+}
+
+func (h *Host) open() ([]Event, error) {
+	events, end, err := h.run.read()
+	if err != nil {
+		return nil, err
+	}
+	h.seq = int64(len(events))
+	h.f, err = os.OpenFile(filepath.Join(h.run.dir, eventsName), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = h.f.Truncate(end); err == nil { // what a crash left
+		_, err = h.f.Seek(end, 0)
+	}
+	if err == nil {
+		err = store.SyncDir(h.run.dir)
+	}
+	if err != nil {
+		h.f.Close()
+	}
+	return events, err
+}
+
+// Append makes an event durable. If that fails nothing more can be appended: whether
+// it is there is not known.
+func (h *Host) Append(kind, actor string, data any) (Event, error) {
+	ev := Event{Seq: h.seq + 1, Time: h.now().UTC(), Type: kind, Actor: actor}
+	if h.f == nil {
+		return ev, fmt.Errorf("keep the event %s: an earlier one could not be kept", kind)
+	}
+	var err error
+	if data != nil {
+		ev.Data, err = plainJSON(data)
+	}
+	var line []byte
+	if err == nil {
+		line, err = ev.Line()
+	}
+	if err != nil {
+		return ev, fmt.Errorf("keep the event %s: %w", kind, err)
+	}
+	if _, err = h.f.Write(line); err == nil {
+		err = h.f.Sync()
+	}
+	if err != nil {
+		h.f.Close()
+		h.f = nil
+		return ev, (&spec.Error{Op: "keep what the run " + h.run.ID + " has done", Err: err}).
+			WithHint("make room on the disk, then: bothy loop resume %s", h.run.ID)
+	}
+	h.seq++
+	return ev, nil
+}
+
+// Close gives the run back.
+func (h *Host) Close() {
+	if h.f != nil {
+		h.f.Close()
+	}
+	h.held.Unlock()
+}

@@ -1,0 +1,80 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Kinds of a message.
+const (
+	Stop  = "stop"  // end for good, at once
+	Pause = "pause" // end after this iteration, to go on later
+	Hint  = "hint"  // Text is for the next iteration
+)
+
+// Message is what a person has to say to a run, whoever carries it on.
+type Message struct {
+	ID    string    `json:"-"` // in the order in which they were left
+	Kind  string    `json:"kind"`
+	Text  string    `json:"text,omitempty"`
+	Actor string    `json:"actor"`
+	Time  time.Time `json:"time"`
+}
+
+// MaxHint bounds the text of a message, in bytes.
+const MaxHint = 32 << 10
+
+// Leave leaves a message, for whoever carries the run on now or later.
+func (r *Run) Leave(m Message) error {
+	if len(m.Text) > MaxHint {
+		return spec.Errorf(spec.ErrUsage, "a hint has at most %d KiB", MaxHint>>10)
+	}
+	m.Time = time.Now().UTC()
+	name := fmt.Sprintf("%019d-%s.json", m.Time.UnixNano(), store.NewID())
+	return store.WriteJSON(filepath.Join(r.dir, mailName, name), m)
+}
+
+// Mail gives the messages that nobody has taken, in the order they were left.
+func (r *Run) Mail() ([]Message, error) {
+	dir := filepath.Join(r.dir, mailName)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, &spec.Error{Op: "look for messages to the run " + r.ID, Err: err}
+	}
+	var list []Message
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue // being written
+		}
+		var m Message
+		err := store.ReadJSON(filepath.Join(dir, e.Name()), &m)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.ID = e.Name()
+		list = append(list, m)
+	}
+	slices.SortFunc(list, func(a, b Message) int { return strings.Compare(a.ID, b.ID) })
+	return list, nil
+}
+
+// Take removes a message whose effect is kept.
+func (r *Run) Take(m Message) error {
+	dir := filepath.Join(r.dir, mailName)
+	if err := os.Remove(filepath.Join(dir, m.ID)); err != nil {
+		return err
+	}
+	return store.SyncDir(dir)
+}

@@ -1,0 +1,208 @@
+// Package run keeps what becomes of work that goes on by itself: what was asked for,
+// every step's result, and what people have to say to it meanwhile.
+//
+// A run is a directory of the state directory, where no sandbox can write. Its events
+// are appended to one file, each durable before the next step begins, and never
+// changed: how a run stands is a fold over them, so whoever finds a run after a crash
+// knows as much as who died. One process at a time is its host; others leave messages.
+package run
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Version is that of the files of a run.
+const Version = 1
+
+// Run is one run.
+type Run struct {
+	ID  string
+	dir string
+}
+
+// Names in a run's directory.
+const (
+	planName   = "run.json"
+	eventsName = "events.jsonl"
+	lockName   = "lock"
+	mailName   = "mail"
+)
+
+// newPrefix marks a run that is being made.
+const newPrefix = ".new-"
+
+// plan is run.json.
+type plan struct {
+	Version   int       `json:"version"`
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	Plan      any       `json:"plan"`
+}
+
+// NewID names a run for people: after what it is about, the day, and four random hex
+// digits.
+func NewID(about string, now time.Time) string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%s-%s-%s", slug(about), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
+}
+
+// slug makes a short plain word of a text.
+func slug(text string) string {
+	var words []string
+	n := 0
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		if n += len(w) + 1; n > 30 {
+			break
+		}
+		words = append(words, w)
+	}
+	return cmp.Or(strings.Join(words, "-"), "run")
+}
+
+// Create writes down what is asked for, in a new run below root. It appears complete
+// or not at all.
+func Create(root, id string, what any) (*Run, error) {
+	fail := func(err error) (*Run, error) { return nil, &spec.Error{Op: "write down the run " + id, Err: err} }
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return fail(err)
+	}
+	sweep(root)
+	tmp := filepath.Join(root, newPrefix+id)
+	if err := os.MkdirAll(filepath.Join(tmp, mailName), 0o700); err != nil {
+		return fail(err)
+	}
+	err := store.WriteJSON(filepath.Join(tmp, planName), plan{Version, id, time.Now().UTC(), what})
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(root, id))
+	}
+	if err == nil {
+		err = store.SyncDir(root)
+	}
+	if err != nil {
+		_ = os.RemoveAll(tmp)
+		return fail(err)
+	}
+	return &Run{id, filepath.Join(root, id)}, store.SyncDir(filepath.Dir(root))
+}
+
+// abandonedAfter is the age from which a run that is being made is nobody's.
+const abandonedAfter = time.Minute
+
+// sweep removes what a crash left.
+func sweep(root string) {
+	names, _ := filepath.Glob(filepath.Join(root, newPrefix+"*"))
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > abandonedAfter {
+			_ = os.RemoveAll(name)
+		}
+	}
+}
+
+// List gives the runs, the newest first.
+func List(root string) ([]*Run, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the runs: %w", err)
+	}
+	type dated struct {
+		run *Run
+		at  time.Time
+	}
+	var list []dated
+	for _, e := range entries {
+		r := &Run{e.Name(), filepath.Join(root, e.Name())}
+		if p, err := r.plan(nil); err == nil {
+			list = append(list, dated{r, p.CreatedAt})
+		}
+	}
+	slices.SortFunc(list, func(a, b dated) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.run.ID, b.run.ID)) })
+	runs := make([]*Run, len(list))
+	for i, d := range list {
+		runs[i] = d.run
+	}
+	return runs, nil
+}
+
+// Find gives the run of an ID, or of the only one that begins so.
+func Find(root, ref string) (*Run, error) {
+	list, err := List(root)
+	if err != nil {
+		return nil, err
+	}
+	var found []*Run
+	for _, r := range list {
+		if r.ID == ref {
+			return r, nil
+		}
+		if ref != "" && strings.HasPrefix(r.ID, ref) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, spec.Errorf(spec.ErrNotFound, "no run named %q", ref).WithHint("bothy loop ls shows what there is")
+	}
+	return nil, spec.Errorf(spec.ErrUsage, "%d runs begin with %q", len(found), ref).WithHint("bothy loop ls shows them in full")
+}
+
+// Plan reads what was asked for into what, and tells when.
+func (r *Run) Plan(what any) (time.Time, error) {
+	p, err := r.plan(what)
+	return p.CreatedAt, err
+}
+
+func (r *Run) plan(what any) (plan, error) {
+	p := plan{Plan: what}
+	err := store.ReadJSON(filepath.Join(r.dir, planName), &p)
+	if err == nil && p.Version > Version {
+		err = spec.Errorf(spec.ErrConflict, "the run %s was made by a newer bothy", r.ID)
+	}
+	if err == nil && p.ID != r.ID {
+		err = spec.Errorf(nil, "the run %s calls itself %q", r.ID, p.ID)
+	}
+	return p, err
+}
+
+// Remove deletes a run that has no host.
+func (r *Run) Remove() error {
+	held, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer held.Unlock()
+	return store.RemoveTree(r.dir)
+}
+
+func (r *Run) lock() (*store.Lock, error) {
+	held, err := store.TryLock(filepath.Join(r.dir, lockName))
+	if errors.Is(err, store.ErrLocked) {
+		return nil, spec.Errorf(spec.ErrConflict, "another process carries the run %s on", r.ID).
+			WithHint("bothy loop status %s shows how it stands, bothy loop stop %s ends it", r.ID, r.ID)
+	}
+	return held, err
+}
+
+// Hosted tells whether a process carries the run on.
+func (r *Run) Hosted() bool {
+	held, err := store.TryLock(filepath.Join(r.dir, lockName))
+	if err == nil {
+		held.Unlock()
+	}
+	return errors.Is(err, store.ErrLocked)
+}

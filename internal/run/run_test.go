@@ -1,0 +1,154 @@
+package run
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// begun makes a run below a root of its own.
+func begun(t *testing.T) (root string, r *Run) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "runs")
+	r, err := Create(root, NewID("Fix: the Bug!", time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)), map[string]int{"n": 7})
+	must(t, err)
+	return root, r
+}
+
+func TestCreate(t *testing.T) {
+	root, r := begun(t)
+	if want := "fix-the-bug-2026-11-22-"; r.ID[:len(r.ID)-4] != want {
+		t.Errorf("it is called %s", r.ID)
+	}
+	found, err := Find(root, "fix-the")
+	must(t, err)
+	plan := map[string]int{}
+	if _, err := found.Plan(&plan); err != nil || plan["n"] != 7 {
+		t.Errorf("the plan is %v, %v", plan, err)
+	}
+	if _, err := Find(root, "other"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("another: %v", err)
+	}
+	must(t, os.Mkdir(filepath.Join(root, newPrefix+"x"), 0o700)) // what a crash leaves
+	list, err := List(root)
+	if must(t, err); len(list) != 1 {
+		t.Errorf("%d runs", len(list))
+	}
+	must(t, r.Remove())
+	if list, err := List(root); err != nil || len(list) != 0 {
+		t.Errorf("%d runs, %v", len(list), err)
+	}
+}
+
+func TestSlug(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "run",
+		"../../etc":                          "etc",
+		"Ünï çödé":                           "n-d",
+		"make all of the tests pass, please": "make-all-of-the-tests-pass",
+		"averyveryveryveryveryverylongwordindeed": "run",
+	} {
+		if got := slug(text); got != want {
+			t.Errorf("slug(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestOneHost(t *testing.T) {
+	_, r := begun(t)
+	h, _, err := r.Host()
+	must(t, err)
+	if _, _, err := r.Host(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("a second host: %v", err)
+	}
+	if !r.Hosted() || !errors.Is(r.Remove(), spec.ErrConflict) {
+		t.Error("nobody seems to have it")
+	}
+	h.Close()
+	if r.Hosted() {
+		t.Error("somebody seems to have it")
+	}
+}
+
+// TestTorn cuts the file anywhere: what is there are the events before, and the next
+// host goes on behind them.
+func TestTorn(t *testing.T) {
+	_, r := begun(t)
+	h, _, err := r.Host()
+	must(t, err)
+	for _, kind := range []string{"a", "b", "c"} {
+		_, err := h.Append(kind, ActorHost, map[string]string{"text": "<x>\n"})
+		must(t, err)
+	}
+	h.Close()
+	file := filepath.Join(r.dir, eventsName)
+	whole, err := os.ReadFile(file)
+	must(t, err)
+	for n := range len(whole) + 1 {
+		must(t, os.WriteFile(file, whole[:n], 0o600))
+		ends := 0
+		for _, b := range whole[:n] {
+			if b == '\n' {
+				ends++
+			}
+		}
+		h, events, err := r.Host()
+		must(t, err)
+		if len(events) != ends {
+			t.Fatalf("%d events of %d bytes, want %d", len(events), n, ends)
+		}
+		_, err = h.Append("d", ActorHost, nil)
+		must(t, err)
+		h.Close()
+		again, err := r.Events()
+		if must(t, err); len(again) != ends+1 || again[ends].Type != "d" || again[ends].Seq != int64(ends)+1 {
+			t.Fatalf("after %d bytes: %v", n, again)
+		}
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	_, r := begun(t)
+	file := filepath.Join(r.dir, eventsName)
+	for _, text := range []string{"{}\n{\"seq\":1}\n", "{\"seq\":2}\n{\"seq\":3}\n", "x\n\n"} {
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+		if events, err := r.Events(); err == nil {
+			t.Errorf("%q are %v", text, events)
+		}
+	}
+}
+
+func TestMail(t *testing.T) {
+	_, r := begun(t)
+	for _, text := range []string{"one", "two"} {
+		must(t, r.Leave(Message{Kind: Hint, Text: text, Actor: "ann"}))
+	}
+	list, err := r.Mail()
+	must(t, err)
+	var texts []string
+	for _, m := range list {
+		texts = append(texts, m.Text)
+		must(t, r.Take(m))
+	}
+	if !slices.Equal(texts, []string{"one", "two"}) {
+		t.Errorf("there was %v", texts)
+	}
+	if list, err := r.Mail(); err != nil || len(list) != 0 {
+		t.Errorf("%d are left, %v", len(list), err)
+	}
+	if err := r.Leave(Message{Kind: Hint, Text: string(make([]byte, MaxHint+1))}); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("too long: %v", err)
+	}
+}

@@ -1,0 +1,294 @@
+package task
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Link is a dependency that is to be made: on whom, and of what kind.
+type Link struct {
+	Kind     Kind
+	On       string
+	AnyChild bool // for WaitsFor: the first child is enough
+}
+
+// Add puts a new task into the graph: t with its texts, and what else is known.
+// Without an ID it is given one, below that of the parent if there is one. What
+// was given for a claim or an end does not count.
+func (g *Graph) Add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
+	list, err := g.AddAll([]Task{t}, parent, links, by, now)
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// AddAll is Add for several tasks with the same parent and links.
+func (g *Graph) AddAll(list []Task, parent string, links []Link, by string, now time.Time) (added []*Task, err error) {
+	inWhole := false
+	for _, t := range list {
+		n, err := g.add(t, parent, links, by, now)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, n)
+		inWhole = inWhole || len(n.Parents()) > 0
+	}
+	if !inWhole {
+		return added, nil // nobody waits for them yet
+	}
+	return added, g.acyclic()
+}
+
+func (g *Graph) add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {
+	if parent != "" {
+		links = append(slices.Clone(links), Link{Kind: ParentChild, On: parent})
+	}
+	n := &t
+	n.LeaseExpiresAt, n.HeartbeatAt, n.StartedAt, n.ClosedAt, n.CloseReason, n.ClosedBySession = nil, nil, nil, nil, "", ""
+	n.CreatedAt, n.CreatedBy, n.UpdatedAt = now, by, now
+	if n.Status == "" {
+		n.Status = Open
+	}
+	if n.Type == "" {
+		n.Type = "task"
+	}
+	if !slices.Contains([]Status{Open, Blocked, Deferred, Pinned}, n.Status) {
+		return nil, spec.Errorf(spec.ErrUsage, "a new task cannot be %s", n.Status).WithHint("bothy task import takes tasks over as they are")
+	}
+	for _, d := range n.Dependencies {
+		links = append(links, Link{d.Kind, d.DependsOnID, d.anyChild()})
+	}
+	n.Dependencies = nil
+	if err := g.name(n, parent); err != nil {
+		return nil, err
+	}
+	if err := usage(n.checkWhole()); err != nil {
+		return nil, err
+	}
+	g.put(n)
+	for _, l := range links {
+		if err := g.link(n, l, by, now); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// name gives a new task its ID, or judges the one that it has.
+func (g *Graph) name(t *Task, parent string) error {
+	if t.ID != "" {
+		if g.tasks[t.ID] != nil {
+			return spec.Errorf(spec.ErrConflict, "there is a task %s", t.ID).WithHint("leave the ID out, and it is given a free one")
+		}
+		return nil
+	}
+	if parent == "" {
+		t.ID = g.newID()
+		return nil
+	}
+	p, err := g.Find(parent)
+	if err == nil {
+		t.ID = g.childID(p.ID)
+	}
+	return err
+}
+
+// Link makes one task depend on another. What is there already stays.
+func (g *Graph) Link(id string, l Link, by string, now time.Time) (*Task, error) {
+	t, err := g.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	n := g.edit(t, now)
+	if err := g.link(n, l, by, now); err != nil {
+		return nil, err
+	}
+	if len(n.Dependencies) == len(t.Dependencies) {
+		return t, nil
+	}
+	g.put(n)
+	return n, g.acyclic()
+}
+
+func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
+	other, err := g.Find(l.On)
+	if err != nil {
+		return err
+	}
+	same := func(d Dependency) bool { return d.DependsOnID == other.ID && d.Kind == l.Kind }
+	switch {
+	case slices.ContainsFunc(t.Dependencies, same):
+		return nil
+	case other.ID == t.ID:
+		return spec.Errorf(spec.ErrConflict, "%s cannot depend on itself", t.ID)
+	case l.Kind == ParentChild && len(t.Parents()) > 0:
+		return spec.Errorf(spec.ErrConflict, "%s is a part of %s", t.ID, t.Parents()[0]).WithHint("bothy task update %s --parent %s moves it", t.ID, other.ID)
+	case l.Kind.Blocking() && l.Kind != ParentChild && g.Below(t, other.ID):
+		return spec.Errorf(spec.ErrConflict, "%s is a part of %s, which ends after it", t.ID, other.ID).WithHint("a task cannot wait for what it is a part of")
+	case l.AnyChild && l.Kind != WaitsFor:
+		return spec.Errorf(spec.ErrUsage, "only a dependency of the kind %s can be content with the first child", WaitsFor)
+	}
+	d := Dependency{TaskID: t.ID, DependsOnID: other.ID, Kind: l.Kind, CreatedAt: now, CreatedBy: by}
+	if l.AnyChild {
+		d.Metadata = []byte(`"{\"gate\":\"any-children\"}"`) // a string, as Beads has it
+	}
+	if err := usage(d.check(t.ID)); err != nil {
+		return err
+	}
+	t.Dependencies = append(t.Dependencies, d)
+	g.children = nil
+	return nil
+}
+
+// Unlink takes dependencies away: those on the other, of one kind or of all.
+func (g *Graph) Unlink(id, on string, kind Kind, now time.Time) (*Task, error) {
+	t, err := g.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	if other, err := g.Find(on); err == nil {
+		on = other.ID
+	}
+	n := g.edit(t, now)
+	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.DependsOnID == on && (kind == "" || d.Kind == kind) })
+	if len(n.Dependencies) == len(t.Dependencies) {
+		return nil, spec.Errorf(spec.ErrNotFound, "%s does not depend on %s like that", t.ID, on).WithHint("bothy task show %s lists its dependencies", t.ID)
+	}
+	g.put(n)
+	return n, nil
+}
+
+// Update changes a task by a function that sets its fields. Whether it is closed,
+// its ID and its dependencies are not changed so. Who holds the task, and its
+// status, are changed against somebody's claim only by force.
+func (g *Graph) Update(id, who string, force bool, now time.Time, change func(*Task) error) (*Task, error) {
+	t, err := g.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	n := g.edit(t, now)
+	if err := change(n); err != nil {
+		return nil, err
+	}
+	n.ID, n.Dependencies = t.ID, t.Dependencies
+	if err := usage(n.checkWhole()); err != nil {
+		return nil, err
+	}
+	if n.Status != t.Status && (n.done() || t.done()) {
+		return nil, spec.Errorf(spec.ErrUsage, "%s cannot go from %s to %s like that", t.ID, t.Status, n.Status).WithHint("bothy task close and bothy task reopen do it")
+	}
+	if n.Status != t.Status || n.Assignee != t.Assignee {
+		if err := t.mustNotBeHeld(who, force, now); err != nil {
+			return nil, err
+		}
+		n.settleClaim(t, now)
+	}
+	g.put(n)
+	return n, nil
+}
+
+// settleClaim makes what is known of a claim fit a new status or assignee.
+func (t *Task) settleClaim(before *Task, now time.Time) {
+	if t.Status == InProgress && t.StartedAt == nil {
+		t.StartedAt = &now
+	}
+	if before.LeaseExpiresAt == nil {
+		return
+	}
+	t.LeaseExpiresAt, t.HeartbeatAt = nil, nil
+	if t.Status != InProgress && t.Assignee == before.Assignee {
+		t.Assignee = "" // it was the claim's
+	}
+}
+
+// Move makes a task a part of another, and no longer of any else; of none if the
+// parent is empty.
+func (g *Graph) Move(id, parent, by string, now time.Time) (*Task, error) {
+	t, err := g.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	n := g.edit(t, now)
+	n.Dependencies = slices.DeleteFunc(n.Dependencies, func(d Dependency) bool { return d.Kind == ParentChild })
+	g.put(n)
+	if parent != "" {
+		if err := g.link(n, Link{Kind: ParentChild, On: parent}, by, now); err != nil {
+			return nil, err
+		}
+	}
+	return n, g.acyclic()
+}
+
+// End is how a task is closed.
+type End struct {
+	Reason  string // words as "failed" in it start what depends on it by ConditionalBlocks
+	Session string // of the agent that closes it
+	Force   bool   // although somebody else holds it, it is blocked, or parts of it are open
+}
+
+// Close ends a task, and gives what can begin because of that. One that is closed
+// stays as it is.
+func (g *Graph) Close(id, who string, end End, now time.Time) (t *Task, begin []*Task, err error) {
+	t, err = g.Find(id)
+	if err != nil || t.done() {
+		return t, nil, err
+	}
+	if err := t.mustNotBeHeld(who, end.Force, now); err != nil {
+		return nil, nil, err
+	}
+	if err := g.mustBeFinished(t, end.Force); err != nil {
+		return nil, nil, err
+	}
+	before := g.Ready(&Filter{}, ByPriority, now)
+	n := g.edit(t, now)
+	n.Status, n.ClosedAt, n.CloseReason, n.ClosedBySession = Closed, &now, end.Reason, end.Session
+	n.LeaseExpiresAt, n.HeartbeatAt = nil, nil
+	g.put(n)
+	for _, r := range g.Ready(&Filter{}, ByPriority, now) {
+		if !slices.Contains(before, r) {
+			begin = append(begin, r)
+		}
+	}
+	return n, begin, nil
+}
+
+// mustBeFinished refuses to end what is blocked, or has open parts.
+func (g *Graph) mustBeFinished(t *Task, force bool) error {
+	if force {
+		return nil
+	}
+	if list := g.Blockers(t); len(list) > 0 {
+		return spec.Errorf(spec.ErrConflict, "%s is blocked by %s", t.ID, list[0].ID).WithHint("close that first, or use --force")
+	}
+	if c := g.openPart(t); c != nil {
+		return spec.Errorf(spec.ErrConflict, "%s, a part of %s, is not closed", c.ID, t.ID).WithHint("close that first, or use --force")
+	}
+	return nil
+}
+
+// openPart gives a part of a task that is not closed; nil if there is none.
+func (g *Graph) openPart(t *Task) *Task {
+	for _, c := range g.Children(t.ID) {
+		if !c.over() {
+			return c
+		}
+	}
+	return nil
+}
+
+// Reopen makes a closed task one that anybody can take. One that is not closed
+// stays as it is.
+func (g *Graph) Reopen(id string, now time.Time) (*Task, error) {
+	t, err := g.Find(id)
+	if err != nil || t.Status != Closed {
+		return t, err
+	}
+	n := g.edit(t, now)
+	n.Status, n.Assignee = Open, ""
+	n.StartedAt, n.ClosedAt, n.CloseReason, n.ClosedBySession = nil, nil, "", ""
+	g.put(n)
+	return n, nil
+}

@@ -1,0 +1,123 @@
+package task
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Read reads tasks as Beads writes them into issues.jsonl: one document a line.
+// Empty lines are passed over; anything else that is no task refuses the whole.
+func Read(data []byte) ([]*Task, error) {
+	var list []*Task
+	lines := map[string]int{}
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if isMarker(line) {
+			return nil, spec.Errorf(spec.ErrUsage, "line %d is the mark of a conflict that git left", number).WithHint("resolve it in the file first")
+		}
+		t, err := Parse(line)
+		if err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "line %d: %w", number, err).WithHint("nothing was taken over; mend the line, or take it out")
+		}
+		if first := lines[t.ID]; first > 0 {
+			return nil, spec.Errorf(spec.ErrUsage, "%s stands in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
+		}
+		lines[t.ID] = number
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func isMarker(line []byte) bool {
+	for _, mark := range []string{"<<<<<<<", "=======", ">>>>>>>"} {
+		if bytes.HasPrefix(line, []byte(mark)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Write writes every task, as Beads reads them: one document a line, by ID. A task
+// that was read and not changed since is written as it was.
+func (g *Graph) Write(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for _, t := range g.All() {
+		doc, err := t.Encode()
+		if err != nil {
+			return fmt.Errorf("encode task %s: %w", t.ID, err)
+		}
+		if _, err := out.Write(append(slices.Clip(doc), '\n')); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// Taken is what became of tasks that were imported, by their IDs.
+type Taken struct {
+	Added   []string `json:"added"`
+	Updated []string `json:"updated"`
+	Same    []string `json:"unchanged"`
+	Older   []string `json:"older"` // those here were changed later, and stay
+	Held    []string `json:"held"`  // somebody works on those here, and they stay
+}
+
+// Import takes tasks over, new ones and those that were changed later than the
+// ones here; with overwrite also those that were not. What is claimed here stays.
+// A graph that would have circles is refused.
+func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
+	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}}
+	for _, t := range list {
+		where, err := g.admit(t, overwrite, now, &taken)
+		if err != nil {
+			return taken, err
+		}
+		*where = append(*where, t.ID)
+	}
+	return taken, g.acyclic()
+}
+
+// admit takes one task over, or not, and gives the list it belongs to.
+func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]string, error) {
+	old := g.tasks[t.ID]
+	if old == nil {
+		g.accept(t)
+		return &taken.Added, nil
+	}
+	a, err := old.Encode()
+	if err != nil {
+		return nil, err
+	}
+	b, err := t.Encode()
+	if err != nil {
+		return nil, err
+	}
+	_, _, held := old.Claimed(now)
+	switch {
+	case bytes.Equal(a, b):
+		return &taken.Same, nil
+	case held:
+		return &taken.Held, nil
+	case !overwrite && !t.UpdatedAt.After(old.UpdatedAt):
+		return &taken.Older, nil
+	}
+	g.accept(t)
+	return &taken.Updated, nil
+}
+
+// accept is put for a task that comes with its document.
+func (g *Graph) accept(t *Task) {
+	g.changed[t.ID] = true
+	g.Load(t)
+}

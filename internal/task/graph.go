@@ -1,0 +1,190 @@
+package task
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Graph is the tasks of one project. It is not safe for concurrent use.
+type Graph struct {
+	tasks    map[string]*Task
+	changed  map[string]bool
+	children map[string][]string // by parent; nil when it has to be made anew
+}
+
+// NewGraph makes an empty graph.
+func NewGraph() *Graph {
+	return &Graph{tasks: map[string]*Task{}, changed: map[string]bool{}}
+}
+
+// Load puts a task into the graph as it is, in the place of the one with its ID.
+// It is how a store builds a graph.
+func (g *Graph) Load(t *Task) {
+	g.tasks[t.ID] = t
+	g.children = nil
+}
+
+// put is Load for a task that is new or was changed.
+func (g *Graph) put(t *Task) {
+	t.changed = true
+	g.changed[t.ID] = true
+	g.Load(t)
+}
+
+// Changed gives the tasks that are new or were changed since the graph was
+// loaded, by ID.
+func (g *Graph) Changed() []*Task {
+	var list []*Task
+	for id := range g.changed {
+		list = append(list, g.tasks[id])
+	}
+	sortByID(list)
+	return list
+}
+
+// Len is the number of tasks.
+func (g *Graph) Len() int { return len(g.tasks) }
+
+// All gives every task, by ID.
+func (g *Graph) All() []*Task {
+	list := make([]*Task, 0, len(g.tasks))
+	for _, t := range g.tasks {
+		list = append(list, t)
+	}
+	sortByID(list)
+	return list
+}
+
+// Find gives the task of an ID, which may be without its prefix where that leaves
+// no doubt: "a1b2" for "bd-a1b2".
+func (g *Graph) Find(ref string) (*Task, error) {
+	if t, ok := g.tasks[ref]; ok {
+		return t, nil
+	}
+	var found []*Task
+	for id, t := range g.tasks {
+		if ref != "" && strings.HasSuffix(id, "-"+ref) {
+			found = append(found, t)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, spec.Errorf(spec.ErrNotFound, "no task %q", ref).WithHint("bothy task ls --all shows what there is")
+	}
+	sortByID(found)
+	return nil, spec.Errorf(spec.ErrNotFound, "%q is the end of %s and of %s", ref, found[0].ID, found[1].ID).WithHint("write the whole ID")
+}
+
+// edit gives a copy of a task that can be changed and then put back.
+func (g *Graph) edit(t *Task, now time.Time) *Task {
+	c := *t
+	c.Labels = slices.Clone(t.Labels)
+	c.Dependencies = slices.Clone(t.Dependencies)
+	c.UpdatedAt = now
+	return &c
+}
+
+// Children are the parts of a task, in order.
+func (g *Graph) Children(id string) []*Task {
+	if g.children == nil {
+		g.index()
+	}
+	list := make([]*Task, 0, len(g.children[id]))
+	for _, child := range g.children[id] {
+		list = append(list, g.tasks[child])
+	}
+	return list
+}
+
+func (g *Graph) index() {
+	g.children = map[string][]string{}
+	for id, t := range g.tasks {
+		for _, p := range t.Parents() {
+			if !slices.Contains(g.children[p], id) {
+				g.children[p] = append(g.children[p], id)
+			}
+		}
+	}
+	for _, list := range g.children {
+		slices.SortFunc(list, compareIDs)
+	}
+}
+
+// Below tells whether a task is a part of the other, or a part of such a part.
+func (g *Graph) Below(t *Task, ancestor string) bool {
+	found := false
+	g.ancestors(t, func(p *Task) bool {
+		found = found || p.ID == ancestor
+		return !found
+	})
+	return found
+}
+
+// ancestors calls f for all that a task is a part of, the nearest first. Where f
+// says no it goes no further up.
+func (g *Graph) ancestors(t *Task, f func(*Task) bool) {
+	seen := map[string]bool{t.ID: true}
+	for next := t.Parents(); len(next) > 0; {
+		var above []string
+		for _, id := range next {
+			p := g.tasks[id]
+			if p == nil || seen[id] {
+				continue
+			}
+			seen[id] = true
+			if f(p) {
+				above = append(above, p.Parents()...)
+			}
+		}
+		next = above
+	}
+}
+
+// Dependents gives the tasks that depend on another, with the dependency.
+func (g *Graph) Dependents(id string) (list []Dependency) {
+	for _, t := range g.All() {
+		for _, d := range t.Dependencies {
+			if d.DependsOnID == id {
+				d.TaskID = t.ID
+				list = append(list, d)
+			}
+		}
+	}
+	return list
+}
+
+func sortByID(list []*Task) {
+	slices.SortFunc(list, func(a, b *Task) int { return compareIDs(a.ID, b.ID) })
+}
+
+// compareIDs orders IDs by their parts, numbers as numbers and before words:
+// bd-a.2 comes before bd-a.10.
+func compareIDs(a, b string) int {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	return cmp.Or(slices.CompareFunc(x, y, compareParts), strings.Compare(a, b))
+}
+
+func compareParts(a, b string) int {
+	n, err1 := strconv.Atoi(a)
+	m, err2 := strconv.Atoi(b)
+	switch {
+	case err1 == nil && err2 == nil:
+		return cmp.Compare(n, m)
+	case err1 == nil:
+		return -1
+	case err2 == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
+func containsFold(text, word string) bool {
+	return strings.Contains(strings.ToLower(text), word)
+}

@@ -1,0 +1,86 @@
+package task
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+	"strings"
+)
+
+// usualPrefix is that of new IDs in a project without tasks.
+const usualPrefix = "bd"
+
+// maxNesting is how many numbers an ID has behind its first part.
+const maxNesting = 3
+
+// newID gives an ID that is free: PREFIX-XXXX, where the X are random digits and
+// letters, as many as keep collisions rare among the tasks there are.
+func (g *Graph) newID() string {
+	prefix := g.prefix()
+	length := 6
+	switch n := len(g.tasks); {
+	case n <= 500:
+		length = 4
+	case n <= 1500:
+		length = 5
+	}
+	for try := 0; ; try++ {
+		id := prefix + "-" + random(min(length+try/8, 8))
+		if _, taken := g.tasks[id]; !taken {
+			return id
+		}
+	}
+}
+
+// random gives n digits and letters.
+func random(n int) string {
+	var b [8]byte
+	rand.Read(b[:])
+	text := strings.Repeat("0", n) + strconv.FormatUint(binary.BigEndian.Uint64(b[:]), 36)
+	return text[len(text)-n:]
+}
+
+// prefix is that of most tasks there are.
+func (g *Graph) prefix() string {
+	count := map[string]int{}
+	for id := range g.tasks {
+		if i := strings.LastIndexByte(id, '-'); i > 0 {
+			count[id[:i]]++
+		}
+	}
+	best := usualPrefix
+	for p, n := range count {
+		if c := cmp.Or(cmp.Compare(n, count[best]), strings.Compare(best, p)); c > 0 {
+			best = p
+		}
+	}
+	return best
+}
+
+// maxChild is the largest number of a child that is counted on from: others were made up.
+const maxChild = 1_000_000_000
+
+// childID gives the next free number below a parent, PARENT.N; a plain ID if the
+// parent's is long already.
+func (g *Graph) childID(parent string) string {
+	if strings.Count(parent, ".") >= maxNesting {
+		return g.newID()
+	}
+	last := 0
+	for id := range g.tasks {
+		if rest, ok := strings.CutPrefix(id, parent+"."); ok {
+			n, _, _ := strings.Cut(rest, ".")
+			i, err := strconv.Atoi(n)
+			if err == nil && i <= maxChild {
+				last = max(last, i)
+			}
+		}
+	}
+	for {
+		last++
+		if id := parent + "." + strconv.Itoa(last); g.tasks[id] == nil {
+			return id
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// role is set where this binary is started again, as one worker of many or as a
+// process to be killed.
+const role = "BOTHY_TEST_JOURNAL_ROLE"
+
+func TestMain(m *testing.M) {
+	if r := os.Getenv(role); r != "" {
+		if err := roles[r](os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// again is this binary in a role.
+func again(t testing.TB, r string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), role+"="+r)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// roles are given the root of the books and more.
+var roles = map[string]func(args []string) error{
+	"worker": worker,
+	"adder":  adder,
+	"full":   full,
+	"dead":   dead,
+}
+
+const project = "/srv/app"
+
+// worker takes tasks until there is none, closes each and tells its ID; now and
+// then it finds another one. Its clock is so far ahead.
+func worker(args []string) error {
+	who := args[1]
+	ahead, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
+	d := task.Desk{Store: Open(args[0], project), Now: func() time.Time { return time.Now().Add(ahead) }}
+	for n := 0; ; n++ {
+		t, err := d.Claim(context.Background(), who, time.Hour, task.Filter{}, task.ByPriority)
+		if errors.Is(err, spec.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := d.Renew(context.Background(), t.ID, who, time.Hour); err != nil {
+			return err
+		}
+		if n == 2 {
+			if _, err := d.Discover(context.Background(), t.ID, who, task.Task{Title: "found by " + who}); err != nil {
+				return err
+			}
+		}
+		if _, err := d.Close(context.Background(), t.ID, who, task.End{Reason: "done"}); err != nil {
+			return err
+		}
+		fmt.Println(t.ID)
+	}
+}
+
+// dead takes a task, tells its ID, and does nothing any more.
+func dead(args []string) error {
+	d := task.Desk{Store: Open(args[0], project)}
+	t, err := d.Claim(context.Background(), args[1], time.Hour, task.Filter{}, task.ByPriority)
+	if err != nil {
+		return err
+	}
+	fmt.Println(t.ID)
+	select {}
+}
+
+// adder adds tasks for ever and tells the number of each once it is kept.
+func adder(args []string) error {
+	b := Open(args[0], project)
+	out := bufio.NewWriter(os.Stdout)
+	for n := 0; ; n++ {
+		err := b.Change(context.Background(), func(g *task.Graph) error {
+			_, err := g.Add(task.Task{ID: "bd-" + args[1] + strconv.Itoa(n), Title: "n"}, "", nil, "ann", time.Now())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, n)
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// full adds a task too large for what a file may have of bytes here, and one that
+// fits.
+func full(args []string) error {
+	size, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	limit := unix.Rlimit{Cur: size, Max: size}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	b := Open(args[0], project)
+	before, err := os.Stat(b.file())
+	if err != nil {
+		return err
+	}
+	add := func(id string, n int) error {
+		return b.Change(context.Background(), func(g *task.Graph) error {
+			_, err := g.Add(task.Task{ID: id, Title: "x", Description: string(make([]byte, n))}, "", nil, "ann", time.Now())
+			return err
+		})
+	}
+	if err := add("bd-large", 2000); !errors.Is(err, unix.EFBIG) || spec.Hint(err) == "" {
+		return fmt.Errorf("a full disk says %w", err)
+	}
+	if info, err := os.Stat(b.file()); err != nil || info.Size() != before.Size() {
+		return fmt.Errorf("what did not fit has left something: %d bytes, %w", info.Size(), err)
+	}
+	return add("bd-small", 1)
+}

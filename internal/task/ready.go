@@ -1,0 +1,223 @@
+package task
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// maxDepth is how far up a blocked ancestor is looked for.
+const maxDepth = 50
+
+// Reason is why a task is not ready.
+type Reason string
+
+// Reasons. Of several, the first in this order is given.
+const (
+	ReasonNone     Reason = ""
+	ReasonClosed   Reason = "closed"
+	ReasonClaimed  Reason = "claimed" // until State.Until, unless that is zero
+	ReasonBlocked  Reason = "blocked" // by State.Blockers
+	ReasonDeferred Reason = "deferred"
+	ReasonStatus   Reason = "status" // set to blocked or pinned, or one of somebody's own
+	ReasonKept     Reason = "kept"   // pinned, ephemeral, a template, or of a type that is no work
+	ReasonHuman    Reason = "human"  // its label says that a person has to decide
+)
+
+// State tells whether a task can begin, and why not.
+type State struct {
+	Ready    bool
+	Reason   Reason
+	Until    time.Time // for ReasonClaimed and ReasonDeferred, if it is known
+	Blockers []Blocker
+}
+
+// Blocker is what a task waits for.
+type Blocker struct {
+	ID    string `json:"id"`
+	Kind  Kind   `json:"type"`
+	Via   string `json:"via,omitempty"`   // the ancestor that waits, if it is not the task itself
+	Never bool   `json:"never,omitempty"` // the other did not fail, so that this task will not run
+}
+
+// labelHuman marks what waits for a person.
+const labelHuman = "human"
+
+// notWork are types of tasks that nobody takes; those of the second half stand for
+// things and messages, in files of larger Beads.
+var notWork = []string{"gate", "molecule", "merge-request", "message", "agent", "role", "rig"}
+
+// State tells whether a task can begin now.
+func (g *Graph) State(t *Task, now time.Time) State {
+	if t.done() {
+		return State{Reason: ReasonClosed}
+	}
+	if _, until, ok := t.Claimed(now); ok {
+		return State{Reason: ReasonClaimed, Until: until}
+	}
+	if blockers := g.Blockers(t); len(blockers) > 0 {
+		return State{Reason: ReasonBlocked, Blockers: blockers}
+	}
+	if until, ok := g.deferred(t, now); ok {
+		return State{Reason: ReasonDeferred, Until: until}
+	}
+	switch {
+	case t.Status != Open && !t.expired(now):
+		return State{Reason: ReasonStatus}
+	case t.Pinned || t.Ephemeral || t.IsTemplate || slices.Contains(notWork, t.Type):
+		return State{Reason: ReasonKept}
+	case slices.Contains(t.Labels, labelHuman):
+		return State{Reason: ReasonHuman}
+	}
+	return State{Ready: true}
+}
+
+// Blockers are what a task waits for, its own and those of what it is a part of.
+func (g *Graph) Blockers(t *Task) []Blocker {
+	list := g.ownBlockers(t)
+	depth := 0
+	g.ancestors(t, func(p *Task) bool {
+		depth++
+		if p.over() || depth > maxDepth {
+			return false
+		}
+		for _, b := range g.ownBlockers(p) {
+			b.Via = p.ID
+			list = append(list, b)
+		}
+		return true
+	})
+	return list
+}
+
+func (g *Graph) ownBlockers(t *Task) (list []Blocker) {
+	for i := range t.Dependencies {
+		d := &t.Dependencies[i]
+		other := g.tasks[d.DependsOnID]
+		if other == nil { // of another project, or gone: it holds up nobody
+			continue
+		}
+		b := Blocker{ID: other.ID, Kind: d.Kind}
+		waits := false
+		switch d.Kind {
+		case Blocks:
+			waits = !other.over()
+		case ConditionalBlocks:
+			b.Never = other.Status == Closed && !other.Failed()
+			waits = b.Never || !other.over()
+		case WaitsFor:
+			waits = g.gateShut(other, d.anyChild())
+		}
+		if waits && !slices.Contains(list, b) {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// gateShut tells whether what waits for the children of a task still has to.
+// Without children there is nothing to wait for.
+func (g *Graph) gateShut(of *Task, first bool) bool {
+	open := false
+	for _, c := range g.Children(of.ID) {
+		if first && c.done() {
+			return false
+		}
+		open = open || !c.over()
+	}
+	return open
+}
+
+// deferred tells whether a task, or what it is a part of, is put off; and until
+// when, if that is known.
+func (g *Graph) deferred(t *Task, now time.Time) (until time.Time, ok bool) {
+	look := func(t *Task) bool {
+		later := t.DeferUntil != nil && t.DeferUntil.After(now)
+		switch {
+		case ok || !later && t.Status != Deferred:
+		case later:
+			until, ok = *t.DeferUntil, true
+		default:
+			ok = true
+		}
+		return !ok
+	}
+	look(t)
+	g.ancestors(t, look)
+	return until, ok
+}
+
+// Filter chooses tasks. Its zero value chooses all. Of several values any fits;
+// of labels all have to be there.
+type Filter struct {
+	Statuses   []Status
+	Priorities []int
+	Types      []string
+	Labels     []string
+	Assignee   string
+	Unassigned bool
+	Parent     string // parts of this task, and their parts
+}
+
+// Matches tells whether a task is chosen.
+func (f *Filter) Matches(g *Graph, t *Task) bool {
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
+		(len(f.Priorities) == 0 || slices.Contains(f.Priorities, t.Priority)) &&
+		(len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
+		(f.Assignee == "" || t.Assignee == f.Assignee) &&
+		(!f.Unassigned || t.Assignee == "") &&
+		!slices.ContainsFunc(f.Labels, func(l string) bool { return !slices.Contains(t.Labels, l) }) &&
+		(f.Parent == "" || g.Below(t, f.Parent))
+}
+
+// Order is in which order ready tasks are given.
+type Order string
+
+// Orders, those of Beads.
+const (
+	ByPriority Order = "priority" // the most urgent first, of these the oldest
+	ByAge      Order = "oldest"
+	Hybrid     Order = "hybrid" // those of the last two days by priority, then the others, the oldest first
+)
+
+// Orders are all orders.
+func Orders() []string { return []string{string(ByPriority), string(Hybrid), string(ByAge)} }
+
+// recent is how long Hybrid goes by priority.
+const recent = 48 * time.Hour
+
+// Ready gives the tasks that can begin now and are chosen, in order. Those that
+// wait for a person are given only if that label is asked for.
+func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
+	var list []*Task
+	human := slices.Contains(f.Labels, labelHuman)
+	for _, t := range g.tasks {
+		if !f.Matches(g, t) {
+			continue
+		}
+		if s := g.State(t, now); s.Ready || human && s.Reason == ReasonHuman {
+			list = append(list, t)
+		}
+	}
+	SortTasks(list, o, now)
+	return list
+}
+
+// SortTasks puts tasks into an order.
+func SortTasks(list []*Task, o Order, now time.Time) {
+	since := now.Add(-recent)
+	key := func(t *Task) (group, priority int) {
+		switch {
+		case o == ByAge:
+			return 0, 0
+		case o == Hybrid && t.CreatedAt.Before(since):
+			return 1, 0
+		}
+		return 0, t.Priority
+	}
+	slices.SortFunc(list, func(a, b *Task) int {
+		g1, p1 := key(a)
+		g2, p2 := key(b)
+		return cmp.Or(cmp.Compare(g1, g2), cmp.Compare(p1, p2), a.CreatedAt.Compare(b.CreatedAt), compareIDs(a.ID, b.ID))
+	})
+}

@@ -1,0 +1,192 @@
+// Package task is a graph of work: what there is to do, what waits for what, who
+// has taken which piece and until when. It has the rules and no files; where a
+// graph is kept is behind Store, and journal is the one that lies on the disk.
+//
+// The fields, the kinds of dependencies and what makes a task ready are those of
+// Beads, whose issues.jsonl is read and written (see Read and Write); what such a
+// file holds that is not known here is kept as it is. Claims are leases: they say
+// who works on a task and until when, and one that has run out counts no more.
+//
+// Titles and texts may be written by agents. Whoever prints them makes them safe
+// first.
+package task
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Task is one piece of work. A task that belongs to a graph is changed by the
+// methods of Graph alone.
+type Task struct {
+	ID                 string     `json:"id"`
+	Title              string     `json:"title"`
+	Description        string     `json:"description,omitempty"`
+	Design             string     `json:"design,omitempty"`
+	AcceptanceCriteria string     `json:"acceptance_criteria,omitempty"`
+	Notes              string     `json:"notes,omitempty"`
+	SpecID             string     `json:"spec_id,omitempty"`
+	Status             Status     `json:"status,omitempty"`
+	Priority           int        `json:"priority"` // 0, the most urgent, to 4
+	Type               string     `json:"issue_type,omitempty"`
+	Assignee           string     `json:"assignee,omitempty"`
+	Owner              string     `json:"owner,omitempty"`
+	EstimatedMinutes   *int       `json:"estimated_minutes,omitempty"`
+	CreatedAt          time.Time  `json:"created_at"`
+	CreatedBy          string     `json:"created_by,omitempty"`
+	UpdatedAt          time.Time  `json:"updated_at"`
+	StartedAt          *time.Time `json:"started_at,omitempty"`
+	ClosedAt           *time.Time `json:"closed_at,omitempty"`
+	CloseReason        string     `json:"close_reason,omitempty"`
+	ClosedBySession    string     `json:"closed_by_session,omitempty"`
+
+	// A claim is an assignee at work until LeaseExpiresAt; without that time it
+	// has no end.
+	LeaseExpiresAt *time.Time `json:"lease_expires_at,omitempty"`
+	HeartbeatAt    *time.Time `json:"heartbeat_at,omitempty"` // when the claim was made or renewed
+
+	DueAt        *time.Time        `json:"due_at,omitempty"`
+	DeferUntil   *time.Time        `json:"defer_until,omitempty"` // not ready before
+	ExternalRef  *string           `json:"external_ref,omitempty"`
+	SourceSystem string            `json:"source_system,omitempty"`
+	Metadata     json.RawMessage   `json:"metadata,omitempty"`
+	Labels       []string          `json:"labels,omitempty"`
+	Dependencies []Dependency      `json:"dependencies,omitempty"`
+	Comments     []json.RawMessage `json:"comments,omitempty"`
+	Ephemeral    bool              `json:"ephemeral,omitempty"`
+	Pinned       bool              `json:"pinned,omitempty"`
+	IsTemplate   bool              `json:"is_template,omitempty"`
+
+	// raw is the document the task was read from, with what is not known here.
+	// It is nil, or older than the fields, in a task that was changed.
+	raw     json.RawMessage
+	changed bool
+}
+
+// Status is where a task stands. Those that are not listed here are somebody's
+// own: such a task is neither ready nor done.
+type Status string
+
+// Statuses.
+const (
+	Open       Status = "open"
+	InProgress Status = "in_progress"
+	Blocked    Status = "blocked"
+	Deferred   Status = "deferred"
+	Closed     Status = "closed"
+	Pinned     Status = "pinned" // stays open for ever, and blocks nobody
+	Hooked     Status = "hooked"
+	Tombstone  Status = "tombstone" // deleted, in files of older versions of Beads
+)
+
+// Statuses are those that a task can be given.
+func Statuses() []string {
+	return []string{string(Open), string(InProgress), string(Blocked), string(Deferred), string(Closed), string(Pinned), string(Hooked)}
+}
+
+// Types are the kinds of tasks that people are offered. Others are kept.
+func Types() []string {
+	return []string{"bug", "feature", "task", "epic", "chore", "decision", "message", "molecule", "gate", "spike", "story", "milestone"}
+}
+
+// Kind is what a dependency means.
+type Kind string
+
+// Kinds of dependencies. All others inform, and are kept as they are.
+const (
+	Blocks            Kind = "blocks"             // waits until the other is closed
+	ParentChild       Kind = "parent-child"       // is a part of the other, and waits as long as that is blocked
+	ConditionalBlocks Kind = "conditional-blocks" // begins only if the other is closed as failed
+	WaitsFor          Kind = "waits-for"          // waits for the children of the other: all, or the first
+	Related           Kind = "related"
+	DiscoveredFrom    Kind = "discovered-from" // was found while the other was worked on
+)
+
+// Kinds are the kinds of dependencies that people are offered.
+func Kinds() []string {
+	return []string{
+		string(Blocks), string(ParentChild), string(ConditionalBlocks), string(WaitsFor), string(Related), string(DiscoveredFrom),
+		"tracks", "caused-by", "validates", "supersedes", "duplicates", "replies-to", "relates-to", "until", "delegated-from", "approved-by",
+	}
+}
+
+// Blocking tells whether a dependency of this kind can keep a task from being
+// ready. Cycles over such dependencies are refused.
+func (k Kind) Blocking() bool {
+	return k == Blocks || k == ParentChild || k == ConditionalBlocks || k == WaitsFor
+}
+
+// Dependency says that one task depends on another. It is never changed: it is
+// added and removed.
+type Dependency struct {
+	TaskID      string          `json:"issue_id"`
+	DependsOnID string          `json:"depends_on_id"`
+	Kind        Kind            `json:"type"`
+	CreatedAt   time.Time       `json:"created_at"`
+	CreatedBy   string          `json:"created_by,omitempty"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"` // for WaitsFor: {"gate":"any-children"}, also as a string
+	ThreadID    string          `json:"thread_id,omitempty"`
+
+	raw json.RawMessage // as it was read
+}
+
+// gateAny is the gate of WaitsFor that the first child opens.
+const gateAny = "any-children"
+
+// anyChild tells whether a dependency of kind WaitsFor ends with the first child.
+func (d *Dependency) anyChild() bool {
+	data := d.Metadata
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		data = json.RawMessage(text)
+	}
+	var meta struct {
+		Gate string `json:"gate"`
+	}
+	return json.Unmarshal(data, &meta) == nil && meta.Gate == gateAny
+}
+
+// over tells whether nobody waits for the task any more.
+func (t *Task) over() bool {
+	return t.done() || t.Status == Pinned
+}
+
+// done tells whether there is nothing left to do.
+func (t *Task) done() bool { return t.Status == Closed || t.Status == Tombstone }
+
+// failures are words of a reason that make a closed task a failed one.
+var failures = []string{"failed", "rejected", "wontfix", "won't fix", "cancelled", "canceled", "abandoned", "blocked", "error", "timeout", "aborted"}
+
+// Failed tells whether the task is closed, and for a reason that says it did not
+// come to what was wanted.
+func (t *Task) Failed() bool {
+	return t.Status == Closed && slices.ContainsFunc(failures, func(word string) bool { return containsFold(t.CloseReason, word) })
+}
+
+// Claimed tells whether somebody works on the task now: who, and until when. The
+// time is zero if the claim has no end.
+func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
+	if t.Status != InProgress && t.Status != Hooked {
+		return "", until, false
+	}
+	if t.LeaseExpiresAt != nil {
+		until = *t.LeaseExpiresAt
+	}
+	return t.Assignee, until, !t.expired(now)
+}
+
+// expired tells whether a claim has run out: the task is as good as open.
+func (t *Task) expired(now time.Time) bool {
+	return t.Status == InProgress && t.LeaseExpiresAt != nil && !t.LeaseExpiresAt.After(now)
+}
+
+// Parents are the tasks that this one is a part of, usually one.
+func (t *Task) Parents() (ids []string) {
+	for i := range t.Dependencies {
+		if t.Dependencies[i].Kind == ParentChild {
+			ids = append(ids, t.Dependencies[i].DependsOnID)
+		}
+	}
+	return ids
+}
