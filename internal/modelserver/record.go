@@ -77,6 +77,7 @@ func (s *Server) record(q Request) {
 		s.Record(q)
 		return
 	}
+	q.Body = slices.Clone(q.Body) // the next large one comes into the same room
 	s.requests = append(s.requests, q)
 	close(s.recorded)
 	s.recorded = make(chan struct{})

@@ -1,9 +1,11 @@
 package modelserver
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -43,6 +45,7 @@ type Server struct {
 	open    atomic.Int32  // requests that are served
 	reading chan struct{} // holds maxReading
 	lifting chan struct{} // holds one, with a large body
+	lift    []byte        // room for large bodies, of who is in lifting
 
 	closeOnce sync.Once
 	closed    chan struct{} // ends what hangs
@@ -108,7 +111,7 @@ func (s *Server) hear(w http.ResponseWriter, r *http.Request, full bool) reply {
 	var out reply
 	var err error
 	if !full {
-		q.Body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		q.Body, err = s.body(w, r)
 	}
 	switch {
 	case full:
@@ -148,7 +151,7 @@ func hasValues(text []byte, n int) bool {
 // enter waits until a request may be read. What it gives ends that.
 func (s *Server) enter(r *http.Request) (leave func()) {
 	among := s.reading
-	if r.ContentLength < 0 || r.ContentLength >= large {
+	if mayBeLarge(r) {
 		among = s.lifting
 	}
 	select {
@@ -159,22 +162,54 @@ func (s *Server) enter(r *http.Request) (leave func()) {
 		panic(http.ErrAbortHandler)
 	}
 	return func() {
-		<-among
 		if among == s.lifting {
 			s.tidyUp()
 		}
+		<-among
 	}
 }
 
-// tidyUp has memory given back to the host when no large body came for a while:
+func mayBeLarge(r *http.Request) bool { return r.ContentLength < 0 || r.ContentLength >= large }
+
+// body reads the body of a request that has been let in. Large ones, which come
+// one by one, all get the same room: it would grow in steps for each, and what
+// they leave behind is several times their size.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body := http.MaxBytesReader(w, r.Body, maxBody)
+	if !mayBeLarge(r) {
+		return io.ReadAll(body)
+	}
+	if s.lift == nil {
+		s.lift = make([]byte, 0, maxBody+2*bytes.MinRead) // a buffer grows when less is left
+	}
+	whole := bytes.NewBuffer(s.lift)
+	_, err := whole.ReadFrom(body)
+	return whole.Bytes(), err
+}
+
+// tidyUp, by who is in lifting, has what a large body left behind collected before
+// the next comes, and memory given back to the host when none came for a while:
 // nothing else here makes so much garbage that the collector would soon see to it.
 func (s *Server) tidyUp() {
+	runtime.GC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tidy != nil {
 		s.tidy.Stop()
 	}
-	s.tidy = time.AfterFunc(aftermath, debug.FreeOSMemory)
+	s.tidy = time.AfterFunc(aftermath, s.rest)
+}
+
+// rest gives back what large bodies need, unless one is being read.
+func (s *Server) rest() {
+	select {
+	case s.lifting <- struct{}{}:
+		s.lift = nil
+		<-s.lifting
+	default:
+		return // who is in there will see to it
+	}
+	debug.FreeOSMemory()
 }
 
 // decide is what a request gets.

@@ -37,8 +37,8 @@ const (
 const (
 	perCrowded = 48 << 10 // of it a third is what the collector has not seen yet
 	perSlow    = 160 << 10
-	floodRoom  = 48 << 20  // whatever else it does meanwhile
-	perLarge   = 160 << 20 // for the one large question to a model that is read at a time
+	floodRoom  = 48 << 20 // whatever else it does meanwhile
+	perLarge   = 80 << 20 // for the one large question to a model that is read at a time
 )
 
 // flood is the hostile side: KIND TARGET... It writes the file "flooding" when
