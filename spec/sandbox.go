@@ -74,6 +74,7 @@ type Sandbox struct {
 	HostPorts []uint16 `json:"host_ports,omitempty"`
 
 	Limits      Limits   `json:"limits"`
+	Budget      Budget   `json:"budget,omitzero"`
 	IdleTimeout Duration `json:"idle_timeout"` // zero: never stops by itself
 	// Broken says why the sandbox cannot be used: its spec cannot be read. It
 	// then has an ID and nothing else, and can only be removed.

@@ -32,7 +32,7 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 	card := os.NewFile(uintptr(inside), "network card")
 	g, err := gateway.New(gateway.Config{
 		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
-		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Identity: o.Identity,
+		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Identity: o.Identity,
 	})
 	if err != nil {
 		_ = card.Close()

@@ -73,6 +73,7 @@ var commands = []struct {
 	{"ports", (*app).portsCommand},
 	{"logs", (*app).logsCommand},
 	{"top", (*app).topCommand},
+	{"cost", (*app).costCommand},
 	{"agent", (*app).agentCommand},
 	{"system", (*app).systemCommand},
 	{"policy", (*app).policyCommand},
@@ -241,7 +242,7 @@ func (a *app) engine() (*engine.Engine, error) {
 		return nil, err
 	}
 	return &engine.Engine{
-		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(), StoreLimit: a.config.store,
+		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
 		Progress:   func(s string) { a.note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
 	}, nil

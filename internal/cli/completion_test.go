@@ -60,6 +60,7 @@ func TestComplete(t *testing.T) {
 		{"logs|--source=e", "events :4"},
 		{"logs|--fo", "--follow :4"},
 		{"top|", "alpha beta :4"},
+		{"cost alpha|", "beta :4"},
 		{"ls|", ":4"},
 		{"exec|", "alpha beta :4"},
 		{"exec -it|be", "beta :4"},

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/token"
@@ -33,6 +34,7 @@ type config struct {
 	Pids        int64          `yaml:"pids"`         // default 4096
 	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
 	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
+	Prices      []price.Price  `yaml:"prices"`       // of models, before the usual ones
 	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 
 	Lend []string `yaml:"lend"` // tools whose tokens a new sandbox is lent
@@ -109,6 +111,11 @@ func (c *config) check(path string) (err error) {
 	}
 	if c.memory > 0 && c.memory < minSandboxMemory {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, formatSize(minSandboxMemory))
+	}
+	for _, p := range c.Prices {
+		if err := p.Check(); err != nil {
+			return spec.Errorf(spec.ErrUsage, "%s: prices: %w", path, err)
+		}
 	}
 	for _, p := range c.Private {
 		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {

@@ -45,6 +45,7 @@ func (a *app) createCommand() *command.Command {
 		},
 	}
 	f.add(a, c)
+	f.budget.add(c)
 	c.CompleteFlag("secret", a.secretNames)
 	return a.jsonFlag(c)
 }

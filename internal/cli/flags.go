@@ -43,6 +43,7 @@ type createFlags struct {
 	mode     string
 	when     string
 	quiet    bool
+	budget   budgetFlags
 	network  networkFlags
 	ports    portFlags
 }
@@ -119,11 +120,14 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if f.workdir != "" && !filepath.IsAbs(f.workdir) {
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
 	}
+	if err := f.budget.check(); err != nil {
+		return nil, err
+	}
 	sb := &spec.Sandbox{
 		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor",
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
-		Workspaces: []spec.Mount{}, Checkpoint: when.String(),
+		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget,
 	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode

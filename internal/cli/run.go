@@ -67,6 +67,7 @@ are run instead of it.`,
 		},
 	}
 	f.add(a, c)
+	f.budget.add(c)
 	fs := c.Flags()
 	fs.BoolVar(&f.remove, "rm", false, "use a fresh sandbox and remove it afterwards")
 	fs.BoolVarP(&f.detached, "detach", "d", false, "run in the background and print the sandbox's name")
@@ -373,7 +374,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	}
 	changed := cmd.Flags().Changed
 	if wish == nil {
-		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "checkpoint"} {
+		for _, name := range []string{"volume", "private", "cpus", "memory", "pids", "disk", "idle-timeout", "publish", "allow-host-port", "template", "agent-config", "force-workspace", "workspace", "checkpoint", "max-tokens", "max-cost"} {
 			if changed(name) {
 				return differs("settings (--" + name + ")")
 			}
@@ -405,6 +406,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("ports of the host").WithHint("bothy ports %s --allow-host-port adds one", sb.Name)
 	case changed("checkpoint") && sb.Checkpoint != wish.Checkpoint:
 		return differs("checkpoints").WithHint("bothy checkpoint auto %s changes when they are made", sb.Name)
+	case changed("max-tokens") && sb.Budget.Tokens != wish.Budget.Tokens, changed("max-cost") && sb.Budget.USD != wish.Budget.USD:
+		return differs("budget").WithHint("bothy cost %s --max-tokens or --max-cost changes it", sb.Name)
 	case changed("idle-timeout") && sb.IdleTimeout != wish.IdleTimeout:
 		return differs("idle timeout")
 	}

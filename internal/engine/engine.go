@@ -18,6 +18,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -38,6 +39,8 @@ type Engine struct {
 	Passphrase func(fresh bool) ([]byte, error)
 	// Defaults are limits for sandboxes that ask for none.
 	Defaults spec.Limits
+	// Prices are what models cost, before the usual ones.
+	Prices []price.Price
 	// StoreLimit is what the state directory may take of the disk, in bytes: beyond it
 	// nothing is added to it, and what runs goes on. 0: anything.
 	StoreLimit int64

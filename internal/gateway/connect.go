@@ -50,7 +50,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		return
 	}
 	look := d.Inspection
-	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) {
+	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) || g.isBounded(subject.Name) {
 		look = policy.InspectMust
 	}
 	g.carry(a, subject, r, look)

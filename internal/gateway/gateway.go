@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -54,6 +54,9 @@ type Config struct {
 	// concurrently; nil: nobody is told.
 	Models []string
 	Turn   func()
+	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
+	// to them that is not looked into.
+	Meter *meter.Meter
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not
@@ -131,7 +134,7 @@ func New(c Config) (*Gateway, error) {
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Sandbox: c.Sandbox, Log: g.logRequest,
-		Mock: g.mock, Sent: g.sent(),
+		Mock: g.mock, Sent: g.sent(), Meter: g.meter,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
 				return advice{g}
@@ -229,6 +232,9 @@ func (g *Gateway) mayFlow(f *flow) error {
 	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
 		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")
 	}
+	if !f.looked && g.isBounded(s.Name) {
+		return errUnmetered
+	}
 	return nil
 }
 
@@ -254,7 +260,7 @@ func (g *Gateway) sent() func(inspect.Host) {
 		return nil
 	}
 	return func(h inspect.Host) {
-		if slices.Contains(g.conf.Models, h.Name) || g.isMocked(h.Name) {
+		if g.isModel(h.Name) {
 			g.conf.Turn()
 		}
 	}

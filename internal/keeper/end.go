@@ -160,6 +160,7 @@ func (k *Keeper) shutDown() {
 	k.wall.Destroy()
 	k.ports.close()
 	k.gateway.Close()
+	k.bill.close()
 	k.traffic.close()
 	now := time.Now().UTC()
 	k.status.update(func(st *spec.Status) {

@@ -50,6 +50,7 @@ type Keeper struct {
 	sessions sessions
 	ports    ports
 	happened happenings
+	bill     *bill
 	served   atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory        // what belongs to the image that it goes on from; else nil
@@ -224,6 +225,9 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 		return nil, err
 	}
 	if k.mock, err = k.openMock(); err != nil {
+		return nil, err
+	}
+	if k.bill, err = k.openBill(); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -55,6 +56,8 @@ type Launch struct {
 	KnownHosts []string `json:"known_hosts,omitempty"`
 	// Models are names at which models answer.
 	Models []string `json:"models,omitempty"`
+	// Prices are what models cost, before the usual ones.
+	Prices []price.Price `json:"prices,omitempty"`
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`

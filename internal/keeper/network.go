@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -39,6 +40,8 @@ type NetworkOptions struct {
 	// them has left the inside.
 	Models []string
 	Turn   func()
+	// Meter counts what they take.
+	Meter *meter.Meter
 	// Identity is what programs inside know their gateway by already; zero: they know
 	// none. Without an authority it gets a new one.
 	Identity wire.Identity
@@ -74,6 +77,8 @@ type Gateway interface {
 	// SetHostPorts opens these ports of the host and no others.
 	SetHostPorts([]uint16)
 	Flows() []spec.Flow
+	// SetBudget bounds what models may take, also of what is under way.
+	SetBudget(spec.Budget)
 	// Pause lets nothing new through, whatever the policy, and tells why. An
 	// empty reason ends the pause.
 	Pause(reason string)
@@ -94,7 +99,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Identity: id,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Identity: id,
 	})
 	if err != nil {
 		return nil, err

@@ -104,6 +104,11 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		return k.answerPolicy(c, ask.Policy)
 	case wire.OpLoans:
 		return k.answerLoans(c, ask.Loans)
+	case wire.OpBill:
+		return k.answerBill(c)
+	case wire.OpBudget:
+		k.gateway.SetBudget(ask.Budget)
+		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpPorts:
 		return k.answerPorts(c, ask.Ports)
 	case wire.OpPing:

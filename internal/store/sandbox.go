@@ -44,6 +44,9 @@ func (d Sandbox) NetworkLog() string { return d.Log("network.jsonl") }
 // ModelLog has what the sandbox's mock was asked.
 func (d Sandbox) ModelLog() string { return d.Log("model.jsonl") }
 
+// Bill has what the models took that the sandbox asked.
+func (d Sandbox) Bill() string { return filepath.Join(d.Dir, "bill.json") }
+
 // Private is where the n-th of the spec's private directories lies.
 func (d Sandbox) Private(n int) string {
 	return filepath.Join(d.Dir, "private", strconv.Itoa(n))

@@ -24,6 +24,8 @@ const (
 	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
 	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
 	OpPing    = "ping"    // Reply: empty, at once
+	OpBill    = "bill"    // Reply: spec.Bill, of which all is on disk
+	OpBudget  = "budget"  // Reply: empty, once that in Budget is in force
 	OpPolicy  = "policy"  // Reply: empty, once the rules in Policy are in force
 	OpLoans   = "loans"   // Reply: empty, once the change in Loans is in force
 	OpPorts   = "ports"   // Reply: Ports, once those in Ports are in force
@@ -57,6 +59,8 @@ type Ask struct {
 	Loans LoanChange `json:"loans,omitzero"`
 	// Ports is OpPorts's.
 	Ports Ports `json:"ports,omitzero"`
+	// Budget is OpBudget's.
+	Budget spec.Budget `json:"budget,omitzero"`
 	// Unasked says that no person waits for it: the sandbox does not count as used.
 	Unasked bool `json:"unasked,omitempty"`
 	// Memory is OpStill's: an empty directory for an image of the memory.

@@ -32,7 +32,11 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if !ok {
 		return
 	}
-	resp, err := i.up.roundTrip(ctx, x.conn.host, outgoing(ctx, r), x)
+	out := outgoing(ctx, r)
+	if x.bill.tally != nil {
+		out.Header["Accept-Encoding"] = []string{"identity"} // so that the answer can be read
+	}
+	resp, err := i.up.roundTrip(ctx, x.conn.host, out, x)
 	if err != nil && ctx.Err() == nil && x.endGRPC(in, err) {
 		return
 	}
@@ -55,8 +59,11 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		}
 		return
 	}
-	if err := pass(w, resp, from); err != nil && !x.endGRPC(in, err) {
-		x.broken()
+	if err := pass(w, resp, from); err != nil {
+		x.bill.broken = true
+		if !x.endGRPC(in, err) {
+			x.broken()
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type exchange struct {
 	up, down atomic.Int64
 	tooLong  atomic.Bool // the request's body was
 	bare     bool        // the answer is a header and nothing else
+	bill     bill        // of the model that was asked, if one was
 	interims int
 }
 
@@ -71,6 +72,7 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	defer c.track.remove(x)
 	if player != nil {
 		i.mock(ctx, w, r, x, player)
+		x.bill.broken = ctx.Err() != nil
 		return
 	}
 	x.decision = i.conf.Judge(c.host, &x.request)
@@ -81,6 +83,9 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	}
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+		return
+	}
+	if !i.metered(w, r, x) {
 		return
 	}
 	i.forward(ctx, w, r, x)
@@ -157,6 +162,7 @@ func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange
 
 func (i *Inspector) log(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
+	x.bill.end(x.record)
 	x.record.Duration = time.Since(x.began).Milliseconds()
 	i.conf.Log(x.record, &x.decision)
 }
@@ -272,6 +278,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	if a.x.record.Status == 0 { // nobody said another
 		a.x.record.Status = http.StatusOK
 	}
+	a.x.bill.read(a.x.record.Status, a.Header(), p)
 	n, err := a.ResponseWriter.Write(p)
 	a.x.down.Add(int64(n))
 	return n, err

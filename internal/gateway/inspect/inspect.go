@@ -28,6 +28,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -84,6 +85,9 @@ type Config struct {
 	// Sent is told when all of a request that has a body has come from the inside, and
 	// is on its way. May be nil.
 	Sent func(Host)
+	// Meter begins to count what the model takes that a request asks; nil if it asks none.
+	// The error says why it may not be asked. May be nil.
+	Meter func(Host, *http.Request) (*meter.Tally, error)
 	// Log is told of every request, when it was refused or has ended.
 	Log func(spec.NetworkRecord, *policy.Decision)
 }

@@ -15,6 +15,9 @@ func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exc
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
+	if !i.metered(w, r, x) {
+		return
+	}
 	r = r.WithContext(ctx)
 	b := &body{ReadCloser: r.Body, x: x, left: policy.NoLimit}
 	if r.ContentLength != 0 {

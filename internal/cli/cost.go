@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// cost is what models have taken for a sandbox.
+type cost struct {
+	Name   string        `json:"name"`
+	Budget spec.Budget   `json:"budget"`
+	Total  spec.BillItem `json:"total"` // its model is empty
+	spec.Bill
+}
+
+func (a *app) costCommand() *command.Command {
+	var budget budgetFlags
+	c := &command.Command{
+		Use: "cost [SANDBOX...]", Short: "Show what models have taken, and bound it", Complete: a.sandboxNames,
+		Long: `Shows how many tokens models have taken for sandboxes, and what those cost at the prices
+of ` + price.AsOf + ` or of the setting prices, as the gateway read it from their answers. With --max-tokens
+or --max-cost it bounds what a sandbox may have taken: from then on no question passes.`,
+		RunE: func(cmd *command.Command, args []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			list, err := a.chosen(e, args)
+			if err != nil {
+				return err
+			}
+			if budget.given(cmd) {
+				if err := budget.change(cmd, e, args, list); err != nil {
+					return err
+				}
+			}
+			costs := make([]cost, 0, len(list))
+			for _, sb := range list {
+				b, err := e.Bill(cmd.Context(), sb)
+				if err != nil {
+					return err
+				}
+				if b.Models == nil {
+					b.Models = []spec.BillItem{}
+				}
+				costs = append(costs, cost{sb.Name, sb.Budget, b.Total(), b})
+			}
+			switch {
+			case a.json:
+				return a.printJSON(map[string]any{"sandboxes": costs})
+			case len(args) == 1:
+				return a.showCost(costs[0])
+			}
+			return a.showCosts(costs)
+		},
+	}
+	budget.add(c)
+	return a.jsonFlag(c)
+}
+
+// chosen are the sandboxes of these names, or all that can be read.
+func (a *app) chosen(e *engine.Engine, names []string) (list []*spec.Sandbox, err error) {
+	if len(names) == 0 {
+		infos, err := e.List()
+		for _, i := range infos {
+			if i.Spec.Broken == "" {
+				list = append(list, i.Spec)
+			}
+		}
+		return list, err
+	}
+	for _, name := range names {
+		sb, err := e.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, sb)
+	}
+	return list, nil
+}
+
+// budgetFlags bound what models may take.
+type budgetFlags struct{ spec.Budget }
+
+func (f *budgetFlags) add(c *command.Command) {
+	c.Flags().Int64Var(&f.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, those of their caches not counted (0: any)")
+	c.Flags().Float64Var(&f.USD, "max-cost", 0, "the same in USD; a model without a price is not asked twice (0: any)")
+}
+
+func (f *budgetFlags) given(cmd *command.Command) bool {
+	return cmd.Flags().Changed("max-tokens") || cmd.Flags().Changed("max-cost")
+}
+
+func (f *budgetFlags) check() error {
+	switch {
+	case f.Tokens < 0:
+		return spec.Errorf(spec.ErrUsage, "--max-tokens %d is negative", f.Tokens)
+	case !(f.USD >= 0) || math.IsInf(f.USD, 0):
+		return spec.Errorf(spec.ErrUsage, "--max-cost %v is no amount of money", f.USD)
+	}
+	return nil
+}
+
+// change has one sandbox have another budget.
+func (f *budgetFlags) change(cmd *command.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
+	if len(args) != 1 {
+		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	b := list[0].Budget
+	if cmd.Flags().Changed("max-tokens") {
+		b.Tokens = f.Tokens
+	}
+	if cmd.Flags().Changed("max-cost") {
+		b.USD = f.USD
+	}
+	return e.SetBudget(cmd.Context(), list[0], b)
+}
+
+// showCost shows one sandbox's, by model.
+func (a *app) showCost(c cost) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "MODEL\tANSWERS\tINPUT\tCACHED\tTO CACHE\tOUTPUT\tUSD")
+	row := func(name string, i spec.BillItem) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", name, i.Answers, i.Input, i.Cached, i.CacheWrite, i.Output, usdCell(i))
+	}
+	for _, i := range c.Models {
+		row(cmp.Or(term.Sanitize(i.Model), "-"), i)
+	}
+	if len(c.Models) != 1 {
+		row("all", c.Total)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.explainCost(c.Total)
+	if c.Budget != (spec.Budget{}) {
+		a.note("budget: %s", budgetCell(c))
+	}
+	return nil
+}
+
+// explainCost says what of the numbers is not as sure as it looks.
+func (a *app) explainCost(sum spec.BillItem) {
+	if sum.Guessed > 0 {
+		a.note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
+	}
+	if sum.Unseen > 0 {
+		a.note("%d conversations went over a WebSocket: they are not counted", sum.Unseen)
+	}
+	if sum.Unpriced > 0 {
+		a.note("%d tokens are of models without a price: the setting prices can give them one (docs/cli.md)", sum.Unpriced)
+	}
+}
+
+func (a *app) showCosts(costs []cost) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SANDBOX\tANSWERS\tTOKENS\tUSD\tBUDGET")
+	for _, c := range costs {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", c.Name, c.Total.Answers, c.Total.Counted(), usdCell(c.Total), cmp.Or(budgetCell(c), "-"))
+	}
+	return w.Flush()
+}
+
+// usdCell is an amount; what has no price is no amount of 0.
+func usdCell(i spec.BillItem) string {
+	digits := 2
+	if i.USD > 0 && i.USD < 1 {
+		digits = 4
+	}
+	switch text := strconv.FormatFloat(i.USD, 'f', digits, 64); {
+	case i.Unpriced == 0:
+		return text
+	case i.USD == 0:
+		return "?"
+	default:
+		return text + "+?"
+	}
+}
+
+// budgetCell tells what is used of a budget.
+func budgetCell(c cost) string {
+	var parts []string
+	if c.Budget.Tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d tokens", c.Total.Counted(), c.Budget.Tokens))
+	}
+	if c.Budget.USD > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %.2f USD", usdCell(c.Total), c.Budget.USD))
+	}
+	return strings.Join(parts, ", ")
+}

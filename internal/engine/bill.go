@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Bill is what the models have taken that a sandbox asked, as long as it exists. What
+// a program inside has read of an answer is in it.
+func (e *Engine) Bill(ctx context.Context, sb *spec.Sandbox) (spec.Bill, error) {
+	var b spec.Bill
+	err := e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		defer c.Close()
+		defer context.AfterFunc(ctx, func() { c.Close() })()
+		if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpBill}); err != nil {
+			return err
+		}
+		return c.Expect(wire.Reply, &b)
+	}, func() error {
+		err := store.ReadJSON(e.Store.Sandbox(sb.ID).Bill(), &b)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return b, &spec.Error{Op: "read what models have taken for " + sb.Name, Err: err}
+	}
+	return b, nil
+}
+
+// SetBudget bounds what models may take for a sandbox, also for one that runs.
+func (e *Engine) SetBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
+	lock, err := e.Store.PolicyLock() // which all have who change a spec
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	changed, err := e.Store.Load(sb.ID)
+	if err != nil {
+		return err
+	}
+	changed.Budget = b
+	write := func() error { return store.WriteJSON(e.Store.Sandbox(sb.ID).Spec(), changed) }
+	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
+		if err := write(); err != nil {
+			c.Close()
+			return err
+		}
+		return order(ctx, sb, c, wire.Ask{Op: wire.OpBudget, Budget: b})
+	}, write)
+	if err != nil {
+		return &spec.Error{Op: "change the budget of " + sb.Name, Err: err}
+	}
+	sb.Budget = b
+	return nil
+}

@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// bill is what is read of a model's answer. Its zero value is that of a request that
+// asks none.
+type bill struct {
+	tally  *meter.Tally
+	begun  bool
+	coded  bool // it is compressed, whatever it was asked for
+	broken bool // it did not come to its end
+}
+
+// metered begins to count if a model is asked. It is false if the request was refused.
+func (i *Inspector) metered(w http.ResponseWriter, r *http.Request, x *exchange) bool {
+	if i.conf.Meter == nil {
+		return true
+	}
+	tally, err := i.conf.Meter(x.conn.host, r)
+	if err != nil {
+		i.turnAway(w, r, x, http.StatusForbidden, err)
+		return false
+	}
+	x.bill.tally = tally
+	return true
+}
+
+func answers(status int) bool { return status >= 200 && status < 300 }
+
+// read reads a piece of the answer.
+func (b *bill) read(status int, h http.Header, p []byte) {
+	if b.tally == nil || !answers(status) {
+		return
+	}
+	if !b.begun {
+		b.begun = true
+		b.coded = h.Get("Content-Encoding") != "" && h.Get("Content-Encoding") != "identity"
+		if strings.HasPrefix(h.Get("Content-Type"), "text/event-stream") {
+			b.tally.Stream()
+		}
+	}
+	if !b.coded {
+		_, _ = b.tally.Write(p) // never fails
+	}
+}
+
+// end is told what became of the request.
+func (b *bill) end(r spec.NetworkRecord) {
+	if b.tally == nil {
+		return
+	}
+	answered := r.Down
+	if !answers(r.Status) {
+		answered = 0
+	}
+	b.tally.End(r.Up, answered, b.broken)
+}

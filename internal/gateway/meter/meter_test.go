@@ -1,0 +1,288 @@
+package meter
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+var prices = price.List{{Model: "m", Input: 1, Cached: .1, CacheWrite: 2, Output: 10}}
+
+func newMeter(b spec.Budget) *Meter { return New(spec.Bill{}, prices, b, func() {}) }
+
+// answers are what providers say, in pieces of their documentation's form.
+var answers = map[string]struct {
+	text   string
+	stream bool
+	model  string
+	want   spec.Tokens
+}{
+	"anthropic": {
+		text:  `{"id":"msg_1","type":"message","model":"m","content":[{"type":"tool_use","input":{"usage":{"input_tokens":9}}},{"type":"text","text":"\"usage\":{\"input_tokens\":7} }]"}],"usage":{"input_tokens":10,"cache_creation_input_tokens":20,"cache_read_input_tokens":30,"output_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":20,"ephemeral_1h_input_tokens":0},"service_tier":"standard"}}`,
+		model: "m", want: spec.Tokens{Input: 10, Cached: 30, CacheWrite: 20, Output: 40},
+	},
+	"anthropic, events": {
+		stream: true,
+		text: "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":10,\"cache_read_input_tokens\":30,\"output_tokens\":1}}}\n\n" +
+			"event: ping\ndata: {\"type\": \"ping\"}\n\n" +
+			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"{\\\"usage\\\":{\\\"output_tokens\\\":5}}\"}}\n\n" +
+			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":40}}\n\n" +
+			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+		model: "m", want: spec.Tokens{Input: 10, Cached: 30, Output: 40},
+	},
+	"responses, events": {
+		stream: true,
+		text: "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"model\":\"m\",\"usage\":null,\"tools\":[{\"usage\":{\"input_tokens\":1}}]}}\n\n" +
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[" + strings.Repeat(`{"a":[{"b":{"c":[1.5e3,true,null]}}]},`, 100) + "{}],\"model\":\"m\",\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":60},\"output_tokens\":40,\"output_tokens_details\":{\"reasoning_tokens\":30},\"total_tokens\":140}}}\n\n",
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"chat, events": {
+		stream: true,
+		text: "data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
+			"data: {\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":40,\"prompt_tokens_details\":{\"cached_tokens\":60}}}\n\ndata: [DONE]\n\n",
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"gemini": {
+		text:  `[{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":100,"totalTokenCount":101},"modelVersion":"m"},` + "\n" + `{"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":60,"candidatesTokenCount":10,"thoughtsTokenCount":30},"modelVersion":"m"}]`,
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"gemini, wrapped": {
+		stream: true,
+		text:   "data: {\"response\":{\"usageMetadata\":{\"promptTokenCount\":100,\"candidatesTokenCount\":10},\"modelVersion\":\"m\"},\"traceId\":\"x\"}\r\n\r\n",
+		model:  "m", want: spec.Tokens{Input: 100, Output: 10},
+	},
+	"one that does not say": {
+		text: strings.Repeat("{}", 2000), want: spec.Tokens{Input: 1000, Output: 1000},
+	},
+	"one that does not say, events": {
+		stream: true, text: strings.Repeat("data: {\"model\":\"m\"}\n\n", 800), model: "m", want: spec.Tokens{Input: 1000, Output: 1050},
+	},
+}
+
+// Whatever pieces an answer comes in, it counts once, and before it has ended if it
+// says how much it took.
+func TestAnswers(t *testing.T) {
+	for name, a := range answers {
+		for _, piece := range []int{1, 7, len(a.text)} {
+			m := newMeter(spec.Budget{})
+			tally, err := m.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.stream {
+				tally.Stream()
+			}
+			for text := a.text; text != ""; text = text[min(piece, len(text)):] {
+				if _, err := tally.Write([]byte(text[:min(piece, len(text))])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			guessed := strings.HasPrefix(name, "one that")
+			if n := m.Bill().Total().Answers; (n == 1) == guessed {
+				t.Errorf("%s: %d answers before its end", name, n)
+			}
+			tally.End(4000, int64(len(a.text)), false)
+			b := m.Bill()
+			if len(b.Models) != 1 || b.Models[0].Model != a.model || b.Models[0].Answers != 1 || b.Models[0].Tokens != a.want || (b.Models[0].Guessed == 1) != guessed {
+				t.Errorf("%s in pieces of %d: %+v", name, piece, b)
+			}
+			if i := b.Total(); a.model == "" && (i.Unpriced != a.want.Counted() || i.USD != 0) || a.model != "" && (i.USD != prices[0].USD(a.want, 0) || i.Unpriced != 0) {
+				t.Errorf("%s: %+v", name, i)
+			}
+		}
+	}
+}
+
+// What broke off took what it said, and at least what there was of it.
+func TestBroken(t *testing.T) {
+	m := newMeter(spec.Budget{})
+	tally, _ := m.Open()
+	tally.Stream()
+	_, _ = tally.Write([]byte("data: {\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":1}}}\n\ndata: {\"delta"))
+	tally.End(4000, 16_000, true)
+	if i := m.Bill().Total(); i.Tokens != (spec.Tokens{Input: 10, Output: 1000}) || i.Answers != 1 || i.Guessed != 1 {
+		t.Errorf("%+v", i)
+	}
+	tally, _ = m.Open()
+	tally.End(4000, 0, true) // there was no answer
+	if i := m.Bill().Total(); i.Answers != 1 {
+		t.Errorf("%+v", i)
+	}
+}
+
+func (m *Meter) ask(t *testing.T, model string, in int) {
+	t.Helper()
+	tally, err := m.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(tally, `{"model":%q,"usage":{"input_tokens":%d}}`, model, in)
+	tally.End(1, 1, false)
+}
+
+func TestBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget spec.Budget
+		model  string
+		last   int // answer, of a million tokens each
+		why    string
+	}{
+		"tokens":   {spec.Budget{Tokens: 2_500_000}, "m", 3, "3000000 of 2500000 tokens"},
+		"usd":      {spec.Budget{USD: 2}, "m", 2, "2.00 of 2.00 USD"},
+		"unpriced": {spec.Budget{USD: 2}, "x", 1, "has no price: x"},
+		"any":      {spec.Budget{}, "x", 5, ""},
+	} {
+		m := newMeter(c.budget)
+		for range c.last {
+			m.ask(t, c.model, 1e6)
+		}
+		_, err := m.Open()
+		if c.why == "" && err != nil || c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		before := m.Bill()
+		again := New(before, prices, c.budget, func() {})
+		if _, err := again.Open(); (err == nil) != (c.why == "") {
+			t.Errorf("%s: after a start it is %v", name, err)
+		}
+		if (m.Unread() == nil) != (c.why == "") {
+			t.Errorf("%s: what cannot be read", name)
+		}
+	}
+	m := newMeter(spec.Budget{Tokens: 1})
+	var open []*Tally
+	for range maxUnderWay {
+		tally, err := m.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, tally)
+	}
+	if _, err := m.Open(); err == nil {
+		t.Error("any number of questions may be under way")
+	}
+	open[0].End(0, 0, false)
+	if _, err := m.Open(); err != nil {
+		t.Error(err)
+	}
+}
+
+// However many models there are, the bill is short.
+func TestManyModels(t *testing.T) {
+	m := newMeter(spec.Budget{})
+	for n := range 3 * maxModels {
+		m.ask(t, strings.Repeat("x", n)+"\x1b[31m ü", 1)
+	}
+	b := m.Bill()
+	if len(b.Models) > maxModels+1 || b.Total().Answers != 3*maxModels {
+		t.Errorf("%d models, %d answers", len(b.Models), b.Total().Answers)
+	}
+	for _, i := range b.Models {
+		if strings.ContainsAny(i.Model, "\x1b ü") || len(i.Model) > maxModelLength {
+			t.Errorf("%q", i.Model)
+		}
+	}
+}
+
+func TestIsQuestion(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/v1/messages?beta=true": true, "/v1/messages/count_tokens": false, "/backend-api/codex/responses": true,
+		"/v1/chat/completions/": true, "/v1beta/models/g:streamGenerateContent?alt=sse": true, "/v1beta/models/g:countTokens": false,
+		"/": false, "": false, "/v1/models": false, "/api/event_logging/batch": false,
+	} {
+		if IsQuestion(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}
+
+// The scanner finds in any document what a parser finds, and its end.
+func TestScan(t *testing.T) {
+	for seed := range uint64(3000) {
+		text, err := json.Marshal(anyObject(rand.New(rand.NewPCG(seed, 1)), 7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{}
+		leaves(want, "", doc, 0)
+		got, ends := map[string]string{}, 0
+		s := scanner{value: func(path, text string) { got[path] = text }, end: func() { ends++ }}
+		s.write([]byte("event: x\ndata: "))
+		s.write(text)
+		s.write([]byte("\n\n"))
+		if !maps.Equal(got, want) || ends != 1 {
+			t.Fatalf("%d: %s\nfound %v, %d ends\nnot %v", seed, text, got, ends, want)
+		}
+	}
+}
+
+var names = []string{"usage", "a", "b c", `"`, "ü", "{", strings.Repeat("n", maxText+1), "", `\`, "]"}
+
+func anyObject(r *rand.Rand, depth int) map[string]any {
+	m := map[string]any{}
+	for range r.IntN(5) {
+		m[names[r.IntN(len(names))]] = anyValue(r, depth-1)
+	}
+	return m
+}
+
+func anyValue(r *rand.Rand, depth int) any {
+	kind := r.IntN(8)
+	if depth == 0 {
+		kind %= 5
+	}
+	switch kind {
+	case 0:
+		return r.NormFloat64() * 1e6
+	case 1:
+		return r.IntN(1e9)
+	case 2:
+		return strings.Repeat(names[r.IntN(len(names))], r.IntN(3))
+	case 3:
+		return r.IntN(2) == 0
+	case 4:
+		return nil
+	case 5:
+		list := make([]any, r.IntN(4))
+		for i := range list {
+			list[i] = anyValue(r, depth-1)
+		}
+		return list
+	}
+	return anyObject(r, depth)
+}
+
+// leaves are what the scanner tells of.
+func leaves(to map[string]string, at string, v any, depth int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, in := range v {
+			plain, _ := json.Marshal(name)
+			if name == "" || len(name) > maxText || len(plain) != len(name)+2 || depth+1 > maxDepth {
+				continue
+			}
+			path := name
+			if depth > 0 {
+				path = at + "." + name
+			}
+			leaves(to, path, in, depth+1)
+		}
+	case string:
+		if text, _ := json.Marshal(v); len(v) <= maxText && !strings.Contains(string(text), `\`) {
+			to[at] = v
+		}
+	case float64:
+		text, _ := json.Marshal(v)
+		to[at] = string(text)
+	}
+}

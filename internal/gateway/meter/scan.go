@@ -1,0 +1,154 @@
+package meter
+
+import "strings"
+
+// Bounds of what is kept of an answer.
+const (
+	maxDepth = 4   // names of values further in are not known
+	maxText  = 128 // bytes of a name or a value; longer ones are not known either
+)
+
+// scanner reads JSON of any length, piece by piece, and keeps nothing of it but where
+// it is. It tells of strings and numbers in objects at most maxDepth deep, and of the
+// end of every document. What stands between documents, as in a stream of events, it
+// passes over, and it does not mind what is wrong: whoever sent it is believed.
+type scanner struct {
+	value func(path, text string) // names with dots between
+	end   func()
+
+	depth  int  // of open objects and arrays
+	outer  bool // the outermost is an array: a list of documents
+	levels [maxDepth]level
+
+	quoted, escaped, number bool
+	text                    []byte
+	long                    bool // there was more text than is kept
+}
+
+// level is an open object or array.
+type level struct {
+	array bool
+	named bool // its name is there, and what comes is the value
+	name  string
+}
+
+func (s *scanner) write(p []byte) {
+	for _, c := range p {
+		switch {
+		case s.quoted:
+			s.inString(c)
+		case s.number && isNumber(c):
+			s.keep(c)
+		default:
+			if s.number {
+				s.number = false
+				s.tell()
+			}
+			s.between(c)
+		}
+	}
+}
+
+func isNumber(c byte) bool {
+	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+}
+
+func (s *scanner) keep(c byte) {
+	if len(s.text) < maxText {
+		s.text = append(s.text, c)
+	} else {
+		s.long = true
+	}
+}
+
+func (s *scanner) inString(c byte) {
+	switch {
+	case s.escaped:
+		s.escaped, s.long = false, true // whatever it means, it is no name that matters
+	case c == '\\':
+		s.escaped = true
+	case c == '"':
+		s.quoted = false
+		s.string()
+	default:
+		s.keep(c)
+	}
+}
+
+// in is the innermost open object or array; nil if it is too far in, or there is none.
+func (s *scanner) in() *level {
+	if s.depth < 1 || s.depth > maxDepth {
+		return nil
+	}
+	return &s.levels[s.depth-1]
+}
+
+func (s *scanner) between(c byte) {
+	switch l := s.in(); {
+	case c == '{', c == '[':
+		s.open(c == '[')
+	case s.depth == 0: // nothing of a document
+	case c == '}', c == ']':
+		s.close()
+	case l == nil:
+		s.quoted, s.text = c == '"', s.text[:0]
+	case c == '"':
+		s.quoted, s.text, s.long = true, s.text[:0], false
+	case c == ':':
+		l.named = true
+	case c == ',':
+		l.named = false
+	case isNumber(c) && c != 'e' && c != 'E':
+		s.number, s.long = true, false
+		s.text = append(s.text[:0], c)
+	}
+}
+
+func (s *scanner) open(array bool) {
+	if s.depth == 0 && array && !s.outer {
+		s.outer = true // its elements are the documents
+		return
+	}
+	s.depth++
+	if l := s.in(); l != nil {
+		*l = level{array: array}
+	}
+}
+
+func (s *scanner) close() {
+	if s.depth--; s.depth == 0 {
+		s.end()
+	}
+}
+
+// string is at the end of one: it was a name or a value.
+func (s *scanner) string() {
+	l := s.in()
+	switch {
+	case l == nil:
+	case l.array || l.named:
+		s.tell()
+	case s.long:
+		l.name = ""
+	default:
+		l.name = string(s.text)
+	}
+}
+
+// tell tells of a value.
+func (s *scanner) tell() {
+	if s.long || s.in() == nil {
+		return
+	}
+	var path strings.Builder
+	for i, l := range s.levels[:s.depth] {
+		if l.array || l.name == "" {
+			return
+		}
+		if i > 0 {
+			path.WriteByte('.')
+		}
+		path.WriteString(l.name)
+	}
+	s.value(path.String(), string(s.text))
+}

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// isModel tells whether models answer at a name.
+func (g *Gateway) isModel(name string) bool {
+	return slices.Contains(g.conf.Models, name) || g.isMocked(name)
+}
+
+// meter begins to count what the model takes that a request asks; nil if it asks none.
+func (g *Gateway) meter(h inspect.Host, r *http.Request) (*meter.Tally, error) {
+	if g.conf.Meter == nil || !g.isModel(h.Name) || !meter.IsQuestion(r.URL.Path) {
+		return nil, nil
+	}
+	switch {
+	case r.Method == http.MethodPost:
+		return g.conf.Meter.Open()
+	case r.Header.Get("Upgrade") != "" && !g.isMocked(h.Name):
+		return nil, g.conf.Meter.Unread()
+	}
+	return nil, nil
+}
+
+// isBounded tells whether a name is one for which there is a budget: nothing may pass
+// to it unseen.
+func (g *Gateway) isBounded(name string) bool {
+	return g.conf.Meter != nil && g.conf.Meter.Bounded() && g.isModel(name)
+}
+
+// errUnmetered ends what began before there was a budget.
+var errUnmetered = errors.New("the sandbox has a budget now, and nobody looked into this: connect again")
+
+// SetBudget puts another budget into force, also for what is under way.
+func (g *Gateway) SetBudget(b spec.Budget) {
+	if g.conf.Meter == nil {
+		return
+	}
+	g.conf.Meter.SetBudget(b)
+	g.review()
+}

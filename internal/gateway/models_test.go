@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const modelAnswer = `{"model":"m","usage":{"input_tokens":100,"output_tokens":10}}`
+
+// talkative is a model that answers as it is asked to by its path.
+func talkative(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/packed"): // whatever it was told
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, modelAnswer)
+		_ = z.Close()
+	case r.Header.Get("Accept-Encoding") != "identity":
+		w.WriteHeader(http.StatusTeapot)
+	case strings.HasPrefix(r.URL.Path, "/busy"):
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, modelAnswer)
+	case strings.HasPrefix(r.URL.Path, "/broken"):
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: "+modelAnswer+"\n\n"+strings.Repeat(" ", 4000))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	default:
+		_, _ = io.WriteString(w, modelAnswer)
+	}
+}
+
+// What models answer is counted, over HTTP/1 and 2, also if nobody would have looked
+// otherwise, and nothing else is. When the budget is used up nobody is asked any more.
+func TestMeter(t *testing.T) {
+	o := newOrigin(t, true, talkative)
+	hosts := map[string][]string{"api.example.com": here, "other.example.com": here}
+	meters := func(b spec.Budget) *meter.Meter {
+		return meter.New(spec.Bill{}, price.List{{Model: "m", Input: 1e4, Output: 1e5}}, b, func() {})
+	}
+	for name, rules := range map[string]string{"inspected": "inspect: all\n", "for the budget": ""} {
+		t.Run(name, func(t *testing.T) {
+			m := meters(spec.Budget{USD: 1e3})
+			w := start(t, document(t, 1, rules+"allow: ['*.example.com', 127.0.0.0/8]\n"), hosts, o.trusting, func(c *Config) {
+				c.Models, c.Meter = []string{"api.example.com"}, m
+			})
+			at := func(host, path string) string { return "https://" + host + ":" + strconv.Itoa(int(o.port)) + path }
+			asked := int64(0)
+			ask := func(h2 bool, path string, status int) {
+				t.Helper()
+				got, text, _ := fetch(t, w.client(t, h2), "POST", at("api.example.com", path), strings.NewReader(strings.Repeat("x", 400)))
+				if got != status {
+					t.Fatalf("%s: %d %s", path, got, text)
+				}
+			}
+			for _, h2 := range []bool{false, true} {
+				ask(h2, "/v1/messages", 200)
+				ask(h2, "/v1/messages/count_tokens", http.StatusTeapot) // asks no model, and may be compressed
+				ask(h2, "/busy/v1/messages", 429)
+				if name == "inspected" {
+					fetch(t, w.client(t, h2), "POST", at("other.example.com", "/v1/messages"), strings.NewReader("x"))
+				}
+				asked++
+			}
+			// The last byte of an answer may be there before it is counted, but not what it says.
+			if i := m.Bill().Total(); i.Answers != asked || i.Tokens != (spec.Tokens{Input: 200, Output: 20}) || i.USD != 4 || i.Guessed != 0 {
+				t.Errorf("%+v", i)
+			}
+			resp, err := w.client(t, false).Post(at("api.example.com", "/broken/v1/messages"), "", strings.NewReader(strings.Repeat("x", 400)))
+			must(t, err)
+			if _, err := io.ReadAll(resp.Body); err == nil {
+				t.Error("the answer looks complete")
+			}
+			_ = resp.Body.Close()
+			eventually(t, "the guess at what broke off", func() bool { return m.Bill().Total().Guessed == 1 })
+			if i := m.Bill().Total(); i.Output < 200 || i.Input != 300 {
+				t.Errorf("%+v", i)
+			}
+			ask(false, "/packed/v1/messages", 200)
+			eventually(t, "the guess at what nobody could read", func() bool { return m.Bill().Total().Guessed == 2 })
+			status, text, _ := fetch(t, w.client(t, false), "POST", at("api.example.com", "/v1/messages"), strings.NewReader("x"))
+			if status != http.StatusForbidden || !strings.Contains(text, "has no price") {
+				t.Errorf("%d %s", status, text)
+			}
+			w.record(t, "a refusal for the budget", func(r spec.NetworkRecord) bool {
+				return r.Event == spec.NetworkRequest && r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "budget")
+			})
+			if w.SetBudget(spec.Budget{}); name == "inspected" {
+				ask(false, "/v1/messages", 200)
+			}
+		})
+	}
+}

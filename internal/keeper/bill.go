@@ -1,0 +1,94 @@
+package keeper
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/price"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// bill keeps bill.json true: what models take is written down as soon as it is known,
+// though not while it is being written.
+type bill struct {
+	path  string
+	log   *slog.Logger
+	meter *meter.Meter
+	more  chan struct{} // holds one: there is something to write
+	end   chan struct{} // closed when there will be nothing more
+
+	mu      sync.Mutex // held while it is written
+	written spec.Bill
+}
+
+// openBill goes on from what the last keeper wrote. What cannot be read stops a start:
+// it may be all that a budget goes by.
+func (k *Keeper) openBill() (*bill, error) {
+	b := &bill{path: k.dir.Bill(), log: k.log, more: make(chan struct{}, 1), end: make(chan struct{})}
+	var before spec.Bill
+	if err := store.ReadJSON(b.path, &before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &spec.Error{Op: "read what models have taken", Err: err, Hint: "to count anew, remove " + b.path}
+	}
+	b.written = before
+	b.meter = meter.New(spec.Bill{Models: slices.Clone(before.Models)}, append(price.List(k.launch.Prices), price.Usual()...), k.spec.Budget, b.changed)
+	go b.keep()
+	return b, nil
+}
+
+func (b *bill) changed() {
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bill) keep() {
+	for {
+		select {
+		case <-b.more:
+			b.note()
+		case <-b.end:
+			return
+		}
+	}
+}
+
+func (b *bill) note() {
+	if err := b.write(); err != nil {
+		b.log.Warn("write what models have taken", "err", err)
+	}
+}
+
+func (b *bill) write() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.meter.Bill()
+	if slices.Equal(now.Models, b.written.Models) {
+		return nil
+	}
+	if err := store.WriteJSON(b.path, now); err != nil {
+		return err
+	}
+	b.written = now
+	return nil
+}
+
+// close writes what there is. Nobody may ask a model any more.
+func (b *bill) close() {
+	close(b.end)
+	b.note()
+}
+
+func (k *Keeper) answerBill(c *unixconn.Conn) error {
+	if err := k.bill.write(); err != nil {
+		return err
+	}
+	return c.SendJSON(wire.Reply, k.bill.meter.Bill())
+}

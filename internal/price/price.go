@@ -1,0 +1,89 @@
+// Package price says what models cost.
+package price
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Price is what a million tokens of a model cost, in USD.
+type Price struct {
+	Model      string  `json:"model" yaml:"model"` // its name; * stands for any characters
+	Input      float64 `json:"input" yaml:"input"`
+	Cached     float64 `json:"cached" yaml:"cached"`
+	CacheWrite float64 `json:"cache_write" yaml:"cache_write"`
+	Output     float64 `json:"output" yaml:"output"`
+	// Long is from how many tokens of input on a question costs twice as much, and
+	// its answer one and a half times; 0: never.
+	Long int64 `json:"long,omitempty" yaml:"long"`
+}
+
+// Check refuses what is no price.
+func (p Price) Check() error {
+	if _, err := path.Match(p.Model, ""); err != nil || p.Model == "" {
+		return fmt.Errorf("%q names no model", p.Model)
+	}
+	for _, n := range []float64{p.Input, p.Cached, p.CacheWrite, p.Output, float64(p.Long)} {
+		if !(n >= 0) || math.IsInf(n, 0) {
+			return fmt.Errorf("%s: %v is no amount", p.Model, n)
+		}
+	}
+	return nil
+}
+
+// List are prices, of which the first that fits counts.
+type List []Price
+
+// Of gives the price of a model, by the name it calls itself. What stands before a
+// slash, or says of which day it is, may be missing in the list.
+func (l List) Of(model string) (Price, bool) {
+	model = strings.ToLower(model)
+	if _, after, ok := strings.Cut(model, "/"); ok && after != "" {
+		model = after
+	}
+	undated := withoutDate(model)
+	for _, p := range l {
+		for _, name := range []string{model, undated} {
+			if ok, err := path.Match(p.Model, name); ok && err == nil {
+				return p, true
+			}
+		}
+	}
+	return Price{}, false
+}
+
+// withoutDate is a name without what stands behind it for the day: -20260423 or
+// -2026-04-23.
+func withoutDate(model string) string {
+	for _, form := range []string{"-00000000", "-0000-00-00"} {
+		if n := len(model) - len(form); n > 0 && dated(model[n:], form) {
+			return model[:n]
+		}
+	}
+	return model
+}
+
+func dated(text, form string) bool {
+	for i := range len(form) {
+		if digit := text[i] >= '0' && text[i] <= '9'; digit != (form[i] == '0') || !digit && text[i] != form[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// USD is what the tokens of one answer cost, if its cache keeps some of those that it
+// was given for an hour: what it keeps for that long costs twice what is not kept.
+func (p Price) USD(t spec.Tokens, hour int64) float64 {
+	hour = min(hour, t.CacheWrite)
+	in := float64(t.Input+2*hour)*p.Input + float64(t.Cached)*p.Cached + float64(t.CacheWrite-hour)*p.CacheWrite
+	out := float64(t.Output) * p.Output
+	if p.Long > 0 && t.Input+t.Cached+t.CacheWrite > p.Long {
+		in, out = 2*in, 1.5*out
+	}
+	return (in + out) / 1e6
+}

@@ -1,0 +1,67 @@
+package price
+
+// AsOf is the day whose prices are in [Usual].
+const AsOf = "2026-07-24"
+
+// Usual are the prices that providers list for those who pay by use. Discounts,
+// batches, faster lanes and regions are not in it. A model that is in no list has no
+// price: that is said, and not taken for nothing.
+//
+// Source: the providers' price lists, as the model_prices_and_context_window.json of
+// the LiteLLM project has collected them on that day.
+func Usual() List {
+	return List{
+		{Model: "claude-fable-5", Input: 10, Cached: 1, CacheWrite: 12.5, Output: 50},
+		{Model: "claude-mythos-5", Input: 10, Cached: 1, CacheWrite: 12.5, Output: 50},
+		{Model: "claude-opus-5", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 25},
+		{Model: "claude-opus-4-[5678]", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 25},
+		{Model: "claude-opus-4", Input: 15, Cached: 1.5, CacheWrite: 18.75, Output: 75},
+		{Model: "claude-opus-4-1", Input: 15, Cached: 1.5, CacheWrite: 18.75, Output: 75},
+		{Model: "claude-sonnet-5", Input: 2, Cached: .2, CacheWrite: 2.5, Output: 10},
+		{Model: "claude-sonnet-4-6", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15},
+		{Model: "claude-sonnet-4-5", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15, Long: 200_000},
+		{Model: "claude-sonnet-4", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15, Long: 200_000},
+		{Model: "claude-3-7-sonnet", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15},
+		{Model: "claude-haiku-4-5", Input: 1, Cached: .1, CacheWrite: 1.25, Output: 5},
+		{Model: "claude-3-haiku", Input: .25, Cached: .03, CacheWrite: .3, Output: 1.25},
+
+		{Model: "gpt-5.6", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 30, Long: 272_000},
+		{Model: "gpt-5.6-sol", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 30, Long: 272_000},
+		{Model: "gpt-5.6-terra", Input: 2.5, Cached: .25, CacheWrite: 3.125, Output: 15, Long: 272_000},
+		{Model: "gpt-5.6-luna", Input: 1, Cached: .1, CacheWrite: 1.25, Output: 6, Long: 272_000},
+		{Model: "gpt-5.5", Input: 5, Cached: .5, Output: 30, Long: 272_000},
+		{Model: "gpt-5.[45]-pro", Input: 30, Cached: 3, Output: 180, Long: 272_000},
+		{Model: "gpt-5.4", Input: 2.5, Cached: .25, Output: 15, Long: 272_000},
+		{Model: "gpt-5.4-mini", Input: .75, Cached: .075, Output: 4.5},
+		{Model: "gpt-5.4-nano", Input: .2, Cached: .02, Output: 1.25},
+		{Model: "gpt-5.3-codex", Input: 1.75, Cached: .175, Output: 14},
+		{Model: "gpt-5.3-codex-spark", Input: 1.75, Cached: .175, Output: 14},
+		{Model: "gpt-5.2", Input: 1.75, Cached: .175, Output: 14},
+		{Model: "gpt-5.2-codex", Input: 1.75, Cached: .175, Output: 14},
+		{Model: "gpt-5.1-codex-mini", Input: .25, Cached: .025, Output: 2},
+		{Model: "gpt-5.1-codex*", Input: 1.25, Cached: .125, Output: 10},
+		{Model: "gpt-5.1", Input: 1.25, Cached: .125, Output: 10},
+		{Model: "gpt-5-codex", Input: 1.25, Cached: .125, Output: 10},
+		{Model: "gpt-5-mini", Input: .25, Cached: .025, Output: 2},
+		{Model: "gpt-5-nano", Input: .05, Cached: .005, Output: .4},
+		{Model: "gpt-5", Input: 1.25, Cached: .125, Output: 10},
+		{Model: "gpt-4.1", Input: 2, Cached: .5, Output: 8},
+		{Model: "gpt-4.1-mini", Input: .4, Cached: .1, Output: 1.6},
+		{Model: "gpt-4.1-nano", Input: .1, Cached: .025, Output: .4},
+		{Model: "gpt-4o", Input: 2.5, Cached: 1.25, Output: 10},
+		{Model: "gpt-4o-mini", Input: .15, Cached: .075, Output: .6},
+		{Model: "o3", Input: 2, Cached: .5, Output: 8},
+		{Model: "o4-mini", Input: 1.1, Cached: .275, Output: 4.4},
+
+		{Model: "gemini-3.6-flash", Input: 1.5, Cached: .15, Output: 7.5},
+		{Model: "gemini-3.5-flash", Input: 1.5, Cached: .15, Output: 9},
+		{Model: "gemini-3.5-flash-lite", Input: .3, Cached: .03, Output: 2.5},
+		{Model: "gemini-3.1-pro*", Input: 2, Cached: .2, Output: 12, Long: 200_000},
+		{Model: "gemini-3.1-flash-lite*", Input: .25, Cached: .025, Output: 1.5},
+		{Model: "gemini-3-pro*", Input: 2, Cached: .2, Output: 12, Long: 200_000},
+		{Model: "gemini-3-flash*", Input: .5, Cached: .05, Output: 3},
+		{Model: "gemini-2.5-pro", Input: 1.25, Cached: .125, Output: 10, Long: 200_000},
+		{Model: "gemini-2.5-flash", Input: .3, Cached: .03, Output: 2.5},
+		{Model: "gemini-2.5-flash-lite", Input: .1, Cached: .01, Output: .4},
+	}
+}

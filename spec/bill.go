@@ -1,0 +1,63 @@
+package spec
+
+// Tokens are what a model was given, and what it gave.
+type Tokens struct {
+	Input      int64 `json:"input_tokens"`       // that are in no cache
+	Cached     int64 `json:"cached_tokens"`      // that a cache had
+	CacheWrite int64 `json:"cache_write_tokens"` // that a cache was given
+	Output     int64 `json:"output_tokens"`      // thoughts among them
+}
+
+// Plus adds.
+func (t Tokens) Plus(o Tokens) Tokens {
+	return Tokens{t.Input + o.Input, t.Cached + o.Cached, t.CacheWrite + o.CacheWrite, t.Output + o.Output}
+}
+
+// Minus takes off.
+func (t Tokens) Minus(o Tokens) Tokens {
+	return Tokens{t.Input - o.Input, t.Cached - o.Cached, t.CacheWrite - o.CacheWrite, t.Output - o.Output}
+}
+
+// Counted is how many of them count towards a [Budget]: all that no cache had.
+func (t Tokens) Counted() int64 { return t.Input + t.CacheWrite + t.Output }
+
+// Bill is what the models that a sandbox asked have answered, as its gateway read it
+// from their answers.
+type Bill struct {
+	Models []BillItem `json:"models"` // sorted by their names
+}
+
+// BillItem is what one model answered.
+type BillItem struct {
+	Model   string `json:"model"` // as it calls itself; empty: no answer said
+	Answers int64  `json:"answers"`
+	// Guessed is how many of the answers did not say how many tokens they took, or
+	// broke off before they did: these are reckoned from bytes.
+	Guessed int64 `json:"guessed,omitempty"`
+	// Unseen is how many conversations were in a protocol nobody reads. They add
+	// nothing to the tokens.
+	Unseen int64 `json:"unseen,omitempty"`
+	Tokens
+	USD      float64 `json:"usd"`                // of those that have a price
+	Unpriced int64   `json:"unpriced,omitempty"` // tokens that have none
+}
+
+// Total is the sum of all models.
+func (b Bill) Total() (sum BillItem) {
+	for _, m := range b.Models {
+		sum.Answers += m.Answers
+		sum.Guessed += m.Guessed
+		sum.Unseen += m.Unseen
+		sum.Tokens = sum.Plus(m.Tokens)
+		sum.USD += m.USD
+		sum.Unpriced += m.Unpriced
+	}
+	return sum
+}
+
+// Budget bounds what the models that a sandbox asks may take, as long as it exists.
+// Zero is no bound.
+type Budget struct {
+	Tokens int64   `json:"tokens,omitempty"` // as [Tokens.Counted] has them
+	USD    float64 `json:"usd,omitempty"`
+}
