@@ -24,7 +24,7 @@ func (g *Gateway) meter(h inspect.Host, r *http.Request) (*meter.Tally, error) {
 	case r.Method == http.MethodPost:
 		return g.conf.Meter.Open()
 	case r.Header.Get("Upgrade") != "" && !g.isMocked(h.Name):
-		return nil, g.conf.Meter.Unread()
+		return g.conf.Meter.OpenUnread()
 	}
 	return nil, nil
 }

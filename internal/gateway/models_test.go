@@ -75,7 +75,17 @@ func TestMeter(t *testing.T) {
 			if i := m.Bill().Total(); i.Answers != asked || i.Tokens != (spec.Tokens{Input: 200, Output: 20}) || i.USD != 4 || i.Guessed != 0 {
 				t.Errorf("%+v", i)
 			}
-			resp, err := w.client(t, false).Post(at("api.example.com", "/broken/v1/messages"), "", strings.NewReader(strings.Repeat("x", 400)))
+			r, err := http.NewRequestWithContext(t.Context(), "GET", at("api.example.com", "/v1/responses"), nil)
+			must(t, err)
+			r.Header.Set("Connection", "Upgrade")
+			r.Header.Set("Upgrade", "websocket")
+			resp, err := w.client(t, false).Do(r)
+			must(t, err)
+			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "is not counted") {
+				t.Errorf("over a WebSocket: %d %s", resp.StatusCode, text)
+			}
+			_ = resp.Body.Close()
+			resp, err = w.client(t, false).Post(at("api.example.com", "/broken/v1/messages"), "", strings.NewReader(strings.Repeat("x", 400)))
 			must(t, err)
 			if _, err := io.ReadAll(resp.Body); err == nil {
 				t.Error("the answer looks complete")

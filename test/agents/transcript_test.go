@@ -43,6 +43,7 @@ func (w *world) told(t *testing.T, printed string) {
 	if v := d.Verdict(0); v != spec.VerdictOK {
 		t.Errorf("its run is judged %q, by the end %v", v, d.End)
 	}
+	w.billed(t, d, !w.cli.quiet)
 	if a.Transcript == nil {
 		if r := w.within(t, "logs", "--agent", box); r.Code != spec.ExitNotFound || !strings.Contains(r.Stderr, "--source output") {
 			t.Errorf("%v", r)
@@ -61,6 +62,27 @@ func (w *world) told(t *testing.T, printed string) {
 		if page := w.Must(t, "logs", "--agent", "--session", session, box); !strings.Contains(page, want) {
 			t.Errorf("%q is not on the page\n%s", want, page)
 		}
+	}
+}
+
+// billed: the gateway has counted what the agent says it took, and more if it asked
+// beside the conversation.
+func (w *world) billed(t *testing.T, d transcript.Digest, counted bool) {
+	t.Helper()
+	var costs struct {
+		Sandboxes []struct {
+			Total spec.BillItem `json:"total"`
+		} `json:"sandboxes"`
+	}
+	if err := json.Unmarshal([]byte(w.Must(t, "cost", "--json", box)), &costs); err != nil {
+		t.Fatal(err)
+	}
+	sum := costs.Sandboxes[0].Total
+	if sum.Answers == 0 || sum.Guessed+sum.Unseen > 0 || sum.Output < 40 {
+		t.Errorf("the gateway has counted %+v", sum)
+	}
+	if counted && (sum.Output < d.Usage.Output || sum.Input+sum.Cached+sum.CacheWrite < d.Usage.Input+d.Usage.CacheWrite) {
+		t.Errorf("the gateway has counted %+v, the agent %+v", sum, d.Usage)
 	}
 }
 

@@ -55,6 +55,9 @@ func (b *bill) end(r spec.NetworkRecord) {
 	if b.tally == nil {
 		return
 	}
+	if r.Status == http.StatusSwitchingProtocols {
+		b.tally.Unread()
+	}
 	answered := r.Down
 	if !answers(r.Status) {
 		answered = 0

@@ -7,7 +7,6 @@ package meter
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -83,17 +82,22 @@ func (m *Meter) Open() (*Tally, error) {
 // Stream notes that the answer comes in events.
 func (t *Tally) Stream() { t.stream = true }
 
-// Unread says whether a conversation may begin in a protocol that nobody here reads,
-// and notes it.
-func (m *Meter) Unread() error {
+// OpenUnread is Open for a conversation that may go on in a protocol nobody here reads.
+// With a budget there is none.
+func (m *Meter) OpenUnread() (*Tally, error) {
 	if m.Bounded() {
-		return errors.New("the sandbox has a budget, and what is said over a WebSocket is not counted: ask by POST")
+		return nil, spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what is said over a WebSocket is not counted: ask by POST")
 	}
+	return m.Open()
+}
+
+// Unread notes that it does.
+func (t *Tally) Unread() {
+	m := t.meter
 	m.mu.Lock()
 	m.item("").Unseen++
 	m.mu.Unlock()
 	m.change()
-	return nil
 }
 
 // Bill is what there was so far.

@@ -151,8 +151,16 @@ func TestBudget(t *testing.T) {
 		if _, err := again.Open(); (err == nil) != (c.why == "") {
 			t.Errorf("%s: after a start it is %v", name, err)
 		}
-		if (m.Unread() == nil) != (c.why == "") {
-			t.Errorf("%s: what cannot be read", name)
+		tally, err := m.OpenUnread()
+		if (err == nil) != (c.why == "") {
+			t.Errorf("%s: what cannot be read: %v", name, err)
+		}
+		if err == nil {
+			tally.Unread()
+			tally.End(100, 0, false)
+			if i := m.Bill().Total(); i.Unseen != 1 || i.Answers != before.Total().Answers {
+				t.Errorf("%s: %+v", name, i)
+			}
 		}
 	}
 	m := newMeter(spec.Budget{Tokens: 1})
