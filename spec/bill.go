@@ -1,5 +1,7 @@
 package spec
 
+import "time"
+
 // Tokens are what a model was given, and what it gave.
 type Tokens struct {
 	Input      int64 `json:"input_tokens"`       // that are in no cache
@@ -25,6 +27,16 @@ func (t Tokens) Counted() int64 { return t.Input + t.CacheWrite + t.Output }
 // from their answers.
 type Bill struct {
 	Models []BillItem `json:"models"` // sorted by their names
+	// Limited is the last time that a provider said that an allowance is used up; nil:
+	// none did.
+	Limited *Limited `json:"limited,omitempty"`
+}
+
+// Limited is a question that a provider refused, because too much was asked (429).
+type Limited struct {
+	At    time.Time `json:"at"`
+	Host  string    `json:"host"`
+	Until time.Time `json:"until,omitzero"` // when it may be asked again; zero: it did not say
 }
 
 // BillItem is what one model answered.

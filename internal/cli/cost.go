@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -146,6 +147,13 @@ func (a *app) showCost(c cost) error {
 		return err
 	}
 	a.explainCost(c.Total)
+	if l := c.Limited; l != nil {
+		until := "it did not say until when"
+		if !l.Until.IsZero() {
+			until = "until " + l.Until.Local().Format(time.DateTime)
+		}
+		a.note("%s refused a question at %s, because an allowance is used up; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), until)
+	}
 	if c.Budget != (spec.Budget{}) {
 		a.note("budget: %s", budgetCell(c))
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/price"
@@ -27,6 +28,7 @@ func talkative(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Accept-Encoding") != "identity":
 		w.WriteHeader(http.StatusTeapot)
 	case strings.HasPrefix(r.URL.Path, "/busy"):
+		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, modelAnswer)
 	case strings.HasPrefix(r.URL.Path, "/broken"):
@@ -94,6 +96,9 @@ func TestMeter(t *testing.T) {
 			eventually(t, "the guess at what broke off", func() bool { return m.Bill().Total().Guessed == 1 })
 			if i := m.Bill().Total(); i.Output < 200 || i.Input != 300 {
 				t.Errorf("%+v", i)
+			}
+			if l := m.Bill().Limited; l == nil || l.Host != "api.example.com" || time.Until(l.Until) < 50*time.Minute || time.Until(l.Until) > time.Hour {
+				t.Errorf("%+v", l)
 			}
 			ask(false, "/packed/v1/messages", 200)
 			eventually(t, "the guess at what nobody could read", func() bool { return m.Bill().Total().Guessed == 2 })

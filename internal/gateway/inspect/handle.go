@@ -292,6 +292,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		a.x.record.Status = status
+		a.x.bill.headed(a.x.conn.host.Name, status, a.Header())
 	}
 	if status < 200 {
 		a.x.secrets.Header(a.Header())

@@ -100,12 +100,21 @@ func (t *Tally) Unread() {
 	m.change()
 }
 
+// Limited notes that the provider refused to answer, because too much was asked.
+func (t *Tally) Limited(l spec.Limited) {
+	m := t.meter
+	m.mu.Lock()
+	m.bill.Limited = &l
+	m.mu.Unlock()
+	m.change()
+}
+
 // Bill is what there was so far.
 func (m *Meter) Bill() spec.Bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nothing := func(i spec.BillItem) bool { return i.Answers == 0 && i.Unseen == 0 } // an answer said its name late
-	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing)}
+	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited}
 }
 
 func (m *Meter) leave() {
