@@ -20,7 +20,7 @@ func (a *app) loopCommand() *command.Command {
 		Long: "Has an agent work at one task again and again, each time with a fresh memory, until it\nsays that it is done and commands of yours agree, on a copy of the files that it cannot\nreach. What was done is on the disk before the next step begins.",
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopLogCommand(), a.loopHintCommand(),
+	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopWatchCommand(), a.loopLogCommand(), a.loopHintCommand(),
 		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRmCommand())
 	return c
 }

@@ -77,7 +77,7 @@ func TestMeter(t *testing.T) {
 			if i := m.Bill().Total(); i.Answers != asked || i.Tokens != (spec.Tokens{Input: 200, Output: 20}) || i.USD != 4 || i.Guessed != 0 {
 				t.Errorf("%+v", i)
 			}
-			r, err := http.NewRequestWithContext(t.Context(), "GET", at("api.example.com", "/v1/responses"), nil)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at("api.example.com", "/v1/responses"), nil)
 			must(t, err)
 			r.Header.Set("Connection", "Upgrade")
 			r.Header.Set("Upgrade", "websocket")
