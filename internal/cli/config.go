@@ -34,6 +34,7 @@ type config struct {
 	Pids        int64          `yaml:"pids"`         // default 4096
 	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
 	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
+	Notify      []string       `yaml:"notify"`       // a program that hears when a run needs a person, or has ended
 	Prices      []price.Price  `yaml:"prices"`       // of models, before the usual ones
 	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 
@@ -111,6 +112,9 @@ func (c *config) check(path string) (err error) {
 	}
 	if c.memory > 0 && c.memory < minSandboxMemory {
 		return spec.Errorf(spec.ErrUsage, "%s: memory: a sandbox needs at least %s", path, formatSize(minSandboxMemory))
+	}
+	if len(c.Notify) > 0 && c.Notify[0] == "" {
+		return spec.Errorf(spec.ErrUsage, "%s: notify names no program", path)
 	}
 	for _, p := range c.Prices {
 		if err := p.Check(); err != nil {

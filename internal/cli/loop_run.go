@@ -120,7 +120,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	a.note("run %s in sandbox %s; from another terminal: bothy loop status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
+	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}}
 	return a.carry(ctx, l, []run.Event{ready})
 }
@@ -282,6 +282,7 @@ func (a *app) carry(ctx context.Context, l *loop.Loop, events []run.Event) error
 	if err != nil {
 		return err
 	}
+	a.tellOf(ctx, l.Shop.(*loopShop).engine, l.Run.ID, l.Plan, s)
 	if a.json {
 		again, err := readLoop(l.Shop.(*loopShop).engine, l.Run)
 		if err == nil {

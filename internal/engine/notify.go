@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Notice is what a program of the user's is told about a run. All but Detail is
+// Bothy's own; that may hold what somebody inside a sandbox has written, with control
+// characters taken out by whoever makes the notice.
+type Notice struct {
+	Run       string `json:"run"`
+	Kind      string `json:"kind"` // loop or flow
+	Status    string `json:"status"`
+	Reason    string `json:"stop_reason"`
+	Detail    string `json:"detail"`
+	Directory string `json:"directory"`
+}
+
+// notifyTime bounds how long the program may take: the run waits for it.
+const notifyTime = 10 * time.Second
+
+// Notify has a program of the user's hear of something: as variables (BOTHY_RUN,
+// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY), and as JSON
+// on its standard input. No shell reads any of it.
+func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, notifyTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "BOTHY_RUN="+n.Run, "BOTHY_KIND="+n.Kind, "BOTHY_STATUS="+n.Status,
+		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory)
+	cmd.Stdin = bytes.NewReader(append(text, '\n'))
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = time.Second // a child may hold its output open
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return spec.Errorf(nil, "tell %s that the run %s is %s: %w: %s", argv[0], n.Run, n.Status, err, lastLine(strings.TrimSpace(string(out)))).
+			WithHint("the setting notify says what is told")
+	}
+	return nil
+}
