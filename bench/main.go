@@ -35,6 +35,7 @@ var groups = []struct {
 	{groupNetwork, (*bench).network},
 	{groupAgent, (*bench).agent},
 	{groupCheckpoint, (*bench).checkpoints},
+	{groupLoop, (*bench).loops},
 }
 
 func main() {

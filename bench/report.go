@@ -18,6 +18,7 @@ const (
 	groupNetwork = "network"
 
 	groupCheckpoint = "checkpoint"
+	groupLoop       = "loop"
 )
 
 // Report is a run as it is kept.

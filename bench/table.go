@@ -16,6 +16,7 @@ func (r *Report) markdown() string {
 	r.networkTable(&b)
 	r.listTable(&b, groupAgent, "agent, ms")
 	r.listTable(&b, groupCheckpoint, "checkpoint, ms or MiB")
+	r.listTable(&b, groupLoop, "loop, ms")
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s\n", n)
 	}
