@@ -65,6 +65,10 @@ type Sandbox struct {
 	// reads it. Empty: never.
 	Checkpoint string `json:"checkpoint,omitempty"`
 
+	// Tasks says what programs inside may do with the tasks of their project: TasksRead
+	// ... Empty: nothing.
+	Tasks string `json:"tasks,omitempty"`
+
 	// Mock has the providers of models played by a script; nil: they are asked.
 	Mock *Mock `json:"mock,omitempty"`
 
@@ -81,6 +85,22 @@ type Sandbox struct {
 	Broken string `json:"broken,omitempty"`
 	// Remove asks for the sandbox to be removed once its first command ends.
 	Remove bool `json:"remove,omitempty"`
+}
+
+// What a sandbox may do with tasks. Each includes those before.
+const (
+	TasksRead  = "read"
+	TasksAdd   = "add"
+	TasksWrite = "write"
+)
+
+// CheckTasks refuses what is none of them, and not empty.
+func CheckTasks(access string) error {
+	switch access {
+	case "", TasksRead, TasksAdd, TasksWrite:
+		return nil
+	}
+	return Errorf(ErrUsage, "%q is nothing that a sandbox may do with tasks", access).WithHint("say %s, %s or %s", TasksRead, TasksAdd, TasksWrite)
 }
 
 // Primary is the directory commands start in: the workdir that was asked for,

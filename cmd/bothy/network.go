@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/modelserver"
+	"github.com/bothy-dev/bothy/internal/taskserver"
 )
 
 // network joins what does not know each other: the keeper's idea of a gateway
@@ -30,10 +31,14 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 		return nil, nil, err
 	}
 	card := os.NewFile(uintptr(inside), "network card")
-	g, err := gateway.New(gateway.Config{
+	conf := gateway.Config{
 		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
 		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Identity: o.Identity,
-	})
+	}
+	if t := o.Tasks; t != nil {
+		conf.Tasks = &taskserver.Server{Store: t.Store, Who: t.Who, Access: t.Access}
+	}
+	g, err := gateway.New(conf)
 	if err != nil {
 		_ = card.Close()
 		return nil, nil, err

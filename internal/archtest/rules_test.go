@@ -17,7 +17,7 @@ const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/journal internal/build/cache internal/build/plan internal/build/step internal/run
-internal/seal internal/agent internal/saved internal/token internal/modelserver internal/image/layers internal/image/export internal/loop
+internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop
 internal/seal/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early
@@ -61,7 +61,7 @@ var doors = []struct {
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside"},
-	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model answers them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
+	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},

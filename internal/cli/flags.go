@@ -43,6 +43,7 @@ type createFlags struct {
 	mode     string
 	when     string
 	quiet    bool
+	tasks    string
 	budget   budgetFlags
 	network  networkFlags
 	ports    portFlags
@@ -74,6 +75,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	f.ports.add(c)
 	fs.StringVar(&f.mode, "workspace", spec.WorkspaceLive, "how writes reach your directories: live; review: they wait for bothy diff and bothy apply; clone: it works on a private clone, see bothy fetch")
 	fs.StringVar(&f.when, "checkpoint", "", "have checkpoints made by themselves: "+spec.EachTurn+", "+spec.EachCommit+" or a time such as 10m, or several with commas")
+	fs.StringVar(&f.tasks, "share-tasks", "", "what programs inside may do with the tasks of the project (bothy task), by the command bd and by MCP: read, add or write")
 	fs.BoolVar(&f.force, "force-workspace", false, "share a home directory or / all the same")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print the name only")
 	f.network.add(c)
@@ -82,6 +84,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	}
 	c.CompleteFlag("template", a.templateNames)
 	c.CompleteFlag("lend", toolNames)
+	c.CompleteFlag("share-tasks", command.Words(spec.TasksRead, spec.TasksAdd, spec.TasksWrite))
 	c.CompleteFlag("checkpoint", command.Words(spec.EachTurn, spec.EachCommit))
 }
 
@@ -123,11 +126,17 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if err := f.budget.check(); err != nil {
 		return nil, err
 	}
+	if err := spec.CheckTasks(f.tasks); err != nil {
+		return nil, &spec.Error{Op: "--share-tasks", Err: err}
+	}
+	if f.tasks != "" && len(paths) == 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "--share-tasks: the tasks are those of a directory, and none is shared")
+	}
 	sb := &spec.Sandbox{
 		Version: spec.Version, ID: newID(), Name: f.name, Agent: agent, Driver: "gvisor",
 		CreatedAt: time.Now().UTC(), User: f.user, Workdir: f.workdir, Env: env,
 		Limits: spec.Limits{CPUs: f.cpus, Memory: memory, Pids: f.pids, Disk: disk}, IdleTimeout: spec.Duration(f.idle),
-		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget,
+		Workspaces: []spec.Mount{}, Checkpoint: when.String(), Budget: f.budget.Budget, Tasks: f.tasks,
 	}
 	if f.mode != spec.WorkspaceLive {
 		sb.WorkspaceMode = f.mode

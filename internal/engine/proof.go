@@ -31,7 +31,7 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	sb := *of
 	sb.ID = store.NewID()
 	sb.Name = "proof-" + sb.ID
-	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Remove = nil, nil, "", true
+	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Remove = nil, nil, "", "", true
 	if sb.Mode() == spec.WorkspaceLive {
 		sb.WorkspaceMode = spec.WorkspaceReview
 	}

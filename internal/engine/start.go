@@ -218,6 +218,9 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory),
 		Pids:   first(sb.Limits.Pids, e.Defaults.Pids), Disk: first(sb.Limits.Disk, e.Defaults.Disk),
 	}
+	if sb.Tasks != "" {
+		l.Tasks = e.Store.Tasks()
+	}
 	if v := os.Getenv("BOTHY_SAVE_EVERY"); v != "" {
 		if err := l.SaveEvery.UnmarshalText([]byte(v)); err != nil {
 			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)

@@ -10,11 +10,28 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // adviceName is where the inside may ask why: the gateway itself answers.
 const adviceName = "policy.bothy"
+
+// own answers what is asked of the gateway itself, by any of its names.
+type own struct{ g *Gateway }
+
+func (o own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, _, _ := strings.Cut(r.Host, ":")
+	if strings.EqualFold(strings.TrimSuffix(name, "."), wire.TasksHost) {
+		if o.g.conf.Tasks == nil {
+			http.Error(w, "the tasks of the project are not shared with this sandbox", http.StatusNotFound)
+			return
+		}
+		o.g.conf.Tasks.ServeHTTP(w, r)
+		return
+	}
+	advice{o.g}.ServeHTTP(w, r)
+}
 
 // advice tells the inside what is allowed, what was refused lately, and why.
 // Nothing in it is secret: whoever asks could find all of it out by trying.

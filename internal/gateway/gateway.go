@@ -57,6 +57,8 @@ type Config struct {
 	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
 	// to them that is not looked into.
 	Meter *meter.Meter
+	// Tasks answers about the tasks of the project; nil: they are not shared.
+	Tasks http.Handler
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and every flow that ended. It must not
@@ -137,7 +139,7 @@ func New(c Config) (*Gateway, error) {
 		Mock: g.mock, Sent: g.sent(), Meter: g.meter,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {
-				return advice{g}
+				return own{g}
 			}
 			return nil
 		},

@@ -8,6 +8,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -20,7 +21,7 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 	if err != nil {
 		return v4, v6, dns.ErrNoName
 	}
-	if clean == adviceName {
+	if clean == adviceName || clean == wire.TasksHost && z.g.conf.Tasks != nil {
 		return names.Gateway4, names.Gateway6, nil
 	}
 	if err := z.g.secrets.Load().Find("the name that is looked up", clean); err != nil {

@@ -8,8 +8,11 @@ import (
 // Main plays one of the roles inside a sandbox, if that is what the process
 // was started for.
 func Main(args []string) (code int, ok bool) {
-	if filepath.Base(args[0]) == SudoName {
+	switch filepath.Base(args[0]) {
+	case SudoName:
 		return Sudo(args[1:]), true
+	case TasksName:
+		return Tasks(args[1:]), true
 	}
 	if args[0] != Path || len(args) < 2 {
 		return 0, false

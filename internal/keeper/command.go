@@ -63,8 +63,12 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 		env = append(env, i.Env...)
 		path = value(i.Env, "PATH", path)
 	}
+	own := "/.bothy/bin:"
+	if k.spec.Tasks != "" {
+		own += "/.bothy/tasks:"
+	}
 	env = append(env,
-		"PATH=/.bothy/bin:"+who.Home+"/.local/bin:"+path,
+		"PATH="+own+who.Home+"/.local/bin:"+path,
 		"HOME="+who.Home,
 		"USER="+who.Name,
 		"LOGNAME="+who.Name,

@@ -58,6 +58,9 @@ type Launch struct {
 	Models []string `json:"models,omitempty"`
 	// Prices are what models cost, before the usual ones.
 	Prices []price.Price `json:"prices,omitempty"`
+	// Tasks is where the tasks of all projects are, if the sandbox may know those of its
+	// own; else empty.
+	Tasks string `json:"tasks,omitempty"`
 	// Loans are the secrets lent to the sandbox, with their values: they are
 	// never written down.
 	Loans []wire.Loan `json:"loans,omitempty"`

@@ -12,6 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/journal"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -40,6 +42,8 @@ type NetworkOptions struct {
 	// them has left the inside.
 	Models []string
 	Turn   func()
+	// Tasks are those of the project; nil: they are not shared.
+	Tasks *Tasks
 	// Meter counts what they take.
 	Meter *meter.Meter
 	// Identity is what programs inside know their gateway by already; zero: they know
@@ -49,6 +53,21 @@ type NetworkOptions struct {
 	Join func(context.Context, wire.Join) error
 	// Log is told of every decision and everything that ended.
 	Log func(spec.NetworkRecord)
+}
+
+// Tasks are those of a project, and what a sandbox may do with them.
+type Tasks struct {
+	Store  task.Store
+	Who    string // by what name it holds them
+	Access string // spec.TasksRead ...
+}
+
+// tasks are those that the sandbox may know; nil if there are none.
+func (k *Keeper) tasks() *Tasks {
+	if k.spec.Tasks == "" || len(k.spec.Workspaces) == 0 {
+		return nil
+	}
+	return &Tasks{journal.Nearest(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
 }
 
 // Mock is a scripted model that answers in the place of servers.
@@ -99,7 +118,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Identity: id,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Tasks: k.tasks(), Identity: id,
 	})
 	if err != nil {
 		return nil, err

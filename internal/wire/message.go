@@ -187,6 +187,13 @@ const (
 	AgentPort   = 55
 )
 
+// TasksHost is the name at which the gateway answers about the tasks of the project, if
+// they are shared, and GatewayIPv4 its own address.
+const TasksHost = "tasks.bothy"
+
+// GatewayIPv4 is where programs inside find the gateway.
+var GatewayIPv4 = [4]byte{198, 18, 0, 1}
+
 // Tree is a program inside and what it has started, and a signal for them.
 type Tree struct {
 	PID int `json:"pid"`

@@ -1,0 +1,75 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// TasksName is the name by which the program works with the tasks of the project: that
+// of Beads, which agents know.
+const TasksName = "bd"
+
+// maxTasks bounds an answer, in bytes.
+const maxTasks = 64 << 20
+
+// Tasks has a command carried out by the gateway, which knows the tasks if they are
+// shared with this sandbox.
+func Tasks(args []string) int {
+	text, err := askTasks(args)
+	var r struct {
+		Out  string `json:"out"`
+		Err  string `json:"err"`
+		Code int    `json:"code"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bd: ask for the tasks of this project: %v\n", err)
+		return 1
+	}
+	fmt.Print(r.Out)
+	fmt.Fprint(os.Stderr, r.Err)
+	return r.Code
+}
+
+// askTasks speaks as much HTTP as it takes: package net is not for programs that are
+// started all the time.
+func askTasks(args []string) ([]byte, error) {
+	body, err := json.Marshal(map[string]any{"args": args})
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "gateway")
+	defer f.Close()
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: wire.GatewayIPv4, Port: 80}); err != nil {
+		return nil, err
+	}
+	head := "POST /command HTTP/1.0\r\nHost: " + wire.TasksHost + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	if _, err := f.Write(append([]byte(head), body...)); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxTasks))
+	if err != nil {
+		return nil, err
+	}
+	status, text, ok := bytes.Cut(text, []byte("\r\n\r\n"))
+	line, _, _ := bytes.Cut(status, []byte("\r\n"))
+	if words := bytes.Fields(line); !ok || len(words) < 2 || string(words[1]) != "200" {
+		return nil, errors.New(string(bytes.TrimSpace(append(append(line, ": "...), text[:min(len(text), 200)]...))))
+	}
+	return text, nil
+}

@@ -1,0 +1,141 @@
+package taskserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func newServer(t *testing.T, access string) *Server {
+	t.Helper()
+	return &Server{Store: journal.Open(t.TempDir(), "/project"), Who: "box", Access: access}
+}
+
+// do carries a command out that must have this code, and gives what it printed.
+func (s *Server) must(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	r := s.run(t.Context(), args)
+	if r.Code != code {
+		t.Fatalf("%q: %+v", args, r)
+	}
+	return r.Out + r.Err
+}
+
+func (s *Server) post(t *testing.T, path, body string, header ...string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://tasks.bothy"+path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestCommands(t *testing.T) {
+	s := newServer(t, spec.TasksWrite)
+	out := s.must(t, 0, "create", "--priority", "P1", "--", "--json")
+	id, _, _ := strings.Cut(out, " ")
+	if !strings.HasSuffix(out, "  P1  open  --json\n") {
+		t.Errorf("%q", out)
+	}
+	s.must(t, 0, "create", "second", "-d", "text\nmore", "--labels", "a,b", "--deps", "blocks:"+id)
+	if out := s.must(t, 0, "ready"); strings.Count(out, "\n") != 1 {
+		t.Errorf("%q", out)
+	}
+	s.must(t, 0, "update", id, "--status", "in_progress", "--notes", "mine")
+	s.must(t, 0, "update", id, "--release")
+	s.must(t, 0, "update", "--claim", id)
+	if out := s.must(t, 0, "show", id); !strings.Contains(out, "assignee box\n") || !strings.Contains(out, "Notes:\nmine\n") {
+		t.Errorf("%s", out)
+	}
+	s.must(t, spec.ExitUsage, "update", id, "--status", "closed")
+	s.must(t, spec.ExitUsage, "dep", "rm", id, id)
+	s.must(t, 0, "close", id, "-r", "done")
+	var docs []map[string]any
+	if err := json.Unmarshal([]byte(s.must(t, 0, "ready", "--json", "-n", "5")), &docs); err != nil || len(docs) != 1 || docs[0]["title"] != "second" {
+		t.Errorf("%v, %v", docs, err)
+	}
+	for _, args := range [][]string{{"list", "x"}, {"show"}, {"create"}, {"create", "a", "b"}, {"create", "a", "-p", "9"}, {"ready", "-n", "x"}, {"create", "a", "--deps", "blocks:"}, {"no-such"}} {
+		s.must(t, spec.ExitUsage, args...)
+	}
+}
+
+// Whoever asks does no more than it may, in any way.
+func TestAccess(t *testing.T) {
+	s := newServer(t, spec.TasksWrite)
+	id, _, _ := strings.Cut(s.must(t, 0, "create", "one"), " ")
+	for access, most := range map[string]int{spec.TasksRead: 0, spec.TasksAdd: 1, spec.TasksWrite: 5, "": -1, "all": -1} {
+		s.Access = access
+		for n, args := range [][]string{{"create", "two"}, {"update", id, "--notes", "x"}, {"dep", "add", id, id, "--type", "related"}, {"update", id, "--claim"}, {"close", id, "--reason", ""}} {
+			if r := s.run(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
+				t.Errorf("%q: %q: %+v", access, args, r)
+			}
+		}
+		_, text := s.post(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tasks_close","arguments":{"id":"`+id+`"}}}`)
+		if strings.Contains(text, `"isError":false`) != (access == spec.TasksWrite) {
+			t.Errorf("%q: %s", access, text)
+		}
+	}
+}
+
+// However much is asked, it takes a bounded part of the host.
+func TestBounds(t *testing.T) {
+	s := newServer(t, spec.TasksAdd)
+	if code, _ := s.post(t, "/command", `{"args":["create","`+strings.Repeat("x", maxAsked)+`"]}`); code != http.StatusBadRequest {
+		t.Errorf("a large body: %d", code)
+	}
+	if code, _ := s.post(t, "/command", `{"args":["list"]}`, "Origin", "http://evil.example"); code != http.StatusForbidden {
+		t.Errorf("from a page: %d", code)
+	}
+	for path, body := range map[string]string{"/": "{}", "/command": "[", "/mcp": "{", "/command/": "{}"} {
+		if code, text := s.post(t, path, body); code < 400 {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	s.added = maxAdded - 5
+	var wg sync.WaitGroup
+	for n := range 10 {
+		wg.Go(func() { s.run(context.Background(), []string{"create", fmt.Sprint("task ", n)}) })
+	}
+	wg.Wait()
+	if n := strings.Count(s.must(t, 0, "list"), "\n"); n != 5 {
+		t.Errorf("%d tasks were added", n)
+	}
+	s.must(t, spec.ExitDenied, "create", "one more")
+}
+
+func TestMCP(t *testing.T) {
+	s := newServer(t, spec.TasksAdd)
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"1999-01-01"}}`:                                                  `{"jsonrpc":"2.0","id":"a","result":{"capabilities":{"tools":{}},"instructions":"The tasks of this project.","protocolVersion":"2025-06-18",`,
+		`{"jsonrpc":"2.0","id":7,"method":"ping"}`:                                                                                                    `{"jsonrpc":"2.0","id":7,"result":{}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`:                                                                                          `"code":-32601`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{}}}`:                                                `needs id`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":["x"]}}}`:                                      `is no text`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_show","arguments":{"id":"--json"}}}`:                                   `no task \"--json\"`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"tasks_create","arguments":{"title":"t","priority":3,"description":"-p 0"}}}`: `\"priority\":3`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`:                                                                                              `"name":"tasks_create"`,
+	} {
+		if code, text := s.post(t, "/mcp", body); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
+	if code, text := s.post(t, "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`); code != http.StatusAccepted || text != "" {
+		t.Errorf("%d %q", code, text)
+	}
+	if _, text := s.post(t, "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`); strings.Contains(text, "tasks_close") {
+		t.Errorf("%s", text)
+	}
+}
+
+var _ task.Store = (*journal.Book)(nil)
