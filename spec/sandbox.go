@@ -31,6 +31,9 @@ type Sandbox struct {
 	// Build says that a step of a build is carried out in it; nil in all others.
 	Build *Build `json:"build,omitempty"`
 
+	// Devcontainer is what it has from a devcontainer.json; nil without one.
+	Devcontainer *Devcontainer `json:"devcontainer,omitempty"`
+
 	// Command is the program that the sandbox was made for by its path, as it is
 	// inside; empty for an agent, and for a shell.
 	Command []string `json:"command,omitempty"`

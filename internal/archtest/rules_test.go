@@ -15,7 +15,7 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price
+internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/devcontainer
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/journal internal/build/cache internal/build/plan internal/build/step internal/run
 internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop
 internal/seal/early internal/agent/npm internal/image/pull
@@ -58,6 +58,7 @@ var doors = []struct {
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
 	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, and what a scripted model says"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent"}, "one agent keeps its MCP servers in TOML"},
+	{"github.com/tailscale/hujson", []string{"internal/devcontainer"}, "JSON with comments is what editors write; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
 	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside"},

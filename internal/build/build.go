@@ -20,6 +20,7 @@ type Order struct {
 	Dockerfile string            `json:"dockerfile"`       // its name, as errors have it
 	Text       []byte            `json:"text"`             // what it says
 	Context    string            `json:"context"`          // the directory that COPY copies from
+	Within     string            `json:"within,omitempty"` // a directory in it, which is meant instead; no link leads out of Context
 	Ignore     string            `json:"ignore,omitempty"` // what is left out of that, as .dockerignore has it
 	Args       map[string]string `json:"args,omitempty"`
 	Target     string            `json:"target,omitempty"`

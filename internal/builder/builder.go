@@ -35,7 +35,12 @@ import (
 
 // Options say what is to be built.
 type Options struct {
-	Context    string // a directory
+	Context string // a directory
+	// Within is a directory in it, by its path from there, which is meant instead. It may
+	// be named by whoever is at work in the context: no link leads out of that.
+	Within string
+	// Whole has nothing left out, whatever a .dockerignore says.
+	Whole      bool
 	Dockerfile string // its path; what it says, if Text is set, is that
 	Text       []byte
 	Args       map[string]string
@@ -47,6 +52,9 @@ type Options struct {
 	// Rules are network rules of the steps beside the user's own.
 	Rules  policy.Block
 	Limits spec.Limits
+	// Title names a step for people, of a Dockerfile that no person wrote. Nil: as it
+	// stands there.
+	Title func(name string) string
 	// Resolve finds the image that a FROM means, and fetches it if need be.
 	Resolve func(ctx context.Context, reference string) (image.Image, error)
 	// Tell is told how far it is.
@@ -146,11 +154,13 @@ func (b *builder) prepare(ctx context.Context) error {
 		return err
 	}
 	order := build.Order{
-		Dockerfile: filepath.Base(b.Dockerfile), Text: text, Context: dir, Args: b.Args, Target: b.Target,
+		Dockerfile: filepath.Base(b.Dockerfile), Text: text, Context: dir, Within: b.Within, Args: b.Args, Target: b.Target,
 		Arch: runtime.GOARCH, Images: map[string]build.Image{}, Snapshot: b.work.Context(),
 	}
-	if order.Ignore, err = b.ignored(dir); err != nil {
-		return err
+	if !b.Whole {
+		if order.Ignore, err = b.ignored(dir); err != nil {
+			return err
+		}
 	}
 	for {
 		if b.plan, err = b.engine.PlanBuild(ctx, order); err != nil {
@@ -163,6 +173,11 @@ func (b *builder) prepare(ctx context.Context) error {
 			if order.Images[ref], err = b.image(ctx, ref); err != nil {
 				return &spec.Error{Op: "FROM " + image.Short(ref), Err: err, Hint: spec.Hint(err)}
 			}
+		}
+	}
+	for i, v := range b.plan.Vertices {
+		if b.Title != nil {
+			b.plan.Vertices[i].Name = b.Title(v.Name)
 		}
 	}
 	for _, w := range b.plan.Warnings {
@@ -187,7 +202,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 
 // ignored is what .dockerignore says, or the file of that kind beside the Dockerfile.
 func (b *builder) ignored(dir string) (string, error) {
-	for _, p := range []string{b.Dockerfile + ".dockerignore", filepath.Join(dir, ".dockerignore")} {
+	for _, p := range []string{b.Dockerfile + ".dockerignore", filepath.Join(dir, b.Within, ".dockerignore")} {
 		text, err := b.read(dir, p)
 		if err == nil {
 			return string(text), nil
@@ -286,10 +301,19 @@ func (b *builder) carryOut(ctx context.Context) error {
 		}
 		b.tell(ev)
 		if err != nil {
-			return fmt.Errorf("%s:%d: %s: %w", filepath.Base(b.Dockerfile), v.Line, v.Name, err)
+			return fmt.Errorf("%s: %s: %w", b.line(v), v.Name, err)
 		}
 	}
 	return nil
+}
+
+// line is where a step stands.
+func (b *builder) line(v build.Vertex) string {
+	name := filepath.Base(b.Dockerfile)
+	if b.Title != nil {
+		return name
+	}
+	return fmt.Sprintf("%s:%d", name, v.Line)
 }
 
 // counts tells what is a step for people.

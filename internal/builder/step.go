@@ -16,7 +16,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/build"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -58,7 +57,7 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 		return errors.New(outcome.Error)
 	case outcome.Exit != 0:
 		failed := &spec.Error{Err: fmt.Errorf("%w: exit status %d", ErrStep, outcome.Exit)}
-		if list := b.refused(x, began); len(list) > 0 {
+		if list := b.engine.Refused(x.sandbox, began); len(list) > 0 {
 			failed.Hint = fmt.Sprintf("the network policy refused %s; if that is why, let it: --allow %s, or a --preset (bothy policy preset)", strings.Join(list, ", "), list[0])
 		}
 		return failed
@@ -74,20 +73,6 @@ func (b *builder) step(ctx context.Context, i int, ev Event) error {
 	r := b.roots[i]
 	step := cache.Step{Name: v.Name, Base: r.base, Made: time.Now().UTC()}
 	return b.shelf.Put(r.key, step, b.NoCache, func(layer string) error { return b.engine.SaveStep(ctx, x.sandbox, layer) })
-}
-
-// maxRefused bounds how many names a hint has.
-const maxRefused = 5
-
-// refused are the names that a sandbox wanted to reach since a time, and was not let.
-func (b *builder) refused(x *box, since time.Time) (names []string) {
-	_ = b.engine.NetworkRecords(x.sandbox, func(r *spec.NetworkRecord) { // it is only for a hint
-		name := term.Sanitize(r.Name)
-		if r.Verdict == spec.VerdictDeny && name != "" && !r.Time.Before(since) && len(names) < maxRefused && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	})
-	return names
 }
 
 // secrets are the values that a step may read.

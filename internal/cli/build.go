@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func (a *app) templateBuildCommand() *command.Command {
 	f := buildFlags{}
 	pull := false
 	c := &command.Command{
-		Use: "build [flags] DIRECTORY", Short: "Build an image from a Dockerfile",
+		Use: "build [flags] DIRECTORY", Short: "Build an image from a Dockerfile or a devcontainer.json",
 		Long: `Builds what the Dockerfile of a directory says. Every RUN is a command in a sandbox,
 under your network policy; what a step makes is kept, and used again by the next build
 that has the same step. The image is here afterwards, and can be used by its name:
@@ -49,7 +50,12 @@ bothy run -t NAME.`,
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
-			img, err := a.build(ctx, e, f, args[0])
+			var img image.Image
+			if project, file := devcontainerAt(args[0]); file != "" && f.file == "" {
+				img, err = a.buildDevcontainer(ctx, e, f, project, file)
+			} else {
+				img, err = a.build(ctx, e, f, args[0])
+			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -79,13 +85,7 @@ bothy run -t NAME.`,
 
 // build builds an image, and tells how far it is.
 func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir string) (image.Image, error) {
-	o := builder.Options{Context: dir, Dockerfile: f.file, Target: f.target, NoCache: f.noCache}
-	var err error
-	if f.tag != "" {
-		if o.Name, err = tagOf(e, f.tag); err != nil {
-			return image.Image{}, err
-		}
-	}
+	o := builder.Options{Context: dir, Dockerfile: f.file, Target: f.target}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
 		err = errors.New("it is no directory")
@@ -104,16 +104,35 @@ func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir str
 			return image.Image{}, spec.Errorf(spec.ErrNotFound, "there is no Dockerfile in %s", dir).WithHint("name it: -f FILE")
 		}
 	}
-	if o.Args, err = buildArgs(f.args); err != nil {
+	return a.buildImage(ctx, e, f, o)
+}
+
+// buildImage builds what is known but for what the flags say.
+func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o builder.Options) (image.Image, error) {
+	args, err := buildArgs(f.args)
+	if err != nil {
 		return image.Image{}, err
 	}
+	o.Args = maps.Clone(o.Args) // a file's; those of the flags count more
+	if o.Args == nil {
+		o.Args = map[string]string{}
+	}
+	maps.Copy(o.Args, args)
+	if f.tag != "" {
+		if o.Name, err = tagOf(e, f.tag); err != nil {
+			return image.Image{}, err
+		}
+	}
+	o.NoCache = f.noCache
 	if o.Secrets, err = buildSecrets(f.secrets); err != nil {
 		return image.Image{}, err
 	}
 	if o.Rules, err = f.network.block(); err != nil {
 		return image.Image{}, err
 	}
-	o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return a.baseOf(ctx, e, ref, f.pull) }
+	if o.Resolve == nil {
+		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return a.baseOf(ctx, e, ref, f.pull) }
+	}
 	told := &buildProgress{app: a, quiet: f.quiet}
 	o.Tell = told.tell
 	return builder.Run(ctx, e, o)

@@ -66,7 +66,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
 	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
-	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile: ./DIR")
+	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
 	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")
 	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine: no registry is asked")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
@@ -169,6 +169,11 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	pull := f.pull
 	if f.local {
 		pull = pullNever
+	}
+	if isPath(f.template) {
+		if project, file := devcontainerAt(f.template); file != "" {
+			return sb, a.fromDevcontainer(ctx, e, sb, project, file, buildFlags{pull: pull, network: f.network})
+		}
 	}
 	sb.Template, sb.Image, err = a.templateOf(ctx, e, f.template, pull, &f.network)
 	return sb, err

@@ -30,8 +30,8 @@ const (
 // templateOf is the template that a word on the command line means, and its image,
 // which is fetched if need be.
 func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull string, net *networkFlags) (string, *spec.Image, error) {
-	if !slices.Contains([]string{pullMissing, pullAlways, pullNever}, pull) {
-		return "", nil, spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
+	if err := checkPull(pull); err != nil {
+		return "", nil, err
 	}
 	if word == spec.TemplateHost {
 		return word, nil, nil
@@ -67,6 +67,13 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 	return imageTemplate(img)
 }
 
+func checkPull(pull string) error {
+	if slices.Contains([]string{pullMissing, pullAlways, pullNever}, pull) {
+		return nil
+	}
+	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
+}
+
 // imageOf is the image that a reference means, which is fetched if need be.
 func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string) (image.Image, error) {
 	ref, err := image.ParseReference(word)
@@ -91,7 +98,7 @@ func imageTemplate(img image.Image) (string, *spec.Image, error) {
 
 // isPath tells what is meant as a path from what is meant as a name.
 func isPath(word string) bool {
-	return word == "." || word == ".." || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~")
+	return strings.HasPrefix(word, ".") || strings.HasPrefix(word, "/") || strings.HasPrefix(word, "~") || isDevcontainer(word)
 }
 
 // templateAt reads the image that lies at a path, or builds what a Dockerfile there says.
@@ -133,14 +140,10 @@ func different(list []image.Image) bool {
 
 // notBuilt refuses what is no image.
 func notBuilt(path string, dir bool) error {
-	refuse := func() error {
-		return spec.Errorf(spec.ErrUsage, "template %s: a devcontainer.json cannot be built yet", path).
-			WithHint("build it with another tool, and use the image: docker save NAME -o image.tar, then -t ./image.tar")
+	if _, file := devcontainerAt(path); file != "" {
+		return spec.Errorf(spec.ErrUsage, "%s is a devcontainer.json, and no image", file).WithHint("build it: bothy template build %s", path)
 	}
 	if !dir {
-		if base := filepath.Base(path); base == "devcontainer.json" || base == ".devcontainer.json" {
-			return refuse()
-		}
 		if _, file := dockerfileAt(path, false); file != "" {
 			return spec.Errorf(spec.ErrUsage, "%s is a Dockerfile, and no image", path).WithHint("build it: bothy template build -f %s DIRECTORY", path)
 		}
@@ -151,11 +154,6 @@ func notBuilt(path string, dir bool) error {
 	}
 	if _, file := dockerfileAt(path, true); file != "" {
 		return spec.Errorf(spec.ErrUsage, "%s has a Dockerfile, and no image", path).WithHint("build it: bothy template build %s", path)
-	}
-	for _, name := range []string{"devcontainer.json", ".devcontainer.json", ".devcontainer/devcontainer.json"} {
-		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
-			return refuse()
-		}
 	}
 	return spec.Errorf(spec.ErrUsage, "template %s: the directory holds no image layout: it has no index.json", path).
 		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save and an OCI image layout can be used")

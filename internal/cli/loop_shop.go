@@ -55,6 +55,9 @@ func (s *loopShop) Work(ctx context.Context, prompt string, limit time.Duration)
 	if err := s.engine.Stop(ctx, s.sandbox, iterationGrace); err != nil { // a host that died may have left an agent at work
 		return w, err
 	}
+	if err := s.app.setUp(ctx, s.engine, s.sandbox, false); err != nil {
+		return w, err
+	}
 	var d transcript.Digest
 	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
 	q := wire.Command{Args: argv, Timeout: spec.Duration(limit)}
@@ -111,22 +114,32 @@ func (c *cutShort) Unwrap() error { return c.error }
 // command runs a command in a sandbox to its end, and gives the end of what it said on
 // standard error. Unlike a person's it gets no signals: it is given up with ctx.
 func (s *loopShop) command(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (status int, said string, err error) {
-	pipes, err := openPipes()
-	if err != nil {
+	last := &ending{}
+	status, err = inside(ctx, session{engine: s.engine, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: q}, stdin, stdout, last)
+	if ctx.Err() != nil {
 		return 0, "", err
 	}
-	defer pipes.close()
-	conn, _, err := ask(ctx, session{engine: s.engine, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: q}, pipes.theirs[:]...)
+	return status, last.String(), err
+}
+
+// inside runs a command in a sandbox to its end, with nobody at it. Both writers are
+// used at the same time.
+func inside(ctx context.Context, s session, q wire.Ask, stdin string, stdout, stderr io.Writer) (status int, err error) {
+	pipes, err := openPipes()
 	if err != nil {
-		return 0, "", err
+		return 0, err
+	}
+	defer pipes.close()
+	conn, _, err := ask(ctx, s, q, pipes.theirs[:]...)
+	if err != nil {
+		return 0, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	last := &ending{}
-	ended := pipes.copy(stdin, stdout, last)
+	ended := pipes.copy(stdin, stdout, stderr)
 	f, err := conn.Receive()
 	for err == nil && f.Kind == wire.Note {
-		fmt.Fprintf(last, "%s\n", f.Payload)
+		fmt.Fprintf(stderr, "%s\n", f.Payload)
 		f, err = conn.Receive()
 	}
 	select {
@@ -137,10 +150,9 @@ func (s *loopShop) command(ctx context.Context, sb *spec.Sandbox, q wire.Command
 	pipes.close()
 	<-ended
 	if ctx.Err() != nil {
-		return 0, "", context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
-	status, err = endOf(f, err)
-	return status, last.String(), err
+	return endOf(f, err)
 }
 
 // endOf tells how a command ended that had begun.

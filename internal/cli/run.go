@@ -195,9 +195,20 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
 	if err := e.Plays(sb, f.script); err != nil { // another command was faster with another one
 		return err
+	}
+	if sb.Devcontainer != nil {
+		if err := a.setUp(ctx, e, sb, !f.detached); err != nil {
+			return err
+		}
+		conn.Close() // it may be of a start that is over
+		conn = nil
 	}
 	q := wire.Ask{Op: wire.OpExec, Agent: len(f.command) == 0, Detached: f.detached, Command: wire.Command{
 		Args: f.lodger.argvOf(f.command), TTY: a.wantsTTY(f),
@@ -389,6 +400,8 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 		return differs("workspace mode (" + sb.Mode() + ")")
 	case changed("template") && sb.Template != wish.Template:
 		return differs("template")
+	case changed("template") && !sb.Devcontainer.Equal(wish.Devcontainer):
+		return differs("commands or variables of its devcontainer.json")
 	case changed("agent-config") && sb.Config != wish.Config:
 		return differs("configuration of its agent")
 	case changed("volume") && !slices.Equal(sb.Volumes, wish.Volumes):

@@ -34,6 +34,7 @@ type carried struct {
 	Sandbox *spec.Sandbox `json:"sandbox"`
 	Policy  []byte        `json:"policy,omitempty"` // the sandbox's own rules
 	Mock    []byte        `json:"mock,omitempty"`
+	SetUp   []byte        `json:"setup,omitempty"` // which commands of its devcontainer.json were run by then
 	// Clones are the records of its clones, by the number of the workspace.
 	Clones map[int]*clone.Record `json:"clones,omitempty"`
 }
@@ -63,7 +64,7 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	if err != nil {
 		return err
 	}
-	c, err := e.carried(sb)
+	c, err := e.carried(sb, p)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 }
 
 // carried collects what goes beside a checkpoint.
-func (e *Engine) carried(sb *spec.Sandbox) (*carried, error) {
+func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
 	d := e.Store.Sandbox(sb.ID)
 	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
 	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock} {
@@ -102,6 +103,12 @@ func (e *Engine) carried(sb *spec.Sandbox) (*carried, error) {
 			return nil, err
 		}
 		*text = data
+	}
+	if sb.Devcontainer != nil {
+		var err error
+		if c.SetUp, err = setUpsAt(d, p.CreatedAt); err != nil {
+			return nil, err
+		}
 	}
 	for i, m := range sb.Workspaces {
 		if !sb.Clones(m) {
@@ -256,7 +263,7 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 		if err := os.Rename(stage, d.Checkpoints()); err != nil {
 			return err
 		}
-		for path, text := range map[string][]byte{d.Policy(): c.Policy, d.Mock(): c.Mock} {
+		for path, text := range map[string][]byte{d.Policy(): c.Policy, d.Mock(): c.Mock, d.SetUp(): c.SetUp} {
 			if text == nil {
 				continue
 			}

@@ -125,6 +125,11 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 	if err := store.SyncFS(d.Dir); err != nil {
 		return err
 	}
+	if from.Devcontainer != nil {
+		if err := writeSetUps(e.Store.Sandbox(from.ID), p.CreatedAt, d); err != nil {
+			return err
+		}
+	}
 	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))
 }
 

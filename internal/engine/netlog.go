@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,6 +21,21 @@ func (e *Engine) NetworkRecords(sb *spec.Sandbox, each func(*spec.NetworkRecord)
 			each(&r)
 		}
 	})
+}
+
+// maxRefused bounds how many names a hint has.
+const maxRefused = 5
+
+// Refused are the first names that a sandbox wanted to reach since a time, and was not
+// let: for a hint.
+func (e *Engine) Refused(sb *spec.Sandbox, since time.Time) (names []string) {
+	_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // without a log there is no hint
+		name := term.Sanitize(r.Name)
+		if r.Verdict == spec.VerdictDeny && name != "" && !r.Time.Before(since) && len(names) < maxRefused && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	})
+	return names
 }
 
 func (e *Engine) networkEvents(sb *spec.Sandbox, each func(audit.Event)) error {

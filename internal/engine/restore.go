@@ -144,6 +144,11 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	var skipped []string
 	err = e.replaceClones(sb, func() (err error) {
 		skipped, err = shelf.Restore(p, sources, func() error {
+			if sb.Devcontainer != nil {
+				if err := writeSetUps(d, p.CreatedAt, d); err != nil {
+					return err
+				}
+			}
 			return (layer.Store{Dir: d.Layers()}).Adopt(shelf.Layer(p))
 		})
 		return err

@@ -67,6 +67,10 @@ func (k *Keeper) environment(who wire.Account, c wire.Command, lent []spec.Lease
 	if k.spec.Tasks != "" {
 		own += "/.bothy/tasks:"
 	}
+	if d := k.spec.Devcontainer; d != nil {
+		env = append(env, d.Env...)
+		path = value(d.Env, "PATH", path)
+	}
 	env = append(env,
 		"PATH="+own+who.Home+"/.local/bin:"+path,
 		"HOME="+who.Home,

@@ -92,11 +92,13 @@ const abandonedAfter = 20 * time.Second
 // destroyUnused ends a sandbox whose one command never came.
 func (k *Keeper) destroyUnused() {
 	k.mu.Lock()
-	used := k.active > 0
+	used := k.active > 0 || time.Since(k.rests) < abandonedAfter
 	k.mu.Unlock()
-	if !used {
-		k.destroy("no command came")
+	if used { // by commands that only prepare for it
+		time.AfterFunc(abandonedAfter, k.destroyUnused)
+		return
 	}
+	k.destroy("no command came")
 }
 
 // orphanPoll is how often a keeper looks whether its sandbox is still known.

@@ -20,7 +20,7 @@ func (k *Keeper) answerExec(ctx context.Context, c *unixconn.Conn, ask wire.Ask)
 		return err
 	}
 	defer k.end()
-	if k.spec.Remove && !ask.Detached {
+	if k.spec.Remove && !ask.Detached && !ask.Prepares {
 		// Whoever made the sandbox for this one command is served; should it
 		// have vanished, nobody else would take the sandbox down.
 		defer k.destroy("its command ended")

@@ -65,6 +65,7 @@ type Keeper struct {
 	loans    []wire.Loan    // the secrets the gateway has
 	unlent   []spec.Unlent  // and those it should have
 	active   int            // commands being served
+	rests    time.Time      // since when none is
 	stopping bool
 	discard  bool // nothing is to be saved
 	reason   string
@@ -348,6 +349,7 @@ func (k *Keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.active--
+	k.rests = time.Now()
 	k.status.used()
 }
 

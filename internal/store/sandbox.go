@@ -47,6 +47,11 @@ func (d Sandbox) ModelLog() string { return d.Log("model.jsonl") }
 // Bill has what the models took that the sandbox asked.
 func (d Sandbox) Bill() string { return filepath.Join(d.Dir, "bill.json") }
 
+// SetUp tells which commands of a devcontainer.json were run. SetUpLock is held by who
+// has them run.
+func (d Sandbox) SetUp() string     { return filepath.Join(d.Dir, "setup.json") }
+func (d Sandbox) SetUpLock() string { return filepath.Join(d.Dir, "setup.lock") }
+
 // Private is where the n-th of the spec's private directories lies.
 func (d Sandbox) Private(n int) string {
 	return filepath.Join(d.Dir, "private", strconv.Itoa(n))

@@ -52,6 +52,9 @@ type Ask struct {
 	// Detached sessions go on without anybody watching; their output is
 	// logged.
 	Detached bool `json:"detached,omitempty"`
+	// Prepares says that another command follows: a sandbox that was made for one is not
+	// over with this.
+	Prepares bool `json:"prepares,omitempty"`
 	// Policy is OpPolicy's: the layers of the network policy, as the engine
 	// collects them.
 	Policy json.RawMessage `json:"policy,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -67,7 +68,7 @@ func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition
 	var warnings []string
 	opt := dockerfile2llb.ConvertOpt{
 		Config: dockerui.Config{
-			BuildArgs: o.Args, Target: o.Target, CacheIDNamespace: namespace(o.Context),
+			BuildArgs: o.Args, Target: o.Target, CacheIDNamespace: namespace(filepath.Join(o.Context, o.Within)),
 			BuildPlatforms: []ocispecs.Platform{{OS: "linux", Architecture: o.Arch}},
 		},
 		SourceMap:      llb.NewSourceMap(nil, o.Dockerfile, "Dockerfile", o.Text),

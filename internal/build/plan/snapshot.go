@@ -36,9 +36,19 @@ type snapshot struct {
 // is a variable for tests.
 var maxContext = int64(64 << 30)
 
+// openContext opens the directory that is copied from.
+func openContext(o build.Order) (*os.Root, error) {
+	root, err := os.OpenRoot(o.Context)
+	if err != nil || o.Within == "" {
+		return root, err
+	}
+	defer root.Close()
+	return root.OpenRoot(o.Within)
+}
+
 // take copies what the steps name, without what .dockerignore leaves out.
 func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapshot, error) {
-	root, err := os.OpenRoot(o.Context)
+	root, err := openContext(o)
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "the build's directory: %w", err)
 	}

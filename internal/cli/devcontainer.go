@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/builder"
+	"github.com/bothy-dev/bothy/internal/devcontainer"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/workspace"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Where a devcontainer.json lies.
+const (
+	devcontainerDir  = ".devcontainer"
+	devcontainerFile = "devcontainer.json"
+)
+
+func isDevcontainer(path string) bool {
+	base := filepath.Base(path)
+	return base == devcontainerFile || base == "."+devcontainerFile
+}
+
+// devcontainerAt is the devcontainer.json that a path means, and the directory of the
+// project it is for; empty for none. It is meant by its own path, by that of the
+// directory it is in, or by the project's, unless that has a Dockerfile or an image.
+func devcontainerAt(path string) (project, file string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", ""
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", ""
+	}
+	if !info.IsDir() {
+		if isDevcontainer(abs) {
+			return projectOf(abs), abs
+		}
+		return "", ""
+	}
+	there := func(name string) bool {
+		info, err := os.Stat(filepath.Join(abs, name))
+		return err == nil && info.Mode().IsRegular()
+	}
+	if there("index.json") {
+		return "", ""
+	}
+	if there(devcontainerFile) {
+		return projectOf(filepath.Join(abs, devcontainerFile)), filepath.Join(abs, devcontainerFile)
+	}
+	if _, dockerfile := dockerfileAt(abs, true); dockerfile != "" {
+		return "", ""
+	}
+	for _, name := range []string{devcontainerDir + "/" + devcontainerFile, "." + devcontainerFile} {
+		if there(name) {
+			return abs, filepath.Join(abs, name)
+		}
+	}
+	return "", ""
+}
+
+// projectOf is the directory that a devcontainer.json is for: that with .devcontainer,
+// in which it may lie in a directory of its own; else where it lies.
+func projectOf(file string) string {
+	dir := filepath.Dir(file)
+	for at, up := dir, 0; up < 2; at, up = filepath.Dir(at), up+1 {
+		if filepath.Base(at) == devcontainerDir {
+			return filepath.Dir(at)
+		}
+	}
+	return dir
+}
+
+// devcontainerBuild makes a template of a devcontainer.json. Nothing is opened but the
+// project's directory, and no link in it leads out of that.
+type devcontainerBuild struct {
+	app     *app
+	engine  *engine.Engine
+	flags   buildFlags
+	project string   // real
+	dir     string   // of the file, in the project
+	root    *os.Root // of the project
+	place   devcontainer.Place
+
+	file     *devcontainer.File
+	features []*devcontainer.Feature
+	settings devcontainer.Settings
+}
+
+// openDevcontainer reads a file, and what its features say.
+func (a *app) openDevcontainer(e *engine.Engine, project, file, inside string, f buildFlags) (*devcontainerBuild, error) {
+	if err := checkPull(f.pull); err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(project)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
+	}
+	rel, err := filepath.Rel(project, file)
+	if err != nil {
+		return nil, err
+	}
+	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel)}
+	b.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
+	if b.root, err = os.OpenRoot(real); err != nil {
+		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
+	}
+	err = b.parse(rel)
+	if err == nil {
+		err = b.parseFeatures()
+	}
+	if err != nil {
+		b.root.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *devcontainerBuild) parse(rel string) error {
+	text, err := b.read(rel)
+	if err != nil {
+		return err
+	}
+	b.file, err = devcontainer.Parse(text, b.place)
+	return err
+}
+
+// read reads a small file of the project.
+func (b *devcontainerBuild) read(rel string) ([]byte, error) {
+	f, err := b.root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, spec.Errorf(spec.ErrNotFound, "there is no %s", filepath.Join(b.project, rel))
+	}
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "read %s: %w", filepath.Join(b.project, rel), err).
+			WithHint("no link is followed out of %s", b.project)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, spec.Errorf(spec.ErrUsage, "%s is no regular file", filepath.Join(b.project, rel))
+	}
+	text, err := store.ReadAll(f, devcontainer.MaxSize)
+	if err != nil {
+		err = spec.Errorf(spec.ErrUsage, "%s: %w", filepath.Join(b.project, rel), err)
+	}
+	return text, err
+}
+
+func (b *devcontainerBuild) parseFeatures() error {
+	var list []*devcontainer.Feature
+	for _, u := range b.file.Features {
+		text, err := b.read(filepath.Join(b.dir, u.ID, devcontainer.FeatureFile))
+		if err != nil {
+			return &spec.Error{Op: "feature " + u.ID, Err: err}
+		}
+		g, err := devcontainer.ParseFeature(text, u, b.place)
+		if err != nil {
+			return err
+		}
+		list = append(list, g)
+	}
+	var err error
+	b.features, err = devcontainer.InOrder(list, b.file.Order)
+	return err
+}
+
+// make makes the image. With all in it, it has the variables as well, for those who use
+// it by its name.
+func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, error) {
+	defer b.root.Close()
+	base, err := b.base(ctx)
+	if err != nil {
+		return image.Image{}, err
+	}
+	of, err := b.of(base)
+	if err != nil {
+		return image.Image{}, err
+	}
+	notes := b.file.Notes
+	settings, more, err := of.Settings(b.place)
+	if err != nil {
+		return image.Image{}, err
+	}
+	notes = slices.Concat(notes, more)
+	var env []devcontainer.Variable
+	for _, g := range b.features {
+		own := g.Settings
+		own.ContainerEnv = nil // it is in the image: it may speak of what other features have made of it
+		settings = settings.With(own)
+		notes = slices.Concat(notes, g.Notes)
+	}
+	b.settings = settings.With(b.file.Settings)
+	for _, n := range notes {
+		b.app.note("devcontainer.json: %s", n)
+	}
+	if all {
+		whole := b.settings.With(devcontainer.Settings{})
+		whole.Expand(of.Env)
+		env = whole.Env()
+	}
+	text, err := devcontainer.Finish(b.features, env, b.settings.User(), b.settings.ContainerUser, of.User)
+	if err != nil {
+		return image.Image{}, spec.Errorf(spec.ErrUsage, "%s: %w", b.place.File, err)
+	}
+	if text == "" && b.flags.tag == "" {
+		return base, nil
+	}
+	if text == "" {
+		text = "FROM " + devcontainer.Base + "\n"
+	}
+	return b.app.buildImage(ctx, b.engine, b.flags, builder.Options{
+		Context: b.project, Within: within(b.dir), Whole: true, Dockerfile: filepath.Join(b.project, b.dir, devcontainerFile), Text: []byte(text),
+		Title:   func(step string) string { return devcontainer.Title(b.features, step) },
+		Resolve: func(context.Context, string) (image.Image, error) { return base, nil },
+	})
+}
+
+// of is what an image says of itself.
+func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
+	config, err := b.engine.ImageConfig(img.Digest)
+	if err != nil {
+		return devcontainer.OfImage{}, err
+	}
+	return devcontainer.ParseImage(config)
+}
+
+// base is the image that the file names, or builds.
+func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
+	if b.file.Image != "" {
+		img, err := b.app.baseOf(ctx, b.engine, b.file.Image, b.flags.pull)
+		if err != nil {
+			err = &spec.Error{Op: "image " + b.file.Image, Err: err, Hint: spec.Hint(err)}
+		}
+		return img, err
+	}
+	d := b.file.Build
+	context, err := b.inProject("build.context", d.Context)
+	if err != nil {
+		return image.Image{}, err
+	}
+	file, err := b.inProject("build.dockerfile", d.Dockerfile)
+	if err != nil {
+		return image.Image{}, err
+	}
+	f := b.flags
+	f.tag = ""
+	return b.app.buildImage(ctx, b.engine, f, builder.Options{
+		Context: b.project, Within: within(context), Dockerfile: filepath.Join(b.project, file), Args: d.Args, Target: d.Target,
+	})
+}
+
+// inProject is the path in the project of what the file names.
+func (b *devcontainerBuild) inProject(key, path string) (string, error) {
+	at := filepath.Join(b.project, b.dir, path)
+	if filepath.IsAbs(path) {
+		at = path
+	}
+	rel, err := filepath.Rel(b.project, at)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", spec.Errorf(spec.ErrUsage, "%s: %s: %s is not in %s", b.place.File, key, path, b.project).
+			WithHint("what a file of the project names lies in the project")
+	}
+	return rel, nil
+}
+
+// within is a directory for a build; that of the project itself is none in it.
+func within(dir string) string {
+	if dir == "." {
+		return ""
+	}
+	return dir
+}
+
+// fromDevcontainer makes a new sandbox's template of a devcontainer.json, and has it be
+// what that says.
+func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, project, file string, f buildFlags) error {
+	if err := e.HoldImages(); err != nil { // until the sandbox is there that uses it
+		return err
+	}
+	inside := ""
+	if len(sb.Workspaces) > 0 {
+		inside = sb.Workspaces[0].Target
+	}
+	b, err := a.openDevcontainer(e, project, file, inside, f)
+	if err != nil {
+		return err
+	}
+	img, err := b.make(ctx, false)
+	if err != nil {
+		return err
+	}
+	if sb.Template, sb.Image, err = imageTemplate(img); err != nil {
+		return err
+	}
+	root, err := e.Images().Root(img.Digest)
+	if err != nil {
+		return err
+	}
+	b.settings.Expand(append(slices.Clone(root.Env), "HOME="+root.Account.Home, "USER="+root.Account.Name))
+	sb.Devcontainer = &spec.Devcontainer{File: b.place.File, Commands: b.settings.Commands}
+	for _, v := range b.settings.Env() {
+		sb.Devcontainer.Env = append(sb.Devcontainer.Env, v.Name+"="+v.Value)
+	}
+	b.volumes(sb)
+	return nil
+}
+
+// volumes has those in shared directories be private ones.
+func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
+	for _, path := range b.settings.Volumes {
+		dir, err := workspace.ParsePrivate(path, slices.Concat(sb.Workspaces, sb.Volumes))
+		if err != nil {
+			b.app.note("devcontainer.json: mounts: the volume %s is what the sandbox itself keeps there; no other shares it", path)
+			continue
+		}
+		if !slices.Contains(sb.Private, dir) {
+			sb.Private = append(sb.Private, dir)
+		}
+	}
+}
+
+// buildDevcontainer builds an image that has what a devcontainer.json says.
+func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFlags, project, file string) (image.Image, error) {
+	if f.target != "" {
+		return image.Image{}, spec.Errorf(spec.ErrUsage, "which stage is built is said by %s", file).WithHint("to build a Dockerfile alone, name it: -f FILE")
+	}
+	if f.tag != "" { // before anything is built
+		if _, err := tagOf(e, f.tag); err != nil {
+			return image.Image{}, err
+		}
+	}
+	if err := e.HoldImages(); err != nil {
+		return image.Image{}, err
+	}
+	real, err := filepath.EvalSymlinks(project)
+	if err != nil {
+		return image.Image{}, spec.Errorf(spec.ErrNotFound, "%w", err)
+	}
+	b, err := a.openDevcontainer(e, project, file, real, f)
+	if err != nil {
+		return image.Image{}, err
+	}
+	img, err := b.make(ctx, true)
+	if err == nil && len(b.settings.Commands) > 0 {
+		a.note("devcontainer.json: its commands are no part of an image: with -t %s they are run", project)
+	}
+	return img, err
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// setUp runs those commands of a sandbox's devcontainer.json that are due, inside, and
+// shows what they say.
+func (a *app) setUp(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, attaches bool) error {
+	return e.SetUp(ctx, sb, attaches, func(ctx context.Context, c spec.SetUp) error {
+		return a.setUpBy(ctx, e, sb, c)
+	})
+}
+
+func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c spec.SetUp) error {
+	a.note("%s: %s", c.Title(), shownCommand(c.Args))
+	began := time.Now()
+	out, errs := a.lines()
+	q := wire.Ask{Op: wire.OpExec, Prepares: true, Command: wire.Command{Args: c.Args}}
+	status, err := inside(ctx, session{engine: e, sandbox: sb}, q, "", out, errs)
+	out.end()
+	errs.end()
+	if ctx.Err() != nil {
+		return err
+	}
+	if err == nil && status != 0 {
+		err = fmt.Errorf("exit code %d", status)
+	}
+	if err == nil {
+		return nil
+	}
+	hint := "to look: bothy exec -it " + sb.Name + " /bin/sh; the next bothy run begins with this command again"
+	if sb.Remove {
+		hint = "without --rm the sandbox stays, to look at it"
+	}
+	if names := e.Refused(sb, began); len(names) > 0 {
+		hint = fmt.Sprintf("the network policy refused %s; if that is why: bothy policy allow --sandbox %s %s, or a --preset; %s", strings.Join(names, ", "), sb.Name, names[0], hint)
+	}
+	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), sb.Devcontainer.File), Err: errors.New(err.Error()), Hint: hint}
+}
+
+// maxShown bounds what is shown of a command, in characters.
+const maxShown = 200
+
+// shownCommand is a command for people: a line of shell as it was written.
+func shownCommand(args []string) string {
+	if len(args) == 3 && args[0] == "/bin/sh" && args[1] == "-c" {
+		args = args[2:]
+	}
+	return term.Sanitize(short(strings.Join(args, " "), maxShown))
+}
+
+// lineWriter shows lines that somebody else writes, each behind a bar, so that none of
+// them can pass for a line of ours.
+type lineWriter struct {
+	mu   *sync.Mutex // of all who write to out
+	out  io.Writer
+	rest []byte
+}
+
+// maxLine bounds a line, in bytes; what is longer is shown in several.
+const maxLine = 16 << 10
+
+// lines are for the two streams of a command.
+func (a *app) lines() (out, errs *lineWriter) {
+	mu := &sync.Mutex{}
+	return &lineWriter{mu: mu, out: a.stderr}, &lineWriter{mu: mu, out: a.stderr}
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		line, more, whole := bytes.Cut(p, []byte{'\n'})
+		w.rest = append(w.rest, line...)
+		p = more
+		if whole || len(w.rest) >= maxLine {
+			w.show()
+		}
+	}
+	return n, nil
+}
+
+func (w *lineWriter) show() {
+	text := strings.ReplaceAll(strings.TrimRight(string(w.rest), "\r"), "\t", "    ")
+	w.rest = w.rest[:0]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintf(w.out, "  | %s\n", term.Sanitize(text))
+}
+
+// end shows what no line end came behind.
+func (w *lineWriter) end() {
+	if len(w.rest) > 0 {
+		w.show()
+	}
+}

@@ -1,0 +1,71 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxCommands bounds those of one kind, of one description.
+const maxCommands = 100
+
+// commands are those of a kind: a text is for a shell, a list is a program with its
+// arguments, and an object has several of either, by names. These are run one after the
+// other, in the order of the file: what they say can be told apart, and so can who failed.
+func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
+	if kind(raw) != '{' {
+		args, err := command(raw)
+		if err != nil || args == nil {
+			return nil, err
+		}
+		return []spec.SetUp{{When: when, Args: args}}, nil
+	}
+	named, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(named) > maxCommands {
+		return nil, spec.Errorf(spec.ErrUsage, "it has more than %d commands", maxCommands)
+	}
+	var list []spec.SetUp
+	for _, m := range named {
+		args, err := command(m.raw)
+		if err != nil {
+			return nil, &spec.Error{Op: m.name, Err: err}
+		}
+		if args != nil {
+			list = append(list, spec.SetUp{When: when, Name: m.name, Args: args})
+		}
+	}
+	return list, nil
+}
+
+// command is what is run; nil for nothing.
+func command(raw json.RawMessage) ([]string, error) {
+	switch kind(raw) {
+	case '"':
+		line, err := text(raw)
+		if err != nil || line == "" {
+			return nil, err
+		}
+		return []string{"/bin/sh", "-c", line}, nil
+	case '[':
+		args, err := texts(raw)
+		if err != nil || len(args) == 0 {
+			return nil, err
+		}
+		return args, nil
+	case 'n':
+		return nil, nil
+	}
+	return nil, wants("a command: a text, a list of texts, or an object with these")
+}
+
+var stages = []string{spec.OnCreate, spec.UpdateContent, spec.PostCreate, spec.PostStart, spec.PostAttach}
+
+// sortCommands puts commands in the order in which they are run: by the time that they
+// are for, and then as they were collected.
+func sortCommands(list []spec.SetUp) {
+	slices.SortStableFunc(list, func(a, b spec.SetUp) int { return slices.Index(stages, a.When) - slices.Index(stages, b.When) })
+}

@@ -1,0 +1,352 @@
+// Package devcontainer reads devcontainer.json, the description of a development
+// environment that editors know (containers.dev), and says what of it a sandbox is to
+// have. It opens nothing and runs nothing.
+//
+// Such a file comes from a repository, and whoever wrote that may mean harm. What it
+// asks of the host is left out, and told: commands, directories, variables of the
+// environment, options of docker. What it asks of the inside is granted, where whatever
+// it does is behind the wall. Types are strict; a key that is not known is told, and
+// means nothing.
+package devcontainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// MaxSize bounds a devcontainer.json, and what a feature or an image says of itself, in
+// bytes.
+const MaxSize = 128 << 10
+
+// File is what a devcontainer.json says, as far as it means something here.
+type File struct {
+	Image    string // it begins with; empty if it is built
+	Build    *Build
+	Features []Use // in the order in which they are named
+	Order    []string
+	Settings
+	// Notes tell what means nothing here, and what to do about it.
+	Notes []string
+
+	forward []string
+}
+
+// Settings are what features and images say as well.
+type Settings struct {
+	// ContainerEnv and RemoteEnv are variables of all commands.
+	ContainerEnv, RemoteEnv []Variable
+	// ContainerUser and RemoteUser are who commands run as: the latter, if there is one.
+	ContainerUser, RemoteUser string
+	// Volumes are paths inside at which there is to be a directory that is not the host's.
+	Volumes  []string
+	Commands []spec.SetUp
+}
+
+// User is who commands run as; empty: whom the image names.
+func (s *Settings) User() string {
+	if s.RemoteUser != "" {
+		return s.RemoteUser
+	}
+	return s.ContainerUser
+}
+
+// Build is a Dockerfile. Paths are as the file has them: relative to where it lies.
+type Build struct {
+	Dockerfile, Context, Target string
+	Args                        map[string]string
+}
+
+// Variable is one of the environment.
+type Variable struct{ Name, Value string }
+
+// Use is a feature that is to be installed.
+type Use struct {
+	ID      string // as the file has it
+	Options map[string]string
+}
+
+// Parse reads a devcontainer.json.
+func Parse(text []byte, p Place) (*File, error) {
+	f := &File{}
+	x := &expander{place: p}
+	unknown, err := read(text, x, f.key)
+	if err == nil {
+		err = f.settle()
+	}
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: p.File, Err: err, Hint: spec.Hint(err)}
+	}
+	f.Notes = append(f.Notes, x.notes()...)
+	if len(unknown) > 0 {
+		f.Notes = append(f.Notes, "not known, and without effect: "+strings.Join(unknown, ", "))
+	}
+	return f, nil
+}
+
+// read has a function take each key of an object. It gives those that mean nothing to it.
+func read(text []byte, x *expander, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
+	raw, err := parse(text, x.expand)
+	if err == nil {
+		err = x.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return each(raw, take)
+}
+
+// each is read for what is expanded already.
+func each(raw json.RawMessage, take func(string, json.RawMessage) (bool, error)) (unknown []string, err error) {
+	list, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		if string(m.raw) == "null" {
+			continue
+		}
+		known, err := take(m.name, m.raw)
+		if err != nil {
+			return nil, &spec.Error{Op: m.name, Err: err, Hint: spec.Hint(err)}
+		}
+		if !known && !slices.Contains(silent, m.name) {
+			unknown = append(unknown, m.name)
+		}
+	}
+	return unknown, nil
+}
+
+// silent are keys that mean nothing here, and of which nobody needs to hear: they are
+// for editors, or what they ask for is always so.
+var silent = []string{
+	"$schema", "name", "customizations", "portsAttributes", "otherPortsAttributes", "shutdownAction",
+	"overrideCommand", "init", "waitFor", "userEnvProbe", "updateRemoteUserUID", "settings", "extensions", "devPort",
+}
+
+// leftOut tells why a key means nothing here; empty: nobody asks for it.
+func leftOut(key string) string {
+	switch key {
+	case "initializeCommand":
+		return "it would run on this host, where nothing of this file ever runs"
+	case "runArgs":
+		return "there is no docker run; what a sandbox may use is said by --cpus, --memory and the like"
+	case "privileged", "capAdd", "securityOpt":
+		return "nothing makes the wall thinner; root inside has what a sandbox can give"
+	case "entrypoint":
+		return "the first process is Bothy's"
+	case "workspaceMount", "workspaceFolder":
+		return "your project is at the path that it has on this host"
+	case "hostRequirements":
+		return "what a sandbox may use is said by --cpus, --memory and --disk"
+	case "secrets":
+		return "lend it what it needs: --secret NAME"
+	}
+	return ""
+}
+
+// key takes one of a devcontainer.json.
+func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
+	switch name {
+	case "image":
+		f.Image, err = text(raw)
+	case "build":
+		err = f.build(raw)
+	case "dockerFile":
+		f.dockerfile().Dockerfile, err = text(raw)
+	case "context":
+		f.dockerfile().Context, err = text(raw)
+	case "features":
+		f.Features, err = uses(raw)
+	case "overrideFeatureInstallOrder":
+		f.Order, err = texts(raw)
+	case "forwardPorts", "appPort":
+		err = f.ports(raw)
+	case "dockerComposeFile":
+		err = spec.Errorf(spec.ErrUsage, "a sandbox is one machine; several containers are not made into one").
+			WithHint("write a devcontainer.json with an image or a Dockerfile beside it, and name that: -t PATH/devcontainer.json; run the services inside")
+	default:
+		return f.setting(name, raw)
+	}
+	return true, err
+}
+
+// setting takes one that features and images have as well.
+func (f *File) setting(name string, raw json.RawMessage) (known bool, err error) {
+	switch name {
+	case "containerEnv":
+		f.ContainerEnv, err = f.variables(name, raw)
+	case "remoteEnv":
+		f.RemoteEnv, err = f.variables(name, raw)
+	case "containerUser":
+		f.ContainerUser, err = user(raw)
+	case "remoteUser":
+		f.RemoteUser, err = user(raw)
+	case "mounts":
+		err = f.mounts(raw)
+	case spec.OnCreate, spec.UpdateContent, spec.PostCreate, spec.PostStart, spec.PostAttach:
+		var list []spec.SetUp
+		list, err = commands(name, raw)
+		f.Commands = append(f.Commands, list...)
+	default:
+		why := leftOut(name)
+		if why != "" && says(raw) {
+			f.note(name, why)
+		}
+		return why != "", nil
+	}
+	return true, err
+}
+
+func (f *File) note(key, what string) { f.Notes = append(f.Notes, key+": "+what) }
+
+// dockerfile is the build, for those who write it in the older way.
+func (f *File) dockerfile() *Build {
+	if f.Build == nil {
+		f.Build = &Build{}
+	}
+	return f.Build
+}
+
+func (f *File) build(raw json.RawMessage) error {
+	list, err := members(raw)
+	if err != nil {
+		return err
+	}
+	b := f.dockerfile()
+	for _, m := range list {
+		switch m.name {
+		case "dockerfile":
+			b.Dockerfile, err = text(m.raw)
+		case "context":
+			b.Context, err = text(m.raw)
+		case "target":
+			b.Target, err = text(m.raw)
+		case "args":
+			b.Args, err = pairs(m.raw)
+		case "cacheFrom":
+			f.note("build.cacheFrom", "Bothy keeps what steps made by itself")
+		case "options":
+			f.note("build.options", "there is no docker build; bothy template build has flags of its own")
+		default:
+			f.note("build."+m.name, "not known, and without effect")
+		}
+		if err != nil {
+			return &spec.Error{Op: m.name, Err: err}
+		}
+	}
+	return nil
+}
+
+// pairs are texts by names.
+func pairs(raw json.RawMessage) (map[string]string, error) {
+	list, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	m := map[string]string{}
+	for _, p := range list {
+		if m[p.name], err = text(p.raw); err != nil {
+			return nil, &spec.Error{Op: p.name, Err: err}
+		}
+	}
+	return m, nil
+}
+
+// variables are those of an environment.
+func (f *File) variables(key string, raw json.RawMessage) (vars []Variable, err error) {
+	list, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		if !isVariable(m.name) {
+			return nil, spec.Errorf(spec.ErrUsage, "%q is no name of a variable", m.name)
+		}
+		if string(m.raw) == "null" {
+			f.note(key, m.name+" is not taken away: it has what the image says")
+			continue
+		}
+		v, err := text(m.raw)
+		if err != nil {
+			return nil, &spec.Error{Op: m.name, Err: err}
+		}
+		vars = append(vars, Variable{m.name, v})
+	}
+	return vars, nil
+}
+
+func isVariable(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// user is a name or a number, with a group or without.
+func user(raw json.RawMessage) (string, error) {
+	s, err := text(raw)
+	if err != nil {
+		return "", err
+	}
+	for i, r := range s {
+		plain := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !plain && (i == 0 || !strings.ContainsRune(".-@:", r)) {
+			return "", spec.Errorf(spec.ErrUsage, "%q is no user", s)
+		}
+	}
+	return s, nil
+}
+
+// ports are told: what is open on the host is for its user to say.
+func (f *File) ports(raw json.RawMessage) error {
+	list := []json.RawMessage{raw}
+	if kind(raw) == '[' {
+		var err error
+		if list, err = elements(raw); err != nil {
+			return err
+		}
+	}
+	for _, p := range list {
+		s := string(p)
+		if kind(p) == '"' {
+			s, _ = text(p)
+		}
+		if i := strings.LastIndexByte(s, ':'); i >= 0 { // HOST:PORT, of a container beside it
+			s = s[i+1:]
+		}
+		port, err := spec.ParsePort(s)
+		if err != nil {
+			return wants("a port, or a list of ports")
+		}
+		if flag := fmt.Sprintf("-p %d:%d", port.Port, port.Port); !slices.Contains(f.forward, flag) {
+			f.forward = append(f.forward, flag)
+		}
+	}
+	return nil
+}
+
+// settle checks what the keys say together.
+func (f *File) settle() error {
+	switch {
+	case f.Build != nil && f.Image != "":
+		return spec.Errorf(spec.ErrUsage, "it names an image and a Dockerfile")
+	case f.Build != nil && f.Build.Dockerfile == "":
+		return spec.Errorf(spec.ErrUsage, "its build names no dockerfile")
+	case f.Build == nil && f.Image == "":
+		return spec.Errorf(spec.ErrUsage, "it names neither an image nor a Dockerfile").
+			WithHint(`write "image": "NAME:TAG", or "build": {"dockerfile": "Dockerfile"}`)
+	}
+	if f.ContainerUser != "" && f.RemoteUser != "" && f.ContainerUser != f.RemoteUser {
+		f.note("containerUser", "all commands run as the remoteUser, "+f.RemoteUser)
+	}
+	if len(f.forward) > 0 {
+		f.note("forwardPorts", "no file opens ports of this host; to have them: "+strings.Join(f.forward, " "))
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// FeatureFile is what a feature says of itself, in its directory.
+const FeatureFile = "devcontainer-feature.json"
+
+// maxFeatures bounds those of a file.
+const maxFeatures = 50
+
+// uses are the features that a file names.
+func uses(raw json.RawMessage) (list []Use, err error) {
+	named, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(named) > maxFeatures {
+		return nil, spec.Errorf(spec.ErrUsage, "there are more than %d", maxFeatures)
+	}
+	for _, m := range named {
+		if err := local(m.name); err != nil {
+			return nil, err
+		}
+		options, err := chosen(m.raw)
+		if err != nil {
+			return nil, &spec.Error{Op: m.name, Err: err}
+		}
+		list = append(list, Use{m.name, options})
+	}
+	return list, nil
+}
+
+// local accepts a feature that lies beside the file.
+func local(id string) error {
+	dir, ok := strings.CutPrefix(id, "./")
+	if ok && path.Clean(dir) != "." && !strings.HasPrefix(path.Clean(dir), "../") && path.Clean(dir) != ".." && !path.IsAbs(dir) {
+		return nil
+	}
+	if strings.HasPrefix(id, ".") || strings.HasPrefix(id, "/") {
+		return spec.Errorf(spec.ErrUsage, "feature %q does not lie below the directory of the devcontainer.json", id)
+	}
+	return spec.Errorf(spec.ErrUsage, "feature %q is in a registry, and those are not fetched: its script would be run as root, and nothing says what it is", id).
+		WithHint(`copy its directory (with install.sh) beside the devcontainer.json, and name it "./NAME"; or install what it does in a Dockerfile`)
+}
+
+// chosen are the options that are set for a feature: an object, or its version alone.
+func chosen(raw json.RawMessage) (map[string]string, error) {
+	if kind(raw) == '"' {
+		version, err := text(raw)
+		return map[string]string{"version": version}, err
+	}
+	if string(raw) == "true" || string(raw) == "{}" {
+		return nil, nil
+	}
+	list, err := members(raw)
+	if err != nil {
+		return nil, err
+	}
+	options := map[string]string{}
+	for _, m := range list {
+		if options[m.name], err = option(m.raw); err != nil {
+			return nil, &spec.Error{Op: m.name, Err: err}
+		}
+	}
+	return options, nil
+}
+
+// option is a text, or true or false.
+func option(raw json.RawMessage) (string, error) {
+	if s := string(raw); s == "true" || s == "false" {
+		return s, nil
+	}
+	s, err := text(raw)
+	if err != nil {
+		err = wants("a text, or true or false")
+	}
+	return s, err
+}
+
+// Feature is what one says of itself.
+type Feature struct {
+	ID      string // as the file names it
+	Options map[string]string
+	Settings
+	Notes []string
+
+	own    string   // its id, as it calls itself
+	after  []string // which others, if they are there
+	needed []string
+}
+
+// Dir is where it lies, beside the devcontainer.json.
+func (f *Feature) Dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
+
+// ParseFeature reads what a feature says of itself, for one who uses it.
+func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
+	g := &Feature{ID: u.ID, Options: map[string]string{}}
+	inner := &File{}
+	x := &expander{place: p}
+	unknown, err := read(data, x, func(name string, raw json.RawMessage) (bool, error) { return g.key(inner, name, raw) })
+	if err == nil && (inner.ContainerUser != "" || inner.RemoteUser != "") {
+		err = spec.Errorf(spec.ErrUsage, "a feature does not say who commands run as")
+	}
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: "feature " + u.ID, Err: err, Hint: spec.Hint(err)}
+	}
+	for name, value := range u.Options {
+		g.Options[name] = value
+	}
+	g.Settings = inner.Settings
+	for i := range g.Commands {
+		g.Commands[i].Name = strings.TrimSuffix(g.name()+" "+g.Commands[i].Name, " ")
+	}
+	if len(unknown) > 0 {
+		inner.Notes = append(inner.Notes, "not known, and without effect: "+strings.Join(unknown, ", "))
+	}
+	for _, n := range slices.Concat(inner.Notes, x.notes()) {
+		g.Notes = append(g.Notes, "feature "+u.ID+": "+n)
+	}
+	return g, nil
+}
+
+func (f *Feature) name() string {
+	if f.own != "" {
+		return f.own
+	}
+	return f.Dir()
+}
+
+// about are keys of a feature that are for people and catalogues.
+var about = []string{"id", "version", "name", "description", "documentationURL", "licenseURL", "keywords", "deprecated", "legacyIds"}
+
+func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool, err error) {
+	switch name {
+	case "id":
+		f.own, err = text(raw)
+	case "options":
+		err = f.defaults(raw)
+	case "installsAfter":
+		f.after, err = texts(raw)
+	case "dependsOn":
+		var list []member
+		list, err = members(raw)
+		for _, m := range list {
+			f.needed = append(f.needed, m.name)
+		}
+	default:
+		if slices.Contains(about, name) {
+			return true, nil
+		}
+		return inner.setting(name, raw)
+	}
+	return true, err
+}
+
+// defaults are what options are that nobody sets.
+func (f *Feature) defaults(raw json.RawMessage) error {
+	list, err := members(raw)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		fields, err := members(m.raw)
+		if err != nil {
+			return &spec.Error{Op: m.name, Err: err}
+		}
+		for _, field := range fields {
+			if field.name != "default" {
+				continue
+			}
+			if f.Options[m.name], err = option(field.raw); err != nil {
+				return &spec.Error{Op: m.name, Err: err}
+			}
+		}
+	}
+	return nil
+}
+
+// InOrder gives features in the order in which they are installed: who comes first by
+// the file does, nobody comes before what it needs or wants to follow, and else they
+// stand as the file names them.
+func InOrder(list []*Feature, order []string) ([]*Feature, error) {
+	called := func(f *Feature, name string) bool { return f.ID == name || f.own != "" && f.own == base(name) }
+	for _, f := range list {
+		for _, name := range f.needed {
+			if !slices.ContainsFunc(list, func(g *Feature) bool { return called(g, name) }) {
+				return nil, spec.Errorf(spec.ErrUsage, "feature %s needs %s, which is not here", f.ID, name).
+					WithHint(`name it under features, too; one of a registry is copied beside the devcontainer.json first, and named "./NAME"`)
+			}
+		}
+	}
+	rank := func(f *Feature) int {
+		if i := slices.IndexFunc(order, func(name string) bool { return called(f, name) }); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	left := slices.Clone(list)
+	slices.SortStableFunc(left, func(a, b *Feature) int { return rank(a) - rank(b) })
+	var done []*Feature
+	for len(left) > 0 {
+		waits := func(f *Feature) bool {
+			return slices.ContainsFunc(slices.Concat(f.needed, f.after), func(name string) bool {
+				return slices.ContainsFunc(left, func(g *Feature) bool { return g != f && called(g, name) })
+			})
+		}
+		i := slices.IndexFunc(left, func(f *Feature) bool { return !waits(f) })
+		if i < 0 {
+			return nil, spec.Errorf(spec.ErrUsage, "the features %s wait for each other", ids(left))
+		}
+		done = append(done, left[i])
+		left = slices.Delete(left, i, i+1)
+	}
+	return done, nil
+}
+
+// base is what a feature of a registry is called there: the last part, without its version.
+func base(name string) string {
+	name = path.Base(name)
+	name, _, _ = strings.Cut(name, "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+func ids(list []*Feature) string {
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = strconv.Quote(f.ID)
+	}
+	return strings.Join(names, ", ")
+}

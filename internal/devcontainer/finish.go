@@ -1,0 +1,135 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Base is what the Dockerfile of [Finish] begins with: a name that is nobody's.
+const Base = "devcontainer.invalid/base"
+
+// stage is where features lie while they are installed, in the image.
+const stage = "/tmp/.devcontainer-features"
+
+// Finish is a Dockerfile that makes the image of a file from the one it names or builds:
+// it installs features, and sets the variables and the user. It is empty if there is
+// nothing to do. Before is the user of the image.
+func Finish(features []*Feature, env []Variable, user, containerUser, before string) (string, error) {
+	if before == "" {
+		before = "root"
+	}
+	if user == "" {
+		user = before
+	}
+	if containerUser == "" {
+		containerUser = before
+	}
+	if len(features) == 0 && len(env) == 0 && user == before {
+		return "", nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "FROM %s\n", Base)
+	if len(features) > 0 {
+		fmt.Fprintln(&b, "USER root")
+	}
+	for i, f := range features {
+		to := fmt.Sprintf("%s/%d", stage, i)
+		fmt.Fprintf(&b, "COPY %s\n", words("./"+f.Dir()+"/", to+"/"))
+		for _, v := range f.ContainerEnv {
+			if err := setEnv(&b, v, true); err != nil {
+				return "", fmt.Errorf("feature %s: %w", f.ID, err)
+			}
+		}
+		fmt.Fprintf(&b, "RUN %s\n", words("/bin/sh", "-c", install(f, to, user, containerUser)))
+	}
+	for _, v := range env {
+		if err := setEnv(&b, v, false); err != nil {
+			return "", err
+		}
+	}
+	fmt.Fprintf(&b, "USER %s\n", user)
+	return b.String(), nil
+}
+
+// Title says which feature a step of that is for.
+func Title(features []*Feature, step string) string {
+	for i, f := range features {
+		switch at := fmt.Sprintf("%s/%d", stage, i); {
+		case strings.Contains(step, at+"/]"):
+			return "copy feature " + f.ID
+		case strings.Contains(step, "cd "+quoted(at)+";"):
+			return "install feature " + f.ID
+		}
+	}
+	return step
+}
+
+// words are those of an instruction in its JSON form, in which nothing is special.
+func words(list ...string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(list) // texts are encoded
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// setEnv sets a variable. Features may speak of others in its value.
+func setEnv(b *strings.Builder, v Variable, expands bool) error {
+	if strings.ContainsAny(v.Value, "\n\r") {
+		return spec.Errorf(spec.ErrUsage, "the value of %s has a line break: a Dockerfile cannot have it", v.Name)
+	}
+	value := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v.Value)
+	if expands {
+		value = strings.ReplaceAll(value, "${containerEnv:", "${")
+	} else {
+		value = strings.ReplaceAll(value, "$", `\$`)
+	}
+	fmt.Fprintf(b, "ENV %s=\"%s\"\n", v.Name, value)
+	return nil
+}
+
+// install is a script that installs a feature, and leaves nothing of it but that.
+func install(f *Feature, dir, user, containerUser string) string {
+	env := map[string]string{"_REMOTE_USER": name(user), "_CONTAINER_USER": name(containerUser)}
+	for key, value := range f.Options {
+		env[optionName(key)] = value
+	}
+	var b strings.Builder
+	b.WriteString("set -e; ")
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		fmt.Fprintf(&b, "export %s=%s; ", key, quoted(env[key]))
+	}
+	b.WriteString(`home() { while IFS=: read -r n _ u _ _ h _; do if [ "$n" = "$1" ] || [ "$u" = "$1" ]; then echo "$h"; return; fi; done < /etc/passwd; }; `)
+	b.WriteString(`_REMOTE_USER_HOME=$(home "$_REMOTE_USER"); _CONTAINER_USER_HOME=$(home "$_CONTAINER_USER"); export _REMOTE_USER_HOME _CONTAINER_USER_HOME; `)
+	fmt.Fprintf(&b, "cd %s; chmod +x install.sh; ./install.sh; cd /; rm -rf %s", quoted(dir), stage)
+	return b.String()
+}
+
+// name is a user without the group.
+func name(user string) string {
+	user, _, _ = strings.Cut(user, ":")
+	return user
+}
+
+// optionName is the variable in which a script finds an option.
+func optionName(option string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, option)
+	trimmed := strings.TrimLeft(plain, "_0123456789")
+	if trimmed != plain || trimmed == "" {
+		trimmed = "_" + trimmed
+	}
+	return strings.ToUpper(trimmed)
+}
+
+// quoted is a word for a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,109 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// MetadataLabel is where an image says what sandboxes made from it are to have, as
+// prebuilt ones do.
+const MetadataLabel = "devcontainer.metadata"
+
+// maxEntries bounds what an image says in parts.
+const maxEntries = 200
+
+// OfImage is what an image is known by: some of its configuration.
+type OfImage struct {
+	User     string
+	Env      []string
+	Metadata string
+}
+
+// ParseImage reads the configuration of an image.
+func ParseImage(config []byte) (OfImage, error) {
+	var c struct {
+		Config struct {
+			User   string
+			Env    []string
+			Labels map[string]string
+		} `json:"config"`
+	}
+	err := json.Unmarshal(config, &c)
+	return OfImage{c.Config.User, c.Config.Env, c.Config.Labels[MetadataLabel]}, err
+}
+
+// Settings are those that the image's label has, put together in its order.
+func (i OfImage) Settings(p Place) (Settings, []string, error) {
+	f := &File{}
+	if i.Metadata == "" {
+		return f.Settings, nil, nil
+	}
+	fail := func(err error) (Settings, []string, error) {
+		return Settings{}, nil, &spec.Error{Class: spec.ErrUsage, Op: "the image's label " + MetadataLabel, Err: err, Hint: spec.Hint(err)}
+	}
+	x := &expander{place: p}
+	raw, err := parse([]byte(i.Metadata), x.expand)
+	if err == nil {
+		err = x.err
+	}
+	if err != nil {
+		return fail(err)
+	}
+	entries := []json.RawMessage{raw}
+	if kind(raw) == '[' {
+		if entries, err = elements(raw); err != nil {
+			return fail(err)
+		}
+	}
+	if len(entries) > maxEntries {
+		return fail(fmt.Errorf("it has more than %d entries", maxEntries))
+	}
+	all := Settings{}
+	for _, e := range entries {
+		one := &File{}
+		if _, err := each(e, one.setting); err != nil {
+			return fail(err)
+		}
+		all = all.With(one.Settings)
+		f.Notes = append(f.Notes, one.Notes...)
+	}
+	var notes []string
+	for _, n := range slices.Concat(f.Notes, x.notes()) {
+		notes = append(notes, "the image: "+n)
+	}
+	return all, slices.Compact(notes), nil
+}
+
+// With adds settings that count more. Commands of both are run, those of s first.
+func (s Settings) With(more Settings) Settings {
+	s.ContainerEnv = merged(s.ContainerEnv, more.ContainerEnv)
+	s.RemoteEnv = merged(s.RemoteEnv, more.RemoteEnv)
+	if more.ContainerUser != "" {
+		s.ContainerUser = more.ContainerUser
+	}
+	if more.RemoteUser != "" {
+		s.RemoteUser = more.RemoteUser
+	}
+	s.Volumes = slices.Concat(s.Volumes, more.Volumes)
+	s.Commands = slices.Concat(s.Commands, more.Commands)
+	sortCommands(s.Commands)
+	return s
+}
+
+func merged(list, more []Variable) []Variable {
+	list = slices.Clone(list)
+	for _, v := range more {
+		if i := slices.IndexFunc(list, func(w Variable) bool { return w.Name == v.Name }); i >= 0 {
+			list[i] = v
+			continue
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// Env are the variables of all commands, each once.
+func (s Settings) Env() []Variable { return merged(s.ContainerEnv, s.RemoteEnv) }

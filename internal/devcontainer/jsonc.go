@@ -1,0 +1,130 @@
+package devcontainer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// member is one of an object. Their order counts: commands are run in it.
+type member struct {
+	name string
+	raw  json.RawMessage
+}
+
+// parse reads JSON with comments and trailing commas, and replaces each string that is
+// no name.
+func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
+	if len(text) > MaxSize { // the parser calls itself for each bracket
+		return nil, fmt.Errorf("it is larger than %d KiB", MaxSize>>10)
+	}
+	v, err := hujson.Parse(text)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+	}
+	v.Minimize()
+	replaceIn(&v, replace)
+	packed := v.Pack()
+	if !json.Valid(packed) {
+		return nil, errors.New("it is too deep")
+	}
+	return packed, nil
+}
+
+func replaceIn(v *hujson.Value, replace func(string) string) {
+	switch x := v.Value.(type) {
+	case *hujson.Object:
+		for i := range x.Members {
+			replaceIn(&x.Members[i].Value, replace)
+		}
+	case *hujson.Array:
+		for i := range x.Elements {
+			replaceIn(&x.Elements[i], replace)
+		}
+	case hujson.Literal:
+		if x.Kind() == '"' {
+			v.Value = hujson.String(replace(x.String()))
+		}
+	}
+}
+
+// members are those of an object.
+func members(raw json.RawMessage) ([]member, error) {
+	v, err := hujson.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, wants("an object")
+	}
+	var list []member
+	at := map[string]int{}
+	for _, m := range o.Members {
+		name, _ := m.Name.Value.(hujson.Literal)
+		n := name.String()
+		if i, again := at[n]; again { // the last one counts, as with other readers
+			list[i].raw = m.Value.Pack()
+			continue
+		}
+		at[n] = len(list)
+		list = append(list, member{n, m.Value.Pack()})
+	}
+	return list, nil
+}
+
+// wants is the error for a value of another type.
+func wants(what string) error { return spec.Errorf(spec.ErrUsage, "it is not %s", what) }
+
+func kind(raw json.RawMessage) byte {
+	if len(raw) == 0 {
+		return 0
+	}
+	return raw[0]
+}
+
+func text(raw json.RawMessage) (s string, err error) {
+	if kind(raw) != '"' {
+		return "", wants("a text")
+	}
+	err = json.Unmarshal(raw, &s)
+	if err == nil && strings.ContainsRune(s, 0) {
+		err = spec.Errorf(spec.ErrUsage, "it has a zero byte")
+	}
+	return s, err
+}
+
+func elements(raw json.RawMessage) (list []json.RawMessage, err error) {
+	if kind(raw) != '[' {
+		return nil, wants("a list")
+	}
+	return list, json.Unmarshal(raw, &list)
+}
+
+func texts(raw json.RawMessage) ([]string, error) {
+	list, err := elements(raw)
+	if err != nil {
+		return nil, wants("a list of texts")
+	}
+	words := make([]string, len(list))
+	for i, e := range list {
+		if words[i], err = text(e); err != nil {
+			return nil, wants("a list of texts")
+		}
+	}
+	return words, nil
+}
+
+// says tells whether a value says anything at all.
+func says(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "null", "false", "[]", "{}", `""`:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+package devcontainer
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Place is what the variables of a file speak of.
+type Place struct {
+	File    string // the devcontainer.json
+	Project string // on the host, the directory that the file is for
+	Inside  string // where that is in the sandbox; empty: nowhere
+}
+
+// ID is that of the environment: the same as long as its file is at its place.
+func (p Place) ID() string {
+	text, _ := json.Marshal(map[string]string{"devcontainer.config_file": p.File, "devcontainer.local_folder": p.Project})
+	sum := sha256.Sum256(text)
+	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:]))
+}
+
+// expander knows what variables stand for.
+type expander struct {
+	place Place
+	asked []string // for variables of the host
+	err   error
+}
+
+func (x *expander) expand(s string) string { return replaced(s, x.value) }
+
+// replaced replaces each ${…} that has a value, and leaves the others: they may be a
+// shell's.
+func replaced(s string, value func(word string) (string, bool)) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "${")
+		word, after, ends := strings.Cut(rest, "}")
+		b.WriteString(before)
+		if !found || !ends {
+			b.WriteString(s[len(before):])
+			return b.String()
+		}
+		if v, ok := value(word); ok {
+			b.WriteString(v)
+		} else {
+			b.WriteString("${" + word + "}")
+		}
+		s = after
+	}
+}
+
+// parts are what a word asks for, and what it is if there is none.
+func parts(word string) (what, name, otherwise string) {
+	what, name, _ = strings.Cut(word, ":")
+	name, otherwise, _ = strings.Cut(name, ":")
+	return what, name, otherwise
+}
+
+func (x *expander) value(word string) (string, bool) {
+	what, name, otherwise := parts(word)
+	switch what {
+	case "localEnv", "env":
+		if !slices.Contains(x.asked, name) {
+			x.asked = append(x.asked, name)
+		}
+		return otherwise, true
+	case "localWorkspaceFolder":
+		return x.place.Project, true
+	case "localWorkspaceFolderBasename":
+		return filepath.Base(x.place.Project), true
+	case "containerWorkspaceFolder":
+		return x.inside(word), true
+	case "containerWorkspaceFolderBasename":
+		return filepath.Base(x.inside(word)), true
+	case "devcontainerId":
+		return x.place.ID(), true
+	}
+	return "", false
+}
+
+// inside is where the project is, which it must be for that.
+func (x *expander) inside(word string) string {
+	if x.place.Inside == "" && x.err == nil {
+		x.err = spec.Errorf(spec.ErrUsage, "${%s} stands for the project, and there is none in this sandbox", word).
+			WithHint("name the project's directory behind the agent")
+	}
+	return x.place.Inside
+}
+
+// notes tell what was asked of the host.
+func (x *expander) notes() (list []string) {
+	for _, name := range x.asked {
+		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", name))
+	}
+	return list
+}
+
+// Expand replaces ${containerEnv:NAME} in variables and commands, now that the image is
+// known: by what that says (NAME=VALUE), and by the variables of the container.
+func (s *Settings) Expand(image []string) {
+	known := map[string]string{}
+	for _, kv := range image {
+		name, value, _ := strings.Cut(kv, "=")
+		known[name] = value
+	}
+	expand := func(text string) string {
+		return replaced(text, func(word string) (string, bool) {
+			what, name, otherwise := parts(word)
+			if v, ok := known[name]; ok && what == "containerEnv" {
+				return v, true
+			}
+			return otherwise, what == "containerEnv"
+		})
+	}
+	s.ContainerEnv = expandAll(s.ContainerEnv, expand)
+	for _, v := range s.ContainerEnv {
+		known[v.Name] = v.Value
+	}
+	s.RemoteEnv = expandAll(s.RemoteEnv, expand)
+	for i, c := range s.Commands {
+		for j, arg := range c.Args {
+			s.Commands[i].Args[j] = expand(arg)
+		}
+	}
+}
+
+func expandAll(list []Variable, expand func(string) string) []Variable {
+	list = slices.Clone(list)
+	for i, v := range list {
+		list[i].Value = expand(v.Value)
+	}
+	return list
+}

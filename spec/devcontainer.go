@@ -1,0 +1,49 @@
+package spec
+
+import "slices"
+
+// Devcontainer is what a sandbox has from the devcontainer.json that it was made from:
+// the rest of that is in its image, its user and its environment.
+type Devcontainer struct {
+	File string `json:"file"` // on the host, as it was when the sandbox was created
+	// Env are variables of every command, NAME=VALUE, beneath those that Bothy sets.
+	Env      []string `json:"env,omitempty"`
+	Commands []SetUp  `json:"commands,omitempty"`
+}
+
+// Equal tells whether two want the same; both may be nil.
+func (d *Devcontainer) Equal(o *Devcontainer) bool {
+	if d == nil || o == nil {
+		return d == o
+	}
+	same := func(a, b SetUp) bool { return a.When == b.When && a.Name == b.Name && slices.Equal(a.Args, b.Args) }
+	return d.File == o.File && slices.Equal(d.Env, o.Env) && slices.EqualFunc(d.Commands, o.Commands, same)
+}
+
+// SetUp is a command that a devcontainer.json wants run inside at some time.
+type SetUp struct {
+	When string   `json:"when"`           // one of the below
+	Name string   `json:"name,omitempty"` // whose it is, of several
+	Args []string `json:"args"`
+}
+
+// When commands are run, in the order in which they are: each of the first three once,
+// the others whenever the sandbox is started, and whenever bothy run attaches to it.
+const (
+	OnCreate      = "onCreateCommand"
+	UpdateContent = "updateContentCommand"
+	PostCreate    = "postCreateCommand"
+	PostStart     = "postStartCommand"
+	PostAttach    = "postAttachCommand"
+)
+
+// Once tells whether the command is run once in the life of a sandbox.
+func (s SetUp) Once() bool { return s.When != PostStart && s.When != PostAttach }
+
+// Title names the command for people.
+func (s SetUp) Title() string {
+	if s.Name == "" {
+		return s.When
+	}
+	return s.When + " (" + s.Name + ")"
+}
