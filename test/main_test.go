@@ -83,8 +83,10 @@ func prepare() (dir string, err error) {
 	if err := compile("examples/loop", filepath.Join(lab.bin, "loop")); err != nil {
 		return dir, err
 	}
-	if err := os.CopyFS(filepath.Join(lab.bin, "sandbox"), os.DirFS(filepath.Join("..", "examples", "sandbox"))); err != nil {
-		return dir, err
+	for _, name := range []string{"sandbox", "devcontainer"} {
+		if err := os.CopyFS(filepath.Join(lab.bin, name), os.DirFS(filepath.Join("..", "examples", name))); err != nil {
+			return dir, err
+		}
 	}
 	if os.Geteuid() != 0 {
 		lab.scripts = filepath.Join("testdata", "script")
