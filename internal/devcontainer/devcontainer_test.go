@@ -41,33 +41,55 @@ func TestParse(t *testing.T) {
 		{"image", `{"image": "debian:13"}`, File{Image: "debian:13"}},
 		{"comments and commas", "// one\n{\"image\": /* two */ \"debian:13\",}\n", File{Image: "debian:13"}},
 		{"what is for editors", `{"image": "a", "name": "n", "customizations": {"vscode": {}}, "waitFor": "postCreateCommand", "updateRemoteUserUID": true}`, File{Image: "a"}},
-		{"build", `{"build": {"dockerfile": "D", "context": "..", "target": "dev", "args": {"A": "1"}}}`,
-			File{Build: &Build{Dockerfile: "D", Context: "..", Target: "dev", Args: map[string]string{"A": "1"}}}},
-		{"build, as it was written once", `{"dockerFile": "D", "context": "..", "build": {"args": {}}}`,
-			File{Build: &Build{Dockerfile: "D", Context: "..", Args: map[string]string{}}}},
+		{
+			"build", `{"build": {"dockerfile": "D", "context": "..", "target": "dev", "args": {"A": "1"}}}`,
+			File{Build: &Build{Dockerfile: "D", Context: "..", Target: "dev", Args: map[string]string{"A": "1"}}},
+		},
+		{
+			"build, as it was written once", `{"dockerFile": "D", "context": "..", "build": {"args": {}}}`,
+			File{Build: &Build{Dockerfile: "D", Context: "..", Args: map[string]string{}}},
+		},
 		{"null is nothing", `{"image": "a", "build": null, "postCreateCommand": null, "remoteUser": null}`, File{Image: "a"}},
 		{"the last of two counts", `{"image": "a", "image": "b"}`, File{Image: "b"}},
 		{"case counts", `{"image": "a", "Image": "b"}`, File{Image: "a", Notes: []string{"not known, and without effect: Image"}}},
-		{"features", `{"image": "a", "features": {"./b": "1.2", "./a": {"x": true, "y": "z"}, "./c": {}}, "overrideFeatureInstallOrder": ["./c"]}`,
+		{
+			"features", `{"image": "a", "features": {"./b": "1.2", "./a": {"x": true, "y": "z"}, "./c": {}}, "overrideFeatureInstallOrder": ["./c"]}`,
 			File{Image: "a", Order: []string{"./c"}, Features: []Use{
 				{"./b", map[string]string{"version": "1.2"}}, {"./a", map[string]string{"x": "true", "y": "z"}}, {"./c", nil},
-			}}},
-		{"commands", `{"image": "a", "postStartCommand": ["a", "b c"], "postCreateCommand": {"z": "one", "a": ["two"], "n": null}, "onCreateCommand": "first"}`,
+			}},
+		},
+		{
+			"commands", `{"image": "a", "postStartCommand": ["a", "b c"], "postCreateCommand": {"z": "one", "a": ["two"], "n": null}, "onCreateCommand": "first"}`,
 			File{Image: "a", Settings: Settings{Commands: []spec.SetUp{
-				{When: spec.PostStart, Args: []string{"a", "b c"}}, sh(spec.PostCreate, "z", "one"),
-				{When: spec.PostCreate, Name: "a", Args: []string{"two"}}, sh(spec.OnCreate, "", "first"),
-			}}}},
+				{When: spec.PostStart, Args: []string{"a", "b c"}},
+				sh(spec.PostCreate, "z", "one"),
+				{When: spec.PostCreate, Name: "a", Args: []string{"two"}},
+				sh(spec.OnCreate, "", "first"),
+			}}},
+		},
 		{"empty commands are none", `{"image": "a", "postCreateCommand": "", "postStartCommand": [], "onCreateCommand": {}}`, File{Image: "a"}},
-		{"users", `{"image": "a", "containerUser": "root", "remoteUser": "node:staff"}`,
-			File{Image: "a", Settings: Settings{ContainerUser: "root", RemoteUser: "node:staff"}, Notes: []string{"containerUser: all commands run as the remoteUser, node:staff"}}},
-		{"environment", `{"image": "a", "containerEnv": {"B": "1", "A": "2"}, "remoteEnv": {"C": "3", "D": null}}`,
-			File{Image: "a", Settings: Settings{ContainerEnv: []Variable{{"B", "1"}, {"A", "2"}}, RemoteEnv: []Variable{{"C", "3"}}},
-				Notes: []string{"remoteEnv: D is not taken away: it has what the image says"}}},
-		{"volumes", `{"image": "a", "mounts": ["type=volume,src=v,dst=/home/me/app/x/", {"type": "volume", "source": "w", "target": "/y", "external": true}]}`,
-			File{Image: "a", Settings: Settings{Volumes: []string{"/home/me/app/x", "/y"}}}},
-		{"ports are told", `{"image": "a", "forwardPorts": [3000, "db:5432", "3000"], "appPort": 80}`,
-			File{Image: "a", forward: []string{"-p 3000:3000", "-p 5432:5432", "-p 80:80"},
-				Notes: []string{"forwardPorts: no file opens ports of this host; to have them: -p 3000:3000 -p 5432:5432 -p 80:80"}}},
+		{
+			"users", `{"image": "a", "containerUser": "root", "remoteUser": "node:staff"}`,
+			File{Image: "a", Settings: Settings{ContainerUser: "root", RemoteUser: "node:staff"}, Notes: []string{"containerUser: all commands run as the remoteUser, node:staff"}},
+		},
+		{
+			"environment", `{"image": "a", "containerEnv": {"B": "1", "A": "2"}, "remoteEnv": {"C": "3", "D": null}}`,
+			File{
+				Image: "a", Settings: Settings{ContainerEnv: []Variable{{"B", "1"}, {"A", "2"}}, RemoteEnv: []Variable{{"C", "3"}}},
+				Notes: []string{"remoteEnv: D is not taken away: it has what the image says"},
+			},
+		},
+		{
+			"volumes", `{"image": "a", "mounts": ["type=volume,src=v,dst=/home/me/app/x/", {"type": "volume", "source": "w", "target": "/y", "external": true}]}`,
+			File{Image: "a", Settings: Settings{Volumes: []string{"/home/me/app/x", "/y"}}},
+		},
+		{
+			"ports are told", `{"image": "a", "forwardPorts": [3000, "db:5432", "3000"], "appPort": 80}`,
+			File{
+				Image: "a", forward: []string{"-p 3000:3000", "-p 5432:5432", "-p 80:80"},
+				Notes: []string{"forwardPorts: no file opens ports of this host; to have them: -p 3000:3000 -p 5432:5432 -p 80:80"},
+			},
+		},
 		{"what is not asked for needs no word", `{"image": "a", "privileged": false, "runArgs": [], "mounts": [], "capAdd": [], "workspaceFolder": ""}`, File{Image: "a"}},
 	}
 	for _, tt := range tests {

@@ -2,6 +2,7 @@ package devcontainer
 
 import (
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -112,9 +113,7 @@ func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "feature " + u.ID, Err: err, Hint: spec.Hint(err)}
 	}
-	for name, value := range u.Options {
-		g.Options[name] = value
-	}
+	maps.Copy(g.Options, u.Options)
 	g.Settings = inner.Settings
 	for i := range g.Commands {
 		g.Commands[i].Name = strings.TrimSuffix(g.name()+" "+g.Commands[i].Name, " ")
