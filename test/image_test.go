@@ -1,6 +1,8 @@
 package test
 
 import (
+	"archive/tar"
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -32,6 +34,7 @@ type imagesKey struct{}
 // and publishes it. IMAGES is the registry's host and port.
 // image save FILE TAG [USER [TEXT]] writes one as docker save does, image layout DIR
 // TAG … as an OCI image layout.
+// image feature REPOSITORY:TAG DIR publishes a feature of development containers.
 // image odd FILE TAG KIND writes one that is not as images should be: see odd.
 // image stop ends the registry: nobody answers any more.
 func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
@@ -56,6 +59,9 @@ func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("image publish: %s is not REPOSITORY:TAG", args[1])
 		}
 		i.registry.Publish(repository, tag, tiny(i.t, arg(2), arg(3)))
+	case args[0] == "feature" && len(args) == 3:
+		repository, tag, _ := strings.Cut(args[1], ":")
+		i.registry.PublishFeature(i.t, repository, tag, archived(ts, ts.MkAbs(args[2])))
 	case args[0] == "save" && len(args) >= 3:
 		tiny(i.t, arg(3), arg(4)).Save(i.t, ts.MkAbs(args[1]), args[2])
 	case args[0] == "layout" && len(args) >= 3:
@@ -67,6 +73,15 @@ func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	default:
 		ts.Fatalf("image: cannot %q", args)
 	}
+}
+
+// archived is a directory as a tar archive.
+func archived(ts *testscript.TestScript, dir string) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	ts.Check(w.AddFS(os.DirFS(dir)))
+	ts.Check(w.Close())
+	return out.Bytes()
 }
 
 // odd are layers over an image that make it one of a hostile maker, or of a careless

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -94,11 +95,12 @@ type devcontainerBuild struct {
 
 	file     *devcontainer.File
 	features []*devcontainer.Feature
+	images   map[string]image.Image // of features that are not local, by their IDs
 	settings devcontainer.Settings
 }
 
 // openDevcontainer reads a file, and what its features say.
-func (a *app) openDevcontainer(e *engine.Engine, project, file, inside string, f buildFlags) (*devcontainerBuild, error) {
+func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, file, inside string, f buildFlags) (*devcontainerBuild, error) {
 	if err := checkPull(f.pull); err != nil {
 		return nil, err
 	}
@@ -110,14 +112,14 @@ func (a *app) openDevcontainer(e *engine.Engine, project, file, inside string, f
 	if err != nil {
 		return nil, err
 	}
-	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel)}
+	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel), images: map[string]image.Image{}}
 	b.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
 	if b.root, err = os.OpenRoot(real); err != nil {
 		return nil, spec.Errorf(spec.ErrNotFound, "template: %w", err)
 	}
 	err = b.parse(rel)
 	if err == nil {
-		err = b.parseFeatures()
+		err = b.parseFeatures(ctx)
 	}
 	if err != nil {
 		b.root.Close()
@@ -156,12 +158,12 @@ func (b *devcontainerBuild) read(rel string) ([]byte, error) {
 	return text, err
 }
 
-func (b *devcontainerBuild) parseFeatures() error {
+func (b *devcontainerBuild) parseFeatures(ctx context.Context) error {
 	var list []*devcontainer.Feature
 	for _, u := range b.file.Features {
-		text, err := b.read(filepath.Join(b.dir, u.ID, devcontainer.FeatureFile))
+		text, err := b.aboutFeature(ctx, u)
 		if err != nil {
-			return &spec.Error{Op: "feature " + u.ID, Err: err}
+			return &spec.Error{Op: "feature " + u.ID, Err: err, Hint: spec.Hint(err)}
 		}
 		g, err := devcontainer.ParseFeature(text, u, b.place)
 		if err != nil {
@@ -172,6 +174,30 @@ func (b *devcontainerBuild) parseFeatures() error {
 	var err error
 	b.features, err = devcontainer.InOrder(list, b.file.Order)
 	return err
+}
+
+// aboutFeature is what a feature says of itself. One of a registry is fetched for that.
+func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use) ([]byte, error) {
+	if u.Local() {
+		return b.read(filepath.Join(b.dir, u.ID, image.FeatureFile))
+	}
+	ref, err := image.ParseReference(u.ID)
+	if err != nil {
+		return nil, err
+	}
+	img, err := b.engine.Images().Find(ref)
+	if b.flags.pull == pullAlways || b.flags.pull != pullNever && errors.Is(err, spec.ErrNotFound) {
+		img, err = b.app.pullFeature(ctx, b.engine, ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	of, err := b.of(img)
+	if err == nil && of.Feature == "" {
+		err = spec.Errorf(spec.ErrUsage, "%s is an image, and no feature", ref.Short())
+	}
+	b.images[u.ID] = img
+	return []byte(of.Feature), err
 }
 
 // make makes the image. With all in it, it has the variables as well, for those who use
@@ -208,7 +234,7 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 		whole.Expand(of.Env)
 		env = whole.Env()
 	}
-	text, err := devcontainer.Finish(b.features, env, b.settings.User(), b.settings.ContainerUser, of.User)
+	text, err := devcontainer.Finish(b.features, image.FeatureDir, env, b.settings.User(), b.settings.ContainerUser, of.User)
 	if err != nil {
 		return image.Image{}, spec.Errorf(spec.ErrUsage, "%s: %w", b.place.File, err)
 	}
@@ -221,8 +247,22 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	return b.app.buildImage(ctx, b.engine, b.flags, builder.Options{
 		Context: b.project, Within: within(b.dir), Whole: true, Dockerfile: filepath.Join(b.project, b.dir, devcontainerFile), Text: []byte(text),
 		Title:   func(step string) string { return devcontainer.Title(b.features, step) },
-		Resolve: func(context.Context, string) (image.Image, error) { return base, nil },
+		Resolve: func(_ context.Context, name string) (image.Image, error) { return b.resolve(base, name) },
 	})
+}
+
+// resolve gives what the Dockerfile of features begins with, and copies from.
+func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image, error) {
+	name = strings.TrimSuffix(name, ":latest")
+	if name == devcontainer.Base {
+		return base, nil
+	}
+	for i, g := range b.features {
+		if img, ok := b.images[g.ID]; ok && name == devcontainer.FeatureImage(i) {
+			return img, nil
+		}
+	}
+	return image.Image{}, spec.Errorf(nil, "no image is known by the name %s", name)
 }
 
 // of is what an image says of itself.
@@ -231,7 +271,7 @@ func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 	if err != nil {
 		return devcontainer.OfImage{}, err
 	}
-	return devcontainer.ParseImage(config)
+	return devcontainer.ParseImage(config, image.FeatureLabel)
 }
 
 // base is the image that the file names, or builds.
@@ -291,7 +331,7 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 	if len(sb.Workspaces) > 0 {
 		inside = sb.Workspaces[0].Target
 	}
-	b, err := a.openDevcontainer(e, project, file, inside, f)
+	b, err := a.openDevcontainer(ctx, e, project, file, inside, f)
 	if err != nil {
 		return err
 	}
@@ -346,7 +386,7 @@ func (a *app) buildDevcontainer(ctx context.Context, e *engine.Engine, f buildFl
 	if err != nil {
 		return image.Image{}, spec.Errorf(spec.ErrNotFound, "%w", err)
 	}
-	b, err := a.openDevcontainer(e, project, file, real, f)
+	b, err := a.openDevcontainer(ctx, e, project, file, real, f)
 	if err != nil {
 		return image.Image{}, err
 	}

@@ -171,6 +171,18 @@ func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Referen
 	return list[0], nil
 }
 
+// pullFeature fetches a feature of development containers, and shows how far it is.
+func (a *app) pullFeature(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
+	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
+		img, err := e.PullFeature(ctx, ref, progress)
+		return []image.Image{img}, err
+	})
+	if err != nil {
+		return image.Image{}, err
+	}
+	return list[0], nil
+}
+
 // fetchImages does what may take long, until a signal tells us to go.
 func (a *app) fetchImages(ctx context.Context, fetch func(context.Context, func(image.Event)) ([]image.Image, error)) ([]image.Image, error) {
 	ctx, release := interruptible(ctx)

@@ -163,8 +163,8 @@ func TestRefused(t *testing.T) {
 		{"a user that is a variable", `{"image": "a", "remoteUser": "$USER"}`, "is no user"},
 		{"a port that is none", `{"image": "a", "forwardPorts": ["x"]}`, "it is not a port"},
 		{"a volume nowhere", `{"image": "a", "mounts": ["type=volume,source=x"]}`, "is not absolute"},
-		{"a feature of a registry", `{"image": "a", "features": {"ghcr.io/a/b:1": {}}}`, "is in a registry"},
-		{"a feature from the web", `{"image": "a", "features": {"https://x.example/f.tgz": {}}}`, "is in a registry"},
+		{"a feature of somebody", `{"image": "a", "features": {"owner/repository/f": {}}}`, "neither beside the file"},
+		{"a feature from the web", `{"image": "a", "features": {"https://x.example/f.tgz": {}}}`, "neither beside the file"},
 		{"a feature above", `{"image": "a", "features": {"./../f": {}}}`, "does not lie below"},
 		{"a feature by its path", `{"image": "a", "features": {"/etc": {}}}`, "does not lie below"},
 		{"a feature that is the directory", `{"image": "a", "features": {"./": {}}}`, "does not lie below"},
@@ -232,7 +232,7 @@ func TestExpand(t *testing.T) {
 
 func TestImageSettings(t *testing.T) {
 	label := `[{"id": "f", "onCreateCommand": "feature", "privileged": true, "mounts": ["source=/,target=/h"]}, {"remoteUser": "vscode", "containerEnv": {"A": "image", "B": "image"}, "image": "other"}]`
-	of, err := ParseImage([]byte(`{"config": {"User": "root", "Env": ["PATH=/bin"], "Labels": {"devcontainer.metadata": ` + quoteJSON(label) + `}}}`))
+	of, err := ParseImage([]byte(`{"config": {"User": "root", "Env": ["PATH=/bin"], "Labels": {"devcontainer.metadata": `+quoteJSON(label)+`}}}`), "feature")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// FeatureFile is what a feature says of itself, in its directory.
-const FeatureFile = "devcontainer-feature.json"
-
 // maxFeatures bounds those of a file.
 const maxFeatures = 50
 
@@ -27,7 +24,7 @@ func uses(raw json.RawMessage) (list []Use, err error) {
 		return nil, spec.Errorf(spec.ErrUsage, "there are more than %d", maxFeatures)
 	}
 	for _, m := range named {
-		if err := local(m.name); err != nil {
+		if err := checkID(m.name); err != nil {
 			return nil, err
 		}
 		options, err := chosen(m.raw)
@@ -39,8 +36,12 @@ func uses(raw json.RawMessage) (list []Use, err error) {
 	return list, nil
 }
 
-// local accepts a feature that lies beside the file.
-func local(id string) error {
+// Local tells whether a feature lies beside the file; others are in a registry.
+func (u Use) Local() bool { return strings.HasPrefix(u.ID, "./") }
+
+// checkID accepts a feature below the file's directory, and one by the name of its
+// registry.
+func checkID(id string) error {
 	dir, ok := strings.CutPrefix(id, "./")
 	if ok && path.Clean(dir) != "." && !strings.HasPrefix(path.Clean(dir), "../") && path.Clean(dir) != ".." && !path.IsAbs(dir) {
 		return nil
@@ -48,8 +49,12 @@ func local(id string) error {
 	if strings.HasPrefix(id, ".") || strings.HasPrefix(id, "/") {
 		return spec.Errorf(spec.ErrUsage, "feature %q does not lie below the directory of the devcontainer.json", id)
 	}
-	return spec.Errorf(spec.ErrUsage, "feature %q is in a registry, and those are not fetched: its script would be run as root, and nothing says what it is", id).
-		WithHint(`copy its directory (with install.sh) beside the devcontainer.json, and name it "./NAME"; or install what it does in a Dockerfile`)
+	host, _, more := strings.Cut(id, "/")
+	if !more || strings.Contains(id, "://") || !strings.ContainsAny(host, ".:") {
+		return spec.Errorf(spec.ErrUsage, "feature %q is neither beside the file (./NAME) nor in a registry (ghcr.io/OWNER/NAME:1)", id).
+			WithHint(`copy its directory (with install.sh) beside the devcontainer.json, and name it "./NAME"`)
+	}
+	return nil
 }
 
 // chosen are the options that are set for a feature: an object, or its version alone.
@@ -93,17 +98,18 @@ type Feature struct {
 	Settings
 	Notes []string
 
+	local  bool
 	own    string   // its id, as it calls itself
 	after  []string // which others, if they are there
 	needed []string
 }
 
-// Dir is where it lies, beside the devcontainer.json.
-func (f *Feature) Dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
+// dir is where it lies, beside the devcontainer.json.
+func (f *Feature) dir() string { return path.Clean(strings.TrimPrefix(f.ID, "./")) }
 
 // ParseFeature reads what a feature says of itself, for one who uses it.
 func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
-	g := &Feature{ID: u.ID, Options: map[string]string{}}
+	g := &Feature{ID: u.ID, local: u.Local(), Options: map[string]string{}}
 	inner := &File{}
 	x := &expander{place: p}
 	unknown, err := read(data, x, func(name string, raw json.RawMessage) (bool, error) { return g.key(inner, name, raw) })
@@ -131,7 +137,7 @@ func (f *Feature) name() string {
 	if f.own != "" {
 		return f.own
 	}
-	return f.Dir()
+	return base(f.ID)
 }
 
 // about are keys of a feature that are for people and catalogues.
@@ -191,8 +197,7 @@ func InOrder(list []*Feature, order []string) ([]*Feature, error) {
 	for _, f := range list {
 		for _, name := range f.needed {
 			if !slices.ContainsFunc(list, func(g *Feature) bool { return called(g, name) }) {
-				return nil, spec.Errorf(spec.ErrUsage, "feature %s needs %s, which is not here", f.ID, name).
-					WithHint(`name it under features, too; one of a registry is copied beside the devcontainer.json first, and named "./NAME"`)
+				return nil, spec.Errorf(spec.ErrUsage, "feature %s needs %s, which is not named", f.ID, name).WithHint("name it under features, too")
 			}
 		}
 	}

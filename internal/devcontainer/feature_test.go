@@ -24,7 +24,7 @@ func TestParseFeature(t *testing.T) {
 		"mounts": [{"type": "bind", "source": "/var/run/docker.sock", "target": "/d"}], "oddity": 1
 	}`)
 	want := &Feature{
-		ID: "./tools/go", Options: map[string]string{"version": "1.26", "lint": "true", "more": "x"}, own: "go",
+		ID: "./tools/go", Options: map[string]string{"version": "1.26", "lint": "true", "more": "x"}, local: true, own: "go",
 		Settings: Settings{
 			ContainerEnv: []Variable{{"PATH", "/go/bin:${PATH}"}},
 			Commands:     []spec.SetUp{sh(spec.PostCreate, "go b", "x"), sh(spec.OnCreate, "go", "y")},
@@ -35,8 +35,8 @@ func TestParseFeature(t *testing.T) {
 		},
 	}
 	same(t, "otherwise", want, f)
-	if f.Dir() != "tools/go" {
-		t.Errorf("it lies in %s", f.Dir())
+	if f.dir() != "tools/go" {
+		t.Errorf("it lies in %s", f.dir())
 	}
 	for _, text := range []string{``, `[]`, `{"options": 3}`, `{"options": {"a": {"default": 3}}}`, `{"remoteUser": "root"}`, `{"dependsOn": []}`} {
 		if _, err := ParseFeature([]byte(text), Use{ID: "./f"}, here); err == nil || !strings.HasPrefix(err.Error(), "feature ./f: ") {
@@ -87,18 +87,18 @@ func TestInOrder(t *testing.T) {
 }
 
 func TestFinish(t *testing.T) {
-	if text, err := Finish(nil, nil, "", "", "node"); text != "" || err != nil {
+	if text, err := Finish(nil, "", nil, "", "", "node"); text != "" || err != nil {
 		t.Errorf("nothing to do is done by %q (%v)", text, err)
 	}
-	if text, _ := Finish(nil, nil, "root", "", ""); text != "" {
+	if text, _ := Finish(nil, "", nil, "root", "", ""); text != "" {
 		t.Errorf("root becomes root by %q", text)
 	}
-	text, err := Finish(nil, []Variable{{"A", `a "b" \ $c`}}, "node", "", "")
+	text, err := Finish(nil, "", []Variable{{"A", `a "b" \ $c`}}, "node", "", "")
 	if want := "FROM " + Base + "\nENV A=\"a \\\"b\\\" \\\\ \\$c\"\nUSER node\n"; text != want || err != nil {
 		t.Errorf("%s\nnot\n%s (%v)", text, want, err)
 	}
 	f := feature(t, Use{"./go", map[string]string{"ver-sion": "it's \n]", "1st": "x"}}, `{"containerEnv": {"P": "/x:${containerEnv:PATH}"}}`)
-	if text, err = Finish([]*Feature{f}, nil, "", "", "node:staff"); err != nil {
+	if text, err = Finish([]*Feature{f}, "", nil, "", "", "node:staff"); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -111,12 +111,16 @@ func TestFinish(t *testing.T) {
 			t.Errorf("line %d is %s, not %s", i, lines[i], line)
 		}
 	}
+	far := feature(t, Use{"ghcr.io/a/go:1", nil}, `{}`)
+	if text, _ := Finish([]*Feature{f, far}, "files", nil, "", "", ""); !strings.Contains(text, "\nCOPY --from="+FeatureImage(1)+` ["/files/","/tmp/.devcontainer-features/1/"]`+"\n") {
+		t.Errorf("nothing is copied from its image:\n%s", text)
+	}
 	for _, part := range []string{`RUN ["/bin/sh","-c","set -e; `, `export VER_SION='it'\\''s \n]'; `, `export _ST='x'; `, `_REMOTE_USER='node'; `, `_CONTAINER_USER='node'; `} {
 		if !strings.Contains(lines[4], part) {
 			t.Errorf("%s is not in %s", part, lines[4])
 		}
 	}
-	if _, err := Finish(nil, []Variable{{"A", "a\nRUN evil"}}, "", "", ""); err == nil {
+	if _, err := Finish(nil, "", []Variable{{"A", "a\nRUN evil"}}, "", "", ""); err == nil {
 		t.Error("a variable can add instructions")
 	}
 }

@@ -13,13 +13,18 @@ import (
 // Base is what the Dockerfile of [Finish] begins with: a name that is nobody's.
 const Base = "devcontainer.invalid/base"
 
+// FeatureImage is the name of the image that has the files of the n-th feature, in a
+// directory, if it is not a local one.
+func FeatureImage(n int) string { return fmt.Sprintf("devcontainer.invalid/feature-%d", n) }
+
 // stage is where features lie while they are installed, in the image.
 const stage = "/tmp/.devcontainer-features"
 
 // Finish is a Dockerfile that makes the image of a file from the one it names or builds:
 // it installs features, and sets the variables and the user. It is empty if there is
-// nothing to do. Before is the user of the image.
-func Finish(features []*Feature, env []Variable, user, containerUser, before string) (string, error) {
+// nothing to do. Dir is where features are in images of theirs, before is the user of the
+// image.
+func Finish(features []*Feature, dir string, env []Variable, user, containerUser, before string) (string, error) {
 	if before == "" {
 		before = "root"
 	}
@@ -39,7 +44,11 @@ func Finish(features []*Feature, env []Variable, user, containerUser, before str
 	}
 	for i, f := range features {
 		to := fmt.Sprintf("%s/%d", stage, i)
-		fmt.Fprintf(&b, "COPY %s\n", words("./"+f.Dir()+"/", to+"/"))
+		if f.local {
+			fmt.Fprintf(&b, "COPY %s\n", words("./"+f.dir()+"/", to+"/"))
+		} else {
+			fmt.Fprintf(&b, "COPY --from=%s %s\n", FeatureImage(i), words("/"+dir+"/", to+"/"))
+		}
 		for _, v := range f.ContainerEnv {
 			if err := setEnv(&b, v, true); err != nil {
 				return "", fmt.Errorf("feature %s: %w", f.ID, err)

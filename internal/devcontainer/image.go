@@ -20,10 +20,11 @@ type OfImage struct {
 	User     string
 	Env      []string
 	Metadata string
+	Feature  string // what one says of itself, if it is that
 }
 
-// ParseImage reads the configuration of an image.
-func ParseImage(config []byte) (OfImage, error) {
+// ParseImage reads the configuration of an image; features have a label of their own.
+func ParseImage(config []byte, feature string) (OfImage, error) {
 	var c struct {
 		Config struct {
 			User   string
@@ -32,7 +33,7 @@ func ParseImage(config []byte) (OfImage, error) {
 		} `json:"config"`
 	}
 	err := json.Unmarshal(config, &c)
-	return OfImage{c.Config.User, c.Config.Env, c.Config.Labels[MetadataLabel]}, err
+	return OfImage{c.Config.User, c.Config.Env, c.Config.Labels[MetadataLabel], c.Config.Labels[feature]}, err
 }
 
 // Settings are those that the image's label has, put together in its order.

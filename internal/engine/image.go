@@ -38,6 +38,15 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 	return result.Images[0], nil
 }
 
+// PullFeature fetches a feature of development containers, as an image.
+func (e *Engine) PullFeature(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
+	result, err := e.addImages(ctx, image.Order{Feature: r.String()}, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return result.Images[0], nil
+}
+
 // LoadSpooled is LoadImages from a file without a name (see [image.Shelf.Spool]).
 func (e *Engine) LoadSpooled(ctx context.Context, f *os.File, from, name string, progress func(image.Event)) ([]image.Image, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())

@@ -20,6 +20,9 @@ type Order struct {
 	Pull  string `json:"pull,omitempty"`
 	Load  string `json:"load,omitempty"`
 	Build string `json:"build,omitempty"`
+	// Feature is a reference to a feature of development containers, of which an image is
+	// made: see [FeatureDir].
+	Feature string `json:"feature,omitempty"`
 	// From is what people call what is loaded, if not its path.
 	From string `json:"from,omitempty"`
 	// Plain is the digest of an image that a build begins with, or [Scratch].
@@ -33,6 +36,14 @@ type Order struct {
 	// Keep says that names which mean another image already go on to mean that.
 	Keep bool `json:"keep,omitempty"`
 }
+
+// A feature of development containers is an archive in a registry. The image that is
+// made of it has its files in FeatureDir, and what it says of itself in FeatureLabel.
+const (
+	FeatureDir   = "feature"
+	FeatureFile  = "devcontainer-feature.json"
+	FeatureLabel = "dev.bothy.feature"
+)
 
 // Scratch is the image without a file, as Dockerfiles have it.
 const Scratch = "scratch"

@@ -60,6 +60,9 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	case o.Pull != "":
 		list, err = w.pull(ctx)
 		err = failed("pull "+o.Pull, err)
+	case o.Feature != "":
+		list, err = w.feature(ctx)
+		err = failed("pull "+o.Feature, err)
 	case o.Load != "":
 		list, err = w.load(ctx)
 		err = failed("load "+cmp.Or(o.From, o.Load), err)

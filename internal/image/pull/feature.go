@@ -1,0 +1,187 @@
+package pull
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Bounds of a feature: scripts, and what is beside them.
+const (
+	maxFeature      = 16 << 20  // bytes of its archive, and of what is in it
+	maxFeatureFiles = 10_000    // entries
+	maxFeatureText  = 128 << 10 // bytes of what it says of itself
+)
+
+// featureConfig is the kind of what stands in the place of a configuration.
+const featureConfig = "application/vnd.devcontainers"
+
+// feature fetches a feature of development containers: a manifest with one layer, an
+// archive. Of that an image is made, so that a build copies from it as from any other.
+// It is read in memory, and nothing of it lies on the host but as a layer.
+func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
+	ref, err := image.ParseReference(w.order.Feature)
+	if err != nil {
+		return nil, err
+	}
+	w.progress(image.Event{Phase: image.Resolving})
+	reg, err := connect(ctx, ref, "repository:"+ref.Repository+":pull")
+	if err != nil {
+		return nil, err
+	}
+	defer reg.http.CloseIdleConnections()
+	d, err := reg.featureLayer(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := reg.small(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	layer, about, err := featureImage(packed)
+	if err != nil {
+		return nil, err
+	}
+	config := bare(image.Host(), []string{describe("", layer).Digest})
+	config["config"] = map[string]any{"Labels": map[string]string{image.FeatureLabel: string(about)}}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	blob := describe("application/vnd.oci.image.layer.v1.tar", layer)
+	if err := w.keep(blob, layer); err != nil {
+		return nil, err
+	}
+	name := ref.Name()
+	if ref.Digest != "" { // which is not that of the image
+		name = ""
+	}
+	img, err := w.add(ctx, image.TypeManifest, typeConfig, text, []image.Descriptor{blob}, name)
+	return []image.Image{img}, err
+}
+
+// featureLayer finds the archive of a feature.
+func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d image.Descriptor, err error) {
+	what := ref.Tag
+	if ref.Digest != "" {
+		what = ref.Digest
+	}
+	text, _, err := r.manifest(ctx, what)
+	if err == nil && ref.Digest != "" {
+		text, err = checked(image.Descriptor{Digest: ref.Digest}, text)
+	}
+	if err != nil {
+		return d, err
+	}
+	var m image.Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return d, spec.Errorf(spec.ErrDenied, "it is no manifest: %w", err)
+	}
+	if m.Config.MediaType != featureConfig || len(m.Layers) != 1 {
+		return d, spec.Errorf(spec.ErrUsage, "it is no feature, but something of the kind %q with %d layers", m.Config.MediaType, len(m.Layers)).
+			WithHint("an image is named under image, or by FROM")
+	}
+	d = m.Layers[0]
+	if d.Size < 0 || d.Size > maxFeature {
+		return d, spec.Errorf(spec.ErrDenied, "it has %d bytes, more than %d", d.Size, maxFeature)
+	}
+	return d, image.CheckDigest(d.Digest)
+}
+
+// small fetches a blob that fits into memory.
+func (r *registry) small(ctx context.Context, d image.Descriptor) ([]byte, error) {
+	resp, err := r.get(ctx, "blobs/"+d.Digest, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, refused(r.base.Host, resp.StatusCode, "blob "+d.Digest)
+	}
+	text, err := store.ReadAll(resp.Body, maxFeature)
+	if err != nil {
+		return nil, err
+	}
+	return checked(d, text)
+}
+
+// featureImage makes a layer of a feature's archive, and finds what it says of itself.
+// What is neither a file, nor a directory, nor a link, is refused, and so is who leads out.
+func featureImage(packed []byte) (layer, about []byte, err error) {
+	plain, done, err := decompress(bytes.NewReader(packed))
+	if err != nil {
+		return nil, nil, err
+	}
+	if done != nil {
+		defer done()
+	}
+	in := tar.NewReader(io.LimitReader(plain, 2*maxFeature)) // it fails where that ends
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for n := 0; ; n++ {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && n == maxFeatureFiles {
+			err = fmt.Errorf("it has more than %d files", maxFeatureFiles)
+		}
+		if err == nil {
+			err = featureEntry(w, h)
+		}
+		var text []byte
+		if err == nil {
+			text, err = store.ReadAll(in, int64(maxFeature-out.Len()))
+		}
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err != nil {
+			return nil, nil, spec.Errorf(spec.ErrDenied, "its archive cannot be used: %w", err)
+		}
+		if h.Name == image.FeatureDir+"/"+image.FeatureFile && h.Typeflag == tar.TypeReg {
+			about = text
+		}
+	}
+	if about == nil || len(about) > maxFeatureText {
+		return nil, nil, spec.Errorf(spec.ErrUsage, "it is no feature: it has no %s, or one with more than %d KiB", image.FeatureFile, maxFeatureText>>10)
+	}
+	err = w.Close()
+	return out.Bytes(), about, err
+}
+
+// featureEntry writes the head of an entry, as it is in the image.
+func featureEntry(w *tar.Writer, h *tar.Header) error {
+	name := path.Clean(strings.TrimLeft(h.Name, "/"))
+	if name == ".." || strings.HasPrefix(name, "../") {
+		return fmt.Errorf("%q leads out of it", h.Name)
+	}
+	to := tar.Header{Typeflag: h.Typeflag, Name: path.Join(image.FeatureDir, name), Mode: h.Mode & 0o777, ModTime: time.Unix(0, 0)}
+	switch h.Typeflag {
+	case tar.TypeReg:
+		to.Size = h.Size
+	case tar.TypeDir:
+		to.Name += "/"
+	case tar.TypeSymlink:
+		to.Linkname = h.Linkname
+	default:
+		return fmt.Errorf("%q is neither a file nor a directory", h.Name)
+	}
+	h.Name = to.Name
+	if h.Typeflag != tar.TypeReg {
+		h.Size = 0
+	}
+	return w.WriteHeader(&to)
+}
