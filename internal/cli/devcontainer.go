@@ -231,7 +231,9 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 	}
 	if all {
 		whole := b.settings.With(devcontainer.Settings{})
-		whole.Expand(of.Env)
+		if err := whole.Expand(of.Env); err != nil {
+			return image.Image{}, err
+		}
 		env = whole.Env()
 	}
 	text, err := devcontainer.Finish(b.features, image.FeatureDir, env, b.settings.User(), b.settings.ContainerUser, of.User)
@@ -346,7 +348,9 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 	if err != nil {
 		return err
 	}
-	b.settings.Expand(append(slices.Clone(root.Env), "HOME="+root.Account.Home, "USER="+root.Account.Name))
+	if err := b.settings.Expand(append(slices.Clone(root.Env), "HOME="+root.Account.Home, "USER="+root.Account.Name)); err != nil {
+		return &spec.Error{Op: b.place.File, Err: err}
+	}
 	sb.Devcontainer = &spec.Devcontainer{File: b.place.File, Commands: b.settings.Commands}
 	for _, v := range b.settings.Env() {
 		sb.Devcontainer.Env = append(sb.Devcontainer.Env, v.Name+"="+v.Value)

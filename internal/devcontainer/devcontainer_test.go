@@ -2,6 +2,7 @@ package devcontainer
 
 import (
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -224,10 +225,25 @@ func TestExpand(t *testing.T) {
 		"containerEnv": {"A": "${containerEnv:FROM_IMAGE}", "B": "${containerEnv:A:none}"},
 		"remoteEnv": {"PATH": "/x:${containerEnv:PATH}", "C": "${containerEnv:A} ${containerEnv:NOWHERE}${containerEnv:NOWHERE:else}"},
 		"postCreateCommand": ["echo", "${containerEnv:A}", "${A}"]}`)
-	f.Expand([]string{"PATH=/bin", "FROM_IMAGE=yes"})
+	if err := f.Expand([]string{"PATH=/bin", "FROM_IMAGE=yes"}); err != nil {
+		t.Fatal(err)
+	}
 	want := []Variable{{"A", "yes"}, {"B", "none"}, {"PATH", "/x:/bin"}, {"C", "yes else"}}
 	same(t, "variables", want, f.Env())
 	same(t, "command", []string{"echo", "yes", "${A}"}, f.Commands[0].Args)
+}
+
+// A small file does not become a large one.
+func TestExpandMuch(t *testing.T) {
+	long := Place{File: "f", Project: "/" + strings.Repeat("p", 4000), Inside: "/p"}
+	much := strings.Repeat("${localWorkspaceFolder}", 1000)
+	if _, err := Parse([]byte(`{"image": "a", "containerEnv": {"A": "`+much+`"}}`), long); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("error %v", err)
+	}
+	f := parseOK(t, `{"image": "a", "containerEnv": {"A": "`+strings.Repeat("x", 50_000)+`"}, "remoteEnv": {"B": "`+strings.Repeat("${containerEnv:A}", 1000)+`"}}`)
+	if err := f.Expand(nil); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") || len(f.RemoteEnv[0].Value) > maxExpanded {
+		t.Errorf("error %v, %d bytes", err, len(f.RemoteEnv[0].Value))
+	}
 }
 
 func TestImageSettings(t *testing.T) {
@@ -271,4 +287,30 @@ func TestCommandOrder(t *testing.T) {
 	if !slices.Equal(titles, want) {
 		t.Errorf("order %q", titles)
 	}
+}
+
+// Whatever a file holds, it is read or refused, and names what is the project's.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"image": "a", "features": {"./f": {"x": true}}, "mounts": ["type=volume,target=/x"], "postCreateCommand": {"a": ["b"]}}`))
+	f.Add([]byte(`{"build": {"dockerfile": "${localEnv:A:b}"}, "forwardPorts": [1, "a:2"], "containerEnv": {"A": "${containerEnv:B}"}} // c`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := Parse(text, here)
+		if err != nil {
+			return
+		}
+		for _, u := range file.Features {
+			if u.Local() && !filepath.IsLocal(u.ID) {
+				t.Errorf("feature %q", u.ID)
+			}
+		}
+		for _, c := range file.Commands {
+			if len(c.Args) == 0 || !slices.Contains(stages, c.When) {
+				t.Errorf("command %+v", c)
+			}
+		}
+		_ = file.Expand([]string{"PATH=/bin"}) // it may be too large
+		if _, err := Finish(nil, "", nil, file.User(), file.ContainerUser, ""); err != nil || strings.ContainsAny(file.User(), "\n $") {
+			t.Errorf("user %q (%v)", file.User(), err)
+		}
+	})
 }

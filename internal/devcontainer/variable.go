@@ -30,10 +30,33 @@ func (p Place) ID() string {
 type expander struct {
 	place Place
 	asked []string // for variables of the host
+	room  room
 	err   error
 }
 
-func (x *expander) expand(s string) string { return replaced(s, x.value) }
+func (x *expander) expand(s string) string {
+	return replaced(s, func(word string) (string, bool) {
+		value, ok := x.value(word)
+		return x.room.take(value, &x.err), ok
+	})
+}
+
+// maxExpanded bounds what variables add to a description, in bytes.
+const maxExpanded = 1 << 20
+
+// room is what was added.
+type room int
+
+// take gives a value, if there is room for it; else nothing, and an error.
+func (r *room) take(value string, err *error) string {
+	if *r += room(len(value)); *r <= maxExpanded {
+		return value
+	}
+	if *err == nil {
+		*err = spec.Errorf(spec.ErrUsage, "its variables make it larger than %d MiB", maxExpanded>>20)
+	}
+	return ""
+}
 
 // replaced replaces each ${…} that has a value, and leaves the others: they may be a
 // shell's.
@@ -104,7 +127,8 @@ func (x *expander) notes() (list []string) {
 
 // Expand replaces ${containerEnv:NAME} in variables and commands, now that the image is
 // known: by what that says (NAME=VALUE), and by the variables of the container.
-func (s *Settings) Expand(image []string) {
+func (s *Settings) Expand(image []string) (err error) {
+	var added room
 	known := map[string]string{}
 	for _, kv := range image {
 		name, value, _ := strings.Cut(kv, "=")
@@ -114,7 +138,7 @@ func (s *Settings) Expand(image []string) {
 		return replaced(text, func(word string) (string, bool) {
 			what, name, otherwise := parts(word)
 			if v, ok := known[name]; ok && what == "containerEnv" {
-				return v, true
+				return added.take(v, &err), true
 			}
 			return otherwise, what == "containerEnv"
 		})
@@ -129,6 +153,7 @@ func (s *Settings) Expand(image []string) {
 			s.Commands[i].Args[j] = expand(arg)
 		}
 	}
+	return err
 }
 
 func expandAll(list []Variable, expand func(string) string) []Variable {

@@ -299,3 +299,28 @@ func TestChanged(t *testing.T) {
 		})
 	}
 }
+
+// A directory in the context may be meant; no link leads to one outside it.
+func TestWithin(t *testing.T) {
+	dir := directory(t, map[string]string{"a": "1", "b/a": "2", "b/c/a": "3"})
+	outside := directory(t, map[string]string{"a": "secret"})
+	must(t, os.Symlink("b/c", filepath.Join(dir, "inner")))
+	must(t, os.Symlink(outside, filepath.Join(dir, "out")))
+	must(t, os.Symlink("../"+filepath.Base(outside), filepath.Join(dir, "up")))
+	for within, want := range map[string]string{"": "1", "b": "2", "b/c": "3", "inner": "3"} {
+		o := order(t, dir, "FROM base\nCOPY a /\n")
+		o.Within = within
+		_, err := Make(t.Context(), o)
+		must(t, err)
+		if b, err := os.ReadFile(filepath.Join(o.Snapshot, "a")); err != nil || string(b) != want {
+			t.Errorf("within %q it copies %q (%v)", within, b, err)
+		}
+	}
+	for _, within := range []string{"out", "up", "..", "b/../..", "/", outside, "a", "none"} {
+		o := order(t, dir, "FROM base\nCOPY a /\n")
+		o.Within = within
+		if _, err := Make(t.Context(), o); err == nil {
+			t.Errorf("within %q something is copied", within)
+		}
+	}
+}
