@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -214,6 +215,18 @@ func TestWriteOptions(t *testing.T) {
 	}
 	if got := names(t, write(t, filepath.Join(dir, "app/f"), WriteOptions{Straight: true})); !reflect.DeepEqual(got, []string{"f"}) {
 		t.Errorf("a straight path has %q", got)
+	}
+	must(t, unix.Mkfifo(filepath.Join(dir, "app/pipe"), 0o600))
+	if l, err := net.Listen("unix", filepath.Join(dir, "app/sock")); err != nil {
+		t.Fatal(err)
+	} else {
+		defer l.Close()
+	}
+	if got := names(t, write(t, src, WriteOptions{})); !reflect.DeepEqual(got, []string{"app/", "app/f", "app/l"}) {
+		t.Errorf("pipes and sockets are not left out: %q", got)
+	}
+	if got := names(t, write(t, src, WriteOptions{Special: true})); !reflect.DeepEqual(got, []string{"app/", "app/f", "app/l", "app/pipe", "app/sock"}) {
+		t.Errorf("with pipes and sockets it has %q", got)
 	}
 	for _, crooked := range []string{"alias", "alias/f", "app/l"} {
 		if err := Write(io.Discard, filepath.Join(dir, crooked), WriteOptions{Straight: true}); err == nil {

@@ -22,13 +22,16 @@ type WriteOptions struct {
 	Follow bool
 	// Straight refuses a path in which a symbolic link stands, at its end too.
 	Straight bool
+	// Special notes devices, sockets and pipes too: that they are there, not what can
+	// be read from them.
+	Special bool
 	// Name replaces the top element's name in the archive; "." archives only
 	// what is in the directory.
 	Name string
 }
 
 // Write archives the file or tree at src, in the order of its names. Devices, sockets
-// and pipes are left out.
+// and pipes are left out, unless they are asked for.
 func Write(w io.Writer, src string, o WriteOptions) error {
 	src = filepath.Clean(src)
 	dir, base := filepath.Split(src)
@@ -54,7 +57,7 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	if name == "" {
 		name = filepath.Base(src)
 	}
-	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, links: map[fileID]string{}}
+	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, special: o.Special, links: map[fileID]string{}}
 	if err := a.add(parent, base, name); err != nil {
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
@@ -120,6 +123,8 @@ func Stream(src string, o WriteOptions, read func(io.Reader) error) error {
 type writer struct {
 	tw     *tar.Writer
 	follow bool
+	// special notes what is neither a file, a directory nor a link.
+	special bool
 	links  map[fileID]string // files with several names, by their first
 	above  []fileID          // the directories we are in, to notice circles of links
 }
@@ -127,11 +132,11 @@ type writer struct {
 // add archives one entry of an open directory.
 func (a *writer) add(parent int, base, name string) error {
 	f, target, err := a.open(parent, base)
+	if odd := (*oddKind)(nil); errors.As(err, &odd) {
+		return a.addOdd(odd, name)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
-	}
-	if f == nil && target == "" {
-		return nil // of a kind that is not copied
 	}
 	if f == nil {
 		return a.tw.WriteHeader(&tar.Header{
@@ -184,7 +189,7 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 		return nil, string(b[:max(n, 0)]), err
 	case unix.S_IFREG, unix.S_IFDIR:
 	default:
-		return nil, "", nil
+		return nil, "", &oddKind{before.Mode, uint64(before.Rdev)}
 	}
 	how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 	if !a.follow {
@@ -203,6 +208,37 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 		return nil, "", errChanged
 	}
 	return f, "", nil
+}
+
+// oddKind is the error of what is not opened: a device, a socket or a pipe.
+type oddKind struct {
+	mode   uint32
+	device uint64
+}
+
+func (*oddKind) Error() string { return "neither a file nor a directory" }
+
+// socketMark stands in the place of a link's target for a socket, of which archives
+// know nothing: it is noted as a pipe.
+const socketMark = "socket"
+
+// addOdd notes what is not opened, or leaves it out.
+func (a *writer) addOdd(odd *oddKind, name string) error {
+	if !a.special {
+		return nil
+	}
+	h := &tar.Header{Typeflag: tar.TypeFifo, Name: name, Mode: int64(odd.mode & 0o7777), Format: tar.FormatPAX}
+	switch odd.mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		h.Linkname = socketMark
+	case unix.S_IFCHR, unix.S_IFBLK:
+		h.Typeflag = tar.TypeChar
+		if odd.mode&unix.S_IFMT == unix.S_IFBLK {
+			h.Typeflag = tar.TypeBlock
+		}
+		h.Devmajor, h.Devminor = int64(unix.Major(odd.device)), int64(unix.Minor(odd.device))
+	}
+	return a.tw.WriteHeader(h)
 }
 
 func (a *writer) addDir(f *os.File, h *tar.Header, self fileID, name string) error {

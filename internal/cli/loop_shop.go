@@ -317,6 +317,9 @@ func hashTree(r io.Reader) (string, error) {
 // hashEntry adds an entry. What is of variable length has its length before it.
 func hashEntry(all hash.Hash, h *tar.Header, in io.Reader) error {
 	fmt.Fprintf(all, "%c %o %d %q %q\n", h.Typeflag, h.Mode&0o7777, h.Size, h.Name, h.Linkname)
+	if h.Typeflag == tar.TypeChar || h.Typeflag == tar.TypeBlock {
+		fmt.Fprintf(all, "%d %d\n", h.Devmajor, h.Devminor)
+	}
 	_, err := io.Copy(all, in)
 	return err
 }

@@ -14,14 +14,16 @@ import (
 
 // Copy is the inside's half of cp:
 //
-//	out PATH (follow|keep)   archives PATH to standard output
+//	out PATH (follow|keep|straight)
+//	                         archives PATH to standard output; straight: no link
+//	                         may stand in it, and pipes and the like are noted too
 //	in PATH NAME             extracts standard input at PATH, NAME being what
 //	                         the source was called; "." extracts its contents
 func Copy(args []string) int {
 	var err error
 	switch {
 	case len(args) == 3 && args[0] == "out":
-		err = copyOut(args[1], archive.WriteOptions{Follow: args[2] == "follow", Straight: args[2] == "straight"})
+		err = copyOut(args[1], archive.WriteOptions{Follow: args[2] == "follow", Straight: args[2] == "straight", Special: args[2] == "straight"})
 	case len(args) == 3 && args[0] == "in":
 		err = copyIn(args[1], args[2])
 	default:

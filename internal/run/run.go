@@ -189,18 +189,33 @@ func (r *Run) Remove() error {
 	return store.RemoveTree(r.dir)
 }
 
+// probing is for how long somebody who only looks ([Run.Hosted]) may be in the way of
+// who takes a run over, and how often that one tries.
+const (
+	probing    = 5 * time.Second
+	probeAgain = time.Millisecond
+)
+
+// lock takes the lock alone. Who has it with others only looks whether there is a host,
+// and lets go of it at once.
 func (r *Run) lock() (*store.Lock, error) {
-	held, err := store.TryLock(filepath.Join(r.dir, lockName))
-	if errors.Is(err, store.ErrLocked) {
-		return nil, spec.Errorf(spec.ErrConflict, "another process carries the run %s on", r.ID).
-			WithHint("bothy loop status %s shows how it stands, bothy loop stop %s ends it", r.ID, r.ID)
+	path := filepath.Join(r.dir, lockName)
+	for began := time.Now(); ; time.Sleep(probeAgain) {
+		held, err := store.TryLock(path)
+		if !errors.Is(err, store.ErrLocked) {
+			return held, err
+		}
+		if r.Hosted() || time.Since(began) > probing {
+			return nil, spec.Errorf(spec.ErrConflict, "another process carries the run %s on", r.ID).
+				WithHint("bothy loop status %s shows how it stands, bothy loop stop %s ends it", r.ID, r.ID)
+		}
 	}
-	return held, err
 }
 
-// Hosted tells whether a process carries the run on.
+// Hosted tells whether a process carries the run on. Any number may ask at once: none is
+// taken for a host by another, or keeps one from beginning.
 func (r *Run) Hosted() bool {
-	held, err := store.TryLock(filepath.Join(r.dir, lockName))
+	held, err := store.TryShareLock(filepath.Join(r.dir, lockName))
 	if err == nil {
 		held.Unlock()
 	}

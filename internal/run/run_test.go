@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -80,6 +82,42 @@ func TestOneHost(t *testing.T) {
 	if r.Hosted() {
 		t.Error("somebody seems to have it")
 	}
+}
+
+// TestProbe has many look whether there is a host: none is taken for one, and none
+// keeps a host from beginning.
+func TestProbe(t *testing.T) {
+	_, r := begun(t)
+	held, err := store.TryShareLock(filepath.Join(r.dir, lockName)) // one that looks just now
+	must(t, err)
+	if r.Hosted() {
+		t.Error("who only looks is taken for a host")
+	}
+	held.Unlock()
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	for range 4 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					r.Hosted()
+				}
+			}
+		})
+	}
+	for range 200 {
+		h, _, err := r.Host()
+		must(t, err)
+		if !r.Hosted() {
+			t.Error("the host is not seen")
+		}
+		h.Close()
+	}
+	close(done)
+	looking.Wait()
 }
 
 // TestTorn cuts the file anywhere: what is there are the events before, and the next

@@ -378,6 +378,9 @@ type Lock struct{ f *os.File }
 // TryLock takes a lock, or returns ErrLocked at once.
 func TryLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
 
+// TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
+func TryShareLock(path string) (*Lock, error) { return lock(path, unix.LOCK_SH|unix.LOCK_NB) }
+
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX) }
 
