@@ -75,7 +75,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 		return nil, err
 	}
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
-		s.Status, s.Reason, s.Detail = loop.Interrupted, "crash", "the process that carried it on is gone"
+		s.Crash()
 	}
 	return l, nil
 }
@@ -85,14 +85,14 @@ type loopView struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 	Hosted    bool      `json:"hosted"` // a process carries it on
-	ExitCode  *int      `json:"exit_code,omitempty"`
+	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
 	Plan *loop.Plan `json:"plan"`
 }
 
 func (l *looping) view() loopView {
 	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, Plan: &l.plan}
-	if s := l.state.Status; s != loop.Running && s != loop.Queued {
+	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}

@@ -69,6 +69,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
 	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
+	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when the agent has said so often in a row that its allowance is used up; 0: never")
 	for _, path := range []string{"file", "prompt-template", "protect"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
@@ -89,6 +90,9 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	}
 	of, err := loopAgent(e, f.plan.Agent)
 	if err != nil {
+		return err
+	}
+	if err := takesAll(of, &f.plan); err != nil {
 		return err
 	}
 	ctx, release := interruptible(cmd.Context())

@@ -49,7 +49,7 @@ func (s *loopShop) Work(ctx context.Context, prompt string, limit time.Duration)
 		return w, err
 	}
 	argv, stdin := agent.Headless(s.agent, prompt)
-	if err := fitsArguments(argv); err != nil {
+	if err := fitsArguments(argv); err != nil { // it was seen to that it does
 		return w, err
 	}
 	if err := s.engine.Stop(ctx, s.sandbox, iterationGrace); err != nil { // a host that died may have left an agent at work
@@ -67,17 +67,20 @@ func (s *loopShop) Work(ctx context.Context, prompt string, limit time.Duration)
 		d.End, status, said, err = nil, spec.ExitError, began.Error(), nil
 	}
 	if err = errors.Join(err, stopped, r.Close()); err != nil {
-		return w, err
+		return usedOf(&d), err
 	}
 	return workOf(&d, status, said), nil
 }
 
+// usedOf is what the agent says it has used.
+func usedOf(d *transcript.Digest) loop.Work {
+	return loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
+}
+
 // workOf judges by what the agent said of itself.
 func workOf(d *transcript.Digest, status int, said string) loop.Work {
-	w := loop.Work{
-		Verdict: d.Verdict(status), Message: d.Message, Session: d.Session, Calls: d.Calls,
-		Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD,
-	}
+	w := usedOf(d)
+	w.Verdict, w.Message = d.Verdict(status), d.Message
 	if w.Verdict == spec.VerdictOK {
 		return w
 	}
@@ -91,6 +94,16 @@ func workOf(d *transcript.Digest, status int, said string) loop.Work {
 		w.Error = cmp.Or(said, fmt.Sprintf("it ended with status %d, and did not say how", status))
 	}
 	return w
+}
+
+// takesAll sees that what an agent is told in every iteration leaves room for what is
+// told in some.
+func takesAll(of *spec.Agent, p *loop.Plan) error {
+	if n := p.Fixed(); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
+		return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: %s takes it as an argument, of which Linux takes 128 KiB, and %d KiB are for what the checks find", n>>10, of.Title, 128-loop.MaxTask>>10).
+			WithHint("put the task into a file of the project, and name that in the prompt")
+	}
+	return nil
 }
 
 // maxArgument is what Linux lets an argument be, in bytes, with the zero behind it.

@@ -31,6 +31,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 		if s.Work.Verdict != spec.VerdictLimit {
 			return Step{Keep: true}
 		}
+		if reached(s.SameLimit, p.Stall.SameLimit) {
+			return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: fmt.Sprintf("the agent said %d times in a row that its allowance is used up", s.SameLimit)}}
+		}
 	case Kept:
 		return Step{Judge: true}
 	case Judged:
@@ -41,7 +44,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(); until.After(now) {
+	if until := s.wakes(now); until.After(now) {
 		return Step{Wait: until}
 	}
 	if s.step == Iteration || s.step == Worked { // cut short, or of no account
@@ -98,20 +101,25 @@ func (s *State) elapsed(now time.Time) time.Duration {
 	return used
 }
 
+// longestWait is for how long an agent is believed that its allowance is used up: the
+// longest that are known are given for a week.
+const longestWait = 8 * 24 * time.Hour
+
+// clockSlack is by how much clocks are put right without anything being wrong.
+const clockSlack = time.Minute
+
 // wakes is when an agent whose allowance was used up may be asked again; zero if none
-// was. One that names a time again and again that is over is asked ever less often.
-func (s *State) wakes() time.Time {
-	if s.step != Worked {
+// was, or if the clock was set back, by which nobody knows how long that is. One that
+// names a time again and again that is over is asked ever less often.
+func (s *State) wakes(now time.Time) time.Time {
+	if s.step != Worked || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
 	}
 	least := unknownWait
 	if !s.Until.IsZero() {
-		least = min(time.Second<<min(s.limits, 20), unknownWait)
+		least = min(time.Second<<min(s.SameLimit, 20), unknownWait)
 	}
-	if at := s.limitedAt.Add(least); at.After(s.Until) {
-		return at
-	}
-	return s.Until
+	return s.limitedAt.Add(max(s.Until.Sub(s.limitedAt), least))
 }
 
 // ExitCode is that of the command that carried a loop on.
@@ -134,6 +142,18 @@ func (s *State) ExitCode() int {
 	}
 	return spec.ExitError
 }
+
+// reasonCrash is why a loop was interrupted of which nobody said so.
+const reasonCrash = "crash"
+
+// Crash says that a loop which seems to run has no host: the process that was it could
+// not write down its end, and had no exit code of its own.
+func (s *State) Crash() {
+	s.Status, s.Reason, s.Detail = Interrupted, reasonCrash, "the process that carried it on is gone"
+}
+
+// Crashed tells whether it was so.
+func (s *State) Crashed() bool { return s.Status == Interrupted && s.Reason == reasonCrash }
 
 // sigterm is what stopping a loop is like.
 const sigterm = 15

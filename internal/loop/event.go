@@ -9,6 +9,7 @@ const (
 	Baseline  = "baseline"  // Verdict: what the gates said before the first iteration
 	Iteration = "iteration" // Begun: the agent is started
 	Worked    = "worked"    // Work: it has ended, with all that it started
+	Cut       = "cut"       // Work: it was cut short; what it has used counts, and nothing else
 	Kept      = "kept"      // Keep: what it left is a checkpoint
 	Judged    = "judged"    // Verdict
 	Hinted    = "hinted"    // Advice

@@ -62,6 +62,7 @@ type State struct {
 	Unchanged int `json:"unchanged"`
 	SameRed   int `json:"same_red"`
 	SameError int `json:"same_error"`
+	SameLimit int `json:"same_limit"`
 
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
@@ -69,7 +70,6 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	limits    int // in a row
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -101,6 +101,8 @@ func (s *State) Add(ev run.Event) error {
 	case Worked:
 		s.limitedAt = ev.Time
 		return into(ev, s.worked)
+	case Cut:
+		return into(ev, s.cut)
 	case Kept:
 		return into(ev, s.kept)
 	case Judged:
@@ -132,7 +134,7 @@ func into[T any](ev run.Event, f func(T)) error {
 // begin goes on. Whoever goes on with a loop that stalled gives it all its tries again.
 func (s *State) begin() {
 	if s.Status == Stalled {
-		s.Unchanged, s.SameRed, s.SameError = 0, 0, 0
+		s.Unchanged, s.SameRed, s.SameError, s.SameLimit = 0, 0, 0, 0
 	}
 	s.Status, s.Reason, s.Detail, s.Signal = Running, "", "", 0
 }
@@ -151,11 +153,20 @@ func (s *State) worked(w Work) {
 	s.USD += w.USD
 	if w.Verdict == spec.VerdictLimit {
 		s.Until = w.Until
-		s.limits++
+		if latest := s.limitedAt.Add(longestWait); w.Until.After(latest) {
+			s.Until = latest
+		}
+		s.SameLimit++
 		return // as if it had not been: the hints are for the next try
 	}
-	s.Hints, s.shown, s.limits = s.Hints[s.shown:], 0, 0
+	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
 	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
+}
+
+// cut counts what a try has used that came to nothing: its iteration is begun again.
+func (s *State) cut(w Work) {
+	s.Tokens += w.Tokens
+	s.USD += w.USD
 }
 
 func (s *State) kept(k Keep) {

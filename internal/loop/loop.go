@@ -16,7 +16,8 @@ import (
 type Shop interface {
 	// Work has the agent work by a prompt, for so long at most if that is not 0, and
 	// ends everything that runs in the sandbox. An error says that it could not even
-	// begin; what goes wrong later is in Work, as is what it said: all of Message.
+	// begin, or that ctx was done; what goes wrong otherwise is in Work, as is what it
+	// said: all of Message. With an error there is still in Work what was used.
 	Work(ctx context.Context, prompt string, limit time.Duration) (Work, error)
 	// Keep makes a checkpoint, and counts the files that are otherwise than at
 	// another; all of them if that is 0.
@@ -57,11 +58,25 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	listening.Go(func() { l.listen(work, stop) })
-	err = l.append(Began, run.ActorHost, nil)
+	if err = l.forget(); err == nil {
+		err = l.append(Began, run.ActorHost, nil)
+	}
 	for err == nil && l.state.Status == Running {
 		err = l.step(work)
 	}
 	return l.state, err
+}
+
+// forget takes pauses away that were left before this process took the run over: who is
+// gone on with is not ended by what was meant for another.
+func (l *Loop) forget() error {
+	list, err := l.Run.Mail()
+	for _, m := range list {
+		if err == nil && m.Kind == run.Pause && m.Time.Before(l.Host.Since()) {
+			err = l.Run.Take(m)
+		}
+	}
+	return err
 }
 
 // listen gives work in flight up as soon as somebody says so.
@@ -205,8 +220,8 @@ func (l *Loop) baseline(ctx context.Context) error {
 const maxMessage = 8 << 10
 
 func (l *Loop) iterate(ctx context.Context, n int) error {
-	prompt := Prompt(l.Plan, l.state, n)
-	if err := l.keep(Iteration, Begun{n, len(l.state.Hints)}); err != nil {
+	prompt, told := Prompt(l.Plan, l.state, n)
+	if err := l.keep(Iteration, Begun{n, told}); err != nil {
 		return err
 	}
 	limit := time.Duration(l.Plan.Limits.Iteration)
@@ -218,10 +233,16 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
+	w.Iteration, w.Seconds = n, time.Since(began).Seconds()
 	if err != nil {
+		used := Work{Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seconds: w.Seconds}
+		if w.Tokens > 0 || w.USD > 0 || w.Calls > 0 {
+			if kerr := l.keep(Cut, used); kerr != nil {
+				return kerr
+			}
+		}
 		return err
 	}
-	w.Iteration, w.Seconds = n, time.Since(began).Seconds()
 	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
 	return l.keep(Worked, w)

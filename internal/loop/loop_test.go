@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -197,6 +198,100 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestForgedLimits has an agent claim for ever that its allowance is used up.
+func TestForgedLimits(t *testing.T) {
+	p := plan()
+	p.Stall.SameLimit = 3
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
+	f.work = func(int) (Work, error) {
+		return Work{Verdict: spec.VerdictLimit, Error: "used up", Until: time.Now().Add(-time.Hour), Tokens: 1}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, r := carry(t, p, f)
+		if s.Status != Stalled || s.Reason != "same_limit" || f.n != 3 || s.Iteration != 1 || s.Tokens != 3 || s.ExitCode() != 5 {
+			t.Fatalf("after %d tries it is %+v", f.n, s)
+		}
+		f.work = func(n int) (Work, error) {
+			if n%2 == 0 {
+				return Work{Verdict: spec.VerdictLimit, Until: time.Now()}, nil
+			}
+			return says("no")
+		}
+		p.Limits.MaxIterations = 5
+		if s = goOn(t.Context(), t, p, f, r); s.Reason != "iterations" || s.Repeats < 4 {
+			t.Errorf("with other things in between it is %+v", s)
+		}
+	})
+}
+
+// TestLongWait does not believe in waits that no allowance has, nor in clocks.
+func TestLongWait(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	event := func(kind string, data any) run.Event {
+		text, err := json.Marshal(data)
+		must(t, err)
+		return run.Event{Type: kind, Time: at, Data: text}
+	}
+	s, err := Fold([]run.Event{
+		event(Began, nil), event(Baseline, Verdict{}), event(Iteration, Begun{Iteration: 1}),
+		event(Worked, Work{Iteration: 1, Verdict: spec.VerdictLimit, Until: at.AddDate(1000, 0, 0)}),
+	})
+	must(t, err)
+	if step := Next(plan(), s, at); !step.Wait.Equal(at.Add(longestWait)) || !s.Until.Equal(step.Wait) {
+		t.Errorf("it waits until %s, and says %s", step.Wait, s.Until)
+	}
+	if step := Next(plan(), s, at.AddDate(-1, 0, 0)); step.Iterate != 1 {
+		t.Errorf("when the clock was set back by a year: %+v", step)
+	}
+	if step := Next(plan(), s, at.Add(-time.Second)); step.Wait.IsZero() {
+		t.Errorf("when it was put right by a second: %+v", step)
+	}
+	if used := s.elapsed(at.AddDate(-1, 0, 0)); used != 0 {
+		t.Errorf("it has taken %s", used)
+	}
+	must(t, s.Add(run.Event{Type: Iteration, Time: at.AddDate(-1, 0, 0), Data: []byte(`{"iteration":1}`)}))
+	if s.Elapsed != 0 || s.elapsed(at.AddDate(-1, 0, 0).Add(time.Minute)) != time.Minute {
+		t.Errorf("it has taken %s", time.Duration(s.Elapsed))
+	}
+}
+
+// TestPauseBefore goes on although somebody left a pause for the process before.
+func TestPauseBefore(t *testing.T) {
+	p := plan()
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))
+	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "listen", Actor: "ann"}))
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(int) bool { return true }}
+	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || !strings.Contains(f.prompts[0], "listen") {
+		t.Errorf("it is %+v, and was told %q", s, f.prompts)
+	}
+	if list, err := r.Mail(); err != nil || len(list) != 0 {
+		t.Errorf("%d messages are left, %v", len(list), err)
+	}
+}
+
+// TestCut counts what a try used that was interrupted.
+func TestCut(t *testing.T) {
+	p := plan()
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
+	f.work = func(int) (Work, error) {
+		cancel(&spec.Exited{Code: 130})
+		return Work{Tokens: 7, USD: 0.5, Message: done}, context.Canceled
+	}
+	s := goOn(ctx, t, p, f, r)
+	if s.Status != Interrupted || s.Tokens != 7 || s.USD != 0.5 || s.Work != nil || s.Iteration != 1 {
+		t.Fatalf("it is %+v", s)
+	}
+	f.work = func(int) (Work, error) { return says(done) }
+	if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || s.Tokens != 17 || s.Repeats != 1 || s.Iteration != 1 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
 // TestPeople stops, pauses and hints while the agent works.
 func TestPeople(t *testing.T) {
 	p := plan()
@@ -256,7 +351,8 @@ func TestPromised(t *testing.T) {
 	if promised("<promise></promise>", "") {
 		t.Error("nothing was promised")
 	}
-	if p := plan(); promised(Prompt(p, &State{}, 1), p.Promise) {
+	p := plan()
+	if text, _ := Prompt(p, &State{}, 1); promised(text, p.Promise) {
 		t.Error("the prompt itself is a promise")
 	}
 }
@@ -275,6 +371,8 @@ func TestCheck(t *testing.T) {
 		"line":      func(p *Plan) { p.Promise = "a\nb" },
 		"protect":   func(p *Plan) { p.Protect = []string{"../x"} },
 		"template":  func(p *Plan) { p.Template = "work" },
+		"zero":      func(p *Plan) { p.Prompt = "a\x00b" },
+		"limits":    func(p *Plan) { p.Stall.SameLimit = -1 },
 		"variable":  func(p *Plan) { p.Template = "{{prompt}} {{x" },
 		"stall":     func(p *Plan) { p.Stall.SameRed = -1 },
 		"allowance": func(p *Plan) { p.Limits.Tokens = -1 },
@@ -299,6 +397,7 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Ready, Made{"x"}},
 		{Baseline, Verdict{Gates: gates}},
 		{Iteration, Begun{n, n}},
+		{Cut, Work{Iteration: n, Tokens: int64(n)}},
 		{Worked, Work{Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Error: "e", Tokens: int64(n)}},
 		{Kept, Keep{n, int64(n), n}},
 		{Judged, Verdict{Iteration: n, Gates: gates}},

@@ -52,10 +52,15 @@ type Stall struct {
 	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
 	SameRed   int `json:"same_red"`   // that leave the same gates red, with the same answers
 	SameError int `json:"same_error"` // in which the agent fails in the same way
+	// SameLimit is how often an iteration is begun because the agent says that its
+	// allowance was used up, with nothing else in between.
+	SameLimit int `json:"same_limit"`
+	Questions int `json:"questions"` // iterations that end with a question to a person
 }
 
-// UsualStall is what experience with other loops suggests.
-var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5}
+// UsualStall is what experience with other loops suggests. An agent that does not say
+// until when it has to wait is asked again for six hours: allowances are given for five.
+var UsualStall = Stall{Unchanged: 3, SameRed: 5, SameError: 5, SameLimit: 72, Questions: 2}
 
 // Check refuses what could not work.
 func (p *Plan) Check() error {
@@ -73,8 +78,10 @@ func (p *Plan) Check() error {
 		return fail("a limit is negative")
 	case l.Gate <= 0:
 		return fail("%s is no time that a check could take", time.Duration(l.Gate))
-	case p.Stall.Unchanged < 0 || p.Stall.SameRed < 0 || p.Stall.SameError < 0:
+	case min(p.Stall.Unchanged, p.Stall.SameRed, p.Stall.SameError, p.Stall.SameLimit, p.Stall.Questions) < 0:
 		return fail("a count for stalling is negative")
+	case strings.ContainsRune(p.Prompt+p.Template, 0):
+		return fail("there is a zero byte in the prompt, which no program can be told")
 	case p.Promise == p.Abort:
 		return fail("the two promises are the same")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -56,46 +57,133 @@ func checkTemplate(text string) error {
 	}
 }
 
-// Prompt is what the agent is told in an iteration. What is put into the template is
-// data: words in it stay as they are.
-func Prompt(p *Plan, s *State, iteration int) string {
+// Bounds on what an agent is told, in bytes. Linux takes less than 128 KiB as an
+// argument, which is how many agents take their prompt.
+const (
+	maxPrompt  = 120 << 10
+	maxGates   = 24 << 10 // of it, what the gates said
+	maxContext = 40 << 10 // what people have to say: one message fits, see run.MaxHint
+	leastRoom  = 8 << 10  // for either, however long the task is
+)
+
+// MaxTask is how long what is told anyway may be, so that the rest has its room: the
+// prompt with the template around it, in bytes. It holds for agents that take it as an
+// argument.
+const MaxTask = maxPrompt - 2*leastRoom
+
+// Prompt is what the agent is told in an iteration, and how many of the hints are in it:
+// those that have no room are for the next. What is put into the template is data: words
+// in it stay as they are, and it holds no zero byte, and nothing that a terminal obeys.
+func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	verdict := s.Verdict
 	if verdict == nil {
 		verdict = s.Baseline
 	}
-	return strings.NewReplacer(
+	words := []string{
 		"{{iteration}}", strconv.Itoa(iteration),
 		"{{max_iterations}}", strconv.Itoa(p.Limits.MaxIterations),
 		"{{min_iterations}}", strconv.Itoa(p.Limits.MinIterations),
 		"{{prompt}}", p.Prompt,
 		"{{completion_promise}}", p.Promise,
 		"{{abort_promise}}", p.Abort,
-		"{{context}}", contextOf(s.Hints),
-		"{{gates}}", redOf(verdict),
 		"{{checks}}", checksOf(p),
 		"{{abort}}", abortOf(p),
-	).Replace(p.Template)
+	}
+	fixed := strings.NewReplacer(append(words, "{{context}}", "", "{{gates}}", "")...).Replace(p.Template)
+	room := max(maxPrompt-len(fixed), 2*leastRoom)
+	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
+	room -= len(hints) * strings.Count(p.Template, "{{context}}")
+	red := redOf(verdict, share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
+	return strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template), told
 }
 
-func contextOf(hints []string) string {
+// Fixed is how long what is told in every iteration is, in bytes.
+func (p *Plan) Fixed() int {
+	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
+	return len(text)
+}
+
+// share is the room of a word that may stand in the template more than once.
+func share(p *Plan, word string, room int) int {
+	return room / max(strings.Count(p.Template, word), 1)
+}
+
+// contextOf tells as many hints as there is room for, the first in any case.
+func contextOf(hints []string, room int) (text string, told int) {
 	if len(hints) == 0 {
-		return ""
+		return "", 0
 	}
-	return "# What people have to say\n\n" + strings.Join(hints, "\n\n") + "\n\n"
+	b := "# What people have to say\n\n"
+	for _, h := range hints {
+		h = plain(h) + "\n\n"
+		if told > 0 && len(b)+len(h) > room {
+			break
+		}
+		b += beginning(h, room-len(b))
+		told++
+	}
+	return b, told
 }
 
-func redOf(v *Verdict) string {
-	var b strings.Builder
-	for _, g := range v.Red() {
-		fmt.Fprintf(&b, "- %s: %s\n", g.Name, g.Why)
-		for line := range strings.Lines(g.Output) {
-			b.WriteString("  | " + strings.TrimRight(line, "\n") + "\n")
-		}
-	}
-	if b.Len() == 0 {
+// redOf tells what is red, with the end of what it said. Every gate has the same room:
+// one that says much hides no other.
+func redOf(v *Verdict, room int) string {
+	red := v.Red()
+	if len(red) == 0 {
 		return ""
 	}
-	return "# What the last check found\n\n" + b.String() + "\n"
+	const heading = "# What the last check found\n\n"
+	var b strings.Builder
+	b.WriteString(heading)
+	each := (room - len(heading) - 1) / len(red)
+	for _, g := range red {
+		b.WriteString(gateOf(g, each))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// gateOf is what one gate said, the last lines of it.
+func gateOf(g Gate, room int) string {
+	first := beginning(fmt.Sprintf("- %s: %s", plain(g.Name), plain(g.Why)), room-1) + "\n"
+	room -= len(first)
+	var lines []string
+	for line := range strings.Lines(plain(g.Output)) {
+		lines = append(lines, "  | "+strings.TrimRight(line, "\n")+"\n")
+	}
+	n := len(lines)
+	for n > 0 && len(lines[n-1]) <= room {
+		n--
+		room -= len(lines[n])
+	}
+	if cut := "  | [...] "; n > 0 && n == len(lines) && room > 2*len(cut) { // one line, without an end
+		last := lines[n-1]
+		return first + cut + strings.ToValidUTF8(last[len(last)-room+len(cut):], "")
+	}
+	return first + strings.Join(lines[n:], "")
+}
+
+// beginning is as much of a text as there is room for, whole characters of it.
+func beginning(text string, room int) string {
+	const more = " [...]\n"
+	if len(text) <= room {
+		return text
+	}
+	if room <= len(more) {
+		return ""
+	}
+	return strings.ToValidUTF8(text[:room-len(more)], "") + more
+}
+
+// plain takes out of a text what no argument can hold and no reader sees: control
+// characters but for line ends and tabs, and what is no UTF-8.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, ""))
 }
 
 func checksOf(p *Plan) string {

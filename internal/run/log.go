@@ -87,6 +87,7 @@ type Host struct {
 	f    *os.File
 	seq  int64
 	now  func() time.Time
+	from time.Time
 }
 
 // Host takes the run over. It gives what has happened up to now. If another process
@@ -96,7 +97,7 @@ func (r *Run) Host() (*Host, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &Host{run: r, held: held, now: time.Now}
+	h := &Host{run: r, held: held, now: time.Now, from: time.Now()}
 	events, err := h.open()
 	if err != nil {
 		held.Unlock()
@@ -104,6 +105,9 @@ func (r *Run) Host() (*Host, []Event, error) {
 	}
 	return h, events, nil
 }
+
+// Since tells when the run was taken over.
+func (h *Host) Since() time.Time { return h.from }
 
 func (h *Host) open() ([]Event, error) {
 	events, end, err := h.run.read()

@@ -252,6 +252,22 @@ func TestLateRenewal(t *testing.T) {
 	must(t, err)
 }
 
+// TestClockSetBack does not have a claim last for as long as the clock was set back.
+func TestClockSetBack(t *testing.T) {
+	g := plain(t, "bd-a")
+	_, err := g.Claim("bd-a", "ann", time.Hour, noon)
+	must(t, err)
+	if _, err := g.Claim("bd-a", "ben", time.Hour, noon.Add(-30*time.Minute)); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("half an hour back: %v", err)
+	}
+	if _, err := g.Claim("bd-a", "ben", time.Hour, noon.AddDate(-1, 0, 0)); err != nil {
+		t.Errorf("a year back: %v", err)
+	}
+	if _, err := g.Renew("bd-a", "ann", time.Hour, noon.AddDate(-1, 0, 0)); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("who had it goes on: %v", err)
+	}
+}
+
 func TestAssigned(t *testing.T) {
 	g := plain(t, "bd-a")
 	_, err := g.Update("bd-a", "ann", false, noon, func(t *Task) error { t.Assignee = "bob"; return nil })

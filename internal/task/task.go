@@ -176,9 +176,15 @@ func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 	return t.Assignee, until, !t.expired(now)
 }
 
-// expired tells whether a claim has run out: the task is as good as open.
+// expired tells whether a claim has run out: the task is as good as open. So is one
+// that was made longer from now than it lasts: the clock was set back, and the claim
+// would last for as long as that.
 func (t *Task) expired(now time.Time) bool {
-	return t.Status == InProgress && t.LeaseExpiresAt != nil && !t.LeaseExpiresAt.After(now)
+	if t.Status != InProgress || t.LeaseExpiresAt == nil {
+		return false
+	}
+	ahead := t.HeartbeatAt != nil && t.HeartbeatAt.Sub(now) > max(t.LeaseExpiresAt.Sub(*t.HeartbeatAt), 0)
+	return ahead || !t.LeaseExpiresAt.After(now)
 }
 
 // Parents are the tasks that this one is a part of, usually one.

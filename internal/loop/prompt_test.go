@@ -1,0 +1,66 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestPromptBounds has gates and people say more than an argument can hold, with bytes
+// that none can.
+func TestPromptBounds(t *testing.T) {
+	p := plan()
+	s := &State{Verdict: &Verdict{}}
+	for i := range 40 {
+		s.Verdict.Gates = append(s.Verdict.Gates, Gate{
+			Name: fmt.Sprintf("gate-%d\x1b[2J", i), Why: "exit code 1\x00",
+			Output: strings.Repeat("a line\x00 with \x07 bells\xff\n", 1000) + fmt.Sprintf("the end of %d", i),
+		})
+	}
+	for i := range 20 {
+		s.Hints = append(s.Hints, fmt.Sprintf("hint %d ", i)+strings.Repeat("é", 10<<10))
+	}
+	for _, template := range []string{DefaultTemplate, "{{prompt}}" + strings.Repeat("{{gates}}{{context}}", 5)} {
+		for _, n := range []int{1, 50 << 10, MaxTask - 2<<10} {
+			p.Template, p.Prompt = template, strings.Repeat("w", n)
+			text, told := Prompt(p, s, 1)
+			if len(text) >= 128<<10 {
+				t.Errorf("with a prompt of %d bytes it has %d", n, len(text))
+			}
+			if strings.ContainsAny(text, "\x00\x07\x1b") || !utf8.ValidString(text) {
+				t.Error("it has bytes that nobody is to be told")
+			}
+			if told < 1 || told >= len(s.Hints) || !strings.Contains(text, "hint 0") || strings.Contains(text, fmt.Sprintf("hint %d ", told)) {
+				t.Errorf("it is said to have %d hints", told)
+			}
+		}
+	}
+	p.Template, p.Prompt = DefaultTemplate, "work"
+	text, _ := Prompt(p, s, 1)
+	for i := range 40 {
+		if !strings.Contains(text, fmt.Sprintf("- gate-%d[2J: exit code 1\n", i)) || !strings.Contains(text, fmt.Sprintf("  | the end of %d\n", i)) {
+			t.Errorf("gate %d does not have its say", i)
+		}
+	}
+}
+
+// TestPromptOneLine has a gate print one line that is longer than its room.
+func TestPromptOneLine(t *testing.T) {
+	s := &State{Verdict: &Verdict{Gates: []Gate{{Name: "make", Why: "exit code 2", Output: strings.Repeat("x", maxGates) + "the end"}}}}
+	text, _ := Prompt(plan(), s, 2)
+	if !strings.Contains(text, "- make: exit code 2\n  | [...] xxx") || !strings.Contains(text, "xxxthe end\n\n# When it is done\n") {
+		t.Errorf("it is told %.300s", text)
+	}
+}
+
+// TestPromptWhole has little to say: all of it is told.
+func TestPromptWhole(t *testing.T) {
+	p := plan()
+	s := &State{Hints: []string{"one", "two\n{{prompt}}"}, Verdict: &Verdict{Gates: []Gate{{Name: "make", Why: "exit code 2", Output: "a\n\tb"}, {Name: "x", Green: true}}}}
+	text, told := Prompt(p, s, 2)
+	want := "# What people have to say\n\none\n\ntwo\n{{prompt}}\n\n# What the last check found\n\n- make: exit code 2\n  | a\n  | \tb\n\n# When it is done\n"
+	if told != 2 || !strings.Contains(text, want) {
+		t.Errorf("of %d hints:\n%s", told, text)
+	}
+}
