@@ -7,10 +7,16 @@ import (
 )
 
 // Headless is the command of an agent that does one job with nobody at a
-// terminal, and what goes to its standard input.
-func Headless(a *spec.Agent, prompt string) (argv []string, stdin string) {
+// terminal, and what goes to its standard input. If no model is named it is the
+// agent's own choice; one can be if the description says how.
+func Headless(a *spec.Agent, prompt, model string) (argv []string, stdin string) {
 	h := a.Headless
 	argv = append([]string{a.Program}, h.Args...)
+	if model != "" {
+		for _, arg := range h.Model {
+			argv = append(argv, strings.ReplaceAll(arg, wordModel, model))
+		}
+	}
 	for _, arg := range h.Prompt.Args {
 		argv = append(argv, strings.ReplaceAll(arg, wordPrompt, prompt))
 	}

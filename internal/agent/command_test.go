@@ -19,8 +19,13 @@ func TestHeadless(t *testing.T) {
 		{spec.AgentPrompt{Args: []string{"-p", "{prompt}"}}, []string{"mine", "run", "--json", "-p", "do {model} it"}, ""},
 	} {
 		a.Headless.Prompt = c.prompt
-		if argv, stdin := Headless(a, "do {model} it"); !slices.Equal(argv, c.argv) || stdin != c.stdin {
+		if argv, stdin := Headless(a, "do {model} it", ""); !slices.Equal(argv, c.argv) || stdin != c.stdin {
 			t.Errorf("%q, %q", argv, stdin)
 		}
+	}
+	a.Headless.Model = []string{"--model", "x/{model}"}
+	want := []string{"mine", "run", "--json", "--model", "x/{prompt}", "-p", "do it"}
+	if argv, _ := Headless(a, "do it", "{prompt}"); !slices.Equal(argv, want) {
+		t.Errorf("with a model it is %q", argv)
 	}
 }

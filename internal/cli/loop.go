@@ -84,7 +84,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 type loopView struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
-	Hosted    bool      `json:"hosted"` // a process carries it on
+	Hosted    bool      `json:"hosted"`              // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
 	Plan *loop.Plan `json:"plan"`

@@ -24,6 +24,7 @@ type loopFlags struct {
 	createFlags
 	plan                  loop.Plan
 	file, template        string
+	model, rotation       string
 	time, iteration, gate time.Duration
 }
 
@@ -53,6 +54,8 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs := c.Flags()
 	p := &f.plan
 	fs.StringVar(&p.Agent, "agent", "", "who works")
+	fs.StringVar(&f.model, "model", "", "the model that works (default: the agent's own choice)")
+	fs.StringVar(&f.rotation, "rotation", "", "models that take turns, one an iteration: agent:model,agent:model; one agent")
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
 	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
@@ -70,6 +73,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when the agent has said so often in a row that its allowance is used up; 0: never")
+	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
 	for _, path := range []string{"file", "prompt-template", "protect"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
@@ -77,6 +81,9 @@ func (f *loopFlags) addLoop(c *command.Command) {
 
 // loopRun begins a loop.
 func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
+	if err := f.turns(); err != nil {
+		return err
+	}
 	path, err := f.read(args)
 	if err != nil {
 		return err
@@ -91,6 +98,10 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	of, err := loopAgent(e, f.plan.Agent)
 	if err != nil {
 		return err
+	}
+	if len(f.plan.Models) > 0 && len(of.Headless.Model) == 0 {
+		return spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
+			WithHint("model is what is missing there below headless, see docs/agents.md; bothy agent show %s prints it", of.Name)
 	}
 	if err := takesAll(of, &f.plan); err != nil {
 		return err
@@ -127,6 +138,25 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}}
 	return a.carry(ctx, l, []run.Event{ready})
+}
+
+// turns reads which agent works with which models.
+func (f *loopFlags) turns() error {
+	switch {
+	case f.rotation == "":
+		if f.model != "" {
+			f.plan.Models = []string{f.model}
+		}
+		return nil
+	case f.model != "":
+		return spec.Errorf(spec.ErrUsage, "--model and --rotation exclude each other")
+	}
+	name, models, err := loop.Rotate(f.rotation)
+	if err == nil && f.plan.Agent != "" && f.plan.Agent != name {
+		err = spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation is of %s", f.plan.Agent, name)
+	}
+	f.plan.Agent, f.plan.Models = name, models
+	return err
 }
 
 // loopAgent is an agent that can be had work without anybody, and judged.

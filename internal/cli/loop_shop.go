@@ -43,12 +43,12 @@ const iterationGrace = time.Second
 
 // Work has the agent work, and then stops the sandbox: servers that it left running
 // would hold ports, and write while the files are judged.
-func (s *loopShop) Work(ctx context.Context, prompt string, limit time.Duration) (w loop.Work, err error) {
+func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
 	rules, err := transcript.ForOutput(s.agent.Headless)
 	if err != nil {
 		return w, err
 	}
-	argv, stdin := agent.Headless(s.agent, prompt)
+	argv, stdin := agent.Headless(s.agent, job.Prompt, job.Model)
 	if err := fitsArguments(argv); err != nil { // it was seen to that it does
 		return w, err
 	}
@@ -60,7 +60,7 @@ func (s *loopShop) Work(ctx context.Context, prompt string, limit time.Duration)
 	}
 	var d transcript.Digest
 	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
-	q := wire.Command{Args: argv, Timeout: spec.Duration(limit)}
+	q := wire.Command{Args: argv, Timeout: spec.Duration(job.Limit)}
 	status, said, err := s.command(ctx, s.sandbox, q, stdin, r)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), s.sandbox, iterationGrace)
 	if began := (*cutShort)(nil); errors.As(err, &began) {

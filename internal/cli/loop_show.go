@@ -90,6 +90,12 @@ func (l *looping) rows() [][2]string {
 		{"used", usedText(s.Tokens, s.USD)},
 		{"prompt", opening(p.Prompt)},
 	}
+	if len(p.Models) > 0 {
+		rows = append(rows, [2]string{"model", cmp.Or(s.Model, p.ModelOf(1)) + ofModels(p)})
+	}
+	if s.Question != "" {
+		rows = append(rows, [2]string{"question", s.Question})
+	}
 	if !s.Until.IsZero() {
 		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
 	}
@@ -106,6 +112,14 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"hint", opening(h)})
 	}
 	return rows
+}
+
+// ofModels tells which models take turns, if there are several.
+func ofModels(p *loop.Plan) string {
+	if len(p.Models) < 2 {
+		return ""
+	}
+	return ", of " + strings.Join(p.Models, ", ")
 }
 
 func gateText(g loop.Gate) string {
@@ -187,10 +201,14 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Baseline:
 		return "before the first iteration: " + gatesText(s.Baseline)
 	case loop.Iteration:
-		if n := s.Told(); n > 0 {
-			return at + fmt.Sprintf("%s works, with %d hints", p.Agent, n)
+		who := p.Agent
+		if s.Model != "" {
+			who += " (" + s.Model + ")"
 		}
-		return at + p.Agent + " works"
+		if n := s.Told(); n > 0 {
+			return at + fmt.Sprintf("%s works, with %d hints", who, n)
+		}
+		return at + who + " works"
 	case loop.Worked:
 		return at + workText(s.Work)
 	case loop.Kept:
@@ -216,6 +234,8 @@ func workText(w *loop.Work) string {
 		return "the agent failed after " + took + ": " + opening(w.Error)
 	case w.Abort:
 		return "the agent gives up after " + took
+	case w.Asks:
+		return "the agent asks, after " + took + ": " + opening(w.Question())
 	case w.Done:
 		return "the agent says that it is done, after " + took
 	}

@@ -66,6 +66,8 @@ func verdict(p *Plan, s *State) *End {
 		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
 	case ok && s.Work.Done && len(s.Verdict.Red()) == 0: // only more of it is wanted
 		return nil
+	case reached(s.Asked, p.Stall.Questions):
+		return &End{Status: Waiting, Reason: reasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
 		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged)}
 	case reached(s.SameError, p.Stall.SameError):
@@ -142,6 +144,9 @@ func (s *State) ExitCode() int {
 	}
 	return spec.ExitError
 }
+
+// reasonQuestion is why a loop waits whose agent wants to know something of a person.
+const reasonQuestion = "question"
 
 // reasonCrash is why a loop was interrupted of which nobody said so.
 const reasonCrash = "crash"

@@ -23,8 +23,9 @@ type Made struct {
 
 // Begun is the beginning of an iteration.
 type Begun struct {
-	Iteration int `json:"iteration"`       // from 1
-	Hints     int `json:"hints,omitempty"` // how many the agent is told
+	Iteration int    `json:"iteration"`       // from 1
+	Hints     int    `json:"hints,omitempty"` // how many the agent is told
+	Model     string `json:"model,omitempty"`
 }
 
 // Work is what became of the agent in an iteration.
@@ -38,6 +39,7 @@ type Work struct {
 	Message string    `json:"message,omitempty"` // the last one, or its end
 	Done    bool      `json:"done"`              // it promised so
 	Abort   bool      `json:"abort,omitempty"`
+	Asks    bool      `json:"asks,omitempty"` // it ends with a question to a person
 	Session string    `json:"session,omitempty"`
 	Calls   int       `json:"tool_calls"`
 	Tokens  int64     `json:"tokens"`

@@ -46,7 +46,8 @@ type State struct {
 	Baseline *Verdict `json:"baseline,omitempty"`
 
 	Iteration int      `json:"iteration"` // the current, or last
-	Repeats   int      `json:"repeats"`   // iterations begun again: after an interruption, or a limit of the agent's
+	Model     string   `json:"model,omitempty"`
+	Repeats   int      `json:"repeats"` // iterations begun again: after an interruption, or a limit of the agent's
 	Work      *Work    `json:"work,omitempty"`
 	Keep      *Keep    `json:"kept,omitempty"`
 	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
@@ -63,6 +64,9 @@ type State struct {
 	SameRed   int `json:"same_red"`
 	SameError int `json:"same_error"`
 	SameLimit int `json:"same_limit"`
+	Asked     int `json:"asked"` // iterations in a row that ended with a question
+
+	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
 
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
@@ -136,6 +140,9 @@ func (s *State) begin() {
 	if s.Status == Stalled {
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit = 0, 0, 0, 0
 	}
+	if s.Status == Waiting && s.Reason == reasonQuestion { // as good as answered
+		s.Asked = 0
+	}
 	s.Status, s.Reason, s.Detail, s.Signal = Running, "", "", 0
 }
 
@@ -145,6 +152,7 @@ func (s *State) iterate(b Begun) {
 	}
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = min(b.Hints, len(s.Hints))
+	s.Model = b.Model
 }
 
 func (s *State) worked(w Work) {
@@ -161,6 +169,10 @@ func (s *State) worked(w Work) {
 	}
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
 	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
+	s.Asked, s.Question = s.Asked+1, question(w.Message)
+	if !w.Asks {
+		s.Asked, s.Question = 0, ""
+	}
 }
 
 // cut counts what a try has used that came to nothing: its iteration is begun again.

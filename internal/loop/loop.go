@@ -14,17 +14,23 @@ import (
 
 // Shop is where the work is done. It keeps nothing that a crash could lose.
 type Shop interface {
-	// Work has the agent work by a prompt, for so long at most if that is not 0, and
-	// ends everything that runs in the sandbox. An error says that it could not even
+	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says that it could not even
 	// begin, or that ctx was done; what goes wrong otherwise is in Work, as is what it
 	// said: all of Message. With an error there is still in Work what was used.
-	Work(ctx context.Context, prompt string, limit time.Duration) (Work, error)
+	Work(ctx context.Context, job Job) (Work, error)
 	// Keep makes a checkpoint, and counts the files that are otherwise than at
 	// another; all of them if that is 0.
 	Keep(ctx context.Context, cause string, since int64) (checkpoint int64, changes int, err error)
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
 	// hashes of a baseline; without these they are taken.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
+}
+
+// Job is what the agent does in an iteration.
+type Job struct {
+	Prompt string
+	Model  string        // empty: the agent's own choice
+	Limit  time.Duration // for how long at most; 0 is any
 }
 
 // Loop carries one loop on.
@@ -221,7 +227,8 @@ const maxMessage = 8 << 10
 
 func (l *Loop) iterate(ctx context.Context, n int) error {
 	prompt, told := Prompt(l.Plan, l.state, n)
-	if err := l.keep(Iteration, Begun{n, told}); err != nil {
+	model := l.Plan.ModelOf(n)
+	if err := l.keep(Iteration, Begun{n, told, model}); err != nil {
 		return err
 	}
 	limit := time.Duration(l.Plan.Limits.Iteration)
@@ -229,7 +236,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		limit = max(rest, time.Millisecond)
 	}
 	began := time.Now()
-	w, err := l.Shop.Work(ctx, prompt, limit)
+	w, err := l.Shop.Work(ctx, Job{prompt, model, limit})
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
@@ -244,6 +251,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		return err
 	}
 	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
+	w.Asks = !w.Done && !w.Abort && asks(w.Message)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
 	return l.keep(Worked, w)
 }

@@ -37,15 +37,17 @@ type fake struct {
 	changes func(n int) int
 	green   func(n int) bool
 	prompts []string
+	models  []string
 	n       int
 	since   []int64
 }
 
 var _ Shop = (*fake)(nil)
 
-func (f *fake) Work(_ context.Context, prompt string, _ time.Duration) (Work, error) {
+func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.n++
-	f.prompts = append(f.prompts, prompt)
+	f.prompts = append(f.prompts, job.Prompt)
+	f.models = append(f.models, job.Model)
 	return f.work(f.n)
 }
 
@@ -373,6 +375,7 @@ func TestCheck(t *testing.T) {
 		"template":  func(p *Plan) { p.Template = "work" },
 		"zero":      func(p *Plan) { p.Prompt = "a\x00b" },
 		"limits":    func(p *Plan) { p.Stall.SameLimit = -1 },
+		"model":     func(p *Plan) { p.Models = []string{"--yolo"} },
 		"variable":  func(p *Plan) { p.Template = "{{prompt}} {{x" },
 		"stall":     func(p *Plan) { p.Stall.SameRed = -1 },
 		"allowance": func(p *Plan) { p.Limits.Tokens = -1 },
@@ -396,9 +399,9 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Began, nil},
 		{Ready, Made{"x"}},
 		{Baseline, Verdict{Gates: gates}},
-		{Iteration, Begun{n, n}},
+		{Iteration, Begun{n, n, "m"}},
 		{Cut, Work{Iteration: n, Tokens: int64(n)}},
-		{Worked, Work{Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Error: "e", Tokens: int64(n)}},
+		{Worked, Work{Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Error: "e", Tokens: int64(n), Asks: n == 0, Message: "e?"}},
 		{Kept, Keep{n, int64(n), n}},
 		{Judged, Verdict{Iteration: n, Gates: gates}},
 		{Hinted, Advice{string(rune('a' + n)), "h"}},

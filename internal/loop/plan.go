@@ -12,17 +12,21 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // Plan is what a loop was asked to do.
 type Plan struct {
-	Agent     string `json:"agent"`
-	Directory string `json:"directory"` // of the host, that is worked on
-	Sandbox   string `json:"sandbox"`   // its ID: chosen before it is made
-	Prompt    string `json:"prompt"`
-	Template  string `json:"template"` // of what the agent is told; see Prompt
+	Agent string `json:"agent"`
+	// Models are which the agent is to use, one an iteration and then from the first
+	// again. None: its own choice.
+	Models    []string `json:"models,omitempty"`
+	Directory string   `json:"directory"` // of the host, that is worked on
+	Sandbox   string   `json:"sandbox"`   // its ID: chosen before it is made
+	Prompt    string   `json:"prompt"`
+	Template  string   `json:"template"` // of what the agent is told; see Prompt
 
 	// Promise is what the agent says between <promise> and </promise>, on the last
 	// line of its last message, when it is done; Abort when it gives up, if it may.
@@ -85,6 +89,11 @@ func (p *Plan) Check() error {
 	case p.Promise == p.Abort:
 		return fail("the two promises are the same")
 	}
+	for _, m := range p.Models {
+		if err := checkModel(m); err != nil {
+			return err
+		}
+	}
 	for _, w := range []string{p.Promise, p.Abort} {
 		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "\n<>") {
 			return fail("the promise %q is no plain line", w)
@@ -104,6 +113,46 @@ func (p *Plan) Check() error {
 		}
 	}
 	return checkTemplate(p.Template)
+}
+
+// maxModel is how long the name of a model may be, in bytes.
+const maxModel = 200
+
+// checkModel refuses what an agent could take for something else than a model.
+func checkModel(m string) error {
+	if m == "" || len(m) > maxModel || strings.HasPrefix(m, "-") || strings.ContainsFunc(m, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return spec.Errorf(spec.ErrUsage, "%q is no name of a model", m)
+	}
+	return nil
+}
+
+// ModelOf is which model works in an iteration; empty if nobody says.
+func (p *Plan) ModelOf(iteration int) string {
+	if len(p.Models) == 0 {
+		return ""
+	}
+	return p.Models[(iteration-1)%len(p.Models)]
+}
+
+// Rotate reads a rotation as ralph has it, "agent:model,agent:model". All turns are of
+// one agent: another one would need a home, a program and a login of its own in the
+// sandbox.
+func Rotate(text string) (agent string, models []string, err error) {
+	for turn := range strings.SplitSeq(text, ",") {
+		a, m, ok := strings.Cut(strings.TrimSpace(turn), ":")
+		switch {
+		case !ok || a == "" || m == "":
+			return "", nil, spec.Errorf(spec.ErrUsage, "%q of the rotation is not of the form agent:model", turn)
+		case agent != "" && a != agent:
+			return "", nil, spec.Errorf(spec.ErrUsage, "the rotation has %s and %s: one loop has one agent, in turns with several models", agent, a).
+				WithHint("a sandbox is made for one agent, and lent the login of that one; have another loop go on where this one ends")
+		}
+		if err := checkModel(m); err != nil {
+			return "", nil, err
+		}
+		agent, models = a, append(models, m)
+	}
+	return agent, models, nil
 }
 
 // promised tells whether a message ends with a promise: exactly, and on the last line

@@ -1,0 +1,46 @@
+package loop
+
+import (
+	"slices"
+	"strings"
+)
+
+// asks tells whether a message ends with a question to a person: its last line that is
+// not empty ends with a question mark, or has words in it that ask for an answer. It is
+// asked only of messages that promise nothing. What stands further up is no question
+// any more: the agent went on.
+func asks(message string) bool {
+	last := strings.TrimRight(lastLine(message), "*_`\"')]} ")
+	if strings.HasSuffix(last, "?") || strings.HasSuffix(last, "？") {
+		return true
+	}
+	last = strings.ToLower(last)
+	return slices.ContainsFunc(pleas, func(plea string) bool { return strings.Contains(last, plea) })
+}
+
+// pleas ask for an answer without being a question. "Let me know if" is how many end who
+// want nothing.
+var pleas = []string{
+	"please confirm", "please clarify", "please advise", "please let me know which", "please let me know how",
+	"let me know which", "let me know how you", "let me know whether", "waiting for your", "awaiting your", "i need your input",
+}
+
+// Question is the line that asks.
+func (w *Work) Question() string { return lastLine(plain(w.Message)) }
+
+func lastLine(message string) string {
+	message = strings.TrimSpace(message)
+	return message[strings.LastIndexByte(message, '\n')+1:]
+}
+
+// maxQuestion is how much of a question is told, in bytes.
+const maxQuestion = 2 << 10
+
+// question is what a message ends with: its last paragraph.
+func question(message string) string {
+	message = strings.TrimSpace(strings.ReplaceAll(message, "\r\n", "\n"))
+	if at := strings.LastIndex(message, "\n\n"); at >= 0 {
+		message = message[at+2:]
+	}
+	return tail(plain(message), maxQuestion)
+}
