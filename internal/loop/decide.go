@@ -15,6 +15,10 @@ type Step struct {
 	Judge    bool // ask the gates
 	Wait     time.Time
 	End      *End
+
+	Take    bool   // claim a task; the one that was worked on, if there is one
+	Close   bool   // the task is done
+	PutBack string // it is not to be done here, for this reason
 }
 
 // unknownWait is for how long an agent whose allowance is used up is left alone if it
@@ -25,6 +29,9 @@ const unknownWait = 5 * time.Minute
 func Next(p *Plan, s *State, now time.Time) Step {
 	if s.Baseline == nil {
 		return Step{Baseline: true}
+	}
+	if p.Tasks != nil && !s.held {
+		return Step{Take: true}
 	}
 	switch s.step {
 	case Worked:
@@ -37,8 +44,8 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	case Kept:
 		return Step{Judge: true}
 	case Judged:
-		if end := verdict(p, s); end != nil {
-			return Step{End: end}
+		if step := judged(p, s); step != nil {
+			return *step
 		}
 	}
 	if end := spent(p, s, now); end != nil {
@@ -55,6 +62,60 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	}
 	return Step{Iterate: s.Iteration + 1}
 }
+
+// judged is what follows of what an iteration came to; nil if that is another one.
+func judged(p *Plan, s *State) *Step {
+	if p.Tasks != nil {
+		return taskJudged(p, s)
+	}
+	if end := verdict(p, s); end != nil {
+		return &Step{End: end}
+	}
+	return nil
+}
+
+// taskJudged is that for a loop that takes tasks. What ends another loop because nothing
+// moves, ends the work at one task; an agent that asks, or does not work at all, would
+// not do better at the next one.
+func taskJudged(p *Plan, s *State) *Step {
+	ok := s.Work.Verdict == spec.VerdictOK
+	end := verdict(p, s)
+	switch {
+	case ok && s.Work.Done && len(s.Verdict.Red()) == 0:
+		return &Step{Close: true}
+	case ok && s.Work.Abort:
+		return &Step{PutBack: "the agent gave up"}
+	case end != nil && (end.Reason == reasonQuestion || end.Reason == "same_error"):
+		return &Step{End: end}
+	case end != nil:
+		return &Step{PutBack: end.Detail}
+	case s.tries >= p.Tasks.Tries:
+		return &Step{PutBack: fmt.Sprintf("it is not done after %d iterations", s.tries)}
+	}
+	return nil
+}
+
+// noTask ends a loop for which there is no task any more.
+func noTask(s *State) End {
+	v := s.Verdict
+	if v == nil {
+		v = s.Baseline
+	}
+	green := len(v.Red()) == 0
+	switch failed := len(s.Left); {
+	case failed > 0 && green:
+		return End{Status: Completed, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back", len(s.Closed), failed)}
+	case failed > 0:
+		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back, and checks are red", len(s.Closed), failed)}
+	case !green:
+		return End{Status: Stalled, Reason: "no_tasks", Detail: "no task is ready, and checks are red"}
+	}
+	return End{Status: Completed, Reason: "done", Detail: fmt.Sprintf("%d tasks are done, and no other is ready", len(s.Closed))}
+}
+
+// reasonTasksFailed is why a loop ends whose checks agree, although not all tasks are
+// done: one that cannot be done does not keep it from its end.
+const reasonTasksFailed = "tasks_failed"
 
 // verdict ends a loop by what an iteration came to.
 func verdict(p *Plan, s *State) *End {
@@ -128,6 +189,9 @@ func (s *State) wakes(now time.Time) time.Time {
 func (s *State) ExitCode() int {
 	switch s.Status {
 	case Completed:
+		if s.Reason == reasonTasksFailed {
+			return spec.ExitError
+		}
 		return 0
 	case Waiting:
 		return 3

@@ -13,6 +13,10 @@ const (
 	Kept      = "kept"      // Keep: what it left is a checkpoint
 	Judged    = "judged"    // Verdict
 	Hinted    = "hinted"    // Advice
+	Took      = "took"      // Taken: the task to work on from here
+	Closed    = "closed"    // Finished
+	PutBack   = "put_back"  // Left: it is for others
+	Lost      = "lost"      // Left: others have it
 	Ended     = "ended"     // End: nobody carries it on any more
 )
 
@@ -75,6 +79,19 @@ type Verdict struct {
 type Advice struct {
 	Message string `json:"message_id"`
 	Text    string `json:"text"`
+}
+
+// Finished is a task that was done.
+type Finished struct {
+	Task      string `json:"task"`
+	Iteration int    `json:"iteration"`
+}
+
+// Left is a task that is no longer worked on, although it is not done.
+type Left struct {
+	Task      string `json:"task"`
+	Why       string `json:"why"`
+	Iteration int    `json:"iteration"`
 }
 
 // End says how a loop stands when nobody carries it on any more.

@@ -52,6 +52,10 @@ type State struct {
 	Keep      *Keep    `json:"kept,omitempty"`
 	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
 
+	Task   *Taken     `json:"task,omitempty"` // it works on
+	Closed []Finished `json:"closed_tasks,omitempty"`
+	Left   []Left     `json:"put_back,omitempty"` // tasks that it could not do, or that others took
+
 	Until time.Time `json:"until,omitzero"` // it waits
 	Hints []string  `json:"hints"`          // for the next iteration
 
@@ -74,6 +78,8 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
+	held      bool // the task is claimed, as far as this process knows
+	tries     int  // iterations at it
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -118,8 +124,21 @@ func (s *State) Add(ev run.Event) error {
 				s.Hints = append(s.Hints, a.Text)
 			}
 		})
+	case Took:
+		return into(ev, s.took)
+	case Closed:
+		return into(ev, func(f Finished) {
+			s.Closed = append(s.Closed, f)
+			s.letGo()
+		})
+	case PutBack, Lost:
+		return into(ev, func(l Left) {
+			s.Left = append(s.Left, l)
+			s.letGo()
+		})
 	case Ended:
 		return into(ev, func(e End) {
+			s.held = false
 			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
 		})
 	}
@@ -138,17 +157,34 @@ func into[T any](ev run.Event, f func(T)) error {
 // begin goes on. Whoever goes on with a loop that stalled gives it all its tries again.
 func (s *State) begin() {
 	if s.Status == Stalled {
+		s.Left = nil
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit = 0, 0, 0, 0
 	}
 	if s.Status == Waiting && s.Reason == reasonQuestion { // as good as answered
 		s.Asked = 0
 	}
-	s.Status, s.Reason, s.Detail, s.Signal = Running, "", "", 0
+	s.Status, s.Reason, s.Detail, s.Signal, s.held = Running, "", "", 0, false
+}
+
+func (s *State) took(t Taken) {
+	if s.Task == nil || s.Task.ID != t.ID {
+		s.tries = 0
+	}
+	s.Task, s.held = &t, true
+}
+
+// letGo is between two tasks: what did not move at the one may move at the other.
+func (s *State) letGo() {
+	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
+	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
 }
 
 func (s *State) iterate(b Begun) {
 	if b.Iteration == s.Iteration {
 		s.Repeats++
+	}
+	if b.Iteration != s.Iteration {
+		s.tries++
 	}
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = min(b.Hints, len(s.Hints))

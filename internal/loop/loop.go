@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,9 +40,11 @@ type Loop struct {
 	Run  *run.Run
 	Host *run.Host
 	Shop Shop
+	Desk *Desk                   // where its tasks are; nil if it takes none
 	Tell func(run.Event, *State) // what has happened; may be nil
 
-	state *State
+	state   *State
+	renewed time.Time // the claim of the task
 }
 
 // errStopped is the cause for which work in flight is given up.
@@ -136,7 +139,20 @@ func (l *Loop) step(ctx context.Context) error {
 		}
 		return l.interrupted(ctx)
 	}
-	return l.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
+	return l.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
+}
+
+// end writes down that the loop is not carried on. The task in hand is for others from
+// here, with a note if the loop does not come back to it by itself.
+func (l *Loop) end(actor string, e End) error {
+	if s := l.state; l.Desk != nil && s.Task != nil && s.held {
+		note := ""
+		if e.Status != Waiting && e.Status != Interrupted {
+			note = l.noteOf(fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
+		}
+		_ = l.Desk.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
+	}
+	return l.append(Ended, actor, e)
 }
 
 // unkept is an error of what could not be kept.
@@ -145,7 +161,12 @@ type unkept struct{ err error }
 func (u *unkept) Error() string { return u.err.Error() }
 
 func (l *Loop) keep(kind string, data any) error {
-	if err := l.append(kind, run.ActorHost, data); err != nil {
+	return kept(l.append(kind, run.ActorHost, data))
+}
+
+// kept marks an error of what could not be kept.
+func kept(err error) error {
+	if err != nil {
 		return &unkept{err}
 	}
 	return nil
@@ -157,7 +178,7 @@ func (l *Loop) interrupted(ctx context.Context) error {
 	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
 		end.Signal = by.Code - spec.ExitSignal
 	}
-	return l.append(Ended, run.ActorHost, end)
+	return l.end(run.ActorHost, end)
 }
 
 // mail does what people say.
@@ -171,12 +192,12 @@ func (l *Loop) mail() error {
 		case run.Hint:
 			err = l.append(Hinted, m.Actor, Advice{m.ID, m.Text})
 		case run.Stop:
-			err = l.append(Ended, m.Actor, End{Status: Cancelled, Reason: "stopped"})
+			err = l.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		case run.Pause:
 			if l.busy() {
 				continue // between iterations
 			}
-			err = l.append(Ended, m.Actor, End{Status: Waiting, Reason: "paused"})
+			err = l.end(m.Actor, End{Status: Waiting, Reason: "paused"})
 		}
 		if err == nil {
 			err = l.Run.Take(m)
@@ -198,16 +219,26 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	switch {
 	case step.Baseline:
 		return l.baseline(ctx)
-	case step.Iterate > 0:
-		return l.iterate(ctx, step.Iterate)
-	case step.Keep:
-		return l.checkpoint(ctx)
-	case step.Judge:
-		return l.judge(ctx)
-	case !step.Wait.IsZero():
-		return l.wait(ctx, step.Wait)
+	case step.Take:
+		return l.takeTask(ctx)
+	case step.Close:
+		return l.closeTask(ctx)
+	case step.PutBack != "":
+		return l.putBack(ctx, step.PutBack)
+	case step.End != nil:
+		return kept(l.end(run.ActorHost, *step.End))
 	}
-	return l.keep(Ended, *step.End)
+	return l.holding(ctx, func(ctx context.Context) error {
+		switch {
+		case step.Iterate > 0:
+			return l.iterate(ctx, step.Iterate)
+		case step.Keep:
+			return l.checkpoint(ctx)
+		case step.Judge:
+			return l.judge(ctx)
+		}
+		return l.wait(ctx, step.Wait)
+	})
 }
 
 func (l *Loop) baseline(ctx context.Context) error {

@@ -36,6 +36,8 @@ type Plan struct {
 	Until   []string `json:"until"`             // commands that end with 0 when the work is done
 	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
 
+	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
+
 	Limits Limits `json:"limits"`
 	Stall  Stall  `json:"stall"`
 }
@@ -88,6 +90,16 @@ func (p *Plan) Check() error {
 		return fail("there is a zero byte in the prompt, which no program can be told")
 	case p.Promise == p.Abort:
 		return fail("the two promises are the same")
+	}
+	if p.Tasks != nil {
+		switch {
+		case p.Tasks.Tries < 1:
+			return fail("a task is to be tried %d times", p.Tasks.Tries)
+		case l.MinIterations > 1:
+			return fail("a loop that takes tasks ends when there are none left, and not after so many iterations")
+		case !strings.Contains(p.Template, "{{task}}"):
+			return fail("the template has no {{task}}")
+		}
 	}
 	for _, m := range p.Models {
 		if err := checkModel(m); err != nil {

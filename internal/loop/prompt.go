@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -18,7 +19,7 @@ earlier iterations did is in the files.
 
 {{prompt}}
 
-{{context}}{{gates}}# When it is done
+{{task}}{{context}}{{gates}}# When it is done
 
 Your work is checked on a copy of the files that you cannot reach, by:
 
@@ -31,7 +32,7 @@ with the line <promise>{{completion_promise}}</promise> and nothing behind it.
 // variables are the words of a template.
 var variables = []string{
 	"iteration", "max_iterations", "min_iterations", "prompt", "completion_promise", "abort_promise",
-	"context", "gates", "checks", "abort",
+	"context", "gates", "checks", "abort", "task", "task_id", "task_title",
 }
 
 // checkTemplate refuses words that mean nothing, and a template without the task.
@@ -88,6 +89,12 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 		"{{abort_promise}}", p.Abort,
 		"{{checks}}", checksOf(p),
 		"{{abort}}", abortOf(p),
+		"{{task}}", taskOf(s.Task),
+	}
+	if s.Task == nil {
+		words = append(words, "{{task_id}}", "", "{{task_title}}", "")
+	} else {
+		words = append(words, "{{task_id}}", s.Task.ID, "{{task_title}}", s.Task.Title)
 	}
 	fixed := strings.NewReplacer(append(words, "{{context}}", "", "{{gates}}", "")...).Replace(p.Template)
 	room := max(maxPrompt-len(fixed), 2*leastRoom)
@@ -100,7 +107,18 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 // Fixed is how long what is told in every iteration is, in bytes.
 func (p *Plan) Fixed() int {
 	text, _ := Prompt(p, &State{}, p.Limits.MaxIterations)
-	return len(text)
+	if p.Tasks == nil {
+		return len(text)
+	}
+	return len(text) + strings.Count(p.Template, "{{task}}")*(maxTaskText+4*task.MaxTitle)
+}
+
+// taskOf tells what is to be done now.
+func taskOf(t *Taken) string {
+	if t == nil {
+		return ""
+	}
+	return "# " + t.ID + ": " + t.Title + "\n\n" + t.Text
 }
 
 // share is the room of a word that may stand in the template more than once.

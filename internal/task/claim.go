@@ -1,6 +1,8 @@
 package task
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -118,6 +120,25 @@ func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error
 	n.Status, n.Assignee, n.StartedAt, n.LeaseExpiresAt, n.HeartbeatAt = Open, "", nil, nil, nil
 	g.put(n)
 	return n, nil
+}
+
+// PutBack gives a task back with a note behind those that it has. If somebody does not
+// hold it, or no more, nothing changes: after a crash they may do it again.
+func (g *Graph) PutBack(id, who, note string, now time.Time) (*Task, error) {
+	t, err := g.heldBy(id, who)
+	if errors.Is(err, spec.ErrConflict) {
+		return g.Find(id)
+	}
+	if err == nil && note != "" {
+		_, err = g.Update(id, who, false, now, func(t *Task) error {
+			t.Notes = strings.TrimLeft(t.Notes+"\n"+note, "\n")
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.Release(t.ID, who, false, now)
 }
 
 // heldBy gives a task that somebody works on.

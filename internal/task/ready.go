@@ -156,7 +156,8 @@ type Filter struct {
 	Labels     []string
 	Assignee   string
 	Unassigned bool
-	Parent     string // parts of this task, and their parts
+	Parent     string   // parts of this task, and their parts
+	Except     []string // not these
 }
 
 // Matches tells whether a task is chosen.
@@ -167,6 +168,7 @@ func (f *Filter) Matches(g *Graph, t *Task) bool {
 		(f.Assignee == "" || t.Assignee == f.Assignee) &&
 		(!f.Unassigned || t.Assignee == "") &&
 		!slices.ContainsFunc(f.Labels, func(l string) bool { return !slices.Contains(t.Labels, l) }) &&
+		!slices.Contains(f.Except, t.ID) &&
 		(f.Parent == "" || g.Below(t, f.Parent))
 }
 

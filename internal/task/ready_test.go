@@ -252,6 +252,28 @@ func TestLateRenewal(t *testing.T) {
 	must(t, err)
 }
 
+// TestPutBack gives a task back with a note, once.
+func TestPutBack(t *testing.T) {
+	g := plain(t, "bd-a")
+	_, err := g.Claim("bd-a", "ann", time.Hour, noon)
+	must(t, err)
+	for range 2 {
+		x, err := g.PutBack("bd-a", "ann", "it stays red", noon)
+		must(t, err)
+		if x.Status != Open || x.Assignee != "" || x.Notes != "it stays red" {
+			t.Errorf("it is %+v", x)
+		}
+	}
+	_, err = g.Claim("bd-a", "ben", time.Hour, noon)
+	must(t, err)
+	if x, err := g.PutBack("bd-a", "ann", "too late", noon); err != nil || x.Assignee != "ben" || x.Notes != "it stays red" {
+		t.Errorf("it is %+v, %v", x, err)
+	}
+	if list := g.Ready(&Filter{Except: []string{"bd-a"}}, ByPriority, noon.Add(2*time.Hour)); len(list) != 0 {
+		t.Errorf("%q are ready", ids(list))
+	}
+}
+
 // TestClockSetBack does not have a claim last for as long as the clock was set back.
 func TestClockSetBack(t *testing.T) {
 	g := plain(t, "bd-a")

@@ -1,0 +1,148 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Tasks says that a loop takes its work from the tasks of a project, one at a time.
+type Tasks struct {
+	Project string   `json:"project"`          // a directory by its real path
+	Labels  []string `json:"labels,omitempty"` // all of which a task has to have
+	Tries   int      `json:"tries"`            // iterations at a task, before it is put back
+}
+
+// Taken is a task that a loop works on, as it was when it was taken.
+type Taken struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Text  string `json:"text,omitempty"` // all that is told of it
+}
+
+// Desk is where a loop takes its tasks from. The claims are those of the run: who
+// carries it on after a crash has them, too.
+type Desk struct {
+	Store task.Store
+	Who   string // by what name tasks are held
+	Plan  *Tasks
+}
+
+// Lease is for how long a task is claimed. It is renewed while somebody carries the loop
+// on, and lets others have the task if nobody does.
+const Lease = 10 * time.Minute
+
+// Holder is by what name a run holds tasks.
+func Holder(run string) string { return "run:" + run }
+
+// Take claims a task: the one of an ID, or else the next one that is ready and not
+// among the others; before that one that the run holds already, because a crash came
+// before it was written down. If there is none the error is ErrNotFound; if the one that
+// is meant is another's by now, or no more to be done, ErrConflict. One that the run has
+// closed is still its own.
+func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, error) {
+	var taken *Taken
+	err := d.Store.Change(ctx, func(g *task.Graph) error {
+		t, err := d.take(g, id, except)
+		if err == nil {
+			taken = &Taken{t.ID, plain(t.Title), textOf(t)}
+		}
+		return err
+	})
+	return taken, err
+}
+
+func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, error) {
+	now := time.Now().UTC()
+	if id == "" {
+		for _, t := range g.All() {
+			if t.Status == task.InProgress && t.Assignee == d.Who {
+				return g.Claim(t.ID, d.Who, Lease, now)
+			}
+		}
+		return g.ClaimNext(&task.Filter{Labels: d.Plan.Labels, Except: except}, task.ByPriority, d.Who, Lease, now)
+	}
+	t, err := g.Find(id)
+	switch {
+	case errors.Is(err, spec.ErrNotFound):
+		return nil, spec.Errorf(spec.ErrConflict, "%s is not there any more", id)
+	case err == nil && t.Status == task.Closed && t.Assignee == d.Who:
+		return t, nil
+	case err != nil:
+		return nil, err
+	}
+	return g.Claim(id, d.Who, Lease, now)
+}
+
+// Renew makes the claim last. If the task is another's by now the error is ErrConflict.
+func (d *Desk) Renew(ctx context.Context, id string) error {
+	return d.Store.Change(ctx, func(g *task.Graph) error {
+		_, err := g.Renew(id, d.Who, Lease, time.Now().UTC())
+		return err
+	})
+}
+
+// Close ends a task that is done, and may be repeated. If it cannot be closed the error
+// is ErrConflict.
+func (d *Desk) Close(ctx context.Context, id, reason, session string) error {
+	return d.Store.Change(ctx, func(g *task.Graph) error {
+		_, _, err := g.Close(id, d.Who, task.End{Reason: reason, Session: session}, time.Now().UTC())
+		return err
+	})
+}
+
+// PutBack lets others have a task, with a note for them. It may be repeated.
+func (d *Desk) PutBack(ctx context.Context, id, note string) error {
+	return d.Store.Change(ctx, func(g *task.Graph) error {
+		_, err := g.PutBack(id, d.Who, note, time.Now().UTC())
+		return err
+	})
+}
+
+// Reopen has tasks be done again that the run has closed.
+func (d *Desk) Reopen(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return d.Store.Change(ctx, func(g *task.Graph) error {
+		for _, id := range ids {
+			t, err := g.Find(id)
+			if errors.Is(err, spec.ErrNotFound) || err == nil && (t.Status != task.Closed || t.Assignee != d.Who) {
+				continue // it is no longer how the run left it
+			}
+			if err == nil {
+				_, err = g.Reopen(id, time.Now().UTC())
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// maxTaskText is how much is told of a task, in bytes.
+const maxTaskText = 24 << 10
+
+// textOf is what is told of a task besides its title.
+func textOf(t *task.Task) string {
+	var b strings.Builder
+	for _, part := range []struct{ heading, text string }{
+		{"", t.Description}, {"Design", t.Design}, {"Accepted if", t.AcceptanceCriteria}, {"Notes", t.Notes},
+	} {
+		text := strings.TrimSpace(plain(part.text))
+		if text == "" {
+			continue
+		}
+		if part.heading != "" {
+			fmt.Fprintf(&b, "%s:\n\n", part.heading)
+		}
+		b.WriteString(text + "\n\n")
+	}
+	return beginning(b.String(), maxTaskText)
+}

@@ -1,0 +1,266 @@
+package loop
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// desk makes a loop that takes tasks, and adds these to an empty project.
+func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
+	t.Helper()
+	p := plan()
+	p.Tasks = &Tasks{Project: "/proj", Tries: 2}
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	d := &Desk{Store: journal.Open(t.TempDir(), "/proj"), Who: Holder(r.ID), Plan: p.Tasks}
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		for i, title := range titles {
+			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: i}
+			if _, err := g.Add(one, "", nil, "ann", time.Now().UTC()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	return p, r, d
+}
+
+// at is how a task stands.
+func at(t *testing.T, d *Desk, id string) *task.Task {
+	t.Helper()
+	g, err := d.Store.View(context.Background())
+	must(t, err)
+	x, err := g.Find(id)
+	must(t, err)
+	return x
+}
+
+func workThrough(ctx context.Context, t *testing.T, p *Plan, f *fake, r *run.Run, d *Desk) *State {
+	t.Helper()
+	h, events, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}).Carry(ctx, events)
+	must(t, err)
+	return s
+}
+
+func always[T any](v T) func(int) T { return func(int) T { return v } }
+
+func TestTasks(t *testing.T) {
+	p, r, d := desk(t, "blue", "red")
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Completed || s.Reason != "done" || s.Iteration != 2 || len(s.Closed) != 2 || s.Task != nil || s.ExitCode() != 0 {
+		t.Fatalf("it is %+v", s)
+	}
+	for i, id := range []string{"bd-blue", "bd-red"} {
+		if x := at(t, d, id); x.Status != task.Closed || x.CloseReason != "done: x" || x.Assignee != "run:x" {
+			t.Errorf("%s is %+v", id, x)
+		}
+		if want := "# " + id + ": " + x(id) + "\n\nAccepted if:\n\nit is " + x(id) + "\n\n"; !strings.Contains(f.prompts[i], want) {
+			t.Errorf("it was told %q", f.prompts[i])
+		}
+	}
+	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != Completed || f.n != 2 {
+		t.Errorf("with nothing to do it is %+v", s)
+	}
+	f.green = always(false)
+	if s = workThrough(t.Context(), t, p, f, next(t, r), d); s.Status != Stalled || s.Reason != "no_tasks" || f.n != 2 {
+		t.Errorf("with nothing to do, and a red gate, it is %+v", s)
+	}
+}
+
+func x(id string) string { return strings.TrimPrefix(id, "bd-") }
+
+// next is another run of the same kind.
+func next(t *testing.T, r *run.Run) *run.Run {
+	t.Helper()
+	again, err := run.Create(filepath.Join(t.TempDir(), "runs"), r.ID, plan())
+	must(t, err)
+	return again
+}
+
+// TestTaskStaysRed puts back what cannot be done, and goes on with the others.
+func TestTaskStaysRed(t *testing.T) {
+	p, r, d := desk(t, "hard", "easy")
+	f := &fake{changes: always(1)}
+	f.work = func(int) (Work, error) { return says(done) }
+	f.green = func(n int) bool { return n > 2 }
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Completed || s.Reason != "tasks_failed" || s.ExitCode() != 1 || s.Iteration != 3 {
+		t.Fatalf("it is %+v", s)
+	}
+	if x := at(t, d, "bd-hard"); x.Status != task.Open || x.Assignee != "" || !strings.Contains(x.Notes, "run x: it is not done after 2 iterations") {
+		t.Errorf("what cannot be done is %+v", x)
+	}
+	if x := at(t, d, "bd-easy"); x.Status != task.Closed {
+		t.Errorf("what can be done is %+v", x)
+	}
+
+	p, r, d = desk(t, "hard")
+	f.green = always(false)
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" || s.ExitCode() != 5 {
+		t.Fatalf("if the gates are red, too, it is %+v", s)
+	}
+	f.green = always(true) // who goes on gives it all its tries again
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != "done" || len(s.Left) != 0 {
+		t.Errorf("gone on with it is %+v", s)
+	}
+	p, r, d = desk(t, "hard")
+	f.work = func(int) (Work, error) { return says("<promise>NO</promise>") }
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Reason != "tasks_failed" || s.Left[0].Why != "the agent gave up" {
+		t.Errorf("given up it is %+v", s)
+	}
+}
+
+// TestTaskInterrupted gives the task back when the loop ends, and takes it again.
+func TestTaskInterrupted(t *testing.T) {
+	p, r, d := desk(t, "one", "two")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f := &fake{changes: always(1), green: always(true)}
+	f.work = func(int) (Work, error) {
+		if x := at(t, d, "bd-one"); x.Status != task.InProgress || x.Assignee != "run:x" || x.LeaseExpiresAt == nil {
+			t.Errorf("meanwhile it is %+v", x)
+		}
+		cancel(&spec.Exited{Code: 143})
+		return says(done)
+	}
+	s := workThrough(ctx, t, p, f, r, d)
+	if x := at(t, d, "bd-one"); s.Status != Interrupted || s.Task == nil || x.Status != task.Open || x.Notes != "" {
+		t.Fatalf("it is %+v, the task %+v", s, x)
+	}
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error { // somebody else takes it meanwhile
+		_, err := g.Claim("bd-one", "ben", time.Hour, time.Now().UTC())
+		return err
+	}))
+	f.work = func(int) (Work, error) { return says(done) }
+	s = workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Completed || s.Reason != "tasks_failed" || at(t, d, "bd-one").Assignee != "ben" || at(t, d, "bd-two").Status != task.Closed {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// TestTaskLost gives up work at a task that another took because the lease ran out.
+func TestTaskLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, r, d := desk(t, "one", "two")
+		f := &patient{fake: &fake{changes: always(1), green: always(true)}}
+		f.first = func(ctx context.Context) {
+			time.Sleep(Lease + time.Minute) // it is renewed meanwhile
+			if x := at(t, d, "bd-one"); !x.LeaseExpiresAt.After(time.Now()) {
+				t.Errorf("it is held until %s", x.LeaseExpiresAt)
+			}
+			must(t, d.Store.Change(ctx, func(g *task.Graph) error {
+				_, err := g.Release("bd-one", "", true, time.Now())
+				return err
+			}))
+			<-ctx.Done()
+		}
+		h, events, err := r.Host()
+		must(t, err)
+		defer h.Close()
+		s, err := (&Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}).Carry(t.Context(), events)
+		must(t, err)
+		if len(s.Left) != 1 || s.Left[0].Task != "bd-one" || len(s.Closed) != 1 || s.Closed[0].Task != "bd-two" {
+			t.Errorf("it is %+v", s)
+		}
+	})
+}
+
+// patient is a shop whose first job takes its time.
+type patient struct {
+	*fake
+	first func(context.Context)
+}
+
+func (f *patient) Work(ctx context.Context, job Job) (Work, error) {
+	if f.n++; f.n == 1 {
+		f.first(ctx)
+		return Work{}, ctx.Err()
+	}
+	return says(done)
+}
+
+// TestTaskCrash cuts a loop off behind each of its events, with the claims as they were,
+// and goes on: every task is closed, and none is done twice.
+func TestTaskCrash(t *testing.T) {
+	whole := func() *fake {
+		return &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	}
+	p, r, d := desk(t, "one", "two")
+	workThrough(t.Context(), t, p, whole(), r, d)
+	events, err := r.Events()
+	must(t, err)
+	for n := range len(events) - 1 {
+		for _, ahead := range []bool{false, true} { // what is behind the next event was done
+			p, r, d := desk(t, "one", "two")
+			h, _, err := r.Host()
+			must(t, err)
+			f := whole()
+			did := events[:n]
+			if ahead {
+				did = events[:n+1]
+			}
+			for i, ev := range did {
+				s, err := Fold(events[:i])
+				must(t, err)
+				switch ev.Type {
+				case Took:
+					_, err = d.Take(t.Context(), "", nil)
+				case Closed:
+					err = d.Close(t.Context(), s.Task.ID, "done", "")
+				case Worked:
+					f.n++
+				}
+				must(t, err)
+				if i < n {
+					var data any
+					if ev.Data != nil {
+						data = ev.Data
+					}
+					_, err = h.Append(ev.Type, ev.Actor, data)
+					must(t, err)
+				}
+			}
+			h.Close()
+			again := 0
+			if ahead && events[n].Type == Worked {
+				again = 1 // that was not written down
+			}
+			s := workThrough(t.Context(), t, p, f, r, d)
+			closed := []string{}
+			for _, c := range s.Closed {
+				closed = append(closed, c.Task)
+			}
+			if s.Status != Completed || !slices.Equal(closed, []string{"bd-one", "bd-two"}) || f.n != 2+again {
+				t.Errorf("cut off behind %d events (%v): %s (%s), %q closed, %d of work", n, ahead, s.Status, s.Reason, closed, f.n)
+			}
+		}
+	}
+}
+
+func TestTaskCheck(t *testing.T) {
+	for name, spoil := range map[string]func(*Plan){
+		"tries":    func(p *Plan) { p.Tasks.Tries = 0 },
+		"least":    func(p *Plan) { p.Limits.MinIterations = 2 },
+		"template": func(p *Plan) { p.Template = "{{prompt}}" },
+	} {
+		p := plan()
+		p.Tasks = &Tasks{Tries: 1}
+		must(t, p.Check())
+		if spoil(p); p.Check() == nil {
+			t.Errorf("%s is admitted", name)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// errLost is the cause for which work at a task is given up that is another's by now.
+var errLost = errors.New("the task is another's")
+
+// holding does something while the claim of the task is renewed. If it is lost, what is
+// done is given up, and the loop goes on with another task.
+func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error {
+	if l.Desk == nil || l.state.Task == nil {
+		return f(ctx)
+	}
+	id := l.state.Task.ID
+	if time.Since(l.renewed) > Lease/3 {
+		if err := l.Desk.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
+			return l.lost(err)
+		}
+		l.renewed = time.Now()
+	}
+	work, stop := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	var why error
+	renewing.Go(func() { why = l.renew(work, id, stop) })
+	err := f(work)
+	stop(nil)
+	renewing.Wait()
+	if kept := (*unkept)(nil); why == nil || ctx.Err() != nil || errors.As(err, &kept) {
+		return err
+	}
+	return l.lost(why)
+}
+
+// renew renews a claim until ctx is done. What it gives says why that is over before.
+func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFunc) error {
+	again := time.NewTicker(Lease / 3)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again.C:
+		}
+		if err := l.Desk.Renew(ctx, id); errors.Is(err, spec.ErrConflict) {
+			stop(errLost)
+			return err
+		} // what else goes wrong may go right the next time
+	}
+}
+
+func (l *Loop) lost(why error) error {
+	return l.keep(Lost, Left{l.state.Task.ID, why.Error(), l.state.Iteration})
+}
+
+// takeTask claims the task to work on; the one that was in hand, if there is one.
+func (l *Loop) takeTask(ctx context.Context) error {
+	s := l.state
+	id := ""
+	if s.Task != nil {
+		id = s.Task.ID
+	}
+	var except []string
+	for _, f := range s.Left {
+		except = append(except, f.Task)
+	}
+	l.renewed = time.Now()
+	taken, err := l.Desk.Take(ctx, id, except)
+	switch {
+	case err == nil:
+		return l.keep(Took, taken)
+	case id != "" && errors.Is(err, spec.ErrConflict):
+		return l.lost(err)
+	case errors.Is(err, spec.ErrNotFound):
+		return kept(l.end(run.ActorHost, noTask(s)))
+	}
+	return err
+}
+
+// closeTask closes the task. One that cannot be closed, because parts of it are open
+// that were found meanwhile, is put back.
+func (l *Loop) closeTask(ctx context.Context) error {
+	s := l.state
+	err := l.Desk.Close(ctx, s.Task.ID, "done: "+l.Run.ID, s.Work.Session)
+	if errors.Is(err, spec.ErrConflict) {
+		return l.putBack(ctx, "it cannot be closed: "+err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	return l.keep(Closed, Finished{s.Task.ID, s.Iteration})
+}
+
+func (l *Loop) putBack(ctx context.Context, why string) error {
+	s := l.state
+	if err := l.Desk.PutBack(ctx, s.Task.ID, l.noteOf(why)); err != nil {
+		return err
+	}
+	return l.keep(PutBack, Left{s.Task.ID, why, s.Iteration})
+}
+
+// noteOf is what stays with a task that is not done.
+func (l *Loop) noteOf(why string) string {
+	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), l.Run.ID, plain(why))
+}
