@@ -125,8 +125,8 @@ type writer struct {
 	follow bool
 	// special notes what is neither a file, a directory nor a link.
 	special bool
-	links  map[fileID]string // files with several names, by their first
-	above  []fileID          // the directories we are in, to notice circles of links
+	links   map[fileID]string // files with several names, by their first
+	above   []fileID          // the directories we are in, to notice circles of links
 }
 
 // add archives one entry of an open directory.

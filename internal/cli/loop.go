@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -201,6 +202,9 @@ func (l *looping) cancel() error {
 	defer h.Close()
 	if l.state, err = loop.Fold(events); err != nil || l.state.Status.Final() {
 		return err
+	}
+	if s, d := l.state, deskOf(l.engine, &l.plan, l.run); d != nil && s.Task != nil {
+		_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
 	}
 	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/journal"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -25,6 +27,9 @@ type loopFlags struct {
 	plan                  loop.Plan
 	file, template        string
 	model, rotation       string
+	tasks                 bool
+	labels                []string
+	tries                 int
 	time, iteration, gate time.Duration
 }
 
@@ -39,6 +44,7 @@ files that the agent cannot reach. The sandbox is a new one, and stays. The exit
 0 if it is done, 3 if it waits for you, 4 if a limit was reached, 5 if nothing moved any
 more, 6 if the agent gave up.`,
 		Example: `  bothy loop run --agent claude --until 'make test' "make the tests pass"
+  bothy loop run --agent claude --until 'make test' --tasks
   bothy loop run --agent codex --workspace review --protect test --until 'make test' -f TASK.md .`,
 		Args: atMost(2, "a prompt and a path"),
 		RunE: func(cmd *command.Command, args []string) error { return a.loopRun(cmd, f, args) },
@@ -56,6 +62,9 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&p.Agent, "agent", "", "who works")
 	fs.StringVar(&f.model, "model", "", "the model that works (default: the agent's own choice)")
 	fs.StringVar(&f.rotation, "rotation", "", "models that take turns, one an iteration: agent:model,agent:model; one agent")
+	fs.BoolVar(&f.tasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
+	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
+	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
 	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
@@ -111,10 +120,13 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	var r *run.Run
 	var h *run.Host
 	sb, err := a.makeSandbox(cmd, e, &f.createFlags, &lodger{name: of.Name, spec: of}, []string{path}, func(sb *spec.Sandbox) (err error) {
-		if err = f.fits(sb); err != nil || ctx.Err() != nil {
+		if err = f.fits(sb); err == nil {
+			err = f.finds(ctx, e)
+		}
+		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
-		if r, err = run.Create(e.Store.Runs(), run.NewID(f.plan.Prompt, time.Now()), &f.plan); err == nil {
+		if r, err = run.Create(e.Store.Runs(), run.NewID(f.about(), time.Now()), &f.plan); err == nil {
 			h, _, err = r.Host()
 		}
 		return err
@@ -136,8 +148,16 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}}
+	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}, Desk: deskOf(e, &f.plan, r)}
 	return a.carry(ctx, l, []run.Event{ready})
+}
+
+// about is what a run is called after.
+func (f *loopFlags) about() string {
+	if f.plan.Prompt == taskPrompt {
+		return "tasks of " + filepath.Base(f.plan.Directory)
+	}
+	return f.plan.Prompt
 }
 
 // turns reads which agent works with which models.
@@ -187,6 +207,10 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	} else if len(args) > 0 {
 		f.plan.Prompt, args = args[0], args[1:]
 	}
+	if f.tasks || len(f.labels) > 0 {
+		f.plan.Tasks = &loop.Tasks{Labels: f.labels, Tries: f.tries}
+		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
+	}
 	f.plan.Template = loop.DefaultTemplate
 	if f.template != "" {
 		if f.plan.Template, err = readPrompt(f.template); err != nil {
@@ -200,6 +224,33 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 		path = args[0]
 	}
 	return path, f.plan.Check()
+}
+
+// taskPrompt is for a loop that takes tasks, if nobody has more to say.
+const taskPrompt = "Do what follows, and nothing else: what else there is to do in this project comes later."
+
+// finds sees that there is something to do.
+func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
+	t := f.plan.Tasks
+	if t == nil {
+		return nil
+	}
+	book := journal.Nearest(e.Store.Tasks(), f.plan.Directory)
+	t.Project = book.Project()
+	ready, err := task.Desk{Store: book}.Ready(ctx, task.Filter{Labels: t.Labels}, task.ByPriority)
+	if err == nil && len(ready) == 0 {
+		err = spec.Errorf(spec.ErrNotFound, "no task of %s is ready", t.Project).
+			WithHint("bothy task add writes one down, bothy task ls tells what the others wait for")
+	}
+	return err
+}
+
+// deskOf is where a loop takes its tasks from; nil if it takes none.
+func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
+	if p.Tasks == nil {
+		return nil
+	}
+	return &loop.Desk{Store: journal.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
 }
 
 func readPrompt(path string) (string, error) {
@@ -287,7 +338,9 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
-			return a.carry(ctx, &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan}}, events)
+			return a.carry(ctx, &loop.Loop{
+				Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan}, Desk: deskOf(l.engine, &l.plan, l.run),
+			}, events)
 		},
 	})
 }

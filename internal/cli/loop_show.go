@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -10,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,12 +51,16 @@ func (a *app) loopLsCommand() *command.Command {
 }
 
 func (a *app) loopStatusCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+	var tasks bool
+	c := &command.Command{
 		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneLoop,
-		RunE: func(_ *command.Command, args []string) error {
+		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
+			}
+			if tasks {
+				return a.loopTasks(cmd.Context(), l)
 			}
 			if a.json {
 				return a.printJSON(l.view())
@@ -65,7 +71,49 @@ func (a *app) loopStatusCommand() *command.Command {
 			}
 			return w.Flush()
 		},
-	})
+	}
+	c.Flags().BoolVar(&tasks, "tasks", false, "show the tasks that it takes its work from")
+	return a.jsonFlag(c)
+}
+
+// loopTasks shows the tasks that a loop takes its work from: those it has closed, has in
+// hand or has put back, and those that are still to come.
+func (a *app) loopTasks(ctx context.Context, l *looping) error {
+	d := deskOf(l.engine, &l.plan, l.run)
+	if d == nil {
+		return spec.Errorf(spec.ErrUsage, "the run %s takes no tasks", l.run.ID).WithHint("bothy loop run --tasks begins one that does")
+	}
+	g, err := d.Store.View(ctx)
+	if err != nil {
+		return err
+	}
+	s := l.state
+	known := map[string]bool{}
+	for _, f := range s.Closed {
+		known[f.Task] = true
+	}
+	for _, f := range s.Left {
+		known[f.Task] = true
+	}
+	if s.Task != nil {
+		known[s.Task.ID] = true
+	}
+	choice := task.Filter{Labels: l.plan.Tasks.Labels}
+	var list []*task.Task
+	for _, x := range g.All() {
+		if known[x.ID] || x.Status != task.Closed && choice.Matches(g, x) {
+			list = append(list, x)
+		}
+	}
+	t := &taskCall{app: a}
+	if !a.json {
+		return t.taskTable(g, list)
+	}
+	also := map[string]any{"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...)}
+	if s.Task != nil {
+		also["task"] = s.Task.ID
+	}
+	return t.printTasks(g, list, also)
 }
 
 // rows are how a loop stands, for people.
@@ -92,6 +140,12 @@ func (l *looping) rows() [][2]string {
 	}
 	if len(p.Models) > 0 {
 		rows = append(rows, [2]string{"model", cmp.Or(s.Model, p.ModelOf(1)) + ofModels(p)})
+	}
+	if p.Tasks != nil {
+		rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d closed, %d put back, of %s", len(s.Closed), len(s.Left), p.Tasks.Project)})
+	}
+	if s.Task != nil {
+		rows = append(rows, [2]string{"task", s.Task.ID + " " + s.Task.Title})
 	}
 	if s.Question != "" {
 		rows = append(rows, [2]string{"question", s.Question})
@@ -215,6 +269,16 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
 	case loop.Judged:
 		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+	case loop.Took:
+		return "task " + s.Task.ID + ": " + opening(s.Task.Title)
+	case loop.Closed:
+		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
+	case loop.PutBack:
+		last := s.Left[len(s.Left)-1]
+		return "task " + last.Task + " is put back: " + opening(last.Why)
+	case loop.Lost:
+		last := s.Left[len(s.Left)-1]
+		return "task " + last.Task + " is another's: " + opening(last.Why)
 	case loop.Hinted:
 		return "a hint from " + ev.Actor
 	case loop.Ended:
