@@ -22,6 +22,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -210,6 +211,22 @@ func (s *loopShop) Keep(ctx context.Context, cause string, since int64) (int64, 
 		}
 	}
 	return p.Number, n, err
+}
+
+// Restore puts the sandbox's files back.
+func (s *loopShop) Restore(ctx context.Context, number int64) error {
+	p, err := s.engine.Checkpoints(s.sandbox).Find(strconv.FormatInt(number, 10))
+	if err != nil {
+		return err
+	}
+	r, err := s.engine.Restore(ctx, s.sandbox, p, engine.RestoreOptions{})
+	if r.Before != nil {
+		s.app.note("what there was is checkpoint %s", r.Before.Name)
+	}
+	for _, path := range r.Skipped {
+		s.app.note("not put back: %s", review.Quote(path))
+	}
+	return err
 }
 
 // Judge asks every gate in a copy of its own: what one runs was written by the agent,

@@ -16,6 +16,7 @@ type Step struct {
 	Wait     time.Time
 	End      *End
 
+	Restore bool   // put files back, as somebody wanted who was cut short
 	Take    bool   // claim a task; the one that was worked on, if there is one
 	Close   bool   // the task is done
 	PutBack string // it is not to be done here, for this reason
@@ -27,6 +28,9 @@ const unknownWait = 5 * time.Minute
 
 // Next decides what comes next, at a time.
 func Next(p *Plan, s *State, now time.Time) Step {
+	if s.back != nil {
+		return Step{Restore: true}
+	}
 	if s.Baseline == nil {
 		return Step{Baseline: true}
 	}

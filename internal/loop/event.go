@@ -17,6 +17,8 @@ const (
 	Closed    = "closed"    // Finished
 	PutBack   = "put_back"  // Left: it is for others
 	Lost      = "lost"      // Left: others have it
+	Rewound   = "rewound"   // Back: it goes on from there
+	Restored  = "restored"  // the files are what they were there
 	Ended     = "ended"     // End: nobody carries it on any more
 )
 

@@ -78,8 +78,9 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	held      bool // the task is claimed, as far as this process knows
-	tries     int  // iterations at it
+	back      *Back // that files are to be put back to
+	held      bool  // the task is claimed, as far as this process knows
+	tries     int   // iterations at it
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -136,6 +137,10 @@ func (s *State) Add(ev run.Event) error {
 			s.Left = append(s.Left, l)
 			s.letGo()
 		})
+	case Rewound:
+		return into(ev, s.rewind)
+	case Restored:
+		s.back = nil
 	case Ended:
 		return into(ev, func(e End) {
 			s.held = false

@@ -22,6 +22,8 @@ type Shop interface {
 	// Keep makes a checkpoint, and counts the files that are otherwise than at
 	// another; all of them if that is 0.
 	Keep(ctx context.Context, cause string, since int64) (checkpoint int64, changes int, err error)
+	// Restore has files be what they were at a checkpoint.
+	Restore(ctx context.Context, checkpoint int64) error
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
 	// hashes of a baseline; without these they are taken.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
@@ -219,6 +221,8 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	switch {
 	case step.Baseline:
 		return l.baseline(ctx)
+	case step.Restore:
+		return l.restore(ctx)
 	case step.Take:
 		return l.takeTask(ctx)
 	case step.Close:

@@ -40,6 +40,9 @@ type fake struct {
 	models  []string
 	n       int
 	since   []int64
+
+	restored []int64
+	refuses  error
 }
 
 var _ Shop = (*fake)(nil)
@@ -54,6 +57,11 @@ func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 func (f *fake) Keep(_ context.Context, _ string, since int64) (int64, int, error) {
 	f.since = append(f.since, since)
 	return int64(len(f.since)), f.changes(f.n), nil
+}
+
+func (f *fake) Restore(_ context.Context, checkpoint int64) error {
+	f.restored = append(f.restored, checkpoint)
+	return f.refuses
 }
 
 func (f *fake) Judge(context.Context, int64, map[string]string) ([]Gate, map[string]string, error) {
@@ -406,6 +414,11 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Judged, Verdict{Iteration: n, Gates: gates}},
 		{Hinted, Advice{string(rune('a' + n)), "h"}},
 		{Ended, End{Status: []Status{Completed, Stalled, Interrupted}[r.IntN(3)]}},
+		{Took, Taken{ID: "bd-1"}},
+		{Closed, Finished{"bd-1", n}},
+		{PutBack, Left{"bd-1", "x", n}},
+		{Rewound, Back{Iteration: n, Checkpoint: int64(n)}},
+		{Restored, nil},
 		{"of the future", nil},
 	}
 	one := all[r.IntN(len(all))]

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) loopRewindCommand() *command.Command {
+	var hint string
+	var force bool
+	c := &command.Command{
+		Use: "rewind [-f] RUN N", Short: "Have a loop go on from where iteration N ended",
+		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used.",
+		Args: exactly(2, "a run and the number of an iteration"), Complete: a.oneLoop,
+		RunE: func(cmd *command.Command, args []string) error {
+			n, err := strconv.Atoi(args[1])
+			if err != nil || n < 0 {
+				return spec.Errorf(spec.ErrUsage, "%q is no number of an iteration", args[1]).WithHint("usage: %s", cmd.UseLine())
+			}
+			l, err := a.loopCalled(args[0])
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			return a.rewind(cmd, l, h, events, n, force, hint)
+		},
+	}
+	c.Flags().StringVar(&hint, "hint", "", "tell the next iteration something")
+	c.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	return a.jsonFlag(c)
+}
+
+// rewind goes back with a loop that is ours.
+func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run.Event, n int, force bool, hint string) error {
+	var err error
+	if l.state, err = loop.Fold(events); err != nil {
+		return err
+	}
+	if l.state.Status == loop.Cancelled {
+		return l.open()
+	}
+	b, err := loop.Behind(events, n)
+	if err != nil {
+		return err
+	}
+	sb, err := l.workplace()
+	if err != nil {
+		return err
+	}
+	p, err := l.engine.Checkpoints(sb).Find(strconv.FormatInt(b.Checkpoint, 10))
+	if errors.Is(err, spec.ErrNotFound) {
+		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
+	}
+	if err == nil && !force {
+		err = a.wantsBack(sb, p, engine.RestoreOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	if hint != "" {
+		if err := l.run.Leave(run.Message{Kind: run.Hint, Text: hint, Actor: actor()}); err != nil {
+			return err
+		}
+	}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{app: a, engine: l.engine, sandbox: sb, plan: &l.plan}, Desk: deskOf(l.engine, &l.plan, l.run)}
+	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
+		return err
+	}
+	if a.json {
+		l.hosted = false
+		return a.printJSON(l.view())
+	}
+	fmt.Fprintln(a.stdout, l.run.ID)
+	return nil
+}

@@ -1,0 +1,108 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Back is an iteration that a loop goes back to, and on from. 0 is before the first.
+type Back struct {
+	Iteration  int      `json:"iteration"`
+	Checkpoint int64    `json:"checkpoint"`
+	Verdict    *Verdict `json:"verdict,omitempty"` // what the gates said then
+	Reopen     []string `json:"reopen,omitempty"`  // tasks that were done later
+}
+
+// Behind finds where an iteration ended, the last time that it was made. If it never
+// came to a checkpoint the error is ErrNotFound.
+func Behind(events []run.Event, iteration int) (*Back, error) {
+	s, err := Fold(events)
+	if err != nil {
+		return nil, err
+	}
+	var b *Back
+	for _, ev := range events {
+		switch ev.Type {
+		case Kept:
+			err = into(ev, func(k Keep) {
+				if k.Iteration == iteration {
+					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint}
+				}
+			})
+		case Baseline, Judged:
+			var v Verdict
+			err = json.Unmarshal(ev.Data, &v)
+			switch {
+			case ev.Type == Baseline && iteration == 0:
+				b = &Back{Checkpoint: v.Checkpoint}
+			case ev.Type == Judged && b != nil && v.Checkpoint == b.Checkpoint:
+				b.Verdict = &v
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if b == nil || b.Checkpoint == 0 {
+		return nil, spec.Errorf(spec.ErrNotFound, "iteration %d has no checkpoint", iteration).WithHint("bothy loop log lists those that have one; 0 is before the first")
+	}
+	for _, f := range s.Closed {
+		if f.Iteration > iteration {
+			b.Reopen = append(b.Reopen, f.Task)
+		}
+	}
+	return b, nil
+}
+
+// Rewind goes back, and leaves the loop waiting there. If it is cut short, who goes on
+// with the loop goes back first.
+func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor string) (*State, error) {
+	var err error
+	if l.state, err = Fold(events); err != nil {
+		return nil, err
+	}
+	if err := l.append(Rewound, actor, b); err != nil {
+		return nil, err
+	}
+	return l.state, l.restore(ctx)
+}
+
+// restore has files and tasks be what they were.
+func (l *Loop) restore(ctx context.Context) error {
+	b := l.state.back
+	if err := l.Shop.Restore(ctx, b.Checkpoint); err != nil {
+		return err
+	}
+	if l.Desk != nil {
+		if err := l.Desk.Reopen(ctx, b.Reopen); err != nil {
+			return err
+		}
+	}
+	return l.keep(Restored, nil)
+}
+
+// rewind forgets what came after.
+func (s *State) rewind(b Back) {
+	s.letGo()
+	s.back, s.checked = &b, b.Checkpoint
+	s.Iteration, s.Verdict, s.Work, s.Keep = b.Iteration, b.Verdict, nil, nil
+	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
+	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
+	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
+	s.Status, s.Reason, s.Detail, s.Signal = Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
+}
+
+// upTo gives those of a list that stay, in a list of their own.
+func upTo[T any](list []T, stays func(T) bool) (out []T) {
+	for _, x := range list {
+		if stays(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
