@@ -30,6 +30,9 @@ type loopFlags struct {
 	tasks                 bool
 	labels                []string
 	tries                 int
+	from                  string
+	hints                 []string
+	boxes                 []*task.Task // of the loop that this one goes on from
 	time, iteration, gate time.Duration
 }
 
@@ -62,6 +65,10 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&p.Agent, "agent", "", "who works")
 	fs.StringVar(&f.model, "model", "", "the model that works (default: the agent's own choice)")
 	fs.StringVar(&f.rotation, "rotation", "", "models that take turns, one an iteration: agent:model,agent:model; one agent")
+	fs.StringVar(&f.file, "prompt-file", "", "the same as --file")
+	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
+	command.WordsVar(fs, &f.hints, "add-context", "tell the first iteration something; repeatable")
+	fs.StringVar(&p.Promise, "completion-promise", "COMPLETE", "the same as --promise")
 	fs.BoolVar(&f.tasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
 	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
 	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
@@ -83,13 +90,16 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when the agent has said so often in a row that its allowance is used up; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
-	for _, path := range []string{"file", "prompt-template", "protect"} {
+	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
 }
 
 // loopRun begins a loop.
 func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
+	if err := f.takeOver(a, cmd); err != nil {
+		return err
+	}
 	if err := f.turns(); err != nil {
 		return err
 	}
@@ -128,6 +138,9 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		}
 		if r, err = run.Create(e.Store.Runs(), run.NewID(f.about(), time.Now()), &f.plan); err == nil {
 			h, _, err = r.Host()
+		}
+		if err == nil {
+			err = f.leaveHints(r)
 		}
 		return err
 	})
@@ -204,7 +217,7 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 		if f.plan.Prompt, err = readPrompt(f.file); err != nil {
 			return "", err
 		}
-	} else if len(args) > 0 {
+	} else if len(args) > 1 || len(args) > 0 && f.from == "" {
 		f.plan.Prompt, args = args[0], args[1:]
 	}
 	if f.tasks || len(f.labels) > 0 {
@@ -237,6 +250,9 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	}
 	book := journal.Nearest(e.Store.Tasks(), f.plan.Directory)
 	t.Project = book.Project()
+	if err := f.addBoxes(ctx, book); err != nil {
+		return err
+	}
 	ready, err := task.Desk{Store: book}.Ready(ctx, task.Filter{Labels: t.Labels}, task.ByPriority)
 	if err == nil && len(ready) == 0 {
 		err = spec.Errorf(spec.ErrNotFound, "no task of %s is ready", t.Project).

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -14,12 +18,12 @@ import (
 func (t *taskCall) importCommand() *command.Command {
 	var overwrite, dry bool
 	c := &command.Command{
-		Use: "import FILE | -", Short: "Take tasks over from an issues.jsonl of Beads, or what was exported",
-		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays.",
+		Use: "import FILE | -", Short: "Take tasks over: an issues.jsonl, what was exported, a prd.json, boxes in Markdown",
+		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; they count as changed\nwhen their file was.",
 		Example: "  bothy task import .beads/issues.jsonl\n  bothy task export -C ../other | bothy task import -",
 		Args:    exactly(1, "a file, or -"), Complete: command.FileNames,
 		RunE: func(cmd *command.Command, args []string) error {
-			list, err := t.readLines(args[0])
+			list, err := t.readImport(args[0])
 			if err != nil {
 				return err
 			}
@@ -47,19 +51,53 @@ func (t *taskCall) importCommand() *command.Command {
 	return t.scope(c)
 }
 
-// readLines reads tasks from a file or standard input.
-func (t *taskCall) readLines(path string) ([]*task.Task, error) {
+// readImport reads tasks from a file or standard input.
+func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	var data []byte
 	var err error
+	at := time.Now().UTC()
 	if path == "-" {
 		data, err = store.ReadAll(t.stdin, maxTaskInput)
 	} else {
-		data, err = store.ReadFile(path, 0, maxTaskInput)
+		data, at, err = readDated(path, maxTaskInput)
 	}
 	if err != nil {
 		return nil, readError(path, err)
 	}
-	return task.Read(data)
+	var f *task.Foreign
+	switch {
+	case strings.EqualFold(filepath.Ext(path), ".md"):
+		f, err = task.ReadBoxes(data, at)
+	case task.IsStories(data):
+		f, err = task.ReadStories(data, at)
+	default:
+		return task.Read(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.notePassed(path, f.Passed)
+	return f.Tasks, nil
+}
+
+// readDated reads a file, and tells when it was changed.
+func readDated(path string, most int64) ([]byte, time.Time, error) {
+	data, err := store.ReadFile(path, 0, most)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return data, info.ModTime().UTC(), nil
+}
+
+// notePassed tells what of a file means nothing here.
+func (a *app) notePassed(path string, passed []string) {
+	if len(passed) > 0 {
+		a.note("%s: not taken over: %s", review.Quote(path), printable(strings.Join(passed, ", ")))
+	}
 }
 
 func (t *taskCall) printTaken(taken task.Taken, dry bool) error {

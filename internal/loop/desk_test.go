@@ -65,7 +65,7 @@ func TestTasks(t *testing.T) {
 		t.Fatalf("it is %+v", s)
 	}
 	for i, id := range []string{"bd-blue", "bd-red"} {
-		if x := at(t, d, id); x.Status != task.Closed || x.CloseReason != "done: x" || x.Assignee != "run:x" {
+		if x := at(t, d, id); x.Status != task.Closed || x.CloseReason != closedAs || x.Assignee != "run:x" {
 			t.Errorf("%s is %+v", id, x)
 		}
 		if want := "# " + id + ": " + x(id) + "\n\nAccepted if:\n\nit is " + x(id) + "\n\n"; !strings.Contains(f.prompts[i], want) {

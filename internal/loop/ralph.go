@@ -1,0 +1,72 @@
+package loop
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Ralph is what the state of an open-ralph loop says of what is to be done.
+type Ralph struct {
+	Prompt        string
+	Promise       string
+	Abort         string
+	MinIterations int
+	MaxIterations int // 0 is without end there
+	Tasks         bool
+	Agent         string // as Bothy calls it
+	Models        []string
+	Passed        []string // what stands there and was not taken over
+}
+
+// ralphAgents are agents that have another name there.
+var ralphAgents = map[string]string{"claude-code": "claude", "cursor-agent": "cursor"}
+
+// ralphState is its ralph-loop.state.json, as far as it is taken over.
+type ralphState struct {
+	Prompt            string   `json:"prompt"`
+	CompletionPromise string   `json:"completionPromise"`
+	AbortPromise      string   `json:"abortPromise"`
+	MinIterations     int      `json:"minIterations"`
+	MaxIterations     int      `json:"maxIterations"`
+	TasksMode         bool     `json:"tasksMode"`
+	Agent             string   `json:"agent"`
+	Model             string   `json:"model"`
+	Rotation          []string `json:"rotation"`
+}
+
+var ralphKeys = []string{"prompt", "completionPromise", "abortPromise", "minIterations", "maxIterations", "tasksMode", "agent", "model", "rotation"}
+
+// ReadRalph reads the state of such a loop. It is data, which may lie where agents write:
+// what is not known is named, and passed over.
+func ReadRalph(data []byte) (*Ralph, error) {
+	var all map[string]json.RawMessage
+	var s ralphState
+	err := json.Unmarshal(data, &all)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "read the state of the loop: %w", err)
+	}
+	r := &Ralph{Prompt: s.Prompt, Promise: s.CompletionPromise, Abort: s.AbortPromise, MinIterations: s.MinIterations, MaxIterations: s.MaxIterations, Tasks: s.TasksMode}
+	for key := range all {
+		if !slices.Contains(ralphKeys, key) {
+			r.Passed = append(r.Passed, key)
+		}
+	}
+	slices.Sort(r.Passed)
+	if len(s.Rotation) > 0 {
+		if r.Agent, r.Models, err = Rotate(strings.Join(s.Rotation, ",")); err != nil {
+			return nil, err
+		}
+	} else if r.Agent = s.Agent; s.Model != "" {
+		r.Models = []string{s.Model}
+	}
+	if name, ok := ralphAgents[r.Agent]; ok {
+		r.Agent = name
+	}
+	return r, nil
+}

@@ -1,0 +1,217 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Foreign is what a file says of tasks that is not one of Beads.
+type Foreign struct {
+	Tasks  []*Task
+	Passed []string // what stands there and was not taken over, each once
+}
+
+func (f *Foreign) pass(what string) {
+	if !slices.Contains(f.Passed, what) {
+		f.Passed = append(f.Passed, what)
+	}
+}
+
+// Keys of a list of stories, as the loops write it that work through one.
+var storyLists = []string{"userStories", "stories"}
+
+// IsStories tells whether a file is one document with a list of stories: the prd.json of
+// snarktank's ralph, or one of its kin.
+func IsStories(data []byte) bool {
+	o, err := parseObject(data)
+	return err == nil && slices.ContainsFunc(storyLists, func(key string) bool { return o.values[key] != nil })
+}
+
+// ReadStories reads the stories of a prd.json as tasks, as they were at a time. Those
+// that pass are closed. All of it is data: what is not known is named, and passed over.
+func ReadStories(data []byte, at time.Time) (*Foreign, error) {
+	o, err := parseObject(data)
+	if err != nil {
+		return nil, spec.Errorf(spec.ErrUsage, "read the stories: %w", err)
+	}
+	f := &Foreign{}
+	var list []json.RawMessage
+	for _, key := range o.keys {
+		if !slices.Contains(storyLists, key) {
+			f.pass(key)
+			continue
+		}
+		var some []json.RawMessage
+		if err := json.Unmarshal(o.values[key], &some); err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "%s is no list", key)
+		}
+		list = append(list, some...)
+	}
+	var stories []*story
+	seen := map[string]int{}
+	for i, doc := range list {
+		s, err := readStory(doc, f)
+		if err == nil && seen[s.ID] > 0 {
+			err = fmt.Errorf("it has the ID %s, which story %d has", s.ID, seen[s.ID])
+		}
+		if err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "story %d: %w", i+1, err).WithHint("nothing was taken over")
+		}
+		seen[s.ID] = i + 1
+		stories = append(stories, s)
+	}
+	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rank(), b.rank()) })
+	for i, s := range stories { // of the same priority those that are first are the oldest
+		t := s.task(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))
+		if err := t.checkWhole(); err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "story %s: %w", s.ID, err).WithHint("nothing was taken over")
+		}
+		f.Tasks = append(f.Tasks, t)
+	}
+	return f, nil
+}
+
+// story is one of a prd.json. Criteria have three names there.
+type story struct {
+	ID          string   `json:"id"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Criteria    []string `json:"acceptanceCriteria"`
+	Criteria2   []string `json:"acceptance_criteria"`
+	Criteria3   []string `json:"acceptance"`
+	Priority    *int     `json:"priority"`
+	Passes      bool     `json:"passes"`
+	Notes       string   `json:"notes"`
+}
+
+var storyKeys = []string{"id", "title", "description", "acceptanceCriteria", "acceptance_criteria", "acceptance", "priority", "passes", "notes"}
+
+func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
+	o, err := parseObject(doc)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range o.keys {
+		if !slices.Contains(storyKeys, key) {
+			f.pass("stories: " + key)
+		}
+	}
+	s := &story{}
+	return s, json.Unmarshal(doc, s)
+}
+
+// rank is where a story stands among the others; without a priority behind those that
+// have one.
+func (s *story) rank() int {
+	if s.Priority == nil {
+		return 1 << 30
+	}
+	return *s.Priority
+}
+
+// task makes a task of a story. Its priority may be any number: those beyond ours are
+// the least, and keep their order by their age.
+func (s *story) task(at, created time.Time) *Task {
+	t := &Task{
+		ID: s.ID, Title: strings.TrimSpace(s.Title), Description: s.Description, Notes: s.Notes, Status: Open, Type: "story",
+		Priority: max(0, min(s.rank(), 4)), CreatedAt: created, UpdatedAt: at,
+	}
+	if s.Priority == nil {
+		t.Priority = 2
+	}
+	var criteria strings.Builder
+	for _, c := range slices.Concat(s.Criteria, s.Criteria2, s.Criteria3) {
+		fmt.Fprintf(&criteria, "- %s\n", c)
+	}
+	t.AcceptanceCriteria = criteria.String()
+	if s.Passes {
+		t.Status, t.ClosedAt, t.CloseReason = Closed, &at, "passes, by the file"
+	}
+	return t
+}
+
+// ReadBoxes reads a list of boxes in Markdown as tasks, as they were at a time: "- [ ]"
+// is to be done, "- [/]" is begun, "- [x]" is done; what is indented is a part of what
+// stands above it. IDs are made of the words, so that the same list makes the same
+// tasks again.
+func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
+	f := &Foreign{}
+	var above []box
+	taken := map[string]bool{}
+	for line := range bytes.Lines(data) {
+		b, ok := boxOf(string(line))
+		if !ok {
+			if len(bytes.TrimSpace(line)) > 0 {
+				f.pass("lines that are no box")
+			}
+			continue
+		}
+		for len(above) > 0 && above[len(above)-1].indent >= b.indent {
+			above = above[:len(above)-1]
+		}
+		parent := ""
+		if len(above) > 0 {
+			parent = above[len(above)-1].id
+		}
+		for n := 0; b.id == "" || taken[b.id]; n++ {
+			b.id = boxID(parent, b.title, n)
+		}
+		taken[b.id] = true
+		above = append(above, b)
+		t := b.task(parent, at, at.Add(time.Duration(len(f.Tasks))*time.Millisecond-time.Hour))
+		if err := t.checkWhole(); err != nil {
+			return nil, spec.Errorf(spec.ErrUsage, "the box %.40q: %w", b.title, err).WithHint("nothing was taken over")
+		}
+		f.Tasks = append(f.Tasks, t)
+	}
+	return f, nil
+}
+
+// box is a line of such a list.
+type box struct {
+	indent int
+	mark   byte
+	title  string
+	id     string
+}
+
+func boxOf(line string) (box, bool) {
+	line = strings.ReplaceAll(strings.TrimRight(line, " \t\r\n"), "\t", "    ")
+	rest := strings.TrimLeft(line, " ")
+	if len(rest) < len("- [x] y") || rest[0] != '-' && rest[0] != '*' || rest[1:3] != " [" || rest[4:6] != "] " || !strings.ContainsRune(" /xX", rune(rest[3])) {
+		return box{}, false
+	}
+	title := strings.TrimSpace(rest[6:])
+	return box{indent: len(line) - len(rest), mark: rest[3], title: title}, title != ""
+}
+
+// boxID names a box: after what it says, and what it is a part of.
+func boxID(parent, title string, n int) string {
+	sum := sha256.Sum256([]byte(parent + "\x00" + title + "\x00" + strconv.Itoa(n)))
+	return "box-" + hex.EncodeToString(sum[:4])
+}
+
+func (b *box) task(parent string, at, created time.Time) *Task {
+	title, more := b.title, ""
+	if r := []rune(title); len(r) > MaxTitle {
+		title, more = string(r[:MaxTitle]), b.title
+	}
+	t := &Task{ID: b.id, Title: title, Description: more, Status: Open, Type: "task", Priority: 2, CreatedAt: created, UpdatedAt: at}
+	if parent != "" {
+		t.Dependencies = []Dependency{{TaskID: b.id, DependsOnID: parent, Kind: ParentChild, CreatedAt: created}}
+	}
+	if b.mark == 'x' || b.mark == 'X' {
+		t.Status, t.ClosedAt, t.CloseReason = Closed, &at, "done, by the file"
+	}
+	return t
+}

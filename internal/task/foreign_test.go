@@ -1,0 +1,107 @@
+package task
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const prd = `{
+  "project": "MyApp", "branchName": "ralph/feature",
+  "userStories": [
+    {"id": "US-002", "title": "Show it", "acceptanceCriteria": ["a badge", "typecheck passes"], "priority": 2, "passes": false, "notes": "see US-001"},
+    {"id": "US-009", "title": "Last", "priority": 9, "passes": false},
+    {"id": "US-007", "title": "Late", "priority": 7, "passes": false, "run": "rm -rf /"},
+    {"id": "US-001", "title": "Store it", "description": "As a user", "priority": 1, "passes": true}
+  ]
+}`
+
+func TestReadStories(t *testing.T) {
+	if !IsStories([]byte(prd)) || IsStories([]byte(`{"id":"a","title":"b"}`)) || IsStories([]byte("{\"stories\":[]}\n{}")) {
+		t.Error("stories are told from something else wrongly")
+	}
+	f, err := ReadStories([]byte(prd), noon)
+	must(t, err)
+	if !slices.Equal(ids(f.Tasks), []string{"US-001", "US-002", "US-007", "US-009"}) {
+		t.Errorf("they are %q", ids(f.Tasks))
+	}
+	if want := []string{"project", "branchName", "stories: run"}; !slices.Equal(f.Passed, want) {
+		t.Errorf("passed over: %q, want %q", f.Passed, want)
+	}
+	if x := f.Tasks[0]; x.Status != Closed || x.Failed() || x.Description != "As a user" || x.Type != "story" {
+		t.Errorf("what passes is %+v", x)
+	}
+	if x := f.Tasks[1]; x.AcceptanceCriteria != "- a badge\n- typecheck passes\n" || x.Notes != "see US-001" || x.Priority != 2 {
+		t.Errorf("what does not is %+v", x)
+	}
+	g := NewGraph()
+	taken, err := g.Import(f.Tasks, false, noon)
+	if must(t, err); len(taken.Added) != 4 {
+		t.Errorf("taken: %+v", taken)
+	}
+	wantReady(t, g, "US-002", "US-007", "US-009")
+	_, _, err = g.Close("US-007", "ann", End{}, noon.Add(time.Hour))
+	must(t, err)
+	f, err = ReadStories([]byte(prd), noon)
+	must(t, err)
+	if taken, err = g.Import(f.Tasks, false, noon.Add(time.Hour)); err != nil || len(taken.Older) != 1 || len(taken.Same) != 3 {
+		t.Errorf("the second time: %+v, %v", taken, err)
+	}
+	for _, bad := range []string{
+		`{"userStories": {}}`, `{"userStories": [1]}`, `{"userStories": [{"id": "a"}]}`, `{"userStories": [{"title": "a"}]}`, `{"userStories": [{"id": "a b", "title": "x"}]}`,
+		`{"userStories": [{"id": "a", "title": "x"}, {"id": "a", "title": "y"}]}`, `{"userStories": [{"id": "a", "title": "x", "passes": "yes"}]}`, `[]`,
+	} {
+		if f, err := ReadStories([]byte(bad), noon); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%s is %+v, %v", bad, f, err)
+		}
+	}
+}
+
+func TestReadBoxes(t *testing.T) {
+	const list = "# Ralph Tasks\n\n- [ ] one\n  - [x] a part\n\t- [/] another\n* [X] two\n- [ ] one\n- [?] nothing\n- [ ]\nrun me\n"
+	f, err := ReadBoxes([]byte(list), noon)
+	must(t, err)
+	var got []string
+	for _, x := range f.Tasks {
+		got = append(got, strings.Repeat(" ", len(x.Parents()))+x.Title+" "+string(x.Status))
+	}
+	if want := []string{"one open", " a part closed", " another open", "two closed", "one open"}; !slices.Equal(got, want) {
+		t.Errorf("they are %q, want %q", got, want)
+	}
+	if f.Tasks[0].ID == f.Tasks[4].ID || f.Tasks[2].Parents()[0] != f.Tasks[1].ID || len(f.Passed) != 1 {
+		t.Errorf("they are %+v, passed over %q", f.Tasks, f.Passed)
+	}
+	again, err := ReadBoxes([]byte(list), noon.Add(time.Hour))
+	must(t, err)
+	if !slices.Equal(ids(again.Tasks), ids(f.Tasks)) {
+		t.Errorf("the second time they are called %q, not %q", ids(again.Tasks), ids(f.Tasks))
+	}
+	g := NewGraph()
+	_, err = g.Import(f.Tasks, false, noon)
+	must(t, err)
+}
+
+// FuzzForeign reads anything: what is taken over is sound.
+func FuzzForeign(f *testing.F) {
+	f.Add([]byte(prd))
+	f.Add([]byte("- [ ] one\n  - [x] two"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, read := range []func([]byte, time.Time) (*Foreign, error){ReadStories, ReadBoxes} {
+			got, err := read(data, noon)
+			if err != nil {
+				continue
+			}
+			for _, x := range got.Tasks {
+				doc, err := x.Encode()
+				must(t, err)
+				if _, err := Parse(doc); err != nil {
+					t.Errorf("%s: %v", doc, err)
+				}
+			}
+		}
+	})
+}
