@@ -189,7 +189,7 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 		return nil, string(b[:max(n, 0)]), err
 	case unix.S_IFREG, unix.S_IFDIR:
 	default:
-		return nil, "", &oddKind{before.Mode, uint64(before.Rdev)}
+		return nil, "", &oddKind{before.Mode, before.Rdev}
 	}
 	how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 	if !a.follow {

@@ -21,9 +21,6 @@ type Ralph struct {
 	Passed        []string // what stands there and was not taken over
 }
 
-// ralphAgents are agents that have another name there.
-var ralphAgents = map[string]string{"claude-code": "claude", "cursor-agent": "cursor"}
-
 // ralphState is its ralph-loop.state.json, as far as it is taken over.
 type ralphState struct {
 	Prompt            string   `json:"prompt"`
@@ -65,8 +62,11 @@ func ReadRalph(data []byte) (*Ralph, error) {
 	} else if r.Agent = s.Agent; s.Model != "" {
 		r.Models = []string{s.Model}
 	}
-	if name, ok := ralphAgents[r.Agent]; ok {
-		r.Agent = name
+	switch r.Agent { // these have another name there
+	case "claude-code":
+		r.Agent = "claude"
+	case "cursor-agent":
+		r.Agent = "cursor"
 	}
 	return r, nil
 }
