@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -265,6 +266,12 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return at + who + " works"
 	case loop.Worked:
 		return at + workText(s.Work)
+	case loop.Cut:
+		var w loop.Work
+		if json.Unmarshal(ev.Data, &w) != nil {
+			return ""
+		}
+		return at + "cut short; it used " + usedText(w.Tokens, w.USD)
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
 	case loop.Judged:

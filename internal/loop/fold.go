@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -198,8 +199,7 @@ func (s *State) iterate(b Begun) {
 
 func (s *State) worked(w Work) {
 	s.Work, s.step = &w, Worked
-	s.Tokens += w.Tokens
-	s.USD += w.USD
+	s.use(w)
 	if w.Verdict == spec.VerdictLimit {
 		s.Until = w.Until
 		if latest := s.limitedAt.Add(longestWait); w.Until.After(latest) {
@@ -217,9 +217,13 @@ func (s *State) worked(w Work) {
 }
 
 // cut counts what a try has used that came to nothing: its iteration is begun again.
-func (s *State) cut(w Work) {
-	s.Tokens += w.Tokens
-	s.USD += w.USD
+func (s *State) cut(w Work) { s.use(w) }
+
+// use adds up what was used. The numbers are the agent's: none takes anything back.
+func (s *State) use(w Work) {
+	tokens := max(w.Tokens, 0)
+	s.Tokens = min(s.Tokens, math.MaxInt64-tokens) + tokens
+	s.USD += max(w.USD, 0)
 }
 
 func (s *State) kept(k Keep) {

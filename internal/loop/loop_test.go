@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -302,6 +303,27 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestForgedCounts has an agent tell of tokens what would take others back.
+func TestForgedCounts(t *testing.T) {
+	p := plan()
+	p.Limits.Tokens, p.Limits.USD = 1000, 1
+	tokens, usd := int64(600), 0.0
+	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return false }}
+	f.work = func(n int) (Work, error) {
+		if n == 2 {
+			return Work{Verdict: spec.VerdictOK, Message: "no", Tokens: -500, USD: -5}, nil
+		}
+		return Work{Verdict: spec.VerdictOK, Message: "no", Tokens: tokens, USD: usd}, nil
+	}
+	if s, _ := carry(t, p, f); s.Reason != "tokens" || s.Iteration != 3 || s.Tokens != 1200 {
+		t.Errorf("it is %+v", s)
+	}
+	f.n, tokens, p.Limits.Tokens = 0, math.MaxInt64, math.MaxInt64
+	if s, _ := carry(t, p, f); s.Reason != "tokens" || s.Tokens != math.MaxInt64 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
 // TestPeople stops, pauses and hints while the agent works.
 func TestPeople(t *testing.T) {
 	p := plan()
@@ -378,6 +400,7 @@ func TestCheck(t *testing.T) {
 		"gate":      func(p *Plan) { p.Limits.Gate = 0 },
 		"promise":   func(p *Plan) { p.Promise = "" },
 		"same":      func(p *Plan) { p.Abort = p.Promise },
+		"zeroes":    func(p *Plan) { p.Promise = "a\x00b" },
 		"line":      func(p *Plan) { p.Promise = "a\nb" },
 		"protect":   func(p *Plan) { p.Protect = []string{"../x"} },
 		"template":  func(p *Plan) { p.Template = "work" },

@@ -107,7 +107,7 @@ func (p *Plan) Check() error {
 		}
 	}
 	for _, w := range []string{p.Promise, p.Abort} {
-		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "\n<>") {
+		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "<>") || strings.ContainsFunc(w, unicode.IsControl) {
 			return fail("the promise %q is no plain line", w)
 		}
 	}
