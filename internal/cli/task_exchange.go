@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/term"
 )
 
 func (t *taskCall) importCommand() *command.Command {
@@ -96,7 +97,7 @@ func readDated(path string, most int64) ([]byte, time.Time, error) {
 // notePassed tells what of a file means nothing here.
 func (a *app) notePassed(path string, passed []string) {
 	if len(passed) > 0 {
-		a.note("%s: not taken over: %s", review.Quote(path), printable(strings.Join(passed, ", ")))
+		a.note("%s: not taken over: %s", review.Quote(path), term.Sanitize(strings.Join(passed, ", ")))
 	}
 }
 

@@ -34,6 +34,9 @@ type ralphState struct {
 	Rotation          []string `json:"rotation"`
 }
 
+// maxPassed is how many things are named that were not taken over.
+const maxPassed = 20
+
 var ralphKeys = []string{"prompt", "completionPromise", "abortPromise", "minIterations", "maxIterations", "tasksMode", "agent", "model", "rotation"}
 
 // ReadRalph reads the state of such a loop. It is data, which may lie where agents write:
@@ -55,6 +58,7 @@ func ReadRalph(data []byte) (*Ralph, error) {
 		}
 	}
 	slices.Sort(r.Passed)
+	r.Passed = r.Passed[:min(len(r.Passed), maxPassed)]
 	if len(s.Rotation) > 0 {
 		if r.Agent, r.Models, err = Rotate(strings.Join(s.Rotation, ",")); err != nil {
 			return nil, err

@@ -18,11 +18,14 @@ import (
 // Foreign is what a file says of tasks that is not one of Beads.
 type Foreign struct {
 	Tasks  []*Task
-	Passed []string // what stands there and was not taken over, each once
+	Passed []string // what stands there and was not taken over, each once, the first of it
 }
 
+// maxPassed is how many things are named that were not taken over.
+const maxPassed = 20
+
 func (f *Foreign) pass(what string) {
-	if !slices.Contains(f.Passed, what) {
+	if len(f.Passed) < maxPassed && !slices.Contains(f.Passed, what) {
 		f.Passed = append(f.Passed, what)
 	}
 }
@@ -147,7 +150,7 @@ func (s *story) task(at, created time.Time) *Task {
 func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	f := &Foreign{}
 	var above []box
-	taken := map[string]bool{}
+	same := map[string]int{} // how many boxes say the same, as parts of the same
 	for line := range bytes.Lines(data) {
 		b, ok := boxOf(string(line))
 		if !ok {
@@ -163,10 +166,9 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 		if len(above) > 0 {
 			parent = above[len(above)-1].id
 		}
-		for n := 0; b.id == "" || taken[b.id]; n++ {
-			b.id = boxID(parent, b.title, n)
-		}
-		taken[b.id] = true
+		says := parent + "\x00" + b.title
+		b.id = boxID(says, same[says])
+		same[says]++
 		above = append(above, b)
 		t := b.task(parent, at, at.Add(time.Duration(len(f.Tasks))*time.Millisecond-time.Hour))
 		if err := t.checkWhole(); err != nil {
@@ -195,10 +197,11 @@ func boxOf(line string) (box, bool) {
 	return box{indent: len(line) - len(rest), mark: rest[3], title: title}, title != ""
 }
 
-// boxID names a box: after what it says, and what it is a part of.
-func boxID(parent, title string, n int) string {
-	sum := sha256.Sum256([]byte(parent + "\x00" + title + "\x00" + strconv.Itoa(n)))
-	return "box-" + hex.EncodeToString(sum[:4])
+// boxID names a box: after what it says and is a part of, and how many of that came
+// before.
+func boxID(says string, n int) string {
+	sum := sha256.Sum256([]byte(says + "\x00" + strconv.Itoa(n)))
+	return "box-" + hex.EncodeToString(sum[:6])
 }
 
 func (b *box) task(parent string, at, created time.Time) *Task {

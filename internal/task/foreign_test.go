@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,29 @@ func TestReadBoxes(t *testing.T) {
 	g := NewGraph()
 	_, err = g.Import(f.Tasks, false, noon)
 	must(t, err)
+}
+
+// TestReadManyBoxes reads what is made to take long: it is as long as the list.
+func TestReadManyBoxes(t *testing.T) {
+	var odd strings.Builder
+	odd.WriteString(`{"stories":[]`)
+	for i := range 100 {
+		fmt.Fprintf(&odd, `,"k%d":1`, i)
+	}
+	f, err := ReadStories([]byte(odd.String()+"}"), noon)
+	if must(t, err); len(f.Passed) != maxPassed {
+		t.Errorf("%d things are named", len(f.Passed))
+	}
+	const n = 20000
+	f, err = ReadBoxes([]byte(strings.Repeat("- [ ] x\n", n)), noon)
+	must(t, err)
+	seen := map[string]bool{}
+	for _, x := range f.Tasks {
+		seen[x.ID] = true
+	}
+	if len(seen) != n {
+		t.Errorf("%d boxes have %d IDs", n, len(seen))
+	}
 }
 
 // FuzzForeign reads anything: what is taken over is sound.
