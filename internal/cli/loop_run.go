@@ -300,6 +300,9 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 		}
 	}
 	f.plan.Directory, f.plan.Sandbox = m.Source, sb.ID
+	if f.plan.Tasks != nil {
+		f.plan.Tasks.Restore = len(shared(sb)) == 0 // nobody else's files are put back
+	}
 	return nil
 }
 

@@ -282,7 +282,11 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
 	case loop.PutBack:
 		last := s.Left[len(s.Left)-1]
-		return "task " + last.Task + " is put back: " + opening(last.Why)
+		line := "task " + last.Task + " is put back: " + opening(last.Why)
+		if last.Checkpoint > 0 {
+			line += fmt.Sprintf("; the files are put back to checkpoint %d", last.Checkpoint)
+		}
+		return line
 	case loop.Lost:
 		last := s.Left[len(s.Left)-1]
 		return "task " + last.Task + " is another's: " + opening(last.Why)

@@ -101,11 +101,7 @@ func taskJudged(p *Plan, s *State) *Step {
 
 // noTask ends a loop for which there is no task any more.
 func noTask(s *State) End {
-	v := s.Verdict
-	if v == nil {
-		v = s.Baseline
-	}
-	green := len(v.Red()) == 0
+	green := len(s.last().Red()) == 0
 	switch failed := len(s.Left); {
 	case failed > 0 && green:
 		return End{Status: Completed, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back", len(s.Closed), failed)}

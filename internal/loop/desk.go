@@ -16,6 +16,9 @@ type Tasks struct {
 	Project string   `json:"project"`          // a directory by its real path
 	Labels  []string `json:"labels,omitempty"` // all of which a task has to have
 	Tries   int      `json:"tries"`            // iterations at a task, before it is put back
+	// Restore has files be what they were before a task that is put back, if it left
+	// checks red that were green: or no other task could be done.
+	Restore bool `json:"restore,omitempty"`
 }
 
 // Taken is a task that a loop works on, as it was when it was taken.

@@ -124,6 +124,39 @@ func TestTaskStaysRed(t *testing.T) {
 	}
 }
 
+// TestTaskRestore puts files back to what they were before a task that cannot be done,
+// if it broke what was right: or no other one could be.
+func TestTaskRestore(t *testing.T) {
+	p, r, d := desk(t, "hard", "easy")
+	p.Tasks.Restore = true
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1)}
+	f.green = func(n int) bool { return n == 0 || n > 2 }
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Reason != "tasks_failed" || s.Status != Completed || !slices.Equal(f.restored, []int64{1}) || f.since[3] != 1 {
+		t.Fatalf("it is %+v, put back to %d, compared with %d", s, f.restored, f.since)
+	}
+	if strings.Contains(f.prompts[2], "What the last check found") {
+		t.Errorf("the next task begins with what is gone: %q", f.prompts[2])
+	}
+
+	p, r, d = desk(t, "hard")
+	p.Tasks.Restore = true
+	f = &fake{work: f.work, changes: always(1), green: func(n int) bool { return n == 0 }, refuses: spec.ErrNotFound}
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "tasks_failed" {
+		t.Errorf("if the checkpoint was removed it is %+v", s)
+	}
+	f.refuses = nil
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status == Completed {
+		t.Errorf("with red gates it is %+v", s)
+	}
+	p, r, d = desk(t, "hard")
+	p.Tasks.Restore = true
+	f = &fake{work: f.work, changes: always(1), green: always(false)}
+	if s = workThrough(t.Context(), t, p, f, r, d); len(f.restored) != 0 || s.Status != Stalled {
+		t.Errorf("if it was red before it is %+v, put back to %d", s, f.restored)
+	}
+}
+
 // TestTaskInterrupted gives the task back when the loop ends, and takes it again.
 func TestTaskInterrupted(t *testing.T) {
 	p, r, d := desk(t, "one", "two")
@@ -190,6 +223,25 @@ func (f *patient) Work(ctx context.Context, job Job) (Work, error) {
 		return Work{}, ctx.Err()
 	}
 	return says(done)
+}
+
+// TestTaskLostLast asks the gates about what was left behind, if there is nothing else.
+func TestTaskLostLast(t *testing.T) {
+	p, r, d := desk(t, "one")
+	f := &fake{changes: always(1), green: func(n int) bool { return n == 0 }}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	f.work = func(int) (Work, error) {
+		cancel(&spec.Exited{Code: 143})
+		return says(done)
+	}
+	workThrough(ctx, t, p, f, r, d)
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		_, _, err := g.Close("bd-one", "ben", task.End{}, time.Now().UTC())
+		return err
+	}))
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Verdict == nil || len(f.since) != 2 {
+		t.Errorf("it is %+v", s)
+	}
 }
 
 // TestTaskCrash cuts a loop off behind each of its events, with the claims as they were,

@@ -18,7 +18,7 @@ const (
 	PutBack   = "put_back"  // Left: it is for others
 	Lost      = "lost"      // Left: others have it
 	Rewound   = "rewound"   // Back: it goes on from there
-	Restored  = "restored"  // the files are what they were there
+	Restored  = "restored"  // Put: the files are what they were there
 	Ended     = "ended"     // End: nobody carries it on any more
 )
 
@@ -94,6 +94,13 @@ type Left struct {
 	Task      string `json:"task"`
 	Why       string `json:"why"`
 	Iteration int    `json:"iteration"`
+	// Checkpoint is what files are put back to; 0 leaves them as they are.
+	Checkpoint int64 `json:"checkpoint,omitempty"`
+}
+
+// Put tells what became of putting files back.
+type Put struct {
+	Gone bool `json:"gone,omitempty"` // the checkpoint was removed: they are as they were
 }
 
 // End says how a loop stands when nobody carries it on any more.

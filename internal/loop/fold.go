@@ -79,9 +79,12 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	back      *Back // that files are to be put back to
-	held      bool  // the task is claimed, as far as this process knows
-	tries     int   // iterations at it
+	back      *Back    // that files are to be put back to
+	held      bool     // the task is claimed, as far as this process knows
+	tries     int      // iterations at it
+	from      int64    // the checkpoint before it
+	before    *Verdict // and what the gates said of that
+	unjudged  bool     // files may be otherwise than what the gates said something of
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -134,14 +137,11 @@ func (s *State) Add(ev run.Event) error {
 			s.letGo()
 		})
 	case PutBack, Lost:
-		return into(ev, func(l Left) {
-			s.Left = append(s.Left, l)
-			s.letGo()
-		})
+		return into(ev, s.leave)
 	case Rewound:
 		return into(ev, s.rewind)
 	case Restored:
-		s.back = nil
+		return into(ev, s.restored)
 	case Ended:
 		return into(ev, func(e End) {
 			s.held = false
@@ -174,9 +174,34 @@ func (s *State) begin() {
 
 func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
-		s.tries = 0
+		s.tries, s.from, s.before = 0, s.checked, s.last()
 	}
 	s.Task, s.held = &t, true
+}
+
+// leave is the end of work at a task that is not done.
+func (s *State) leave(l Left) {
+	s.Left = append(s.Left, l)
+	if l.Checkpoint > 0 {
+		s.back = &Back{Iteration: s.Iteration, Checkpoint: l.Checkpoint, Verdict: s.before, perhaps: true}
+	}
+	s.letGo()
+}
+
+// restored is the end of going back.
+func (s *State) restored(p Put) {
+	if b := s.back; b != nil && !p.Gone {
+		s.checked, s.Verdict, s.unjudged = b.Checkpoint, b.Verdict, b.Verdict == nil && b.Iteration > 0
+	}
+	s.back = nil
+}
+
+// last is what the gates said last.
+func (s *State) last() *Verdict {
+	if s.Verdict != nil {
+		return s.Verdict
+	}
+	return s.Baseline
 }
 
 // letGo is between two tasks: what did not move at the one may move at the other.
@@ -192,6 +217,7 @@ func (s *State) iterate(b Begun) {
 	if b.Iteration != s.Iteration {
 		s.tries++
 	}
+	s.unjudged = true
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = min(b.Hints, len(s.Hints))
 	s.Model = b.Model
@@ -235,7 +261,7 @@ func (s *State) kept(k Keep) {
 }
 
 func (s *State) judged(v Verdict) {
-	s.Verdict, s.step = &v, Judged
+	s.Verdict, s.step, s.unjudged = &v, Judged, false
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }
 

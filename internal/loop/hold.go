@@ -58,7 +58,7 @@ func (l *Loop) renew(ctx context.Context, id string, stop context.CancelCauseFun
 }
 
 func (l *Loop) lost(why error) error {
-	return l.keep(Lost, Left{l.state.Task.ID, why.Error(), l.state.Iteration})
+	return l.keep(Lost, Left{Task: l.state.Task.ID, Why: why.Error(), Iteration: l.state.Iteration})
 }
 
 // takeTask claims the task to work on; the one that was in hand, if there is one.
@@ -80,9 +80,23 @@ func (l *Loop) takeTask(ctx context.Context) error {
 	case id != "" && errors.Is(err, spec.ErrConflict):
 		return l.lost(err)
 	case errors.Is(err, spec.ErrNotFound):
-		return kept(l.end(run.ActorHost, noTask(s)))
+		return l.noneLeft(ctx)
 	}
 	return err
+}
+
+// noneLeft ends the loop by what the gates say of the files as they are: work that was
+// given up may have changed them since they were asked.
+func (l *Loop) noneLeft(ctx context.Context) error {
+	if l.state.unjudged {
+		if err := l.checkpoint(ctx); err != nil {
+			return err
+		}
+		if err := l.judge(ctx); err != nil {
+			return err
+		}
+	}
+	return kept(l.end(run.ActorHost, noTask(l.state)))
 }
 
 // closedAs is the reason for which a task is closed. The name of the run is not in it: it
@@ -108,7 +122,11 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 	if err := l.Desk.PutBack(ctx, s.Task.ID, l.noteOf(why)); err != nil {
 		return err
 	}
-	return l.keep(PutBack, Left{s.Task.ID, why, s.Iteration})
+	left := Left{Task: s.Task.ID, Why: why, Iteration: s.Iteration}
+	if l.Plan.Tasks.Restore && s.before != nil && s.before.Checkpoint == s.from && len(s.before.Red()) == 0 && len(s.last().Red()) > 0 {
+		left.Checkpoint = s.from
+	}
+	return l.keep(PutBack, left)
 }
 
 // noteOf is what stays with a task that is not done.

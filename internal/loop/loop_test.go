@@ -439,9 +439,9 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Ended, End{Status: []Status{Completed, Stalled, Interrupted}[r.IntN(3)]}},
 		{Took, Taken{ID: "bd-1"}},
 		{Closed, Finished{"bd-1", n}},
-		{PutBack, Left{"bd-1", "x", n}},
+		{PutBack, Left{"bd-1", "x", n, int64(n)}},
 		{Rewound, Back{Iteration: n, Checkpoint: int64(n)}},
-		{Restored, nil},
+		{Restored, Put{n == 0}},
 		{"of the future", nil},
 	}
 	one := all[r.IntN(len(all))]

@@ -76,10 +76,6 @@ const MaxTask = maxPrompt - 2*leastRoom
 // those that have no room are for the next. What is put into the template is data: words
 // in it stay as they are, and it holds no zero byte, and nothing that a terminal obeys.
 func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
-	verdict := s.Verdict
-	if verdict == nil {
-		verdict = s.Baseline
-	}
 	words := []string{
 		"{{iteration}}", strconv.Itoa(iteration),
 		"{{max_iterations}}", strconv.Itoa(p.Limits.MaxIterations),
@@ -100,7 +96,7 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	room := max(maxPrompt-len(fixed), 2*leastRoom)
 	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
 	room -= len(hints) * strings.Count(p.Template, "{{context}}")
-	red := redOf(verdict, share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
+	red := redOf(s.last(), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
 	return strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template), told
 }
 

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ type Back struct {
 	Checkpoint int64    `json:"checkpoint"`
 	Verdict    *Verdict `json:"verdict,omitempty"` // what the gates said then
 	Reopen     []string `json:"reopen,omitempty"`  // tasks that were done later
+
+	perhaps bool // if the checkpoint was removed, files stay as they are
 }
 
 // Behind finds where an iteration ended, the last time that it was made. If it never
@@ -75,7 +78,9 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 // restore has files and tasks be what they were.
 func (l *Loop) restore(ctx context.Context) error {
 	b := l.state.back
-	if err := l.Shop.Restore(ctx, b.Checkpoint); err != nil {
+	err := l.Shop.Restore(ctx, b.Checkpoint)
+	gone := b.perhaps && errors.Is(err, spec.ErrNotFound)
+	if err != nil && !gone {
 		return err
 	}
 	if l.Desk != nil {
@@ -83,7 +88,7 @@ func (l *Loop) restore(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.keep(Restored, nil)
+	return l.keep(Restored, Put{gone})
 }
 
 // rewind forgets what came after.
