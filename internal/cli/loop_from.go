@@ -45,7 +45,7 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 	if err := f.takeContext(); err != nil {
 		return err
 	}
-	if !f.tasks && len(f.labels) == 0 {
+	if !f.takeTasks && len(f.labels) == 0 {
 		return nil
 	}
 	return f.takeBoxes(a)
@@ -76,8 +76,8 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 	default:
 		a.note("the loop of %s has no end: this one has %d iterations, see --max-iterations", printable(f.from), p.Limits.MaxIterations)
 	}
-	f.tasks = f.tasks || r.Tasks
-	if !given("min-iterations") && r.MinIterations > 0 && !f.tasks {
+	f.takeTasks = f.takeTasks || r.Tasks
+	if !given("min-iterations") && r.MinIterations > 0 && !f.takeTasks {
 		p.Limits.MinIterations = r.MinIterations
 	}
 	if !given("agent", "rotation") {

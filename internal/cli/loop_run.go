@@ -27,7 +27,7 @@ type loopFlags struct {
 	plan                  loop.Plan
 	file, template        string
 	model, rotation       string
-	tasks                 bool
+	takeTasks             bool
 	labels                []string
 	tries                 int
 	from                  string
@@ -69,7 +69,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
 	command.WordsVar(fs, &f.hints, "add-context", "tell the first iteration something; repeatable")
 	fs.StringVar(&p.Promise, "completion-promise", "COMPLETE", "the same as --promise")
-	fs.BoolVar(&f.tasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
+	fs.BoolVar(&f.takeTasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
 	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
 	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
@@ -220,7 +220,7 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	} else if len(args) > 1 || len(args) > 0 && f.from == "" {
 		f.plan.Prompt, args = args[0], args[1:]
 	}
-	if f.tasks || len(f.labels) > 0 {
+	if f.takeTasks || len(f.labels) > 0 {
 		f.plan.Tasks = &loop.Tasks{Labels: f.labels, Tries: f.tries}
 		f.plan.Prompt = cmp.Or(f.plan.Prompt, taskPrompt)
 	}
@@ -293,6 +293,10 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 			return spec.Errorf(spec.ErrUsage, "-v %s: what the agent writes there would count for the gates, and what they write would stay", v).
 				WithHint("share it read-only (:ro), or give the sandbox a directory of its own: --private")
 		}
+	}
+	if f.plan.Tasks != nil && sb.Tasks == spec.TasksWrite {
+		return spec.Errorf(spec.ErrUsage, "--share-tasks write: the agent could close tasks itself, done or not").
+			WithHint("have it see them, or add what it finds: --share-tasks add")
 	}
 	for _, path := range f.plan.Protect {
 		if err := protectable(root, path); err != nil {
