@@ -67,6 +67,18 @@ func (b Bill) Total() (sum BillItem) {
 	return sum
 }
 
+// Since is the sum of what was added since an earlier bill.
+func (b Bill) Since(earlier Bill) BillItem {
+	sum, was := b.Total(), earlier.Total()
+	sum.Answers -= was.Answers
+	sum.Guessed -= was.Guessed
+	sum.Unseen -= was.Unseen
+	sum.Tokens = sum.Minus(was.Tokens)
+	sum.USD -= was.USD
+	sum.Unpriced -= was.Unpriced
+	return sum
+}
+
 // Budget bounds what the models that a sandbox asks may take, as long as it exists.
 // Zero is no bound.
 type Budget struct {

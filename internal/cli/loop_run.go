@@ -81,8 +81,8 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Limits.MinIterations, "min-iterations", 1, "before which it is not done, whatever is said")
 	fs.IntVar(&p.Limits.MaxIterations, "max-iterations", 30, "how often it may try")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
-	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "begin no iteration when the agent has used so many tokens, as it counts (default: any)")
-	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD, as it reckons (default: any)")
+	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, as the gateway counts or the agent, if that is more (default: any)")
+	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
 	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
 	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each command of --until")
 	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
@@ -130,6 +130,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	var r *run.Run
 	var h *run.Host
 	sb, err := a.makeSandbox(cmd, e, &f.createFlags, &lodger{name: of.Name, spec: of}, []string{path}, func(sb *spec.Sandbox) (err error) {
+		sb.Budget = spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
 		if err = f.fits(sb); err == nil {
 			err = f.finds(ctx, e)
 		}

@@ -59,6 +59,18 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	if err := s.app.setUp(ctx, s.engine, s.sandbox, false); err != nil {
 		return w, err
 	}
+	before, err := s.engine.Bill(ctx, s.sandbox)
+	if err != nil {
+		return w, err
+	}
+	began := time.Now()
+	defer func() { // also of what was cut short
+		after, berr := s.engine.Bill(context.WithoutCancel(ctx), s.sandbox)
+		if berr == nil {
+			meter(&w, before, after, began)
+		}
+		err = errors.Join(err, berr)
+	}()
 	var d transcript.Digest
 	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
 	q := wire.Command{Args: argv, Timeout: spec.Duration(job.Limit)}

@@ -30,7 +30,7 @@ func (o own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		o.g.conf.Tasks.ServeHTTP(w, r)
 		return
 	}
-	advice{o.g}.ServeHTTP(w, r)
+	advice(o).ServeHTTP(w, r)
 }
 
 // advice tells the inside what is allowed, what was refused lately, and why.

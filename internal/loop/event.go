@@ -1,6 +1,10 @@
 package loop
 
-import "time"
+import (
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // Types of the events of a loop, with what their data are.
 const (
@@ -37,7 +41,8 @@ type Begun struct {
 // Work is what became of the agent in an iteration.
 type Work struct {
 	Iteration int `json:"iteration"`
-	// Verdict is ok, failed or limit (spec.VerdictOK ...), by the agent's own events.
+	// Verdict is ok, failed or limit (spec.VerdictOK ...), by the agent's own events,
+	// and for limits by what the gateway has seen, if it has seen any answer.
 	Verdict string `json:"verdict"`
 	Error   string `json:"error,omitempty"` // why it failed
 	// Until is when an allowance that was used up is there again; zero if not known.
@@ -48,9 +53,13 @@ type Work struct {
 	Asks    bool      `json:"asks,omitempty"` // it ends with a question to a person
 	Session string    `json:"session,omitempty"`
 	Calls   int       `json:"tool_calls"`
-	Tokens  int64     `json:"tokens"`
-	USD     float64   `json:"usd"`
-	Seconds float64   `json:"seconds"`
+	// Tokens and USD are what it used: what it says, or what the gateway counted, if
+	// that is more.
+	Tokens int64   `json:"tokens"`
+	USD    float64 `json:"usd"`
+	// Seen is what the gateway counted; nil: no model that it knows was asked.
+	Seen    *spec.BillItem `json:"seen,omitempty"`
+	Seconds float64        `json:"seconds"`
 }
 
 // Keep is a checkpoint of what an iteration left.

@@ -277,7 +277,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	}
 	w.Iteration, w.Seconds = n, time.Since(began).Seconds()
 	if err != nil {
-		used := Work{Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seconds: w.Seconds}
+		used := Work{Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seen: w.Seen, Seconds: w.Seconds}
 		if w.Tokens > 0 || w.USD > 0 || w.Calls > 0 {
 			if kerr := l.keep(Cut, used); kerr != nil {
 				return kerr

@@ -47,7 +47,7 @@ type Limits struct {
 	MinIterations int           `json:"min_iterations"` // before which nobody is done
 	MaxIterations int           `json:"max_iterations"`
 	Time          spec.Duration `json:"time,omitempty"`      // while somebody carries it on
-	Tokens        int64         `json:"tokens,omitempty"`    // as the agent counts them
+	Tokens        int64         `json:"tokens,omitempty"`    // as the gateway counts them, or the agent
 	USD           float64       `json:"usd,omitempty"`       // likewise
 	Iteration     spec.Duration `json:"iteration,omitempty"` // for the agent, each time
 	Gate          spec.Duration `json:"gate"`                // for each command of Until
