@@ -8,6 +8,7 @@ require (
 	github.com/containerd/continuity v0.4.5
 	github.com/goccy/go-yaml v1.19.2
 	github.com/godbus/dbus/v5 v5.1.0
+	github.com/google/jsonschema-go v0.4.3
 	github.com/klauspost/compress v1.20.3
 	github.com/moby/buildkit v0.26.3
 	github.com/moby/patternmatcher v0.6.0

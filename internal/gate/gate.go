@@ -1,0 +1,253 @@
+// Package gate judges a document by its bytes: whether fields are there, lists long
+// enough, a JSON Schema kept. It runs on the host, on what was taken out of a sandbox,
+// so that documents are hostile: their size and depth are bounded, and nothing in them
+// is followed.
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Checks are what a document must fulfil. Without any it must be there, and not empty.
+type Checks struct {
+	// Exists is fulfilled by any document, the empty one too.
+	Exists bool `json:"exists,omitempty"`
+	// RequiredFields are fields of a JSON document that are not null, by paths: a.b.0.
+	RequiredFields []string `json:"required_fields,omitempty"`
+	// MinItems are lists of a JSON document, by their paths, and how many items they
+	// have at least.
+	MinItems map[string]int `json:"min_items,omitempty"`
+	// Pattern is a regular expression (RE2) that is found in the document.
+	Pattern string `json:"pattern,omitempty"`
+	// Schema is what a JSON document keeps: see CompileSchema.
+	Schema any `json:"json_schema,omitempty"`
+
+	// What Looplia calls some lists.
+	MinQuotes          int  `json:"min_quotes,omitempty"`           // importantQuotes
+	MinKeyPoints       int  `json:"min_key_points,omitempty"`       // keyThemes
+	MinOutlineSections int  `json:"min_outline_sections,omitempty"` // suggestedOutline, or outline
+	HasHooks           bool `json:"has_hooks,omitempty"`            // hooks, or ideas.hooks: at least one
+}
+
+// Result is what the checks came to.
+type Result struct {
+	Passed bool    `json:"passed"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is what one of them came to.
+type Check struct {
+	Name    string `json:"name"`
+	Passed  bool   `json:"passed"`
+	Message string `json:"message,omitempty"` // why not
+}
+
+// Bounds of what is judged.
+const (
+	MaxBytes = 8 << 20 // of a document
+	maxDepth = 64      // of lists and objects in each other
+	maxPath  = 16      // parts of a path
+	maxTold  = 300     // characters of a document's words in a message
+)
+
+// alias is a list under the names it may have.
+type alias struct {
+	name  string
+	paths []string
+	least int
+}
+
+func (c *Checks) aliases() (list []alias) {
+	hooks := 0
+	if c.HasHooks {
+		hooks = 1
+	}
+	for _, a := range []alias{
+		{"min_quotes", []string{"importantQuotes"}, c.MinQuotes},
+		{"min_key_points", []string{"keyThemes"}, c.MinKeyPoints},
+		{"min_outline_sections", []string{"suggestedOutline", "outline"}, c.MinOutlineSections},
+		{"has_hooks", []string{"hooks", "ideas.hooks"}, hooks},
+	} {
+		if a.least > 0 {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// ofJSON tells whether the document must be JSON.
+func (c *Checks) ofJSON() bool {
+	return len(c.RequiredFields)+len(c.MinItems)+len(c.aliases()) > 0 || c.Schema != nil
+}
+
+// Valid refuses checks that mean nothing.
+func (c *Checks) Valid() error {
+	for _, path := range slices.Concat(c.RequiredFields, slices.Sorted(maps.Keys(c.MinItems))) {
+		if parts := strings.Split(path, "."); len(parts) > maxPath || slices.Contains(parts, "") {
+			return fmt.Errorf("%q is no path of a field, such as a.b", path)
+		}
+	}
+	for path, n := range c.MinItems {
+		if n < 1 {
+			return fmt.Errorf("min_items: %s: %d is no number of items to want", path, n)
+		}
+	}
+	if c.MinQuotes < 0 || c.MinKeyPoints < 0 || c.MinOutlineSections < 0 {
+		return errors.New("a least number is negative")
+	}
+	if _, err := regexp.Compile(c.Pattern); err != nil {
+		return fmt.Errorf("pattern: %w", err)
+	}
+	if c.Schema != nil {
+		if _, err := CompileSchema(c.Schema); err != nil {
+			return fmt.Errorf("json_schema: %w", err)
+		}
+	}
+	return nil
+}
+
+// Describe tells what is wanted, a line each, for who has to fulfil it.
+func (c *Checks) Describe() (list []string) {
+	if len(c.RequiredFields) > 0 {
+		list = append(list, "it is JSON, with these fields, none of them null: "+strings.Join(c.RequiredFields, ", "))
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.MinItems)) {
+		list = append(list, fmt.Sprintf("its list %s has at least %d items", path, c.MinItems[path]))
+	}
+	for _, a := range c.aliases() {
+		list = append(list, fmt.Sprintf("its list %s has at least %d items", strings.Join(a.paths, " or "), a.least))
+	}
+	if c.Pattern != "" {
+		list = append(list, "this regular expression is found in it: "+c.Pattern)
+	}
+	if c.Schema != nil {
+		list = append(list, "it keeps this JSON Schema: "+plain(c.Schema))
+	}
+	if len(list) == 0 && !c.Exists {
+		list = append(list, "it is there, and not empty")
+	}
+	return list
+}
+
+// Judge judges a document.
+func (c *Checks) Judge(document []byte) Result {
+	r := &Result{Passed: true}
+	if len(document) > MaxBytes {
+		r.add("exists", fmt.Sprintf("the document has %d bytes, of which %d may be", len(document), MaxBytes))
+		return *r
+	}
+	empty := ""
+	if len(document) == 0 && !c.Exists {
+		empty = "the document is empty"
+	}
+	r.add("exists", empty)
+	if c.Pattern != "" {
+		r.add("pattern", c.pattern(document))
+	}
+	if !c.ofJSON() {
+		return *r
+	}
+	root, err := parseJSON(document)
+	if err != nil {
+		r.add("json", "it is no JSON: "+err.Error())
+		return *r
+	}
+	c.fields(r, root)
+	return *r
+}
+
+// Missing is the result for a document that could not be had.
+func Missing(why string) Result {
+	return Result{Checks: []Check{{Name: "exists", Message: why}}}
+}
+
+func (r *Result) add(name, flaw string) {
+	r.Checks = append(r.Checks, Check{Name: name, Passed: flaw == "", Message: flaw})
+	r.Passed = r.Passed && flaw == ""
+}
+
+// Flaws are the messages of what did not pass.
+func (r Result) Flaws() (list []string) {
+	for _, c := range r.Checks {
+		if !c.Passed {
+			list = append(list, c.Name+": "+c.Message)
+		}
+	}
+	return list
+}
+
+func (c *Checks) pattern(document []byte) string {
+	re, err := regexp.Compile(c.Pattern)
+	if err != nil {
+		return err.Error()
+	}
+	if !re.Match(document) {
+		return fmt.Sprintf("%s is not found in the document", c.Pattern)
+	}
+	return ""
+}
+
+// fields judges a JSON document.
+func (c *Checks) fields(r *Result, root any) {
+	for _, path := range c.RequiredFields {
+		flaw := ""
+		if v, ok := at(root, path); !ok {
+			flaw = "the field " + path + " is missing"
+		} else if v == nil {
+			flaw = "the field " + path + " is null"
+		}
+		r.add("required_fields", flaw)
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.MinItems)) {
+		r.add("min_items", least(root, []string{path}, c.MinItems[path]))
+	}
+	for _, a := range c.aliases() {
+		r.add(a.name, least(root, a.paths, a.least))
+	}
+	if c.Schema == nil {
+		return
+	}
+	s, err := CompileSchema(c.Schema)
+	if err == nil {
+		err = s.Validate(root)
+	}
+	flaw := ""
+	if err != nil {
+		flaw = err.Error()
+	}
+	r.add("json_schema", flaw)
+}
+
+// least wants that the first of the paths there is leads to a long enough list.
+func least(root any, paths []string, n int) string {
+	for _, path := range paths {
+		v, ok := at(root, path)
+		if !ok {
+			continue
+		}
+		list, ok := v.([]any)
+		if !ok {
+			return path + " is no list"
+		}
+		if len(list) < n {
+			return fmt.Sprintf("%s has %d items, at least %d are wanted", path, len(list), n)
+		}
+		return ""
+	}
+	return strings.Join(paths, " or ") + " is missing"
+}
+
+// cut is the beginning of a text that comes from a document.
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if utf8.RuneCountInString(text) > maxTold {
+		return string([]rune(text)[:maxTold]) + "..."
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// parseJSON reads a document: null, bool, float64, string, []any and map[string]any.
+// What would mean one thing to us and another to who reads it later is refused: a key
+// that stands twice, a number too large, bytes that are no UTF-8.
+func parseJSON(document []byte) (any, error) {
+	if !utf8.Valid(document) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	v, err := value(d, 0)
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it ends too early")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something stands behind it")
+	}
+	return v, nil
+}
+
+// value reads what comes next.
+func value(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("it is deeper than %d", maxDepth)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Number:
+		return number(t)
+	case json.Delim:
+		if t == '[' {
+			return list(d, depth)
+		}
+		return object(d, depth)
+	}
+	return t, nil
+}
+
+// number gives it as others do. One that none of them could hold is refused.
+func number(n json.Number) (any, error) {
+	f, err := strconv.ParseFloat(n.String(), 64)
+	if err != nil {
+		return nil, fmt.Errorf("the number %s is too large", cut(n.String()))
+	}
+	return f, nil
+}
+
+func list(d *json.Decoder, depth int) (any, error) {
+	out := []any{}
+	for d.More() {
+		v, err := value(d, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	_, err := d.Token()
+	return out, err
+}
+
+func object(d *json.Decoder, depth int) (any, error) {
+	out := map[string]any{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := t.(string)
+		if !ok {
+			return nil, errors.New("a key is no text")
+		}
+		if _, twice := out[key]; twice {
+			return nil, fmt.Errorf("the key %q stands in it twice", cut(key))
+		}
+		if out[key], err = value(d, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err := d.Token()
+	return out, err
+}
+
+// at follows a path.
+func at(v any, path string) (any, bool) {
+	for part := range strings.SplitSeq(path, ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			next, ok := in[part]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			n, err := strconv.Atoi(part)
+			if err != nil || n < 0 || n >= len(in) {
+				return nil, false
+			}
+			v = in[n]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// plain writes what came of a JSON document, for a message.
+func plain(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

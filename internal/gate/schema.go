@@ -1,0 +1,364 @@
+package gate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Schema is a JSON Schema (2020-12) that was read. It is our own because those that
+// there are take more in init than all sandboxes together may. What is understood is
+// what schemas of documents are made of; a keyword that is not is refused, for a check
+// that is passed over in silence is none. A $ref leads into the same document: nothing
+// is fetched.
+type Schema struct {
+	never bool // the schema false
+
+	types       []string
+	constant    *any
+	enum        []any
+	required    []string
+	properties  map[string]*Schema
+	patterns    []patterned
+	additional  *Schema
+	names       *Schema
+	dependent   map[string][]string
+	prefix      []*Schema
+	items       *Schema
+	contains    *Schema
+	pattern     *regexp.Regexp
+	all, any    []*Schema
+	one         []*Schema
+	not         *Schema
+	when        *Schema
+	then, other *Schema
+	ref         *Schema
+
+	bounds map[string]float64 // minimum, maxLength, minItems ... by their keywords
+	unique bool
+}
+
+type patterned struct {
+	name *regexp.Regexp
+	is   *Schema
+}
+
+// annotations are keywords that check nothing.
+var annotations = []string{"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"}
+
+var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
+
+// numbers are the keywords whose value is a number, and whether it counts something.
+var numbers = map[string]bool{
+	"minimum": false, "maximum": false, "exclusiveMinimum": false, "exclusiveMaximum": false, "multipleOf": false,
+	"minLength": true, "maxLength": true, "minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true,
+	"minContains": true, "maxContains": true,
+}
+
+// maxSchema bounds how many schemas one is made of.
+const maxSchema = 2000
+
+// compiler reads one document.
+type compiler struct {
+	root any
+	made map[string]*Schema // by their places in the document
+	into map[*Schema][]*Schema
+}
+
+// CompileSchema reads a schema, as JSON or YAML was decoded.
+func CompileSchema(doc any) (*Schema, error) {
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	root, err := parseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{root: root, made: map[string]*Schema{}, into: map[*Schema][]*Schema{}}
+	s, err := c.compile(root, "#")
+	if err != nil {
+		return nil, err
+	}
+	return s, c.ends()
+}
+
+func flawAt(place, format string, args ...any) error {
+	return fmt.Errorf("%s: "+format, append([]any{place}, args...)...)
+}
+
+// compile reads the schema at a place, once.
+func (c *compiler) compile(v any, place string) (*Schema, error) {
+	if s := c.made[place]; s != nil {
+		return s, nil
+	}
+	if len(c.made) >= maxSchema {
+		return nil, errors.New("it is too large")
+	}
+	s := &Schema{bounds: map[string]float64{}}
+	c.made[place] = s
+	switch v := v.(type) {
+	case bool:
+		s.never = !v
+		return s, nil
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if err := c.keyword(s, key, v[key], place+"/"+escape(key)); err != nil {
+				return nil, err
+			}
+		}
+		return s, nil
+	}
+	return nil, flawAt(place, "it is no schema")
+}
+
+func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+
+func (c *compiler) keyword(s *Schema, key string, v any, place string) (err error) {
+	if counts, ok := numbers[key]; ok {
+		return s.bound(key, v, counts, place)
+	}
+	switch key {
+	case "type":
+		s.types, err = typesOf(v, place)
+	case "const":
+		s.constant = &v
+	case "enum":
+		var ok bool
+		if s.enum, ok = v.([]any); !ok || len(s.enum) == 0 {
+			err = flawAt(place, "it is no list of values")
+		}
+	case "required":
+		s.required, err = textsOf(v, place)
+	case "dependentRequired":
+		s.dependent, err = dependentOf(v, place)
+	case "pattern":
+		s.pattern, err = patternOf(v, place)
+	case "uniqueItems":
+		var ok bool
+		if s.unique, ok = v.(bool); !ok {
+			err = flawAt(place, "it is neither true nor false")
+		}
+	case "$ref":
+		err = c.refer(s, v, place)
+	default:
+		err = c.applicator(s, key, v, place)
+	}
+	return err
+}
+
+// applicator reads a keyword that has other schemas.
+func (c *compiler) applicator(s *Schema, key string, v any, place string) (err error) {
+	for name, to := range map[string]struct {
+		at   **Schema
+		same bool // of the same value, not of a part of it
+	}{
+		"additionalProperties": {&s.additional, false}, "propertyNames": {&s.names, false}, "items": {&s.items, false}, "contains": {&s.contains, false},
+		"not": {&s.not, true}, "if": {&s.when, true}, "then": {&s.then, true}, "else": {&s.other, true},
+	} {
+		if name == key {
+			*to.at, err = c.compile(v, place)
+			if to.same {
+				c.into[s] = append(c.into[s], *to.at)
+			}
+			return err
+		}
+	}
+	switch key {
+	case "allOf", "anyOf", "oneOf":
+		list, err := c.several(v, place)
+		c.into[s] = append(c.into[s], list...)
+		*map[string]*[]*Schema{"allOf": &s.all, "anyOf": &s.any, "oneOf": &s.one}[key] = list
+		return err
+	case "prefixItems":
+		s.prefix, err = c.several(v, place)
+	case "properties":
+		s.properties, err = c.named(v, place)
+	case "patternProperties":
+		list, err := c.named(v, place)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(list)) {
+			re, err := patternOf(name, place)
+			if err != nil {
+				return err
+			}
+			s.patterns = append(s.patterns, patterned{re, list[name]})
+		}
+	default:
+		if !slices.Contains(annotations, key) {
+			return flawAt(place, "this keyword is not understood here")
+		}
+	}
+	return err
+}
+
+func (c *compiler) several(v any, place string) (list []*Schema, err error) {
+	in, ok := v.([]any)
+	if !ok || len(in) == 0 {
+		return nil, flawAt(place, "it is no list of schemas")
+	}
+	for i, v := range in {
+		s, err := c.compile(v, place+"/"+strconv.Itoa(i))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (c *compiler) named(v any, place string) (map[string]*Schema, error) {
+	in, ok := v.(map[string]any)
+	if !ok {
+		return nil, flawAt(place, "it has no names with schemas")
+	}
+	out := map[string]*Schema{}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		s, err := c.compile(in[name], place+"/"+escape(name))
+		if err != nil {
+			return nil, err
+		}
+		out[name] = s
+	}
+	return out, nil
+}
+
+// refer reads what a $ref leads to.
+func (c *compiler) refer(s *Schema, v any, place string) error {
+	ref, _ := v.(string)
+	if ref != "#" && !strings.HasPrefix(ref, "#/") {
+		return flawAt(place, "it leads out of the document: only #/... is followed")
+	}
+	to, at := c.root, "#"
+	for part := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
+		if ref == "#" {
+			break
+		}
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch in := to.(type) {
+		case map[string]any:
+			to = in[name]
+		case []any:
+			n, err := strconv.Atoi(name)
+			if err != nil || n < 0 || n >= len(in) {
+				return flawAt(place, "there is no %s", ref)
+			}
+			to = in[n]
+		default:
+			to = nil
+		}
+		at += "/" + part
+	}
+	if to == nil {
+		return flawAt(place, "there is no %s", ref)
+	}
+	target, err := c.compile(to, at)
+	s.ref = target
+	c.into[s] = append(c.into[s], target)
+	return err
+}
+
+// ends refuses a schema that leads to itself for the same value: judging would not end.
+func (c *compiler) ends() error {
+	state := map[*Schema]int{} // 1: under way, 2: done
+	var visit func(*Schema) bool
+	visit = func(s *Schema) bool {
+		if state[s] != 0 {
+			return state[s] == 2
+		}
+		state[s] = 1
+		for _, to := range c.into[s] {
+			if !visit(to) {
+				return false
+			}
+		}
+		state[s] = 2
+		return true
+	}
+	for _, s := range c.made {
+		if !visit(s) {
+			return errors.New("a $ref leads to itself without going into the document")
+		}
+	}
+	return nil
+}
+
+func (s *Schema) bound(key string, v any, counts bool, place string) error {
+	n, ok := v.(float64)
+	switch {
+	case !ok:
+		return flawAt(place, "it is no number")
+	case counts && (n < 0 || !whole(n)):
+		return flawAt(place, "it is no number of things")
+	case key == "multipleOf" && (n <= 0 || !whole(n)):
+		return flawAt(place, "only whole numbers are understood here")
+	}
+	s.bounds[key] = n
+	return nil
+}
+
+func typesOf(v any, place string) ([]string, error) {
+	if one, ok := v.(string); ok {
+		v = []any{one}
+	}
+	list, err := textsOf(v, place)
+	if err == nil && len(list) == 0 {
+		err = flawAt(place, "no type is given")
+	}
+	for _, name := range list {
+		if !slices.Contains(typeNames, name) {
+			err = cmp.Or(err, flawAt(place, "there is no type %q", name))
+		}
+	}
+	return list, err
+}
+
+func textsOf(v any, place string) (out []string, err error) {
+	in, ok := v.([]any)
+	if !ok {
+		return nil, flawAt(place, "it is no list of names")
+	}
+	for _, v := range in {
+		name, ok := v.(string)
+		if !ok {
+			return nil, flawAt(place, "a name is no text")
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+func dependentOf(v any, place string) (map[string][]string, error) {
+	in, ok := v.(map[string]any)
+	if !ok {
+		return nil, flawAt(place, "it has no names with lists of names")
+	}
+	out := map[string][]string{}
+	var err error
+	for name, list := range in {
+		if out[name], err = textsOf(list, place+"/"+escape(name)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func patternOf(v any, place string) (*regexp.Regexp, error) {
+	text, ok := v.(string)
+	if !ok {
+		return nil, flawAt(place, "it is no regular expression")
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, flawAt(place, "%w", err)
+	}
+	return re, nil
+}

@@ -1,0 +1,325 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxSteps bounds how much is looked at to judge one document: a schema of a few lines
+// can ask for more than anybody waits for.
+const maxSteps = 5_000_000
+
+var errTooMuch = errors.New("it takes too much work to judge")
+
+// judge judges one document.
+type judge struct{ steps int }
+
+// Validate tells where a document, as encoding/json decodes it, does not keep the
+// schema.
+func (s *Schema) Validate(v any) error { return (&judge{}).judge(s, v, "") }
+
+// said is a flaw of a value at a place of the document.
+func said(place, format string, args ...any) error {
+	if place == "" {
+		place = "the document"
+	}
+	return fmt.Errorf("%s "+format, append([]any{cut(place)}, args...)...)
+}
+
+func (j *judge) judge(s *Schema, v any, place string) error {
+	if j.steps++; j.steps > maxSteps {
+		return errTooMuch
+	}
+	if s.never {
+		return said(place, "is not allowed")
+	}
+	if s.ref != nil {
+		if err := j.judge(s.ref, v, place); err != nil {
+			return err
+		}
+	}
+	if err := j.itself(s, v, place); err != nil {
+		return err
+	}
+	var err error
+	switch v := v.(type) {
+	case float64:
+		err = s.number(v, place)
+	case string:
+		err = s.text(v, place)
+	case []any:
+		err = j.list(s, v, place)
+	case map[string]any:
+		err = j.object(s, v, place)
+	}
+	if err != nil {
+		return err
+	}
+	return j.combined(s, v, place)
+}
+
+// itself judges what can be asked of any value.
+func (j *judge) itself(s *Schema, v any, place string) error {
+	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
+		return said(place, "is no %s", strings.Join(s.types, " or "))
+	}
+	if s.constant != nil && !j.same(v, *s.constant) {
+		return said(place, "is not %s", cut(plain(*s.constant)))
+	}
+	if s.enum != nil && !slices.ContainsFunc(s.enum, func(one any) bool { return j.same(v, one) }) {
+		return said(place, "is none of %s", cut(plain(s.enum)))
+	}
+	return nil
+}
+
+func (j *judge) same(a, b any) bool {
+	j.steps += size(a)
+	return reflect.DeepEqual(a, b)
+}
+
+// size is how much there is to compare.
+func size(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case string:
+		n += len(v) >> 6
+	case []any:
+		for _, v := range v {
+			n += size(v)
+		}
+	case map[string]any:
+		for _, v := range v {
+			n += size(v)
+		}
+	}
+	return n
+}
+
+func isType(v any, name string) bool {
+	switch v := v.(type) {
+	case nil:
+		return name == "null"
+	case bool:
+		return name == "boolean"
+	case string:
+		return name == "string"
+	case float64:
+		return name == "number" || name == "integer" && whole(v)
+	case []any:
+		return name == "array"
+	case map[string]any:
+		return name == "object"
+	}
+	return false
+}
+
+func whole(n float64) bool { return n == math.Trunc(n) && !math.IsInf(n, 0) }
+
+func (s *Schema) number(n float64, place string) error {
+	for key, good := range map[string]func(limit float64) bool{
+		"minimum":          func(l float64) bool { return n >= l },
+		"maximum":          func(l float64) bool { return n <= l },
+		"exclusiveMinimum": func(l float64) bool { return n > l },
+		"exclusiveMaximum": func(l float64) bool { return n < l },
+		"multipleOf":       func(l float64) bool { return math.Mod(n, l) == 0 },
+	} {
+		if limit, ok := s.bounds[key]; ok && !good(limit) {
+			return said(place, "is %v: %s is %v", n, key, limit)
+		}
+	}
+	return nil
+}
+
+// count judges how many there are of something.
+func (s *Schema) count(n int, least, most, place string) error {
+	if l, ok := s.bounds[least]; ok && float64(n) < l {
+		return said(place, "has %d: %s is %v", n, least, l)
+	}
+	if l, ok := s.bounds[most]; ok && float64(n) > l {
+		return said(place, "has %d: %s is %v", n, most, l)
+	}
+	return nil
+}
+
+func (s *Schema) text(text, place string) error {
+	if err := s.count(utf8.RuneCountInString(text), "minLength", "maxLength", place); err != nil {
+		return err
+	}
+	if s.pattern != nil && !s.pattern.MatchString(text) {
+		return said(place, "does not match %s", cut(s.pattern.String()))
+	}
+	return nil
+}
+
+func (j *judge) list(s *Schema, list []any, place string) error {
+	if err := s.count(len(list), "minItems", "maxItems", place); err != nil {
+		return err
+	}
+	for i, v := range list {
+		of := s.items
+		if i < len(s.prefix) {
+			of = s.prefix[i]
+		}
+		if of == nil {
+			break
+		}
+		if err := j.judge(of, v, place+"/"+strconv.Itoa(i)); err != nil {
+			return err
+		}
+	}
+	if s.unique {
+		for i := range list {
+			for k := range i {
+				if j.same(list[i], list[k]) {
+					return said(place, "has the same item at %d and %d", k, i)
+				}
+				if j.steps > maxSteps {
+					return errTooMuch
+				}
+			}
+		}
+	}
+	return j.contains(s, list, place)
+}
+
+func (j *judge) contains(s *Schema, list []any, place string) error {
+	if s.contains == nil {
+		return nil
+	}
+	n := 0
+	for i, v := range list {
+		switch err := j.judge(s.contains, v, place+"/"+strconv.Itoa(i)); {
+		case errors.Is(err, errTooMuch):
+			return err
+		case err == nil:
+			n++
+		}
+	}
+	if _, ok := s.bounds["minContains"]; !ok && n == 0 {
+		return said(place, "has no item of the kind that contains asks for")
+	}
+	return s.count(n, "minContains", "maxContains", place)
+}
+
+func (j *judge) object(s *Schema, o map[string]any, place string) error {
+	if err := s.count(len(o), "minProperties", "maxProperties", place); err != nil {
+		return err
+	}
+	for _, name := range s.required {
+		if _, ok := o[name]; !ok {
+			return said(place, "has no %q", name)
+		}
+	}
+	for name, others := range s.dependent {
+		if _, ok := o[name]; !ok {
+			continue
+		}
+		for _, other := range others {
+			if _, ok := o[other]; !ok {
+				return said(place, "has %q, and no %q", name, other)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if err := j.property(s, name, o[name], place+"/"+escape(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *judge) property(s *Schema, name string, v any, place string) error {
+	if s.names != nil {
+		if err := j.judge(s.names, name, place); err != nil {
+			return err
+		}
+	}
+	of, known := s.properties[name]
+	if known {
+		if err := j.judge(of, v, place); err != nil {
+			return err
+		}
+	}
+	for _, p := range s.patterns {
+		if !p.name.MatchString(name) {
+			continue
+		}
+		known = true
+		if err := j.judge(p.is, v, place); err != nil {
+			return err
+		}
+	}
+	if known || s.additional == nil {
+		return nil
+	}
+	return j.judge(s.additional, v, place)
+}
+
+// combined judges the same value by other schemas.
+func (j *judge) combined(s *Schema, v any, place string) error {
+	for _, of := range s.all {
+		if err := j.judge(of, v, place); err != nil {
+			return err
+		}
+	}
+	for key, list := range map[string][]*Schema{"anyOf": s.any, "oneOf": s.one} {
+		if list == nil {
+			continue
+		}
+		n, err := j.good(list, v, place)
+		if err != nil {
+			return err
+		}
+		if n == 0 || key == "oneOf" && n > 1 {
+			return said(place, "keeps %d of %d schemas of %s", n, len(list), key)
+		}
+	}
+	if s.not != nil {
+		n, err := j.good([]*Schema{s.not}, v, place)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			return said(place, "is what not excludes")
+		}
+	}
+	return j.conditional(s, v, place)
+}
+
+func (j *judge) conditional(s *Schema, v any, place string) error {
+	if s.when == nil {
+		return nil
+	}
+	n, err := j.good([]*Schema{s.when}, v, place)
+	if err != nil {
+		return err
+	}
+	of := s.then
+	if n == 0 {
+		of = s.other
+	}
+	if of == nil {
+		return nil
+	}
+	return j.judge(of, v, place)
+}
+
+// good counts the schemas that a value keeps.
+func (j *judge) good(list []*Schema, v any, place string) (n int, err error) {
+	for _, of := range list {
+		switch err := j.judge(of, v, place); {
+		case errors.Is(err, errTooMuch):
+			return 0, err
+		case err == nil:
+			n++
+		}
+	}
+	return n, nil
+}
