@@ -156,7 +156,7 @@ func (h *Host) Append(kind, actor string, data any) (Event, error) {
 		h.f.Close()
 		h.f = nil
 		return ev, (&spec.Error{Op: "keep what the run " + h.run.ID + " has done", Err: err}).
-			WithHint("make room on the disk, then: bothy loop resume %s", h.run.ID)
+			WithHint("make room on the disk, then: bothy %s resume %s", h.run.Kind, h.run.ID)
 	}
 	h.seq++
 	return ev, nil

@@ -27,11 +27,21 @@ import (
 // Version is that of the files of a run.
 const Version = 1
 
+// Kinds of runs, by the command that carries them on.
+const (
+	Loops = "loop"
+	Flows = "flow"
+)
+
 // Run is one run.
 type Run struct {
-	ID  string
-	dir string
+	ID   string
+	Kind string
+	dir  string
 }
+
+// Dir is the directory of the run.
+func (r *Run) Dir() string { return r.dir }
 
 // Names in a run's directory.
 const (
@@ -48,6 +58,7 @@ const newPrefix = ".new-"
 type plan struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`
+	Kind      string    `json:"kind,omitempty"` // empty is a loop
 	CreatedAt time.Time `json:"created_at"`
 	Plan      any       `json:"plan"`
 }
@@ -73,9 +84,20 @@ func slug(text string) string {
 	return cmp.Or(strings.Join(words, "-"), "run")
 }
 
-// Create writes down what is asked for, in a new run below root. It appears complete
-// or not at all.
+// Create writes down what is asked of a loop, in a new run below root. It appears
+// complete or not at all.
 func Create(root, id string, what any) (*Run, error) {
+	return create(root, &plan{Version: Version, ID: id, Plan: what}, nil)
+}
+
+// CreateFlow does that for a flow. fill puts into the directory what else belongs to
+// it.
+func CreateFlow(root, id string, what any, fill func(dir string) error) (*Run, error) {
+	return create(root, &plan{Version: Version, ID: id, Kind: Flows, Plan: what}, fill)
+}
+
+func create(root string, p *plan, fill func(dir string) error) (*Run, error) {
+	id := p.ID
 	fail := func(err error) (*Run, error) { return nil, &spec.Error{Op: "write down the run " + id, Err: err} }
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return fail(err)
@@ -85,7 +107,11 @@ func Create(root, id string, what any) (*Run, error) {
 	if err := os.MkdirAll(filepath.Join(tmp, mailName), 0o700); err != nil {
 		return fail(err)
 	}
-	err := store.WriteJSON(filepath.Join(tmp, planName), plan{Version, id, time.Now().UTC(), what})
+	p.CreatedAt = time.Now().UTC()
+	err := store.WriteJSON(filepath.Join(tmp, planName), p)
+	if err == nil && fill != nil {
+		err = fill(tmp)
+	}
 	if err == nil {
 		err = os.Rename(tmp, filepath.Join(root, id))
 	}
@@ -96,7 +122,7 @@ func Create(root, id string, what any) (*Run, error) {
 		_ = os.RemoveAll(tmp)
 		return fail(err)
 	}
-	return &Run{id, filepath.Join(root, id)}, store.SyncDir(filepath.Dir(root))
+	return &Run{id, cmp.Or(p.Kind, Loops), filepath.Join(root, id)}, store.SyncDir(filepath.Dir(root))
 }
 
 // abandonedAfter is the age from which a run that is being made is nobody's.
@@ -112,8 +138,11 @@ func sweep(root string) {
 	}
 }
 
-// List gives the runs, the newest first.
-func List(root string) ([]*Run, error) {
+// List gives the loops, the newest first.
+func List(root string) ([]*Run, error) { return ListOf(root, Loops) }
+
+// ListOf gives the runs of a kind, the newest first; all of them if that is empty.
+func ListOf(root, kind string) ([]*Run, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list the runs: %w", err)
@@ -124,8 +153,9 @@ func List(root string) ([]*Run, error) {
 	}
 	var list []dated
 	for _, e := range entries {
-		r := &Run{e.Name(), filepath.Join(root, e.Name())}
-		if p, err := r.plan(nil); err == nil {
+		r := &Run{ID: e.Name(), dir: filepath.Join(root, e.Name())}
+		p, err := r.plan(nil)
+		if r.Kind = cmp.Or(p.Kind, Loops); err == nil && (kind == "" || kind == r.Kind) {
 			list = append(list, dated{r, p.CreatedAt})
 		}
 	}
@@ -137,9 +167,12 @@ func List(root string) ([]*Run, error) {
 	return runs, nil
 }
 
-// Find gives the run of an ID, or of the only one that begins so.
-func Find(root, ref string) (*Run, error) {
-	list, err := List(root)
+// Find gives the loop of an ID, or the only one that begins so.
+func Find(root, ref string) (*Run, error) { return FindOf(root, Loops, ref) }
+
+// FindOf does that for the runs of a kind.
+func FindOf(root, kind, ref string) (*Run, error) {
+	list, err := ListOf(root, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -156,9 +189,9 @@ func Find(root, ref string) (*Run, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, spec.Errorf(spec.ErrNotFound, "no run named %q", ref).WithHint("bothy loop ls shows what there is")
+		return nil, spec.Errorf(spec.ErrNotFound, "no run named %q", ref).WithHint("bothy %s ls shows what there is", kind)
 	}
-	return nil, spec.Errorf(spec.ErrUsage, "%d runs begin with %q", len(found), ref).WithHint("bothy loop ls shows them in full")
+	return nil, spec.Errorf(spec.ErrUsage, "%d runs begin with %q", len(found), ref).WithHint("bothy %s ls shows them in full", kind)
 }
 
 // Plan reads what was asked for into what, and tells when.
@@ -207,7 +240,7 @@ func (r *Run) lock() (*store.Lock, error) {
 		}
 		if r.Hosted() || time.Since(began) > probing {
 			return nil, spec.Errorf(spec.ErrConflict, "another process carries the run %s on", r.ID).
-				WithHint("bothy loop status %s shows how it stands, bothy loop stop %s ends it", r.ID, r.ID)
+				WithHint("bothy %s status %s shows how it stands, bothy %s stop %s ends it", r.Kind, r.ID, r.Kind, r.ID)
 		}
 	}
 }

@@ -54,6 +54,37 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestKinds keeps flows and loops apart.
+func TestKinds(t *testing.T) {
+	root, r := begun(t)
+	f, err := CreateFlow(root, "words-2026-11-22-0001", nil, func(dir string) error { return os.Mkdir(filepath.Join(dir, "inputs"), 0o700) })
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(f.Dir(), "inputs")); err != nil {
+		t.Error(err)
+	}
+	for kind, want := range map[string][]string{Loops: {r.ID}, Flows: {f.ID}, "": {f.ID, r.ID}} {
+		list, err := ListOf(root, kind)
+		must(t, err)
+		var got []string
+		for _, r := range list {
+			got = append(got, r.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of kind %q there are %q", kind, got)
+		}
+	}
+	if _, err := Find(root, f.ID); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("as a loop: %v", err)
+	}
+	if again, err := FindOf(root, Flows, "words"); err != nil || again.Kind != Flows {
+		t.Errorf("as a flow: %+v, %v", again, err)
+	}
+	full := errors.New("full")
+	if _, err := CreateFlow(root, "half", nil, func(string) error { return full }); !errors.Is(err, full) {
+		t.Errorf("one that could not be filled: %v", err)
+	}
+}
+
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "run",
