@@ -1,0 +1,411 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Shop is where the work is done. It keeps nothing that a crash could lose.
+type Shop interface {
+	// Place is the directory inside in which a try has its files, by its name.
+	Place(name string) string
+	// Work has an agent or a command do a job, and ends everything that runs in the
+	// sandbox then. An error says that it could not even begin; what goes wrong later
+	// is in Done.
+	Work(ctx context.Context, job Job) (Done, error)
+}
+
+// Job is one try of a step.
+type Job struct {
+	Agent   string // Shell for a command
+	Model   string
+	Prompt  string
+	Command string // for /bin/sh
+	Env     []string
+	Place   string            // the directory inside for its files
+	Files   map[string][]byte // that it gets, by their paths below Place
+	Drafts  map[string][]byte // likewise, that it may change
+	Output  string            // path below Place of what is wanted; empty: nothing
+	Limit   time.Duration
+	Log     io.Writer // what it says
+}
+
+// Done is what became of a job.
+type Done struct {
+	Verdict string    // ok, failed or limit
+	Error   string    // why it failed
+	Until   time.Time // its allowance is used up until then, if known
+	Message string
+	Tokens  int64
+	USD     float64
+	Output  []byte
+	Missing string // why there is no output; empty if there is
+}
+
+// Carrier carries one flow on.
+type Carrier struct {
+	Plan *Plan
+	Run  *run.Run
+	Host *run.Host
+	Shop Shop
+	Tell func(run.Event, *State) // what has happened; may be nil
+
+	state *State
+}
+
+// errStopped is the cause for which work in flight is given up.
+var errStopped = errors.New("stopped")
+
+// lookEvery is how often messages are looked for while something takes its time.
+const lookEvery = 200 * time.Millisecond
+
+// Carry carries the flow on from where its events end, until it ends, and gives how it
+// stands then. If ctx is done it is interrupted, by the signal that the cause tells
+// ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
+// is then what it was.
+func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
+	var err error
+	if c.state, err = Fold(c.Plan, events); err != nil {
+		return nil, err
+	}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	listening.Go(func() { c.listen(work, stop) })
+	err = c.append(Began, run.ActorHost, nil)
+	for err == nil && c.state.Status == Running {
+		err = c.step(work)
+	}
+	return c.state, err
+}
+
+// listen gives work in flight up as soon as somebody says so.
+func (c *Carrier) listen(ctx context.Context, stop context.CancelCauseFunc) {
+	for {
+		list, _ := c.Run.Mail() // if it cannot be read, the next step says so
+		if slices.ContainsFunc(list, func(m run.Message) bool { return m.Kind == run.Stop }) {
+			stop(errStopped)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// append keeps what has happened, and tells it.
+func (c *Carrier) append(kind, actor string, data any) error {
+	ev, err := c.Host.Append(kind, actor, data)
+	if err == nil {
+		err = c.state.Add(ev)
+	}
+	if err == nil && kind != Began && kind != Started { // what is not settled yet is no record
+		err = writeRecord(c.Run.Dir(), c.Run.ID, c.state)
+	}
+	if err == nil && c.Tell != nil {
+		c.Tell(ev, c.state)
+	}
+	return err
+}
+
+// step takes one step, or an order from a person.
+func (c *Carrier) step(ctx context.Context) error {
+	if err := c.mail(); err != nil || c.state.Status != Running {
+		return err
+	}
+	if ctx.Err() != nil {
+		return c.interrupted(ctx)
+	}
+	err := c.take(ctx, Next(c.state, time.Now()))
+	if kept := (*unkept)(nil); errors.As(err, &kept) {
+		return kept.err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // what failed failed for that
+		if err := c.mail(); err != nil || c.state.Status != Running {
+			return err
+		}
+		return c.interrupted(ctx)
+	}
+	return c.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
+}
+
+// unkept is an error of what could not be kept.
+type unkept struct{ err error }
+
+func (u *unkept) Error() string { return u.err.Error() }
+
+func (c *Carrier) keep(kind string, data any) error {
+	if err := c.append(kind, run.ActorHost, data); err != nil {
+		return &unkept{err}
+	}
+	return nil
+}
+
+// interrupted writes down which signal it was.
+func (c *Carrier) interrupted(ctx context.Context) error {
+	end := End{Status: Interrupted, Reason: "signal", Signal: 2}
+	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
+		end.Signal = by.Code - spec.ExitSignal
+	}
+	return c.append(Ended, run.ActorHost, end)
+}
+
+// mail does what people say.
+func (c *Carrier) mail() error {
+	list, err := c.Run.Mail()
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if m.Kind == run.Stop {
+			err = c.append(Ended, m.Actor, End{Status: Cancelled, Reason: "stopped"})
+		}
+		if err == nil {
+			err = c.Run.Take(m)
+		}
+		if err != nil || c.state.Status != Running {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Carrier) take(ctx context.Context, d Decision) error {
+	switch {
+	case d.Look:
+		seen, err := Look(c.Run.Dir(), c.state)
+		if err != nil {
+			return err
+		}
+		return c.keep(Found, seen)
+	case d.Skip != nil:
+		return c.keep(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
+	case d.Ask != nil:
+		text, err := c.state.put(d.Ask, d.Ask.Step.Approval.Message, place(c.Run.Dir()))
+		if err != nil {
+			return err
+		}
+		return c.keep(Asked, Ask{d.Ask.ID, d.Hash, text})
+	case d.Work != nil:
+		return c.try(ctx, d.Work, d.Hash)
+	case !d.Wait.IsZero():
+		return c.wait(ctx, d.Wait)
+	}
+	return c.keep(Ended, *d.End)
+}
+
+// wait waits, but looks after messages and time.
+func (c *Carrier) wait(ctx context.Context, until time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(time.Until(until), lookEvery)):
+		return nil
+	}
+}
+
+// try has a step done once, and keeps what came of it.
+func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
+	attempt := c.state.byID[n.ID].Attempts + 1
+	if c.state.byID[n.ID].Hash != hash { // what was missing was missing for something else
+		c.state.byID[n.ID].Missing = nil
+	}
+	name := fmt.Sprintf("%s.%d", n.ID, attempt)
+	log, err := openLog(filepath.Join(c.Run.Dir(), LogsDir, name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.f.Close()
+	job, stale, err := c.job(n, name)
+	if err != nil {
+		return err
+	}
+	if stale { // somebody changed a file just now
+		seen, err := Look(c.Run.Dir(), c.state)
+		if err != nil {
+			return err
+		}
+		return c.keep(Found, seen)
+	}
+	job.Log = log
+	if err := c.keep(Started, Start{n.ID, attempt, hash}); err != nil {
+		return err
+	}
+	began := time.Now()
+	done, err := c.Shop.Work(ctx, job)
+	if err == nil {
+		err = ctx.Err() // whatever it came to, it was cut short
+	}
+	if err != nil {
+		return err
+	}
+	w := Work{
+		Step: n.ID, Attempt: attempt, Verdict: done.Verdict, Error: tail(done.Error, maxMessage), Until: done.Until,
+		Message: tail(done.Message, maxMessage), Tokens: done.Tokens, USD: done.USD, Seconds: time.Since(began).Seconds(),
+	}
+	if n.Output != "" && done.Verdict != spec.VerdictLimit {
+		if err := c.judge(n, name, done, &w); err != nil {
+			return err
+		}
+	}
+	return c.keep(Worked, w)
+}
+
+// judge judges a document, and keeps it: among the outputs if it is good.
+func (c *Carrier) judge(n *Node, name string, done Done, w *Work) error {
+	r := gate.Missing(done.Missing)
+	if done.Missing == "" {
+		r = n.Step.checks().Judge(done.Output)
+	}
+	w.Checks = r.Checks
+	if !r.Passed || w.Verdict != spec.VerdictOK {
+		if done.Missing != "" || len(done.Output) > gate.MaxBytes {
+			return nil
+		}
+		return keepFile(filepath.Join(c.Run.Dir(), LogsDir), name+rejected, done.Output)
+	}
+	w.Output = &Artefact{Path: n.Output, SHA256: hashOf(done.Output), Size: int64(len(done.Output)), At: time.Now().UTC()}
+	return keepFile(filepath.Join(c.Run.Dir(), OutputsDir), n.Output, done.Output)
+}
+
+// rejected ends the name of a document that did not pass, in logs/.
+const rejected = ".rejected"
+
+// job is a try, with its files. One of them may not be what it was found to be.
+func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
+	s := c.state
+	at := place(c.Shop.Place(name))
+	job = Job{
+		Agent: c.Plan.AgentOf(n.Step), Model: n.Step.Model, Command: n.Step.Command, Place: string(at),
+		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n),
+	}
+	var names []string
+	files, nodes := c.Plan.sources(n)
+	read := func(kind, name, hash string) error {
+		data, err := readFile(c.Run.Dir(), kind, name)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		stale = stale || err != nil || hashOf(data) != hash
+		job.Files[kind+"/"+name] = data
+		names = append(names, kind+"/"+name)
+		return nil
+	}
+	for _, file := range files {
+		if s.files[file] == "" {
+			return job, false, spec.Errorf(nil, "inputs/%s of the run is gone", file)
+		}
+		err = errors.Join(err, read(InputsDir, file, s.files[file]))
+	}
+	for _, id := range nodes {
+		if a := s.byID[id].Output; a != nil {
+			err = errors.Join(err, read(OutputsDir, a.Path, a.SHA256))
+		}
+	}
+	if err != nil || stale {
+		return job, stale, err
+	}
+	if n.Output != "" {
+		job.Output = OutputsDir + "/" + n.Output
+		c.draft(n, &job)
+	}
+	if n.Step.Prompt != "" {
+		if job.Prompt, err = s.prompt(n, at, names); err != nil {
+			return job, false, err
+		}
+	}
+	job.Env, err = s.env(n, at)
+	return job, false, err
+}
+
+// limit is how long a try may take.
+func (c *Carrier) limit(n *Node) time.Duration {
+	limit := n.Step.timeout()
+	if all := time.Duration(c.Plan.Limits.Time); all > 0 {
+		limit = max(min(limit, all-c.state.elapsed(time.Now())), time.Millisecond)
+	}
+	return limit
+}
+
+// draft gives who tries again what was rejected the last time.
+func (c *Carrier) draft(n *Node, job *Job) {
+	st := c.state.byID[n.ID]
+	if len(st.Missing) == 0 {
+		return
+	}
+	data, err := readFile(c.Run.Dir(), LogsDir, fmt.Sprintf("%s.%d%s", n.ID, st.Attempts, rejected))
+	if err == nil { // if there is none it begins anew
+		job.Drafts[job.Output] = data
+	}
+}
+
+// env are the variables of a node: its own, and where its files are.
+func (s *State) env(n *Node, at place) ([]string, error) {
+	list := []string{"BOTHY_INPUTS=" + string(at) + "/" + InputsDir, "BOTHY_OUTPUTS=" + string(at) + "/" + OutputsDir}
+	if n.Output != "" {
+		list = append(list, "BOTHY_OUTPUT="+at.output(n.Output))
+	}
+	for name, text := range n.Step.Env {
+		value, err := s.put(n, string(text), at)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsRune(value, 0) {
+			return nil, spec.Errorf(spec.ErrUsage, "the variable %s of the step %s would have a zero byte", name, n.ID)
+		}
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// maxLog bounds what is kept of what a try says, in bytes: its beginning, and that
+// there was more.
+const maxLog = 4 << 20
+
+// stepLog is the log of one try.
+type stepLog struct {
+	f    *os.File
+	left int
+	err  error
+}
+
+func openLog(path string) (*stepLog, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &stepLog{f: f, left: maxLog}, store.SyncDir(filepath.Dir(path))
+}
+
+// Write keeps what there is room for, and always takes everything: whoever talks too
+// much is not stopped for that.
+func (l *stepLog) Write(p []byte) (int, error) {
+	part := p[:min(len(p), l.left)]
+	if l.err == nil && len(part) > 0 {
+		_, l.err = l.f.Write(part)
+		if l.left -= len(part); l.left == 0 {
+			_, l.err = l.f.WriteString("\n... there was more\n")
+		}
+	}
+	return len(p), nil
+}

@@ -1,0 +1,440 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// bench is a flow on a disk, with a shop that does as it is told.
+type bench struct {
+	t    *testing.T
+	plan *Plan
+	run  *run.Run
+	do   func(job Job) Done
+	jobs []Job
+}
+
+// Place is where files would be.
+func (b *bench) Place(name string) string { return "/flow/" + name }
+
+// Work does a job.
+func (b *bench) Work(_ context.Context, job Job) (Done, error) {
+	b.jobs = append(b.jobs, job)
+	fmt.Fprintf(job.Log, "working at %s\n", job.Place)
+	return b.do(job), nil
+}
+
+// steps are the tries that were made.
+func (b *bench) steps() string {
+	var list []string
+	for _, job := range b.jobs {
+		list = append(list, strings.TrimPrefix(job.Place, "/flow/"))
+	}
+	return strings.Join(list, " ")
+}
+
+func begin(t *testing.T, text string, do func(Job) Done) *bench {
+	t.Helper()
+	p := &Plan{Flow: parse(t, text), Agent: "mine", Values: map[string]string{}, Files: []string{}}
+	inputs := map[string][]byte{}
+	for _, in := range p.Flow.Inputs {
+		if in.File != "" {
+			p.Files, inputs[in.File] = append(p.Files, in.File), []byte("what "+in.Name+" says")
+		}
+	}
+	must(t, p.Check())
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0001", p, func(dir string) error { return Fill(dir, inputs) })
+	must(t, err)
+	return &bench{t: t, plan: p, run: r, do: do}
+}
+
+// carry carries it on, and gives how it stands.
+func (b *bench) carry() *State {
+	b.t.Helper()
+	b.jobs = nil
+	h, events, err := b.run.Host()
+	must(b.t, err)
+	defer h.Close()
+	plan := &Plan{}
+	_, err = b.run.Plan(plan)
+	must(b.t, err)
+	s, err := (&Carrier{Plan: plan, Run: b.run, Host: h, Shop: b}).Carry(b.t.Context(), events)
+	must(b.t, err)
+	return s
+}
+
+func (b *bench) answer(step string, approved bool) {
+	b.t.Helper()
+	h, events, err := b.run.Host()
+	must(b.t, err)
+	defer h.Close()
+	_, err = Decide(b.plan, b.run, h, events, step, approved, "because", "ann")
+	must(b.t, err)
+}
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	must(b.t, os.WriteFile(filepath.Join(b.run.Dir(), name), []byte(text), 0o600))
+}
+
+func (b *bench) read(name string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.run.Dir(), name))
+	must(b.t, err)
+	return string(text)
+}
+
+// fine does every job well.
+func fine(job Job) Done {
+	d := Done{Verdict: spec.VerdictOK, Tokens: 10}
+	if job.Output != "" {
+		d.Output = []byte(`{"good": true, "of": "` + job.Output + `"}`)
+	}
+	return d
+}
+
+func (b *bench) want(s *State, status Status, reason, steps string) {
+	b.t.Helper()
+	if s.Status != status || s.Reason != reason || b.steps() != steps {
+		b.t.Fatalf("it is %s (%s: %s) after %q, want %s (%s) after %q", s.Status, s.Reason, s.Detail, b.steps(), status, reason, steps)
+	}
+}
+
+const three = `
+name: three
+inputs: [{name: article, file: content.md, required: true}, {name: tone, default: "$(id) ${{ sandbox }}"}]
+steps:
+  - id: one
+    prompt: Read ${{ inputs.article }} in a tone of ${{ inputs.tone }}.
+    output: one.json
+    validate: {required_fields: [good]}
+  - id: two
+    needs: [one]
+    command: cat "$ONE" > "$BOTHY_OUTPUT"
+    env: {ONE: "${{ steps.one.output }}", TONE: "${{ inputs.tone }}"}
+    output: two.json
+  - id: three
+    needs: [two]
+    prompt: Look at ${{ steps.two.output }}.
+    inputs: ["${{ steps.two.output }}"]
+    output: three.json
+    final: true
+`
+
+func TestCarry(t *testing.T) {
+	b := begin(t, three, fine)
+	s := b.carry()
+	b.want(s, Completed, "done", "one.1 two.1 three.1")
+	if s.Tokens != 30 {
+		t.Errorf("%d tokens", s.Tokens)
+	}
+	one, two, last := b.jobs[0], b.jobs[1], b.jobs[2]
+	for _, want := range []string{"Read /flow/one.1/inputs/content.md in a tone of $(id) ${{ sandbox }}.", "- /flow/one.1/inputs/content.md\n", "the file /flow/one.1/outputs/one.json", "none of them null: good"} {
+		if !strings.Contains(one.Prompt, want) {
+			t.Errorf("the prompt lacks %q:\n%s", want, one.Prompt)
+		}
+	}
+	if string(one.Files["inputs/content.md"]) != "what article says" || one.Agent != "mine" || one.Output != "outputs/one.json" {
+		t.Errorf("the first job is %+v", one)
+	}
+	if two.Agent != Shell || two.Command != `cat "$ONE" > "$BOTHY_OUTPUT"` || !slices.Contains(two.Env, "ONE=/flow/two.1/outputs/one.json") || !slices.Contains(two.Env, "TONE=$(id) ${{ sandbox }}") {
+		t.Errorf("the second job is %+v", two)
+	}
+	if len(last.Files) != 1 || last.Files["outputs/two.json"] == nil {
+		t.Errorf("the last job has the files %v", last.Files)
+	}
+	if got := b.read("outputs/three.json"); got != `{"good": true, "of": "outputs/three.json"}` {
+		t.Errorf("the output is %s", got)
+	}
+	if got := b.read("logs/two.1.log"); got != "working at /flow/two.1\n" {
+		t.Errorf("the log is %s", got)
+	}
+	var r record
+	must(t, json.Unmarshal([]byte(b.read("validation.json")), &r))
+	if r.Workflow != "three" || r.FinalStep != "three" || r.Status != Completed || !r.Steps["one"].Validated || r.Steps["one"].Output != "outputs/one.json" || len(r.Steps["one"].SHA256) != 64 {
+		t.Errorf("the record is %+v", r)
+	}
+	b.want(b.carry(), Completed, "done", "") // nothing is left to do
+}
+
+// TestChanged has somebody change files of a run that is done: what came of them is
+// done again.
+func TestChanged(t *testing.T) {
+	b := begin(t, three, fine)
+	b.carry()
+	b.write("outputs/two.json", "{}")
+	b.want(b.carry(), Completed, "done", "two.2 three.2")
+	must(t, os.Remove(filepath.Join(b.run.Dir(), "outputs", "one.json")))
+	b.want(b.carry(), Completed, "done", "one.2 two.3 three.3")
+	b.write("inputs/content.md", "other")
+	b.want(b.carry(), Completed, "done", "one.3 two.4 three.4")
+	if got := string(b.jobs[0].Files["inputs/content.md"]); got != "other" {
+		t.Errorf("it read %q", got)
+	}
+	must(t, os.Remove(filepath.Join(b.run.Dir(), "inputs", "content.md")))
+	b.want(b.carry(), Failed, "error", "")
+}
+
+// TestSentBack has an agent be told what is missing, as often as it may be.
+func TestSentBack(t *testing.T) {
+	answers := []Done{
+		{Verdict: spec.VerdictOK, Missing: "the file is not there"},
+		{Verdict: spec.VerdictOK, Output: []byte(`{"bad": 1}`)},
+		{Verdict: spec.VerdictFailed, Error: "no model", Output: []byte(`{"good": 1}`)},
+	}
+	n := 0
+	b := begin(t, three, func(job Job) Done { n++; return answers[n-1] })
+	s := b.carry()
+	b.want(s, Failed, "step", "one.1 one.2 one.3")
+	if s.Step("two").Status != Passed || s.Step("one").Detail != "no model" {
+		t.Errorf("one is %+v, two is %+v", s.Step("one"), s.Step("two"))
+	}
+	if !strings.Contains(b.jobs[1].Prompt, "- exists: the file is not there\n") || len(b.jobs[1].Drafts) != 0 {
+		t.Errorf("at the second try it was told %s, with %v", b.jobs[1].Prompt, b.jobs[1].Drafts)
+	}
+	if !strings.Contains(b.jobs[2].Prompt, "- required_fields: the field good is missing\n") || string(b.jobs[2].Drafts["outputs/one.json"]) != `{"bad": 1}` {
+		t.Errorf("at the third try it was told %s, with %v", b.jobs[2].Prompt, b.jobs[2].Drafts)
+	}
+	if b.read("logs/one.3.rejected") != `{"good": 1}` {
+		t.Error("what was rejected is not kept")
+	}
+	b.do = fine // it has all its tries again
+	b.want(b.carry(), Completed, "done", "one.4 two.1 three.1")
+}
+
+// TestLimit has the agent's allowance be used up: that is no try.
+func TestLimit(t *testing.T) {
+	n := 0
+	b := begin(t, three, func(job Job) Done {
+		if n++; n == 1 {
+			return Done{Verdict: spec.VerdictLimit, Until: job.until()}
+		}
+		return fine(job)
+	})
+	s := b.carry()
+	b.want(s, Completed, "done", "one.1 one.2 two.1 three.1")
+	b = begin(t, three, fine)
+	b.plan.Limits.Tokens = 15
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0002", b.plan, func(dir string) error {
+		return Fill(dir, map[string][]byte{"content.md": []byte("x")})
+	})
+	must(t, err)
+	b.run = r
+	s = b.carry()
+	b.want(s, Limited, "tokens", "one.1 two.1")
+	if s.ExitCode() != 4 || !s.Status.Final() {
+		t.Errorf("exit code %d", s.ExitCode())
+	}
+}
+
+const decided = `
+name: decided
+steps:
+  - {id: work, command: do it, output: a.txt}
+  - {id: good, needs: [work], approval: {message: "Is ${{ steps.work.output }} good?"}}
+  - {id: publish, needs: [good], command: publish}
+  - {id: sorry, needs: [publish], if: "failure()", command: say sorry}
+  - {id: other, command: do something else}
+  - {id: clean, needs: [publish, other], if: always(), command: clean up}
+`
+
+func TestApproval(t *testing.T) {
+	b := begin(t, decided, fine)
+	s := b.carry()
+	b.want(s, Waiting, "approval", "work.1 other.1")
+	if want := "good: Is " + b.run.Dir() + "/outputs/a.txt good?"; s.ExitCode() != 3 || s.Detail != want {
+		t.Errorf("code %d, %s, not %s", s.ExitCode(), s.Detail, want)
+	}
+	b.want(b.carry(), Waiting, "approval", "")
+	b.answer("", true)
+	if s = b.carry(); s.Step("good").Detail != "approved by ann: because" || s.Step("sorry").Status != Passed {
+		t.Errorf("good is %+v, sorry %+v", s.Step("good"), s.Step("sorry"))
+	}
+	b.want(s, Completed, "done", "publish.1 clean.1")
+
+	b.write("outputs/a.txt", "other") // another one is to be decided again
+	b.want(b.carry(), Waiting, "approval", "work.2")
+	b.write("outputs/a.txt", "yet another")
+	h, events, err := b.run.Host()
+	must(t, err)
+	if _, err := Decide(b.plan, b.run, h, events, "good", true, "", "ann"); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("what nobody made was approved: %v", err)
+	}
+	h.Close()
+	b.want(b.carry(), Waiting, "approval", "work.3")
+	b.answer("good", false)
+	s = b.carry()
+	b.want(s, Failed, "rejected", "sorry.1 clean.2")
+	b.want(b.carry(), Waiting, "approval", "") // who goes on then is asked again
+}
+
+// TestTorn lets the host die after any of its events: whoever goes on does what has no
+// result, and nothing else.
+func TestTorn(t *testing.T) {
+	b := begin(t, three, fine)
+	b.carry()
+	file := filepath.Join(b.run.Dir(), "events.jsonl")
+	whole := []byte(b.read("events.jsonl"))
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	all := []string{"one", "two", "three"}
+	for n := range lines {
+		must(t, os.WriteFile(file, bytes.Join(lines[:n], nil), 0o600))
+		events, err := b.run.Events()
+		must(t, err)
+		before, err := Fold(b.plan, events)
+		must(t, err)
+		var want []string
+		for _, id := range all {
+			if st := before.Step(id); st.Status != Completed {
+				want = append(want, fmt.Sprintf("%s.%d", id, st.Attempts+1))
+			}
+		}
+		b.want(b.carry(), Completed, "done", strings.Join(want, " "))
+	}
+}
+
+// TestStopped ends what goes on, at once.
+func TestStopped(t *testing.T) {
+	b := begin(t, three, nil)
+	b.do = func(Job) Done {
+		must(t, b.run.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
+		return Done{Verdict: spec.VerdictFailed}
+	}
+	s := b.carry()
+	if s.Status != Cancelled || s.ExitCode() != 143 {
+		t.Errorf("it is %s", s.Status)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b = begin(t, three, func(Job) Done { cancel(&spec.Exited{Code: 130}); return Done{Verdict: spec.VerdictOK} })
+	h, events, err := b.run.Host()
+	must(t, err)
+	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
+	must(t, err)
+	h.Close()
+	if s.Status != Interrupted || s.ExitCode() != 130 {
+		t.Errorf("it is %s, code %d", s.Status, s.ExitCode())
+	}
+	b.do = fine
+	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+}
+
+// TestRandom carries flows at random on, with jobs that fail at random and hosts that
+// die at random.
+func TestRandom(t *testing.T) {
+	for seed := range 20 {
+		r := rand.New(rand.NewPCG(2, uint64(seed)))
+		b := begin(t, randomFlow(r), nil)
+		b.do = func(job Job) Done {
+			if r.IntN(5) == 0 {
+				return Done{Verdict: spec.VerdictFailed, Error: "no", Missing: "not there"}
+			}
+			if r.IntN(8) == 0 {
+				return Done{Verdict: spec.VerdictOK, Missing: "not there"}
+			}
+			return fine(job)
+		}
+		s := b.carry()
+		for range 6 {
+			check(t, b, s)
+			switch r.IntN(4) {
+			case 0: // the host died
+				lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
+				b.write("events.jsonl", string(bytes.Join(lines[:r.IntN(len(lines))], nil)))
+			case 1: // somebody changes an output
+				if list, _ := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "*")); len(list) > 0 {
+					must(t, os.WriteFile(list[r.IntN(len(list))], []byte("changed"), 0o600))
+				}
+			}
+			if s.Status == Waiting && len(s.Questions()) > 0 {
+				if h, events, err := b.run.Host(); err == nil {
+					_, err = Decide(b.plan, b.run, h, events, s.Questions()[0].ID, r.IntN(3) > 0, "", "ann")
+					h.Close()
+					if err != nil && !errors.Is(err, spec.ErrConflict) && !errors.Is(err, spec.ErrNotFound) {
+						t.Fatal(err)
+					}
+				}
+			}
+			s = b.carry()
+		}
+	}
+}
+
+func randomFlow(r *rand.Rand) string {
+	var out strings.Builder
+	out.WriteString("name: random\nsteps:\n")
+	for i := range 2 + r.IntN(8) {
+		fmt.Fprintf(&out, "  - id: s%d\n    needs: [", i)
+		for k := range i {
+			if r.IntN(3) == 0 {
+				fmt.Fprintf(&out, "s%d,", k)
+			}
+		}
+		out.WriteString("]\n")
+		if k := r.IntN(8); k < 3 {
+			fmt.Fprintf(&out, "    if: %s()\n", []string{"always", "failure", "success"}[k])
+		}
+		switch r.IntN(5) {
+		case 0:
+			out.WriteString("    approval: {message: good}\n")
+		case 1:
+			out.WriteString("    command: do it\n")
+		case 2:
+			fmt.Fprintf(&out, "    command: do it\n    retry: 1\n    matrix: {m: [a, b]}\n    output: s%d-${{ matrix.m }}.json\n", i)
+		default:
+			fmt.Fprintf(&out, "    prompt: do it\n    output: s%d.json\n", i)
+		}
+	}
+	return out.String()
+}
+
+// check sees that how a flow stands hangs together.
+func check(t *testing.T, b *bench, s *State) {
+	t.Helper()
+	events, err := b.run.Events()
+	must(t, err)
+	again, err := Fold(b.plan, events)
+	must(t, err)
+	if again.Status != s.Status || len(s.Steps) != len(again.Steps) {
+		t.Fatalf("it is %s, and by its events %s", s.Status, again.Status)
+	}
+	open := false
+	for i, st := range s.Steps {
+		n := s.nodes[i]
+		if again.Steps[i].Status != st.Status {
+			t.Fatalf("%s is %s, and by the events %s", st.ID, st.Status, again.Steps[i].Status)
+		}
+		waits := false
+		for _, id := range n.Needs {
+			if need := s.byID[id]; !need.Status.settled() {
+				waits = true
+			} else if st.Status.settled() && need.done >= st.done {
+				t.Fatalf("%s was settled before %s, which it needs", st.ID, id)
+			}
+		}
+		open = open || st.Status == Waiting
+		if !st.Status.settled() && st.Status != Waiting && !waits {
+			t.Fatalf("%s is %s, and nothing is missing", st.ID, st.Status)
+		}
+		if st.Status == Completed && n.Output != "" && hashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
+			t.Fatalf("the output of %s is not what was validated", st.ID)
+		}
+		if st.tries > n.Step.retry()+1 {
+			t.Fatalf("%s was tried %d times", st.ID, st.tries)
+		}
+	}
+	if open != (s.Status == Waiting) {
+		t.Fatalf("it is %s", s.Status)
+	}
+}

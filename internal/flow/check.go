@@ -1,0 +1,401 @@
+package flow
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+)
+
+// Check refuses a flow that could not be carried on, and writes paths in one way.
+func (f *Flow) Check() error {
+	if strings.TrimSpace(f.Name) == "" || len(f.Name) > 100 {
+		return errors.New("name: a short name is missing")
+	}
+	if len(f.Steps) == 0 || len(f.Steps) > maxSteps {
+		return fmt.Errorf("steps: there are %d, of 1 to %d", len(f.Steps), maxSteps)
+	}
+	if err := f.checkInputs(); err != nil {
+		return err
+	}
+	l := &lint{flow: f, before: map[string]*Step{}, above: map[string]map[string]bool{}}
+	for i := range f.Steps {
+		s := &f.Steps[i]
+		if err := l.step(s); err != nil {
+			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
+		}
+	}
+	return l.whole()
+}
+
+func (f *Flow) checkInputs() error {
+	if len(f.Inputs) > maxInputs {
+		return fmt.Errorf("inputs: more than %d", maxInputs)
+	}
+	names, files := map[string]bool{}, map[string]bool{}
+	for _, in := range f.Inputs {
+		switch {
+		case !isName(in.Name):
+			return fmt.Errorf("inputs: %q is no name", in.Name)
+		case names[in.Name] || in.File != "" && files[in.File]:
+			return fmt.Errorf("inputs: %s stands there twice", in.Name)
+		case in.File != "" && !IsFileName(in.File):
+			return fmt.Errorf("inputs: %s: %q is no plain file name", in.Name, in.File)
+		case in.File != "" && in.Default != nil:
+			return fmt.Errorf("inputs: %s: a file has no default", in.Name)
+		case in.Default != nil && len(*in.Default) > MaxValue:
+			return fmt.Errorf("inputs: %s: the default is too long", in.Name)
+		}
+		names[in.Name], files[in.File] = true, true
+	}
+	return nil
+}
+
+// IsFileName admits a name of one file, that means the same everywhere.
+func IsFileName(s string) bool {
+	if s == "" || len(s) > 100 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !isName("x"+string(c)) && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// input finds one by its name.
+func (f *Flow) input(name string) *Input {
+	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Inputs[i]
+}
+
+// file finds one by its file.
+func (f *Flow) file(name string) *Input {
+	i := slices.IndexFunc(f.Inputs, func(in Input) bool { return in.File == name })
+	if i < 0 || name == "" {
+		return nil
+	}
+	return &f.Inputs[i]
+}
+
+// lint looks at the steps in their order.
+type lint struct {
+	flow   *Flow
+	before map[string]*Step
+	above  map[string]map[string]bool // what a step needs, and what that needs
+	final  string
+	nodes  int
+	put    map[string]string // outputs, and whose they are
+}
+
+func (l *lint) step(s *Step) error {
+	switch {
+	case !isName(s.ID):
+		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
+	case l.before[s.ID] != nil:
+		return errors.New("the name is used twice")
+	}
+	if err := l.kind(s); err != nil {
+		return err
+	}
+	if err := l.needs(s); err != nil {
+		return err
+	}
+	for _, check := range []func(*Step) error{l.matrix, l.condition, l.words, l.inputs, l.output} {
+		if err := check(s); err != nil {
+			return err
+		}
+	}
+	l.before[s.ID] = s
+	return nil
+}
+
+// kind wants one thing to do, and what fits it.
+func (l *lint) kind(s *Step) error {
+	n := 0
+	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil} {
+		if given {
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return errors.New("it needs one of prompt, command and approval")
+	case s.Approval != nil && (s.Output != "" || s.Validate != nil || s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != 0 || s.Matrix != nil || s.Final):
+		return errors.New("an approval has needs, if and a message, and nothing else")
+	case s.Approval != nil && strings.TrimSpace(s.Approval.Message) == "":
+		return errors.New("approval: the message is missing")
+	case s.Command != "" && s.Agent+s.Model != "":
+		return errors.New("a command has no agent, and no model")
+	case strings.Contains(s.Command, "${{"):
+		return errors.New("command: ${{ }} is not put into the text of a command: name it in env, and write \"$NAME\"")
+	case s.Retry != nil && (*s.Retry < 0 || *s.Retry > maxRetry):
+		return fmt.Errorf("retry: %d is not from 0 to %d", *s.Retry, maxRetry)
+	case s.Timeout < 0:
+		return errors.New("timeout: it is negative")
+	case s.Validate != nil && s.Output == "":
+		return errors.New("validate: there is no output to validate")
+	case s.Final && s.Output == "":
+		return errors.New("final: there is no output")
+	}
+	if s.Validate != nil {
+		if err := s.Validate.Valid(); err != nil {
+			return fmt.Errorf("validate: %w", err)
+		}
+	}
+	for name := range s.Env {
+		if !isVariable(name) {
+			return fmt.Errorf("env: %q is no name of a variable", name)
+		}
+	}
+	return nil
+}
+
+func isVariable(name string) bool {
+	return isName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
+}
+
+func (l *lint) needs(s *Step) error {
+	above := map[string]bool{}
+	for _, id := range s.Needs {
+		if l.before[id] == nil {
+			if slices.ContainsFunc(l.flow.Steps, func(o Step) bool { return o.ID == id }) {
+				return fmt.Errorf("needs: %s does not stand before it", id)
+			}
+			return fmt.Errorf("needs: there is no step %s", id)
+		}
+		above[id] = true
+		maps.Copy(above, l.above[id])
+	}
+	l.above[s.ID] = above
+	return nil
+}
+
+func (l *lint) matrix(s *Step) error {
+	times := 1
+	for name, values := range s.Matrix {
+		if !isName(name) {
+			return fmt.Errorf("matrix: %q is no name", name)
+		}
+		if len(values) == 0 {
+			return fmt.Errorf("matrix: %s has no values", name)
+		}
+		if times *= len(values); times > maxMatrix {
+			return fmt.Errorf("matrix: it would be done more than %d times", maxMatrix)
+		}
+	}
+	if l.nodes += times; l.nodes > maxNodes {
+		return fmt.Errorf("the flow has more than %d steps, with those of a matrix", maxNodes)
+	}
+	return nil
+}
+
+// known judges a word that stands in a step.
+func (l *lint) known(s *Step, w word) error {
+	switch w.kind {
+	case wordInput:
+		if l.flow.input(w.name) == nil {
+			return fmt.Errorf("there is no input %s", w.name)
+		}
+	case wordMatrix:
+		if s.Matrix[w.name] == nil {
+			return fmt.Errorf("there is no matrix.%s", w.name)
+		}
+	case wordOutput:
+		if !l.above[s.ID][w.name] {
+			return fmt.Errorf("steps.%s is not among what it needs", w.name)
+		}
+		if l.before[w.name].Output == "" {
+			return fmt.Errorf("the step %s has no output", w.name)
+		}
+	}
+	return nil
+}
+
+func (l *lint) condition(s *Step) error {
+	c, err := parseCond(s.If)
+	if err != nil {
+		return fmt.Errorf("if: %w", err)
+	}
+	c.walk(func(part *cond) {
+		if part.op != "name" || err != nil {
+			return
+		}
+		id, ok := strings.CutPrefix(part.text, "steps.")
+		if id, status := strings.CutSuffix(id, ".status"); ok && status {
+			if !l.above[s.ID][id] {
+				err = fmt.Errorf("if: steps.%s is not among what it needs", id)
+			}
+			return
+		}
+		w, werr := parseWord(part.text)
+		if werr == nil && w.kind != wordInput && w.kind != wordMatrix {
+			werr = fmt.Errorf("%s cannot be compared", part.text)
+		}
+		if werr == nil {
+			werr = l.known(s, w)
+		}
+		if werr != nil {
+			err = fmt.Errorf("if: %w", werr)
+		}
+	})
+	return err
+}
+
+// words judges what stands in ${{ }}.
+func (l *lint) words(s *Step) error {
+	texts := map[string]string{"prompt": s.Prompt}
+	if s.Approval != nil {
+		texts["approval"] = s.Approval.Message
+	}
+	for name, value := range s.Env {
+		texts["env: "+name] = string(value)
+	}
+	for _, where := range slices.Sorted(maps.Keys(texts)) {
+		_, err := expand(texts[where], func(name string) (string, error) {
+			w, err := parseWord(name)
+			if err == nil {
+				err = l.known(s, w)
+			}
+			if err == nil && s.Approval != nil && w.kind == wordSandbox {
+				err = errors.New("a person has no sandbox")
+			}
+			return "", err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	return nil
+}
+
+// inputs judges which files it gets.
+func (l *lint) inputs(s *Step) error {
+	if s.Inputs == nil {
+		return nil
+	}
+	for _, in := range *s.Inputs {
+		if _, err := l.flow.source(s, in, func(id string) error { return l.known(s, word{wordOutput, id}) }); err != nil {
+			return fmt.Errorf("inputs: %w", err)
+		}
+	}
+	return nil
+}
+
+// source reads an entry of inputs: the name of a file of inputs/, or a step.
+type source struct{ file, step string }
+
+func (f *Flow) source(s *Step, in string, step func(id string) error) (source, error) {
+	text := strings.TrimPrefix(strings.TrimSpace(in), "${{ sandbox }}/")
+	if inner, ok := strings.CutPrefix(text, "${{"); ok {
+		w, err := parseWord(strings.TrimSpace(strings.TrimSuffix(inner, "}}")))
+		if err == nil && w.kind == wordInput {
+			i := f.input(w.name)
+			if i == nil || i.File == "" {
+				return source{}, fmt.Errorf("there is no file among the inputs that is called %s", w.name)
+			}
+			return source{file: i.File}, nil
+		}
+		if err == nil && w.kind != wordOutput {
+			err = fmt.Errorf("%s is no file", in)
+		}
+		if err == nil {
+			err = step(w.name)
+		}
+		return source{step: w.name}, err
+	}
+	if name, ok := strings.CutPrefix(text, "inputs/"); ok {
+		if f.file(name) == nil {
+			return source{}, fmt.Errorf("%s is not among the inputs of the flow", text)
+		}
+		return source{file: name}, nil
+	}
+	if name, ok := strings.CutPrefix(text, "outputs/"); ok {
+		for i := range f.Steps {
+			if of := &f.Steps[i]; of.Output == name && of.ID != s.ID {
+				return source{step: of.ID}, step(of.ID)
+			}
+		}
+	}
+	return source{}, fmt.Errorf("%s is neither inputs/NAME nor ${{ steps.ID.output }}", in)
+}
+
+// output writes the path in one way: without outputs/.
+func (l *lint) output(s *Step) error {
+	if s.Output == "" {
+		return nil
+	}
+	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
+	if l.put == nil {
+		l.put = map[string]string{}
+	}
+	for _, m := range s.times() {
+		out, err := outputOf(s, m)
+		if err != nil {
+			return fmt.Errorf("output: %w", err)
+		}
+		for other, of := range l.put {
+			if out == other || strings.HasPrefix(out, other+"/") || strings.HasPrefix(other, out+"/") {
+				return fmt.Errorf("output: %s is in the way of %s, which the step %s puts out", out, other, of)
+			}
+		}
+		l.put[out] = s.ID
+	}
+	return nil
+}
+
+// outputOf is the path of one time of a step, below outputs/.
+func outputOf(s *Step, m map[string]string) (string, error) {
+	out, err := expand(s.Output, func(name string) (string, error) {
+		w, err := parseWord(name)
+		if err == nil && (w.kind != wordMatrix || s.Matrix[w.name] == nil) {
+			err = fmt.Errorf("only what varies in the matrix of the step may stand in it, not %s", name)
+		}
+		return m[w.name], err
+	})
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsLocal(out) || path.Clean(out) != out || strings.Count(out, "/") > 8 {
+		return "", fmt.Errorf("%q is no path below outputs/", out)
+	}
+	for name := range strings.SplitSeq(out, "/") {
+		if !IsFileName(name) {
+			return "", fmt.Errorf("%q: letters, digits, . - and _ may stand in it", out)
+		}
+	}
+	return out, nil
+}
+
+// whole judges the steps together.
+func (l *lint) whole() error {
+	for i := range l.flow.Steps {
+		s := &l.flow.Steps[i]
+		if !s.Final {
+			continue
+		}
+		if l.final != "" {
+			return fmt.Errorf("steps %s and %s are both final", l.final, s.ID)
+		}
+		l.final = s.ID
+	}
+	return nil
+}
+
+// checks are those of the step's output.
+func (s *Step) checks() *gate.Checks {
+	if s.Validate == nil {
+		return &gate.Checks{}
+	}
+	return s.Validate
+}

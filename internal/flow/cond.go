@@ -1,0 +1,192 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// cond is a condition of `if`: names, texts and functions with == != && || ! and
+// brackets. It knows nothing else, and does nothing.
+type cond struct {
+	op          string // "||", "&&", "!", "==", "!=", "call", "name", "text"
+	left, right *cond
+	text        string
+}
+
+// maxCond bounds a condition, in bytes: it is read by recursion.
+const maxCond = 1000
+
+// parseCond reads a condition. An empty one is nil.
+func parseCond(text string) (*cond, error) {
+	text = strings.TrimSpace(text)
+	if inner, ok := strings.CutPrefix(text, "${{"); ok { // as people write it elsewhere
+		text = strings.TrimSpace(strings.TrimSuffix(inner, "}}"))
+	}
+	if text == "" {
+		return nil, nil //nolint:nilnil // no condition is one
+	}
+	if len(text) > maxCond {
+		return nil, fmt.Errorf("it has more than %d characters", maxCond)
+	}
+	tokens, err := condTokens(text)
+	if err != nil {
+		return nil, err
+	}
+	r := &condReader{tokens}
+	c, err := r.or()
+	if err == nil && len(r.tokens) > 0 {
+		err = fmt.Errorf("%s is not expected", r.tokens[0])
+	}
+	return c, err
+}
+
+// condTokens splits a condition.
+func condTokens(text string) (tokens []string, err error) {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		n := 0
+		switch c := text[0]; {
+		case strings.HasPrefix(text, "&&"), strings.HasPrefix(text, "||"), strings.HasPrefix(text, "=="), strings.HasPrefix(text, "!="):
+			n = 2
+		case strings.IndexByte("!()", c) >= 0:
+			n = 1
+		case c == '\'':
+			end := strings.IndexByte(text[1:], '\'')
+			if end < 0 {
+				return nil, errors.New("a ' is missing")
+			}
+			n = end + 2
+		default:
+			for n < len(text) && (isName("x"+text[n:n+1]) || text[n] == '.') {
+				n++
+			}
+			if n == 0 {
+				return nil, fmt.Errorf("%q is not expected", c)
+			}
+		}
+		tokens = append(tokens, text[:n])
+		text = text[n:]
+	}
+	return tokens, nil
+}
+
+type condReader struct{ tokens []string }
+
+// take takes the next token if it is this one.
+func (r *condReader) take(token string) bool {
+	if len(r.tokens) == 0 || r.tokens[0] != token {
+		return false
+	}
+	r.tokens = r.tokens[1:]
+	return true
+}
+
+func (r *condReader) or() (*cond, error) { return r.chain("||", r.and) }
+
+func (r *condReader) and() (*cond, error) { return r.chain("&&", r.not) }
+
+func (r *condReader) chain(op string, part func() (*cond, error)) (*cond, error) {
+	c, err := part()
+	for err == nil && r.take(op) {
+		next := &cond{op: op, left: c}
+		next.right, err = part()
+		c = next
+	}
+	return c, err
+}
+
+func (r *condReader) not() (*cond, error) {
+	if r.take("!") {
+		c, err := r.not()
+		return &cond{op: "!", left: c}, err
+	}
+	if r.take("(") {
+		c, err := r.or()
+		if err == nil && !r.take(")") {
+			err = errors.New("a ) is missing")
+		}
+		return c, err
+	}
+	return r.comparison()
+}
+
+func (r *condReader) comparison() (*cond, error) {
+	left, err := r.operand()
+	if err != nil || left.op == "call" {
+		return left, err
+	}
+	for _, op := range []string{"==", "!="} {
+		if r.take(op) {
+			right, err := r.operand()
+			if err == nil && right.op == "call" {
+				err = fmt.Errorf("%s() is no text", right.text)
+			}
+			return &cond{op: op, left: left, right: right}, err
+		}
+	}
+	return nil, fmt.Errorf("%s is compared with nothing", left.text)
+}
+
+// operand reads a text, a name or a call.
+func (r *condReader) operand() (*cond, error) {
+	if len(r.tokens) == 0 {
+		return nil, errors.New("something is missing at the end")
+	}
+	token := r.tokens[0]
+	r.tokens = r.tokens[1:]
+	if token[0] == '\'' {
+		return &cond{op: "text", text: token[1 : len(token)-1]}, nil
+	}
+	if !isName(token[:1]) {
+		return nil, fmt.Errorf("%s is not expected", token)
+	}
+	if !r.take("(") {
+		return &cond{op: "name", text: token}, nil
+	}
+	if !r.take(")") {
+		return nil, fmt.Errorf("%s( lacks its )", token)
+	}
+	if token != "success" && token != "failure" && token != "always" {
+		return nil, fmt.Errorf("there is no %s(): success(), failure() and always() are known", token)
+	}
+	return &cond{op: "call", text: token}, nil
+}
+
+// walk shows every part.
+func (c *cond) walk(f func(*cond)) {
+	if c != nil {
+		f(c)
+		c.left.walk(f)
+		c.right.walk(f)
+	}
+}
+
+// calls tells whether a function is asked: success() is meant otherwise.
+func (c *cond) calls() (found bool) {
+	c.walk(func(part *cond) { found = found || part.op == "call" })
+	return found
+}
+
+// true judges it.
+func (c *cond) true(value func(*cond) string) bool {
+	switch c.op {
+	case "||":
+		return c.left.true(value) || c.right.true(value)
+	case "&&":
+		return c.left.true(value) && c.right.true(value)
+	case "!":
+		return !c.left.true(value)
+	case "==":
+		return c.left.value(value) == c.right.value(value)
+	case "!=":
+		return c.left.value(value) != c.right.value(value)
+	}
+	return value(c) == "true"
+}
+
+func (c *cond) value(of func(*cond) string) string {
+	if c.op == "text" {
+		return c.text
+	}
+	return of(c)
+}

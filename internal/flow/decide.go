@@ -1,0 +1,241 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Decision is what comes next. Exactly one of Look, Skip, Ask, Work, Wait and End is
+// set.
+type Decision struct {
+	Look bool  // see what the files are now
+	Skip *Node // pass it over, for Why
+	Ask  *Node // ask a person
+	Work *Node // try it
+	Wait time.Time
+	End  *End
+
+	Hash string // of Skip, Ask and Work
+	Why  string
+}
+
+// unknownWait is for how long an agent whose allowance is used up is left alone if it
+// does not say until when.
+const unknownWait = 5 * time.Minute
+
+// Next decides what comes next, at a time.
+func Next(s *State, now time.Time) Decision {
+	if !s.looked {
+		return Decision{Look: true}
+	}
+	for _, n := range s.nodes {
+		st := s.byID[n.ID]
+		if !s.can(n) {
+			continue
+		}
+		hash := s.hash(n)
+		if (st.Status.settled() || st.Status == Waiting) && st.Hash == hash {
+			continue
+		}
+		return s.begun(n, hash, now)
+	}
+	return Decision{End: s.outcome()}
+}
+
+// can tells whether all that a node needs has a result.
+func (s *State) can(n *Node) bool {
+	for _, id := range n.Needs {
+		if !s.byID[id].Status.settled() {
+			return false
+		}
+	}
+	return true
+}
+
+// begun decides about a node that has no result.
+func (s *State) begun(n *Node, hash string, now time.Time) Decision {
+	d := Decision{Hash: hash}
+	if why := s.unwanted(n); why != "" {
+		d.Skip, d.Why = n, why
+		return d
+	}
+	if n.Step.Approval != nil {
+		d.Ask = n
+		return d
+	}
+	if end := s.spent(now); end != nil {
+		return Decision{End: end}
+	}
+	if until := s.wakes(); until.After(now) {
+		return Decision{Wait: until}
+	}
+	d.Work = n
+	return d
+}
+
+// outcome is how a flow ends in which nothing is left to do.
+func (s *State) outcome() *End {
+	if list := s.Questions(); len(list) > 0 {
+		return &End{Status: Waiting, Reason: "approval", Detail: list[0].ID + ": " + list[0].Message}
+	}
+	var failed []string
+	reason := "rejected"
+	for _, st := range s.Steps {
+		if st.Status == Failed {
+			failed = append(failed, st.ID+": "+st.Detail)
+			if s.node(st.ID).Step.Approval == nil {
+				reason = "step"
+			}
+		}
+	}
+	if failed != nil {
+		return &End{Status: Failed, Reason: reason, Detail: strings.Join(failed, "; ")}
+	}
+	return &End{Status: Completed, Reason: "done"}
+}
+
+// unwanted says why a node whose needs have results is passed over; empty if it is not.
+func (s *State) unwanted(n *Node) string {
+	c, err := parseCond(n.Step.If)
+	if err != nil {
+		return "its condition cannot be read" // it was checked
+	}
+	if !c.calls() && !s.succeeded(n) {
+		return "what it needs did not succeed"
+	}
+	if c == nil || c.true(func(part *cond) string { return s.value(n, part) }) {
+		return ""
+	}
+	return "if: " + n.Step.If
+}
+
+// value is that of a name or a function in a condition.
+func (s *State) value(n *Node, part *cond) string {
+	if part.op == "call" {
+		switch part.text {
+		case "success":
+			return fmt.Sprint(s.succeeded(n))
+		case "failure":
+			return fmt.Sprint(s.failedAbove(n))
+		}
+		return "true"
+	}
+	name, value, _ := strings.Cut(part.text, ".")
+	switch name {
+	case wordInput:
+		return s.plan.Values[value]
+	case wordMatrix:
+		return n.Matrix[value]
+	}
+	return string(s.together(strings.TrimSuffix(value, ".status")))
+}
+
+// succeeded tells whether all that a node needs is completed.
+func (s *State) succeeded(n *Node) bool {
+	for _, id := range n.Needs {
+		if s.byID[id].Status != Completed {
+			return false
+		}
+	}
+	return true
+}
+
+// failedAbove tells whether something failed that a node needs, or what that needs.
+func (s *State) failedAbove(n *Node) bool {
+	above := map[string]bool{}
+	for _, id := range n.Needs {
+		above[id] = true
+	}
+	for _, n := range slices.Backward(s.nodes) { // what is needed stands before who needs it
+		if !above[n.ID] {
+			continue
+		}
+		if s.byID[n.ID].Status == Failed {
+			return true
+		}
+		for _, id := range n.Needs {
+			above[id] = true
+		}
+	}
+	return false
+}
+
+// together is how a step stands, all of its times together.
+func (s *State) together(step string) Status {
+	status := Completed
+	for _, n := range s.nodes {
+		if n.Step.ID != step {
+			continue
+		}
+		switch st := s.byID[n.ID].Status; {
+		case st == Failed:
+			return Failed
+		case st != Completed:
+			status = st
+		}
+	}
+	return status
+}
+
+// spent ends a flow whose means are used up.
+func (s *State) spent(now time.Time) *End {
+	l := s.plan.Limits
+	switch {
+	case l.Time > 0 && s.elapsed(now) >= time.Duration(l.Time):
+		return &End{Status: Limited, Reason: "time", Detail: fmt.Sprintf("not done after %s", time.Duration(l.Time))}
+	case l.Tokens > 0 && s.Tokens >= l.Tokens:
+		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
+	case l.USD > 0 && s.USD >= l.USD:
+		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
+	}
+	return nil
+}
+
+// elapsed is how long somebody has carried the flow on.
+func (s *State) elapsed(now time.Time) time.Duration {
+	used := time.Duration(s.Elapsed)
+	if s.Status == Running && now.After(s.Last) {
+		used += now.Sub(s.Last)
+	}
+	return used
+}
+
+// wakes is when an agent whose allowance was used up may be asked again. One that names
+// a time again and again that is over is asked ever less often.
+func (s *State) wakes() time.Time {
+	if s.limitedAt.IsZero() {
+		return time.Time{}
+	}
+	least := unknownWait
+	if !s.Until.IsZero() {
+		least = min(time.Second<<min(s.limits, 20), unknownWait)
+	}
+	if at := s.limitedAt.Add(least); at.After(s.Until) {
+		return at
+	}
+	return s.Until
+}
+
+// ExitCode is that of the command that carried a flow on.
+func (s *State) ExitCode() int {
+	switch s.Status {
+	case Completed:
+		return 0
+	case Waiting:
+		return 3
+	case Limited:
+		return 4
+	case Interrupted:
+		return spec.ExitSignal + s.Signal
+	case Cancelled:
+		return spec.ExitSignal + sigterm
+	}
+	return spec.ExitError
+}
+
+// sigterm is what stopping a flow is like.
+const sigterm = 15

@@ -1,0 +1,93 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+)
+
+// Types of the events of a flow, with what their data are.
+const (
+	Began    = "began"    // a process carries it on from here
+	Ready    = "ready"    // Made: its sandboxes are there
+	Found    = "found"    // Seen: the files as they are now
+	Started  = "started"  // Start: a step is tried
+	Worked   = "worked"   // Work: that try has a result, and its output is kept
+	Skipped  = "skipped"  // Skip: a step is passed over
+	Asked    = "asked"    // Ask: a person is to decide
+	Answered = "answered" // Answer
+	Ended    = "ended"    // End: nobody carries it on any more
+)
+
+// Made tells what a flow works in.
+type Made struct {
+	Sandboxes map[string]string `json:"sandboxes"` // names, by agents
+}
+
+// Seen is what the files of a run hash to. One that is not there is not in it.
+type Seen struct {
+	Inputs  map[string]string `json:"inputs"`  // by their names below inputs/
+	Outputs map[string]string `json:"outputs"` // likewise
+}
+
+// Start is the beginning of a try.
+type Start struct {
+	Step    string `json:"step"` // node
+	Attempt int    `json:"attempt"`
+	Hash    string `json:"hash"` // of what it is asked to do, and with what
+}
+
+// Artefact is a document that passed its checks.
+type Artefact struct {
+	Path   string    `json:"path"` // below outputs/
+	SHA256 string    `json:"sha256"`
+	Size   int64     `json:"size"`
+	At     time.Time `json:"validated_at"`
+}
+
+// Work is what became of a try.
+type Work struct {
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+	// Verdict is ok, failed or limit (spec.VerdictOK ...): of an agent by its own
+	// events, of a command by its exit code.
+	Verdict string       `json:"verdict"`
+	Error   string       `json:"error,omitempty"` // why it failed
+	Until   time.Time    `json:"until,omitzero"`  // its allowance is used up until then, if known
+	Message string       `json:"message,omitempty"`
+	Checks  []gate.Check `json:"checks,omitempty"`
+	Output  *Artefact    `json:"output,omitempty"` // if it passed
+	Tokens  int64        `json:"tokens"`
+	USD     float64      `json:"usd"`
+	Seconds float64      `json:"seconds"`
+}
+
+// Skip says why a step is passed over.
+type Skip struct {
+	Step string `json:"step"`
+	Hash string `json:"hash"`
+	Why  string `json:"why"`
+}
+
+// Ask is what a person is to decide.
+type Ask struct {
+	Step    string `json:"step"`
+	Hash    string `json:"hash"`
+	Message string `json:"message"`
+}
+
+// Answer is what the person decided.
+type Answer struct {
+	Step     string `json:"step"`
+	Hash     string `json:"hash"` // of what was asked
+	Approved bool   `json:"approved"`
+	Text     string `json:"text,omitempty"`
+}
+
+// End says how a flow stands when nobody carries it on any more.
+type End struct {
+	Status Status `json:"status"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail,omitempty"`
+	Signal int    `json:"signal,omitempty"` // that interrupted it
+}

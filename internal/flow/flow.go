@@ -1,0 +1,106 @@
+// Package flow carries a flow on: steps that need each other, each done by an agent or
+// a command in a sandbox, or by a person, each with a document that is judged where no
+// sandbox can write.
+//
+// It decides and does nothing itself: how a flow stands is a fold over its events (see
+// package run), what comes next is a function of that, and whoever runs agents and
+// commands is behind an interface. So a flow goes on after a crash with the first step
+// that has no result, and all of it can be tested without a sandbox.
+package flow
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Flow is what a file describes.
+type Flow struct {
+	Name        string  `json:"name"`
+	Description string  `json:"description,omitempty"`
+	Version     Text    `json:"version,omitempty"`
+	Agent       string  `json:"agent,omitempty"` // of steps that name none
+	Inputs      []Input `json:"inputs,omitempty"`
+	Steps       []Step  `json:"steps"`
+}
+
+// Input is what a flow is given when it begins.
+type Input struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// File is the name below inputs/ of an input that is a file; empty for a text.
+	File     string `json:"file,omitempty"`
+	Required bool   `json:"required,omitempty"`
+	Default  *Text  `json:"default,omitempty"` // of a text
+}
+
+// Step is one step: of Prompt, Command and Approval it has exactly one.
+type Step struct {
+	ID       string            `json:"id"`
+	Needs    []string          `json:"needs,omitempty"` // steps that stand before it
+	If       string            `json:"if,omitempty"`
+	Matrix   map[string][]Text `json:"matrix,omitempty"`
+	Agent    string            `json:"agent,omitempty"`
+	Model    string            `json:"model,omitempty"`
+	Prompt   string            `json:"prompt,omitempty"`
+	Command  string            `json:"command,omitempty"` // for /bin/sh
+	Approval *Approval         `json:"approval,omitempty"`
+	Env      map[string]Text   `json:"env,omitempty"`
+	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Without it
+	// all inputs, and what the steps that it needs put out.
+	Inputs *[]string `json:"inputs,omitempty"`
+	// Output is the document it makes, below outputs/.
+	Output   string       `json:"output,omitempty"`
+	Validate *gate.Checks `json:"validate,omitempty"` // of Output
+	// Retry is how often it is tried again, with what was missing; by default 2 of a
+	// prompt, and 0 of a command.
+	Retry   *int          `json:"retry,omitempty"`
+	Timeout spec.Duration `json:"timeout,omitempty"` // for each try
+	Final   bool          `json:"final,omitempty"`   // its output is that of the flow
+}
+
+// Approval is asked of a person.
+type Approval struct {
+	Message string `json:"message"`
+}
+
+// Text is a text that may be written as a whole number or as true or false.
+type Text string
+
+// UnmarshalJSON refuses what would not come out as it was written.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		*t = Text(v)
+		return nil
+	case bool:
+		*t = Text(strconv.FormatBool(v))
+		return nil
+	case float64:
+		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+			*t = Text(strconv.FormatInt(n, 10))
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is no text: put it in quotes", b)
+}
+
+// Bounds of a flow.
+const (
+	maxFile    = 256 << 10 // bytes
+	maxSteps   = 100
+	maxNodes   = 256 // steps, with each of a matrix for itself
+	maxInputs  = 32
+	maxRetry   = 10
+	maxMatrix  = 64 // times a step is done
+	maxMessage = 8 << 10
+	// MaxValue bounds an input that is a text, in bytes.
+	MaxValue = 32 << 10
+)

@@ -1,0 +1,308 @@
+package flow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Status is how a flow or a step stands, in a word.
+type Status string
+
+// The statuses. A flow that is running, and has no host, was cut short.
+const (
+	Queued      Status = "queued"  // a flow that has not begun
+	Pending     Status = "pending" // a step that has no result
+	Running     Status = "running"
+	Waiting     Status = "waiting" // for a person
+	Completed   Status = "completed"
+	Failed      Status = "failed"
+	Passed      Status = "skipped" // a step that was passed over
+	Limited     Status = "limit"
+	Cancelled   Status = "cancelled" // by a person
+	Interrupted Status = "interrupted"
+)
+
+// Final tells whether a flow cannot be gone on with.
+func (s Status) Final() bool { return s == Limited || s == Cancelled }
+
+// settled tells whether a step has a result.
+func (s Status) settled() bool { return s == Completed || s == Failed || s == Passed }
+
+// StepState is how a step stands, or one time of a step with a matrix.
+type StepState struct {
+	ID       string       `json:"id"`
+	Status   Status       `json:"status"`
+	Attempts int          `json:"attempts"` // all that were ever made
+	Missing  []string     `json:"missing,omitempty"`
+	Detail   string       `json:"detail,omitempty"` // why it stands so
+	Output   *Artefact    `json:"output,omitempty"`
+	Checks   []gate.Check `json:"checks,omitempty"`
+	Message  string       `json:"message,omitempty"` // the agent's last; of an approval what is asked
+	Hash     string       `json:"hash,omitempty"`    // of what it was asked to do, and with what
+
+	done  int64 // the event that settled it, or since which it waits
+	tries int   // that count, for this hash
+}
+
+// State is how a flow stands.
+type State struct {
+	Status Status       `json:"status"`
+	Reason string       `json:"stop_reason,omitempty"`
+	Detail string       `json:"detail,omitempty"`
+	Signal int          `json:"-"`
+	Steps  []*StepState `json:"steps"`
+
+	Ready     bool              `json:"-"`
+	Sandboxes map[string]string `json:"sandboxes,omitempty"`
+
+	Until   time.Time     `json:"until,omitzero"` // an agent's allowance is used up
+	Tokens  int64         `json:"tokens"`
+	USD     float64       `json:"usd"`
+	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
+	Last    time.Time     `json:"last,omitzero"`
+
+	plan      *Plan
+	nodes     []*Node
+	byID      map[string]*StepState
+	files     map[string]string // of inputs/, by their hashes
+	looked    bool              // since somebody carries it on
+	limitedAt time.Time
+	limits    int // in a row
+}
+
+// Fold gives how a flow stands after events. What it does not know, it ignores.
+func Fold(p *Plan, events []run.Event) (*State, error) {
+	s := &State{Status: Queued, plan: p, nodes: p.Flow.nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	for _, n := range s.nodes {
+		st := &StepState{ID: n.ID, Status: Pending}
+		s.Steps, s.byID[n.ID] = append(s.Steps, st), st
+	}
+	for _, ev := range events {
+		if err := s.Add(ev); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Step is how a step stands, or nil.
+func (s *State) Step(id string) *StepState { return s.byID[id] }
+
+// Add takes the next event.
+func (s *State) Add(ev run.Event) error {
+	err := s.add(ev)
+	s.spread()
+	return err
+}
+
+// spread has what needs a step that is done again be done again too.
+func (s *State) spread() {
+	for _, n := range s.nodes { // what is needed stands before who needs it
+		st := s.byID[n.ID]
+		if !st.Status.settled() && st.Status != Waiting {
+			continue
+		}
+		for _, id := range n.Needs {
+			if need := s.byID[id]; !need.Status.settled() || need.done > st.done {
+				st.reset("what it needs is done again")
+				break
+			}
+		}
+	}
+}
+
+func (s *State) add(ev run.Event) error {
+	if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
+	}
+	s.Last = ev.Time
+	switch ev.Type {
+	case Began:
+		s.begin()
+	case Ready:
+		return into(ev, func(m Made) { s.Ready, s.Sandboxes = true, m.Sandboxes })
+	case Found:
+		return into(ev, s.found)
+	case Started:
+		return into(ev, s.start)
+	case Worked:
+		return into(ev, func(w Work) { s.worked(w, ev) })
+	case Skipped:
+		return into(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
+	case Asked:
+		return into(ev, func(a Ask) {
+			if st := s.settle(a.Step, a.Hash, Waiting, "", ev.Seq); st != nil {
+				st.Message = a.Message
+			}
+		})
+	case Answered:
+		return into(ev, func(a Answer) { s.answered(a, ev) })
+	case Ended:
+		return into(ev, func(e End) {
+			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
+		})
+	}
+	return nil
+}
+
+func into[T any](ev run.Event, f func(T)) error {
+	var data T
+	if err := json.Unmarshal(ev.Data, &data); err != nil {
+		return fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
+	}
+	f(data)
+	return nil
+}
+
+// begin goes on. Whoever goes on with a flow that failed gives what failed all its
+// tries again.
+func (s *State) begin() {
+	if s.Status == Failed {
+		for _, st := range s.Steps {
+			if st.Status == Failed {
+				st.reset("")
+			}
+		}
+	}
+	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
+}
+
+// reset has a step be done again.
+func (st *StepState) reset(why string) {
+	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done = Pending, why, nil, nil, nil, "", 0, 0
+}
+
+// found compares the files with what they were when they passed.
+func (s *State) found(f Seen) {
+	s.files, s.looked = f.Inputs, true
+	for _, st := range s.Steps {
+		if st.Output != nil && f.Outputs[st.Output.Path] != st.Output.SHA256 {
+			st.reset("outputs/" + st.Output.Path + " is not what it was when it was validated")
+		}
+	}
+}
+
+func (s *State) start(b Start) {
+	st := s.byID[b.Step]
+	if st == nil {
+		return
+	}
+	if st.Hash != b.Hash {
+		st.reset("")
+	}
+	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
+}
+
+func (s *State) worked(w Work, ev run.Event) {
+	s.Tokens += w.Tokens
+	s.USD += w.USD
+	st := s.byID[w.Step]
+	if st == nil {
+		return
+	}
+	st.Message, st.Checks = w.Message, w.Checks
+	if w.Verdict == spec.VerdictLimit { // as if it had not been
+		st.Status, st.Detail = Pending, "the agent's allowance is used up"
+		s.Until, s.limitedAt = w.Until, ev.Time
+		s.limits++
+		return
+	}
+	s.limits, s.limitedAt = 0, time.Time{}
+	st.Missing = missing(w)
+	if len(st.Missing) == 0 {
+		st.Status, st.Output, st.Detail, st.done = Completed, w.Output, "", ev.Seq
+		return
+	}
+	st.Detail = st.Missing[0]
+	st.Status, st.tries = Pending, st.tries+1
+	if n := s.node(w.Step); st.tries > n.Step.retry() {
+		st.Status, st.done = Failed, ev.Seq
+	}
+}
+
+// missing lists what a try lacks.
+func missing(w Work) (list []string) {
+	if w.Verdict != spec.VerdictOK {
+		list = append(list, cmp.Or(w.Error, "it failed"))
+	}
+	return append(list, gate.Result{Checks: w.Checks}.Flaws()...)
+}
+
+// settle gives a step that nobody works at a result.
+func (s *State) settle(id, hash string, status Status, why string, done int64) *StepState {
+	st := s.byID[id]
+	if st != nil {
+		st.reset(why)
+		st.Status, st.Hash, st.done = status, hash, done
+	}
+	return st
+}
+
+// answered decides what was asked. An answer to something else decides nothing.
+func (s *State) answered(a Answer, ev run.Event) {
+	st := s.byID[a.Step]
+	if st == nil || st.Status != Waiting || st.Hash != a.Hash {
+		return
+	}
+	st.Status, st.done, st.Detail = Completed, ev.Seq, "approved by "+ev.Actor
+	if !a.Approved {
+		st.Status, st.Detail = Failed, "rejected by "+ev.Actor
+		st.Missing = []string{st.Detail}
+	}
+	if a.Text != "" {
+		st.Detail += ": " + a.Text
+	}
+	if s.Status == Waiting && len(s.Questions()) == 0 {
+		s.Reason, s.Detail = "answered", "bothy flow resume goes on"
+	}
+}
+
+// Questions are the steps that a person is to decide.
+func (s *State) Questions() (list []*StepState) {
+	for _, st := range s.Steps {
+		if st.Status == Waiting {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+func (s *State) node(id string) *Node {
+	i := slices.IndexFunc(s.nodes, func(n *Node) bool { return n.ID == id })
+	return s.nodes[i]
+}
+
+// hash is of what a node is asked to do, and with what. Whoever is needed counts with
+// when it got its result: if it is done again, so is what needs it.
+func (s *State) hash(n *Node) string {
+	type need struct {
+		ID, Status, Output string
+		Done               int64
+	}
+	files, nodes := s.plan.sources(n)
+	inputs := map[string]string{}
+	for _, name := range files {
+		inputs[name] = s.files[name]
+	}
+	var needs []need
+	for _, id := range slices.Concat(n.Needs, nodes) {
+		st := s.byID[id]
+		one := need{ID: id, Status: string(st.Status), Done: st.done}
+		if st.Output != nil {
+			one.Output = st.Output.SHA256
+		}
+		needs = append(needs, one)
+	}
+	return digest(struct {
+		Definition string
+		Inputs     map[string]string
+		Needs      []need
+	}{s.plan.definition(n), inputs, needs})
+}

@@ -1,0 +1,223 @@
+package flow
+
+import (
+	"strings"
+	"testing"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parse(t testing.TB, text string) *Flow {
+	t.Helper()
+	f, err := Parse("flow.yaml", []byte(text))
+	must(t, err)
+	return f
+}
+
+func TestParse(t *testing.T) {
+	f := parse(t, `
+name: kit
+version: 2
+inputs:
+  - {name: article, file: content.md, required: true}
+  - {name: tone, default: dry}
+steps:
+  - id: summary
+    prompt: Sum ${{ inputs.article }} up.
+    inputs: [inputs/content.md]
+    output: outputs/summary.json
+    validate: {required_fields: [headline], json_schema: {type: object}}
+  - id: draft
+    needs: [summary]
+    matrix: {tone: [dry, warm], n: [1, 2]}
+    prompt: "Write a ${{ matrix.tone }} one: ${{ steps.summary.output }}"
+    output: drafts/${{ matrix.tone }}-${{ matrix.n }}.md
+    if: success() && inputs.tone == 'dry'
+  - id: check
+    needs: [draft]
+    command: wc -l "$DRAFTS"
+    env: {DRAFTS: "${{ steps.draft.output }}", N: 3, YES: true}
+    timeout: 30s
+    retry: 1
+  - id: good
+    needs: [check]
+    approval: {message: "Good? ${{ steps.summary.output }}"}
+`)
+	nodes := f.nodes()
+	var ids []string
+	for _, n := range nodes {
+		ids = append(ids, n.ID)
+	}
+	if got := strings.Join(ids, " "); got != "summary draft.1 draft.2 draft.3 draft.4 check good" {
+		t.Errorf("nodes %s", got)
+	}
+	if n := nodes[3]; n.Output != "drafts/dry-2.md" && n.Output != "drafts/warm-1.md" {
+		t.Errorf("the third draft is %s", n.Output)
+	}
+	if got := strings.Join(nodes[5].Needs, " "); got != "draft.1 draft.2 draft.3 draft.4" {
+		t.Errorf("check needs %s", got)
+	}
+	if f.Version != "2" || f.Steps[2].Env["N"] != "3" || f.Steps[2].Env["YES"] != "true" || f.Steps[2].retry() != 1 || f.Steps[0].retry() != 2 {
+		t.Errorf("it is %+v", f)
+	}
+}
+
+// TestLint has one mistake in each.
+func TestLint(t *testing.T) {
+	const good = "{id: a, prompt: p, output: a.md}"
+	for _, tt := range []struct{ steps, want string }{
+		{"", "there are 0"},
+		{good + ", {id: a, prompt: p}", "used twice"},
+		{"{id: 1a, prompt: p}", "is no name"},
+		{"{id: a.b, prompt: p}", "is no name"},
+		{"{id: a}", "one of prompt, command and approval"},
+		{"{id: a, prompt: p, command: c}", "one of prompt, command and approval"},
+		{"{id: a, promt: p}", `unknown field "promt"`},
+		{"{id: a, prompt: p, needs: [b]}, {id: b, prompt: p}", "b does not stand before it"},
+		{"{id: a, prompt: p, needs: [a]}", "a does not stand before it"},
+		{"{id: a, prompt: p, needs: [x]}", "there is no step x"},
+		{"{id: a, prompt: '${{ steps.b.output }}'}, {id: b, prompt: p, output: b.md}", "steps.b is not among what it needs"},
+		{good + ", {id: b, prompt: '${{ steps.a.output }}'}", "steps.a is not among what it needs"},
+		{"{id: a, prompt: p}, {id: b, needs: [a], prompt: '${{ steps.a.output }}'}", "the step a has no output"},
+		{"{id: a, prompt: '${{ inputs.x }}'}", "there is no input x"},
+		{"{id: a, prompt: '${{ env.HOME }}'}", "means nothing"},
+		{"{id: a, prompt: '${{ matrix.x }}'}", "there is no matrix.x"},
+		{"{id: a, prompt: '${{ matrix.x'}", "without }}"},
+		{"{id: a, command: 'echo ${{ inputs.t }}'}", "is not put into the text of a command"},
+		{"{id: a, command: c, agent: b}", "a command has no agent"},
+		{"{id: a, command: c, env: {A-B: c}}", "no name of a variable"},
+		{"{id: a, command: c, env: {BOTHY_OUTPUT: c}}", "no name of a variable"},
+		{"{id: a, prompt: p, output: ../a}", "no path below outputs/"},
+		{"{id: a, prompt: p, output: /etc/passwd}", "no path below outputs/"},
+		{"{id: a, prompt: p, output: .git/config}", "may stand in it"},
+		{good + ", {id: b, prompt: p, output: outputs/a.md}", "in the way of a.md"},
+		{"{id: a, prompt: p, output: x}, {id: b, prompt: p, output: x/y}", "in the way of x"},
+		{"{id: a, matrix: {m: [1, 2]}, prompt: p, output: x}", "in the way of x"},
+		{"{id: a, matrix: {m: [a/../b]}, prompt: p, output: 'x/${{ matrix.m }}'}", "no path below"},
+		{"{id: a, matrix: {m: []}, prompt: p}", "m has no values"},
+		{"{id: a, matrix: {m: [1,2,3,4,5,6,7,8,9], n: [1,2,3,4,5,6,7,8]}, prompt: p}", "more than 64 times"},
+		{"{id: a, matrix: {m: [1.5]}, prompt: p}", "put it in quotes"},
+		{"{id: a, prompt: p, validate: {required_fields: [x]}}", "no output to validate"},
+		{"{id: a, prompt: p, output: x, validate: {required_field: [x]}}", `unknown field "required_field"`},
+		{"{id: a, prompt: p, output: x, validate: {pattern: '('}}", "missing closing"},
+		{"{id: a, prompt: p, output: x, validate: {json_schema: {$ref: 'http://example.com'}}}", "leads out of the document"},
+		{"{id: a, prompt: p, final: true}", "there is no output"},
+		{"{id: a, prompt: p, output: x, final: true}, {id: b, prompt: p, output: y, final: true}", "are both final"},
+		{"{id: a, prompt: p, retry: 11}", "not from 0 to 10"},
+		{"{id: a, prompt: p, timeout: -1s}", "negative"},
+		{"{id: a, approval: {message: ''}}", "the message is missing"},
+		{"{id: a, approval: {message: m}, output: x}", "and nothing else"},
+		{"{id: a, prompt: p, if: 'steps.b.status == 1'}", "is not expected"},
+		{"{id: a, prompt: p, if: \"steps.b.status == 'failed'\"}", "steps.b is not among what it needs"},
+		{"{id: a, prompt: p, if: \"inputs.x == 'failed'\"}", "there is no input x"},
+		{"{id: a, prompt: p, if: 'system()'}", "there is no system()"},
+		{"{id: a, prompt: p, if: \"sandbox == 'x'\"}", "cannot be compared"},
+		{"{id: a, prompt: p, inputs: [inputs/x]}", "not among the inputs"},
+		{"{id: a, prompt: p, inputs: [/etc/passwd]}", "neither inputs/NAME nor"},
+		{"&x {id: a, prompt: p}, *x", "names for parts"},
+	} {
+		_, err := Parse("flow.yaml", []byte("name: n\ninputs: [{name: t}]\nsteps: ["+tt.steps+"]\n"))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, not %q", tt.steps, err, tt.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"name: a\n---\nname: b\n":                                               "more than one document",
+		"name: a\nname: b\nsteps: []\n":                                         "not YAML",
+		"steps: [{id: a, prompt: p}]":                                           "a short name is missing",
+		strings.Repeat("[", 100_000):                                            "too many brackets",
+		"name: " + strings.Repeat("x", maxFile):                                 "larger than 256 KiB",
+		"name: n\ninputs: [{name: a, file: ../x}]\nsteps: []":                   "there are 0",
+		"name: n\ninputs: [{name: a, file: ../x}]\nsteps: [{id: a, prompt: p}]": "no plain file name",
+		"name: n\ninputs: [{name: a}, {name: a}]\nsteps: [{id: a, prompt: p}]":  "twice",
+	} {
+		if _, err := Parse("flow.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, not %q", text, err, want)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	f, err := Parse("kit.md", []byte(`---
+name: writing-kit
+version: 1.2.0
+description: words
+steps:
+  - id: summary
+    skill: content-analyzer
+    mission: Look at the content.
+    input: ${{ sandbox }}/inputs/content.md
+    output: ${{ sandbox }}/outputs/summary.json
+    validate: {min_quotes: 3}
+  - id: kit
+    mission: Put it together.
+    needs: [summary]
+    model: opus
+    input:
+      - ${{ steps.summary.output }}
+      - ${{ sandbox }}/inputs/content.md
+    output: outputs/kit.json
+    final: true
+---
+
+# For people
+`))
+	must(t, err)
+	if f.Name != "writing-kit" || f.Version != "1.2.0" || len(f.Inputs) != 1 || f.Inputs[0].File != "content.md" || !f.Inputs[0].Required {
+		t.Errorf("it is %+v", f)
+	}
+	if s := f.Steps[0]; !strings.HasPrefix(s.Prompt, "Use your skill content-analyzer") || s.Output != "summary.json" || s.Validate.MinQuotes != 3 {
+		t.Errorf("summary is %+v", s)
+	}
+	if s := f.Steps[1]; s.Model != "opus" || !s.Final || s.Output != "kit.json" {
+		t.Errorf("kit is %+v", s)
+	}
+	for text, want := range map[string]string{
+		"# no front matter":                          "does not begin with ---",
+		"---\nname: x\n":                             "does not end with ---",
+		"---\nname: x\nsteps: [{id: a}]\n---\n":      "the mission is missing",
+		"---\nname: x\nagents: []\nsteps: []\n---\n": "unknown field",
+	} {
+		if _, err := Parse("kit.md", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, not %q", text, err, want)
+		}
+	}
+}
+
+func TestCond(t *testing.T) {
+	values := map[string]string{"a": "x", "b": "y", "success": "true", "failure": "false", "always": "true"}
+	for text, want := range map[string]bool{
+		"success()": true, "failure()": false, "!failure()": true, "always() && failure()": false,
+		"a == 'x'": true, "a != 'x'": false, "a == b": false, "a=='x'&&b=='y'": true, "'' == a": false,
+		"failure() || a == 'x' && b == 'z'": false, "(failure() || a == 'x') && !(b == 'z')": true, "${{ success() }}": true,
+	} {
+		c, err := parseCond(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := c.true(func(part *cond) string { return values[part.text] }); got != want {
+			t.Errorf("%s is %v", text, got)
+		}
+	}
+	for _, text := range []string{"a", "a ==", "== 'x'", "(a == 'x'", "a == 'x", "a = 'x'", "a == 'x' b", "success", "success(1)", "run('x')", "a == success()", "1 == 1", "a < b", "`id`", strings.Repeat("!", 1001)} {
+		if _, err := parseCond(text); err == nil {
+			t.Errorf("%s is a condition", text)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("flow.yaml", []byte("name: n\nsteps: [{id: a, prompt: p, if: \"!(inputs.x == '1')\"}]"))
+	f.Add("kit.md", []byte("---\nname: n\nsteps: []\n---"))
+	f.Fuzz(func(_ *testing.T, name string, data []byte) {
+		if f, err := Parse(name, data); err == nil {
+			f.nodes()
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package flow
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Plan is what was asked for when a flow began.
+type Plan struct {
+	Flow  *Flow  `json:"flow"`
+	File  string `json:"file"`            // of the flow, when it began
+	Agent string `json:"agent,omitempty"` // of steps that name none
+	// Values are the inputs that are texts, Files those of the inputs that are files
+	// which were given, by their names below inputs/.
+	Values map[string]string `json:"values"`
+	Files  []string          `json:"files"`
+
+	Directory string `json:"directory,omitempty"` // of the host, that is worked on
+	// Sandboxes are the IDs of the sandboxes, by the agents that work in them; Shell is
+	// that of commands. They were chosen before they are made.
+	Sandboxes map[string]string `json:"sandboxes"`
+	Limits    Limits            `json:"limits"`
+}
+
+// Shell stands for the sandbox of commands, among those of agents.
+const Shell = "shell"
+
+// Limits bound a flow. Zero is no limit.
+type Limits struct {
+	Time   spec.Duration `json:"time,omitempty"`   // while somebody carries it on
+	Tokens int64         `json:"tokens,omitempty"` // as the agents count them
+	USD    float64       `json:"usd,omitempty"`    // likewise
+}
+
+// Check refuses a plan that could not be carried on, and puts in what was left out.
+func (p *Plan) Check() error {
+	if p.Limits.Time < 0 || p.Limits.Tokens < 0 || p.Limits.USD < 0 {
+		return spec.Errorf(spec.ErrUsage, "a limit is negative")
+	}
+	for name, value := range p.Values {
+		if in := p.Flow.input(name); in == nil || in.File != "" {
+			return spec.Errorf(spec.ErrUsage, "the flow %s has no input %s that is a text", p.Flow.Name, name).WithHint("it has %s", p.Flow.inputNames())
+		}
+		if len(value) > MaxValue {
+			return spec.Errorf(spec.ErrUsage, "the input %s has more than %d KiB", name, MaxValue>>10).WithHint("give it as a file")
+		}
+	}
+	for _, file := range p.Files {
+		if p.Flow.file(file) == nil {
+			return spec.Errorf(spec.ErrUsage, "the flow %s has no input that is the file %s", p.Flow.Name, file).WithHint("it has %s", p.Flow.inputNames())
+		}
+	}
+	for _, in := range p.Flow.Inputs {
+		_, given := p.Values[in.Name]
+		given = given || in.File != "" && slices.Contains(p.Files, in.File)
+		if given || in.File != "" && !in.Required {
+			continue
+		}
+		if in.Required && in.Default == nil {
+			how := "--input " + in.Name + "=VALUE"
+			if in.File != "" {
+				how = "--file " + in.Name + "=PATH"
+			}
+			return spec.Errorf(spec.ErrUsage, "the input %s is missing", in.Name).WithHint("%s", strings.TrimSuffix(how+": "+in.Description, ": "))
+		}
+		if in.Default != nil {
+			p.Values[in.Name] = string(*in.Default)
+		} else {
+			p.Values[in.Name] = ""
+		}
+	}
+	for i := range p.Flow.Steps {
+		if s := &p.Flow.Steps[i]; s.Prompt != "" && p.AgentOf(s) == "" {
+			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", s.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
+		}
+	}
+	return nil
+}
+
+func (f *Flow) inputNames() string {
+	var list []string
+	for _, in := range f.Inputs {
+		if in.File != "" {
+			list = append(list, in.Name+" (the file "+in.File+")")
+			continue
+		}
+		list = append(list, in.Name)
+	}
+	if list == nil {
+		return "no inputs"
+	}
+	return strings.Join(list, ", ")
+}
+
+// FileInput is the name below inputs/ of an input that is a file. Without a name it is
+// the only one there is.
+func (f *Flow) FileInput(name string) (string, error) {
+	var files []string
+	for _, in := range f.Inputs {
+		if in.File != "" && (name == "" || name == in.Name || name == in.File) {
+			files = append(files, in.File)
+		}
+	}
+	switch {
+	case len(files) == 1:
+		return files[0], nil
+	case name != "":
+		return "", spec.Errorf(spec.ErrUsage, "the flow %s has no input %s that is a file", f.Name, name).WithHint("it has %s", f.inputNames())
+	}
+	return "", spec.Errorf(spec.ErrUsage, "the flow %s has %d inputs that are files", f.Name, len(files)).WithHint("say which it is: --file NAME=PATH; it has %s", f.inputNames())
+}
+
+// AgentOf is who does a step: an agent, or Shell.
+func (p *Plan) AgentOf(s *Step) string {
+	switch {
+	case s.Command != "":
+		return Shell
+	case s.Agent != "":
+		return s.Agent
+	case p.Agent != "":
+		return p.Agent
+	}
+	return p.Flow.Agent
+}
+
+// Agents are all who do something, Shell among them if there are commands.
+func (p *Plan) Agents() []string {
+	all := map[string]bool{}
+	for i := range p.Flow.Steps {
+		if s := &p.Flow.Steps[i]; s.Approval == nil {
+			all[p.AgentOf(s)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// has tells whether a node reads the file of an input.
+func (p *Plan) sources(n *Node) (files []string, nodes []string) {
+	given := n.Step.Inputs
+	if given == nil {
+		files = slices.Sorted(slices.Values(p.Files))
+		return files, n.Needs
+	}
+	for _, in := range *given {
+		src, err := p.Flow.source(n.Step, in, func(string) error { return nil })
+		switch {
+		case err != nil: // it was checked
+		case src.file != "":
+			if slices.Contains(p.Files, src.file) && !slices.Contains(files, src.file) {
+				files = append(files, src.file)
+			}
+		default:
+			nodes = append(nodes, src.step)
+		}
+	}
+	var all []string
+	for _, other := range p.Flow.nodes() {
+		if slices.Contains(nodes, other.Step.ID) {
+			all = append(all, other.ID)
+		}
+	}
+	return files, all
+}
+
+// definition hashes what a node is asked to do, without what it is asked to do it with.
+func (p *Plan) definition(n *Node) string {
+	return digest(struct {
+		Step   *Step
+		Matrix map[string]string
+		Values map[string]string
+		Agent  string
+	}{n.Step, n.Matrix, p.Values, p.AgentOf(n.Step)})
+}
+
+// digest hashes a value by its JSON, in which maps are sorted.
+func digest(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("hash %T: %v", v, err)) // only data that came from JSON
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,81 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// place is where the files of a try are inside.
+type place string
+
+func (p place) input(name string) string  { return string(p) + "/inputs/" + name }
+func (p place) output(name string) string { return string(p) + "/outputs/" + name }
+
+// put puts values in the place of words, for a node whose files are there.
+func (s *State) put(n *Node, text string, at place) (string, error) {
+	return expand(text, func(name string) (string, error) {
+		w, err := parseWord(name)
+		switch w.kind {
+		case wordSandbox:
+			return string(at), err
+		case wordMatrix:
+			return n.Matrix[w.name], err
+		case wordOutput:
+			return strings.Join(s.outputsOf(w.name, at), "\n"), err
+		case wordInput:
+			if in := s.plan.Flow.input(w.name); in != nil && in.File != "" {
+				return at.input(in.File), err
+			}
+			return s.plan.Values[w.name], err
+		}
+		return "", err
+	})
+}
+
+// outputsOf are the paths of what a step put out, for each of its times that did.
+func (s *State) outputsOf(step string, at place) (list []string) {
+	for _, n := range s.nodes {
+		if n.Step.ID == step && s.byID[n.ID].Output != nil {
+			list = append(list, at.output(n.Output))
+		}
+	}
+	return list
+}
+
+// prompt is what an agent is told. What was missing the last time is said.
+func (s *State) prompt(n *Node, at place, files []string) (string, error) {
+	var b strings.Builder
+	text, err := s.put(n, n.Step.Prompt, at)
+	if err != nil {
+		return "", err
+	}
+	b.WriteString(strings.TrimSpace(text) + "\n")
+	if len(files) > 0 {
+		b.WriteString("\n# Files for this\n\n")
+		for _, path := range slices.Sorted(slices.Values(files)) {
+			fmt.Fprintf(&b, "- %s/%s\n", at, path)
+		}
+	}
+	if n.Output != "" {
+		fmt.Fprintf(&b, "\n# What is wanted\n\nWrite the result to the file %s and end then. It is checked, out of your reach, that:\n\n", at.output(n.Output))
+		for _, line := range n.Step.checks().Describe() {
+			b.WriteString("- " + line + "\n")
+		}
+	}
+	if st := s.byID[n.ID]; len(st.Missing) > 0 {
+		b.WriteString("\n# What was missing the last time\n\n")
+		for _, line := range st.Missing {
+			b.WriteString("- " + tail(line, maxMissing) + "\n")
+		}
+	}
+	return b.String(), nil
+}
+
+// maxMissing bounds what is said of one flaw, in bytes.
+const maxMissing = 2 << 10
+
+// tail is the end of a text, whole characters of it.
+func tail(text string, most int) string {
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
+}

@@ -1,0 +1,72 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+)
+
+// expand puts values in the place of ${{ name }}. What is put in is data: words in it
+// stay as they are.
+func expand(text string, value func(name string) (string, error)) (string, error) {
+	var b strings.Builder
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, "${{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		name, behind, closed := strings.Cut(after, "}}")
+		if !closed {
+			return "", fmt.Errorf("${{ without }}")
+		}
+		v, err := value(strings.TrimSpace(name))
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(v)
+		rest = behind
+	}
+}
+
+// word is a name of ${{ }} in its parts.
+type word struct{ kind, name string }
+
+// Kinds of words.
+const (
+	wordInput   = "inputs" // inputs.NAME
+	wordOutput  = "steps"  // steps.ID.output
+	wordMatrix  = "matrix" // matrix.NAME
+	wordSandbox = "sandbox"
+)
+
+func parseWord(name string) (word, error) {
+	if name == wordSandbox {
+		return word{kind: wordSandbox}, nil
+	}
+	kind, rest, _ := strings.Cut(name, ".")
+	switch {
+	case kind == wordInput || kind == wordMatrix:
+		if isName(rest) {
+			return word{kind, rest}, nil
+		}
+	case kind == wordOutput:
+		if id, ok := strings.CutSuffix(rest, ".output"); ok && isName(id) {
+			return word{kind, id}, nil
+		}
+	}
+	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, matrix.NAME and sandbox", name)
+}
+
+// isName admits names of steps, inputs and variables of a matrix.
+func isName(s string) bool {
+	if len(s) == 0 || len(s) > 40 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '_') {
+			return false
+		}
+	}
+	return true
+}
