@@ -81,6 +81,8 @@ var commands = []struct {
 	{"secret", (*app).secretCommand},
 	{"task", (*app).taskCommand},
 	{"loop", (*app).loopCommand},
+	{"flow", (*app).flowCommand},
+	{"runs", (*app).runsCommand},
 	{"doctor", (*app).doctorCommand},
 	{"version", (*app).versionCommand},
 	{"completion", (*app).completionCommand},

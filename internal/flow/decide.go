@@ -77,10 +77,13 @@ func (s *State) begun(n *Node, hash string, now time.Time) Decision {
 	return d
 }
 
+// ReasonApproval is why a flow waits that asks a person.
+const ReasonApproval = "approval"
+
 // outcome is how a flow ends in which nothing is left to do.
 func (s *State) outcome() *End {
 	if list := s.Questions(); len(list) > 0 {
-		return &End{Status: Waiting, Reason: "approval", Detail: list[0].ID + ": " + list[0].Message}
+		return &End{Status: Waiting, Reason: ReasonApproval, Detail: list[0].ID + ": " + list[0].Message}
 	}
 	var failed []string
 	reason := "rejected"

@@ -1,6 +1,11 @@
 package flow
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // until is a time that is over at once.
 func (Job) until() time.Time { return time.Now() }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(3, seed)) }

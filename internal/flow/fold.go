@@ -32,6 +32,9 @@ const (
 // Final tells whether a flow cannot be gone on with.
 func (s Status) Final() bool { return s == Limited || s == Cancelled }
 
+// Exhausted is the detail of a step whose agent has to wait.
+const Exhausted = "the agent's allowance is used up"
+
 // settled tells whether a step has a result.
 func (s Status) settled() bool { return s == Completed || s == Failed || s == Passed }
 
@@ -161,6 +164,17 @@ func into[T any](ev run.Event, f func(T)) error {
 	return nil
 }
 
+// Told is the step that an event is about, or nil.
+func (s *State) Told(ev run.Event) *StepState {
+	var about struct {
+		Step string `json:"step"`
+	}
+	if len(ev.Data) == 0 || json.Unmarshal(ev.Data, &about) != nil {
+		return nil
+	}
+	return s.byID[about.Step]
+}
+
 // begin goes on. Whoever goes on with a flow that failed gives what failed all its
 // tries again.
 func (s *State) begin() {
@@ -209,7 +223,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 	st.Message, st.Checks = w.Message, w.Checks
 	if w.Verdict == spec.VerdictLimit { // as if it had not been
-		st.Status, st.Detail = Pending, "the agent's allowance is used up"
+		st.Status, st.Detail = Pending, Exhausted
 		s.Until, s.limitedAt = w.Until, ev.Time
 		s.limits++
 		return

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowCommand() *command.Command {
+	c := &command.Command{
+		Use: "flow", Aliases: []string{"flows"}, Short: "Carry out steps that need each other, by agents, commands and people",
+		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
+		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.flowRunCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowLogCommand(),
+		a.flowApproveCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
+	return c
+}
+
+// flowing is a flow that there is.
+type flowing struct {
+	engine *engine.Engine
+	run    *run.Run
+	plan   flow.Plan
+	since  time.Time
+	state  *flow.State
+	hosted bool
+}
+
+// flowCalled finds a flow; without a name the newest.
+func (a *app) flowCalled(ref string) (*flowing, error) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, err
+	}
+	if ref == "" {
+		list, err := run.ListOf(e.Store.Runs(), run.Flows)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, spec.Errorf(spec.ErrNotFound, "there is no run of a flow").WithHint("bothy flow run begins one")
+		}
+		return readFlow(e, list[0])
+	}
+	r, err := run.FindOf(e.Store.Runs(), run.Flows, ref)
+	if err != nil {
+		return nil, err
+	}
+	return readFlow(e, r)
+}
+
+// readFlow reads how a flow stands. One that has no host, and does not know it, was cut
+// short.
+func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
+	l := &flowing{engine: e, run: r}
+	var err error
+	if l.since, err = r.Plan(&l.plan); err != nil {
+		return nil, err
+	}
+	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	if l.state, err = flow.Fold(&l.plan, events); err != nil {
+		return nil, err
+	}
+	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
+		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
+	}
+	return l, nil
+}
+
+// flowView is how a flow stands, in JSON.
+type flowView struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	Hosted    bool      `json:"hosted"` // a process carries it on
+	ExitCode  *int      `json:"exit_code,omitempty"`
+	Directory string    `json:"run_directory"`
+	*flow.State
+	Plan *flow.Plan `json:"plan"`
+}
+
+func (l *flowing) view() flowView {
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, Plan: &l.plan}
+	if s := l.state.Status; s != flow.Running && s != flow.Queued {
+		code := l.state.ExitCode()
+		v.ExitCode = &code
+	}
+	return v
+}
+
+// open refuses to talk to a flow that has ended for good.
+func (l *flowing) open() error {
+	if l.state.Status.Final() {
+		return spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status).
+			WithHint("bothy flow run begins another one")
+	}
+	return nil
+}
+
+func (a *app) flowApproveCommand() *command.Command {
+	var reject string
+	c := &command.Command{
+		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on.",
+		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneFlow,
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.flowCalled(args[0])
+			if err == nil {
+				err = l.open()
+			}
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			step := ""
+			if len(args) > 1 {
+				step = args[1]
+			}
+			l.state, err = flow.Decide(&l.plan, l.run, h, events, step, !cmd.Flags().Changed("reject"), reject, actor())
+			if err != nil {
+				return err
+			}
+			l.hosted = false
+			if a.json {
+				return a.printJSON(l.view())
+			}
+			fmt.Fprintln(a.stdout, l.run.ID)
+			a.note("kept; bothy flow resume %s goes on", l.run.ID)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&reject, "reject", "", "do not approve, for this reason: the step has failed then")
+	return a.jsonFlag(c)
+}
+
+func (a *app) flowStopCommand() *command.Command {
+	return &command.Command{
+		Use: "stop RUN", Short: "End a flow for good", Args: exactly(1, "a run"), Complete: a.oneFlow,
+		Long: "Ends a flow at once, with the agent or the command that works just now.",
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.flowCalled(args[0])
+			if err == nil {
+				err = l.open()
+			}
+			if err == nil && l.state.Status == flow.Completed {
+				err = spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
+			}
+			if err == nil {
+				err = l.run.Leave(run.Message{Kind: run.Stop, Actor: actor()})
+			}
+			for err == nil && !l.state.Status.Final() {
+				if err = l.cancel(); err == nil && !l.state.Status.Final() {
+					select {
+					case <-cmd.Context().Done():
+						return cmd.Context().Err()
+					case <-time.After(stopPoll):
+					}
+				}
+			}
+			if err == nil {
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return err
+		},
+	}
+}
+
+// cancel ends a flow that nobody carries on. If somebody does, that one has the
+// message.
+func (l *flowing) cancel() error {
+	h, events, err := l.run.Host()
+	if errors.Is(err, spec.ErrConflict) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() {
+		return err
+	}
+	ev, err := h.Append(flow.Ended, actor(), flow.End{Status: flow.Cancelled, Reason: "stopped"})
+	if err != nil {
+		return err
+	}
+	return l.state.Add(ev)
+}
+
+func (a *app) flowRmCommand() *command.Command {
+	return &command.Command{
+		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove runs of flows, with their outputs and sandboxes",
+		Args: atLeast(1, "a run"), Complete: a.oneFlow,
+		RunE: func(cmd *command.Command, args []string) error {
+			var errs []error
+			for _, ref := range args {
+				l, err := a.flowCalled(ref)
+				if err == nil {
+					err = l.remove(cmd)
+				}
+				if err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintln(a.stdout, l.run.ID)
+			}
+			return only(errs)
+		},
+	}
+}
+
+// remove removes a run that nobody carries on. Its sandboxes hold copies of what the
+// run has, and go with it; but not those that work on files of the host.
+func (l *flowing) remove(cmd *command.Command) error {
+	h, _, err := l.run.Host()
+	if err != nil {
+		return err
+	}
+	for _, id := range l.plan.Sandboxes {
+		if l.plan.Directory != "" {
+			break
+		}
+		sb, err := l.engine.Find(id)
+		if err == nil {
+			err = l.engine.Remove(cmd.Context(), sb, true)
+		}
+		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+			h.Close()
+			return err
+		}
+	}
+	h.Close()
+	return l.run.Remove()
+}
+
+// oneFlow completes a run.
+func (a *app) oneFlow(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, command.Failed
+	}
+	list, err := run.ListOf(e.Store.Runs(), run.Flows)
+	if err != nil || len(args) > 0 {
+		return nil, command.NoFiles
+	}
+	var names []string
+	for _, r := range list {
+		names = append(names, r.ID)
+	}
+	return names, command.NoFiles
+}
+
+// readFlowFile reads what a flow is to do.
+func readFlowFile(path string) (*flow.Flow, error) {
+	text, err := store.ReadFile(path, 0, maxPrompt)
+	if err != nil {
+		return nil, &spec.Error{Class: spec.ErrUsage, Op: "read the flow " + path, Err: err}
+	}
+	return flow.Parse(filepath.Base(path), text)
+}
+
+// between checks that there are so many arguments.
+func between(least, most int, what string) func(*command.Command, []string) error {
+	return func(cmd *command.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return spec.Errorf(spec.ErrUsage, "%s needs %s", cmd.CommandPath(), what).WithHint("usage: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// flowFlags are what a flow is begun with.
+type flowFlags struct {
+	createFlags
+	plan          flow.Plan
+	inputs, files []string
+	time          time.Duration
+	given         map[string][]byte // files, by their names below inputs/
+}
+
+func (a *app) flowRunCommand() *command.Command {
+	f := &flowFlags{}
+	c := &command.Command{
+		Use:   "run [flags] FILE [PATH]",
+		Short: "Begin a flow, and carry it on to its end",
+		Long: `Carries out the steps of FILE: YAML, or a Markdown workflow of Looplia's. Each agent has a
+sandbox of its own, and the commands have one; they work on PATH if there is one, else on
+nothing of this host. The exit code is 0 if all is done, 1 if a step failed, 3 if the flow
+waits for you, 4 if a limit was reached.`,
+		Example: `  bothy flow run --agent claude --file article.md writing-kit.yaml
+  bothy flow run --agent codex --input task="fix the parser" implement.yaml .`,
+		Args: between(1, 2, "a file, and a path if it works on one"),
+		RunE: func(cmd *command.Command, args []string) error { return a.flowRun(cmd, f, args) },
+	}
+	f.createFlags.add(a, c)
+	fs := c.Flags()
+	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
+	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
+	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
+	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
+	fs.Int64Var(&f.plan.Limits.Tokens, "max-tokens", 0, "begin no step when agents have used so many tokens, as they count (default: any)")
+	fs.Float64Var(&f.plan.Limits.USD, "max-cost", 0, "the same in USD, as they reckon (default: any)")
+	c.CompleteFlag("file", command.FileNames)
+	c.CompleteFlag("agent", a.knownAgents)
+	c.CompleteFlag("secret", a.secretNames)
+	return a.jsonFlag(c)
+}
+
+// flowRun begins a flow.
+func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
+	if err := f.read(args[0]); err != nil {
+		return err
+	}
+	e, err := a.engine()
+	if err != nil {
+		return err
+	}
+	agents, err := flowAgents(e, &f.plan)
+	if err != nil {
+		return err
+	}
+	ctx, release := interruptible(cmd.Context())
+	defer release()
+	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: args[1:], id: run.NewID(f.plan.Flow.Name, time.Now())}
+	if err := m.make(ctx, cmd); err != nil {
+		m.undo(ctx)
+		return err
+	}
+	defer m.host.Close()
+	names := map[string]string{}
+	for of, sb := range m.made {
+		names[of] = sb.Name
+	}
+	ready, err := m.host.Append(flow.Ready, run.ActorHost, flow.Made{Sandboxes: names})
+	if err != nil {
+		return err
+	}
+	a.note("run %s in %s; from another terminal: bothy flow status|log|stop %s", m.id, m.run.Dir(), m.id)
+	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
+	return a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
+}
+
+// read reads the flow, and what it is given.
+func (f *flowFlags) read(path string) (err error) {
+	p := &f.plan
+	if p.Flow, err = readFlowFile(path); err != nil {
+		return err
+	}
+	if p.File, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	p.Values, p.Files, p.Sandboxes, f.given = map[string]string{}, []string{}, map[string]string{}, map[string][]byte{}
+	p.Limits.Time = spec.Duration(f.time)
+	for _, word := range f.inputs {
+		name, value, ok := strings.Cut(word, "=")
+		if _, twice := p.Values[name]; !ok || twice {
+			return spec.Errorf(spec.ErrUsage, "--input %q is not NAME=VALUE, or stands there twice", word)
+		}
+		p.Values[name] = value
+	}
+	for _, word := range f.files {
+		if err := f.readFile(word); err != nil {
+			return err
+		}
+	}
+	return p.Check()
+}
+
+// readFile reads one that is an input: [NAME=]PATH.
+func (f *flowFlags) readFile(word string) error {
+	name, path, ok := strings.Cut(word, "=")
+	if _, err := os.Stat(word); !ok || err == nil { // a path may have a = in it
+		name, path = "", word
+	}
+	as, err := f.plan.Flow.FileInput(name)
+	if err != nil {
+		return err
+	}
+	if f.given[as] != nil {
+		return spec.Errorf(spec.ErrUsage, "--file: %s is given twice", as)
+	}
+	data, err := store.ReadFile(path, 0, gate.MaxBytes)
+	if err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: "read " + path, Err: err}
+	}
+	f.given[as] = append([]byte{}, data...) // not nil
+	f.plan.Files = append(f.plan.Files, as)
+	return nil
+}
+
+// flowAgents finds who does the steps. Shell is not among them.
+func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
+	agents := map[string]*spec.Agent{}
+	for i := range p.Flow.Steps {
+		s := &p.Flow.Steps[i]
+		if s.Prompt == "" {
+			continue
+		}
+		of, err := loopAgent(e, p.AgentOf(s))
+		if err != nil {
+			return nil, err
+		}
+		if s.Model != "" && len(of.Headless.Model) == 0 {
+			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", s.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/agents.md")
+		}
+		agents[p.AgentOf(s)] = of
+	}
+	return agents, nil
+}
+
+// flowMaking makes a run and its sandboxes.
+type flowMaking struct {
+	app    *app
+	engine *engine.Engine
+	flags  *flowFlags
+	agents map[string]*spec.Agent
+	paths  []string
+	id     string
+
+	made map[string]*spec.Sandbox
+	run  *run.Run
+	host *run.Host
+}
+
+// make makes the sandboxes, and the run just before the last of them: it knows all of
+// them, and there is none without it for long.
+func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
+	m.made = map[string]*spec.Sandbox{}
+	who := m.flags.plan.Agents()
+	if len(who) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0 {
+		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(who, ", ")).
+			WithHint("give a copy of the project as PATH")
+	}
+	if len(who) == 0 {
+		return m.create()
+	}
+	for i, name := range who {
+		f := m.flags.createFlags // each has its own
+		if f.name == "" {
+			f.name = m.id
+		}
+		f.name += "-" + name
+		l := &lodger{name: name, spec: m.agents[name]}
+		if name == flow.Shell {
+			f.version, f.upgrade, f.config = "", false, false
+		}
+		sb, err := m.app.makeSandbox(cmd, m.engine, &f, l, m.paths, func(sb *spec.Sandbox) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			m.flags.plan.Sandboxes[name] = sb.ID
+			if len(sb.Workspaces) > 0 {
+				m.flags.plan.Directory = sb.Workspaces[0].Source
+			}
+			if i == len(who)-1 {
+				return m.create()
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		m.made[name] = sb
+	}
+	return nil
+}
+
+// create writes the run down.
+func (m *flowMaking) create() (err error) {
+	slices.Sort(m.flags.plan.Files)
+	m.run, err = run.CreateFlow(m.engine.Store.Runs(), m.id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
+	if err == nil {
+		m.host, _, err = m.run.Host()
+	}
+	return err
+}
+
+// undo removes what was made: there is nothing that could be gone on with.
+func (m *flowMaking) undo(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	for _, sb := range m.made {
+		_ = m.engine.Remove(ctx, sb, true)
+	}
+	if m.host != nil {
+		m.host.Close() // or it could not be removed
+	}
+	if m.run != nil {
+		_ = m.run.Remove()
+	}
+}
+
+func (a *app) flowResumeCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "resume RUN", Short: "Carry a flow on that was cut short, waited or failed",
+		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since.",
+		Args: exactly(1, "a run"), Complete: a.oneFlow,
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.flowCalled(args[0])
+			if err != nil {
+				return err
+			}
+			agents, err := flowAgents(l.engine, &l.plan)
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if l.state, err = flow.Fold(&l.plan, events); err != nil {
+				return err
+			}
+			if err := l.open(); err != nil {
+				return err
+			}
+			made, err := l.workplaces()
+			if err != nil {
+				return err
+			}
+			ctx, release := interruptible(cmd.Context())
+			defer release()
+			shop := &flowShop{app: a, engine: l.engine, sandboxes: made, agents: agents}
+			return a.carryFlow(ctx, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}, events)
+		},
+	})
+}
+
+// workplaces are the sandboxes of a flow that is gone on with.
+func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
+	if !l.state.Ready { // they may lack what they are lent
+		return nil, spec.Errorf(spec.ErrConflict, "the sandboxes of the run %s were not ready when it was cut short", l.run.ID).
+			WithHint("nothing was done yet: bothy flow rm %s, and begin anew", l.run.ID)
+	}
+	made := map[string]*spec.Sandbox{}
+	for name, id := range l.plan.Sandboxes {
+		sb, err := l.engine.Find(id)
+		if errors.Is(err, spec.ErrNotFound) {
+			return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", l.state.Sandboxes[name], l.run.ID).
+				WithHint("what is done is in %s; bothy flow run begins anew", l.run.Dir())
+		}
+		if err != nil {
+			return nil, err
+		}
+		made[name] = sb
+	}
+	return made, nil
+}
+
+// carryFlow carries a flow on, tells how it goes, and ends as it does.
+func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event) error {
+	c.Tell = func(ev run.Event, s *flow.State) {
+		if line := flowLine(ev, s); line != "" {
+			a.note("%s", line)
+		}
+	}
+	shop := c.Shop.(*flowShop)
+	s, err := c.Carry(ctx, events)
+	shop.stop(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		again, err := readFlow(shop.engine, c.Run)
+		if err == nil {
+			again.hosted = false
+			err = a.printJSON(again.view())
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(a.stdout, c.Run.ID)
+	}
+	if code := s.ExitCode(); code != spec.ExitOK {
+		return &spec.Exited{Code: code}
+	}
+	return nil
+}

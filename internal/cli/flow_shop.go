@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// flowShop works in the sandboxes of a run.
+type flowShop struct {
+	app       *app
+	engine    *engine.Engine
+	sandboxes map[string]*spec.Sandbox // by agents, and flow.Shell
+	agents    map[string]*spec.Agent
+}
+
+var _ flow.Shop = (*flowShop)(nil)
+
+// flowRoot is the directory inside below which each try has one of its own: what an
+// earlier one left is in nobody's way.
+const flowRoot = "/flow"
+
+// Place is the directory of a try.
+func (s *flowShop) Place(name string) string { return flowRoot + "/" + name }
+
+// Work does a job in the sandbox of its agent: puts its files there, has it work, ends
+// everything that runs, and takes the output out.
+func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
+	sb := s.sandboxes[job.Agent]
+	if sb == nil {
+		return d, spec.Errorf(nil, "there is no sandbox for %s", job.Agent)
+	}
+	if err := s.engine.Stop(ctx, sb, iterationGrace); err != nil { // a host that died may have left something at work
+		return d, err
+	}
+	if err := s.put(ctx, sb, job); err != nil {
+		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
+	}
+	if job.Command != "" {
+		d, err = s.command(ctx, sb, job)
+	} else {
+		d, err = s.prompt(ctx, sb, job)
+	}
+	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace))
+	if err != nil || job.Output == "" {
+		return d, err
+	}
+	d.Output, d.Missing, err = s.take(ctx, sb, path.Join(job.Place, job.Output))
+	return d, err
+}
+
+// stop ends the sandboxes, when nobody carries the flow on any more.
+func (s *flowShop) stop(ctx context.Context) {
+	for _, sb := range s.sandboxes {
+		if err := s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace); err != nil {
+			s.app.note("%s was not stopped: %v", sb.Name, err)
+		}
+	}
+}
+
+// command has a shell do it.
+func (s *flowShop) command(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+	out := &ending{}
+	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
+	status, said, err := s.talk(ctx, sb, q, "", io.MultiWriter(job.Log, out))
+	if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
+	}
+	if err != nil {
+		return flow.Done{}, err
+	}
+	_, _ = io.WriteString(job.Log, said)
+	d := flow.Done{Verdict: spec.VerdictOK, Message: strings.ToValidUTF8(out.String(), "")}
+	if status != 0 {
+		d.Verdict = spec.VerdictFailed
+		d.Error = strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", status, strings.ToValidUTF8(strings.TrimSpace(out.String()+"\n"+said), "")), ": ")
+	}
+	return d, nil
+}
+
+// dir is where a job works: in the project if there is one.
+func (s *flowShop) dir(sb *spec.Sandbox, job flow.Job) string {
+	if sb.Primary() != "" {
+		return ""
+	}
+	return job.Place
+}
+
+// prompt has an agent do it.
+func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+	of := modelled(s.agents[job.Agent], job.Model)
+	rules, err := transcript.ForOutput(of.Headless)
+	if err != nil {
+		return flow.Done{}, err
+	}
+	argv, stdin := agent.Headless(of, job.Prompt)
+	if err := fitsArguments(argv); err != nil {
+		return flow.Done{}, err
+	}
+	var d transcript.Digest
+	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
+	q := wire.Command{Args: argv, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
+	status, said, err := s.talk(ctx, sb, q, stdin, io.MultiWriter(job.Log, r))
+	if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+		d.End, status, said, err = nil, spec.ExitError, short.Error(), nil
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		return flow.Done{}, err
+	}
+	_, _ = io.WriteString(job.Log, said)
+	w := workOf(&d, status, said)
+	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD}, nil
+}
+
+// talk runs a command to its end.
+func (s *flowShop) talk(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (int, string, error) {
+	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout)
+}
+
+// modelled is an agent that is told which model to use; itself if none is named.
+func modelled(of *spec.Agent, model string) *spec.Agent {
+	if model == "" {
+		return of
+	}
+	with, headless := *of, *of.Headless
+	headless.Args = slices.Clone(headless.Args)
+	for _, arg := range headless.Model {
+		headless.Args = append(headless.Args, strings.ReplaceAll(arg, "{model}", model))
+	}
+	with.Headless = &headless
+	return &with
+}
+
+// putTime is how long it may take to put files into a sandbox, or to take one out.
+const putTime = 5 * time.Minute
+
+// put puts the files of a job into its directory, as root: who works there may read the
+// inputs, and write where the outputs are.
+func (s *flowShop) put(ctx context.Context, sb *spec.Sandbox, job flow.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, putTime)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	defer context.AfterFunc(ctx, func() { w.Close() })()
+	end, err := s.app.helper(ctx, s.engine, sb, "root", r, nil, guest.Path, guest.CopyName, "in", "/", ".")
+	r.Close()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 256<<10)
+	err = writeJob(out, job)
+	if ferr := out.Flush(); err == nil {
+		err = ferr
+	}
+	w.Close()
+	if jerr := end(); jerr != nil {
+		return jerr
+	}
+	return err
+}
+
+// writeJob archives the directory of a job.
+func writeJob(w io.Writer, job flow.Job) error {
+	t := tar.NewWriter(w)
+	at := strings.TrimPrefix(job.Place, "/")
+	dirs := map[string]int64{path.Dir(at): 0o755, at: 0o755, at + "/" + flow.InputsDir: 0o555, at + "/" + flow.OutputsDir: 0o777}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(job.Files)), []string{job.Output}) {
+		for dir := path.Dir(path.Join(at, name)); dirs[dir] == 0 && len(dir) > len(at); dir = path.Dir(dir) {
+			dirs[dir] = 0o777
+		}
+	}
+	now := time.Now()
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: dirs[dir], ModTime: now}); err != nil {
+			return err
+		}
+	}
+	for _, part := range []struct {
+		files map[string][]byte
+		mode  int64
+	}{{job.Files, 0o444}, {job.Drafts, 0o666}} {
+		for _, name := range slices.Sorted(maps.Keys(part.files)) {
+			data := part.files[name]
+			err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(at, name), Mode: part.mode, Size: int64(len(data)), ModTime: now})
+			if err == nil {
+				_, err = t.Write(data)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return t.Close()
+}
+
+// take takes a document out of a sandbox in which nothing runs. It is read inside by a
+// program of ours, through no link, and may be anything. If it is not what is wanted,
+// missing says why.
+func (s *flowShop) take(ctx context.Context, sb *spec.Sandbox, name string) (document []byte, missing string, err error) {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, putTime)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, "", err
+	}
+	defer r.Close()
+	defer context.AfterFunc(ctx, func() { r.Close() })()
+	end, err := s.app.helper(ctx, s.engine, sb, "root", nil, w, guest.Path, guest.CopyName, "out", name, "straight")
+	w.Close()
+	if err != nil {
+		return nil, "", err
+	}
+	document, missing, rerr := readDocument(r)
+	r.Close() // whoever writes more than was wanted ends
+	jerr := end()
+	switch {
+	case whole.Err() != nil:
+		return nil, "", context.Cause(whole)
+	case missing != "":
+		return nil, missing, nil
+	case errors.Is(jerr, spec.ErrNotFound):
+		return nil, "the file is not there", nil
+	case jerr != nil:
+		return nil, "the file cannot be taken: " + jerr.Error(), nil
+	case rerr != nil:
+		return nil, "the file cannot be taken: " + rerr.Error(), nil
+	}
+	return document, "", nil
+}
+
+// readDocument reads an archive that shall have one file.
+func readDocument(r io.Reader) (document []byte, missing string, err error) {
+	in := tar.NewReader(r)
+	h, err := in.Next()
+	if errors.Is(err, io.EOF) {
+		return nil, "", errors.New("it is no file that could be copied")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case h.Typeflag == tar.TypeDir:
+		return nil, "it is a directory, not a file", nil
+	case h.Typeflag != tar.TypeReg:
+		return nil, "it is no regular file", nil
+	case h.Size > gate.MaxBytes:
+		return nil, fmt.Sprintf("it has %d bytes, of which %d may be", h.Size, gate.MaxBytes), nil
+	}
+	if document, err = store.ReadAll(in, gate.MaxBytes); err != nil {
+		return nil, "", err
+	}
+	_, err = io.Copy(io.Discard, r) // the end of the archive
+	return document, "", err
+}

@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+)
+
+func (a *app) flowLsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List runs of flows, the newest first", Args: exactly(0, "no argument"),
+		RunE: func(*command.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			list, err := run.ListOf(e.Store.Runs(), run.Flows)
+			if err != nil {
+				return err
+			}
+			views := []flowView{}
+			for _, r := range list {
+				l, err := readFlow(e, r)
+				if err != nil { // one that cannot be read hides no other
+					a.note("%s: %v", r.ID, err)
+					continue
+				}
+				views = append(views, l.view())
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"runs": views})
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tSTATUS\tSTEPS\tFLOW")
+			for _, v := range views {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.ID, v.Status, stepsDone(v.State), term.Sanitize(v.Plan.File))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// stepsDone tells how many steps need nothing more.
+func stepsDone(s *flow.State) string {
+	n := 0
+	for _, st := range s.Steps {
+		if st.Status == flow.Completed || st.Status == flow.Passed {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d/%d", n, len(s.Steps))
+}
+
+func (a *app) flowShowCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "show FILE", Short: "Check a flow, and show what it would do", Args: exactly(1, "a file"),
+		RunE: func(_ *command.Command, args []string) error {
+			f, err := readFlowFile(args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(f)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "STEP\tBY\tNEEDS\tOUTPUT")
+			for i := range f.Steps {
+				s := &f.Steps[i]
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.ID, stepBy(f, s), dash(strings.Join(s.Needs, ",")), dash(s.Output))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// stepBy tells who does a step, as far as the flow knows.
+func stepBy(f *flow.Flow, s *flow.Step) string {
+	switch who := (&flow.Plan{Flow: f}).AgentOf(s); {
+	case s.Approval != nil:
+		return "you"
+	case who == flow.Shell:
+		return "a command"
+	case who == "":
+		return "--agent"
+	default:
+		return term.Sanitize(who)
+	}
+}
+
+func (a *app) flowSchemaCommand() *command.Command {
+	return &command.Command{
+		Use: "schema", Short: "Print the JSON Schema of a flow", Args: exactly(0, "no argument"),
+		RunE: func(*command.Command, []string) error {
+			_, err := a.stdout.WriteString(flow.Schema())
+			return err
+		},
+	}
+}
+
+func (a *app) flowStatusCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneFlow,
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.flowCalled(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(l.view())
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			for _, row := range l.rows() {
+				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// rows are how a flow stands, for people.
+func (l *flowing) rows() [][2]string {
+	s := l.state
+	rows := [][2]string{
+		{"run", l.run.ID},
+		{"status", statusText(string(s.Status), s.Reason, s.Detail)},
+		{"flow", l.plan.File},
+		{"directory", l.run.Dir()},
+		{"began", l.since.Local().Format(time.DateTime)},
+		{"took", roundly(time.Duration(s.Elapsed))},
+		{"used", usedText(s.Tokens, s.USD)},
+	}
+	if !s.Until.IsZero() {
+		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
+	}
+	for _, st := range s.Steps {
+		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + stepText(st)})
+	}
+	for _, st := range s.Questions() {
+		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message) + "  (bothy flow approve " + l.run.ID + " " + st.ID + ")"})
+	}
+	return rows
+}
+
+// stepText tells more of a step.
+func stepText(st *flow.StepState) string {
+	switch {
+	case st.Output != nil:
+		return fmt.Sprintf("  %s, %d bytes", filepath.Join(flow.OutputsDir, st.Output.Path), st.Output.Size)
+	case st.Detail != "":
+		return "  " + opening(st.Detail)
+	}
+	return ""
+}
+
+func statusText(status, reason, detail string) string {
+	if reason != "" {
+		status += ", " + reason
+	}
+	if detail != "" {
+		status += ": " + detail
+	}
+	return status
+}
+
+func (a *app) flowLogCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), Complete: a.oneFlow,
+		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
+		RunE: func(_ *command.Command, args []string) error {
+			l, err := a.flowCalled(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			events, err := l.run.Events()
+			if err != nil {
+				return err
+			}
+			s, err := flow.Fold(&l.plan, nil)
+			for _, ev := range events {
+				if err == nil {
+					err = s.Add(ev)
+				}
+				if err == nil {
+					err = a.tellFlow(ev, s)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	})
+}
+
+func (a *app) tellFlow(ev run.Event, s *flow.State) error {
+	if a.json {
+		line, err := ev.Line()
+		if err == nil {
+			_, err = a.stdout.Write(escapeControls(line))
+		}
+		return err
+	}
+	line := flowLine(ev, s)
+	if line == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(line))
+	return err
+}
+
+// flowLine tells an event, after which a flow stands so.
+func flowLine(ev run.Event, s *flow.State) string {
+	if ev.Type == flow.Ended {
+		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
+	}
+	st := s.Told(ev)
+	if st == nil {
+		return ""
+	}
+	at := "step " + st.ID + ": "
+	switch ev.Type {
+	case flow.Started:
+		if st.Attempts > 1 {
+			return at + fmt.Sprintf("try %d", st.Attempts)
+		}
+		return at + "begins"
+	case flow.Skipped:
+		return at + "passed over: " + st.Detail
+	case flow.Asked:
+		return at + "waits for you: " + opening(st.Message)
+	case flow.Answered:
+		return at + st.Detail
+	case flow.Worked:
+		return at + workedText(st, s)
+	}
+	return ""
+}
+
+func workedText(st *flow.StepState, s *flow.State) string {
+	switch {
+	case st.Detail == flow.Exhausted && s.Until.IsZero():
+		return "its allowance is used up, it does not say until when: waiting"
+	case st.Detail == flow.Exhausted:
+		return "its allowance is used up: waiting until " + s.Until.Local().Format(time.DateTime)
+	case st.Status == flow.Completed && st.Output != nil:
+		return "validated " + filepath.Join(flow.OutputsDir, st.Output.Path)
+	case st.Status == flow.Completed:
+		return "done"
+	case st.Status == flow.Failed:
+		return "failed: " + opening(strings.Join(st.Missing, "; "))
+	}
+	return "sent back: " + opening(strings.Join(st.Missing, "; "))
+}

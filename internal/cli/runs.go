@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+)
+
+func (a *app) runsCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "runs", Short: "List loops and flows, first what waits for you", Args: exactly(0, "no argument"),
+		Long: "Lists loops and flows: first those that wait for a person, then those that were cut short\nor got stuck, those that failed, those at work, and those that are done.",
+		RunE: func(*command.Command, []string) error {
+			e, err := a.engine()
+			if err != nil {
+				return err
+			}
+			views, err := a.allRuns(e)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"runs": views})
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
+			for _, v := range views {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(opening(v.why()))), dash(v.Next))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// runView is a run in the list of all.
+type runView struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"` // loop or flow
+	Status    string    `json:"status"`
+	Reason    string    `json:"stop_reason,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	Hosted    bool      `json:"hosted"` // a process carries it on
+	ExitCode  *int      `json:"exit_code,omitempty"`
+	Next      string    `json:"next,omitempty"` // what a person can do
+}
+
+func (v runView) why() string { return cmp.Or(v.Detail, v.Reason) }
+
+// allRuns are those that can be read, in the order in which people should look at them.
+func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
+	list, err := run.ListOf(e.Store.Runs(), "")
+	if err != nil {
+		return nil, err
+	}
+	views := []runView{}
+	for _, r := range list {
+		v, err := runViewOf(e, r)
+		if err != nil { // one that cannot be read hides no other
+			a.note("%s: %v", r.ID, err)
+			continue
+		}
+		v.Next = v.next()
+		views = append(views, v)
+	}
+	slices.SortStableFunc(views, func(a, b runView) int { return cmp.Compare(a.rank(), b.rank()) })
+	return views, nil
+}
+
+func runViewOf(e *engine.Engine, r *run.Run) (runView, error) {
+	if r.Kind == run.Flows {
+		l, err := readFlow(e, r)
+		if err != nil {
+			return runView{}, err
+		}
+		v := l.view()
+		return runView{ID: v.ID, Kind: r.Kind, Status: string(v.Status), Reason: v.Reason, Detail: v.Detail, CreatedAt: v.CreatedAt, Hosted: v.Hosted, ExitCode: v.ExitCode}, nil
+	}
+	l, err := readLoop(e, r)
+	if err != nil {
+		return runView{}, err
+	}
+	v := l.view()
+	return runView{ID: v.ID, Kind: r.Kind, Status: string(v.Status), Reason: v.Reason, Detail: v.Detail, CreatedAt: v.CreatedAt, Hosted: v.Hosted, ExitCode: v.ExitCode}, nil
+}
+
+// rank orders runs by how much they need a person.
+func (v runView) rank() int {
+	switch v.Status {
+	case string(flow.Waiting):
+		return 0
+	case string(loop.Stalled), string(flow.Interrupted):
+		return 1
+	case string(flow.Failed):
+		return 2
+	case string(flow.Running), string(flow.Queued):
+		return 3
+	}
+	return 4
+}
+
+// next is the command that a run waits for.
+func (v runView) next() string {
+	switch {
+	case v.Hosted:
+		return ""
+	case v.Kind == run.Flows && v.Status == string(flow.Waiting) && v.Reason == flow.ReasonApproval:
+		return "bothy flow approve " + v.ID
+	case v.rank() <= 2:
+		return "bothy " + v.Kind + " resume " + v.ID
+	}
+	return ""
+}

@@ -1,0 +1,9 @@
+package flow
+
+import _ "embed" // the schema
+
+//go:embed schema.json
+var schema string
+
+// Schema is the JSON Schema of a flow in YAML, for editors.
+func Schema() string { return schema }

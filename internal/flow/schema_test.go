@@ -1,0 +1,69 @@
+package flow
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+)
+
+// TestSchema sees that it knows the words that are read, and no others.
+func TestSchema(t *testing.T) {
+	var doc struct {
+		Properties map[string]any
+		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}
+	must(t, json.Unmarshal([]byte(Schema()), &doc))
+	for name, of := range map[string]struct {
+		words map[string]any
+		is    any
+	}{
+		"flow": {doc.Properties, Flow{}}, "input": {doc.Defs["input"].Properties, Input{}},
+		"step": {doc.Defs["step"].Properties, Step{}}, "checks": {doc.Defs["checks"].Properties, gate.Checks{}},
+	} {
+		fields := reflect.TypeOf(of.is)
+		known := map[string]bool{}
+		for f := range fields.Fields() {
+			word, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if known[word] = true; of.words[word] == nil {
+				t.Errorf("%s: %s is not in the schema", name, word)
+			}
+		}
+		for word := range of.words {
+			if !known[word] {
+				t.Errorf("%s: %s is only in the schema", name, word)
+			}
+		}
+	}
+}
+
+// TestSchemaJudges has it judge what the parser judges.
+func TestSchemaJudges(t *testing.T) {
+	var doc any
+	must(t, json.Unmarshal([]byte(Schema()), &doc))
+	s, err := gate.CompileSchema(doc)
+	must(t, err)
+	judge := func(text string) error {
+		var v any
+		must(t, yaml.Unmarshal([]byte(text), &v))
+		b, err := json.Marshal(v)
+		must(t, err)
+		var plain any
+		must(t, json.Unmarshal(b, &plain))
+		return s.Validate(plain)
+	}
+	for _, text := range []string{three, decided, randomFlow(newRand(1)), randomFlow(newRand(2))} {
+		if err := judge(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, step := range []string{"{id: a}", "{id: a, prompt: p, command: c}", "{id: a, promt: p}", "{id: 1a, prompt: p}", "{id: a, prompt: p, retry: 11}", "{id: a, prompt: p, validate: {x: 1}}"} {
+		if err := judge("name: n\nsteps: [" + step + "]"); err == nil {
+			t.Errorf("%s is a step", step)
+		}
+	}
+}
