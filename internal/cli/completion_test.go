@@ -49,7 +49,7 @@ func output(t *testing.T, name string, args ...string) string {
 func TestComplete(t *testing.T) {
 	installed(t)
 	tests := []struct{ line, want string }{
-		{"ru|", "run :4"},
+		{"insp|", "inspect :4"},
 		{"|sto", "stop :4"},
 		{"stop|", "alpha beta :4"},
 		{"stop --timeout 1s alpha|", "beta :4"},
@@ -88,7 +88,7 @@ func TestComplete(t *testing.T) {
 	for _, tt := range tests {
 		before, word, _ := strings.Cut(tt.line, "|")
 		words := append(strings.Fields(before), word)
-		if before == "ru" { // the word itself
+		if before == "insp" { // the word itself
 			words = []string{before}
 		}
 		for _, call := range [][]string{{"bothy", "__complete"}, {pluginName, "__complete", "sandbox"}} {
@@ -141,9 +141,9 @@ func TestBash(t *testing.T) {
 		_bothy
 		echo "${COMPREPLY[*]-}$options"`
 	tests := []struct{ line, words, want string }{
-		{"bothy ru", "bothy ru", "run +o default"},
-		{"  bothy   ru", "bothy ru", "run +o default"},
-		{"bothy ", "bothy ", "agent apply checkpoint completion cost cp create diff discard doctor exec fetch fork help inspect logs loop ls network policy ports prune reset rm run save secret stop system task template top version +o default"},
+		{"bothy insp", "bothy insp", "inspect +o default"},
+		{"  bothy   insp", "bothy insp", "inspect +o default"},
+		{"bothy ", "bothy ", "agent apply checkpoint completion cp create diff discard doctor exec fetch flow fork help inspect logs loop ls network policy ports prune reset rm run runs save secret stop system task template top version +o default"},
 		{"bothy exec ", "bothy exec ", "alpha beta +o default"},
 		{"bothy exec alpha ", "bothy exec alpha ", ""},
 		{"bothy stop al", "bothy stop al", "alpha +o default"},
@@ -195,7 +195,7 @@ func TestZsh(t *testing.T) {
 		words=("$@") CURRENT=$# PREFIX=${@[-1]}
 		_bothy`
 	for words, want := range map[string]string{
-		"bothy|ru":                     "run:Create a sandbox if needed, start it, and attach your terminal to it",
+		"bothy|insp":                   "inspect:Show everything about sandboxes, as JSON",
 		"bothy|exec|":                  "alpha beta",
 		"bothy|exec|alpha|":            "files",
 		"bothy|stop|al":                "alpha",
@@ -229,7 +229,7 @@ func TestFish(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "bothy.fish")
 	must(t, os.WriteFile(script, []byte(output(t, "bothy", "completion", "fish")), 0o600))
 	for line, want := range map[string]string{
-		"bothy ru":                  "run\tCreate a sandbox if needed, start it, and attach your terminal to it",
+		"bothy insp":                "inspect\tShow everything about sandboxes, as JSON",
 		"bothy exec ":               "alpha beta",
 		"bothy exec alpha cat fi":   "file.txt",
 		"bothy stop al":             "alpha",

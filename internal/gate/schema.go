@@ -54,11 +54,16 @@ var annotations = []string{"$schema", "$comment", "$defs", "definitions", "title
 
 var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
-// numbers are the keywords whose value is a number, and whether it counts something.
-var numbers = map[string]bool{
-	"minimum": false, "maximum": false, "exclusiveMinimum": false, "exclusiveMaximum": false, "multipleOf": false,
-	"minLength": true, "maxLength": true, "minItems": true, "maxItems": true, "minProperties": true, "maxProperties": true,
-	"minContains": true, "maxContains": true,
+// bounded tells whether the value of a keyword is a number, and whether it counts
+// something.
+func bounded(key string) (counts, ok bool) {
+	switch key {
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		return false, true
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
+		return true, true
+	}
+	return false, false
 }
 
 // maxSchema bounds how many schemas one is made of.
@@ -121,7 +126,7 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
 
 func (c *compiler) keyword(s *Schema, key string, v any, place string) (err error) {
-	if counts, ok := numbers[key]; ok {
+	if counts, ok := bounded(key); ok {
 		return s.bound(key, v, counts, place)
 	}
 	switch key {
