@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowInitCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "init [NAME]", Short: "Write a flow that comes with bothy into this directory, to begin with; without NAME list them",
+		Args: atMost(1, "a name"), Complete: command.Words(flow.ShippedNames()...),
+		RunE: func(_ *command.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listShipped()
+			}
+			text, err := flow.Shipped(args[0])
+			if err != nil {
+				return err
+			}
+			name := args[0] + ".yaml"
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			if errors.Is(err, fs.ErrExist) {
+				return spec.Errorf(spec.ErrConflict, "there is a file %s already", name).WithHint("it is left as it is; give it another name first")
+			}
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(text)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return &spec.Error{Op: "write " + name, Err: err}
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"file": name})
+			}
+			fmt.Fprintln(a.stdout, name)
+			a.note("its head says how it is run; bothy flow show %s shows its steps", name)
+			return nil
+		},
+	})
+}
+
+func (a *app) listShipped() error {
+	type one struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	var list []one
+	for _, name := range flow.ShippedNames() {
+		text, err := flow.Shipped(name)
+		if err != nil {
+			return err
+		}
+		f, err := flow.Parse(name+".yaml", text)
+		if err != nil {
+			return err
+		}
+		list = append(list, one{name, f.Description})
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"flows": list})
+	}
+	for _, f := range list {
+		fmt.Fprintf(a.stdout, "%-12s  %s\n", f.Name, f.Description)
+	}
+	return nil
+}
