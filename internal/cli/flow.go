@@ -20,7 +20,7 @@ func (a *app) flowCommand() *command.Command {
 		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowLogCommand(),
+	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowLogCommand(),
 		a.flowApproveCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
 	return c
 }

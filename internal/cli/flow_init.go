@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
@@ -24,15 +23,11 @@ func (a *app) flowInitCommand() *command.Command {
 				return err
 			}
 			name := args[0] + ".yaml"
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			err = writeNew(name, text)
 			if errors.Is(err, fs.ErrExist) {
 				return spec.Errorf(spec.ErrConflict, "there is a file %s already", name).WithHint("it is left as it is; give it another name first")
 			}
 			if err != nil {
-				return err
-			}
-			_, err = f.Write(text)
-			if err = errors.Join(err, f.Close()); err != nil {
 				return &spec.Error{Op: "write " + name, Err: err}
 			}
 			if a.json {

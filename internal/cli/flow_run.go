@@ -61,20 +61,26 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	if err := f.read(args[0]); err != nil {
 		return err
 	}
+	_, err := a.flowBegin(cmd, f, args[1:])
+	return err
+}
+
+// flowBegin makes what a flow needs, and carries it on to its end.
+func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*run.Run, error) {
 	e, err := a.engine()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	agents, err := flowAgents(e, &f.plan)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
-	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: args[1:], id: run.NewID(f.plan.Flow.Name, time.Now())}
+	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.plan.Flow.Name, time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
 		m.undo(ctx)
-		return err
+		return nil, err
 	}
 	defer m.host.Close()
 	names := map[string]string{}
@@ -83,11 +89,11 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	}
 	ready, err := m.host.Append(flow.Ready, run.ActorHost, flow.Made{Sandboxes: names})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.note("run %s in %s; from another terminal: bothy flow status|log|stop %s", m.id, m.run.Dir(), m.id)
 	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
-	return a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
+	return m.run, a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
 }
 
 // read reads the flow, and what it is given.

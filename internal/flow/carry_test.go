@@ -305,6 +305,34 @@ func TestTorn(t *testing.T) {
 	}
 }
 
+// TestBuild has a flow be drafted that is none at first.
+func TestBuild(t *testing.T) {
+	f, files, err := Builder()
+	must(t, err)
+	p := &Plan{Flow: f, Agent: "mine", Values: map[string]string{"description": "${{ sandbox }}"}, Drafts: true}
+	for name := range files {
+		p.Files = append(p.Files, name)
+	}
+	must(t, p.Check())
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "build-2026-11-22-0001", p, func(dir string) error { return Fill(dir, files) })
+	must(t, err)
+	b := &bench{t: t, plan: p, run: r}
+	b.do = func(Job) Done {
+		text := "name: n\nsteps: [{id: a, command: 'echo ${{ inputs.x }}'}]\n"
+		if len(b.jobs) > 1 {
+			text = "name: n\nsteps: [{id: a, command: 'true'}]\n"
+		}
+		return Done{Verdict: spec.VerdictOK, Output: []byte(text)}
+	}
+	b.want(b.carry(), Completed, "done", "draft.1 draft.2")
+	if !strings.Contains(b.jobs[0].Prompt, "\n${{ sandbox }}\n") || !strings.Contains(b.jobs[0].Prompt, "/flow/draft.1/inputs/schema.json; /flow/draft.1/inputs/writing-kit.yaml") {
+		t.Errorf("it is told %s", b.jobs[0].Prompt)
+	}
+	if !strings.Contains(b.jobs[1].Prompt, "step a: command: ${{ }} is not put into the text of a command") {
+		t.Errorf("at the second try it is told %s", b.jobs[1].Prompt)
+	}
+}
+
 // TestStopped ends what goes on, at once.
 func TestStopped(t *testing.T) {
 	b := begin(t, three, nil)

@@ -27,6 +27,9 @@ type Plan struct {
 	// that of commands. They were chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
 	Limits    Limits            `json:"limits"`
+
+	// Drafts says that what it puts out shall be a flow: see Builder.
+	Drafts bool `json:"drafts,omitempty"`
 }
 
 // Shell stands for the sandbox of commands, among those of agents.

@@ -20,8 +20,12 @@ func TestJudge(t *testing.T) {
 		{"null field", Checks{RequiredFields: []string{"tldr", "nothing", "outline.1", "contentId.x"}}, kit, "tldr is null\nnothing is missing\noutline.1 is missing\ncontentId.x is missing"},
 		{"items", Checks{MinItems: map[string]int{"ideas.hooks": 1, "keyThemes": 2, "contentId": 1, "no": 1}}, kit, "contentId is no list\nkeyThemes has 1 items, at least 2\nno is missing"},
 		{"aliases", Checks{MinQuotes: 3, MinKeyPoints: 1, MinOutlineSections: 1, HasHooks: true}, kit, ""},
-		{"aliases missing", Checks{MinQuotes: 4, MinKeyPoints: 2, MinOutlineSections: 2, HasHooks: true}, `{"importantQuotes":[],"hooks":[]}`,
-			"importantQuotes has 0 items\nkeyThemes is missing\nsuggestedOutline or outline is missing\nhooks has 0 items"},
+		{
+			"aliases missing",
+			Checks{MinQuotes: 4, MinKeyPoints: 2, MinOutlineSections: 2, HasHooks: true},
+			`{"importantQuotes":[],"hooks":[]}`,
+			"importantQuotes has 0 items\nkeyThemes is missing\nsuggestedOutline or outline is missing\nhooks has 0 items",
+		},
 		{"pattern", Checks{Pattern: `(?m)^# `}, "x\n# y", ""},
 		{"no pattern", Checks{Pattern: `(?m)^# `}, "x # y", "is not found"},
 		{"no JSON", Checks{HasHooks: true}, "hooks", "it is no JSON"},
@@ -70,7 +74,7 @@ func TestValid(t *testing.T) {
 		"json_schema: #/type":    {Schema: map[string]any{"type": "text"}},
 		"leads out":              {Schema: map[string]any{"$ref": "https://example.com/x"}},
 		"leads to itself":        {Schema: map[string]any{"allOf": []any{map[string]any{"$ref": "#"}}}},
-		"not understood":         {Schema: map[string]any{"requried": []any{"a"}}},
+		"not understood":         {Schema: map[string]any{"typ": []any{"a"}}},
 		"only whole numbers":     {Schema: map[string]any{"multipleOf": 0.1}},
 		"there is no #/$defs/no": {Schema: map[string]any{"$ref": "#/$defs/no"}},
 	} {

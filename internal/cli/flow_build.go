@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowBuildCommand() *command.Command {
+	f := &flowFlags{}
+	c := &command.Command{
+		Use:   "build --agent NAME [flags] DESCRIPTION [FILE]",
+		Short: "Have an agent draft a flow from a description",
+		Long: `Has an agent write a flow for DESCRIPTION, sends it back as long as that is none, and
+writes it to FILE (default: flow.yaml), which must not be there yet. It is a flow of one
+step itself: its run is called build-DATE-HEX, and has logs and outputs as others have.`,
+		Example: `  bothy flow build --agent claude "translate a file into three languages, and have me check them"`,
+		Args:    between(1, 2, "a description, and a file if it shall not be flow.yaml"),
+		RunE:    func(cmd *command.Command, args []string) error { return a.flowBuild(cmd, f, args) },
+	}
+	f.createFlags.add(a, c)
+	fs := c.Flags()
+	fs.StringVar(&f.plan.Agent, "agent", "", "who drafts it")
+	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 1h (default: any)")
+	c.CompleteFlag("agent", a.knownAgents)
+	c.CompleteFlag("secret", a.secretNames)
+	return a.jsonFlag(c)
+}
+
+// flowBuild has a flow be drafted, and writes it down.
+func (a *app) flowBuild(cmd *command.Command, f *flowFlags, args []string) error {
+	file := "flow.yaml"
+	if len(args) > 1 {
+		file = args[1]
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, spec.Errorf(spec.ErrConflict, "there is a file %s already", file).WithHint("name another one behind the description"))
+	}
+	p := &f.plan
+	var err error
+	if p.Flow, f.given, err = flow.Builder(); err != nil {
+		return err
+	}
+	p.Values, p.Files, p.Sandboxes, p.Drafts = map[string]string{"description": args[0]}, []string{}, map[string]string{}, true
+	p.Limits.Time = spec.Duration(f.time)
+	for name := range f.given {
+		p.Files = append(p.Files, name)
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	began := time.Now()
+	r, err := a.flowBegin(cmd, f, nil)
+	if err != nil {
+		return err
+	}
+	text, err := store.ReadFile(filepath.Join(r.Dir(), flow.OutputsDir, p.Flow.Steps[0].Output), 0, gate.MaxBytes)
+	if err == nil {
+		err = writeNew(file, text)
+	}
+	if err != nil {
+		return (&spec.Error{Op: "write " + file, Err: err}).WithHint("it is in %s", filepath.Join(r.Dir(), flow.OutputsDir))
+	}
+	a.note("wrote %s after %s; bothy flow show %s shows its steps", file, roundly(time.Since(began)), file)
+	return nil
+}
+
+// writeNew writes a file that is not there.
+func writeNew(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,64 @@
+package flow
+
+import (
+	"github.com/bothy-dev/bothy/internal/gate"
+)
+
+// Builder is the flow that drafts a flow from a description, which is its only input
+// that is a text, and the files that go with it.
+func Builder() (*Flow, map[string][]byte, error) {
+	f := &Flow{
+		Name: "build", Description: "Drafts a flow",
+		Inputs: []Input{
+			{Name: "description", Required: true},
+			{Name: "schema", File: "schema.json", Required: true},
+			{Name: "example", File: "writing-kit.yaml", Required: true},
+			{Name: "another", File: "test-first.yaml", Required: true},
+		},
+		Steps: []Step{{ID: "draft", Prompt: builderPrompt, Output: builtName, Validate: &gate.Checks{}, Final: true}},
+	}
+	if err := f.Check(); err != nil {
+		return nil, nil, err
+	}
+	files := map[string][]byte{"schema.json": []byte(schema)}
+	for _, name := range []string{"writing-kit", "test-first"} {
+		text, err := Shipped(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		files[name+".yaml"] = text
+	}
+	return f, files, nil
+}
+
+// builtName is the output of the Builder, below outputs/.
+const builtName = "flow.yaml"
+
+const builderPrompt = `Write a flow for this, as a YAML document:
+
+${{ inputs.description }}
+
+A flow is a list of steps that need each other. Each is a prompt for an agent, which works with
+its own memory and sees only the files it is given, or a command for /bin/sh, or an approval by a
+person. Its JSON Schema is ${{ inputs.schema }}; ${{ inputs.example }} and ${{ inputs.another }}
+are good ones, with the words in dollars and double braces that stand for inputs and for what
+earlier steps put out.
+
+Keep to this:
+- a step stands behind those that it needs, and names all of them whose outputs it reads;
+- each output is a file of its own, judged by "validate": want what can be checked by its form,
+  such as required_fields, min_items, pattern or json_schema, and no more than is needed;
+- in a command no such words stand: give it variables by "env", and write "$NAME"; it writes its
+  output to "$BOTHY_OUTPUT";
+- what a person must decide is an approval before what cannot be taken back;
+- the last step that makes something is "final". Name no agent and no model.
+`
+
+// judgeFlow judges a document that shall be a flow.
+func judgeFlow(r *gate.Result, document []byte) {
+	check := gate.Check{Name: "flow", Passed: true}
+	if _, err := Parse(builtName, document); err != nil {
+		check.Passed, check.Message, r.Passed = false, tail(err.Error(), maxMissing), false
+	}
+	r.Checks = append(r.Checks, check)
+}
