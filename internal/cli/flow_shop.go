@@ -52,6 +52,10 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	if err := s.engine.Stop(ctx, sb, iterationGrace); err != nil { // a host that died may have left something at work
 		return d, err
 	}
+	before, err := s.bound(ctx, sb, job.Budget)
+	if err != nil {
+		return d, err
+	}
 	if err := s.put(ctx, sb, job); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
@@ -61,11 +65,43 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 		d, err = s.prompt(ctx, sb, job)
 	}
 	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace))
+	if err == nil {
+		err = s.count(ctx, sb, before, &d)
+	}
 	if err != nil || job.Output == "" {
 		return d, err
 	}
 	d.Output, d.Missing, err = s.take(ctx, sb, path.Join(job.Place, job.Output))
 	return d, err
+}
+
+// bound has the gateway hold what is left to a job. It gives what models have taken for
+// the sandbox before.
+func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.BillItem, error) {
+	bill, err := s.engine.Bill(ctx, sb)
+	before := bill.Total()
+	if err != nil || left == (spec.Budget{}) {
+		return before, err
+	}
+	if left.Tokens > 0 {
+		left.Tokens += before.Counted()
+	}
+	if left.USD > 0 {
+		left.USD += before.USD
+	}
+	return before, s.engine.SetBudget(ctx, sb, left)
+}
+
+// count says what a job took: as the gateway saw it, or as the agent says if that is
+// more, for the gateway does not see all of it everywhere.
+func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.BillItem, d *flow.Done) error {
+	bill, err := s.engine.Bill(ctx, sb)
+	if err != nil {
+		return err
+	}
+	now := bill.Total()
+	d.Tokens, d.USD = max(d.Tokens, now.Counted()-before.Counted()), max(d.USD, now.USD-before.USD)
+	return nil
 }
 
 // stop ends the sandboxes, when nobody carries the flow on any more.

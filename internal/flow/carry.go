@@ -40,7 +40,8 @@ type Job struct {
 	Drafts  map[string][]byte // likewise, that it may change
 	Output  string            // path below Place of what is wanted; empty: nothing
 	Limit   time.Duration
-	Log     io.Writer // what it says
+	Budget  spec.Budget // what models may take for it
+	Log     io.Writer   // what it says
 }
 
 // Done is what became of a job.
@@ -299,7 +300,7 @@ func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
 	at := place(c.Shop.Place(name))
 	job = Job{
 		Agent: c.Plan.AgentOf(n.Step), Model: n.Step.Model, Command: n.Step.Command, Place: string(at),
-		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n),
+		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: s.left(),
 	}
 	var names []string
 	files, nodes := c.Plan.sources(n)

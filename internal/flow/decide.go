@@ -198,6 +198,18 @@ func (s *State) spent(now time.Time) *End {
 	return nil
 }
 
+// left is what models may still take.
+func (s *State) left() (b spec.Budget) {
+	l := s.plan.Limits
+	if l.Tokens > 0 {
+		b.Tokens = max(l.Tokens-s.Tokens, 1)
+	}
+	if l.USD > 0 {
+		b.USD = max(l.USD-s.USD, 1e-9)
+	}
+	return b
+}
+
 // elapsed is how long somebody has carried the flow on.
 func (s *State) elapsed(now time.Time) time.Duration {
 	used := time.Duration(s.Elapsed)

@@ -38,7 +38,7 @@ const Shell = "shell"
 // Limits bound a flow. Zero is no limit.
 type Limits struct {
 	Time   spec.Duration `json:"time,omitempty"`   // while somebody carries it on
-	Tokens int64         `json:"tokens,omitempty"` // as the agents count them
+	Tokens int64         `json:"tokens,omitempty"` // as the gateway counts them, or the agents if they count more
 	USD    float64       `json:"usd,omitempty"`    // likewise
 }
 
