@@ -21,7 +21,7 @@ func (a *app) flowCommand() *command.Command {
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowLogCommand(),
-		a.flowApproveCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
+		a.flowApproveCommand(), a.flowAnswerCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
 	return c
 }
 
@@ -107,46 +107,6 @@ func (l *flowing) open() error {
 			WithHint("bothy flow run begins another one")
 	}
 	return nil
-}
-
-func (a *app) flowApproveCommand() *command.Command {
-	var reject string
-	c := &command.Command{
-		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on.",
-		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneFlow,
-		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.flowCalled(args[0])
-			if err == nil {
-				err = l.open()
-			}
-			if err != nil {
-				return err
-			}
-			h, events, err := l.run.Host()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			step := ""
-			if len(args) > 1 {
-				step = args[1]
-			}
-			l.state, err = flow.Decide(&l.plan, l.run, h, events, step, !cmd.Flags().Changed("reject"), reject, actor())
-			if err != nil {
-				return err
-			}
-			l.hosted = false
-			if a.json {
-				return a.printJSON(l.view())
-			}
-			fmt.Fprintln(a.stdout, l.run.ID)
-			a.note("kept; bothy flow resume %s goes on", l.run.ID)
-			return nil
-		},
-	}
-	c.Flags().StringVar(&reject, "reject", "", "do not approve, for this reason: the step has failed then")
-	return a.jsonFlag(c)
 }
 
 func (a *app) flowStopCommand() *command.Command {

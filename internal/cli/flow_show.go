@@ -83,7 +83,7 @@ func (a *app) flowShowCommand() *command.Command {
 // stepBy tells who does a step, as far as the flow knows.
 func stepBy(f *flow.Flow, s *flow.Step) string {
 	switch who := (&flow.Plan{Flow: f}).AgentOf(s); {
-	case s.Approval != nil:
+	case s.Approval != nil || s.Question != nil:
 		return "you"
 	case who == flow.Shell:
 		return "a command"
@@ -143,7 +143,7 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + stepText(st)})
 	}
 	for _, st := range s.Questions() {
-		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message) + "  (bothy flow approve " + l.run.ID + " " + st.ID + ")"})
+		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
 	}
 	return rows
 }

@@ -115,6 +115,8 @@ func (v runView) next() string {
 		return ""
 	case v.Kind == run.Flows && v.Status == string(flow.Waiting) && v.Reason == flow.ReasonApproval:
 		return "bothy flow approve " + v.ID
+	case v.Kind == run.Flows && v.Status == string(flow.Waiting) && v.Reason == flow.ReasonQuestion:
+		return "bothy flow answer " + v.ID
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}

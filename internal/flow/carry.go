@@ -201,7 +201,7 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 	case d.Skip != nil:
 		return c.keep(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:
-		text, err := c.state.put(d.Ask, d.Ask.Step.Approval.Message, place(c.Run.Dir()))
+		text, err := c.state.put(d.Ask, d.Ask.Step.asks(), place(c.Run.Dir()))
 		if err != nil {
 			return err
 		}

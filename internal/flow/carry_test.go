@@ -80,7 +80,7 @@ func (b *bench) answer(step string, approved bool) {
 	h, events, err := b.run.Host()
 	must(b.t, err)
 	defer h.Close()
-	_, err = Decide(b.plan, b.run, h, events, step, approved, "because", "ann")
+	_, err = (&Person{b.plan, b.run, h, events, "ann"}).Decide(step, approved, "because")
 	must(b.t, err)
 }
 
@@ -269,7 +269,7 @@ func TestApproval(t *testing.T) {
 	b.write("outputs/a.txt", "yet another")
 	h, events, err := b.run.Host()
 	must(t, err)
-	if _, err := Decide(b.plan, b.run, h, events, "good", true, "", "ann"); !errors.Is(err, spec.ErrConflict) {
+	if _, err := (&Person{b.plan, b.run, h, events, "ann"}).Decide("good", true, ""); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("what nobody made was approved: %v", err)
 	}
 	h.Close()
@@ -278,6 +278,43 @@ func TestApproval(t *testing.T) {
 	s = b.carry()
 	b.want(s, Failed, "rejected", "sorry.1 clean.2")
 	b.want(b.carry(), Waiting, "approval", "") // who goes on then is asked again
+}
+
+// TestQuestion has a person be asked for words, which are judged as any document is.
+func TestQuestion(t *testing.T) {
+	b := begin(t, `
+name: asked
+steps:
+  - {id: tone, question: {message: "In which tone?"}, output: tone.txt, validate: {pattern: '^(dry|warm)$'}}
+  - {id: good, approval: {message: "Is that good?"}}
+  - {id: draft, needs: [tone], prompt: "Write it as ${{ steps.tone.output }} says", output: draft.txt}
+`, fine)
+	s := b.carry()
+	b.want(s, Waiting, "question", "")
+	h, events, err := b.run.Host()
+	must(t, err)
+	p := &Person{b.plan, b.run, h, events, "ann"}
+	if _, err := p.Answer("", "loud"); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("loud is a tone: %v", err)
+	}
+	if _, err := p.Answer("good", "dry"); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("an approval was answered: %v", err)
+	}
+	if _, err := p.Decide("tone", true, ""); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("a question was approved: %v", err)
+	}
+	s, err = p.Answer("", "dry")
+	must(t, err)
+	h.Close()
+	if st := s.Step("tone"); st.Status != Completed || st.Detail != "answered by ann" || b.read("outputs/tone.txt") != "dry" || s.Reason != "question" {
+		t.Errorf("tone is %+v, the flow %s", st, s.Reason)
+	}
+	b.want(b.carry(), Waiting, "approval", "draft.1")
+	if string(b.jobs[0].Files["outputs/tone.txt"]) != "dry" {
+		t.Errorf("it got %v", b.jobs[0].Files)
+	}
+	b.answer("", true)
+	b.want(b.carry(), Completed, "done", "")
 }
 
 // TestTorn lets the host die after any of its events: whoever goes on does what has no
@@ -387,7 +424,7 @@ func TestRandom(t *testing.T) {
 			}
 			if s.Status == Waiting && len(s.Questions()) > 0 {
 				if h, events, err := b.run.Host(); err == nil {
-					_, err = Decide(b.plan, b.run, h, events, s.Questions()[0].ID, r.IntN(3) > 0, "", "ann")
+					_, err = (&Person{b.plan, b.run, h, events, "ann"}).Decide(s.Questions()[0].ID, r.IntN(3) > 0, "")
 					h.Close()
 					if err != nil && !errors.Is(err, spec.ErrConflict) && !errors.Is(err, spec.ErrNotFound) {
 						t.Fatal(err)

@@ -123,18 +123,22 @@ func (l *lint) step(s *Step) error {
 // kind wants one thing to do, and what fits it.
 func (l *lint) kind(s *Step) error {
 	n := 0
-	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil} {
+	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil} {
 		if given {
 			n++
 		}
 	}
 	switch {
 	case n != 1:
-		return errors.New("it needs one of prompt, command and approval")
-	case s.Approval != nil && (s.Output != "" || s.Validate != nil || s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != 0 || s.Matrix != nil || s.Final):
+		return errors.New("it needs one of prompt, command, approval and question")
+	case s.Approval != nil && (s.Output != "" || s.Final):
 		return errors.New("an approval has needs, if and a message, and nothing else")
-	case s.Approval != nil && strings.TrimSpace(s.Approval.Message) == "":
-		return errors.New("approval: the message is missing")
+	case s.Question != nil && s.Output == "":
+		return errors.New("question: the output is missing, a file for what is answered")
+	case s.forPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != 0 || s.Matrix != nil):
+		return errors.New("what a person is asked has needs, if and a message, a question an output too, and nothing else")
+	case s.forPerson() && strings.TrimSpace(s.asks()) == "":
+		return errors.New("the message is missing")
 	case s.Command != "" && s.Agent+s.Model != "":
 		return errors.New("a command has no agent, and no model")
 	case strings.Contains(s.Command, "${{"):
@@ -255,8 +259,8 @@ func (l *lint) condition(s *Step) error {
 // words judges what stands in ${{ }}.
 func (l *lint) words(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
-	if s.Approval != nil {
-		texts["approval"] = s.Approval.Message
+	if s.forPerson() {
+		texts["message"] = s.asks()
 	}
 	for name, value := range s.Env {
 		texts["env: "+name] = string(value)
@@ -267,7 +271,7 @@ func (l *lint) words(s *Step) error {
 			if err == nil {
 				err = l.known(s, w)
 			}
-			if err == nil && s.Approval != nil && w.kind == wordSandbox {
+			if err == nil && s.forPerson() && w.kind == wordSandbox {
 				err = errors.New("a person has no sandbox")
 			}
 			return "", err

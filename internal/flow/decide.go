@@ -63,7 +63,7 @@ func (s *State) begun(n *Node, hash string, now time.Time) Decision {
 		d.Skip, d.Why = n, why
 		return d
 	}
-	if n.Step.Approval != nil {
+	if n.Step.forPerson() {
 		d.Ask = n
 		return d
 	}
@@ -77,13 +77,20 @@ func (s *State) begun(n *Node, hash string, now time.Time) Decision {
 	return d
 }
 
-// ReasonApproval is why a flow waits that asks a person.
-const ReasonApproval = "approval"
+// Why a flow waits for a person.
+const (
+	ReasonApproval = "approval"
+	ReasonQuestion = "question"
+)
 
 // outcome is how a flow ends in which nothing is left to do.
 func (s *State) outcome() *End {
 	if list := s.Questions(); len(list) > 0 {
-		return &End{Status: Waiting, Reason: ReasonApproval, Detail: list[0].ID + ": " + list[0].Message}
+		reason := ReasonApproval
+		if s.node(list[0].ID).Step.Question != nil {
+			reason = ReasonQuestion
+		}
+		return &End{Status: Waiting, Reason: reason, Detail: list[0].ID + ": " + list[0].Message}
 	}
 	var failed []string
 	reason := "rejected"

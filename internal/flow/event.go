@@ -79,9 +79,12 @@ type Ask struct {
 // Answer is what the person decided.
 type Answer struct {
 	Step     string `json:"step"`
-	Hash     string `json:"hash"` // of what was asked
-	Approved bool   `json:"approved"`
+	Hash     string `json:"hash"`     // of what was asked
+	Approved bool   `json:"approved"` // or answered
 	Text     string `json:"text,omitempty"`
+	// Output and Checks are of what was answered to a question.
+	Output *Artefact    `json:"output,omitempty"`
+	Checks []gate.Check `json:"checks,omitempty"`
 }
 
 // End says how a flow stands when nobody carries it on any more.

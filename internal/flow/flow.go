@@ -37,7 +37,7 @@ type Input struct {
 	Default  *Text  `json:"default,omitempty"` // of a text
 }
 
-// Step is one step: of Prompt, Command and Approval it has exactly one.
+// Step is one step: of Prompt, Command, Approval and Question it has exactly one.
 type Step struct {
 	ID       string            `json:"id"`
 	Needs    []string          `json:"needs,omitempty"` // steps that stand before it
@@ -48,6 +48,7 @@ type Step struct {
 	Prompt   string            `json:"prompt,omitempty"`
 	Command  string            `json:"command,omitempty"` // for /bin/sh
 	Approval *Approval         `json:"approval,omitempty"`
+	Question *Question         `json:"question,omitempty"` // Output is what the person answers
 	Env      map[string]Text   `json:"env,omitempty"`
 	// Inputs are the files it gets: inputs/NAME, or ${{ steps.ID.output }}. Without it
 	// all inputs, and what the steps that it needs put out.
@@ -65,6 +66,25 @@ type Step struct {
 // Approval is asked of a person.
 type Approval struct {
 	Message string `json:"message"`
+}
+
+// Question is asked of a person, who answers in words.
+type Question struct {
+	Message string `json:"message"`
+}
+
+// forPerson tells whether a person is asked.
+func (s *Step) forPerson() bool { return s.Approval != nil || s.Question != nil }
+
+// asks is what a person is asked; empty if nobody is.
+func (s *Step) asks() string {
+	switch {
+	case s.Approval != nil:
+		return s.Approval.Message
+	case s.Question != nil:
+		return s.Question.Message
+	}
+	return ""
 }
 
 // Text is a text that may be written as a whole number or as true or false.

@@ -266,6 +266,9 @@ func (s *State) answered(a Answer, ev run.Event) {
 		return
 	}
 	st.Status, st.done, st.Detail = Completed, ev.Seq, "approved by "+ev.Actor
+	if a.Output != nil {
+		st.Output, st.Checks, st.Detail = a.Output, a.Checks, "answered by "+ev.Actor
+	}
 	if !a.Approved {
 		st.Status, st.Detail = Failed, "rejected by "+ev.Actor
 		st.Missing = []string{st.Detail}

@@ -137,7 +137,7 @@ func (p *Plan) AgentOf(s *Step) string {
 func (p *Plan) Agents() []string {
 	all := map[string]bool{}
 	for i := range p.Flow.Steps {
-		if s := &p.Flow.Steps[i]; s.Approval == nil {
+		if s := &p.Flow.Steps[i]; !s.forPerson() {
 			all[p.AgentOf(s)] = true
 		}
 	}

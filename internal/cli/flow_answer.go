@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowApproveCommand() *command.Command {
+	var reject string
+	c := &command.Command{
+		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on.",
+		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneFlow,
+		RunE: func(cmd *command.Command, args []string) error {
+			step := ""
+			if len(args) > 1 {
+				step = args[1]
+			}
+			return a.tellFlowTo(args[0], func(p *flow.Person) (*flow.State, error) {
+				return p.Decide(step, !cmd.Flags().Changed("reject"), reject)
+			})
+		},
+	}
+	c.Flags().StringVar(&reject, "reject", "", "do not approve, for this reason: the step has failed then")
+	return a.jsonFlag(c)
+}
+
+func (a *app) flowAnswerCommand() *command.Command {
+	var file string
+	c := &command.Command{
+		Use: "answer RUN [STEP] TEXT", Short: "Answer what a flow asks",
+		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait. bothy flow resume goes on.",
+		Args: between(1, 3, "a run, a step if several wait, and a text"), Complete: a.oneFlow,
+		RunE: func(cmd *command.Command, args []string) error {
+			ref, args := args[0], args[1:]
+			var text string
+			switch {
+			case file != "":
+				data, err := store.ReadFile(file, 0, gate.MaxBytes)
+				if err != nil {
+					return &spec.Error{Class: spec.ErrUsage, Op: "read " + file, Err: err}
+				}
+				text = string(data)
+			case len(args) > 0:
+				text, args = args[len(args)-1], args[:len(args)-1]
+			default:
+				return spec.Errorf(spec.ErrUsage, "the answer is missing").WithHint("usage: %s", cmd.UseLine())
+			}
+			step := ""
+			if len(args) > 0 {
+				step, args = args[0], args[1:]
+			}
+			if len(args) > 0 {
+				return spec.Errorf(spec.ErrUsage, "there is an answer in --file, and one in words")
+			}
+			return a.tellFlowTo(ref, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
+	c.CompleteFlag("file", command.FileNames)
+	return a.jsonFlag(c)
+}
+
+// tellFlowTo keeps what a person says to a flow that waits.
+func (a *app) tellFlowTo(ref string, say func(*flow.Person) (*flow.State, error)) error {
+	l, err := a.flowCalled(ref)
+	if err == nil {
+		err = l.open()
+	}
+	if err != nil {
+		return err
+	}
+	h, events, err := l.run.Host()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l.state, err = say(&flow.Person{Plan: &l.plan, Run: l.run, Host: h, Events: events, Name: actor()})
+	if err != nil {
+		return err
+	}
+	l.hosted = false
+	if a.json {
+		return a.printJSON(l.view())
+	}
+	fmt.Fprintln(a.stdout, l.run.ID)
+	a.note("kept; bothy flow resume %s goes on", l.run.ID)
+	return nil
+}
