@@ -54,6 +54,8 @@ const (
 	maxDepth = 64      // of lists and objects in each other
 	maxPath  = 16      // parts of a path
 	maxTold  = 300     // characters of a document's words in a message
+
+	maxDescribed = 16 << 10 // bytes of a schema that is told: prompts may have to fit an argument
 )
 
 // alias is a list under the names it may have.
@@ -127,7 +129,11 @@ func (c *Checks) Describe() (list []string) {
 		list = append(list, "this regular expression is found in it: "+c.Pattern)
 	}
 	if c.Schema != nil {
-		list = append(list, "it keeps this JSON Schema: "+plain(c.Schema))
+		text := "it keeps this JSON Schema: " + plain(c.Schema)
+		if len(text) > maxDescribed {
+			text = "it keeps a JSON Schema that is too long to be told here"
+		}
+		list = append(list, text)
 	}
 	if len(list) == 0 && !c.Exists {
 		list = append(list, "it is there, and not empty")
