@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -317,6 +318,9 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	if err != nil {
 		return err
 	}
+	a.notify(ctx, shop.engine, engine.Notice{
+		Run: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.Plan.Directory,
+	})
 	if a.json {
 		again, err := readFlow(shop.engine, c.Run)
 		if err == nil {

@@ -90,13 +90,13 @@ func (s *State) outcome() *End {
 		if s.node(list[0].ID).Step.Question != nil {
 			reason = ReasonQuestion
 		}
-		return &End{Status: Waiting, Reason: reason, Detail: list[0].ID + ": " + list[0].Message}
+		return &End{Status: Waiting, Reason: reason, Detail: list[0].ID + ": " + head(list[0].Message, maxMissing)}
 	}
 	var failed []string
 	reason := "rejected"
 	for _, st := range s.Steps {
 		if st.Status == Failed {
-			failed = append(failed, st.ID+": "+st.Detail)
+			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
 			if s.node(st.ID).Step.Approval == nil {
 				reason = "step"
 			}
@@ -107,6 +107,9 @@ func (s *State) outcome() *End {
 	}
 	return &End{Status: Completed, Reason: "done"}
 }
+
+// maxDetail bounds what is said of one step at the end of a flow, in bytes.
+const maxDetail = 300
 
 // unwanted says why a node whose needs have results is passed over; empty if it is not.
 func (s *State) unwanted(n *Node) string {

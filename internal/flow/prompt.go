@@ -75,6 +75,14 @@ func (s *State) prompt(n *Node, at place, files []string) (string, error) {
 // maxMissing bounds what is said of one flaw, in bytes.
 const maxMissing = 2 << 10
 
+// head is the beginning of a text, whole characters of it.
+func head(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
+}
+
 // tail is the end of a text, whole characters of it.
 func tail(text string, most int) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
