@@ -50,10 +50,11 @@ type Check struct {
 
 // Bounds of what is judged.
 const (
-	MaxBytes = 8 << 20 // of a document
-	maxDepth = 64      // of lists and objects in each other
-	maxPath  = 16      // parts of a path
-	maxTold  = 300     // characters of a document's words in a message
+	MaxBytes  = 8 << 20 // of a document
+	maxDepth  = 64      // of lists and objects in each other
+	maxValues = 500_000 // of a JSON document
+	maxPath   = 16      // parts of a path
+	maxTold   = 300     // characters of a document's words in a message
 
 	maxDescribed = 16 << 10 // bytes of a schema that is told: prompts may have to fit an argument
 )

@@ -35,6 +35,7 @@ func TestJudge(t *testing.T) {
 		{"number", Checks{HasHooks: true}, `{"hooks":[1e999]}`, "too large"},
 		{"bytes", Checks{HasHooks: true}, "{\"hooks\":[\"\xff\"]}", "not UTF-8"},
 		{"deep", Checks{HasHooks: true}, strings.Repeat("[", 1e6), "deeper than 64"},
+		{"many", Checks{HasHooks: true}, `{"hooks":[` + strings.Repeat("{},", maxValues) + "1]}", "more than 500000 values"},
 		{"large", Checks{}, strings.Repeat("x", MaxBytes+1), "of which 8388608 may be"},
 		{"schema", Checks{Schema: map[string]any{"required": []any{"contentId"}}}, kit, ""},
 		{"not the schema", Checks{Schema: map[string]any{"properties": map[string]any{"contentId": map[string]any{"type": "array"}}}}, kit, "/contentId is no array"},

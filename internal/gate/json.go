@@ -18,9 +18,9 @@ func parseJSON(document []byte) (any, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("it is not UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(document))
+	d := &parser{Decoder: json.NewDecoder(bytes.NewReader(document))}
 	d.UseNumber()
-	v, err := value(d, 0)
+	v, err := d.value(0)
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it ends too early")
 	}
@@ -33,10 +33,19 @@ func parseJSON(document []byte) (any, error) {
 	return v, nil
 }
 
+// parser reads one document, and counts its values: a small one may be large in memory.
+type parser struct {
+	*json.Decoder
+	values int
+}
+
 // value reads what comes next.
-func value(d *json.Decoder, depth int) (any, error) {
+func (d *parser) value(depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is deeper than %d", maxDepth)
+	}
+	if d.values++; d.values > maxValues {
+		return nil, fmt.Errorf("it has more than %d values", maxValues)
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -47,9 +56,9 @@ func value(d *json.Decoder, depth int) (any, error) {
 		return number(t)
 	case json.Delim:
 		if t == '[' {
-			return list(d, depth)
+			return d.list(depth)
 		}
-		return object(d, depth)
+		return d.object(depth)
 	}
 	return t, nil
 }
@@ -63,10 +72,10 @@ func number(n json.Number) (any, error) {
 	return f, nil
 }
 
-func list(d *json.Decoder, depth int) (any, error) {
+func (d *parser) list(depth int) (any, error) {
 	out := []any{}
 	for d.More() {
-		v, err := value(d, depth+1)
+		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +85,7 @@ func list(d *json.Decoder, depth int) (any, error) {
 	return out, err
 }
 
-func object(d *json.Decoder, depth int) (any, error) {
+func (d *parser) object(depth int) (any, error) {
 	out := map[string]any{}
 	for d.More() {
 		t, err := d.Token()
@@ -90,7 +99,7 @@ func object(d *json.Decoder, depth int) (any, error) {
 		if _, twice := out[key]; twice {
 			return nil, fmt.Errorf("the key %q stands in it twice", cut(key))
 		}
-		if out[key], err = value(d, depth+1); err != nil {
+		if out[key], err = d.value(depth + 1); err != nil {
 			return nil, err
 		}
 	}
