@@ -143,12 +143,12 @@ func (s *flowShop) dir(sb *spec.Sandbox, job flow.Job) string {
 
 // prompt has an agent do it.
 func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
-	of := modelled(s.agents[job.Agent], job.Model)
+	of := s.agents[job.Agent]
 	rules, err := transcript.ForOutput(of.Headless)
 	if err != nil {
 		return flow.Done{}, err
 	}
-	argv, stdin := agent.Headless(of, job.Prompt)
+	argv, stdin := agent.Headless(of, job.Prompt, job.Model)
 	if err := fitsArguments(argv); err != nil {
 		return flow.Done{}, err
 	}
@@ -170,20 +170,6 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 // talk runs a command to its end.
 func (s *flowShop) talk(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (int, string, error) {
 	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout)
-}
-
-// modelled is an agent that is told which model to use; itself if none is named.
-func modelled(of *spec.Agent, model string) *spec.Agent {
-	if model == "" {
-		return of
-	}
-	with, headless := *of, *of.Headless
-	headless.Args = slices.Clone(headless.Args)
-	for _, arg := range headless.Model {
-		headless.Args = append(headless.Args, strings.ReplaceAll(arg, "{model}", model))
-	}
-	with.Headless = &headless
-	return &with
 }
 
 // putTime is how long it may take to put files into a sandbox, or to take one out.
