@@ -119,6 +119,13 @@ func modelHosts() (names []string) {
 	return slices.Compact(names)
 }
 
+// counted are the names at which models answer that a gateway can read, besides those
+// that can be played.
+var counted = []string{
+	"api.githubcopilot.com", "api.individual.githubcopilot.com", "api.business.githubcopilot.com", "api.enterprise.githubcopilot.com",
+	"openrouter.ai", "router.huggingface.co",
+}
+
 // Apply has a new sandbox played. Its keys come first in the environment: what
 // its agent or the user sets wins.
 func (m *Mock) Apply(sb *spec.Sandbox) {

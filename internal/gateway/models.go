@@ -17,14 +17,22 @@ func (g *Gateway) isModel(name string) bool {
 
 // meter begins to count what the model takes that a request asks; nil if it asks none.
 func (g *Gateway) meter(h inspect.Host, r *http.Request) (*meter.Tally, error) {
-	if g.conf.Meter == nil || !g.isModel(h.Name) || !meter.IsQuestion(r.URL.Path) {
+	m := g.conf.Meter
+	if m == nil || !g.isModel(h.Name) {
 		return nil, nil
 	}
-	switch {
-	case r.Method == http.MethodPost:
-		return g.conf.Meter.Open()
-	case r.Header.Get("Upgrade") != "" && !g.isMocked(h.Name):
-		return g.conf.Meter.OpenUnread()
+	upgrade := r.Header.Get("Upgrade") != ""
+	if m.Bounded() {
+		q := meter.Request{
+			Method: r.Method, Path: r.URL.EscapedPath(), Type: r.Header.Get("Content-Type"), Upgrade: upgrade,
+			Coded: r.Header.Get("Content-Encoding") != "" && r.Header.Get("Content-Encoding") != "identity",
+		}
+		if err := q.Countable(); err != nil {
+			return nil, err
+		}
+	}
+	if meter.IsQuestion(r.URL.Path) && (r.Method == http.MethodPost || upgrade) {
+		return m.Open()
 	}
 	return nil, nil
 }

@@ -102,8 +102,9 @@ func TestMeter(t *testing.T) {
 			}
 			ask(false, "/packed/v1/messages", 200)
 			eventually(t, "the guess at what nobody could read", func() bool { return m.Bill().Total().Guessed == 2 })
+			w.SetBudget(spec.Budget{USD: .01})
 			status, text, _ := fetch(t, w.client(t, false), "POST", at("api.example.com", "/v1/messages"), strings.NewReader("x"))
-			if status != http.StatusForbidden || !strings.Contains(text, "has no price") {
+			if status != http.StatusForbidden || !strings.Contains(text, "used up") {
 				t.Errorf("%d %s", status, text)
 			}
 			w.record(t, "a refusal for the budget", func(r spec.NetworkRecord) bool {

@@ -67,7 +67,8 @@ func (k *Keeper) tasks() *Tasks {
 	if k.spec.Tasks == "" || len(k.spec.Workspaces) == 0 {
 		return nil
 	}
-	return &Tasks{journal.Nearest(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
+	// Those of this directory, and not of one above it, whose tasks may be of much else.
+	return &Tasks{journal.Open(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
 }
 
 // Mock is a scripted model that answers in the place of servers.

@@ -56,6 +56,16 @@ func (l List) Of(model string) (Price, bool) {
 	return Price{}, false
 }
 
+// Dearest is the price of what costs most. There is none in an empty list.
+func (l List) Dearest() (dearest Price, ok bool) {
+	for _, p := range l {
+		if p.Output > dearest.Output {
+			dearest = p
+		}
+	}
+	return dearest, len(l) > 0
+}
+
 // withoutDate is a name without what stands behind it for the day: -20260423 or
 // -2026-04-23.
 func withoutDate(model string) string {

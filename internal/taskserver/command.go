@@ -170,7 +170,7 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 	t.Title, t.Labels = titles[0], *labels
 	links, err := linksOf(*deps)
 	if err == nil {
-		err = s.mayAdd()
+		err = s.mayChange(spec.TasksAdd, args)
 	}
 	if err != nil {
 		return "", err
@@ -218,7 +218,7 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	description, notes := f.String("description", "", ""), f.String("notes", "", "")
 	ids, err := f.parse(args, 1, 1)
 	if err == nil {
-		err = s.may(spec.TasksWrite)
+		err = s.mayChange(spec.TasksWrite, args)
 	}
 	if err != nil {
 		return "", err
@@ -267,7 +267,7 @@ func (s *Server) close(ctx context.Context, args []string) (string, error) {
 	f.StringVar(reason, "r", "", "")
 	ids, err := f.parse(args, 1, 100)
 	if err == nil {
-		err = s.may(spec.TasksWrite)
+		err = s.mayChange(spec.TasksWrite, args)
 	}
 	if err != nil {
 		return "", err
@@ -297,7 +297,7 @@ func (s *Server) dep(ctx context.Context, args []string) (string, error) {
 	kind := f.String("type", string(task.Blocks), "")
 	ids, err := f.parse(args[1:], 2, 2)
 	if err == nil {
-		err = s.may(spec.TasksWrite)
+		err = s.mayChange(spec.TasksWrite, args)
 	}
 	if err != nil {
 		return "", err

@@ -26,16 +26,21 @@ type Server struct {
 	Access string // spec.TasksRead, TasksAdd or TasksWrite
 	Now    func() time.Time
 
-	mu    sync.Mutex // held while a command is carried out
-	added int
+	mu      sync.Mutex // held while a command is read, carried out and answered
+	added   int
+	written int // bytes that changes were asked for with, and perChange for each
 }
 
-// Bounds of what is asked, in bytes, and of the tasks that are added as long as the
-// server lives.
+// Bounds of what is asked and answered, in bytes, and of what is changed as long as the
+// server lives: the book is the host's, and every change makes work for all who use it.
 const (
-	maxAsked  = 256 << 10
-	maxAdded  = 1000
-	waitStore = 10 * time.Second
+	maxAsked    = 64 << 10
+	maxAnswered = 4 << 20
+	maxAdded    = 1000
+	maxWritten  = 8 << 20
+	perChange   = 1 << 10
+	waitStore   = 10 * time.Second
+	answerTime  = 20 * time.Second
 )
 
 // command is a command of the program inside, and result what became of it.
@@ -59,17 +64,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not for pages", http.StatusForbidden)
 		return
 	}
+	s.mu.Lock() // whoever waits holds nothing
+	defer s.mu.Unlock()
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(answerTime)) // where it can be: it is its own sandbox that waits
+	_ = c.SetWriteDeadline(time.Now().Add(answerTime))
 	body := http.MaxBytesReader(w, r.Body, maxAsked)
 	if r.URL.Path == "/mcp" {
 		s.serveMCP(w, r, body)
 		return
 	}
-	var c command
-	if err := json.NewDecoder(body).Decode(&c); err != nil {
+	var asked command
+	if err := json.NewDecoder(body).Decode(&asked); err != nil {
 		http.Error(w, "read the command: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, s.run(r.Context(), c.Args))
+	answer(w, s.run(r.Context(), asked.Args))
 }
 
 func answer(w http.ResponseWriter, v any) {
@@ -79,13 +89,14 @@ func answer(w http.ResponseWriter, v any) {
 	_ = enc.Encode(v) // who asked may have gone
 }
 
-// run carries a command out.
+// run carries a command out, of one who has the server for himself.
 func (s *Server) run(ctx context.Context, args []string) result {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, waitStore)
 	defer cancel()
 	out, err := s.do(ctx, args)
+	if len(out) > maxAnswered {
+		out, err = "", spec.Errorf(nil, "the answer has %d bytes: ask for less", len(out))
+	}
 	if err == nil {
 		return result{Out: out}
 	}
@@ -112,10 +123,19 @@ func (s *Server) may(access string) error {
 	return spec.Errorf(spec.ErrDenied, "this sandbox may %s tasks, and this takes %s", s.Access, access)
 }
 
-// mayAdd refuses more tasks than anybody finds.
-func (s *Server) mayAdd() error {
-	if s.added >= maxAdded {
-		return spec.Errorf(spec.ErrDenied, "%d tasks were added since the sandbox was started: that is enough", s.added)
+// mayChange is may for a change, tried with these arguments. It refuses more than
+// anybody needs.
+func (s *Server) mayChange(access string, args []string) error {
+	if err := s.may(access); err != nil {
+		return err
 	}
-	return s.may(spec.TasksAdd)
+	size := perChange
+	for _, a := range args {
+		size += len(a)
+	}
+	if s.added >= maxAdded || s.written+size > maxWritten {
+		return spec.Errorf(spec.ErrDenied, "%d tasks were added and much was changed since the sandbox was started: that is enough", s.added)
+	}
+	s.written += size
+	return nil
 }

@@ -1,7 +1,6 @@
 package taskserver
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -105,13 +104,25 @@ func TestBounds(t *testing.T) {
 	s.added = maxAdded - 5
 	var wg sync.WaitGroup
 	for n := range 10 {
-		wg.Go(func() { s.run(context.Background(), []string{"create", fmt.Sprint("task ", n)}) })
+		wg.Go(func() { s.post(t, "/command", fmt.Sprintf(`{"args":["create","task %d"]}`, n)) })
 	}
 	wg.Wait()
 	if n := strings.Count(s.must(t, 0, "list"), "\n"); n != 5 {
 		t.Errorf("%d tasks were added", n)
 	}
 	s.must(t, spec.ExitDenied, "create", "one more")
+	s.added, s.written = 0, maxWritten-10<<10
+	for range 9 {
+		s.must(t, spec.ExitNotFound, "create", "x", "--parent", "none") // tries count
+	}
+	s.must(t, spec.ExitDenied, "create", strings.Repeat("x", 8<<10))
+	s.written = 0
+	for n := range 90 {
+		s.must(t, 0, "create", fmt.Sprint("large ", n), "-d", strings.Repeat("x", 60<<10))
+	}
+	if out := s.must(t, spec.ExitError, "list", "--json"); !strings.Contains(out, "ask for less") {
+		t.Errorf("%.200s", out)
+	}
 }
 
 func TestMCP(t *testing.T) {

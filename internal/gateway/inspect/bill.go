@@ -17,6 +17,7 @@ type bill struct {
 	begun  bool
 	coded  bool // it is compressed, whatever it was asked for
 	broken bool // it did not come to its end
+	left   bool // it was not waited for
 }
 
 // metered begins to count if a model is asked. It is false if the request was refused.
@@ -96,9 +97,28 @@ func (b *bill) end(r spec.NetworkRecord) {
 	if r.Status == http.StatusSwitchingProtocols {
 		b.tally.Unread()
 	}
-	answered := r.Down
-	if !answers(r.Status) {
-		answered = 0
+	switch {
+	case b.left: // what the server has begun costs all the same
+		b.tally.End(r.Up, 0, true)
+	case answers(r.Status):
+		b.tally.End(r.Up, r.Down, b.broken)
+	default:
+		b.tally.End(0, 0, false)
 	}
-	b.tally.End(r.Up, answered, b.broken)
+}
+
+// asked reads a piece of the question. The error says why it may not be asked.
+func (b *bill) asked(p []byte) error {
+	if b.tally == nil {
+		return nil
+	}
+	return b.tally.Asked(p)
+}
+
+// refused is what asked said.
+func (b *bill) refused() error {
+	if b.tally == nil {
+		return nil
+	}
+	return b.tally.Refused()
 }

@@ -41,6 +41,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		return
 	}
 	if err != nil {
+		x.bill.left = ctx.Err() != nil
 		i.failed(ctx, w, in, x, err)
 		return
 	}

@@ -243,6 +243,9 @@ func (b *body) all() {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.x.up.Add(int64(n))
+	if err := b.x.bill.asked(p[:n]); err != nil {
+		return 0, err
+	}
 	if err == io.EOF {
 		b.prune()
 		b.all()

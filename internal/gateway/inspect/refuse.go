@@ -102,6 +102,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.turnAway(w, r, x, http.StatusBadRequest, x.malformed())
 	case changed:
 		i.turnAway(w, r, x, http.StatusForbidden, cause)
+	case x.bill.refused() != nil:
+		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
 	case x.tooLong.Load():
 		x.refuse(errHeld.Error())
 		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.decision.MaxBody)})

@@ -23,13 +23,48 @@ type Meter struct {
 	mu     sync.Mutex
 	budget spec.Budget
 	bill   spec.Bill
-	under  int // questions under way
+	under  int              // questions under way
+	most   map[string]int64 // by model: the longest input it has had
 }
 
 // New makes one that goes on from a bill. Change is told whenever the bill has
 // become another; it must not block, nor ask for it.
 func New(before spec.Bill, prices price.List, budget spec.Budget, change func()) *Meter {
-	return &Meter{prices: prices, budget: budget, change: change, bill: before}
+	m := &Meter{prices: prices, budget: budget, change: change, bill: before, most: map[string]int64{}}
+	m.reprice()
+	return m
+}
+
+// reprice gives what had no price the one that it has now.
+func (m *Meter) reprice() {
+	for n := range m.bill.Models {
+		i := &m.bill.Models[n]
+		p, ok := m.price(i.Model)
+		if !ok || i.Unpriced == 0 {
+			continue
+		}
+		tokens := i.Tokens
+		if i.Unpriced != tokens.Counted() { // which of them had none is not known
+			tokens = spec.Tokens{Output: i.Unpriced}
+		}
+		i.USD += p.USD(tokens, 0)
+		i.Unpriced = 0
+	}
+}
+
+// price is that of a model; if an answer did not say whose it is, the dearest.
+func (m *Meter) price(model string) (price.Price, bool) {
+	if model == "" {
+		return m.prices.Dearest()
+	}
+	return m.prices.Of(model)
+}
+
+// longest is the longest input that a model has had.
+func (m *Meter) longest(model string) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.most[model]
 }
 
 // maxUnderWay is how many questions may be under way at once if there is a budget:
@@ -44,6 +79,57 @@ func IsQuestion(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	path = strings.TrimSuffix(path, "/")
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(path, end) })
+}
+
+// Request is what a request to a host of models is, as far as it matters here.
+type Request struct {
+	Method, Path string // the path as it was sent
+	Type         string // of the body: Content-Type
+	Upgrade      bool   // it wants another protocol
+	Coded        bool   // its body is compressed
+}
+
+// Countable says why it is not known what a request would take; nil: that is known, or
+// it takes nothing. What is not known to be one or the other is refused with a budget.
+func (r *Request) Countable() error {
+	refuse := func(why string) error { return spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and %s", why) }
+	switch {
+	case r.Upgrade:
+		return refuse("what is said over a WebSocket is not counted: ask by POST")
+	case strings.HasPrefix(r.Type, "application/grpc"):
+		return refuse("what is said over gRPC is not counted")
+	case slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, r.Method):
+		return nil
+	case !isPlain(r.Path):
+		return refuse("this path could be read in several ways")
+	case isFree(r.Path):
+		return nil
+	case r.Method != "POST" || !IsQuestion(r.Path):
+		return refuse("what this request takes is not known")
+	case r.Coded:
+		return refuse("a compressed question cannot be read")
+	}
+	return nil
+}
+
+// isPlain tells whether no server could take a path for another one.
+func isPlain(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	return strings.HasPrefix(path, "/") && !strings.ContainsAny(path, "%;\\") && !strings.Contains(path, "//") &&
+		!strings.Contains(path+"/", "/./") && !strings.Contains(path+"/", "/../")
+}
+
+// isFree tells of paths at which no model is asked: counts of tokens, and those of
+// accounts.
+func isFree(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	lower := strings.ToLower(path)
+	asks := func(word string) bool { return strings.Contains(lower, word) }
+	if slices.ContainsFunc([]string{"/count_tokens", "/input_tokens", ":counttokens"}, func(end string) bool { return strings.HasSuffix(lower, end) }) {
+		return true
+	}
+	account := slices.ContainsFunc([]string{"/api/", "/oauth/", "/v1/oauth/", "/backend-api/"}, func(begin string) bool { return strings.HasPrefix(lower, begin) })
+	return account && !slices.ContainsFunc([]string{"completion", "conversation", "response", "message", "generate", "realtime", "batch"}, asks)
 }
 
 // Bounded tells whether there is a budget.
@@ -76,22 +162,11 @@ func (m *Meter) Open() (*Tally, error) {
 	m.under++
 	t := &Tally{meter: m, said: figures{}}
 	t.scan.value, t.scan.end = t.found, t.documented
+	t.ask.value, t.ask.end = t.wanted, func() {}
 	return t, nil
 }
 
-// Stream notes that the answer comes in events.
-func (t *Tally) Stream() { t.stream = true }
-
-// OpenUnread is Open for a conversation that may go on in a protocol nobody here reads.
-// With a budget there is none.
-func (m *Meter) OpenUnread() (*Tally, error) {
-	if m.Bounded() {
-		return nil, spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what is said over a WebSocket is not counted: ask by POST")
-	}
-	return m.Open()
-}
-
-// Unread notes that it does.
+// Unread notes that the conversation goes on in a protocol that nobody here reads.
 func (t *Tally) Unread() {
 	m := t.meter
 	m.mu.Lock()
@@ -155,6 +230,9 @@ func (m *Meter) count(was, now told, guessed int64) {
 	}
 	m.add(now, 1)
 	m.item(now.model).Guessed += guessed
+	if all := now.Input + now.Cached + now.CacheWrite; guessed == 0 && (all > m.most[now.model]) && (len(m.most) < maxModels || m.most[now.model] > 0) {
+		m.most[now.model] = all
+	}
 	m.mu.Unlock()
 	m.change()
 }
@@ -164,7 +242,7 @@ func (m *Meter) add(a told, n int64) {
 	i := m.item(a.model)
 	i.Answers += n
 	usd, priced := 0.0, false
-	if p, ok := m.prices.Of(a.model); ok {
+	if p, ok := m.price(a.model); ok {
 		usd, priced = p.USD(a.Tokens, a.hour), true
 	}
 	if n > 0 {

@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 			if len(b.Models) != 1 || b.Models[0].Model != a.model || b.Models[0].Answers != 1 || b.Models[0].Tokens != a.want || (b.Models[0].Guessed == 1) != guessed {
 				t.Errorf("%s in pieces of %d: %+v", name, piece, b)
 			}
-			if i := b.Total(); a.model == "" && (i.Unpriced != a.want.Counted() || i.USD != 0) || a.model != "" && (i.USD != prices[0].USD(a.want, 0) || i.Unpriced != 0) {
+			if i := b.Total(); i.USD != prices[0].USD(a.want, 0) || i.Unpriced != 0 {
 				t.Errorf("%s: %+v", name, i)
 			}
 		}
@@ -110,7 +110,7 @@ func TestBroken(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	tally, _ = m.Open()
-	tally.End(4000, 0, true) // there was no answer
+	tally.End(4000, 0, false) // it was refused
 	if i := m.Bill().Total(); i.Answers != 1 {
 		t.Errorf("%+v", i)
 	}
@@ -151,11 +151,8 @@ func TestBudget(t *testing.T) {
 		if _, err := again.Open(); (err == nil) != (c.why == "") {
 			t.Errorf("%s: after a start it is %v", name, err)
 		}
-		tally, err := m.OpenUnread()
-		if (err == nil) != (c.why == "") {
-			t.Errorf("%s: what cannot be read: %v", name, err)
-		}
-		if err == nil {
+		if c.why == "" {
+			tally, _ := m.Open()
 			tally.Unread()
 			tally.End(100, 0, false)
 			if i := m.Bill().Total(); i.Unseen != 1 || i.Answers != before.Total().Answers {
@@ -177,6 +174,94 @@ func TestBudget(t *testing.T) {
 	}
 	open[0].End(0, 0, false)
 	if _, err := m.Open(); err != nil {
+		t.Error(err)
+	}
+}
+
+// With a budget nobody saves by going before an answer says what it took.
+func TestLeft(t *testing.T) {
+	m := newMeter(spec.Budget{Tokens: 1 << 40})
+	m.ask(t, "m", 5000)
+	ask := func(question string, answered int64) spec.Tokens {
+		t.Helper()
+		before := m.Bill()
+		tally, err := m.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tally.Asked([]byte(question)); err != nil {
+			t.Fatal(err)
+		}
+		tally.End(int64(len(question)), answered, true)
+		return m.Bill().Since(before).Tokens
+	}
+	question := `{"previous_response_id":"x","model":"m","max_output_tokens":30000}`
+	for answered, want := range map[int64]int64{0: 30000, 400: 30000, 400_000: 100_000} {
+		if got := ask(question, answered); got.Output != want || got.Input < 5000 {
+			t.Errorf("left after %d bytes: %+v", answered, got)
+		}
+	}
+	if got := ask(`{"model":"other"}`, 0); got.Output != usualMost {
+		t.Errorf("%+v", got)
+	}
+	if got := ask("", 0); got != (spec.Tokens{}) {
+		t.Errorf("a question that was not asked: %+v", got)
+	}
+	tally, _ := m.Open()
+	if err := tally.Asked([]byte(`{"model":"m","input":"{\"background\":true","metadata":{"background":true},"background" : tr`)); err != nil {
+		t.Error(err)
+	}
+	if err := tally.Asked([]byte("ue}")); err == nil || tally.Refused() == nil {
+		t.Error("a question in the background")
+	}
+	tally.End(100, 0, false)
+}
+
+// What had no price when it was asked has the one that it is given later.
+func TestPricedLater(t *testing.T) {
+	m := newMeter(spec.Budget{USD: 100})
+	m.ask(t, "x", 1e6)
+	if _, err := m.Open(); err == nil {
+		t.Fatal("a model without a price is asked twice")
+	}
+	again := New(m.Bill(), append(price.List{{Model: "x", Input: 3, Output: 4}}, prices...), spec.Budget{USD: 100}, func() {})
+	if i := again.Bill().Total(); i.USD != 3 || i.Unpriced != 0 {
+		t.Errorf("%+v", i)
+	}
+	if _, err := again.Open(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is not known to be counted, or to cost nothing, is not asked with a budget.
+func TestCountable(t *testing.T) {
+	for _, path := range []string{
+		"/v1/messages", "/v1/messages?beta=true", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse",
+		"/v1beta/models/g:countTokens", "/backend-api/codex/responses", "/api/event_logging/batch2", "/oauth/token", "/backend-api/wham/usage",
+	} {
+		if err := (&Request{Method: "POST", Path: path, Type: "application/json"}).Countable(); err != nil && !strings.Contains(path, "batch") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, path := range []string{
+		"/v1/messages//", "//v1/messages", "/v1/messages/.", "/v1/messages/a/..", "/v1/messages%2f%2f", "/v1/messages;x", "/v1/Messages", "/v1/messages%00", "/v1\\messages",
+		"/v1/messages/batches", "/v1/batches", "/v1/realtime", "/v1beta/models/g:batchGenerateContent", "/v1beta/interactions", "/v1/complete", "/v1/embeddings",
+		"/v1/images/generations", "/v1/threads/x/runs", "/google.ai.generativelanguage.v1.GenerativeService/GenerateContent", "/backend-api/conversation",
+		"/backend-api/../v1/messages", "/api/v1/responses/x", "",
+	} {
+		if err := (&Request{Method: "POST", Path: path, Type: "application/json"}).Countable(); err == nil {
+			t.Errorf("%s is asked", path)
+		}
+	}
+	for _, r := range []Request{
+		{Method: "PUT", Path: "/v1/messages"}, {Method: "GET", Path: "/v1/realtime", Upgrade: true}, {Method: "POST", Path: "/v1/responses", Upgrade: true},
+		{Method: "POST", Path: "/v1/messages", Coded: true}, {Method: "POST", Path: "/v1/messages", Type: "application/grpc+proto"}, {Method: "DELETE", Path: "/v1/files/x"},
+	} {
+		if r.Countable() == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if err := (&Request{Method: "GET", Path: "/v1/models"}).Countable(); err != nil {
 		t.Error(err)
 	}
 }
@@ -289,7 +374,7 @@ func leaves(to map[string]string, at string, v any, depth int) {
 		if text, _ := json.Marshal(v); len(v) <= maxText && !strings.Contains(string(text), `\`) {
 			to[at] = v
 		}
-	case float64:
+	case float64, bool, nil:
 		text, _ := json.Marshal(v)
 		to[at] = string(text)
 	}

@@ -9,7 +9,7 @@ const (
 )
 
 // scanner reads JSON of any length, piece by piece, and keeps nothing of it but where
-// it is. It tells of strings and numbers in objects at most maxDepth deep, and of the
+// it is. It tells of strings, numbers and words (true) in objects at most maxDepth deep, and of the
 // end of every document. What stands between documents, as in a stream of events, it
 // passes over, and it does not mind what is wrong: whoever sent it is believed.
 type scanner struct {
@@ -20,9 +20,9 @@ type scanner struct {
 	outer  bool // the outermost is an array: a list of documents
 	levels [maxDepth]level
 
-	quoted, escaped, number bool
-	text                    []byte
-	long                    bool // there was more text than is kept
+	quoted, escaped, bare bool // within a string; behind a \; within a number or a word
+	text                  []byte
+	long                  bool // there was more text than is kept
 }
 
 // level is an open object or array.
@@ -37,11 +37,11 @@ func (s *scanner) write(p []byte) {
 		switch {
 		case s.quoted:
 			s.inString(c)
-		case s.number && isNumber(c):
+		case s.bare && isBare(c):
 			s.keep(c)
 		default:
-			if s.number {
-				s.number = false
+			if s.bare {
+				s.bare = false
 				s.tell()
 			}
 			s.between(c)
@@ -49,8 +49,8 @@ func (s *scanner) write(p []byte) {
 	}
 }
 
-func isNumber(c byte) bool {
-	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+func isBare(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
 }
 
 func (s *scanner) keep(c byte) {
@@ -98,8 +98,8 @@ func (s *scanner) between(c byte) {
 		l.named = true
 	case c == ',':
 		l.named = false
-	case isNumber(c) && c != 'e' && c != 'E':
-		s.number, s.long = true, false
+	case isBare(c):
+		s.bare, s.long = true, false
 		s.text = append(s.text[:0], c)
 	}
 }

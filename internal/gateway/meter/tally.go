@@ -1,8 +1,11 @@
 package meter
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -10,12 +13,19 @@ import (
 // Tally reads one answer as it passes, and has the meter count it before the client
 // has the last of it.
 type Tally struct {
-	meter  *Meter
-	scan   scanner
-	stream bool // events, most of which are frame
+	meter *Meter
+
+	mu     sync.Mutex // question and answer are read at the same time
+	ask    scanner    // the question
+	scan   scanner    // the answer
+	stream bool       // events, most of which are frame
 	said   figures
-	model  string
-	heard  bool // it said how much it took
+	asks   string // whom the question is for
+	most   int64  // tokens it may be answered with, as it says; 0: it does not
+	apart  bool   // it is to be answered later, to somebody who comes back for it
+	why    error  // it may not be asked
+	model  string // who answers
+	heard  bool   // it said how much it took
 
 	told told
 }
@@ -37,6 +47,7 @@ const (
 	perToken       = 4
 	perEventToken  = 16 // of an answer in events
 	maxTokens      = 1 << 40
+	usualMost      = 8 << 10 // of an answer that says no bound, and broke off
 	maxModelLength = 100
 )
 
@@ -54,10 +65,59 @@ func (t *Tally) found(path, text string) {
 	case strings.HasPrefix(path, "usage."), strings.HasPrefix(path, "usageMetadata."):
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= maxTokens {
 			_, field, _ := strings.Cut(path, ".")
-			t.said[field] = n
 			t.heard = true
+			if slices.Contains(fields, field) {
+				t.said[field] = n
+			}
 		}
 	}
+}
+
+// fields are those of a usage that matter here.
+var fields = []string{
+	"input_tokens", "prompt_tokens", "promptTokenCount", "toolUsePromptTokenCount",
+	"cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation.ephemeral_1h_input_tokens",
+	"output_tokens", "completion_tokens", "candidatesTokenCount", "thoughtsTokenCount",
+	"input_tokens_details.cached_tokens", "prompt_tokens_details.cached_tokens", "cachedContentTokenCount",
+}
+
+// wanted notes what a question wants.
+func (t *Tally) wanted(path, text string) {
+	switch path {
+	case "model":
+		t.asks = plain(text)
+	case "background":
+		t.apart = text == "true"
+	case "max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "request.generationConfig.maxOutputTokens":
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n <= maxTokens {
+			t.most = n
+		}
+	}
+}
+
+// Asked reads a piece of the question as it leaves. The error says why it may not.
+func (t *Tally) Asked(p []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ask.write(p)
+	if t.apart && t.meter.Bounded() {
+		t.why = spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what is answered in the background is not counted")
+	}
+	return t.why
+}
+
+// Refused is what Asked said.
+func (t *Tally) Refused() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.why
+}
+
+// Stream notes that the answer comes in events.
+func (t *Tally) Stream() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stream = true
 }
 
 // plain is a model's name as it may be shown.
@@ -90,6 +150,8 @@ func (f figures) hour() int64 { return f["cache_creation.ephemeral_1h_input_toke
 
 // Write reads a piece of the answer, and never fails.
 func (t *Tally) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.scan.write(p)
 	return len(p), nil
 }
@@ -102,7 +164,7 @@ func (t *Tally) documented() {
 }
 
 func (t *Tally) tell(tokens spec.Tokens, hour int64) {
-	now := told{t.model, tokens, hour, true}
+	now := told{cmp.Or(t.model, t.asks), tokens, hour, true}
 	if now != t.told {
 		t.meter.count(t.told, now, 0)
 		t.told = now
@@ -110,20 +172,31 @@ func (t *Tally) tell(tokens spec.Tokens, hour int64) {
 }
 
 // End is told when nothing more comes, how many bytes the question and the answer
-// had, and whether the answer broke off. What was not said is guessed.
+// had, and whether the answer broke off, or was not waited for. What was not said is
+// guessed; if there is a budget, as much as it could have been.
 func (t *Tally) End(asked, answered int64, broken bool) {
 	defer t.meter.leave()
-	if answered == 0 || t.heard && !broken {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.heard && !broken || answered == 0 && (!broken || asked == 0) {
 		return
 	}
-	guess := spec.Tokens{Input: asked / perToken, Output: answered / perToken}
-	if t.stream {
-		guess.Output = answered / perEventToken
-	}
-	now := told{t.model, guess, 0, true}
+	model := cmp.Or(t.model, t.asks)
+	now := told{model, t.guess(asked, answered), 0, true}
 	if t.heard { // the answer began with what the question took
+		guess := now.Output
 		now.Tokens, now.hour = t.said.tokens(), t.said.hour()
-		now.Output = max(now.Output, guess.Output)
+		now.Output = max(now.Output, guess)
+	} else if broken && t.meter.Bounded() {
+		now.Input += t.meter.longest(model) // it may go on from one that was asked before
+		now.Output = max(now.Output, cmp.Or(t.most, usualMost))
 	}
 	t.meter.count(t.told, now, 1)
+}
+
+func (t *Tally) guess(asked, answered int64) spec.Tokens {
+	if t.stream {
+		answered = answered * perToken / perEventToken
+	}
+	return spec.Tokens{Input: asked / perToken, Output: answered / perToken}
 }
