@@ -1,6 +1,11 @@
 package spec
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
 
 // Devcontainer is what a sandbox has from the devcontainer.json that it was made from:
 // the rest of that is in its image, its user and its environment.
@@ -40,10 +45,14 @@ const (
 // Once tells whether the command is run once in the life of a sandbox.
 func (s SetUp) Once() bool { return s.When != PostStart && s.When != PostAttach }
 
-// Title names the command for people.
+// Title names the command for people, in one line: its name is anybody's.
 func (s SetUp) Title() string {
-	if s.Name == "" {
-		return s.When
+	title := s.When
+	if s.Name != "" {
+		title += " (" + s.Name + ")"
 	}
-	return s.When + " (" + s.Name + ")"
+	if strings.ContainsFunc(title, unicode.IsControl) {
+		return strconv.Quote(title)
+	}
+	return title
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -24,6 +25,7 @@ type buildFlags struct {
 	args, secrets     []string
 	noCache, quiet    bool
 	pull              string
+	foreign           bool // a devcontainer.json names what it begins with
 	network           networkFlags
 }
 
@@ -131,7 +133,7 @@ func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o 
 		return image.Image{}, err
 	}
 	if o.Resolve == nil {
-		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return a.baseOf(ctx, e, ref, f.pull) }
+		o.Resolve = func(ctx context.Context, ref string) (image.Image, error) { return a.baseOf(ctx, e, ref, f) }
 	}
 	told := &buildProgress{app: a, quiet: f.quiet}
 	o.Tell = told.tell
@@ -139,7 +141,7 @@ func (a *app) buildImage(ctx context.Context, e *engine.Engine, f buildFlags, o 
 }
 
 // baseOf is the image that a FROM means: a template by its name, or any other image.
-func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref, pull string) (image.Image, error) {
+func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildFlags) (image.Image, error) {
 	t, err := e.Templates().Find(image.Short(ref))
 	switch {
 	case err == nil:
@@ -147,7 +149,7 @@ func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref, pull string) (i
 	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
 		return image.Image{}, err
 	}
-	return a.imageOf(ctx, e, ref, pull)
+	return a.imageOf(ctx, e, ref, f.pull, f.foreign)
 }
 
 // tagOf is the name that an image gets, in full. One that a saved template has would
@@ -285,15 +287,15 @@ func (p *buildProgress) tell(ev builder.Event) {
 		p.app.note("%s failed after %.1fs", step, ev.Seconds)
 	case builder.Started:
 		p.lines = nil
-		p.say("%s %s", step, printable(ev.Name))
+		p.say("%s %s", step, term.Sanitize(ev.Name))
 	case builder.Cached:
-		p.say("%s %s: as before", step, printable(ev.Name))
+		p.say("%s %s: as before", step, term.Sanitize(ev.Name))
 	case builder.Waiting:
-		p.say("%s waits for %s", step, printable(ev.Text))
+		p.say("%s waits for %s", step, term.Sanitize(ev.Text))
 	case builder.Done:
 		p.say("%s done in %.1fs", step, ev.Seconds)
 	case builder.Warning:
-		p.say("Dockerfile: %s", printable(ev.Text))
+		p.say("Dockerfile: %s", term.Sanitize(ev.Text))
 	case builder.Making:
 		p.say("making the image")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -112,6 +113,7 @@ func (a *app) openDevcontainer(ctx context.Context, e *engine.Engine, project, f
 	if err != nil {
 		return nil, err
 	}
+	f.foreign = true
 	b := &devcontainerBuild{app: a, engine: e, flags: f, project: real, dir: filepath.Dir(rel), images: map[string]image.Image{}}
 	b.place = devcontainer.Place{File: filepath.Join(real, rel), Project: real, Inside: inside}
 	if b.root, err = os.OpenRoot(real); err != nil {
@@ -163,7 +165,7 @@ func (b *devcontainerBuild) parseFeatures(ctx context.Context) error {
 	for _, u := range b.file.Features {
 		text, err := b.aboutFeature(ctx, u)
 		if err != nil {
-			return &spec.Error{Op: "feature " + u.ID, Err: err, Hint: spec.Hint(err)}
+			return &spec.Error{Op: "feature " + term.Sanitize(u.ID), Err: err, Hint: spec.Hint(err)}
 		}
 		g, err := devcontainer.ParseFeature(text, u, b.place)
 		if err != nil {
@@ -226,9 +228,7 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 		notes = slices.Concat(notes, g.Notes)
 	}
 	b.settings = settings.With(b.file.Settings)
-	for _, n := range notes {
-		b.app.note("devcontainer.json: %s", n)
-	}
+	b.tell(notes)
 	if all {
 		whole := b.settings.With(devcontainer.Settings{})
 		if err := whole.Expand(of.Env); err != nil {
@@ -252,6 +252,22 @@ func (b *devcontainerBuild) make(ctx context.Context, all bool) (image.Image, er
 		Resolve: func(_ context.Context, name string) (image.Image, error) { return b.resolve(base, name) },
 	})
 }
+
+// maxNotes bounds what is told of a file.
+const maxNotes = 40
+
+// tell tells what means nothing of a file, each in a line: what is in them is anybody's.
+func (b *devcontainerBuild) tell(notes []string) {
+	for _, n := range notes[:min(len(notes), maxNotes)] {
+		b.app.note("devcontainer.json: %s", term.Sanitize(short(n, maxNote)))
+	}
+	if more := len(notes) - maxNotes; more > 0 {
+		b.app.note("devcontainer.json: and %d more that means nothing here", more)
+	}
+}
+
+// maxNote bounds a note, in characters.
+const maxNote = 6000
 
 // resolve gives what the Dockerfile of features begins with, and copies from.
 func (b *devcontainerBuild) resolve(base image.Image, name string) (image.Image, error) {
@@ -279,9 +295,9 @@ func (b *devcontainerBuild) of(img image.Image) (devcontainer.OfImage, error) {
 // base is the image that the file names, or builds.
 func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	if b.file.Image != "" {
-		img, err := b.app.baseOf(ctx, b.engine, b.file.Image, b.flags.pull)
+		img, err := b.app.baseOf(ctx, b.engine, b.file.Image, b.flags)
 		if err != nil {
-			err = &spec.Error{Op: "image " + b.file.Image, Err: err, Hint: spec.Hint(err)}
+			err = &spec.Error{Op: "image " + term.Sanitize(b.file.Image), Err: err, Hint: spec.Hint(err)}
 		}
 		return img, err
 	}
@@ -309,7 +325,7 @@ func (b *devcontainerBuild) inProject(key, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(b.project, at)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", spec.Errorf(spec.ErrUsage, "%s: %s: %s is not in %s", b.place.File, key, path, b.project).
+		return "", spec.Errorf(spec.ErrUsage, "%s: %s: %s is not in %s", b.place.File, key, term.Sanitize(path), b.project).
 			WithHint("what a file of the project names lies in the project")
 	}
 	return rel, nil
@@ -361,16 +377,18 @@ func (a *app) fromDevcontainer(ctx context.Context, e *engine.Engine, sb *spec.S
 
 // volumes has those in shared directories be private ones.
 func (b *devcontainerBuild) volumes(sb *spec.Sandbox) {
+	var notes []string
 	for _, path := range b.settings.Volumes {
 		dir, err := workspace.ParsePrivate(path, slices.Concat(sb.Workspaces, sb.Volumes))
 		if err != nil {
-			b.app.note("devcontainer.json: mounts: the volume %s is what the sandbox itself keeps there; no other shares it", path)
+			notes = append(notes, "mounts: the volume "+short(path, maxShown)+" is what the sandbox itself keeps there; no other shares it")
 			continue
 		}
 		if !slices.Contains(sb.Private, dir) {
 			sb.Private = append(sb.Private, dir)
 		}
 	}
+	b.tell(notes)
 }
 
 // buildDevcontainer builds an image that has what a devcontainer.json says.

@@ -60,7 +60,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 		}
 		return imageTemplate(img)
 	}
-	img, err := a.imageOf(ctx, e, word, pull)
+	img, err := a.imageOf(ctx, e, word, pull, false)
 	if err != nil {
 		return "", nil, err
 	}
@@ -74,15 +74,16 @@ func checkPull(pull string) error {
 	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
 }
 
-// imageOf is the image that a reference means, which is fetched if need be.
-func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string) (image.Image, error) {
+// imageOf is the image that a reference means, which is fetched if need be. It is foreign
+// if a devcontainer.json has it.
+func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, foreign bool) (image.Image, error) {
 	ref, err := image.ParseReference(word)
 	if err != nil {
 		return image.Image{}, err
 	}
 	img, err := e.Images().Find(ref)
 	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
-		return a.pullImage(ctx, e, ref)
+		return a.pullImage(ctx, e, ref, foreign)
 	}
 	return img, err
 }
@@ -160,9 +161,9 @@ func notBuilt(path string, dir bool) error {
 }
 
 // pullImage fetches an image, and shows how far it is.
-func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
+func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference, foreign bool) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
-		img, err := e.PullImage(ctx, ref, progress)
+		img, err := e.PullImage(ctx, ref, foreign, progress)
 		return []image.Image{img}, err
 	})
 	if err != nil {
@@ -240,7 +241,7 @@ func (a *app) templatePullCommand() *command.Command {
 			}
 			var list []image.Image
 			for _, ref := range refs {
-				img, err := a.pullImage(cmd.Context(), e, ref)
+				img, err := a.pullImage(cmd.Context(), e, ref, false)
 				if err != nil {
 					return err
 				}

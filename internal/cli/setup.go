@@ -48,7 +48,7 @@ func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	if names := e.Refused(sb, began); len(names) > 0 {
 		hint = fmt.Sprintf("the network policy refused %s; if that is why: bothy policy allow --sandbox %s %s, or a --preset; %s", strings.Join(names, ", "), sb.Name, names[0], hint)
 	}
-	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), sb.Devcontainer.File), Err: errors.New(err.Error()), Hint: hint}
+	return &spec.Error{Class: spec.ErrSandbox, Op: fmt.Sprintf("%s of %s", c.Title(), term.Sanitize(sb.Devcontainer.File)), Err: errors.New(err.Error()), Hint: hint}
 }
 
 // maxShown bounds what is shown of a command, in characters.

@@ -45,11 +45,11 @@ func commands(when string, raw json.RawMessage) ([]spec.SetUp, error) {
 func command(raw json.RawMessage) ([]string, error) {
 	switch kind(raw) {
 	case '"':
-		line, err := text(raw)
-		if err != nil || line == "" {
+		words, err := text(raw)
+		if err != nil || words == "" {
 			return nil, err
 		}
-		return []string{"/bin/sh", "-c", line}, nil
+		return []string{"/bin/sh", "-c", words}, nil
 	case '[':
 		args, err := texts(raw)
 		if err != nil || len(args) == 0 {

@@ -82,7 +82,7 @@ func Parse(text []byte, p Place) (*File, error) {
 	}
 	f.Notes = append(f.Notes, x.notes()...)
 	if len(unknown) > 0 {
-		f.Notes = append(f.Notes, "not known, and without effect: "+strings.Join(unknown, ", "))
+		f.Notes = append(f.Notes, notKnown(unknown))
 	}
 	return f, nil
 }
@@ -152,13 +152,13 @@ func leftOut(key string) string {
 func (f *File) key(name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "image":
-		f.Image, err = text(raw)
+		f.Image, err = line(raw)
 	case "build":
 		err = f.build(raw)
 	case "dockerFile":
-		f.dockerfile().Dockerfile, err = text(raw)
+		f.dockerfile().Dockerfile, err = line(raw)
 	case "context":
-		f.dockerfile().Context, err = text(raw)
+		f.dockerfile().Context, err = line(raw)
 	case "features":
 		f.Features, err = uses(raw)
 	case "overrideFeatureInstallOrder":
@@ -220,11 +220,11 @@ func (f *File) build(raw json.RawMessage) error {
 	for _, m := range list {
 		switch m.name {
 		case "dockerfile":
-			b.Dockerfile, err = text(m.raw)
+			b.Dockerfile, err = line(m.raw)
 		case "context":
-			b.Context, err = text(m.raw)
+			b.Context, err = line(m.raw)
 		case "target":
-			b.Target, err = text(m.raw)
+			b.Target, err = line(m.raw)
 		case "args":
 			b.Args, err = pairs(m.raw)
 		case "cacheFrom":
@@ -232,7 +232,7 @@ func (f *File) build(raw json.RawMessage) error {
 		case "options":
 			f.note("build.options", "there is no docker build; bothy template build has flags of its own")
 		default:
-			f.note("build."+m.name, "not known, and without effect")
+			f.note("build."+told(m.name), "not known, and without effect")
 		}
 		if err != nil {
 			return &spec.Error{Op: m.name, Err: err}
@@ -267,7 +267,7 @@ func (f *File) variables(key string, raw json.RawMessage) (vars []Variable, err 
 			return nil, spec.Errorf(spec.ErrUsage, "%q is no name of a variable", m.name)
 		}
 		if string(m.raw) == "null" {
-			f.note(key, m.name+" is not taken away: it has what the image says")
+			f.note(key, told(m.name)+" is not taken away: it has what the image says")
 			continue
 		}
 		v, err := text(m.raw)
@@ -291,16 +291,21 @@ func isVariable(name string) bool {
 // user is a name or a number, with a group or without.
 func user(raw json.RawMessage) (string, error) {
 	s, err := text(raw)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = checkUser(s)
 	}
+	return s, err
+}
+
+// checkUser accepts what stands in a Dockerfile as it is; empty is nobody in particular.
+func checkUser(s string) error {
 	for i, r := range s {
 		plain := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !plain && (i == 0 || !strings.ContainsRune(".-@:", r)) {
-			return "", spec.Errorf(spec.ErrUsage, "%q is no user", s)
+			return spec.Errorf(spec.ErrUsage, "%.100q is no user", s)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // ports are told: what is open on the host is for its user to say.
@@ -346,7 +351,7 @@ func (f *File) settle() error {
 		f.note("containerUser", "all commands run as the remoteUser, "+f.RemoteUser)
 	}
 	if len(f.forward) > 0 {
-		f.note("forwardPorts", "no file opens ports of this host; to have them: "+strings.Join(f.forward, " "))
+		f.note("forwardPorts", "no file opens ports of this host; to have them: "+forwarded(f.forward))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package devcontainer
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -159,7 +160,7 @@ func TestRefused(t *testing.T) {
 		{"a command with a number", `{"image": "a", "postCreateCommand": ["sleep", 3]}`, "it is not a list of texts"},
 		{"commands in commands", `{"image": "a", "postCreateCommand": {"a": {"b": "c"}}}`, "a: it is not a command"},
 		{"a variable without a name", `{"image": "a", "containerEnv": {"": "x"}}`, `"" is no name of a variable`},
-		{"a variable with another in it", `{"image": "a", "remoteEnv": {"A=1\nB": "x"}}`, "is no name of a variable"},
+		{"a variable with another in it", `{"image": "a", "remoteEnv": {"A=1 B": "x"}}`, "is no name of a variable"},
 		{"a user with an instruction", `{"image": "a", "remoteUser": "node\nRUN evil"}`, "is no user"},
 		{"a user that is a variable", `{"image": "a", "remoteUser": "$USER"}`, "is no user"},
 		{"a port that is none", `{"image": "a", "forwardPorts": ["x"]}`, "it is not a port"},
@@ -169,6 +170,15 @@ func TestRefused(t *testing.T) {
 		{"a feature above", `{"image": "a", "features": {"./../f": {}}}`, "does not lie below"},
 		{"a feature by its path", `{"image": "a", "features": {"/etc": {}}}`, "does not lie below"},
 		{"a feature that is the directory", `{"image": "a", "features": {"./": {}}}`, "does not lie below"},
+		{"a key with a line of ours", `{"image": "a", "k\nbothy: error: fake": 1}`, `"k\nbothy: error: fake" has a control character`},
+		{"a key deep inside", `{"image": "a", "customizations": {"x": [{"a\u001b[1m": 1}]}}`, "has a control character"},
+		{"a mount with a line of ours", `{"image": "a", "mounts": ["source=/etc,target=/x\nbothy: all good,type=bind"]}`, "mounts: \"source=/etc,target=/x\\nbothy"},
+		{"a mount with one, as an object", `{"image": "a", "mounts": [{"source": "/etc\rbothy: x", "target": "/x"}]}`, "has a control character"},
+		{"a volume with a line of ours", `{"image": "a", "mounts": [{"type": "volume", "target": "/x\nbothy: ok"}]}`, "has a control character"},
+		{"a command with a line of ours", `{"image": "a", "postCreateCommand": {"a\nbothy: ok": "true"}}`, `"a\nbothy: ok" has a control character`},
+		{"an image with a line of ours", `{"image": "a\nbothy: ok"}`, "image: \"a\\nbothy"},
+		{"a path with a line of ours", `{"build": {"dockerfile": "../a\nbothy: ok"}}`, "has a control character"},
+		{"a line of ours by a variable", `{"image": "a", "mounts": ["source=${localEnv:A:\nbothy: ok},target=/x"]}`, "has a control character"},
 		{"an option of another type", `{"image": "a", "features": {"./f": {"x": 1}}}`, "x: it is not a text, or true or false"},
 	}
 	for _, tt := range tests {
@@ -210,6 +220,29 @@ func TestVariables(t *testing.T) {
 	}
 	if elsewhere := (Place{File: here.File, Project: "/other"}); elsewhere.ID() == here.ID() {
 		t.Error("two projects have one ID")
+	}
+}
+
+// What is told is bounded, in lines and in their length, and a note is a line.
+func TestManyNotes(t *testing.T) {
+	var keys, vars []string
+	for i := range 3000 {
+		keys = append(keys, fmt.Sprintf(`"k%d": 1`, i))
+		vars = append(vars, fmt.Sprintf("${env:v%d\\nbothy: ok}", i))
+	}
+	f := parseOK(t, `{"image": "a", "containerEnv": {"A": "`+strings.Join(vars, "")+`"}, "`+strings.Repeat("l", 1000)+`": 1, `+strings.Join(keys, ", ")+`}`)
+	if len(f.Notes) != maxTold+2 {
+		t.Fatalf("%d notes", len(f.Notes))
+	}
+	for _, n := range f.Notes {
+		if len(n) > 600 || oneLine(n) != nil {
+			t.Errorf("told %q", n)
+		}
+	}
+	for i, want := range map[int]string{maxTold: "and 2980 more variables", maxTold + 1: ", k18, and 2981 more"} {
+		if !strings.Contains(f.Notes[i], want) {
+			t.Errorf("told %q, without %q", f.Notes[i], want)
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ func ParseFeature(data []byte, u Use, p Place) (*Feature, error) {
 		g.Commands[i].Name = strings.TrimSuffix(g.name()+" "+g.Commands[i].Name, " ")
 	}
 	if len(unknown) > 0 {
-		inner.Notes = append(inner.Notes, "not known, and without effect: "+strings.Join(unknown, ", "))
+		inner.Notes = append(inner.Notes, notKnown(unknown))
 	}
 	for _, n := range slices.Concat(inner.Notes, x.notes()) {
 		g.Notes = append(g.Notes, "feature "+u.ID+": "+n)
@@ -146,7 +146,7 @@ var about = []string{"id", "version", "name", "description", "documentationURL",
 func (f *Feature) key(inner *File, name string, raw json.RawMessage) (known bool, err error) {
 	switch name {
 	case "id":
-		f.own, err = text(raw)
+		f.own, err = line(raw)
 	case "options":
 		err = f.defaults(raw)
 	case "installsAfter":

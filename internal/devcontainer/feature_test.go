@@ -38,7 +38,7 @@ func TestParseFeature(t *testing.T) {
 	if f.dir() != "tools/go" {
 		t.Errorf("it lies in %s", f.dir())
 	}
-	for _, text := range []string{``, `[]`, `{"options": 3}`, `{"options": {"a": {"default": 3}}}`, `{"remoteUser": "root"}`, `{"dependsOn": []}`} {
+	for _, text := range []string{``, `[]`, `{"options": 3}`, `{"options": {"a": {"default": 3}}}`, `{"remoteUser": "root"}`, `{"dependsOn": []}`, `{"id": "a\nbothy: ok"}`, `{"dependsOn": {"a\nb": {}}}`} {
 		if _, err := ParseFeature([]byte(text), Use{ID: "./f"}, here); err == nil || !strings.HasPrefix(err.Error(), "feature ./f: ") {
 			t.Errorf("%s: error %v", text, err)
 		}
@@ -118,6 +118,11 @@ func TestFinish(t *testing.T) {
 	for _, part := range []string{`RUN ["/bin/sh","-c","set -e; `, `export VER_SION='it'\\''s \n]'; `, `export _ST='x'; `, `_REMOTE_USER='node'; `, `_CONTAINER_USER='node'; `} {
 		if !strings.Contains(lines[4], part) {
 			t.Errorf("%s is not in %s", part, lines[4])
+		}
+	}
+	for _, user := range []string{"node\nRUN evil", "$USER", "a b", "-x"} {
+		if text, err := Finish(nil, "", []Variable{{"A", "b"}}, "", "", user); err == nil || !strings.Contains(err.Error(), "the image's USER: ") {
+			t.Errorf("the image's user %q makes %q (%v)", user, text, err)
 		}
 	}
 	if _, err := Finish(nil, "", []Variable{{"A", "a\nRUN evil"}}, "", "", ""); err == nil {

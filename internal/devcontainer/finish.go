@@ -25,6 +25,9 @@ const stage = "/tmp/.devcontainer-features"
 // nothing to do. Dir is where features are in images of theirs, before is the user of the
 // image.
 func Finish(features []*Feature, dir string, env []Variable, user, containerUser, before string) (string, error) {
+	if err := checkUser(before); err != nil {
+		return "", &spec.Error{Op: "the image's USER", Err: err}
+	}
 	if before == "" {
 		before = "root"
 	}

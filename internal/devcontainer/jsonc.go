@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/tailscale/hujson"
 
@@ -28,7 +29,9 @@ func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	v.Minimize()
-	replaceIn(&v, replace)
+	if err := replaceIn(&v, replace); err != nil {
+		return nil, err
+	}
 	packed := v.Pack()
 	if !json.Valid(packed) {
 		return nil, errors.New("it is too deep")
@@ -36,21 +39,40 @@ func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 	return packed, nil
 }
 
-func replaceIn(v *hujson.Value, replace func(string) string) {
+// replaceIn refuses names that are not one line: they are shown, and no line of ours is
+// to be theirs.
+func replaceIn(v *hujson.Value, replace func(string) string) error {
 	switch x := v.Value.(type) {
 	case *hujson.Object:
 		for i := range x.Members {
-			replaceIn(&x.Members[i].Value, replace)
+			name, _ := x.Members[i].Name.Value.(hujson.Literal)
+			if err := oneLine(name.String()); err != nil {
+				return err
+			}
+			if err := replaceIn(&x.Members[i].Value, replace); err != nil {
+				return err
+			}
 		}
 	case *hujson.Array:
 		for i := range x.Elements {
-			replaceIn(&x.Elements[i], replace)
+			if err := replaceIn(&x.Elements[i], replace); err != nil {
+				return err
+			}
 		}
 	case hujson.Literal:
 		if x.Kind() == '"' {
 			v.Value = hujson.String(replace(x.String()))
 		}
 	}
+	return nil
+}
+
+// oneLine refuses what has control characters or line ends in it.
+func oneLine(s string) error {
+	if strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
+		return spec.Errorf(spec.ErrUsage, "%.100q has a control character in it", s)
+	}
+	return nil
 }
 
 // members are those of an object.
@@ -95,6 +117,15 @@ func text(raw json.RawMessage) (s string, err error) {
 	err = json.Unmarshal(raw, &s)
 	if err == nil && strings.ContainsRune(s, 0) {
 		err = spec.Errorf(spec.ErrUsage, "it has a zero byte")
+	}
+	return s, err
+}
+
+// line is a text that names something, and is shown.
+func line(raw json.RawMessage) (string, error) {
+	s, err := text(raw)
+	if err == nil {
+		err = oneLine(s)
 	}
 	return s, err
 }

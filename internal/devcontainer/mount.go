@@ -29,9 +29,9 @@ func (f *File) mounts(raw json.RawMessage) error {
 			}
 			f.Volumes = append(f.Volumes, path.Clean(target))
 		case "", "bind":
-			f.note("mounts", fmt.Sprintf("%s is left out: no file shows a directory of this host; to do so yourself: -v DIR:%s", first(m, "source", "src"), target))
+			f.note("mounts", fmt.Sprintf("%s is left out: no file shows a directory of this host; to do so yourself: -v DIR:%s", told(first(m, "source", "src")), told(target)))
 		default:
-			f.note("mounts", fmt.Sprintf("%s is left out: only volumes are made", target))
+			f.note("mounts", fmt.Sprintf("%s is left out: only volumes are made", told(target)))
 		}
 	}
 	return nil
@@ -41,11 +41,11 @@ func (f *File) mounts(raw json.RawMessage) error {
 func mount(raw json.RawMessage) (map[string]string, error) {
 	m := map[string]string{}
 	if kind(raw) == '"' {
-		line, err := text(raw)
+		whole, err := line(raw)
 		if err != nil {
 			return nil, err
 		}
-		for part := range strings.SplitSeq(line, ",") {
+		for part := range strings.SplitSeq(whole, ",") {
 			key, value, _ := strings.Cut(part, "=")
 			m[strings.TrimSpace(key)] = strings.Trim(value, `"`)
 		}
@@ -59,7 +59,7 @@ func mount(raw json.RawMessage) (map[string]string, error) {
 		if kind(p.raw) != '"' {
 			continue // what else there is counts for nothing
 		}
-		if m[p.name], err = text(p.raw); err != nil {
+		if m[p.name], err = line(p.raw); err != nil {
 			return nil, err
 		}
 	}

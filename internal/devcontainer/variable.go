@@ -119,8 +119,11 @@ func (x *expander) inside(word string) string {
 
 // notes tell what was asked of the host.
 func (x *expander) notes() (list []string) {
-	for _, name := range x.asked {
-		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", name))
+	for _, name := range x.asked[:min(len(x.asked), maxTold)] {
+		list = append(list, fmt.Sprintf("${localEnv:%s}: nothing of this host's environment is read for a file; it has its default, or is empty", told(name)))
+	}
+	if more := len(x.asked) - maxTold; more > 0 {
+		list = append(list, fmt.Sprintf("${localEnv:…}: and %d more variables of this host's environment that are not read", more))
 	}
 	return list
 }

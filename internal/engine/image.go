@@ -26,9 +26,10 @@ func (e *Engine) Images() image.Shelf {
 	return image.Shelf{Dir: e.Store.Images(), UID: uid, GID: gid}
 }
 
-// PullImage asks a registry what a reference means, and fetches what is not there.
-func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
-	result, err := e.addImages(ctx, image.Order{Pull: r.String()}, progress)
+// PullImage asks a registry what a reference means, and fetches what is not there. It is
+// foreign if a file of a project has it: see [image.Order].
+func (e *Engine) PullImage(ctx context.Context, r image.Reference, foreign bool, progress func(image.Event)) (image.Image, error) {
+	result, err := e.addImages(ctx, image.Order{Pull: r.String(), Foreign: foreign}, progress)
 	if err != nil {
 		return image.Image{}, err
 	}
@@ -38,9 +39,10 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, progress func
 	return result.Images[0], nil
 }
 
-// PullFeature fetches a feature of development containers, as an image.
+// PullFeature fetches a feature of development containers, as an image. Files of projects
+// name them.
 func (e *Engine) PullFeature(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
-	result, err := e.addImages(ctx, image.Order{Feature: r.String()}, progress)
+	result, err := e.addImages(ctx, image.Order{Feature: r.String(), Foreign: true}, progress)
 	if err != nil {
 		return image.Image{}, err
 	}

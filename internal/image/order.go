@@ -23,6 +23,9 @@ type Order struct {
 	// Feature is a reference to a feature of development containers, of which an image is
 	// made: see [FeatureDir].
 	Feature string `json:"feature,omitempty"`
+	// Foreign: a file of a project has the reference, and not the user. Registries of this
+	// machine and of private networks are asked for it only where the user is logged in.
+	Foreign bool `json:"foreign,omitempty"`
 	// From is what people call what is loaded, if not its path.
 	From string `json:"from,omitempty"`
 	// Plain is the digest of an image that a build begins with, or [Scratch].

@@ -21,8 +21,10 @@ import (
 type guard struct {
 	host   string // and port, if it has one
 	scheme string // "" as long as nobody knows
-	direct *http.Transport
-	others *http.Transport
+	// foreign: it was not the user who named it; see [checkForeign].
+	foreign bool
+	direct  *http.Transport
+	others  *http.Transport
 
 	mu sync.Mutex
 	at netip.Addr // where the registry is; zero as long as nobody knows
@@ -31,7 +33,11 @@ type guard struct {
 func newGuard(host string) *guard {
 	g := &guard{host: host}
 	g.direct = transport(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		d := &net.Dialer{Timeout: dialTimeout}
+		if g.foreign && g.named(address) {
+			d.Control = func(_, at string, _ syscall.RawConn) error { return judgeForeign(g.host, at) }
+		}
+		conn, err := d.DialContext(ctx, network, address)
 		if err == nil {
 			g.reached(address, conn.RemoteAddr())
 		}
@@ -54,8 +60,7 @@ func transport(dial func(ctx context.Context, network, address string) (net.Conn
 
 // reached notes where the registry is, unless it was a proxy that was dialled.
 func (g *guard) reached(address string, at net.Addr) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || host != hostname(g.host) {
+	if !g.named(address) {
 		return
 	}
 	if a, err := netip.ParseAddrPort(at.String()); err == nil {

@@ -37,7 +37,7 @@ func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
 		return nil, err
 	}
 	w.progress(image.Event{Phase: image.Resolving})
-	reg, err := connect(ctx, ref, "repository:"+ref.Repository+":pull")
+	reg, err := connect(ctx, ref, w.order.Foreign, "repository:"+ref.Repository+":pull")
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +68,24 @@ func total(m image.Manifest) int64 {
 }
 
 // connect makes ready to ask a registry for what is named, as the caller's Docker would.
-func connect(ctx context.Context, ref image.Reference, scopes ...string) (*registry, error) {
+// It is foreign if it was not the user who named it.
+func connect(ctx context.Context, ref image.Reference, foreign bool, scopes ...string) (*registry, error) {
 	c, err := credentialFor(ctx, ref.Registry)
 	if err != nil {
 		return nil, err
+	}
+	foreign = foreign && c == (credential{})
+	if foreign {
+		if err := checkForeign(ref.Registry); err != nil {
+			return nil, err
+		}
 	}
 	host := ref.Registry
 	if host == hub {
 		host = "registry-1.docker.io"
 	}
 	next := newGuard(host)
+	next.foreign = foreign
 	next.scheme = scheme(ctx, next, host)
 	return &registry{
 		http: &http.Client{

@@ -1,0 +1,49 @@
+package devcontainer
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what is told of one kind, and of a word of a file in it, in characters.
+const (
+	maxTold = 20
+	maxWord = 200
+)
+
+// told is a word of a file for a note: one line, and not a long one.
+func told(word string) string {
+	if oneLine(word) != nil {
+		word = strings.Trim(strconv.Quote(word), `"`)
+	}
+	n := 0
+	for i := range word {
+		if n++; n > maxWord {
+			return word[:i] + "…"
+		}
+	}
+	return word
+}
+
+// notKnown tells of keys that mean nothing.
+func notKnown(keys []string) string {
+	var list []string
+	for _, key := range keys[:min(len(keys), maxTold)] {
+		list = append(list, told(key))
+	}
+	text := "not known, and without effect: " + strings.Join(list, ", ")
+	if more := len(keys) - maxTold; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
+
+// forwarded are the flags for ports.
+func forwarded(flags []string) string {
+	text := strings.Join(flags[:min(len(flags), maxTold)], " ")
+	if more := len(flags) - maxTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
