@@ -172,6 +172,9 @@ func TestRefused(t *testing.T) {
 		{"a feature that is the directory", `{"image": "a", "features": {"./": {}}}`, "does not lie below"},
 		{"a key with a line of ours", `{"image": "a", "k\nbothy: error: fake": 1}`, `"k\nbothy: error: fake" has a control character`},
 		{"a key deep inside", `{"image": "a", "customizations": {"x": [{"a\u001b[1m": 1}]}}`, "has a control character"},
+		{"a text with a line in it", "{\"image\": \"a\nbothy: ok\"}", "line 1"},
+		{"a word with a line in it", "{\"image\": tr\nbothy: ok}", "line 1"},
+		{"a word that is none", "{\"image\": " + strings.Repeat("x", 5000) + "}", "line 1"},
 		{"a mount with a line of ours", `{"image": "a", "mounts": ["source=/etc,target=/x\nbothy: all good,type=bind"]}`, "mounts: \"source=/etc,target=/x\\nbothy"},
 		{"a mount with one, as an object", `{"image": "a", "mounts": [{"source": "/etc\rbothy: x", "target": "/x"}]}`, "has a control character"},
 		{"a volume with a line of ours", `{"image": "a", "mounts": [{"type": "volume", "target": "/x\nbothy: ok"}]}`, "has a control character"},
@@ -186,6 +189,9 @@ func TestRefused(t *testing.T) {
 			_, err := Parse([]byte(tt.text), here)
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("error %v, not %q", err, tt.err)
+			}
+			if oneLine(err.Error()) != nil || len(err.Error()) > 400 {
+				t.Errorf("%q is not a short line", err)
 			}
 			if !errors.Is(err, spec.ErrUsage) || !strings.HasPrefix(err.Error(), here.File) {
 				t.Errorf("%v is of no class, or does not name the file", err)

@@ -26,7 +26,7 @@ func parse(text []byte, replace func(string) string) (json.RawMessage, error) {
 	}
 	v, err := hujson.Parse(text)
 	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
+		return nil, errors.New(told(strings.TrimPrefix(err.Error(), "hujson: "))) // it may have some of the text in it
 	}
 	v.Minimize()
 	if err := replaceIn(&v, replace); err != nil {
