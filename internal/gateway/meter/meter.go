@@ -104,7 +104,7 @@ func (r *Request) Countable() error {
 		return refuse("this path could be read in several ways")
 	case isFree(r.Path):
 		return nil
-	case r.Method != "POST" || !IsQuestion(r.Path):
+	case r.Method != "POST" || !IsQuestion(r.Path): //nolint:usestdlibvars // package net/http is for those who speak it
 		return refuse("what this request takes is not known")
 	case r.Coded:
 		return refuse("a compressed question cannot be read")

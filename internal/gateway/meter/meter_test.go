@@ -254,8 +254,12 @@ func TestCountable(t *testing.T) {
 		}
 	}
 	for _, r := range []Request{
-		{Method: "PUT", Path: "/v1/messages"}, {Method: "GET", Path: "/v1/realtime", Upgrade: true}, {Method: "POST", Path: "/v1/responses", Upgrade: true},
-		{Method: "POST", Path: "/v1/messages", Coded: true}, {Method: "POST", Path: "/v1/messages", Type: "application/grpc+proto"}, {Method: "DELETE", Path: "/v1/files/x"},
+		{Method: "PUT", Path: "/v1/messages"},
+		{Method: "GET", Path: "/v1/realtime", Upgrade: true},
+		{Method: "POST", Path: "/v1/responses", Upgrade: true},
+		{Method: "POST", Path: "/v1/messages", Coded: true},
+		{Method: "POST", Path: "/v1/messages", Type: "application/grpc+proto"},
+		{Method: "DELETE", Path: "/v1/files/x"},
 	} {
 		if r.Countable() == nil {
 			t.Errorf("%+v", r)
