@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -100,12 +101,9 @@ func idMapped(mounts []mount, dir string) bool {
 
 // pseudo are file systems that hold no programs, but the kernel's state or
 // other people's sessions. Below a bound directory they are covered.
-var pseudo = map[string]bool{
-	"autofs": true, "binfmt_misc": true, "bpf": true, "cgroup": true, "cgroup2": true,
-	"configfs": true, "debugfs": true, "devpts": true, "devtmpfs": true, "efivarfs": true,
-	"fusectl": true, "hugetlbfs": true, "mqueue": true, "nsfs": true, "proc": true,
-	"pstore": true, "ramfs": true, "securityfs": true, "selinuxfs": true, "sysfs": true,
-	"tracefs": true,
+var pseudo = []string{
+	"autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
+	"hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "ramfs", "securityfs", "selinuxfs", "sysfs", "tracefs",
 }
 
 // binder binds things into the tree, read-only.
@@ -166,7 +164,7 @@ func (b *binder) coverUnwanted(m mount) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR, unix.S_IFREG:
-		if !pseudo[m.fstype] {
+		if !slices.Contains(pseudo, m.fstype) {
 			return nil
 		}
 	}
