@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -93,7 +95,7 @@ type flowView struct {
 
 func (l *flowing) view() flowView {
 	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, Plan: &l.plan}
-	if s := l.state.Status; s != flow.Running && s != flow.Queued {
+	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}
@@ -152,7 +154,10 @@ func (l *flowing) cancel() error {
 		return err
 	}
 	defer h.Close()
-	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() {
+	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() || l.state.Status == flow.Completed {
+		return err
+	}
+	if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
 		return err
 	}
 	ev, err := h.Append(flow.Ended, actor(), flow.End{Status: flow.Cancelled, Reason: "stopped"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,11 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the file says so, whoever wrote it
+			a.note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
+		}
+	}
 	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.plan.Flow.Name, time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
 		m.undo(ctx)

@@ -20,6 +20,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/guest"
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,11 +50,17 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	if sb == nil {
 		return d, spec.Errorf(nil, "there is no sandbox for %s", job.Agent)
 	}
-	if err := s.engine.Stop(ctx, sb, iterationGrace); err != nil { // a host that died may have left something at work
-		return d, err
+	for _, other := range s.sandboxes { // a host that died may have left something at work in any
+		if err := s.engine.Stop(ctx, other, iterationGrace); err != nil {
+			return d, err
+		}
 	}
 	before, err := s.bound(ctx, sb, job.Budget)
 	if err != nil {
+		return d, err
+	}
+	began := time.Now()
+	if err := s.app.setUp(ctx, s.engine, sb, false); err != nil {
 		return d, err
 	}
 	if err := s.put(ctx, sb, job); err != nil {
@@ -66,7 +73,7 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	}
 	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace))
 	if err == nil {
-		err = s.count(ctx, sb, before, &d)
+		err = s.count(ctx, sb, before, began, &d)
 	}
 	if err != nil || job.Output == "" {
 		return d, err
@@ -77,30 +84,32 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 
 // bound has the gateway hold what is left to a job. It gives what models have taken for
 // the sandbox before.
-func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.BillItem, error) {
-	bill, err := s.engine.Bill(ctx, sb)
-	before := bill.Total()
+func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
+	before, err := s.engine.Bill(ctx, sb)
 	if err != nil || left == (spec.Budget{}) {
 		return before, err
 	}
+	sum := before.Total()
 	if left.Tokens > 0 {
-		left.Tokens += before.Counted()
+		left.Tokens += sum.Counted()
 	}
 	if left.USD > 0 {
-		left.USD += before.USD
+		left.USD += sum.USD
 	}
 	return before, s.engine.SetBudget(ctx, sb, left)
 }
 
 // count says what a job took: as the gateway saw it, or as the agent says if that is
 // more, for the gateway does not see all of it everywhere.
-func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.BillItem, d *flow.Done) error {
-	bill, err := s.engine.Bill(ctx, sb)
+// That an allowance is used up is believed if it has seen that, too.
+func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
+	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
 		return err
 	}
-	now := bill.Total()
-	d.Tokens, d.USD = max(d.Tokens, now.Counted()-before.Counted()), max(d.USD, now.USD-before.USD)
+	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
+	meter(&w, before, after, began)
+	d.Verdict, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Error, w.Until, w.Tokens, w.USD
 	return nil
 }
 

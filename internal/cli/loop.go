@@ -206,11 +206,29 @@ func (l *looping) cancel() error {
 	if s, d := l.state, deskOf(l.engine, &l.plan, l.run); d != nil && s.Task != nil {
 		_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
 	}
+	if err := endAll(l.engine, l.plan.Sandbox); err != nil {
+		return err
+	}
 	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
 	if err != nil {
 		return err
 	}
 	return l.state.Add(ev)
+}
+
+// endAll stops the sandboxes of a run that nobody carries on: who did may have left an
+// agent at work.
+func endAll(e *engine.Engine, ids ...string) error {
+	for _, id := range ids {
+		sb, err := e.Find(id)
+		if err == nil {
+			err = e.Stop(context.Background(), sb, iterationGrace)
+		}
+		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) loopRmCommand() *command.Command {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,14 +33,14 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 		return nil
 	}
 	name := filepath.Join(f.from, ralphStateName)
-	text, err := readPrompt(name)
+	text, _, err := readKept(f.from, ralphStateName)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return spec.Errorf(spec.ErrNotFound, "%s is not there", name).WithHint("--from takes the directory that open-ralph keeps, .ralph")
 		}
-		return err
+		return readError(name, err)
 	}
-	r, err := loop.ReadRalph([]byte(text))
+	r, err := loop.ReadRalph(text)
 	if err != nil {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
@@ -45,6 +49,7 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 	if err := f.takeContext(); err != nil {
 		return err
 	}
+	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %d hints", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), len(f.hints))
 	if !f.takeTasks && len(f.labels) == 0 {
 		return nil
 	}
@@ -71,6 +76,8 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 	}
 	switch {
 	case given("max-iterations"):
+	case r.MaxIterations > p.Limits.MaxIterations: // an agent may have written it
+		a.note("the loop of %s has %d iterations: this one has %d, see --max-iterations", printable(f.from), r.MaxIterations, p.Limits.MaxIterations)
 	case r.MaxIterations > 0:
 		p.Limits.MaxIterations = r.MaxIterations
 	default:
@@ -90,20 +97,52 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 
 // takeContext has the first iteration told what waited for the next one there.
 func (f *loopFlags) takeContext() error {
-	text, err := readPrompt(filepath.Join(f.from, ralphContextName))
+	text, _, err := readKept(f.from, ralphContextName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if text = strings.TrimSpace(text); err == nil && text != "" {
-		f.hints = append(f.hints, text)
+	if err != nil {
+		return readError(filepath.Join(f.from, ralphContextName), err)
 	}
-	return err
+	if hint := strings.TrimSpace(string(text)); hint != "" {
+		f.hints = append(f.hints, hint)
+	}
+	return nil
+}
+
+// readKept reads a file of a directory that agents write to, and tells when it was
+// changed. No link is followed: it would have the host read what is none of theirs.
+func readKept(dir, name string) ([]byte, time.Time, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC}
+	if !filepath.IsAbs(dir) { // above an absolute one there may be links of the user's own
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+	if err != nil {
+		return nil, time.Time{}, &fs.PathError{Op: "open without following links", Path: dir, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	file, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, time.Time{}, &fs.PathError{Op: "open without following links", Path: filepath.Join(dir, name), Err: err}
+	}
+	f := os.NewFile(uintptr(file), filepath.Join(dir, name))
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	data, err := store.ReadAll(f, maxPrompt)
+	return data, info.ModTime().UTC(), err
 }
 
 // takeBoxes reads the tasks that are kept there.
 func (f *loopFlags) takeBoxes(a *app) error {
 	name := filepath.Join(f.from, ralphTasksName)
-	data, at, err := readDated(name, maxPrompt)
+	data, at, err := readKept(f.from, ralphTasksName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

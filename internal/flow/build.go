@@ -39,7 +39,7 @@ const builderPrompt = `Write a flow for this, as a YAML document:
 ${{ inputs.description }}
 
 A flow is a list of steps that need each other. Each is a prompt for an agent, which works with
-its own memory and sees only the files it is given, or a command for /bin/sh, or an approval or a
+a fresh memory and is given the files that it needs, or a command for /bin/sh, or an approval or a
 question for a person. Its JSON Schema is ${{ inputs.schema }}; ${{ inputs.example }} and ${{ inputs.another }}
 are good ones, with the words in dollars and double braces that stand for inputs and for what
 earlier steps put out.

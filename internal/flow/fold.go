@@ -122,7 +122,7 @@ func (s *State) spread() {
 }
 
 func (s *State) add(ev run.Event) error {
-	if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+	if ev.Type != Began && ev.Type != Answered && s.Status == Running && ev.Time.After(s.Last) {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
 	s.Last = ev.Time
@@ -186,6 +186,7 @@ func (s *State) begin() {
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
+	s.Until, s.limitedAt = time.Time{}, time.Time{} // whoever goes on with it knows better
 }
 
 // reset has a step be done again.
@@ -214,6 +215,13 @@ func (s *State) start(b Start) {
 	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
 }
 
+// What agents say of their allowances is believed so often in a row, and that they have
+// to wait for so long: the longest that are known are given for a week.
+const (
+	maxLimits   = 72
+	longestWait = 8 * 24 * time.Hour
+)
+
 func (s *State) worked(w Work, ev run.Event) {
 	s.Tokens += w.Tokens
 	s.USD += w.USD
@@ -222,9 +230,12 @@ func (s *State) worked(w Work, ev run.Event) {
 		return
 	}
 	st.Message, st.Checks = w.Message, w.Checks
-	if w.Verdict == spec.VerdictLimit { // as if it had not been
+	if w.Verdict == spec.VerdictLimit && s.limits < maxLimits { // as if it had not been
 		st.Status, st.Detail = Pending, Exhausted
 		s.Until, s.limitedAt = w.Until, ev.Time
+		if latest := ev.Time.Add(longestWait); w.Until.After(latest) {
+			s.Until = latest
+		}
 		s.limits++
 		return
 	}

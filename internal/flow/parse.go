@@ -10,7 +10,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -44,7 +46,12 @@ func fromYAML(data []byte) (*Flow, error) {
 }
 
 // decode reads one document of YAML, by the words of JSON.
-func decode(data []byte, into any) error {
+func decode(data []byte, into any) (err error) {
+	defer func() { // the parser's, on text from anybody
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it is not YAML: %v", r)
+		}
+	}()
 	if err := plainYAML(data); err != nil {
 		return err
 	}
@@ -65,15 +72,28 @@ func decode(data []byte, into any) error {
 	return strict.Decode(into)
 }
 
-// maxBrackets bounds how deep brackets may go; indents are bounded by the size.
-const maxBrackets = 2000
+// Bounds of how deep a document may go: the parser keeps the path of every part of it. Of
+// maps that lie in one another line by line the size bounds it.
+const (
+	maxBrackets = 2000
+	maxIndent   = 128 // of an entry of a list, which takes two columns
+)
 
 // plainYAML refuses what makes much of little: names for parts that are repeated.
 func plainYAML(data []byte) error {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
 		return errors.New("it has too many brackets")
 	}
-	file, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(string(data))
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			if t.Position.Column > maxIndent {
+				return fmt.Errorf("line %d: it is nested too deeply", t.Position.Line)
+			}
+		}
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
 	}

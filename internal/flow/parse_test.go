@@ -224,3 +224,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A document that makes much of little is refused before it is looked at.
+func TestDeep(t *testing.T) {
+	for name, text := range map[string]string{
+		"lists":    strings.Repeat("- ", 100_000),
+		"keys":     strings.Repeat("? ", 100_000),
+		"tags":     strings.Repeat("!a ", 80_000),
+		"brackets": strings.Repeat("[", 100_000),
+	} {
+		if _, err := Parse("deep.yaml", []byte(text)); err == nil {
+			t.Errorf("%s: it is a flow", name)
+		}
+	}
+}

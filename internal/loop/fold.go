@@ -100,7 +100,7 @@ func Fold(events []run.Event) (*State, error) {
 
 // Add takes the next event.
 func (s *State) Add(ev run.Event) error {
-	if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+	if ev.Type != Began && ev.Type != Rewound && s.Status == Running && ev.Time.After(s.Last) {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
 	s.Last = ev.Time
@@ -175,6 +175,7 @@ func (s *State) begin() {
 func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
 		s.tries, s.from, s.before = 0, s.checked, s.last()
+		s.step, s.Work = "", nil // what came of another one says nothing of it
 	}
 	s.Task, s.held = &t, true
 }
