@@ -33,7 +33,7 @@ func talkative(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, modelAnswer)
 	case strings.HasPrefix(r.URL.Path, "/broken"):
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: "+modelAnswer+"\n\n"+strings.Repeat(" ", 4000))
+		_, _ = io.WriteString(w, `data: {"message":{"model":"m","usage":{"input_tokens":100,"output_tokens":1}}}`+"\n\n"+strings.Repeat(" ", 4000))
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	default:

@@ -109,9 +109,16 @@ func TestBroken(t *testing.T) {
 	if i := m.Bill().Total(); i.Tokens != (spec.Tokens{Input: 10, Output: 1000}) || i.Answers != 1 || i.Guessed != 1 {
 		t.Errorf("%+v", i)
 	}
+	before := m.Bill()
+	tally, _ = m.Open()
+	_, _ = tally.Write([]byte("data: {\"type\":\"response.completed\",\"response\":{\"model\":\"m\",\"usage\":{\"input_tokens\":10,\"output_tokens\":5}}}\n"))
+	tally.End(4000, 16_000, true) // the client has all it wanted
+	if i := m.Bill().Since(before); i.Tokens != (spec.Tokens{Input: 10, Output: 5}) || i.Guessed != 0 {
+		t.Errorf("%+v", i)
+	}
 	tally, _ = m.Open()
 	tally.End(4000, 0, false) // it was refused
-	if i := m.Bill().Total(); i.Answers != 1 {
+	if i := m.Bill().Total(); i.Answers != 2 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -26,6 +26,7 @@ type Tally struct {
 	why    error  // it may not be asked
 	model  string // who answers
 	heard  bool   // it said how much it took
+	final  bool   // and that at its end: what follows is nothing
 
 	told told
 }
@@ -56,6 +57,7 @@ var wraps = []string{"message.", "response."}
 
 // found notes what stands at a path.
 func (t *Tally) found(path, text string) {
+	atBegin := strings.HasPrefix(path, "message.") // Anthropic says it there, and again at the end
 	for _, w := range wraps {
 		path = strings.TrimPrefix(path, w)
 	}
@@ -66,6 +68,7 @@ func (t *Tally) found(path, text string) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= maxTokens {
 			_, field, _ := strings.Cut(path, ".")
 			t.heard = true
+			t.final = t.final || !atBegin && strings.HasPrefix(path, "usage.") // Gemini says it all the time
 			if slices.Contains(fields, field) {
 				t.said[field] = n
 			}
@@ -178,7 +181,7 @@ func (t *Tally) End(asked, answered int64, broken bool) {
 	defer t.meter.leave()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.heard && !broken || answered == 0 && (!broken || asked == 0) {
+	if t.heard && (!broken || t.final) || answered == 0 && (!broken || asked == 0) {
 		return
 	}
 	model := cmp.Or(t.model, t.asks)
