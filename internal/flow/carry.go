@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
@@ -67,12 +66,6 @@ type Carrier struct {
 	state *State
 }
 
-// errStopped is the cause for which work in flight is given up.
-var errStopped = errors.New("stopped")
-
-// lookEvery is how often messages are looked for while something takes its time.
-const lookEvery = 200 * time.Millisecond
-
 // Carry carries the flow on from where its events end, until it ends, and gives how it
 // stands then. If ctx is done it is interrupted, by the signal that the cause tells
 // ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
@@ -82,32 +75,18 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	if c.state, err = Fold(c.Plan, events); err != nil {
 		return nil, err
 	}
-	var listening sync.WaitGroup
-	defer listening.Wait()
-	work, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	listening.Go(func() { c.listen(work, stop) })
-	err = c.append(Began, run.ActorHost, nil)
-	for err == nil && c.state.Status == Running {
-		err = c.step(work)
-	}
-	return c.state, err
-}
-
-// listen gives work in flight up as soon as somebody says so.
-func (c *Carrier) listen(ctx context.Context, stop context.CancelCauseFunc) {
-	for {
-		list, _ := c.Run.Mail() // if it cannot be read, the next step says so
-		if slices.ContainsFunc(list, func(m run.Message) bool { return m.Kind == run.Stop }) {
-			stop(errStopped)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(lookEvery):
-		}
-	}
+	return c.state, c.Run.Carry(ctx, run.Work{
+		Begin:   func() error { return c.append(Began, run.ActorHost, nil) },
+		Running: func() bool { return c.state.Status == Running },
+		Mail:    c.mail,
+		Step:    func(ctx context.Context) error { return c.take(ctx, Next(c.state, time.Now())) },
+		Failed: func(why error) error {
+			return c.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
+		},
+		Interrupted: func(signal int) error {
+			return c.append(Ended, run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
+		},
+	})
 }
 
 // append keeps what has happened, and tells it.
@@ -125,49 +104,8 @@ func (c *Carrier) append(kind, actor string, data any) error {
 	return err
 }
 
-// step takes one step, or an order from a person.
-func (c *Carrier) step(ctx context.Context) error {
-	if err := c.mail(); err != nil || c.state.Status != Running {
-		return err
-	}
-	if ctx.Err() != nil {
-		return c.interrupted(ctx)
-	}
-	err := c.take(ctx, Next(c.state, time.Now()))
-	if kept := (*unkept)(nil); errors.As(err, &kept) {
-		return kept.err
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil: // what failed failed for that
-		if err := c.mail(); err != nil || c.state.Status != Running {
-			return err
-		}
-		return c.interrupted(ctx)
-	}
-	return c.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
-}
-
-// unkept is an error of what could not be kept.
-type unkept struct{ err error }
-
-func (u *unkept) Error() string { return u.err.Error() }
-
 func (c *Carrier) keep(kind string, data any) error {
-	if err := c.append(kind, run.ActorHost, data); err != nil {
-		return &unkept{err}
-	}
-	return nil
-}
-
-// interrupted writes down which signal it was.
-func (c *Carrier) interrupted(ctx context.Context) error {
-	end := End{Status: Interrupted, Reason: "signal", Signal: 2}
-	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
-		end.Signal = by.Code - spec.ExitSignal
-	}
-	return c.append(Ended, run.ActorHost, end)
+	return run.Unkept(c.append(kind, run.ActorHost, data))
 }
 
 // mail does what people say.
@@ -209,19 +147,9 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 	case d.Work != nil:
 		return c.try(ctx, d.Work, d.Hash)
 	case !d.Wait.IsZero():
-		return c.wait(ctx, d.Wait)
+		return run.Wait(ctx, d.Wait)
 	}
 	return c.keep(Ended, *d.End)
-}
-
-// wait waits, but looks after messages and time.
-func (c *Carrier) wait(ctx context.Context, until time.Time) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(min(time.Until(until), lookEvery)):
-		return nil
-	}
 }
 
 // try has a step done once, and keeps what came of it.

@@ -34,7 +34,7 @@ func (l *Loop) holding(ctx context.Context, f func(context.Context) error) error
 	err := f(work)
 	stop(nil)
 	renewing.Wait()
-	if kept := (*unkept)(nil); why == nil || ctx.Err() != nil || errors.As(err, &kept) {
+	if why == nil || ctx.Err() != nil || run.IsUnkept(err) {
 		return err
 	}
 	return l.lost(why)
@@ -96,7 +96,7 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 			return err
 		}
 	}
-	return kept(l.end(run.ActorHost, noTask(l.state)))
+	return run.Unkept(l.end(run.ActorHost, noTask(l.state)))
 }
 
 // closedAs is the reason for which a task is closed. The name of the run is not in it: it

@@ -2,11 +2,9 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -49,12 +47,6 @@ type Loop struct {
 	renewed time.Time // the claim of the task
 }
 
-// errStopped is the cause for which work in flight is given up.
-var errStopped = errors.New("stopped")
-
-// lookEvery is how often messages are looked for while something takes its time.
-const lookEvery = 200 * time.Millisecond
-
 // Carry carries the loop on from where its events end, until it ends, and gives how it
 // stands then. If ctx is done it is interrupted, by the signal that the cause tells
 // ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
@@ -64,18 +56,25 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
-	var listening sync.WaitGroup
-	defer listening.Wait()
-	work, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	listening.Go(func() { l.listen(work, stop) })
-	if err = l.forget(); err == nil {
-		err = l.append(Began, run.ActorHost, nil)
+	return l.state, l.Run.Carry(ctx, run.Work{
+		Begin:   l.begin,
+		Running: func() bool { return l.state.Status == Running },
+		Mail:    l.mail,
+		Step:    func(ctx context.Context) error { return l.take(ctx, Next(l.Plan, l.state, time.Now())) },
+		Failed: func(why error) error {
+			return l.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
+		},
+		Interrupted: func(signal int) error {
+			return l.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
+		},
+	})
+}
+
+func (l *Loop) begin() error {
+	if err := l.forget(); err != nil {
+		return err
 	}
-	for err == nil && l.state.Status == Running {
-		err = l.step(work)
-	}
-	return l.state, err
+	return l.append(Began, run.ActorHost, nil)
 }
 
 // forget takes pauses away that were left before this process took the run over: who is
@@ -90,24 +89,6 @@ func (l *Loop) forget() error {
 	return err
 }
 
-// listen gives work in flight up as soon as somebody says so.
-func (l *Loop) listen(ctx context.Context, stop context.CancelCauseFunc) {
-	for {
-		list, _ := l.Run.Mail() // if it cannot be read, the next step says so
-		for _, m := range list {
-			if m.Kind == run.Stop {
-				stop(errStopped)
-				return
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(lookEvery):
-		}
-	}
-}
-
 // append keeps what has happened, and tells it.
 func (l *Loop) append(kind, actor string, data any) error {
 	ev, err := l.Host.Append(kind, actor, data)
@@ -118,30 +99,6 @@ func (l *Loop) append(kind, actor string, data any) error {
 		l.Tell(ev, l.state)
 	}
 	return err
-}
-
-// step takes one step, or an order from a person.
-func (l *Loop) step(ctx context.Context) error {
-	if err := l.mail(); err != nil || l.state.Status != Running {
-		return err
-	}
-	if ctx.Err() != nil {
-		return l.interrupted(ctx)
-	}
-	err := l.take(ctx, Next(l.Plan, l.state, time.Now()))
-	if kept := (*unkept)(nil); errors.As(err, &kept) {
-		return kept.err
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil: // what failed failed for that
-		if err := l.mail(); err != nil || l.state.Status != Running {
-			return err
-		}
-		return l.interrupted(ctx)
-	}
-	return l.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: err.Error()})
 }
 
 // end writes down that the loop is not carried on. The task in hand is for others from
@@ -157,30 +114,8 @@ func (l *Loop) end(actor string, e End) error {
 	return l.append(Ended, actor, e)
 }
 
-// unkept is an error of what could not be kept.
-type unkept struct{ err error }
-
-func (u *unkept) Error() string { return u.err.Error() }
-
 func (l *Loop) keep(kind string, data any) error {
-	return kept(l.append(kind, run.ActorHost, data))
-}
-
-// kept marks an error of what could not be kept.
-func kept(err error) error {
-	if err != nil {
-		return &unkept{err}
-	}
-	return nil
-}
-
-// interrupted writes down which signal it was.
-func (l *Loop) interrupted(ctx context.Context) error {
-	end := End{Status: Interrupted, Reason: "signal", Signal: 2}
-	if by, ok := errors.AsType[*spec.Exited](context.Cause(ctx)); ok {
-		end.Signal = by.Code - spec.ExitSignal
-	}
-	return l.end(run.ActorHost, end)
+	return run.Unkept(l.append(kind, run.ActorHost, data))
 }
 
 // mail does what people say.
@@ -230,7 +165,7 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	case step.PutBack != "":
 		return l.putBack(ctx, step.PutBack)
 	case step.End != nil:
-		return kept(l.end(run.ActorHost, *step.End))
+		return run.Unkept(l.end(run.ActorHost, *step.End))
 	}
 	return l.holding(ctx, func(ctx context.Context) error {
 		switch {
@@ -241,7 +176,7 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 		case step.Judge:
 			return l.judge(ctx)
 		}
-		return l.wait(ctx, step.Wait)
+		return run.Wait(ctx, step.Wait)
 	})
 }
 
@@ -312,14 +247,4 @@ func (l *Loop) judge(ctx context.Context) error {
 		return err
 	}
 	return l.keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: s.checked, Gates: gates})
-}
-
-// wait waits, but looks after messages and time.
-func (l *Loop) wait(ctx context.Context, until time.Time) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(min(time.Until(until), lookEvery)):
-		return nil
-	}
 }
