@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -33,27 +32,14 @@ type flowing struct {
 	run    *run.Run
 	plan   flow.Plan
 	since  time.Time
+	events []run.Event
 	state  *flow.State
 	hosted bool
 }
 
 // flowCalled finds a flow; without a name the newest.
 func (a *app) flowCalled(ref string) (*flowing, error) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, err
-	}
-	if ref == "" {
-		list, err := run.ListOf(e.Store.Runs(), run.Flows)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == 0 {
-			return nil, spec.Errorf(spec.ErrNotFound, "there is no run of a flow").WithHint("bothy flow run begins one")
-		}
-		return readFlow(e, list[0])
-	}
-	r, err := run.FindOf(e.Store.Runs(), run.Flows, ref)
+	e, r, err := a.runCalled(run.Flows, ref, "there is no run of a flow")
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +55,10 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 		return nil, err
 	}
 	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
-	events, err := r.Events()
-	if err != nil {
+	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
-	if l.state, err = flow.Fold(&l.plan, events); err != nil {
+	if l.state, err = flow.Fold(&l.plan, l.events); err != nil {
 		return nil, err
 	}
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
@@ -91,6 +76,14 @@ type flowView struct {
 	Directory string    `json:"run_directory"`
 	*flow.State
 	Plan *flow.Plan `json:"plan"`
+}
+
+func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
+	l, err := readFlow(e, r)
+	if err != nil {
+		return flowView{}, err
+	}
+	return l.view(), nil
 }
 
 func (l *flowing) view() flowView {
@@ -113,34 +106,30 @@ func (l *flowing) open() error {
 
 func (a *app) flowStopCommand() *command.Command {
 	return &command.Command{
-		Use: "stop RUN", Short: "End a flow for good", Args: exactly(1, "a run"), Complete: a.oneFlow,
+		Use: "stop RUN", Short: "End a flow for good", Args: exactly(1, "a run"), Complete: a.oneRun(run.Flows),
 		Long: "Ends a flow at once, with the agent or the command that works just now.",
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.flowCalled(args[0])
 			if err == nil {
 				err = l.open()
 			}
-			if err == nil && l.state.Status == flow.Completed {
-				err = spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
-			}
 			if err == nil {
-				err = l.run.Leave(run.Message{Kind: run.Stop, Actor: actor()})
+				err = l.undone()
 			}
-			for err == nil && !l.state.Status.Final() {
-				if err = l.cancel(); err == nil && !l.state.Status.Final() {
-					select {
-					case <-cmd.Context().Done():
-						return cmd.Context().Err()
-					case <-time.After(stopPoll):
-					}
-				}
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				fmt.Fprintln(a.stdout, l.run.ID)
-			}
-			return err
+			return a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
 		},
 	}
+}
+
+// undone refuses to end what has come to its end.
+func (l *flowing) undone() error {
+	if l.state.Status == flow.Completed {
+		return spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
+	}
+	return nil
 }
 
 // cancel ends a flow that nobody carries on. If somebody does, that one has the
@@ -154,8 +143,11 @@ func (l *flowing) cancel() error {
 		return err
 	}
 	defer h.Close()
-	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() || l.state.Status == flow.Completed {
+	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() {
 		return err
+	}
+	if err := l.undone(); err != nil { // a moment ago
+		return errors.Join(err, l.forgetStops())
 	}
 	if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
 		return err
@@ -167,24 +159,30 @@ func (l *flowing) cancel() error {
 	return l.state.Add(ev)
 }
 
+// forgetStops takes messages away that a flow did not live to see: they would end it
+// when somebody goes on with it.
+func (l *flowing) forgetStops() error {
+	list, err := l.run.Mail()
+	for _, m := range list {
+		if err == nil && m.Kind == run.Stop {
+			err = l.run.Take(m)
+		}
+	}
+	return err
+}
+
 func (a *app) flowRmCommand() *command.Command {
 	return &command.Command{
 		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove runs of flows, with their outputs and sandboxes",
-		Args: atLeast(1, "a run"), Complete: a.oneFlow,
+		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
-			var errs []error
-			for _, ref := range args {
+			return a.eachRun(args, func(ref string) (*run.Run, error) {
 				l, err := a.flowCalled(ref)
-				if err == nil {
-					err = l.remove(cmd)
-				}
 				if err != nil {
-					errs = append(errs, err)
-					continue
+					return nil, err
 				}
-				fmt.Fprintln(a.stdout, l.run.ID)
-			}
-			return only(errs)
+				return l.run, l.remove(cmd)
+			})
 		},
 	}
 }
@@ -211,23 +209,6 @@ func (l *flowing) remove(cmd *command.Command) error {
 	}
 	h.Close()
 	return l.run.Remove()
-}
-
-// oneFlow completes a run.
-func (a *app) oneFlow(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, command.Failed
-	}
-	list, err := run.ListOf(e.Store.Runs(), run.Flows)
-	if err != nil || len(args) > 0 {
-		return nil, command.NoFiles
-	}
-	var names []string
-	for _, r := range list {
-		names = append(names, r.ID)
-	}
-	return names, command.NoFiles
 }
 
 // readFlowFile reads what a flow is to do.

@@ -6,6 +6,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -15,7 +16,7 @@ func (a *app) flowApproveCommand() *command.Command {
 	c := &command.Command{
 		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
 		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on.",
-		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneFlow,
+		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			step := ""
 			if len(args) > 1 {
@@ -35,7 +36,7 @@ func (a *app) flowAnswerCommand() *command.Command {
 	c := &command.Command{
 		Use: "answer RUN [STEP] TEXT", Short: "Answer what a flow asks",
 		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait. bothy flow resume goes on.",
-		Args: between(1, 3, "a run, a step if several wait, and a text"), Complete: a.oneFlow,
+		Args: between(1, 3, "a run, a step if several wait, and a text"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			ref, args := args[0], args[1:]
 			var text string

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -257,7 +256,7 @@ func (a *app) flowResumeCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
 		Use: "resume RUN", Short: "Carry a flow on that was cut short, waited or failed",
 		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since.",
-		Args: exactly(1, "a run"), Complete: a.oneFlow,
+		Args: exactly(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.flowCalled(args[0])
 			if err != nil {
@@ -324,23 +323,12 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	if err != nil {
 		return err
 	}
-	a.notify(ctx, shop.engine, engine.Notice{
+	n := engine.Notice{
 		Run: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.Plan.Directory,
+	}
+	return a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {
+		v, err := flowViewOf(shop.engine, c.Run)
+		v.Hosted = false
+		return v, err
 	})
-	if a.json {
-		again, err := readFlow(shop.engine, c.Run)
-		if err == nil {
-			again.hosted = false
-			err = a.printJSON(again.view())
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintln(a.stdout, c.Run.ID)
-	}
-	if code := s.ExitCode(); code != spec.ExitOK {
-		return &spec.Exited{Code: code}
-	}
-	return nil
 }

@@ -21,18 +21,9 @@ func (a *app) flowLsCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			list, err := run.ListOf(e.Store.Runs(), run.Flows)
+			views, err := runsOf(a, e, run.Flows, flowViewOf)
 			if err != nil {
 				return err
-			}
-			views := []flowView{}
-			for _, r := range list {
-				l, err := readFlow(e, r)
-				if err != nil { // one that cannot be read hides no other
-					a.note("%s: %v", r.ID, err)
-					continue
-				}
-				views = append(views, l.view())
 			}
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
@@ -106,7 +97,7 @@ func (a *app) flowSchemaCommand() *command.Command {
 
 func (a *app) flowStatusCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneFlow,
+		Use: "status [RUN]", Short: "Show how a flow stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
@@ -171,48 +162,25 @@ func statusText(status, reason, detail string) string {
 
 func (a *app) flowLogCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), Complete: a.oneFlow,
+		Use: "log [RUN]", Short: "Show what has happened in a flow", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
 		Long: "Shows what has happened in a flow, in its order. With --json it is every event, a line\neach. What each try said is in logs/ of the run's directory.",
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.flowCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			events, err := l.run.Events()
-			if err != nil {
-				return err
-			}
 			s, err := flow.Fold(&l.plan, nil)
-			for _, ev := range events {
+			for _, ev := range l.events {
 				if err == nil {
 					err = s.Add(ev)
 				}
 				if err == nil {
-					err = a.tellFlow(ev, s)
-				}
-				if err != nil {
-					return err
+					err = a.printRunEvent(ev, flowLine(ev, s))
 				}
 			}
 			return err
 		},
 	})
-}
-
-func (a *app) tellFlow(ev run.Event, s *flow.State) error {
-	if a.json {
-		line, err := ev.Line()
-		if err == nil {
-			_, err = a.stdout.Write(escapeControls(line))
-		}
-		return err
-	}
-	line := flowLine(ev, s)
-	if line == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(line))
-	return err
 }
 
 // flowLine tells an event, after which a flow stands so.

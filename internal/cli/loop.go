@@ -32,27 +32,14 @@ type looping struct {
 	run    *run.Run
 	plan   loop.Plan
 	since  time.Time
+	events []run.Event
 	state  *loop.State
 	hosted bool
 }
 
 // loopCalled finds a loop; without a name the newest.
 func (a *app) loopCalled(ref string) (*looping, error) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, err
-	}
-	if ref == "" {
-		list, err := run.List(e.Store.Runs())
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == 0 {
-			return nil, spec.Errorf(spec.ErrNotFound, "there is no run").WithHint("bothy loop run begins one")
-		}
-		return readLoop(e, list[0])
-	}
-	r, err := run.Find(e.Store.Runs(), ref)
+	e, r, err := a.runCalled(run.Loops, ref, "there is no run")
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +55,10 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 		return nil, err
 	}
 	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
-	events, err := r.Events()
-	if err != nil {
+	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
-	if l.state, err = loop.Fold(events); err != nil {
+	if l.state, err = loop.Fold(l.events); err != nil {
 		return nil, err
 	}
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
@@ -89,6 +75,14 @@ type loopView struct {
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
 	Plan *loop.Plan `json:"plan"`
+}
+
+func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
+	l, err := readLoop(e, r)
+	if err != nil {
+		return loopView{}, err
+	}
+	return l.view(), nil
 }
 
 func (l *looping) view() loopView {
@@ -116,7 +110,7 @@ func (l *looping) open() error {
 
 func (a *app) loopHintCommand() *command.Command {
 	return &command.Command{
-		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Args: exactly(2, "a run and a text"), Complete: a.oneLoop,
+		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Args: exactly(2, "a run and a text"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.loopCalled(args[0])
 			if err == nil {
@@ -137,7 +131,7 @@ func (a *app) loopPauseCommand() *command.Command {
 	return &command.Command{
 		Use: "pause RUN", Short: "Have a loop wait for you after its iteration",
 		Long: "Has the process that carries a loop on end with code 3 as soon as its iteration is over.\nbothy loop resume goes on.",
-		Args: exactly(1, "a run"), Complete: a.oneLoop,
+		Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.loopCalled(args[0])
 			if err == nil {
@@ -159,35 +153,20 @@ func (a *app) loopPauseCommand() *command.Command {
 
 func (a *app) loopStopCommand() *command.Command {
 	return &command.Command{
-		Use: "stop RUN", Short: "End a loop for good", Args: exactly(1, "a run"), Complete: a.oneLoop,
+		Use: "stop RUN", Short: "End a loop for good", Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
 		Long: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopCalled(args[0])
 			if err == nil {
 				err = l.open()
 			}
-			if err == nil {
-				err = l.run.Leave(run.Message{Kind: run.Stop, Actor: actor()})
+			if err != nil {
+				return err
 			}
-			for err == nil && !l.state.Status.Final() {
-				if err = l.cancel(); err == nil && !l.state.Status.Final() {
-					select {
-					case <-cmd.Context().Done():
-						return cmd.Context().Err()
-					case <-time.After(stopPoll):
-					}
-				}
-			}
-			if err == nil {
-				fmt.Fprintln(a.stdout, l.run.ID)
-			}
-			return err
+			return a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
 		},
 	}
 }
-
-// stopPoll is how often it is looked whether a loop has ended.
-const stopPoll = 50 * time.Millisecond
 
 // cancel ends a loop that nobody carries on. If somebody does, that one has the
 // message.
@@ -216,56 +195,18 @@ func (l *looping) cancel() error {
 	return l.state.Add(ev)
 }
 
-// endAll stops the sandboxes of a run that nobody carries on: who did may have left an
-// agent at work.
-func endAll(e *engine.Engine, ids ...string) error {
-	for _, id := range ids {
-		sb, err := e.Find(id)
-		if err == nil {
-			err = e.Stop(context.Background(), sb, iterationGrace)
-		}
-		if err != nil && !errors.Is(err, spec.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
 func (a *app) loopRmCommand() *command.Command {
 	return &command.Command{
 		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; their sandboxes stay",
-		Args: atLeast(1, "a run"), Complete: a.oneLoop,
+		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
-			var errs []error
-			for _, ref := range args {
+			return a.eachRun(args, func(ref string) (*run.Run, error) {
 				l, err := a.loopCalled(ref)
-				if err == nil {
-					err = l.run.Remove()
-				}
 				if err != nil {
-					errs = append(errs, err)
-					continue
+					return nil, err
 				}
-				fmt.Fprintln(a.stdout, l.run.ID)
-			}
-			return only(errs)
+				return l.run, l.run.Remove()
+			})
 		},
 	}
-}
-
-// oneLoop completes a run.
-func (a *app) oneLoop(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
-	e, err := a.engine()
-	if err != nil {
-		return nil, command.Failed
-	}
-	list, err := run.List(e.Store.Runs())
-	if err != nil || len(args) > 0 {
-		return nil, command.NoFiles
-	}
-	var names []string
-	for _, r := range list {
-		names = append(names, r.ID)
-	}
-	return names, command.NoFiles
 }

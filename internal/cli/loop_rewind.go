@@ -18,7 +18,7 @@ func (a *app) loopRewindCommand() *command.Command {
 	c := &command.Command{
 		Use: "rewind [-f] RUN N", Short: "Have a loop go on from where iteration N ended",
 		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used.",
-		Args: exactly(2, "a run and the number of an iteration"), Complete: a.oneLoop,
+		Args: exactly(2, "a run and the number of an iteration"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil || n < 0 {

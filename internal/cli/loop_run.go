@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -335,7 +335,7 @@ func (a *app) loopResumeCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
 		Use: "resume RUN", Short: "Carry a loop on that was cut short, paused or stalled",
 		Long: "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them.",
-		Args: exactly(1, "a run"), Complete: a.oneLoop,
+		Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopCalled(args[0])
 			if err != nil {
@@ -393,21 +393,13 @@ func (a *app) carry(ctx context.Context, l *loop.Loop, events []run.Event) error
 	if err != nil {
 		return err
 	}
-	a.tellOf(ctx, l.Shop.(*loopShop).engine, l.Run.ID, l.Plan, s)
-	if a.json {
-		again, err := readLoop(l.Shop.(*loopShop).engine, l.Run)
-		if err == nil {
-			again.hosted = false
-			err = a.printJSON(again.view())
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		fmt.Fprintln(a.stdout, l.Run.ID)
+	e := l.Shop.(*loopShop).engine
+	n := engine.Notice{
+		Run: l.Run.ID, Kind: l.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: l.Plan.Directory,
 	}
-	if code := s.ExitCode(); code != spec.ExitOK {
-		return &spec.Exited{Code: code}
-	}
-	return nil
+	return a.carried(ctx, e, n, s.ExitCode(), func() (any, error) {
+		v, err := loopViewOf(e, l.Run)
+		v.Hosted = false
+		return v, err
+	})
 }

@@ -25,18 +25,9 @@ func (a *app) loopLsCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			list, err := run.List(e.Store.Runs())
+			views, err := runsOf(a, e, run.Loops, loopViewOf)
 			if err != nil {
 				return err
-			}
-			views := []loopView{}
-			for _, r := range list {
-				l, err := readLoop(e, r)
-				if err != nil { // one that cannot be read hides no other
-					a.note("%s: %v", r.ID, err)
-					continue
-				}
-				views = append(views, l.view())
 			}
 			if a.json {
 				return a.printJSON(map[string]any{"runs": views})
@@ -54,7 +45,7 @@ func (a *app) loopLsCommand() *command.Command {
 func (a *app) loopStatusCommand() *command.Command {
 	var tasks bool
 	c := &command.Command{
-		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneLoop,
+		Use: "status [RUN]", Short: "Show how a loop stands; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
@@ -205,48 +196,25 @@ func usedText(tokens int64, usd float64) string {
 
 func (a *app) loopLogCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), Complete: a.oneLoop,
+		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		Long: "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach.",
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			events, err := l.run.Events()
-			if err != nil {
-				return err
-			}
 			s, err := loop.Fold(nil)
-			for _, ev := range events {
+			for _, ev := range l.events {
 				if err == nil {
 					err = s.Add(ev)
 				}
-				if err != nil {
-					return err
-				}
-				if err := a.tellEvent(&l.plan, ev, s); err != nil {
-					return err
+				if err == nil {
+					err = a.printRunEvent(ev, lineOf(&l.plan, ev, s))
 				}
 			}
 			return err
 		},
 	})
-}
-
-func (a *app) tellEvent(p *loop.Plan, ev run.Event, s *loop.State) error {
-	if a.json {
-		line, err := ev.Line()
-		if err == nil {
-			_, err = a.stdout.Write(escapeControls(line))
-		}
-		return err
-	}
-	line := lineOf(p, ev, s)
-	if line == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(line))
-	return err
 }
 
 // lineOf tells an event, after which a loop stands so.

@@ -26,7 +26,7 @@ const watchEvery = 500 * time.Millisecond
 
 func (a *app) loopWatchCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), Complete: a.oneLoop,
+		Use: "watch [RUN]", Short: "Watch a loop until nobody carries it on", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		Long: "Shows how a loop stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the loop on any more; Ctrl-C leaves, and the loop goes on.",
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopCalled(strings.Join(args, ""))
@@ -65,7 +65,7 @@ func (a *app) followLoop(ctx context.Context, l *looping) error {
 		}
 		for _, ev := range events[told:] {
 			if err = s.Add(ev); err == nil {
-				err = a.tellEvent(&l.plan, ev, s)
+				err = a.printRunEvent(ev, lineOf(&l.plan, ev, s))
 			}
 			if err != nil {
 				return err
@@ -129,11 +129,7 @@ func (a *app) look(ctx context.Context, l *looping) (*watched, error) {
 		return nil, err
 	}
 	p := &watched{looping: now}
-	events, err := l.run.Events()
-	if err != nil {
-		return nil, err
-	}
-	if p.past, err = tries(events); err != nil {
+	if p.past, err = tries(now.events); err != nil {
 		return nil, err
 	}
 	sb, err := l.engine.Find(now.plan.Sandbox)

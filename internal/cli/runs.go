@@ -58,39 +58,33 @@ func (v runView) why() string { return cmp.Or(v.Detail, v.Reason) }
 
 // allRuns are those that can be read, in the order in which people should look at them.
 func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
-	list, err := run.ListOf(e.Store.Runs(), "")
+	views, err := runsOf(a, e, "", runViewOf)
 	if err != nil {
 		return nil, err
-	}
-	views := []runView{}
-	for _, r := range list {
-		v, err := runViewOf(e, r)
-		if err != nil { // one that cannot be read hides no other
-			a.note("%s: %v", r.ID, err)
-			continue
-		}
-		v.Next = v.next()
-		views = append(views, v)
 	}
 	slices.SortStableFunc(views, func(a, b runView) int { return cmp.Compare(a.rank(), b.rank()) })
 	return views, nil
 }
 
-func runViewOf(e *engine.Engine, r *run.Run) (runView, error) {
+func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
+	v = runView{ID: r.ID, Kind: r.Kind}
 	if r.Kind == run.Flows {
-		l, err := readFlow(e, r)
+		l, err := flowViewOf(e, r)
 		if err != nil {
-			return runView{}, err
+			return v, err
 		}
-		v := l.view()
-		return runView{ID: v.ID, Kind: r.Kind, Status: string(v.Status), Reason: v.Reason, Detail: v.Detail, CreatedAt: v.CreatedAt, Hosted: v.Hosted, ExitCode: v.ExitCode}, nil
+		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
+		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+	} else {
+		l, err := loopViewOf(e, r)
+		if err != nil {
+			return v, err
+		}
+		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
+		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 	}
-	l, err := readLoop(e, r)
-	if err != nil {
-		return runView{}, err
-	}
-	v := l.view()
-	return runView{ID: v.ID, Kind: r.Kind, Status: string(v.Status), Reason: v.Reason, Detail: v.Detail, CreatedAt: v.CreatedAt, Hosted: v.Hosted, ExitCode: v.ExitCode}, nil
+	v.Next = v.next()
+	return v, nil
 }
 
 // rank orders runs by how much they need a person.

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A flow that has come to its end before it heard that it should stop stays completed,
+// and nothing is left that would end it when somebody goes on with it.
+func TestStopTooLate(t *testing.T) {
+	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	must(t, err)
+	l := &flowing{plan: flow.Plan{Flow: f}}
+	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	must(t, err)
+	h, _, err := l.run.Host()
+	must(t, err)
+	_, err = h.Append(flow.Began, run.ActorHost, nil)
+	must(t, err)
+	_, err = h.Append(flow.Ended, run.ActorHost, flow.End{Status: flow.Completed, Reason: "done"})
+	must(t, err)
+	must(t, l.run.Leave(run.Message{Kind: run.Stop, Actor: "me"}))
+	must(t, l.cancel()) // somebody else has it still
+	h.Close()
+	if err := l.cancel(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	events, err := l.run.Events()
+	must(t, err)
+	list, err := l.run.Mail()
+	must(t, err)
+	if l.state.Status != flow.Completed || len(events) != 2 || len(list) != 0 {
+		t.Errorf("it is %s, with %d events and %d messages", l.state.Status, len(events), len(list))
+	}
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has what is the same for runs of loops and of flows.
+
+// runCalled finds a run of a kind; without a name the newest. Missing says that there is
+// none.
+func (a *app) runCalled(kind, ref, missing string) (*engine.Engine, *run.Run, error) {
+	e, err := a.engine()
+	if err != nil {
+		return nil, nil, err
+	}
+	if ref != "" {
+		r, err := run.FindOf(e.Store.Runs(), kind, ref)
+		return e, r, err
+	}
+	list, err := run.ListOf(e.Store.Runs(), kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(list) == 0 {
+		return nil, nil, spec.Errorf(spec.ErrNotFound, "%s", missing).WithHint("bothy %s run begins one", kind)
+	}
+	return e, list[0], nil
+}
+
+// runsOf shows every run of a kind, or of any, that can be read: one that cannot hides no
+// other.
+func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engine, *run.Run) (V, error)) ([]V, error) {
+	list, err := run.ListOf(e.Store.Runs(), kind)
+	if err != nil {
+		return nil, err
+	}
+	views := []V{}
+	for _, r := range list {
+		v, err := view(e, r)
+		if err != nil {
+			a.note("%s: %v", r.ID, err)
+			continue
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// oneRun completes a run of a kind.
+func (a *app) oneRun(kind string) command.Completer {
+	return func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {
+		e, err := a.engine()
+		if err != nil {
+			return nil, command.Failed
+		}
+		list, err := run.ListOf(e.Store.Runs(), kind)
+		if err != nil || len(args) > 0 {
+			return nil, command.NoFiles
+		}
+		var names []string
+		for _, r := range list {
+			names = append(names, r.ID)
+		}
+		return names, command.NoFiles
+	}
+}
+
+// printRunEvent prints an event as a line of JSON, or what there is to say of it to people,
+// if there is anything.
+func (a *app) printRunEvent(ev run.Event, text string) error {
+	if a.json {
+		line, err := ev.Line()
+		if err == nil {
+			_, err = a.stdout.Write(escapeControls(line))
+		}
+		return err
+	}
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", ev.Time.Local().Format(time.DateTime), printable(text))
+	return err
+}
+
+// stopPoll is how often it is looked whether a run has ended.
+const stopPoll = 50 * time.Millisecond
+
+// stopRun ends a run: whoever carries it on has a message; if nobody does, cancel ends
+// it here.
+func (a *app) stopRun(ctx context.Context, r *run.Run, over func() bool, cancel func() error) error {
+	if err := r.Leave(run.Message{Kind: run.Stop, Actor: actor()}); err != nil {
+		return err
+	}
+	for !over() {
+		if err := cancel(); err != nil {
+			return err
+		}
+		if over() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(stopPoll):
+		}
+	}
+	fmt.Fprintln(a.stdout, r.ID)
+	return nil
+}
+
+// endAll stops the sandboxes of a run that nobody carries on: who did may have left an
+// agent at work.
+func endAll(e *engine.Engine, ids ...string) error {
+	for _, id := range ids {
+		sb, err := e.Find(id)
+		if err == nil {
+			err = e.Stop(context.Background(), sb, iterationGrace)
+		}
+		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachRun does something to each run that is named, and prints which it was done to.
+func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) error {
+	var errs []error
+	for _, ref := range refs {
+		r, err := do(ref)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintln(a.stdout, r.ID)
+	}
+	return only(errs)
+}
+
+// carried tells of a run that is carried on no more, and ends with its code.
+func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, code int, view func() (any, error)) error {
+	a.notify(ctx, e, n)
+	if a.json {
+		v, err := view()
+		if err == nil {
+			err = a.printJSON(v)
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(a.stdout, n.Run)
+	}
+	if code != spec.ExitOK {
+		return &spec.Exited{Code: code}
+	}
+	return nil
+}
