@@ -10,13 +10,14 @@ type cli struct {
 	flags                           []string // of bothy run
 	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
 	quiet                           bool     // what it prints has no tokens in it; what it keeps has
+	model                           string   // that it can be told to use
 	// command is what stands behind "--" to give it a prompt of one word.
 	command func(prompt string) []string
 }
 
 var (
 	claude = cli{
-		name: "claude", version: "2.1.330",
+		name: "claude", model: "claude-sonnet-4-5", version: "2.1.330",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
 		place: "x-api-key: ",
 		command: func(prompt string) []string {
@@ -24,7 +25,7 @@ var (
 		},
 	}
 	codex = cli{
-		name: "codex", version: "0.169.0",
+		name: "codex", model: "gpt-5.1-codex", version: "0.169.0",
 		variable: "OPENAI_API_KEY", prefix: "sk-proj-", host: "api.openai.com", service: "openai",
 		place: "Authorization: Bearer ",
 		command: func(prompt string) []string {
@@ -32,13 +33,13 @@ var (
 		},
 	}
 	gemini = cli{
-		name: "gemini", version: "0.61.0",
+		name: "gemini", model: "gemini-2.5-flash", version: "0.61.0",
 		variable: "GEMINI_API_KEY", prefix: "AIza", host: "generativelanguage.googleapis.com", service: "google",
 		place:   "x-goog-api-key: ",
 		command: func(prompt string) []string { return []string{"-p", prompt, "-o", "stream-json"} },
 	}
 	opencode = cli{
-		name: "opencode", version: "1.18.33",
+		name: "opencode", model: "anthropic/claude-haiku-4-5", version: "1.18.33",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
 		place:   "x-api-key: ",
 		flags:   []string{"--preset", "claude"},

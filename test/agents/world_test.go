@@ -32,7 +32,8 @@ type world struct {
 	stage *stage.Stage
 	key   string // the real one
 	model *modelserver.Server
-	mcp   http.Handler // a server of tools; may be nil
+	tired *modelserver.Server // is asked in its place at first, see asked; may be nil
+	mcp   http.Handler        // a server of tools; may be nil
 
 	mu        sync.Mutex
 	elsewhere []told // what others than the provider got
@@ -88,7 +89,7 @@ func (w *world) provider(t *testing.T, script string) *modelserver.Server {
 // everybody else, who remember it.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.Host == w.cli.host && r.URL.Path != echoPath {
-		w.model.ServeHTTP(rw, r)
+		w.asked().ServeHTTP(rw, r)
 		return
 	}
 	if r.Host == mcpHost && w.mcp != nil {
@@ -101,6 +102,22 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.elsewhere = append(w.elsewhere, got)
 	w.mu.Unlock()
 	_, _ = fmt.Fprintf(rw, "%s\n%s\n", got.head, got.body)
+}
+
+// tiredFor is how long a tired model refuses, from its first refusal on.
+const tiredFor = 4 * time.Second
+
+// asked is the model that a question is for now.
+func (w *world) asked() *modelserver.Server {
+	if w.tired == nil {
+		return w.model
+	}
+	for _, q := range w.tired.Requests() {
+		if q.Outcome == modelserver.Failed && time.Since(q.Time) > tiredFor {
+			return w.model
+		}
+	}
+	return w.tired
 }
 
 // echoPath is where the provider tells what it was sent.

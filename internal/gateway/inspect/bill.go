@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/spec"
@@ -18,6 +16,7 @@ type bill struct {
 	coded  bool // it is compressed, whatever it was asked for
 	broken bool // it did not come to its end
 	left   bool // it was not waited for
+	limit  limit
 }
 
 // metered begins to count if a model is asked. It is false if the request was refused.
@@ -38,7 +37,11 @@ func answers(status int) bool { return status >= 200 && status < 300 }
 
 // read reads a piece of the answer.
 func (b *bill) read(status int, h http.Header, p []byte) {
-	if b.tally == nil || !answers(status) {
+	if b.tally == nil {
+		return
+	}
+	if !answers(status) {
+		b.limit.read(p)
 		return
 	}
 	if !b.begun {
@@ -53,47 +56,12 @@ func (b *bill) read(status int, h http.Header, p []byte) {
 	}
 }
 
-// headed looks at the head of the answer.
-func (b *bill) headed(host string, status int, h http.Header) {
-	if b.tally != nil && status == http.StatusTooManyRequests {
-		now := time.Now().UTC()
-		b.tally.Limited(spec.Limited{At: now, Host: host, Until: again(h, now)})
-	}
-}
-
-// again is when a server wants to be asked again, in any of the ways in which the
-// providers of models say that; zero if it does not.
-func again(h http.Header, now time.Time) time.Time {
-	if at, err := strconv.ParseInt(h.Get("Anthropic-Ratelimit-Unified-Reset"), 10, 64); err == nil {
-		return soon(time.Unix(at, 0), now)
-	}
-	for _, name := range []string{"Retry-After", "X-Codex-Primary-Reset-After-Seconds"} {
-		if s, err := strconv.ParseInt(h.Get(name), 10, 32); err == nil && s >= 0 {
-			return soon(now.Add(time.Duration(s)*time.Second), now)
-		}
-	}
-	at, err := http.ParseTime(h.Get("Retry-After"))
-	if err != nil {
-		return time.Time{}
-	}
-	return soon(at, now)
-}
-
-// maxPause is the longest that is believed: allowances are those of a month at most.
-const maxPause = 32 * 24 * time.Hour
-
-func soon(at, now time.Time) time.Time {
-	if at.Before(now) || at.Sub(now) > maxPause {
-		return time.Time{}
-	}
-	return at.UTC()
-}
-
 // end is told what became of the request.
 func (b *bill) end(r spec.NetworkRecord) {
 	if b.tally == nil {
 		return
 	}
+	b.limit.end(b.tally)
 	if r.Status == http.StatusSwitchingProtocols {
 		b.tally.Unread()
 	}

@@ -22,6 +22,7 @@ func TestAgain(t *testing.T) {
 		{"Anthropic-Ratelimit-Unified-Reset", "1795352400", time.Hour},
 		{"Anthropic-Ratelimit-Unified-Reset", "1", 0},
 		{"X-Codex-Primary-Reset-After-Seconds", "90", 90 * time.Second},
+		{"X-Codex-Primary-Reset-At", "1795352400", time.Hour},
 		{"X-Other", "90", 0},
 	} {
 		want := time.Time{}
@@ -30,6 +31,31 @@ func TestAgain(t *testing.T) {
 		}
 		if got := again(http.Header{c.name: {c.value}}, now); !got.Equal(want) {
 			t.Errorf("%s: %s: %v, not %v", c.name, c.value, got, want)
+		}
+	}
+}
+
+func TestAgainInBody(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for body, after := range map[string]time.Duration{
+		`{"error":{"type":"usage_limit_reached","resets_at":1795352400,"resets_in_seconds":1}}`:         time.Hour,
+		`{"error":{"resets_in_seconds":90}}`:                                                            90 * time.Second,
+		`{"error":{"resets_in_seconds":1e300}}`:                                                         0,
+		`{"error":{"resets_at":1}}`:                                                                     0,
+		`{"error":{"code":429,"details":[{"@type":"help"},{"@type":"RetryInfo","retryDelay":"4.5s"}]}}`: 4500 * time.Millisecond,
+		`[{"error":{"code":429,"details":[{"retryDelay":"60s"}]}}]`:                                     time.Minute,
+		`{"error":{"details":[{"retryDelay":"9000000h"}]}}`:                                             0,
+		`{"error":{"resets_at":"soon"}}`:                                                                0,
+		`{"error":{"resets_at":1795352400`:                                                              0,
+		`[]`:                                                                                            0,
+		``:                                                                                              0,
+	} {
+		want := time.Time{}
+		if after > 0 {
+			want = now.Add(after)
+		}
+		if got := againIn([]byte(body), now); !got.Equal(want) {
+			t.Errorf("%s: %v, not %v", body, got, want)
 		}
 	}
 }

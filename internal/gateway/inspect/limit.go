@@ -1,0 +1,120 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// limit is what is read of an answer that says that too much was asked. Its zero value
+// is that of any other answer.
+type limit struct {
+	spec.Limited
+	body []byte // its beginning, if the head does not say until when
+	more bool   // and whether it is read
+}
+
+// maxRefusal is how much of such an answer is read. They are short.
+const maxRefusal = 16 << 10
+
+// headed looks at the head of the answer.
+func (b *bill) headed(host string, status int, h http.Header) {
+	if b.tally == nil || status != http.StatusTooManyRequests {
+		return
+	}
+	now := time.Now().UTC()
+	b.limit.Limited = spec.Limited{At: now, Host: host, Until: again(h, now)}
+	b.limit.more = b.limit.Until.IsZero()
+	b.tally.Limited(b.limit.Limited)
+}
+
+func (l *limit) read(p []byte) {
+	if l.more {
+		l.body = append(l.body, p[:min(len(p), maxRefusal-len(l.body))]...)
+	}
+}
+
+// end tells the tally until when, if only the body said it.
+func (l *limit) end(t *meter.Tally) {
+	if !l.more {
+		return
+	}
+	if until := againIn(l.body, l.At); !until.IsZero() {
+		l.Until = until
+		t.Limited(l.Limited)
+	}
+	*l = limit{}
+}
+
+// again is when a server wants to be asked again, in any of the ways in which the
+// providers of models say that in the head of an answer; zero if it does not.
+func again(h http.Header, now time.Time) time.Time {
+	for _, name := range []string{"Anthropic-Ratelimit-Unified-Reset", "X-Codex-Primary-Reset-At"} {
+		if at, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
+			return soon(time.Unix(at, 0), now)
+		}
+	}
+	for _, name := range []string{"Retry-After", "X-Codex-Primary-Reset-After-Seconds"} {
+		if s, err := strconv.ParseInt(h.Get(name), 10, 32); err == nil && s >= 0 {
+			return soon(now.Add(time.Duration(s)*time.Second), now)
+		}
+	}
+	at, err := http.ParseTime(h.Get("Retry-After"))
+	if err != nil {
+		return time.Time{}
+	}
+	return soon(at, now)
+}
+
+// toomuch is what the bodies of such answers have of it: OpenAI's of a subscription, and
+// Google's, which may be a list of one.
+type toomuch struct {
+	Error struct {
+		ResetsAt int64   `json:"resets_at"`
+		ResetsIn float64 `json:"resets_in_seconds"`
+		Details  []struct {
+			RetryDelay string `json:"retryDelay"`
+		} `json:"details"`
+	} `json:"error"`
+}
+
+// againIn is again of a body.
+func againIn(body []byte, now time.Time) time.Time {
+	var one toomuch
+	if list := []toomuch{}; bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		if json.Unmarshal(body, &list) != nil || len(list) == 0 {
+			return time.Time{}
+		}
+		one = list[0]
+	} else if json.Unmarshal(body, &one) != nil {
+		return time.Time{}
+	}
+	e := one.Error
+	if e.ResetsAt > 0 {
+		return soon(time.Unix(e.ResetsAt, 0), now)
+	}
+	if e.ResetsIn > 0 && e.ResetsIn <= maxPause.Seconds() {
+		return soon(now.Add(time.Duration(e.ResetsIn*float64(time.Second))), now)
+	}
+	for _, d := range e.Details {
+		if delay, err := time.ParseDuration(d.RetryDelay); err == nil && delay >= 0 {
+			return soon(now.Add(delay), now)
+		}
+	}
+	return time.Time{}
+}
+
+// maxPause is the longest that is believed: allowances are those of a month at most.
+const maxPause = 32 * 24 * time.Hour
+
+func soon(at, now time.Time) time.Time {
+	if at.Before(now) || at.Sub(now) > maxPause {
+		return time.Time{}
+	}
+	return at.UTC()
+}

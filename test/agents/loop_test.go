@@ -1,0 +1,168 @@
+package agents
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// rounds is a job of three iterations: the first does a third of it and says so, the
+// second says that all is done, which is a lie, the third has been told what is missing.
+const rounds = `
+conversations:
+  - match: This is iteration 1 of
+    turns:
+      - text: I begin.
+        tools:
+          - write_file: {path: WORK/one, content: "1\n"}
+        usage: {input: 1000, output: 10}
+      - text: There are two more to do.
+        usage: {input: 1100, output: 20}
+  - match: This is iteration 2 of
+    turns:
+      - tools:
+          - run_command: {command: "echo 2 > WORK/two"}
+        usage: {input: 1000, output: 30}
+      - text: "All is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1100, output: 40}
+  - match: (?s)This is iteration 3 of.*three is missing
+    turns:
+      - tools:
+          - run_command: {command: "cat WORK/one WORK/two > WORK/three"}
+        usage: {input: 1000, output: 50}
+      - text: "Now all is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1100, output: 60}
+`
+
+// spent is what the answers of rounds have claimed.
+const spent = 3*(1000+1100) + 10 + 20 + 30 + 40 + 50 + 60
+
+const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
+
+func TestLoopClaude(t *testing.T)   { loops(t, claude) }
+func TestLoopCodex(t *testing.T)    { loops(t, codex) }
+func TestLoopGemini(t *testing.T)   { loops(t, gemini) }
+func TestLoopOpencode(t *testing.T) { loops(t, opencode) }
+
+// loops: an agent that is asked three times, and believed once. Each time it
+// begins with a fresh memory, uses the model it is told to, and what it takes is counted
+// as the provider says it.
+func loops(t *testing.T, a cli) {
+	t.Helper()
+	inWorld(t, a, rounds, func(t *testing.T, w *world) {
+		r := w.loop(t, "--model", a.model, "--max-iterations", "5", "--until", complete)
+		if r.Code != 0 {
+			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+		}
+		if got := w.read(t, "three"); got != "1\n2\n" {
+			t.Errorf("the work is %q", got)
+		}
+		said := []string{}
+		for _, k := range w.work(t) {
+			said = append(said, k.Verdict+map[bool]string{true: ", done"}[k.Done])
+			if k.Calls != 1 || k.Seen == nil || k.Seen.Answers < 2 { // some ask for titles, too
+				t.Errorf("iteration %d: %d tools were called, the gateway saw %+v", k.Iteration, k.Calls, k.Seen)
+			}
+		}
+		if want := []string{"ok", "ok, done", "ok, done"}; !slices.Equal(said, want) {
+			t.Errorf("the agent was understood as %q", said)
+		}
+		s := w.stands(t)
+		if s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
+			t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
+		}
+		for _, q := range w.heard(t, "This is iteration ") {
+			if !strings.Contains(q.Path+string(q.Body), strings.TrimPrefix(a.model, "anthropic/")) {
+				t.Errorf("another model is asked: %s\n%s", q.Path, q.Body)
+			}
+		}
+		w.onlyProvider(t)
+		harness.AbsentInProcesses(t, w.key)
+		w.absentInFiles(t)
+	})
+}
+
+// loop has the agent work by the job's script in a loop.
+func (w *world) loop(t *testing.T, flags ...string) harness.Result {
+	t.Helper()
+	args := slices.Concat([]string{"loop", "run", "--name", box, "--agent", w.cli.name}, w.cli.flags, flags, []string{"make three files", w.Work})
+	return w.within(t, args...)
+}
+
+// stands is how the loop stands, of which there is one.
+func (w *world) stands(t *testing.T) (s loop.State) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(w.Must(t, "loop", "status", "--json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// work is what became of the agent each time.
+func (w *world) work(t *testing.T) (list []loop.Work) {
+	t.Helper()
+	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
+		var ev run.Event
+		var k loop.Work
+		err := json.Unmarshal([]byte(line), &ev)
+		if err == nil && ev.Type == loop.Worked {
+			err = json.Unmarshal(ev.Data, &k)
+			list = append(list, k)
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+	}
+	return list
+}
+
+// usedUp is a job for which the allowance does not suffice at first.
+const (
+	usedUp = `turns: [{fail: {status: 429, limit: {kind: KIND, resets: 4s}}}]`
+	enough = `
+conversations:
+  - match: This is iteration 1 of
+    turns:
+      - text: I have all.
+        tools:
+          - run_command: {command: "touch WORK/one WORK/two WORK/three"}
+      - text: "All is there.\n<promise>COMPLETE</promise>"
+`
+)
+
+func TestLimitClaude(t *testing.T) {
+	waits(t, claude, "subscription", 2, "-e", "CLAUDE_CODE_MAX_RETRIES=0")
+}
+func TestLimitCodex(t *testing.T)    { waits(t, codex, "subscription", 2) }
+func TestLimitGemini(t *testing.T)   { waits(t, gemini, "rate", 1) }
+func TestLimitOpencode(t *testing.T) { waits(t, opencode, "rate", 1, "--model", opencode.model) }
+
+// waits: an allowance that is used up costs no iteration, and the loop goes on when it is
+// there again. Some agents wait by themselves; others end, so that the loop asks them
+// so often at least.
+func waits(t *testing.T, a cli, kind string, often int, flags ...string) {
+	t.Helper()
+	inWorld(t, a, enough, func(t *testing.T, w *world) {
+		w.tired = w.provider(t, strings.ReplaceAll(usedUp, "KIND", kind))
+		r := w.loop(t, append(flags, "--max-iterations", "1", "--until", complete)...)
+		all := w.work(t)
+		if r.Code != 0 || len(all) < often {
+			t.Fatalf("%v\n%+v\nthe model was asked\n%s%s", r, all, summary(w.tired.Requests()), summary(w.model.Requests()))
+		}
+		for i, k := range all[:len(all)-1] {
+			if k.Verdict != spec.VerdictLimit || k.Until.IsZero() {
+				t.Errorf("try %d is %s, until %s: %s", i+1, k.Verdict, k.Until, k.Error)
+			}
+		}
+		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 1 || s.Repeats != len(all)-1 {
+			t.Errorf("it is %s in iteration %d, of which %d were repeated", s.Status, s.Iteration, s.Repeats)
+		}
+		w.onlyProvider(t)
+	})
+}
