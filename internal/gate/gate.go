@@ -250,11 +250,19 @@ func least(root any, paths []string, n int) string {
 	return strings.Join(paths, " or ") + " is missing"
 }
 
+// maxBytesTold is more than maxTold characters ever take.
+const maxBytesTold = (maxTold + 1) * utf8.UTFMax
+
+// beginning is enough of a text for cut.
+func beginning(text string) string { return text[:min(len(text), maxBytesTold)] }
+
 // cut is the beginning of a text that comes from a document.
 func cut(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	if utf8.RuneCountInString(text) > maxTold {
-		return string([]rune(text)[:maxTold]) + "..."
+	whole := len(text)
+	text = beginning(text)
+	chars := []rune(strings.ToValidUTF8(text, "?"))
+	if len(text) == whole && len(chars) <= maxTold {
+		return string(chars)
 	}
-	return text
+	return string(chars[:min(len(chars), maxTold)]) + "..."
 }

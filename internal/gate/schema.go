@@ -66,8 +66,11 @@ func bounded(key string) (counts, ok bool) {
 	return false, false
 }
 
-// maxSchema bounds how many schemas one is made of.
-const maxSchema = 2000
+// Bounds of a schema.
+const (
+	maxSchema = 2000    // schemas that one is made of
+	maxPlace  = 4 << 10 // bytes of the path to one of them, of which each has its own
+)
 
 // compiler reads one document.
 type compiler struct {
@@ -106,6 +109,9 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 	if len(c.made) >= maxSchema {
 		return nil, errors.New("it is too large")
 	}
+	if len(place) > maxPlace {
+		return nil, flawAt(cut(place), "its path is too long")
+	}
 	s := &Schema{bounds: map[string]float64{}}
 	c.made[place] = s
 	switch v := v.(type) {
@@ -123,7 +129,9 @@ func (c *compiler) compile(v any, place string) (*Schema, error) {
 	return nil, flawAt(place, "it is no schema")
 }
 
-func escape(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
 
 func (c *compiler) keyword(s *Schema, key string, v any, place string) (err error) {
 	if counts, ok := bounded(key); ok {

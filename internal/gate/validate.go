@@ -2,12 +2,10 @@ package gate
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,17 +21,9 @@ type judge struct{ steps int }
 
 // Validate tells where a document, as encoding/json decodes it, does not keep the
 // schema.
-func (s *Schema) Validate(v any) error { return (&judge{}).judge(s, v, "") }
+func (s *Schema) Validate(v any) error { return (&judge{}).judge(s, v, nil) }
 
-// said is a flaw of a value at a place of the document.
-func said(place, format string, args ...any) error {
-	if place == "" {
-		place = "the document"
-	}
-	return fmt.Errorf("%s "+format, append([]any{cut(place)}, args...)...)
-}
-
-func (j *judge) judge(s *Schema, v any, place string) error {
+func (j *judge) judge(s *Schema, v any, place *place) error {
 	if j.steps++; j.steps > maxSteps {
 		return errTooMuch
 	}
@@ -66,15 +56,15 @@ func (j *judge) judge(s *Schema, v any, place string) error {
 }
 
 // itself judges what can be asked of any value.
-func (j *judge) itself(s *Schema, v any, place string) error {
+func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
 		return said(place, "is no %s", strings.Join(s.types, " or "))
 	}
 	if s.constant != nil && !j.same(v, *s.constant) {
-		return said(place, "is not %s", cut(plain(*s.constant)))
+		return said(place, "is not %s", told{*s.constant})
 	}
 	if s.enum != nil && !slices.ContainsFunc(s.enum, func(one any) bool { return j.same(v, one) }) {
-		return said(place, "is none of %s", cut(plain(s.enum)))
+		return said(place, "is none of %s", told{s.enum})
 	}
 	return nil
 }
@@ -95,8 +85,8 @@ func size(v any) int {
 			n += size(v)
 		}
 	case map[string]any:
-		for _, v := range v {
-			n += size(v)
+		for key, v := range v {
+			n += len(key)>>6 + size(v)
 		}
 	}
 	return n
@@ -122,7 +112,7 @@ func isType(v any, name string) bool {
 
 func whole(n float64) bool { return n == math.Trunc(n) && !math.IsInf(n, 0) }
 
-func (s *Schema) number(n float64, place string) error {
+func (s *Schema) number(n float64, place *place) error {
 	for key, good := range map[string]func(limit float64) bool{
 		"minimum":          func(l float64) bool { return n >= l },
 		"maximum":          func(l float64) bool { return n <= l },
@@ -138,7 +128,7 @@ func (s *Schema) number(n float64, place string) error {
 }
 
 // count judges how many there are of something.
-func (s *Schema) count(n int, least, most, place string) error {
+func (s *Schema) count(n int, least, most string, place *place) error {
 	if l, ok := s.bounds[least]; ok && float64(n) < l {
 		return said(place, "has %d: %s is %v", n, least, l)
 	}
@@ -148,17 +138,17 @@ func (s *Schema) count(n int, least, most, place string) error {
 	return nil
 }
 
-func (s *Schema) text(text, place string) error {
+func (s *Schema) text(text string, place *place) error {
 	if err := s.count(utf8.RuneCountInString(text), "minLength", "maxLength", place); err != nil {
 		return err
 	}
 	if s.pattern != nil && !s.pattern.MatchString(text) {
-		return said(place, "does not match %s", cut(s.pattern.String()))
+		return said(place, "does not match %s", told{s.pattern.String()})
 	}
 	return nil
 }
 
-func (j *judge) list(s *Schema, list []any, place string) error {
+func (j *judge) list(s *Schema, list []any, place *place) error {
 	if err := s.count(len(list), "minItems", "maxItems", place); err != nil {
 		return err
 	}
@@ -170,7 +160,7 @@ func (j *judge) list(s *Schema, list []any, place string) error {
 		if of == nil {
 			break
 		}
-		if err := j.judge(of, v, place+"/"+strconv.Itoa(i)); err != nil {
+		if err := j.judge(of, v, place.item(i)); err != nil {
 			return err
 		}
 	}
@@ -189,13 +179,13 @@ func (j *judge) list(s *Schema, list []any, place string) error {
 	return j.contains(s, list, place)
 }
 
-func (j *judge) contains(s *Schema, list []any, place string) error {
+func (j *judge) contains(s *Schema, list []any, place *place) error {
 	if s.contains == nil {
 		return nil
 	}
 	n := 0
 	for i, v := range list {
-		switch err := j.judge(s.contains, v, place+"/"+strconv.Itoa(i)); {
+		switch err := j.judge(s.contains, v, place.item(i)); {
 		case errors.Is(err, errTooMuch):
 			return err
 		case err == nil:
@@ -208,7 +198,7 @@ func (j *judge) contains(s *Schema, list []any, place string) error {
 	return s.count(n, "minContains", "maxContains", place)
 }
 
-func (j *judge) object(s *Schema, o map[string]any, place string) error {
+func (j *judge) object(s *Schema, o map[string]any, place *place) error {
 	if err := s.count(len(o), "minProperties", "maxProperties", place); err != nil {
 		return err
 	}
@@ -228,14 +218,14 @@ func (j *judge) object(s *Schema, o map[string]any, place string) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if err := j.property(s, name, o[name], place+"/"+escape(name)); err != nil {
+		if err := j.property(s, name, o[name], place.field(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *judge) property(s *Schema, name string, v any, place string) error {
+func (j *judge) property(s *Schema, name string, v any, place *place) error {
 	if s.names != nil {
 		if err := j.judge(s.names, name, place); err != nil {
 			return err
@@ -263,7 +253,7 @@ func (j *judge) property(s *Schema, name string, v any, place string) error {
 }
 
 // combined judges the same value by other schemas.
-func (j *judge) combined(s *Schema, v any, place string) error {
+func (j *judge) combined(s *Schema, v any, place *place) error {
 	for _, of := range s.all {
 		if err := j.judge(of, v, place); err != nil {
 			return err
@@ -293,7 +283,7 @@ func (j *judge) combined(s *Schema, v any, place string) error {
 	return j.conditional(s, v, place)
 }
 
-func (j *judge) conditional(s *Schema, v any, place string) error {
+func (j *judge) conditional(s *Schema, v any, place *place) error {
 	if s.when == nil {
 		return nil
 	}
@@ -312,7 +302,7 @@ func (j *judge) conditional(s *Schema, v any, place string) error {
 }
 
 // good counts the schemas that a value keeps.
-func (j *judge) good(list []*Schema, v any, place string) (n int, err error) {
+func (j *judge) good(list []*Schema, v any, place *place) (n int, err error) {
 	for _, of := range list {
 		switch err := j.judge(of, v, place); {
 		case errors.Is(err, errTooMuch):

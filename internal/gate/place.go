@@ -1,0 +1,68 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// place is where a value is in a document; nil is the document itself. Its words are put
+// together only where they are told: a key may be as long as the document, and all that
+// lies below it has it in its place.
+type place struct {
+	in    *place
+	key   string // of an object
+	index int    // of a list; -1 in an object
+}
+
+func (p *place) field(key string) *place { return &place{p, key, -1} }
+
+func (p *place) item(index int) *place { return &place{p, "", index} }
+
+// String gives the beginning of the path.
+func (p *place) String() string {
+	if p == nil {
+		return "the document"
+	}
+	var way []*place
+	for at := p; at != nil; at = at.in {
+		way = append(way, at)
+	}
+	var b strings.Builder
+	for _, at := range slices.Backward(way) {
+		part := strconv.Itoa(at.index)
+		if at.index < 0 {
+			part = escape(beginning(at.key))
+		}
+		b.WriteString("/" + part)
+		if b.Len() > maxBytesTold { // cut has enough
+			break
+		}
+	}
+	return cut(b.String())
+}
+
+// flaw is what is wrong with a value at a place. Most flaws are never told: that one
+// schema of anyOf is not kept, say. So it is put into words only then.
+type flaw struct {
+	place  *place
+	format string
+	args   []any
+}
+
+func (f *flaw) Error() string {
+	return fmt.Sprintf("%s "+f.format, append([]any{f.place}, f.args...)...)
+}
+
+func said(p *place, format string, args ...any) error { return &flaw{p, format, args} }
+
+// told is a value of a schema in a message.
+type told struct{ value any }
+
+func (t told) String() string {
+	if text, ok := t.value.(string); ok {
+		return cut(text)
+	}
+	return cut(plain(t.value))
+}
