@@ -15,7 +15,7 @@ const module = "github.com/bothy-dev/bothy"
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
-internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/devcontainer internal/gate
+internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/devcontainer internal/gate internal/plainyaml
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/journal internal/build/cache internal/build/plan internal/build/step internal/run
 internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow
 internal/seal/early internal/agent/npm internal/image/pull
@@ -56,7 +56,7 @@ var doors = []struct {
 	{"gvisor.dev/gvisor", []string{"internal/driver/gvisor", "internal/gateway/netstack", "internal/gateway/insidetest"}, "the wall can be replaced, and its API changes without notice; the gateway uses its network stack alone"},
 	{"github.com/opencontainers/runtime-spec", []string{"internal/driver/gvisor"}, "the words of gVisor's interface, not ours"},
 	{"github.com/spf13/pflag", []string{"internal/cli/command"}, "how a command line is parsed is nobody else's business"},
-	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript", "internal/flow"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and flows"},
+	{"github.com/goccy/go-yaml", []string{"internal/cli", "internal/policy", "internal/agent", "internal/token", "internal/modelscript", "internal/plainyaml"}, "the decoder can be swapped as long as few know it: the settings, one file of the policy, descriptions of agents, the file gh writes, what a scripted model says, and files that anybody may have written"},
 	{"github.com/BurntSushi/toml", []string{"internal/agent"}, "one agent keeps its MCP servers in TOML"},
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer"}, "JSON with comments is what editors write; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},

@@ -1,0 +1,95 @@
+// Package plainyaml reads files in YAML that anybody may have written: one document, of
+// bounded depth, without names for parts (& and *), into structs whose words are those
+// of JSON. An unknown or repeated key is an error. How large a file may be is for who
+// reads it.
+package plainyaml
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Decode reads one document.
+func Decode(data []byte, into any) (err error) {
+	defer func() { // the parser's, on text from anybody
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it is not YAML: %v", r)
+		}
+	}()
+	if err := check(data); err != nil {
+		return err
+	}
+	var v any
+	docs := yaml.NewDecoder(bytes.NewReader(data))
+	if err := docs.Decode(&v); err != nil {
+		return fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
+	}
+	if err := docs.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one document")
+	}
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	strict := json.NewDecoder(bytes.NewReader(doc))
+	strict.DisallowUnknownFields()
+	return strict.Decode(into)
+}
+
+// Bounds of how deep a document may go: the parser keeps the path of every part of it. Of
+// maps that lie in one another line by line the size bounds it.
+const (
+	maxBrackets = 2000
+	maxIndent   = 128 // of an entry of a list, which takes two columns
+)
+
+// check refuses what makes much of little: names for parts that are repeated.
+func check(data []byte) error {
+	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
+		return errors.New("it has too many brackets")
+	}
+	tokens := lexer.Tokenize(string(data))
+	for _, t := range tokens {
+		switch t.Type {
+		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			if t.Position.Column > maxIndent {
+				return fmt.Errorf("line %d: it is nested too deeply", t.Position.Line)
+			}
+		}
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		return fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
+	}
+	v := &names{}
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			ast.Walk(v, doc.Body)
+		}
+	}
+	return v.err
+}
+
+// names looks for names of parts.
+type names struct{ err error }
+
+// Visit looks at a node.
+func (p *names) Visit(n ast.Node) ast.Visitor {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		p.err = fmt.Errorf("line %d: names for parts (& and *) are not understood here", n.GetToken().Position.Line)
+	}
+	if p.err != nil {
+		return nil
+	}
+	return p
+}
