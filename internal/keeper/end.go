@@ -140,6 +140,7 @@ func (k *Keeper) shutDown() {
 		k.wall.Destroy()
 		k.ports.close()
 		k.gateway.Close()
+		k.bill.close() // whoever had it made may want to know
 		k.traffic.close()
 		wg.Wait()
 		return

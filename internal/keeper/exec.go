@@ -173,8 +173,12 @@ func (k *Keeper) obey(c *unixconn.Conn, s *session) {
 	}
 }
 
-// abandon ends a program whose caller vanished.
+// abandon ends a program whose caller vanished. A sandbox that was made for one command
+// goes with it, also if others were to follow: nobody else would take it down.
 func (k *Keeper) abandon(s *session) {
+	if k.spec.Remove {
+		defer k.destroy("who it was made for is gone")
+	}
 	_ = s.proc.Signal(int(unix.SIGHUP))
 	select {
 	case <-s.life.Done():

@@ -317,27 +317,36 @@ func TestPlainStream(t *testing.T) {
 	}
 }
 
-// A caller that vanishes takes its program along.
+// A caller that vanishes takes its program along, and a sandbox that was made for it.
 func TestAbandon(t *testing.T) {
-	k := bare()
-	p := &program{end: make(chan driver.Exit, 1)}
-	s := &session{proc: p}
-	table().add(s, kindExec, wire.Command{}, 9)
-	ours, theirs := conns(t)
-	done := make(chan struct{})
-	go func() { defer close(done); k.obey(ours, s) }()
-	must(t, theirs.Send(wire.SignalFrame(0, 10)))
-	must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
-	must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
-	theirs.Close()
-	time.Sleep(20 * time.Millisecond)
-	p.end <- driver.Exit{Signal: 1}
-	s.wait()
-	within(t, "obey", func() { <-done })
-	if got := fmt.Sprint(p.sigs); got != "[10 1]" {
-		t.Errorf("it got the signals %v", got)
-	}
-	if s.exit.Signal != 1 || s.err != nil {
-		t.Errorf("it ended with %v, %v", s.exit, s.err)
+	for _, made := range []bool{false, true} {
+		k := bare()
+		k.spec.Remove, k.asked = made, make(chan struct{})
+		p := &program{end: make(chan driver.Exit, 1)}
+		s := &session{proc: p}
+		table().add(s, kindExec, wire.Command{}, 9)
+		ours, theirs := conns(t)
+		done := make(chan struct{})
+		go func() { defer close(done); k.obey(ours, s) }()
+		must(t, theirs.Send(wire.SignalFrame(0, 10)))
+		must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
+		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
+		theirs.Close()
+		time.Sleep(20 * time.Millisecond)
+		if k.discard {
+			t.Error("it is destroyed while its program may still end")
+		}
+		p.end <- driver.Exit{Signal: 1}
+		s.wait()
+		within(t, "obey", func() { <-done })
+		if got := fmt.Sprint(p.sigs); got != "[10 1]" {
+			t.Errorf("it got the signals %v", got)
+		}
+		if s.exit.Signal != 1 || s.err != nil {
+			t.Errorf("it ended with %v, %v", s.exit, s.err)
+		}
+		if k.stopping != made || k.discard != made {
+			t.Errorf("made for it %t, it is destroyed %t", made, k.discard)
+		}
 	}
 }
