@@ -101,6 +101,14 @@ func checkMock(m *spec.AgentMock) error {
 	return checkEnv("mock", m.Env)
 }
 
+// Env are the variables that an agent has, as NAME=VALUE.
+func Env(a *spec.Agent) (env []string) {
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		env = append(env, name+"="+a.Env[name])
+	}
+	return env
+}
+
 // MockEnv tells an agent of a model that is played, with a key that is made up.
 func MockEnv(m *spec.AgentMock, key string) []string {
 	var env []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,11 +187,7 @@ func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
 	if l.spec == nil {
 		return
 	}
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(l.spec.Env)) {
-		env = append(env, name+"="+l.spec.Env[name])
-	}
-	sb.Env = append(env, sb.Env...)
+	sb.Env = append(agent.Env(l.spec), sb.Env...)
 	sb.Config = config
 	if slices.Contains(rules.Presets, "none") {
 		return

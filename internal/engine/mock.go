@@ -33,10 +33,20 @@ func NewMock(file string, a *spec.Agent) (*Mock, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mock{Mock: spec.Mock{Script: path, Keys: map[string]string{}}}
-	if m.text, err = readScript(path); err != nil {
+	text, err := readScript(path)
+	if err != nil {
 		return nil, err
 	}
+	m, err := newMock(path, a)
+	if err == nil {
+		m.text = text
+	}
+	return m, err
+}
+
+// newMock is one without the text of its script.
+func newMock(path string, a *spec.Agent) (*Mock, error) {
+	m := &Mock{Mock: spec.Mock{Script: path, Keys: map[string]string{}}}
 	services, err := playedFor(a)
 	if err != nil {
 		return nil, err
@@ -49,6 +59,21 @@ func NewMock(file string, a *spec.Agent) (*Mock, error) {
 	}
 	m.Hosts = modelHosts()
 	return m, nil
+}
+
+// Playable refuses an agent for which no model can be played.
+func Playable(a *spec.Agent) error {
+	_, err := playedFor(a)
+	return err
+}
+
+// playedBy has another agent play by the script of a sandbox, of which it gets a copy;
+// nil if that one's models are not played.
+func playedBy(sb *spec.Sandbox, a *spec.Agent) (*Mock, error) {
+	if sb.Mock == nil {
+		return nil, nil
+	}
+	return newMock(sb.Mock.Script, a)
 }
 
 // readScript reads what a model is to say, and checks it.
@@ -133,7 +158,11 @@ func (m *Mock) Apply(sb *spec.Sandbox) {
 		return
 	}
 	sb.Mock = &m.Mock
-	var env []string
+	sb.Env = slices.Concat(keysOf(sb.Mock), m.env, sb.Env)
+}
+
+// keysOf are the variables with the keys of a mock.
+func keysOf(m *spec.Mock) (env []string) {
 	for i := range vault.Services {
 		s := &vault.Services[i]
 		if key := m.Keys[s.Name]; key != "" {
@@ -142,7 +171,7 @@ func (m *Mock) Apply(sb *spec.Sandbox) {
 			}
 		}
 	}
-	sb.Env = slices.Concat(env, m.env, sb.Env)
+	return env
 }
 
 // Script writes the script of a new sandbox down, for Create; nil writes none.

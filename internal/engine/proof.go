@@ -20,14 +20,15 @@ import (
 // writes reaches nobody. It serves one command and goes with it.
 func (e *Engine) Proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point) (*spec.Sandbox, error) {
 	e.sweep()
-	sb, err := e.proof(ctx, of, p)
+	sb, err := e.proof(ctx, of, p, func(*spec.Sandbox) {})
 	if err != nil {
 		return nil, &spec.Error{Op: "make a copy of " + of.Name + " to judge it", Err: err}
 	}
 	return sb, nil
 }
 
-func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point) (*spec.Sandbox, error) {
+// proof makes one. settle changes what it is to be, more what is in its directory.
+func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, settle func(*spec.Sandbox), more ...func(store.Sandbox) error) (*spec.Sandbox, error) {
 	sb := *of
 	sb.ID = store.NewID()
 	sb.Name = "proof-" + sb.ID
@@ -35,6 +36,7 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	if sb.Mode() == spec.WorkspaceLive {
 		sb.WorkspaceMode = spec.WorkspaceReview
 	}
+	settle(&sb)
 	_, lock, err := e.openCheckpoints(of)
 	if err != nil {
 		return nil, err
@@ -44,7 +46,8 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 		sb.CreatedAt = time.Now().UTC() // one that is not started soon is swept
 		return nil
 	}
-	return &sb, e.addCopy(ctx, &sb, dated, e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) })
+	fill := []func(store.Sandbox) error{e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) }}
+	return &sb, e.addCopy(ctx, &sb, dated, append(fill, more...)...)
 }
 
 // fillProof has the directory of a proof hold what is to be judged.

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Reviewer is an agent that judges what another one did.
+type Reviewer struct {
+	Agent   *spec.Agent
+	Program *spec.Program // nil: that of the template
+	Budget  spec.Budget   // what models may take for it
+}
+
+// Review makes a proof in which a reviewer lives: with its program, its variables, what
+// its presets let it reach in the place of those of the agent whose work is judged, and,
+// unless models are played, its login. All of it goes with the proof.
+func (e *Engine) Review(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, r Reviewer) (*spec.Sandbox, error) {
+	e.sweep()
+	sb, err := e.review(ctx, of, p, r)
+	if err != nil {
+		return nil, &spec.Error{Op: "make a copy of " + of.Name + " to have it reviewed", Err: err}
+	}
+	return sb, nil
+}
+
+func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, r Reviewer) (*spec.Sandbox, error) {
+	worker, err := e.Agents.Find(of.Agent)
+	if err != nil {
+		return nil, err // what was opened for it could not be told from what the user wants
+	}
+	played, err := playedBy(of, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := e.rulesFor(of, worker, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	settle := func(sb *spec.Sandbox) {
+		sb.Agent, sb.Program, sb.Command, sb.Config, sb.Budget = r.Agent.Name, r.Program, nil, false, r.Budget
+		sb.Env = slices.Concat(agent.Env(r.Agent), without(of.Env, ofAgent(of, worker)))
+		played.Apply(sb)
+	}
+	sb, err := e.proof(ctx, of, p, settle, func(d store.Sandbox) error {
+		return store.WriteFile(d.Policy(), (&policy.File{Block: rules}).Encode())
+	})
+	if err != nil || played != nil {
+		return sb, err
+	}
+	if err := e.logIn(ctx, sb, r.Agent); err != nil {
+		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
+		return nil, err
+	}
+	return sb, nil
+}
+
+// logIn lends a sandbox what an agent can log in with, if there is anything.
+func (e *Engine) logIn(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) error {
+	secret, err := e.Credential(ctx, a)
+	if err != nil || secret == "" {
+		return err
+	}
+	_, err = e.Lend(ctx, sb, secret, vault.Terms{})
+	return err
+}
+
+// rulesFor are a sandbox's own rules for another agent than the one it was made for.
+func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.Block, error) {
+	own, err := readPolicy(e.Store.Sandbox(sb.ID).Policy())
+	if err != nil {
+		return policy.Block{}, err
+	}
+	b := own.Block
+	b.Presets = without(b.Presets, worker.Presets)
+	if slices.Contains(b.Presets, "none") {
+		return b, nil
+	}
+	b.Presets = append(b.Presets, without(other.Presets, b.Presets)...)
+	return b, nil
+}
+
+// ofAgent are the variables that a sandbox has for its agent.
+func ofAgent(sb *spec.Sandbox, a *spec.Agent) []string {
+	env := agent.Env(a)
+	if sb.Mock == nil {
+		return env
+	}
+	env = append(env, keysOf(sb.Mock)...)
+	if a.Mock != nil {
+		env = append(env, agent.MockEnv(a.Mock, sb.Mock.Keys[a.Mock.Service])...)
+	}
+	return env
+}
+
+// without gives those of a list that are not in another.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestRulesFor exchanges what was opened for one agent for what another needs. What the
+// user wants stays.
+func TestRulesFor(t *testing.T) {
+	e := newEngine(t)
+	worker, other := &spec.Agent{Presets: []string{"claude", "npm"}}, &spec.Agent{Presets: []string{"codex", "debian"}}
+	for _, tt := range []struct{ own, want []string }{
+		{[]string{"claude", "npm", "debian"}, []string{"debian", "codex"}},
+		{nil, []string{"codex", "debian"}},
+		{[]string{"none"}, []string{"none"}},
+	} {
+		b := policy.Block{Default: policy.Deny, Presets: tt.own}
+		if tt.own != nil {
+			b.Allow, b.Deny = []policy.Rule{rule(t, policy.Allow, "a.example")}, []policy.Rule{rule(t, policy.Deny, "b.example")}
+		}
+		sb := wish("")
+		must(t, e.Create(t.Context(), sb, Rules(b)))
+		got, err := e.rulesFor(sb, worker, other)
+		must(t, err)
+		if !slices.Equal(got.Presets, tt.want) || got.Default != policy.Deny || len(got.Allow) != len(b.Allow) || len(got.Deny) != len(b.Deny) {
+			t.Errorf("of %v comes %+v", tt.own, got)
+		}
+	}
+}
+
+// TestOfAgent finds the variables that a sandbox has for its agent, and no other.
+func TestOfAgent(t *testing.T) {
+	worker := &spec.Agent{Env: map[string]string{"A": "1", "B": "2"}, Credentials: []string{"groq"}}
+	m, err := newMock("/script", worker)
+	must(t, err)
+	sb := &spec.Sandbox{Env: []string{"A=1", "B=2", "A=3", "MINE=1"}}
+	m.Apply(sb)
+	if len(sb.Env) < 5 {
+		t.Fatalf("it has no key: %v", sb.Env)
+	}
+	if got := without(sb.Env, ofAgent(sb, worker)); !slices.Equal(got, []string{"A=3", "MINE=1"}) {
+		t.Errorf("left are %v", got)
+	}
+	played, err := playedBy(sb, &spec.Agent{Credentials: []string{"anthropic"}})
+	must(t, err)
+	if played.Keys["anthropic"] == "" || played.Keys["groq"] != "" || played.Script != "/script" {
+		t.Errorf("it is played by %+v", played)
+	}
+	if none, err := playedBy(&spec.Sandbox{}, worker); none != nil || err != nil {
+		t.Errorf("without a mock it is %v, %v", none, err)
+	}
+}
