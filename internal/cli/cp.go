@@ -182,8 +182,13 @@ func sourceName(path string) string {
 type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
 // helper starts a program inside, to talk with it over pipes. The returned function
-// waits for it and gives its complaint, if it had one.
+// waits for it, as long as ctx lets it, and gives its complaint, if it had one.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
+	return a.helperAsk(ctx, e, sb, wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}, stdin, stdout)
+}
+
+// helperAsk is helper for a command that is asked for in full.
+func (a *app) helperAsk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, q wire.Ask, stdin, stdout *os.File) (func() error, error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -202,7 +207,6 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 	if stdout == nil {
 		stdout = nw
 	}
-	q := wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}
 	conn, _, err := ask(ctx, session{engine: e, sandbox: sb}, q, stdin, stdout, ew)
 	if err != nil {
 		er.Close()
@@ -216,6 +220,7 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 	}()
 	return func() error {
 		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { conn.Close() })() // whoever is root inside may have stopped it
 		f, err := conn.Receive()
 		for err == nil && f.Kind == wire.Note {
 			a.note("%s", printable(string(f.Payload)))
@@ -236,7 +241,12 @@ func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, us
 			if ended.Status() == guest.CopyNotFound {
 				class = spec.ErrNotFound
 			}
-			return spec.Errorf(class, "in the sandbox: %s", orElse(<-complaint, fmt.Sprintf("exit status %d", ended.Status())))
+			why := ""
+			select {
+			case why = <-complaint:
+			case <-ctx.Done(): // somebody inside holds the stream
+			}
+			return spec.Errorf(class, "in the sandbox: %s", orElse(why, fmt.Sprintf("exit status %d", ended.Status())))
 		}
 		return nil
 	}, nil

@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"archive/tar"
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/gate"
-	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/loop"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -63,7 +55,8 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	if err := s.app.setUp(ctx, s.engine, sb, false); err != nil {
 		return d, err
 	}
-	if err := s.put(ctx, sb, job); err != nil {
+	files := delivery{job.Place, job.Files, job.Drafts, job.Output}
+	if err := s.app.deliver(ctx, s.engine, sb, files, false); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
 	if job.Command != "" {
@@ -78,7 +71,7 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	if err != nil || job.Output == "" {
 		return d, err
 	}
-	d.Output, d.Missing, err = s.take(ctx, sb, path.Join(job.Place, job.Output))
+	d.Output, d.Missing, err = s.app.document(ctx, s.engine, sb, path.Join(job.Place, job.Output), false)
 	return d, err
 }
 
@@ -179,130 +172,4 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 // talk runs a command to its end.
 func (s *flowShop) talk(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (int, string, error) {
 	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout)
-}
-
-// putTime is how long it may take to put files into a sandbox, or to take one out.
-const putTime = 5 * time.Minute
-
-// put puts the files of a job into its directory, as root: who works there may read the
-// inputs, and write where the outputs are.
-func (s *flowShop) put(ctx context.Context, sb *spec.Sandbox, job flow.Job) error {
-	ctx, cancel := context.WithTimeout(ctx, putTime)
-	defer cancel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	defer context.AfterFunc(ctx, func() { w.Close() })()
-	end, err := s.app.helper(ctx, s.engine, sb, "root", r, nil, guest.Path, guest.CopyName, "in", "/", ".")
-	r.Close()
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(w, 256<<10)
-	err = writeJob(out, job)
-	if ferr := out.Flush(); err == nil {
-		err = ferr
-	}
-	w.Close()
-	if jerr := end(); jerr != nil {
-		return jerr
-	}
-	return err
-}
-
-// writeJob archives the directory of a job.
-func writeJob(w io.Writer, job flow.Job) error {
-	t := tar.NewWriter(w)
-	at := strings.TrimPrefix(job.Place, "/")
-	dirs := map[string]int64{path.Dir(at): 0o755, at: 0o755, at + "/" + flow.InputsDir: 0o555, at + "/" + flow.OutputsDir: 0o777}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(job.Files)), []string{job.Output}) {
-		for dir := path.Dir(path.Join(at, name)); dirs[dir] == 0 && len(dir) > len(at); dir = path.Dir(dir) {
-			dirs[dir] = 0o777
-		}
-	}
-	now := time.Now()
-	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: dirs[dir], ModTime: now}); err != nil {
-			return err
-		}
-	}
-	for _, part := range []struct {
-		files map[string][]byte
-		mode  int64
-	}{{job.Files, 0o444}, {job.Drafts, 0o666}} {
-		for _, name := range slices.Sorted(maps.Keys(part.files)) {
-			data := part.files[name]
-			err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(at, name), Mode: part.mode, Size: int64(len(data)), ModTime: now})
-			if err == nil {
-				_, err = t.Write(data)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return t.Close()
-}
-
-// take takes a document out of a sandbox in which nothing runs. It is read inside by a
-// program of ours, through no link, and may be anything. If it is not what is wanted,
-// missing says why.
-func (s *flowShop) take(ctx context.Context, sb *spec.Sandbox, name string) (document []byte, missing string, err error) {
-	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, putTime)
-	defer cancel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, "", err
-	}
-	defer r.Close()
-	defer context.AfterFunc(ctx, func() { r.Close() })()
-	end, err := s.app.helper(ctx, s.engine, sb, "root", nil, w, guest.Path, guest.CopyName, "out", name, "straight")
-	w.Close()
-	if err != nil {
-		return nil, "", err
-	}
-	document, missing, rerr := readDocument(r)
-	r.Close() // whoever writes more than was wanted ends
-	jerr := end()
-	switch {
-	case whole.Err() != nil:
-		return nil, "", context.Cause(whole)
-	case missing != "":
-		return nil, missing, nil
-	case errors.Is(jerr, spec.ErrNotFound):
-		return nil, "the file is not there", nil
-	case jerr != nil:
-		return nil, "the file cannot be taken: " + jerr.Error(), nil
-	case rerr != nil:
-		return nil, "the file cannot be taken: " + rerr.Error(), nil
-	}
-	return document, "", nil
-}
-
-// readDocument reads an archive that shall have one file.
-func readDocument(r io.Reader) (document []byte, missing string, err error) {
-	in := tar.NewReader(r)
-	h, err := in.Next()
-	if errors.Is(err, io.EOF) {
-		return nil, "", errors.New("it is no file that could be copied")
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	switch {
-	case h.Typeflag == tar.TypeDir:
-		return nil, "it is a directory, not a file", nil
-	case h.Typeflag != tar.TypeReg:
-		return nil, "it is no regular file", nil
-	case h.Size > gate.MaxBytes:
-		return nil, fmt.Sprintf("it has %d bytes, of which %d may be", h.Size, gate.MaxBytes), nil
-	}
-	if document, err = store.ReadAll(in, gate.MaxBytes); err != nil {
-		return nil, "", err
-	}
-	_, err = io.Copy(io.Discard, r) // the end of the archive
-	return document, "", err
 }
