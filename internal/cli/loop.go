@@ -22,7 +22,7 @@ func (a *app) loopCommand() *command.Command {
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.loopRunCommand(), a.loopLsCommand(), a.loopStatusCommand(), a.loopWatchCommand(), a.loopLogCommand(), a.loopHintCommand(),
-		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(), a.loopRmCommand())
+		a.loopStopCommand(), a.loopPauseCommand(), a.loopResumeCommand(), a.loopRewindCommand(), a.loopRmCommand(), a.loopSchemaCommand())
 	return c
 }
 

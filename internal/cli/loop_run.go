@@ -25,7 +25,7 @@ import (
 type loopFlags struct {
 	createFlags
 	plan                  loop.Plan
-	file, template        string
+	file, template, gates string
 	model, rotation       string
 	takeTasks             bool
 	labels                []string
@@ -75,6 +75,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
 	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
+	fs.StringVar(&f.gates, "gates", "", "read gates from a file: commands, documents, reviewers; they go with those of --until")
 	command.WordsVar(fs, &p.Protect, "protect", "a file or directory of PATH that must stay as it is; repeatable")
 	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
 	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")
@@ -84,13 +85,13 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, as the gateway counts or the agent, if that is more (default: any)")
 	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
 	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
-	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each command of --until")
+	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is no reviewer")
 	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
 	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when the agent has said so often in a row that its allowance is used up; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
-	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect"} {
+	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
 }
@@ -125,6 +126,9 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err := takesAll(of, &f.plan); err != nil {
 		return err
 	}
+	if _, err := loopReviewers(e, &f.plan); err != nil {
+		return err
+	}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
 	var r *run.Run
@@ -133,6 +137,9 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		sb.Budget = spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
 		if err = f.fits(sb); err == nil {
 			err = f.finds(ctx, e)
+		}
+		if err == nil {
+			err = f.houseReviewers(ctx, a, e, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
@@ -236,6 +243,9 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	path = "."
 	if len(args) > 0 {
 		path = args[0]
+	}
+	if err := f.readGates(); err != nil {
+		return "", err
 	}
 	return path, f.plan.Check()
 }
@@ -343,6 +353,9 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			of, err := loopAgent(l.engine, l.plan.Agent)
 			if err != nil {
+				return err
+			}
+			if _, err := loopReviewers(l.engine, &l.plan); err != nil {
 				return err
 			}
 			h, events, err := l.run.Host()

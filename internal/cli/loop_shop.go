@@ -56,6 +56,9 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	if err := s.engine.Stop(ctx, s.sandbox, iterationGrace); err != nil { // a host that died may have left an agent at work
 		return w, err
 	}
+	if err := s.lower(ctx, job.Budget); err != nil {
+		return w, err
+	}
 	if err := s.app.setUp(ctx, s.engine, s.sandbox, false); err != nil {
 		return w, err
 	}
@@ -271,8 +274,9 @@ func (s *loopShop) Judge(ctx context.Context, number int64, baseline map[string]
 		gates = append(gates, g)
 	}
 	for _, line := range s.plan.Until {
-		gates = append(gates, s.gate(line, func() (string, string, error) { return s.try(ctx, p, line) }))
+		gates = append(gates, s.gate(line, func() (string, string, error) { return s.try(ctx, p, line, s.plan.Limits.Gate) }))
 	}
+	gates = append(gates, s.criteria(ctx, p)...)
 	return gates, hashes, ctx.Err()
 }
 
@@ -286,11 +290,11 @@ func (s *loopShop) gate(name string, check func() (why, output string, err error
 	return loop.Gate{Name: name, Green: why == "", Why: why, Output: output, Seconds: time.Since(began).Seconds()}
 }
 
-// try runs a command in a copy of the work.
-func (s *loopShop) try(ctx context.Context, p checkpoint.Point, line string) (why, output string, err error) {
+// try runs a command in a copy of the work, for so long at most.
+func (s *loopShop) try(ctx context.Context, p checkpoint.Point, line string, limit spec.Duration) (why, output string, err error) {
 	err = s.inProof(ctx, p, func(sb *spec.Sandbox) error {
 		out := &ending{}
-		q := wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: s.plan.Limits.Gate}
+		q := wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit}
 		status, said, err := s.command(ctx, sb, q, "", out)
 		output = strings.TrimSpace(out.String() + "\n" + said)
 		if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
@@ -372,14 +376,17 @@ func (s *loopShop) inProof(ctx context.Context, p checkpoint.Point, f func(*spec
 	if err != nil {
 		return err
 	}
-	defer func() {
-		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		if err := s.engine.Remove(rctx, sb, true); err != nil {
-			s.app.note("%s was not removed: %v", sb.Name, err)
-		}
-	}()
+	defer s.remove(ctx, sb)
 	return f(sb)
+}
+
+// remove removes a copy, whatever has ended what was done in it.
+func (s *loopShop) remove(ctx context.Context, sb *spec.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if err := s.engine.Remove(ctx, sb, true); err != nil {
+		s.app.note("%s was not removed: %v", sb.Name, err)
+	}
 }
 
 // ending keeps the end of what is written to it.

@@ -154,6 +154,9 @@ func (l *looping) rows() [][2]string {
 			rows = append(rows, [2]string{"gate", gateText(g)})
 		}
 	}
+	if s.Reviewing != "" {
+		rows = append(rows, [2]string{"gate", "asked  " + s.Reviewing + ": " + p.Reviewer(s.Reviewing)})
+	}
 	for _, h := range s.Hints {
 		rows = append(rows, [2]string{"hint", opening(h)})
 	}
@@ -166,6 +169,15 @@ func ofModels(p *loop.Plan) string {
 		return ""
 	}
 	return ", of " + strings.Join(p.Models, ", ")
+}
+
+// reviewText tells what a reviewer said, the first of its reasons if it does not agree.
+func reviewText(g loop.Gate) string {
+	took := roundly(time.Duration(g.Seconds * float64(time.Second)))
+	if g.Green {
+		return "gate " + g.Name + " agrees after " + took
+	}
+	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+opening(g.Why)+": "+opening(g.Output), ": ")
 }
 
 func gateText(g loop.Gate) string {
@@ -244,6 +256,14 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
 	case loop.Judged:
 		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+	case loop.Reviewing:
+		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
+	case loop.Reviewed:
+		var r loop.Review
+		if json.Unmarshal(ev.Data, &r) != nil {
+			return ""
+		}
+		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + s.Task.ID + ": " + opening(s.Task.Title)
 	case loop.Closed:

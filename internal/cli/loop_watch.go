@@ -178,7 +178,7 @@ func tries(events []run.Event) (list []tried, err error) {
 			last.work = s.Work
 		case loop.Kept:
 			last.keep = s.Keep
-		case loop.Judged:
+		case loop.Judged, loop.Reviewed:
 			last.judged = s.Verdict
 		}
 	}
@@ -321,6 +321,9 @@ func (p *watched) gates() (page []tui.Line) {
 	}
 	if v == nil {
 		return nil
+	}
+	if id := p.state.Reviewing; id != "" {
+		page = append(page, tui.Line{tui.Cyan.Of("asked  "), tui.Plain.Of(id), tui.Dim.Of("  " + p.plan.Reviewer(id))})
 	}
 	for _, g := range v.Gates {
 		if g.Green {

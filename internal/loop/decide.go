@@ -20,6 +20,8 @@ type Step struct {
 	Take    bool   // claim a task; the one that was worked on, if there is one
 	Close   bool   // the task is done
 	PutBack string // it is not to be done here, for this reason
+
+	Review *Criterion // ask this reviewer, too
 }
 
 // unknownWait is for how long an agent whose allowance is used up is left alone if it
@@ -48,6 +50,12 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	case Kept:
 		return Step{Judge: true}
 	case Judged:
+		if c := toReview(p, s); c != nil {
+			if end := spent(p, s, now); end != nil {
+				return Step{End: end}
+			}
+			return Step{Review: c}
+		}
 		if step := judged(p, s); step != nil {
 			return *step
 		}

@@ -16,6 +16,8 @@ const (
 	Cut       = "cut"       // Work: it was cut short; what it has used counts, and nothing else
 	Kept      = "kept"      // Keep: what it left is a checkpoint
 	Judged    = "judged"    // Verdict
+	Reviewing = "reviewing" // Asking: a reviewer begins
+	Reviewed  = "reviewed"  // Review: what it said, which is part of the verdict
 	Hinted    = "hinted"    // Advice
 	Took      = "took"      // Taken: the task to work on from here
 	Closed    = "closed"    // Finished
@@ -76,6 +78,7 @@ type Gate struct {
 	Why     string  `json:"why,omitempty"`    // it is red
 	Output  string  `json:"output,omitempty"` // the end of what it printed
 	Seconds float64 `json:"seconds"`
+	Review  bool    `json:"review,omitempty"` // a reviewer said it, of the task in hand
 }
 
 // Verdict is what all gates said of a checkpoint.

@@ -51,7 +51,8 @@ type State struct {
 	Repeats   int      `json:"repeats"` // iterations begun again: after an interruption, or a limit of the agent's
 	Work      *Work    `json:"work,omitempty"`
 	Keep      *Keep    `json:"kept,omitempty"`
-	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
+	Verdict   *Verdict `json:"verdict,omitempty"`   // the last one of an iteration
+	Reviewing string   `json:"reviewing,omitempty"` // the gate whose reviewer is at work
 
 	Task   *Taken     `json:"task,omitempty"` // it works on
 	Closed []Finished `json:"closed_tasks,omitempty"`
@@ -85,6 +86,12 @@ type State struct {
 	from      int64    // the checkpoint before it
 	before    *Verdict // and what the gates said of that
 	unjudged  bool     // files may be otherwise than what the gates said something of
+
+	reviewed   int // reviewers that were asked of the verdict
+	wasSame    int // SameRed and red before the verdict
+	wasRed     string
+	objections []Gate // of reviewers, the last time that each was asked
+	reviews    Usage  // what they took, all together
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -122,6 +129,10 @@ func (s *State) Add(ev run.Event) error {
 		return into(ev, s.kept)
 	case Judged:
 		return into(ev, s.judged)
+	case Reviewing:
+		return into(ev, func(a Asking) { s.Reviewing = a.Gate })
+	case Reviewed:
+		return into(ev, s.addReview)
 	case Hinted:
 		return into(ev, func(a Advice) {
 			if !s.told[a.Message] {
@@ -144,7 +155,7 @@ func (s *State) Add(ev run.Event) error {
 		return into(ev, s.restored)
 	case Ended:
 		return into(ev, func(e End) {
-			s.held = false
+			s.held, s.Reviewing = false, ""
 			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
 		})
 	}
@@ -170,6 +181,7 @@ func (s *State) begin() {
 		s.Asked = 0
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.held = Running, "", "", 0, false
+	s.Reviewing = ""
 }
 
 func (s *State) took(t Taken) {
@@ -209,6 +221,7 @@ func (s *State) last() *Verdict {
 func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
+	s.objections, s.Verdict = nil, s.Verdict.lasting()
 }
 
 func (s *State) iterate(b Begun) {
@@ -262,7 +275,8 @@ func (s *State) kept(k Keep) {
 }
 
 func (s *State) judged(v Verdict) {
-	s.Verdict, s.step, s.unjudged = &v, Judged, false
+	s.Verdict, s.step, s.unjudged, s.reviewed = &v, Judged, false, 0
+	s.wasSame, s.wasRed = s.SameRed, s.red
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }
 

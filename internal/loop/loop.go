@@ -25,6 +25,9 @@ type Shop interface {
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
 	// hashes of a baseline; without these they are taken.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
+	// Review has a reviewer look at a checkpoint. With an error, too, there is in Opinion
+	// what was used.
+	Review(ctx context.Context, job ReviewJob) (Opinion, error)
 }
 
 // Job is what the agent does in an iteration.
@@ -32,6 +35,7 @@ type Job struct {
 	Prompt string
 	Model  string        // empty: the agent's own choice
 	Limit  time.Duration // for how long at most; 0 is any
+	Budget spec.Budget   // what models may take for its sandbox, since that was made
 }
 
 // Loop carries one loop on.
@@ -175,6 +179,8 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 			return l.checkpoint(ctx)
 		case step.Judge:
 			return l.judge(ctx)
+		case step.Review != nil:
+			return l.review(ctx, step.Review)
 		}
 		return run.Wait(ctx, step.Wait)
 	})
@@ -206,7 +212,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		limit = max(rest, time.Millisecond)
 	}
 	began := time.Now()
-	w, err := l.Shop.Work(ctx, Job{prompt, model, limit})
+	w, err := l.Shop.Work(ctx, Job{prompt, model, limit, budgetOf(l.Plan, l.state)})
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}

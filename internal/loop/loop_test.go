@@ -39,8 +39,12 @@ type fake struct {
 	green   func(n int) bool
 	prompts []string
 	models  []string
+	budgets []spec.Budget
 	n       int
 	since   []int64
+
+	opinion func(n int) (Opinion, error)
+	reviews []ReviewJob
 
 	restored []int64
 	refuses  error
@@ -52,12 +56,18 @@ func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.n++
 	f.prompts = append(f.prompts, job.Prompt)
 	f.models = append(f.models, job.Model)
+	f.budgets = append(f.budgets, job.Budget)
 	return f.work(f.n)
 }
 
 func (f *fake) Keep(_ context.Context, _ string, since int64) (int64, int, error) {
 	f.since = append(f.since, since)
 	return int64(len(f.since)), f.changes(f.n), nil
+}
+
+func (f *fake) Review(_ context.Context, job ReviewJob) (Opinion, error) {
+	f.reviews = append(f.reviews, job)
+	return f.opinion(len(f.reviews))
 }
 
 func (f *fake) Restore(_ context.Context, checkpoint int64) error {

@@ -35,6 +35,8 @@ type Plan struct {
 
 	Until   []string `json:"until"`             // commands that end with 0 when the work is done
 	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
+	// Gates are those of a file, as it was when the loop began.
+	Gates []Criterion `json:"gates,omitempty"`
 
 	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
 
@@ -75,9 +77,6 @@ func (p *Plan) Check() error {
 	switch {
 	case strings.TrimSpace(p.Prompt) == "":
 		return fail("the prompt is empty")
-	case len(p.Until) == 0:
-		return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").
-			WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes the agent")
 	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
 		return fail("iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
 	case l.Time < 0 || l.Tokens < 0 || l.USD < 0 || l.Iteration < 0:
@@ -123,6 +122,9 @@ func (p *Plan) Check() error {
 		if !filepath.IsLocal(path) {
 			return fail("the protected path %q does not lie in the directory that is worked on", path)
 		}
+	}
+	if err := p.checkGates(); err != nil {
+		return err
 	}
 	return checkTemplate(p.Template)
 }

@@ -96,7 +96,7 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	room := max(maxPrompt-len(fixed), 2*leastRoom)
 	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
 	room -= len(hints) * strings.Count(p.Template, "{{context}}")
-	red := redOf(s.last(), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
+	red := redOf(s.flaws(), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
 	return strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template), told
 }
 
@@ -141,8 +141,7 @@ func contextOf(hints []string, room int) (text string, told int) {
 
 // redOf tells what is red, with the end of what it said. Every gate has the same room:
 // one that says much hides no other.
-func redOf(v *Verdict, room int) string {
-	red := v.Red()
+func redOf(red []Gate, room int) string {
 	if len(red) == 0 {
 		return ""
 	}
@@ -207,6 +206,9 @@ func checksOf(p *Plan) string {
 	}
 	for _, path := range p.Protect {
 		fmt.Fprintf(&b, "- %s must stay as it was\n", path)
+	}
+	for _, c := range p.Gates {
+		fmt.Fprintf(&b, "- %s: %s\n", c.ID, c.describe())
 	}
 	return b.String()
 }

@@ -46,6 +46,12 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 			case ev.Type == Judged && b != nil && v.Checkpoint == b.Checkpoint:
 				b.Verdict = &v
 			}
+		case Reviewed:
+			err = into(ev, func(r Review) {
+				if b != nil && b.Verdict != nil && r.Checkpoint == b.Checkpoint {
+					b.Verdict.Gates = append(b.Verdict.Gates, r.Gate)
+				}
+			})
 		}
 		if err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ func TestDecode(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	for text, want := range map[string]string{
-		"name: n\nnmae: m\n":                    `unknown field "nmae"`,
+		"name: n\ncolour: m\n":                  `unknown field "colour"`,
 		"name: n\nname: m\n":                    "it is not YAML",
 		"name: n\n---\nname: m\n":               "more than one document",
 		"name: &a n\nlist: [*a]\n":              "names for parts",

@@ -1,0 +1,232 @@
+package loop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/plainyaml"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Gates is what a file of gates says.
+type Gates struct {
+	Protect []string    `json:"protect,omitempty"` // as that of Plan
+	Gates   []Criterion `json:"gates"`
+}
+
+// Criterion is a gate of a file: of Command, File and Reviewer it has exactly one.
+type Criterion struct {
+	ID      string `json:"id"`
+	Command string `json:"command,omitempty"` // for /bin/sh; it ends with 0 when the work is done
+	// File is a path in the directory that is worked on, of a document that passes
+	// Validate; without that it is there, and not empty.
+	File     string       `json:"file,omitempty"`
+	Validate *gate.Checks `json:"validate,omitempty"`
+	Reviewer *Reviewer    `json:"reviewer,omitempty"`
+	// Timeout is for how long it may be judged; zero is Limits.Gate, and of a reviewer
+	// usualReview.
+	Timeout spec.Duration `json:"timeout,omitempty"`
+}
+
+// Reviewer is an agent that judges. It is asked when all else is green.
+type Reviewer struct {
+	Agent  string `json:"agent"`
+	Model  string `json:"model,omitempty"` // empty: its own choice
+	Prompt string `json:"prompt"`          // what it is to judge
+}
+
+// Bounds of a file of gates.
+const (
+	// MaxGates is the size of one, in bytes.
+	MaxGates     = 256 << 10
+	maxCriteria  = 50
+	maxCriterion = 2 << 10  // bytes of what the agent is told of one
+	maxReviewing = 32 << 10 // bytes of what a reviewer is to judge
+	usualReview  = 30 * time.Minute
+)
+
+// ReadGates reads a file of gates. What it does not understand is an error.
+func ReadGates(data []byte) (*Gates, error) {
+	if len(data) > MaxGates {
+		return nil, fmt.Errorf("it is larger than %d KiB", MaxGates>>10)
+	}
+	g := &Gates{}
+	if err := plainyaml.Decode(data, g); err != nil {
+		return nil, err
+	}
+	if len(g.Gates) == 0 {
+		return nil, errors.New("gates: there are none")
+	}
+	return g, checkCriteria(g.Gates)
+}
+
+func checkCriteria(list []Criterion) error {
+	if len(list) > maxCriteria {
+		return fmt.Errorf("gates: there are more than %d", maxCriteria)
+	}
+	ids := map[string]bool{}
+	for i := range list {
+		c := &list[i]
+		err := c.check()
+		if err == nil && ids[c.ID] {
+			err = errors.New("the id is used twice")
+		}
+		if err != nil {
+			return fmt.Errorf("gate %s: %w", cmp.Or(c.ID, fmt.Sprint(i+1)), err)
+		}
+		ids[c.ID] = true
+	}
+	return nil
+}
+
+func (c *Criterion) check() error {
+	kinds := 0
+	for _, has := range []bool{c.Command != "", c.File != "", c.Reviewer != nil} {
+		if has {
+			kinds++
+		}
+	}
+	switch {
+	case !isID(c.ID):
+		return fmt.Errorf("id: %q is none: a letter, then letters, digits, - and _", c.ID)
+	case kinds != 1:
+		return errors.New("one of command, file and reviewer is wanted")
+	case c.Validate != nil && c.File == "":
+		return errors.New("validate is for a file")
+	case c.Timeout < 0:
+		return errors.New("timeout: it is negative")
+	case c.File != "":
+		return c.checkFile()
+	case c.Reviewer != nil:
+		return c.Reviewer.check()
+	case strings.TrimSpace(c.Command) == "" || strings.ContainsRune(c.Command, 0):
+		return errors.New("command: it is empty, or has a zero byte")
+	}
+	return nil
+}
+
+func (c *Criterion) checkFile() error {
+	if c.File = path.Clean(c.File); !filepath.IsLocal(c.File) || c.File == "." || strings.ContainsRune(c.File, 0) {
+		return fmt.Errorf("file: %q is no path in the directory that is worked on", c.File)
+	}
+	if c.Validate == nil {
+		return nil
+	}
+	if err := c.Validate.Valid(); err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	return nil
+}
+
+func (r *Reviewer) check() error {
+	switch {
+	case r.Agent == "":
+		return errors.New("reviewer: agent is missing")
+	case strings.TrimSpace(r.Prompt) == "":
+		return errors.New("reviewer: prompt is missing: what is it to judge?")
+	case len(r.Prompt) > maxReviewing || strings.ContainsRune(r.Prompt, 0):
+		return fmt.Errorf("reviewer: the prompt has more than %d KiB, or a zero byte", maxReviewing>>10)
+	case r.Model == "":
+		return nil
+	}
+	return checkModel(r.Model)
+}
+
+// isID admits what may stand for a gate in a line of any text.
+func isID(s string) bool {
+	if s == "" || len(s) > 40 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Checks are what a document must pass.
+func (c *Criterion) Checks() *gate.Checks {
+	if c.Validate == nil {
+		return &gate.Checks{}
+	}
+	return c.Validate
+}
+
+// describe tells who works what is wanted. What a reviewer is asked is not told: it
+// would be worked for in the place of the task.
+func (c *Criterion) describe() string {
+	switch {
+	case c.Command != "":
+		return c.Command
+	case c.Reviewer != nil:
+		return "a reviewer reads the work when all else agrees and you have said that it is done"
+	}
+	text := "the file " + c.File
+	if list := c.Checks().Describe(); len(list) > 0 {
+		text += ": " + strings.Join(list, "; ")
+	}
+	return strings.TrimSuffix(beginning(text, maxCriterion), "\n")
+}
+
+// timeout is for how long a gate may be judged.
+func (p *Plan) timeout(c *Criterion) time.Duration {
+	switch {
+	case c.Timeout > 0:
+		return time.Duration(c.Timeout)
+	case c.Reviewer != nil:
+		return usualReview
+	}
+	return time.Duration(p.Limits.Gate)
+}
+
+// Criteria are the gates of a file that are asked after every iteration, each with its
+// time.
+func (p *Plan) Criteria() (list []Criterion) {
+	for _, c := range p.Gates {
+		if c.Reviewer == nil {
+			c.Timeout = spec.Duration(p.timeout(&c))
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Reviewers are those that are asked when all else is green, in their order.
+func (p *Plan) Reviewers() []Criterion {
+	return slices.DeleteFunc(slices.Clone(p.Gates), func(c Criterion) bool { return c.Reviewer == nil })
+}
+
+// Reviewer is the agent of a gate, with its model, for people.
+func (p *Plan) Reviewer(id string) string {
+	for _, c := range p.Reviewers() {
+		if c.ID == id {
+			return strings.TrimSuffix(c.Reviewer.Agent+" ("+c.Reviewer.Model+")", " ()")
+		}
+	}
+	return ""
+}
+
+// checkGates sees that something decides that cannot be talked into it.
+func (p *Plan) checkGates() error {
+	if err := checkCriteria(p.Gates); err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Err: err}
+	}
+	if len(p.Until)+len(p.Criteria()) > 0 {
+		return nil
+	}
+	if len(p.Gates) > 0 {
+		return spec.Errorf(spec.ErrUsage, "only a reviewer says when the work is done, and what it reads may talk it into that").
+			WithHint("give a command or a document that decides, too; --until true believes the reviewer and the agent")
+	}
+	return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").
+		WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes the agent; --gates FILE has documents, too")
+}

@@ -1,0 +1,9 @@
+package loop
+
+import _ "embed" // the schema
+
+//go:embed gates.json
+var schema string
+
+// Schema is the JSON Schema of a file of gates, for editors.
+func Schema() string { return schema }
