@@ -109,6 +109,6 @@ if [ "$bad" -ne 0 ]; then
 	exit 1
 fi
 cat <<EOF
-All true. To keep it:  go install ./cmd/...
+All true. To keep it:  CGO_ENABLED=0 go install ./cmd/...
 Then, in a project:   bothy run shell .
 EOF

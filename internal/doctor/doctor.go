@@ -44,9 +44,20 @@ type Check struct {
 
 // Run makes all checks. state is the state directory.
 func Run(ctx context.Context, state string) []Check {
-	checks := []Check{kernel(), namespaces(ctx)}
+	checks := []Check{build(nsproc.Static), kernel(), namespaces(ctx)}
 	checks = append(checks, limits()...)
 	return append(checks, stateDir(state), space(state), authorities(""), inotify())
+}
+
+// build checks how this program was built.
+func build(static bool) Check {
+	if static {
+		return Check{Name: "build", Result: OK, Detail: "bothy needs no libraries"}
+	}
+	return Check{
+		Name: "build", Result: Fail, Detail: "bothy was built with cgo: its processes cannot start behind the wall, where no libraries are",
+		Fix: "CGO_ENABLED=0 go install ./cmd/...",
+	}
 }
 
 // kernel checks the processor and the kernel's age.

@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s has the result %q", c.Name, c.Result)
 		}
 	}
-	for _, name := range []string{"kernel", "namespaces", "limit cpu", "limit memory", "limit pids", "state directory", "disk space", "file watching"} {
+	for _, name := range []string{"build", "kernel", "namespaces", "limit cpu", "limit memory", "limit pids", "state directory", "disk space", "file watching"} {
 		if !names[name] {
 			t.Errorf("nobody looked at: %s", name)
 		}
@@ -47,6 +47,12 @@ func TestRun(t *testing.T) {
 	entries, err := os.ReadDir(state)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "sandboxes" {
 		t.Errorf("it left %v, %v", entries, err)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	if c := build(false); c.Result != Fail || c.Fix == "" {
+		t.Errorf("%+v", c)
 	}
 }
 

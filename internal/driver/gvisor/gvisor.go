@@ -18,6 +18,7 @@ import (
 	"gvisor.dev/gvisor/runsc/specutils"
 
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/nsproc"
 )
 
 // callTimeout bounds a request to the sentry. gVisor's own calls have no
@@ -36,6 +37,9 @@ func (Driver) Name() string { return "gvisor" }
 // the keeper's locked main thread: the children die with the thread that made
 // them.
 func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
+	if !nsproc.Static {
+		return nil, errors.New("this bothy was built with cgo, and cannot start behind the wall, where no libraries are: build it by CGO_ENABLED=0 go install ./cmd/...")
+	}
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root: mounts under it would be ignored")
 	}
