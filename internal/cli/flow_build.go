@@ -54,7 +54,7 @@ func (a *app) flowBuild(cmd *command.Command, f *flowFlags, args []string) error
 	for name := range f.given {
 		p.Files = append(p.Files, name)
 	}
-	if err := p.Check(); err != nil {
+	if err := p.Check(f.given); err != nil {
 		return err
 	}
 	began := time.Now()

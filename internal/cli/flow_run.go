@@ -125,7 +125,7 @@ func (f *flowFlags) read(path string) (err error) {
 			return err
 		}
 	}
-	return p.Check()
+	return p.Check(f.given)
 }
 
 // readFile reads one that is an input: [NAME=]PATH.
@@ -153,8 +153,7 @@ func (f *flowFlags) readFile(word string) error {
 // flowAgents finds who does the steps. Shell is not among them.
 func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
 	agents := map[string]*spec.Agent{}
-	for i := range p.Flow.Steps {
-		s := &p.Flow.Steps[i]
+	for _, s := range p.Flow.Leaves() {
 		if s.Prompt == "" {
 			continue
 		}

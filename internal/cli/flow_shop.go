@@ -75,6 +75,22 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	return d, err
 }
 
+// Used tells what models have taken for the sandbox of an agent, when nothing runs in it
+// any more.
+func (s *flowShop) Used(ctx context.Context, of string) (flow.Used, error) {
+	sb := s.sandboxes[of]
+	if sb == nil {
+		return flow.Used{}, spec.Errorf(nil, "there is no sandbox for %s", of)
+	}
+	err := s.engine.Stop(ctx, sb, iterationGrace)
+	if err != nil {
+		return flow.Used{}, err
+	}
+	bill, err := s.engine.Bill(ctx, sb)
+	sum := bill.Total()
+	return flow.Used{Tokens: sum.Counted(), USD: sum.USD}, err
+}
+
 // bound has the gateway hold what is left to a job. It gives what models have taken for
 // the sandbox before.
 func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
@@ -162,7 +178,8 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 		d.End, status, said, err = nil, spec.ExitError, short.Error(), nil
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
-		return flow.Done{}, err
+		used := usedOf(&d)
+		return flow.Done{Tokens: used.Tokens, USD: used.USD}, err
 	}
 	_, _ = io.WriteString(job.Log, said)
 	w := workOf(&d, status, said)

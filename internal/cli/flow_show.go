@@ -65,6 +65,10 @@ func (a *app) flowShowCommand() *command.Command {
 			for i := range f.Steps {
 				s := &f.Steps[i]
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.ID, stepBy(f, s), dash(strings.Join(s.Needs, ",")), dash(s.Output))
+				for k := range s.Steps {
+					in := &s.Steps[k]
+					fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", in.ID, stepBy(f, in), dash(strings.Join(in.Needs, ",")), dash(in.Output))
+				}
 			}
 			return w.Flush()
 		},
@@ -74,6 +78,8 @@ func (a *app) flowShowCommand() *command.Command {
 // stepBy tells who does a step, as far as the flow knows.
 func stepBy(f *flow.Flow, s *flow.Step) string {
 	switch who := (&flow.Plan{Flow: f}).AgentOf(s); {
+	case s.Each != "":
+		return "for each of " + s.Each
 	case s.Approval != nil || s.Question != nil:
 		return "you"
 	case who == flow.Shell:
@@ -130,6 +136,9 @@ func (l *flowing) rows() [][2]string {
 	if !s.Until.IsZero() {
 		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
 	}
+	for _, e := range s.Elements() {
+		rows = append(rows, [2]string{e.Group, elementText(e)})
+	}
 	for _, st := range s.Steps {
 		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + stepText(st)})
 	}
@@ -137,6 +146,15 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
 	}
 	return rows
+}
+
+// elementText tells of an element of a list.
+func elementText(e flow.ElementState) string {
+	text := fmt.Sprintf("%-9s %d %s %s", e.Status, e.Number, e.ID, opening(e.Title))
+	if e.Why != "" {
+		text += "  " + opening(e.Why)
+	}
+	return text
 }
 
 // stepText tells more of a step.
@@ -193,12 +211,21 @@ func flowLine(ev run.Event, s *flow.State) string {
 		return ""
 	}
 	at := "step " + st.ID + ": "
+	if back := s.Back(); back != nil {
+		return at + fmt.Sprintf("failed: %s; back to %s, %d of %d", opening(strings.Join(back.Why, "; ")), back.To, back.Round, back.Most)
+	}
 	switch ev.Type {
 	case flow.Started:
-		if st.Attempts > 1 {
-			return at + fmt.Sprintf("try %d", st.Attempts)
+		about := ""
+		if st.Element != "" {
+			about = " (" + st.Element + ")"
 		}
-		return at + "begins"
+		if st.Attempts > 1 {
+			return at + fmt.Sprintf("try %d", st.Attempts) + about
+		}
+		return at + "begins" + about
+	case flow.Cut:
+		return at + "cut short"
 	case flow.Skipped:
 		return at + "passed over: " + st.Detail
 	case flow.Asked:

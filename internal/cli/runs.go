@@ -96,6 +96,10 @@ func (v runView) rank() int {
 		return 1
 	case string(flow.Failed):
 		return 2
+	case string(flow.Completed):
+		if v.Reason == flow.ReasonSkipped { // a person is to see to what was
+			return 2
+		}
 	case string(flow.Running), string(flow.Queued):
 		return 3
 	}

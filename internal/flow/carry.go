@@ -24,7 +24,11 @@ type Shop interface {
 	// Work has an agent or a command do a job, and ends everything that runs in the
 	// sandbox then. An error says that it could not even begin; what goes wrong later
 	// is in Done.
+	// What it took until then is in Done all the same, as far as the agent said so.
 	Work(ctx context.Context, job Job) (Done, error)
+	// Used ends what a host that died may have left at work for an agent, and tells what
+	// models have taken for its sandbox, ever since that was made.
+	Used(ctx context.Context, agent string) (Used, error)
 }
 
 // Job is one try of a step.
@@ -130,6 +134,8 @@ func (c *Carrier) mail() error {
 
 func (c *Carrier) take(ctx context.Context, d Decision) error {
 	switch {
+	case d.Count != nil:
+		return c.cut(ctx, d.Count, Used{})
 	case d.Look:
 		seen, err := Look(c.Run.Dir(), c.state)
 		if err != nil {
@@ -176,7 +182,11 @@ func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
 		return c.keep(Found, seen)
 	}
 	job.Log = log
-	if err := c.keep(Started, Start{n.ID, attempt, hash}); err != nil {
+	before, err := c.Shop.Used(ctx, job.Agent)
+	if err != nil {
+		return err
+	}
+	if err := c.keep(Started, Start{n.ID, attempt, hash, &before}); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -184,8 +194,8 @@ func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
-	if err != nil {
-		return err
+	if err != nil { // if it cannot be counted now, whoever goes on does
+		return errors.Join(err, c.cut(ctx, n, Used{done.Tokens, done.USD}))
 	}
 	w := Work{
 		Step: n.ID, Attempt: attempt, Verdict: done.Verdict, Error: tail(done.Error, maxMessage), Until: done.Until,
@@ -197,6 +207,24 @@ func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
 		}
 	}
 	return c.keep(Worked, w)
+}
+
+// countTime bounds how long it may take to see what was used.
+const countTime = time.Minute
+
+// cut counts what a try took that was cut short: what models have taken for its sandbox
+// since it began, or what its agent says if that is more.
+func (c *Carrier) cut(ctx context.Context, n *Node, said Used) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
+	defer cancel()
+	now, err := c.Shop.Used(ctx, c.Plan.AgentOf(n.Step))
+	if err != nil {
+		return err
+	}
+	if before := c.state.before; before != nil {
+		said.Tokens, said.USD = max(said.Tokens, now.Tokens-before.Tokens), max(said.USD, now.USD-before.USD)
+	}
+	return c.keep(Cut, Short{n.ID, c.state.byID[n.ID].Attempts, said.Tokens, said.USD})
 }
 
 // judge judges a document, and keeps it: among the outputs if it is good.
@@ -231,7 +259,7 @@ func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: s.left(),
 	}
 	var names []string
-	files, nodes := c.Plan.sources(n)
+	files, nodes := s.sources(n)
 	read := func(kind, name, hash string) error {
 		data, err := readFile(c.Run.Dir(), kind, name)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -278,13 +306,17 @@ func (c *Carrier) limit(n *Node) time.Duration {
 	return limit
 }
 
-// draft gives who tries again what was rejected the last time.
+// draft gives who tries again what was rejected the last time, or what it had put out
+// when a later step sent it back.
 func (c *Carrier) draft(n *Node, job *Job) {
 	st := c.state.byID[n.ID]
 	if len(st.Missing) == 0 {
 		return
 	}
 	data, err := readFile(c.Run.Dir(), LogsDir, fmt.Sprintf("%s.%d%s", n.ID, st.Attempts, rejected))
+	if err != nil {
+		data, err = readFile(c.Run.Dir(), OutputsDir, n.Output)
+	}
 	if err == nil { // if there is none it begins anew
 		job.Drafts[job.Output] = data
 	}

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,16 +25,26 @@ type bench struct {
 	run  *run.Run
 	do   func(job Job) Done
 	jobs []Job
+	used map[string]Used // by agents, as a gateway would count; do may add to it
+	hang bool            // work has no end by itself
 }
+
+// Used tells what was used.
+func (b *bench) Used(_ context.Context, agent string) (Used, error) { return b.used[agent], nil }
 
 // Place is where files would be.
 func (b *bench) Place(name string) string { return "/flow/" + name }
 
 // Work does a job.
-func (b *bench) Work(_ context.Context, job Job) (Done, error) {
+func (b *bench) Work(ctx context.Context, job Job) (Done, error) {
 	b.jobs = append(b.jobs, job)
 	fmt.Fprintf(job.Log, "working at %s\n", job.Place)
-	return b.do(job), nil
+	d := b.do(job)
+	if b.hang {
+		<-ctx.Done()
+		return d, context.Cause(ctx)
+	}
+	return d, nil
 }
 
 // steps are the tries that were made.
@@ -47,14 +58,20 @@ func (b *bench) steps() string {
 
 func begin(t *testing.T, text string, do func(Job) Done) *bench {
 	t.Helper()
+	return beginWith(t, text, nil, do)
+}
+
+// beginWith begins one with files that say what they are to say.
+func beginWith(t *testing.T, text string, given map[string]string, do func(Job) Done) *bench {
+	t.Helper()
 	p := &Plan{Flow: parse(t, text), Agent: "mine", Values: map[string]string{}, Files: []string{}}
 	inputs := map[string][]byte{}
 	for _, in := range p.Flow.Inputs {
 		if in.File != "" {
-			p.Files, inputs[in.File] = append(p.Files, in.File), []byte("what "+in.Name+" says")
+			p.Files, inputs[in.File] = append(p.Files, in.File), []byte(cmp.Or(given[in.File], "what "+in.Name+" says"))
 		}
 	}
-	must(t, p.Check())
+	must(t, p.Check(inputs))
 	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0001", p, func(dir string) error { return Fill(dir, inputs) })
 	must(t, err)
 	return &bench{t: t, plan: p, run: r, do: do}
@@ -350,7 +367,7 @@ func TestBuild(t *testing.T) {
 	for name := range files {
 		p.Files = append(p.Files, name)
 	}
-	must(t, p.Check())
+	must(t, p.Check(files))
 	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "build-2026-11-22-0001", p, func(dir string) error { return Fill(dir, files) })
 	must(t, err)
 	b := &bench{t: t, plan: p, run: r}
@@ -400,7 +417,7 @@ func TestStopped(t *testing.T) {
 func TestRandom(t *testing.T) {
 	for seed := range 20 {
 		r := rand.New(rand.NewPCG(2, uint64(seed)))
-		b := begin(t, randomFlow(r), nil)
+		b := beginWith(t, randomFlow(r), map[string]string{"list.json": `[{"id": "x"}, {"id": "y"}, {"id": "z", "passes": true}]`}, nil)
 		b.do = func(job Job) Done {
 			if r.IntN(5) == 0 {
 				return Done{Verdict: spec.VerdictFailed, Error: "no", Missing: "not there"}
@@ -436,17 +453,34 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// someOf names some of the steps before one.
+func someOf(r *rand.Rand, i int) string {
+	var list []string
+	for k := range i {
+		if r.IntN(3) == 0 {
+			list = append(list, fmt.Sprintf("s%d", k))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 func randomFlow(r *rand.Rand) string {
 	var out strings.Builder
-	out.WriteString("name: random\nsteps:\n")
+	out.WriteString("name: random\ninputs: [{name: list, file: list.json, required: true}]\nsteps:\n")
 	for i := range 2 + r.IntN(8) {
-		fmt.Fprintf(&out, "  - id: s%d\n    needs: [", i)
-		for k := range i {
-			if r.IntN(3) == 0 {
-				fmt.Fprintf(&out, "s%d,", k)
-			}
+		if r.IntN(5) == 0 {
+			fmt.Fprintf(&out, `  - id: s%[1]d
+    needs: [%[2]s]
+    each: list
+    steps:
+      - {id: s%[1]da, prompt: do it, output: "s%[1]d-a${{ each.number }}.json"}
+      - {id: s%[1]db, needs: [s%[1]da], command: do it, output: "s%[1]d-b${{ each.number }}.json"}
+      - {id: s%[1]dc, needs: [s%[1]db], command: do it, back: {to: s%[1]da, times: 2}}
+      - {id: s%[1]dd, needs: [s%[1]dc], %[3]s, back: {to: s%[1]da}}
+`, i, someOf(r, i), []string{"command: do it", "approval: {message: good}"}[r.IntN(2)])
+			continue
 		}
-		out.WriteString("]\n")
+		fmt.Fprintf(&out, "  - id: s%d\n    needs: [%s]\n", i, someOf(r, i))
 		if k := r.IntN(8); k < 3 {
 			fmt.Fprintf(&out, "    if: %s()\n", []string{"always", "failure", "success"}[k])
 		}
@@ -487,6 +521,12 @@ func check(t *testing.T, b *bench, s *State) {
 			} else if st.Status.settled() && need.done >= st.done {
 				t.Fatalf("%s was settled before %s, which it needs", st.ID, id)
 			}
+		}
+		for _, other := range s.nodes[:i] {
+			waits = waits || n.Group != "" && other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].Status.settled()
+		}
+		if n.Step.Back == nil && st.Rounds > 2 {
+			t.Fatalf("%s was sent back %d times", st.ID, st.Rounds)
 		}
 		open = open || st.Status == Waiting
 		if !st.Status.settled() && st.Status != Waiting && !waits {

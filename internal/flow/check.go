@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (f *Flow) Check() error {
 	if err := f.checkInputs(); err != nil {
 		return err
 	}
-	l := &lint{flow: f, before: map[string]*Step{}, above: map[string]map[string]bool{}}
+	l := &lint{flow: f, before: map[string]*Step{}, above: map[string]map[string]bool{}, of: map[string]*Step{}, put: outputs{}}
 	for i := range f.Steps {
 		s := &f.Steps[i]
 		if err := l.step(s); err != nil {
@@ -95,7 +96,9 @@ type lint struct {
 	above  map[string]map[string]bool // what a step needs, and what that needs
 	final  string
 	nodes  int
-	put    map[string]string // outputs, and whose they are
+	put    outputs
+	group  *Step            // the one whose steps are looked at
+	of     map[string]*Step // the group of a step that is in one
 }
 
 func (l *lint) step(s *Step) error {
@@ -111,30 +114,79 @@ func (l *lint) step(s *Step) error {
 	if err := l.needs(s); err != nil {
 		return err
 	}
-	for _, check := range []func(*Step) error{l.matrix, l.condition, l.words, l.inputs, l.output} {
+	for _, check := range []func(*Step) error{l.back, l.matrix, l.condition, l.words, l.inputs, l.output} {
 		if err := check(s); err != nil {
 			return err
 		}
 	}
 	l.before[s.ID] = s
+	if l.group != nil {
+		l.of[s.ID] = l.group
+	}
+	if s.Each != "" {
+		return l.steps(s)
+	}
+	return nil
+}
+
+// steps looks at those of a group. What needs the group needs them.
+func (l *lint) steps(g *Step) error {
+	l.group = g
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		if err := l.step(s); err != nil {
+			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
+		}
+	}
+	l.group = nil
+	for i := range g.Steps {
+		l.above[g.ID][g.Steps[i].ID] = true
+	}
+	return nil
+}
+
+// back wants a place to go back to from which the step is reached again.
+func (l *lint) back(s *Step) error {
+	if s.Back == nil {
+		return nil
+	}
+	to := l.before[s.Back.To]
+	switch {
+	case to == nil || !l.above[s.ID][to.ID]:
+		return fmt.Errorf("back: %s is not among what it needs", s.Back.To)
+	case l.of[to.ID] != l.group:
+		return fmt.Errorf("back: %s is not in the same group", to.ID)
+	case to.Prompt == "":
+		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
+	case to.Matrix != nil || s.Matrix != nil:
+		return errors.New("back: it does not go with a matrix")
+	case s.Back.times() < 1 || s.Back.times() > maxBack:
+		return fmt.Errorf("back: times: %d is not from 1 to %d", s.Back.times(), maxBack)
+	}
 	return nil
 }
 
 // kind wants one thing to do, and what fits it.
 func (l *lint) kind(s *Step) error {
 	n := 0
-	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil} {
+	for _, given := range []bool{s.Prompt != "", s.Command != "", s.Approval != nil, s.Question != nil, s.Each != "" || s.Steps != nil} {
 		if given {
 			n++
 		}
 	}
 	switch {
 	case n != 1:
-		return errors.New("it needs one of prompt, command, approval and question")
+		return errors.New("it needs one of prompt, command, approval, question, and each with steps")
+	case s.Each != "" || s.Steps != nil:
+		return l.kindOfGroup(s)
+	case l.group != nil && (s.Matrix != nil || s.Final):
+		return errors.New("in a group there is no matrix, and nothing final")
 	case s.Approval != nil && (s.Output != "" || s.Final):
 		return errors.New("an approval has needs, if and a message, and nothing else")
 	case s.Question != nil && s.Output == "":
 		return errors.New("question: the output is missing, a file for what is answered")
+	case s.Question != nil && s.Back != nil:
+		return errors.New("question: it does not fail, so that nothing goes back")
 	case s.forPerson() && (s.Agent+s.Model != "" || s.Env != nil || s.Inputs != nil || s.Retry != nil || s.Timeout != 0 || s.Matrix != nil):
 		return errors.New("what a person is asked has needs, if and a message, a question an output too, and nothing else")
 	case s.forPerson() && strings.TrimSpace(s.asks()) == "":
@@ -165,6 +217,22 @@ func (l *lint) kind(s *Step) error {
 	return nil
 }
 
+// kindOfGroup wants a list that is given, steps, and nothing else.
+func (l *lint) kindOfGroup(g *Step) error {
+	in := l.flow.input(g.Each)
+	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps}); {
+	case l.group != nil:
+		return errors.New("a group is in no other group")
+	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
+		return fmt.Errorf("a group has each, and 1 to %d steps", maxSteps)
+	case in == nil || in.File == "" || !in.Required:
+		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
+	case !reflect.DeepEqual(*g, only):
+		return errors.New("a group has id, needs, each and steps, and nothing else")
+	}
+	return nil
+}
+
 func isVariable(name string) bool {
 	return isName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
 }
@@ -172,14 +240,24 @@ func isVariable(name string) bool {
 func (l *lint) needs(s *Step) error {
 	above := map[string]bool{}
 	for _, id := range s.Needs {
-		if l.before[id] == nil {
-			if slices.ContainsFunc(l.flow.Steps, func(o Step) bool { return o.ID == id }) {
+		if l.before[id] == nil || l.group != nil && l.group.ID == id {
+			among := l.flow.Steps
+			if l.group != nil {
+				among = l.group.Steps
+			}
+			if slices.ContainsFunc(among, func(o Step) bool { return o.ID == id }) {
 				return fmt.Errorf("needs: %s does not stand before it", id)
 			}
 			return fmt.Errorf("needs: there is no step %s", id)
 		}
+		if l.of[id] != l.group {
+			return fmt.Errorf("needs: %s is not in the same group: groups need groups, and steps without one", id)
+		}
 		above[id] = true
 		maps.Copy(above, l.above[id])
+	}
+	if l.group != nil {
+		maps.Copy(above, l.above[l.group.ID])
 	}
 	l.above[s.ID] = above
 	return nil
@@ -215,6 +293,10 @@ func (l *lint) known(s *Step, w word) error {
 		if s.Matrix[w.name] == nil {
 			return fmt.Errorf("there is no matrix.%s", w.name)
 		}
+	case wordEach:
+		if l.group == nil {
+			return fmt.Errorf("there is no each.%s outside of a group", w.name)
+		}
 	case wordOutput:
 		if !l.above[s.ID][w.name] {
 			return fmt.Errorf("steps.%s is not among what it needs", w.name)
@@ -243,7 +325,7 @@ func (l *lint) condition(s *Step) error {
 			return
 		}
 		w, werr := parseWord(part.text)
-		if werr == nil && w.kind != wordInput && w.kind != wordMatrix {
+		if werr == nil && w.kind != wordInput && w.kind != wordMatrix && w.kind != wordEach {
 			werr = fmt.Errorf("%s cannot be compared", part.text)
 		}
 		if werr == nil {
@@ -340,32 +422,59 @@ func (l *lint) output(s *Step) error {
 		return nil
 	}
 	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
-	if l.put == nil {
-		l.put = map[string]string{}
+	times := s.times()
+	nodes := make([]*Node, len(times))
+	for i, m := range times {
+		nodes[i] = &Node{Matrix: m}
 	}
-	for _, m := range s.times() {
-		out, err := outputOf(s, m)
-		if err != nil {
-			return fmt.Errorf("output: %w", err)
-		}
-		for other, of := range l.put {
-			if out == other || strings.HasPrefix(out, other+"/") || strings.HasPrefix(other, out+"/") {
-				return fmt.Errorf("output: %s is in the way of %s, which the step %s puts out", out, other, of)
+	if l.group != nil { // two elements that have all there is; the true ones are seen later
+		nodes = nil
+		for i, id := range []string{"a", "b"} {
+			e := &Element{ID: id, Values: map[string]string{}}
+			for _, name := range fieldsOf(l.group) {
+				e.Values[name] = id
 			}
+			nodes = append(nodes, &Node{Element: e, Number: i + 1})
 		}
-		l.put[out] = s.ID
+	}
+	for _, n := range nodes {
+		if err := l.put.add(s, n.values()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+// outputs are the paths that steps put out, and whose they are.
+type outputs map[string]string
+
+// add adds one time of a step.
+func (o outputs) add(s *Step, values map[word]string) error {
+	if s.Output == "" {
+		return nil
+	}
+	out, err := outputOf(s, values)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	for other, of := range o {
+		if out == other || strings.HasPrefix(out, other+"/") || strings.HasPrefix(other, out+"/") {
+			return fmt.Errorf("output: %s is in the way of %s, which the step %s puts out", out, other, of)
+		}
+	}
+	o[out] = s.ID
+	return nil
+}
+
 // outputOf is the path of one time of a step, below outputs/.
-func outputOf(s *Step, m map[string]string) (string, error) {
+func outputOf(s *Step, values map[word]string) (string, error) {
 	out, err := expand(s.Output, func(name string) (string, error) {
 		w, err := parseWord(name)
-		if err == nil && (w.kind != wordMatrix || s.Matrix[w.name] == nil) {
-			err = fmt.Errorf("only what varies in the matrix of the step may stand in it, not %s", name)
+		value, varies := values[w]
+		if err == nil && !varies {
+			err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
 		}
-		return m[w.name], err
+		return value, err
 	})
 	if err != nil {
 		return "", err

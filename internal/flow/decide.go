@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,15 +10,16 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Decision is what comes next. Exactly one of Look, Skip, Ask, Work, Wait and End is
-// set.
+// Decision is what comes next. Exactly one of Count, Look, Skip, Ask, Work, Wait and End
+// is set.
 type Decision struct {
-	Look bool  // see what the files are now
-	Skip *Node // pass it over, for Why
-	Ask  *Node // ask a person
-	Work *Node // try it
-	Wait time.Time
-	End  *End
+	Count *Node // see what a try took that was cut short
+	Look  bool  // see what the files are now
+	Skip  *Node // pass it over, for Why
+	Ask   *Node // ask a person
+	Work  *Node // try it
+	Wait  time.Time
+	End   *End
 
 	Hash string // of Skip, Ask and Work
 	Why  string
@@ -29,8 +31,16 @@ const unknownWait = 5 * time.Minute
 
 // Next decides what comes next, at a time.
 func Next(s *State, now time.Time) Decision {
+	for _, n := range s.nodes {
+		if s.byID[n.ID].Status == Running { // whoever worked at it works no more
+			return Decision{Count: n}
+		}
+	}
 	if !s.looked {
 		return Decision{Look: true}
+	}
+	if why := s.strayed(); why != "" {
+		return Decision{End: &End{Status: Failed, Reason: "error", Detail: why}}
 	}
 	for _, n := range s.nodes {
 		st := s.byID[n.ID]
@@ -46,14 +56,33 @@ func Next(s *State, now time.Time) Decision {
 	return Decision{End: s.outcome()}
 }
 
-// can tells whether all that a node needs has a result.
+// can tells whether all that a node needs has a result, and in a group the elements that
+// come before.
 func (s *State) can(n *Node) bool {
 	for _, id := range n.Needs {
 		if !s.byID[id].Status.settled() {
 			return false
 		}
 	}
+	for _, other := range s.nodes {
+		if n.Group == "" || other == n {
+			break
+		}
+		if other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].Status.settled() {
+			return false
+		}
+	}
 	return true
+}
+
+// strayed says that a list is not what the flow was laid out for.
+func (s *State) strayed() string {
+	for _, id := range slices.Sorted(maps.Keys(s.plan.Lists)) {
+		if list := s.plan.Lists[id]; s.files[list.Input] != list.SHA256 {
+			return fmt.Sprintf("inputs/%s is not what it was when the flow began: the steps of %s were laid out for that; put it back, or begin another run", list.Input, id)
+		}
+	}
+	return ""
 }
 
 // begun decides about a node that has no result.
@@ -83,6 +112,10 @@ const (
 	ReasonQuestion = "question"
 )
 
+// ReasonSkipped is why a flow has ended that did all there was to do, but for elements
+// of a list that are left to a person.
+const ReasonSkipped = "skipped"
+
 // outcome is how a flow ends in which nothing is left to do.
 func (s *State) outcome() *End {
 	if list := s.Questions(); len(list) > 0 {
@@ -94,16 +127,24 @@ func (s *State) outcome() *End {
 	}
 	var failed []string
 	reason := "rejected"
-	for _, st := range s.Steps {
-		if st.Status == Failed {
+	for _, n := range s.nodes {
+		if st := s.byID[n.ID]; st.Status == Failed && n.Group == "" {
 			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
-			if s.node(st.ID).Step.Approval == nil {
+			if n.Step.Approval == nil {
 				reason = "step"
 			}
 		}
 	}
 	if failed != nil {
 		return &End{Status: Failed, Reason: reason, Detail: strings.Join(failed, "; ")}
+	}
+	for _, e := range s.Elements() {
+		if e.review {
+			failed = append(failed, e.ID+" "+e.Why)
+		}
+	}
+	if failed != nil {
+		return &End{Status: Completed, Reason: ReasonSkipped, Detail: head(strings.Join(failed, "; "), maxMissing)}
 	}
 	return &End{Status: Completed, Reason: "done"}
 }
@@ -141,10 +182,10 @@ func (s *State) value(n *Node, part *cond) string {
 	switch name {
 	case wordInput:
 		return s.plan.Values[value]
-	case wordMatrix:
-		return n.Matrix[value]
+	case wordMatrix, wordEach:
+		return n.values()[word{name, value}]
 	}
-	return string(s.together(strings.TrimSuffix(value, ".status")))
+	return string(s.together(n, strings.TrimSuffix(value, ".status")))
 }
 
 // succeeded tells whether all that a node needs is completed.
@@ -177,11 +218,11 @@ func (s *State) failedAbove(n *Node) bool {
 	return false
 }
 
-// together is how a step stands, all of its times together.
-func (s *State) together(step string) Status {
+// together is how a step or a group stands, as a node sees it: all of its times together.
+func (s *State) together(by *Node, step string) Status {
 	status := Completed
 	for _, n := range s.nodes {
-		if n.Step.ID != step {
+		if n.Step.ID != step && n.Group != step || !by.sees(n) {
 			continue
 		}
 		switch st := s.byID[n.ID].Status; {
@@ -249,7 +290,10 @@ func (s *State) wakes() time.Time {
 func (s *State) ExitCode() int {
 	switch s.Status {
 	case Completed:
-		return 0
+		if s.Reason == ReasonSkipped {
+			return spec.ExitError
+		}
+		return spec.ExitOK
 	case Waiting:
 		return 3
 	case Limited:

@@ -13,6 +13,7 @@ const (
 	Found    = "found"    // Seen: the files as they are now
 	Started  = "started"  // Start: a step is tried
 	Worked   = "worked"   // Work: that try has a result, and its output is kept
+	Cut      = "cut"      // Short: it was cut short; what it has used counts, and nothing else
 	Skipped  = "skipped"  // Skip: a step is passed over
 	Asked    = "asked"    // Ask: a person is to decide
 	Answered = "answered" // Answer
@@ -35,6 +36,22 @@ type Start struct {
 	Step    string `json:"step"` // node
 	Attempt int    `json:"attempt"`
 	Hash    string `json:"hash"` // of what it is asked to do, and with what
+	// Before is what models had taken for its sandbox by then; nil if that is not known.
+	Before *Used `json:"before,omitempty"`
+}
+
+// Used is what models have taken.
+type Used struct {
+	Tokens int64   `json:"tokens"`
+	USD    float64 `json:"usd"`
+}
+
+// Short is a try that was cut short.
+type Short struct {
+	Step    string  `json:"step"`
+	Attempt int     `json:"attempt"`
+	Tokens  int64   `json:"tokens"` // since it began
+	USD     float64 `json:"usd"`
 }
 
 // Artefact is a document that passed its checks.

@@ -37,7 +37,7 @@ type Input struct {
 	Default  *Text  `json:"default,omitempty"` // of a text
 }
 
-// Step is one step: of Prompt, Command, Approval and Question it has exactly one.
+// Step is one step: of Prompt, Command, Approval, Question and Steps it has exactly one.
 type Step struct {
 	ID       string            `json:"id"`
 	Needs    []string          `json:"needs,omitempty"` // steps that stand before it
@@ -61,6 +61,41 @@ type Step struct {
 	Retry   *int          `json:"retry,omitempty"`
 	Timeout spec.Duration `json:"timeout,omitempty"` // for each try
 	Final   bool          `json:"final,omitempty"`   // its output is that of the flow
+	// Back is where it goes on if the step has failed.
+	Back *Back `json:"back,omitempty"`
+
+	// Each makes a group of it: Steps are done for each element of the list in this input,
+	// for one after the other.
+	Each  string `json:"each,omitempty"`
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// Back says that an earlier step is done again, and told what was wrong; and with it all
+// that needs it.
+type Back struct {
+	To    string `json:"to"`              // a prompt that the step needs, or that what it needs does
+	Times *int   `json:"times,omitempty"` // how often that one is sent back, whoever does; by default 2
+}
+
+func (b *Back) times() int {
+	if b.Times != nil {
+		return *b.Times
+	}
+	return 2
+}
+
+// Leaves are the steps that do something: those of groups stand in the place of these.
+func (f *Flow) Leaves() (list []*Step) {
+	for i := range f.Steps {
+		s := &f.Steps[i]
+		if s.Each == "" {
+			list = append(list, s)
+		}
+		for k := range s.Steps {
+			list = append(list, &s.Steps[k])
+		}
+	}
+	return list
 }
 
 // Approval is asked of a person.
@@ -117,6 +152,8 @@ const (
 	maxFile    = 256 << 10 // bytes
 	maxSteps   = 100
 	maxNodes   = 256 // steps, with each of a matrix for itself
+	maxOfLists = 800 // the same, with each of a group for each element
+	maxBack    = 10
 	maxInputs  = 32
 	maxRetry   = 10
 	maxMatrix  = 64 // times a step is done

@@ -49,6 +49,9 @@ type StepState struct {
 	Checks   []gate.Check `json:"checks,omitempty"`
 	Message  string       `json:"message,omitempty"` // the agent's last; of an approval what is asked
 	Hash     string       `json:"hash,omitempty"`    // of what it was asked to do, and with what
+	Group    string       `json:"group,omitempty"`   // the step is done for an element of a list
+	Element  string       `json:"element,omitempty"` // which one
+	Rounds   int          `json:"rounds,omitempty"`  // how often it was sent back by a later step
 
 	done  int64 // the event that settled it, or since which it waits
 	tries int   // that count, for this hash
@@ -76,15 +79,20 @@ type State struct {
 	byID      map[string]*StepState
 	files     map[string]string // of inputs/, by their hashes
 	looked    bool              // since somebody carries it on
+	before    *Used             // what models had taken when the try began that is under way
+	back      *SentBack         // by the last event
 	limitedAt time.Time
 	limits    int // in a row
 }
 
 // Fold gives how a flow stands after events. What it does not know, it ignores.
 func Fold(p *Plan, events []run.Event) (*State, error) {
-	s := &State{Status: Queued, plan: p, nodes: p.Flow.nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	s := &State{Status: Queued, plan: p, nodes: p.nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
 	for _, n := range s.nodes {
-		st := &StepState{ID: n.ID, Status: Pending}
+		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
+		if n.Element != nil {
+			st.Element = n.Element.ID
+		}
 		s.Steps, s.byID[n.ID] = append(s.Steps, st), st
 	}
 	for _, ev := range events {
@@ -100,6 +108,7 @@ func (s *State) Step(id string) *StepState { return s.byID[id] }
 
 // Add takes the next event.
 func (s *State) Add(ev run.Event) error {
+	s.back = nil
 	err := s.add(ev)
 	s.spread()
 	return err
@@ -137,6 +146,8 @@ func (s *State) add(ev run.Event) error {
 		return into(ev, s.start)
 	case Worked:
 		return into(ev, func(w Work) { s.worked(w, ev) })
+	case Cut:
+		return into(ev, s.cut)
 	case Skipped:
 		return into(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
 	case Asked:
@@ -178,10 +189,13 @@ func (s *State) Told(ev run.Event) *StepState {
 // begin goes on. Whoever goes on with a flow that failed gives what failed all its
 // tries again.
 func (s *State) begin() {
-	if s.Status == Failed {
-		for _, st := range s.Steps {
-			if st.Status == Failed {
+	if s.Status == Failed || s.Reason == ReasonSkipped {
+		for _, n := range s.nodes {
+			if st := s.byID[n.ID]; st.Status == Failed {
 				st.reset("")
+				if to := s.byID[n.goesBackTo()]; to != nil {
+					to.Rounds = 0
+				}
 			}
 		}
 	}
@@ -191,7 +205,7 @@ func (s *State) begin() {
 
 // reset has a step be done again.
 func (st *StepState) reset(why string) {
-	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done = Pending, why, nil, nil, nil, "", 0, 0
+	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
 }
 
 // found compares the files with what they were when they passed.
@@ -213,6 +227,16 @@ func (s *State) start(b Start) {
 		st.reset("")
 	}
 	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
+	s.before = b.Before
+}
+
+// cut counts what a try took that came to nothing.
+func (s *State) cut(c Short) {
+	s.Tokens += c.Tokens
+	s.USD += c.USD
+	if st := s.byID[c.Step]; st != nil && st.Status == Running {
+		st.Status, st.Detail = Pending, "it was cut short"
+	}
 }
 
 // What agents say of their allowances is believed so often in a row, and that they have
@@ -249,7 +273,35 @@ func (s *State) worked(w Work, ev run.Event) {
 	st.Status, st.tries = Pending, st.tries+1
 	if n := s.node(w.Step); st.tries > n.Step.retry() {
 		st.Status, st.done = Failed, ev.Seq
+		s.goBack(n, st.Missing)
 	}
+}
+
+// SentBack tells that a step failed, and that an earlier one is done again for that.
+type SentBack struct {
+	By, To      string // nodes
+	Round, Most int
+	Why         []string
+}
+
+// Back is what the last event sent back; nil if it sent nothing.
+func (s *State) Back() *SentBack { return s.back }
+
+// goBack has an earlier step be done again, and be told what was wrong, if that may be
+// once more. It keeps the hash of what it is asked to do: that is the same, so that what
+// is told here is told to it. What needs it is done again because of that, by spread.
+func (s *State) goBack(n *Node, wrong []string) {
+	to := s.byID[n.goesBackTo()]
+	if to == nil || to.Status != Completed || to.Rounds >= n.Step.Back.times() {
+		return
+	}
+	to.Status, to.Output, to.Checks, to.Missing, to.tries, to.done = Pending, nil, nil, nil, 0, 0
+	to.Rounds++
+	to.Detail = "sent back by " + n.ID
+	for _, line := range wrong {
+		to.Missing = append(to.Missing, n.Step.ID+": "+line)
+	}
+	s.back = &SentBack{By: n.ID, To: to.ID, Round: to.Rounds, Most: n.Step.Back.times(), Why: wrong}
 }
 
 // missing lists what a try lacks.
@@ -287,6 +339,9 @@ func (s *State) answered(a Answer, ev run.Event) {
 	if a.Text != "" {
 		st.Detail += ": " + a.Text
 	}
+	if !a.Approved {
+		s.goBack(s.node(st.ID), []string{st.Detail})
+	}
 	if s.Status == Waiting && len(s.Questions()) == 0 {
 		s.Reason, s.Detail = "answered", "bothy flow resume goes on"
 	}
@@ -314,7 +369,7 @@ func (s *State) hash(n *Node) string {
 		ID, Status, Output string
 		Done               int64
 	}
-	files, nodes := s.plan.sources(n)
+	files, nodes := s.sources(n)
 	inputs := map[string]string{}
 	for _, name := range files {
 		inputs[name] = s.files[name]

@@ -7,13 +7,19 @@ import (
 	"time"
 )
 
-// Node is a step, or one time of a step with a matrix.
+// Node is a step, or one time of a step with a matrix or of a group.
 type Node struct {
-	ID     string // the step's; with .1, .2 ... behind it if it has a matrix
+	ID     string // the step's; with .1, .2 ... behind it if it is done several times
 	Step   *Step
 	Matrix map[string]string
 	Needs  []string // nodes
 	Output string   // below outputs/; empty if it has none
+
+	// Of a step of a group: which group that is, and the element it is done for, with its
+	// place in the list, from 1.
+	Group   string
+	Element *Element
+	Number  int
 }
 
 // times are the values of the matrix, for each time; one without any if there is none.
@@ -37,26 +43,90 @@ func (s *Step) times() []map[string]string {
 }
 
 // nodes are the steps of a flow that was checked, in an order in which they can be done.
-func (f *Flow) nodes() []*Node {
-	var all []*Node
-	of := map[string][]string{}
-	for i := range f.Steps {
-		s := &f.Steps[i]
+func (p *Plan) nodes() []*Node {
+	l := &layout{of: map[string][]string{}}
+	for i := range p.Flow.Steps {
+		s := &p.Flow.Steps[i]
 		var needs []string
 		for _, id := range s.Needs {
-			needs = append(needs, of[id]...)
+			needs = append(needs, l.of[id]...)
+		}
+		if s.Each != "" {
+			l.group(s, needs, p.Lists[s.ID].Elements)
+			continue
 		}
 		for t, m := range s.times() {
 			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: needs}
 			if m != nil {
 				n.ID += "." + strconv.Itoa(t+1)
 			}
-			n.Output, _ = outputOf(s, m) // it was checked
-			all = append(all, n)
-			of[s.ID] = append(of[s.ID], n.ID)
+			l.add(n)
 		}
 	}
-	return all
+	return l.all
+}
+
+// layout puts nodes in their order.
+type layout struct {
+	all []*Node
+	of  map[string][]string // those of a step, or of all steps of a group
+}
+
+func (l *layout) add(n *Node) {
+	n.Output, _ = outputOf(n.Step, n.values()) // it was checked
+	l.all = append(l.all, n)
+	l.of[n.Step.ID] = append(l.of[n.Step.ID], n.ID)
+}
+
+// group has each of its steps need, of the same element, what it names, and what the
+// group needs.
+func (l *layout) group(g *Step, needs []string, elements []Element) {
+	for i := range elements {
+		for k := range g.Steps {
+			s := &g.Steps[k]
+			n := &Node{ID: ofElement(s.ID, i+1), Step: s, Needs: slices.Clone(needs), Group: g.ID, Element: &elements[i], Number: i + 1}
+			for _, id := range s.Needs {
+				n.Needs = append(n.Needs, ofElement(id, i+1))
+			}
+			l.add(n)
+			l.of[g.ID] = append(l.of[g.ID], n.ID)
+		}
+	}
+}
+
+// ofElement is the node of a step of a group.
+func ofElement(step string, number int) string { return step + "." + strconv.Itoa(number) }
+
+// values are what varies from one time of the step to the other, by the words for it.
+func (n *Node) values() map[word]string {
+	values := map[word]string{}
+	for name, value := range n.Matrix {
+		values[word{wordMatrix, name}] = value
+	}
+	if n.Element != nil {
+		for name, value := range n.Element.Values {
+			values[word{wordEach, name}] = value
+		}
+		values[word{wordEach, eachNumber}] = strconv.Itoa(n.Number)
+	}
+	return values
+}
+
+// sees tells whether another node is one of those that are meant when this one names
+// their step: within a group the one of the same element.
+func (n *Node) sees(other *Node) bool {
+	return n.Group == "" || n.Group != other.Group || n.Number == other.Number
+}
+
+// goesBackTo is the node that is done again if this one fails; empty if there is none.
+func (n *Node) goesBackTo() string {
+	switch {
+	case n.Step.Back == nil:
+		return ""
+	case n.Element != nil:
+		return ofElement(n.Step.Back.To, n.Number)
+	}
+	return n.Step.Back.To
 }
 
 // retry is how often a step is tried again.

@@ -48,7 +48,7 @@ steps:
     needs: [check]
     approval: {message: "Good? ${{ steps.summary.output }}"}
 `)
-	nodes := f.nodes()
+	nodes := (&Plan{Flow: f}).nodes()
 	var ids []string
 	for _, n := range nodes {
 		ids = append(ids, n.ID)
@@ -75,8 +75,8 @@ func TestLint(t *testing.T) {
 		{good + ", {id: a, prompt: p}", "used twice"},
 		{"{id: 1a, prompt: p}", "is no name"},
 		{"{id: a.b, prompt: p}", "is no name"},
-		{"{id: a}", "one of prompt, command, approval and question"},
-		{"{id: a, prompt: p, command: c}", "one of prompt, command, approval and question"},
+		{"{id: a}", "one of prompt, command, approval, question"},
+		{"{id: a, prompt: p, command: c}", "one of prompt, command, approval, question"},
 		{"{id: a, promt: p}", `unknown field "promt"`},
 		{"{id: a, prompt: p, needs: [b]}, {id: b, prompt: p}", "b does not stand before it"},
 		{"{id: a, prompt: p, needs: [a]}", "a does not stand before it"},
@@ -122,9 +122,36 @@ func TestLint(t *testing.T) {
 		{"{id: a, prompt: p, if: \"sandbox == 'x'\"}", "cannot be compared"},
 		{"{id: a, prompt: p, inputs: [inputs/x]}", "not among the inputs"},
 		{"{id: a, prompt: p, inputs: [/etc/passwd]}", "neither inputs/NAME nor"},
+		{"{id: a, each: l}", "a group has each, and 1 to 100 steps"},
+		{"{id: a, steps: [{id: b, prompt: p}]}", "a group has each, and 1 to 100 steps"},
+		{"{id: a, each: t, steps: [{id: b, prompt: p}]}", "each: t is no input that is a file, and required"},
+		{"{id: a, each: o, steps: [{id: b, prompt: p}]}", "each: o is no input that is a file, and required"},
+		{"{id: a, each: l, retry: 1, steps: [{id: b, prompt: p}]}", "has id, needs, each and steps, and nothing else"},
+		{"{id: a, each: l, prompt: p, steps: [{id: b, prompt: p}]}", "it needs one of"},
+		{"{id: a, each: l, steps: [{id: b, each: l, steps: [{id: c, prompt: p}]}]}", "step b: a group is in no other group"},
+		{"{id: a, each: l, steps: [{id: a, prompt: p}]}", "used twice"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, matrix: {m: [1]}}]}", "there is no matrix"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, output: x, final: true}]}", "nothing final"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, output: x}]}", "in the way of x"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, output: '${{ inputs.t }}'}]}", "only what varies"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, needs: [a]}]}", "there is no step a"},
+		{"{id: a, each: l, steps: [{id: b, prompt: p, needs: [c]}, {id: c, prompt: p}]}", "c does not stand before it"},
+		{good + ", {id: g, each: l, steps: [{id: b, prompt: p, needs: [a]}]}", "a is not in the same group"},
+		{good + ", {id: g, each: l, steps: [{id: b, prompt: '${{ steps.a.output }}'}]}", "steps.a is not among what it needs"},
+		{"{id: g, each: l, steps: [{id: b, prompt: p}]}, {id: c, needs: [b], prompt: p}", "b is not in the same group"},
+		{"{id: a, prompt: '${{ each.id }}'}", "there is no each.id outside of a group"},
+		{good + ", {id: b, command: c, back: {to: a}}", "back: a is not among what it needs"},
+		{good + ", {id: b, command: c, back: {to: x}}", "back: x is not among what it needs"},
+		{"{id: a, prompt: p, back: {to: a}}", "back: a is not among what it needs"},
+		{"{id: a, command: c}, {id: b, needs: [a], command: c, back: {to: a}}", "a is no prompt"},
+		{good + ", {id: b, needs: [a], matrix: {m: [1]}, command: c, back: {to: a}}", "does not go with a matrix"},
+		{good + ", {id: b, needs: [a], command: c, back: {to: a, times: 0}}", "not from 1 to 10"},
+		{good + ", {id: b, needs: [a], command: c, back: {to: a, times: 11}}", "not from 1 to 10"},
+		{good + ", {id: b, needs: [a], question: {message: m}, output: x, back: {to: a}}", "it does not fail"},
+		{good + ", {id: g, needs: [a], each: l, steps: [{id: b, command: c, back: {to: a}}]}", "a is not in the same group"},
 		{"&x {id: a, prompt: p}, *x", "names for parts"},
 	} {
-		_, err := Parse("flow.yaml", []byte("name: n\ninputs: [{name: t}]\nsteps: ["+tt.steps+"]\n"))
+		_, err := Parse("flow.yaml", []byte("name: n\ninputs: [{name: t}, {name: l, file: l.json, required: true}, {name: o, file: o.json}]\nsteps: ["+tt.steps+"]\n"))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, not %q", tt.steps, err, tt.want)
 		}
@@ -220,7 +247,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("kit.md", []byte("---\nname: n\nsteps: []\n---"))
 	f.Fuzz(func(_ *testing.T, name string, data []byte) {
 		if f, err := Parse(name, data); err == nil {
-			f.nodes()
+			(&Plan{Flow: f}).nodes()
 		}
 	})
 }

@@ -27,6 +27,9 @@ type Plan struct {
 	// that of commands. They were chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
 	Limits    Limits            `json:"limits"`
+	// Lists are what groups are done for, by their IDs: read from the inputs when the flow
+	// began, and never again.
+	Lists map[string]List `json:"lists,omitempty"`
 
 	// Drafts says that what it puts out shall be a flow: see Builder.
 	Drafts bool `json:"drafts,omitempty"`
@@ -43,7 +46,8 @@ type Limits struct {
 }
 
 // Check refuses a plan that could not be carried on, and puts in what was left out.
-func (p *Plan) Check() error {
+// Given are the files, by their names below inputs/.
+func (p *Plan) Check(given map[string][]byte) error {
 	if p.Limits.Time < 0 || p.Limits.Tokens < 0 || p.Limits.USD < 0 {
 		return spec.Errorf(spec.ErrUsage, "a limit is negative")
 	}
@@ -79,12 +83,12 @@ func (p *Plan) Check() error {
 			p.Values[in.Name] = ""
 		}
 	}
-	for i := range p.Flow.Steps {
-		if s := &p.Flow.Steps[i]; s.Prompt != "" && p.AgentOf(s) == "" {
+	for _, s := range p.Flow.Leaves() {
+		if s.Prompt != "" && p.AgentOf(s) == "" {
 			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", s.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
-	return nil
+	return p.readLists(given)
 }
 
 func (f *Flow) inputNames() string {
@@ -136,21 +140,22 @@ func (p *Plan) AgentOf(s *Step) string {
 // Agents are all who do something, Shell among them if there are commands.
 func (p *Plan) Agents() []string {
 	all := map[string]bool{}
-	for i := range p.Flow.Steps {
-		if s := &p.Flow.Steps[i]; !s.forPerson() {
+	for _, s := range p.Flow.Leaves() {
+		if !s.forPerson() {
 			all[p.AgentOf(s)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
 }
 
-// has tells whether a node reads the file of an input.
-func (p *Plan) sources(n *Node) (files []string, nodes []string) {
-	given := n.Step.Inputs
+// sources are the files of inputs that a node gets, and the nodes whose outputs it gets.
+func (s *State) sources(n *Node) (files []string, nodes []string) {
+	p, given := s.plan, n.Step.Inputs
 	if given == nil {
 		files = slices.Sorted(slices.Values(p.Files))
 		return files, n.Needs
 	}
+	var steps []string
 	for _, in := range *given {
 		src, err := p.Flow.source(n.Step, in, func(string) error { return nil })
 		switch {
@@ -160,26 +165,26 @@ func (p *Plan) sources(n *Node) (files []string, nodes []string) {
 				files = append(files, src.file)
 			}
 		default:
-			nodes = append(nodes, src.step)
+			steps = append(steps, src.step)
 		}
 	}
-	var all []string
-	for _, other := range p.Flow.nodes() {
-		if slices.Contains(nodes, other.Step.ID) {
-			all = append(all, other.ID)
+	for _, other := range s.nodes {
+		if slices.Contains(steps, other.Step.ID) && n.sees(other) {
+			nodes = append(nodes, other.ID)
 		}
 	}
-	return files, all
+	return files, nodes
 }
 
 // definition hashes what a node is asked to do, without what it is asked to do it with.
 func (p *Plan) definition(n *Node) string {
 	return digest(struct {
-		Step   *Step
-		Matrix map[string]string
-		Values map[string]string
-		Agent  string
-	}{n.Step, n.Matrix, p.Values, p.AgentOf(n.Step)})
+		Step    *Step
+		Matrix  map[string]string
+		Values  map[string]string
+		Agent   string
+		Element *Element `json:",omitempty"`
+	}{n.Step, n.Matrix, p.Values, p.AgentOf(n.Step), n.Element})
 }
 
 // digest hashes a value by its JSON, in which maps are sorted.

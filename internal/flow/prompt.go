@@ -19,10 +19,10 @@ func (s *State) put(n *Node, text string, at place) (string, error) {
 		switch w.kind {
 		case wordSandbox:
 			return string(at), err
-		case wordMatrix:
-			return n.Matrix[w.name], err
+		case wordMatrix, wordEach:
+			return n.values()[w], err
 		case wordOutput:
-			return strings.Join(s.outputsOf(w.name, at), "\n"), err
+			return strings.Join(s.outputsOf(n, w.name, at), "\n"), err
 		case wordInput:
 			if in := s.plan.Flow.input(w.name); in != nil && in.File != "" {
 				return at.input(in.File), err
@@ -33,10 +33,11 @@ func (s *State) put(n *Node, text string, at place) (string, error) {
 	})
 }
 
-// outputsOf are the paths of what a step put out, for each of its times that did.
-func (s *State) outputsOf(step string, at place) (list []string) {
+// outputsOf are the paths of what a step put out, as another node sees it: for each of
+// its times that did.
+func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	for _, n := range s.nodes {
-		if n.Step.ID == step && s.byID[n.ID].Output != nil {
+		if n.Step.ID == step && by.sees(n) && s.byID[n.ID].Output != nil {
 			list = append(list, at.output(n.Output))
 		}
 	}

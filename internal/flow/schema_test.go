@@ -23,7 +23,7 @@ func TestSchema(t *testing.T) {
 		is    any
 	}{
 		"flow": {doc.Properties, Flow{}}, "input": {doc.Defs["input"].Properties, Input{}},
-		"step": {doc.Defs["step"].Properties, Step{}}, "checks": {doc.Defs["checks"].Properties, gate.Checks{}},
+		"step": {doc.Defs["step"].Properties, Step{}}, "back": {doc.Defs["back"].Properties, Back{}}, "checks": {doc.Defs["checks"].Properties, gate.Checks{}},
 	} {
 		fields := reflect.TypeOf(of.is)
 		known := map[string]bool{}
@@ -56,12 +56,12 @@ func TestSchemaJudges(t *testing.T) {
 		must(t, json.Unmarshal(b, &plain))
 		return s.Validate(plain)
 	}
-	for _, text := range []string{three, decided, randomFlow(newRand(1)), randomFlow(newRand(2))} {
+	for _, text := range []string{three, decided, stories, randomFlow(newRand(1)), randomFlow(newRand(2))} {
 		if err := judge(text); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, step := range []string{"{id: a}", "{id: a, prompt: p, command: c}", "{id: a, promt: p}", "{id: 1a, prompt: p}", "{id: a, prompt: p, retry: 11}", "{id: a, prompt: p, validate: {x: 1}}"} {
+	for _, step := range []string{"{id: a}", "{id: a, prompt: p, command: c}", "{id: a, promt: p}", "{id: 1a, prompt: p}", "{id: a, prompt: p, retry: 11}", "{id: a, prompt: p, validate: {x: 1}}", "{id: a, each: x}", "{id: a, each: x, prompt: p}", "{id: a, each: x, steps: []}", "{id: a, prompt: p, back: {times: 1}}", "{id: a, each: x, steps: [{id: 1}]}"} {
 		if err := judge("name: n\nsteps: [" + step + "]"); err == nil {
 			t.Errorf("%s is a step", step)
 		}

@@ -36,6 +36,7 @@ const (
 	wordInput   = "inputs" // inputs.NAME
 	wordOutput  = "steps"  // steps.ID.output
 	wordMatrix  = "matrix" // matrix.NAME
+	wordEach    = "each"   // each.NAME, of an element
 	wordSandbox = "sandbox"
 )
 
@@ -45,7 +46,7 @@ func parseWord(name string) (word, error) {
 	}
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
-	case kind == wordInput || kind == wordMatrix:
+	case kind == wordInput || kind == wordMatrix || kind == wordEach:
 		if isName(rest) {
 			return word{kind, rest}, nil
 		}
@@ -54,7 +55,7 @@ func parseWord(name string) (word, error) {
 			return word{kind, id}, nil
 		}
 	}
-	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, matrix.NAME and sandbox", name)
+	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, matrix.NAME, each.NAME and sandbox", name)
 }
 
 // isName admits names of steps, inputs and variables of a matrix.

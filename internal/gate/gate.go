@@ -160,7 +160,7 @@ func (c *Checks) Judge(document []byte) Result {
 	if !c.ofJSON() {
 		return *r
 	}
-	root, err := parseJSON(document)
+	root, err := ReadJSON(document)
 	if err != nil {
 		r.add("json", "it is no JSON: "+err.Error())
 		return *r

@@ -92,7 +92,7 @@ func TestTooMuch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := parseJSON([]byte(strings.Repeat("[", 60) + "1" + strings.Repeat("]", 60)))
+	doc, err := ReadJSON([]byte(strings.Repeat("[", 60) + "1" + strings.Repeat("]", 60)))
 	if err != nil {
 		t.Fatal(err)
 	}

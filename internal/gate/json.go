@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// parseJSON reads a document: null, bool, float64, string, []any and map[string]any.
+// ReadJSON reads a document: nil, bool, float64, string, []any and map[string]any.
 // What would mean one thing to us and another to who reads it later is refused: a key
 // that stands twice, a number too large, bytes that are no UTF-8.
-func parseJSON(document []byte) (any, error) {
+func ReadJSON(document []byte) (any, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("it is not UTF-8")
 	}

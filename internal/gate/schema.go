@@ -85,7 +85,7 @@ func CompileSchema(doc any) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := parseJSON(text)
+	root, err := ReadJSON(text)
 	if err != nil {
 		return nil, err
 	}

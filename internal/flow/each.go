@@ -1,0 +1,282 @@
+package flow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// List is what a group is done for.
+type List struct {
+	Input    string    `json:"input"`  // the file below inputs/ that it stands in
+	SHA256   string    `json:"sha256"` // of that file
+	Elements []Element `json:"elements"`
+	Passed   []string  `json:"passed,omitempty"` // IDs of those that pass already, by the file
+}
+
+// Element is one thing that the steps of a group are done for.
+type Element struct {
+	ID     string            `json:"id"`
+	Values map[string]string `json:"values"` // by the names of ${{ each.NAME }}
+}
+
+// Title is what it is about, in a few words.
+func (e *Element) Title() string { return e.Values["title"] }
+
+// eachNumber is the place of an element in the list, from 1.
+const eachNumber = "number"
+
+// usualFields are those that every element has: empty if it says nothing of them.
+var usualFields = []string{"id", "title", "description", "criteria", "priority", "notes"}
+
+// listKeys are what the list is called in a document that holds more: in a prd.json of
+// snarktank's ralph, and of joelclaw's loop.
+var listKeys = []string{"userStories", "stories"}
+
+// criteriaKeys are what acceptance criteria are called there.
+var criteriaKeys = []string{"acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria"}
+
+// Bounds of a list.
+const (
+	maxElements  = 200
+	maxElementID = 100 // bytes
+)
+
+// readLists reads what groups are done for.
+func (p *Plan) readLists(given map[string][]byte) error {
+	p.Lists = nil
+	for i := range p.Flow.Steps {
+		g := &p.Flow.Steps[i]
+		if g.Each == "" {
+			continue
+		}
+		file := p.Flow.input(g.Each).File
+		list, err := readList(given[file])
+		if err == nil {
+			err = list.suits(g)
+		}
+		if err != nil {
+			return (&spec.Error{Class: spec.ErrUsage, Op: "read the list of the input " + g.Each, Err: err}).
+				WithHint("it is JSON: a list, or an object with stories or userStories, of objects that have an id each; see docs/flows.md")
+		}
+		list.Input = file
+		if p.Lists == nil {
+			p.Lists = map[string]List{}
+		}
+		p.Lists[g.ID] = *list
+	}
+	return p.fit()
+}
+
+// readList reads a document. Those that pass are left out, the others stand in the order
+// of their priorities, the lowest number first.
+func readList(document []byte) (*List, error) {
+	if len(document) > gate.MaxBytes {
+		return nil, fmt.Errorf("it has more than %d MiB", gate.MaxBytes>>20)
+	}
+	root, err := gate.ReadJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	found, err := listIn(root)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 || len(found) > maxElements {
+		return nil, fmt.Errorf("it has %d elements, of 1 to %d", len(found), maxElements)
+	}
+	list := &List{SHA256: hashOf(document), Elements: []Element{}}
+	ranks, seen := map[string]float64{}, map[string]bool{}
+	for i, v := range found {
+		o, ok := v.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("element %d is no object", i+1)
+		}
+		e, err := readElement(o)
+		if err == nil && seen[e.ID] {
+			err = fmt.Errorf("its id %q is that of another one", head(e.ID, maxElementID))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i+1, err)
+		}
+		seen[e.ID] = true
+		if o["passes"] == true {
+			list.Passed = append(list.Passed, e.ID)
+			continue
+		}
+		ranks[e.ID] = 1e300 // without a priority it is behind those that have one
+		if n, ok := o["priority"].(float64); ok {
+			ranks[e.ID] = n
+		}
+		list.Elements = append(list.Elements, *e)
+	}
+	slices.SortStableFunc(list.Elements, func(a, b Element) int { return cmp.Compare(ranks[a.ID], ranks[b.ID]) })
+	return list, nil
+}
+
+// listIn finds the list in a document.
+func listIn(root any) ([]any, error) {
+	if list, ok := root.([]any); ok {
+		return list, nil
+	}
+	o, ok := root.(map[string]any)
+	var keys []string
+	for _, key := range listKeys {
+		if _, there := o[key]; there {
+			keys = append(keys, key)
+		}
+	}
+	if !ok || len(keys) != 1 {
+		return nil, fmt.Errorf("there is no list in it, or more than one: %s", strings.Join(listKeys, " or "))
+	}
+	list, ok := o[keys[0]].([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no list", keys[0])
+	}
+	return list, nil
+}
+
+func readElement(o map[string]any) (*Element, error) {
+	e := &Element{Values: map[string]string{}}
+	for _, name := range usualFields {
+		e.Values[name] = ""
+	}
+	var criteria []any
+	for name, v := range o {
+		if slices.Contains(criteriaKeys, name) {
+			continue
+		}
+		if text := wordsOf(v); isName(name) && len(text) <= MaxValue {
+			e.Values[name] = text
+		} else if isName(name) {
+			return nil, fmt.Errorf("%s has more than %d KiB", name, MaxValue>>10)
+		}
+	}
+	for _, name := range criteriaKeys {
+		if list, ok := o[name].([]any); ok {
+			criteria = append(criteria, list...)
+		} else if o[name] != nil {
+			criteria = append(criteria, o[name])
+		}
+	}
+	e.Values["criteria"] = wordsOf(criteria)
+	if len(e.Values["criteria"]) > MaxValue {
+		return nil, fmt.Errorf("its criteria have more than %d KiB", MaxValue>>10)
+	}
+	if passes, there := o["passes"]; there && passes != true && passes != false {
+		return nil, fmt.Errorf("passes is %s, not true or false", head(wordsOf(passes), maxElementID))
+	}
+	if n := o["priority"]; n != nil {
+		if _, ok := n.(float64); !ok {
+			return nil, fmt.Errorf("priority is %s, not a number", head(wordsOf(n), maxElementID))
+		}
+	}
+	e.ID = e.Values["id"]
+	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID {
+		return nil, fmt.Errorf("it has no id, or one of more than %d bytes", maxElementID)
+	}
+	return e, nil
+}
+
+// wordsOf is a value as a text: of a list a line each.
+func wordsOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case bool:
+		return strconv.FormatBool(v)
+	case []any:
+		var b strings.Builder
+		for _, one := range v {
+			b.WriteString("- " + wordsOf(one) + "\n")
+		}
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// suits wants every element to have what the steps of the group ask of it.
+func (l *List) suits(g *Step) error {
+	for i := range l.Elements {
+		e := &l.Elements[i]
+		for _, name := range fieldsOf(g) {
+			if _, ok := e.Values[name]; !ok && name != eachNumber {
+				return fmt.Errorf("the element %s has no %s, which a step of %s asks for", head(e.ID, maxElementID), name, g.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// fieldsOf are the fields of elements that steps of a group name.
+func fieldsOf(g *Step) (names []string) {
+	take := func(name string) (string, error) {
+		if w, err := parseWord(name); err == nil && w.kind == wordEach {
+			names = append(names, w.name)
+		}
+		return "", nil
+	}
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		texts := []string{s.Prompt, s.Output, s.asks()}
+		for _, value := range s.Env {
+			texts = append(texts, string(value))
+		}
+		for _, text := range texts {
+			_, _ = expand(text, take) // it was checked
+		}
+		c, _ := parseCond(s.If) // likewise
+		c.walk(func(part *cond) {
+			if part.op == "name" {
+				_, _ = take(part.text)
+			}
+		})
+	}
+	return names
+}
+
+// fit wants that outputs of one element are in the way of no other's.
+func (p *Plan) fit() error {
+	if p.Lists == nil {
+		return nil
+	}
+	put, count := outputs{}, 0
+	for i := range p.Flow.Steps {
+		s := &p.Flow.Steps[i]
+		for _, m := range s.times() {
+			if err := put.add(s, (&Node{Matrix: m}).values()); err != nil {
+				return err
+			}
+			count++
+		}
+		list := p.Lists[s.ID].Elements
+		for k := range list {
+			for j := range s.Steps {
+				n := &Node{Element: &list[k], Number: k + 1}
+				if err := put.add(&s.Steps[j], n.values()); err != nil {
+					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, head(list[k].ID, maxElementID), err).
+						WithHint("${{ each.number }} is a name for a file that every element has")
+				}
+				count++
+			}
+		}
+	}
+	if count > maxOfLists {
+		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements, of which %d may be", count, maxOfLists)
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package flow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestReadList reads the forms of a prd.json that are known.
+func TestReadList(t *testing.T) {
+	list, err := readList([]byte(`{
+  "project": "p", "branchName": "b",
+  "userStories": [
+    {"id": "US-003", "title": "third", "priority": 9, "passes": false},
+    {"id": "US-001", "title": "first", "description": "d", "acceptanceCriteria": ["it is", "it $(runs) ${{ sandbox }}"], "priority": 1, "passes": false, "notes": "n"},
+    {"id": "US-002", "title": "second", "priority": 2, "passes": true}
+  ]}`))
+	must(t, err)
+	first := Element{ID: "US-001", Values: map[string]string{
+		"id": "US-001", "title": "first", "description": "d", "criteria": "- it is\n- it $(runs) ${{ sandbox }}", "priority": "1", "passes": "false", "notes": "n",
+	}}
+	if len(list.Elements) != 2 || list.Elements[1].ID != "US-003" || list.Elements[1].Values["notes"] != "" || !slices.Equal(list.Passed, []string{"US-002"}) || len(list.SHA256) != 64 {
+		t.Errorf("it is %+v", list)
+	}
+	if got := list.Elements[0]; got.ID != first.ID || !maps.Equal(got.Values, first.Values) {
+		t.Errorf("the first is %+v", got)
+	}
+	list, err = readList([]byte(`{"title": "t", "stories": [{"id": 2, "title": "b", "acceptance": "one"}, {"id": "1", "acceptance_criteria": ["x"], "priority": 0, "tool": "codex"}]}`))
+	must(t, err)
+	if list.Elements[0].ID != "1" || list.Elements[0].Values["criteria"] != "- x" || list.Elements[0].Values["tool"] != "codex" || list.Elements[1].ID != "2" || list.Elements[1].Values["criteria"] != "- one" {
+		t.Errorf("it is %+v", list)
+	}
+	for text, want := range map[string]string{
+		"":                                   "ends too early",
+		"{}":                                 "there is no list",
+		`{"stories": [], "userStories": []}`: "more than one",
+		`{"stories": {}}`:                    "stories is no list",
+		`[]`:                                 "it has 0 elements",
+		`["a"]`:                              "element 1 is no object",
+		`[{"title": "a"}]`:                   "element 1: it has no id",
+		`[{"id": " "}]`:                      "element 1: it has no id",
+		`[{"id": "a"}, {"id": "a"}]`:         "element 2: its id \"a\" is that of another one",
+		`[{"id": "a", "passes": "yes"}]`:     "passes is yes",
+		`[{"id": "a", "priority": "high"}]`:  "priority is high",
+		`[{"id": "a", "id": "b"}]`:           "stands in it twice",
+		`[{"id": "x`:                         "EOF",
+		`[{"id":"` + strings.Repeat("x", 101) + `"}]`:                    "of more than 100 bytes",
+		`[{"id":"a","notes":"` + strings.Repeat("x", MaxValue+1) + `"}]`: "notes has more than 32 KiB",
+		`[` + strings.Repeat(`{},`, maxElements) + `{}]`:                 "it has 201 elements",
+	} {
+		if _, err := readList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, not %q", text, err, want)
+		}
+	}
+}
+
+// TestLists refuses what does not fit the steps before anything is made.
+func TestLists(t *testing.T) {
+	for _, tt := range []struct{ step, list, want string }{
+		{"prompt: '${{ each.colour }}'", `[{"id": "a", "colour": "red"}, {"id": "b"}]`, "the element b has no colour"},
+		{"prompt: p, if: \"each.colour == 'red'\"", `[{"id": "a"}]`, "the element a has no colour"},
+		{"prompt: p, output: '${{ each.id }}.md'", `[{"id": "../a"}]`, "no path below outputs/"},
+		{"prompt: p, output: '${{ each.id }}.md'", `[{"id": "a b"}]`, "may stand in it"},
+		{"prompt: p, output: 'x/${{ each.title }}'", `[{"id": "a", "title": "t"}, {"id": "b", "title": "t"}]`, "in the way of x/t"},
+		{"prompt: p, output: '${{ each.id }}'", `[{"id": "plan.md"}]`, "in the way of plan.md"},
+	} {
+		p := &Plan{Agent: "mine", Values: map[string]string{}, Files: []string{"l.json"}}
+		p.Flow = parse(t, "name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: plan, prompt: p, output: plan.md}, {id: g, each: l, steps: [{id: s, "+tt.step+"}]}]\n")
+		if err := p.Check(map[string][]byte{"l.json": []byte(tt.list)}); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s of %s: %v, not %q", tt.step, tt.list, err, tt.want)
+		}
+	}
+}
+
+const stories = `
+name: stories
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - {id: plan, prompt: Plan it, output: plan.md}
+  - id: story
+    needs: [plan]
+    each: prd
+    steps:
+      - id: implementor
+        prompt: "Do ${{ each.title }} as ${{ steps.plan.output }} says: ${{ each.criteria }}"
+        output: story-${{ each.number }}/done.md
+      - id: checks
+        needs: [implementor]
+        command: test it
+        env: {STORY: "${{ each.id }}"}
+        output: story-${{ each.number }}/checks.txt
+        back: {to: implementor}
+      - id: reviewer
+        needs: [implementor, checks]
+        prompt: Review ${{ steps.implementor.output }}
+        output: story-${{ each.number }}/review.md
+      - id: judge
+        needs: [checks, reviewer]
+        command: judge it
+        env: {REVIEW: "${{ steps.reviewer.output }}"}
+        output: story-${{ each.number }}/verdict.md
+        back: {to: implementor}
+  - id: report
+    needs: [story]
+    if: always()
+    command: report
+    env: {VERDICTS: "${{ steps.judge.output }}"}
+    output: report.md
+    final: true
+`
+
+const prd = `{"userStories": [
+  {"id": "US-2", "title": "sums", "acceptanceCriteria": ["1+1"], "priority": 2, "passes": false},
+  {"id": "US-0", "title": "done", "priority": 0, "passes": true},
+  {"id": "US-1", "title": "greets", "acceptanceCriteria": ["hello $(id)"], "priority": 1, "passes": false},
+  {"id": "US-3", "title": "last", "priority": 3, "passes": false}]}`
+
+// red does jobs well, but for those steps that are to fail so often.
+func red(times map[string]int) func(Job) Done {
+	return func(job Job) Done {
+		step, _, _ := strings.Cut(filepath.Base(job.Place), ".")
+		for name, left := range times {
+			at, _ := strings.CutPrefix(name, step+" ")
+			if at != name && left > 0 && slices.Contains(job.Env, "STORY="+at) || name == filepath.Base(job.Place) && left > 0 {
+				times[name]--
+				return Done{Verdict: spec.VerdictFailed, Error: "exit code 1: it is red", Missing: "there is none", Tokens: 10}
+			}
+		}
+		return fine(job)
+	}
+}
+
+func TestStories(t *testing.T) {
+	b := beginWith(t, stories, map[string]string{"prd.json": prd}, fine)
+	s := b.carry()
+	b.want(s, Completed, "done", "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 report.1")
+	first, second, report := b.jobs[1], b.jobs[5], b.jobs[13]
+	if !strings.HasPrefix(first.Prompt, "Do greets as /flow/implementor.1.1/outputs/plan.md says: - hello $(id)\n") || !strings.HasPrefix(second.Prompt, "Do sums ") {
+		t.Errorf("they are told %s and %s", first.Prompt, second.Prompt)
+	}
+	if first.Files["outputs/plan.md"] == nil || b.jobs[7].Files["outputs/story-2/done.md"] == nil || b.jobs[7].Files["outputs/story-1/done.md"] != nil {
+		t.Errorf("they have %v and %v", first.Files, b.jobs[7].Files)
+	}
+	if want := "VERDICTS=/flow/report.1/outputs/story-1/verdict.md\n/flow/report.1/outputs/story-2/verdict.md\n/flow/report.1/outputs/story-3/verdict.md"; !slices.Contains(report.Env, want) {
+		t.Errorf("the report has %q", report.Env)
+	}
+	if st := s.Step("judge.2"); st.Group != "story" || st.Element != "US-2" {
+		t.Errorf("it is %+v", st)
+	}
+	// An output that was changed is made again, for that story alone, and the report.
+	b.write("outputs/story-2/done.md", "other")
+	b.want(b.carry(), Completed, "done", "implementor.2.2 checks.2.2 reviewer.2.2 judge.2.2 report.2")
+}
+
+// TestBack sends a step back with what was wrong, as often as may be; then its story is
+// left to a person, and the others go on.
+func TestBack(t *testing.T) {
+	b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
+	b.do = red(map[string]int{"checks US-1": 1, "judge.1.1": 1, "checks US-2": 9})
+	s := b.carry()
+	b.want(s, Completed, ReasonSkipped, "plan.1 "+
+		"implementor.1.1 checks.1.1 implementor.1.2 checks.1.2 reviewer.1.1 judge.1.1 implementor.1.3 checks.1.3 reviewer.1.2 judge.1.2 "+
+		"implementor.2.1 checks.2.1 implementor.2.2 checks.2.2 implementor.2.3 checks.2.3 "+
+		"implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 report.1")
+	if s.ExitCode() != 1 || s.Detail != "US-2 needs human review: checks.2: exit code 1: it is red" {
+		t.Errorf("code %d: %s", s.ExitCode(), s.Detail)
+	}
+	if got := b.jobs[3]; !strings.Contains(got.Prompt, "# What was missing the last time\n\n- checks: exit code 1: it is red\n") || string(got.Drafts["outputs/story-1/done.md"]) == "" {
+		t.Errorf("at its second try it was told %s, with %v", got.Prompt, got.Drafts)
+	}
+	if got := b.jobs[7]; !strings.Contains(got.Prompt, "- judge: exit code 1: it is red\n- judge: exists: there is none\n") || strings.Contains(got.Prompt, "checks:") {
+		t.Errorf("at its third try it was told %s", got.Prompt)
+	}
+	var states []string
+	for _, e := range s.Elements() {
+		states = append(states, fmt.Sprintf("%d %s %s %s", e.Number, e.ID, e.Title, e.Status))
+	}
+	if got := strings.Join(states, ", "); got != "1 US-1 greets completed, 2 US-2 sums skipped, 3 US-3 last completed" {
+		t.Error(got)
+	}
+	// Who goes on with it has the failed step done again, which may send back again.
+	b.do = red(map[string]int{"checks US-2": 1})
+	b.want(b.carry(), Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
+}
+
+// TestUnavailable has no model answer the reviewer: that is no reason to pass.
+func TestUnavailable(t *testing.T) {
+	b := beginWith(t, stories, map[string]string{"prd.json": `[{"id": "a"}]`}, func(job Job) Done {
+		if strings.Contains(job.Place, "reviewer") {
+			return Done{Verdict: spec.VerdictFailed, Error: "no model", Missing: "there is none"}
+		}
+		return fine(job)
+	})
+	s := b.carry()
+	b.want(s, Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 reviewer.1.2 reviewer.1.3 report.1")
+	if st := s.Step("judge.1"); st.Status != Passed {
+		t.Errorf("the judge is %+v", st)
+	}
+}
+
+// TestTornStories lets the host die after any of its events. What has a result is not
+// done again, and how often a step was sent back is known.
+func TestTornStories(t *testing.T) {
+	want := map[string]int{}
+	begun := func() *bench {
+		b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
+		b.do = red(map[string]int{"checks US-1": 1, "checks US-2": 9})
+		return b
+	}
+	b := begun()
+	s := b.carry()
+	for _, st := range s.Steps {
+		want[st.ID] = st.Attempts
+	}
+	lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
+	for n := 1; n < len(lines)-1; n++ {
+		must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n], nil), 0o600))
+		events, err := b.run.Events()
+		must(t, err)
+		before, err := Fold(b.plan, events)
+		must(t, err)
+		greens := before.Step("checks.1").Attempts
+		if before.Step("checks.1").Status == Running {
+			greens--
+		}
+		b.do = red(map[string]int{"checks US-1": 1 - greens, "checks US-2": 9})
+		s := b.carry()
+		if s.Status != Completed || s.Reason != ReasonSkipped {
+			t.Fatalf("after %d events it is %s (%s: %s)", n, s.Status, s.Reason, s.Detail)
+		}
+		for _, st := range s.Steps {
+			most := want[st.ID]
+			if now := before.Step(st.ID); now.Status == Running {
+				most++ // it was cut short
+			}
+			if n < len(lines)-2 && st.Attempts != most {
+				t.Fatalf("after %d events %s was tried %d times, not %d", n, st.ID, st.Attempts, most)
+			}
+		}
+	}
+}
+
+// TestListChanged does not do for one list what was laid out for another.
+func TestListChanged(t *testing.T) {
+	b := beginWith(t, stories, map[string]string{"prd.json": prd}, fine)
+	b.carry()
+	b.write("inputs/prd.json", `[{"id": "other"}]`)
+	s := b.carry()
+	b.want(s, Failed, "error", "")
+	if !strings.Contains(s.Detail, "inputs/prd.json is not what it was when the flow began") {
+		t.Error(s.Detail)
+	}
+	b.write("inputs/prd.json", prd)
+	b.want(b.carry(), Completed, "done", "")
+}
+
+// TestRejected sends what a person does not approve back, with why.
+func TestRejected(t *testing.T) {
+	b := begin(t, `
+name: drafts
+steps:
+  - {id: draft, prompt: Write it, output: draft.txt}
+  - {id: good, needs: [draft], approval: {message: Good?}, back: {to: draft, times: 1}}
+`, fine)
+	b.want(b.carry(), Waiting, "approval", "draft.1")
+	b.answer("", false)
+	b.want(b.carry(), Waiting, "approval", "draft.2")
+	if !strings.Contains(b.jobs[0].Prompt, "- good: rejected by ann: because\n") {
+		t.Errorf("it is told %s", b.jobs[0].Prompt)
+	}
+	b.answer("", false)
+	b.want(b.carry(), Failed, "rejected", "")
+}
+
+// TestCut counts what a try took that was cut short, once, whoever finds out.
+func TestCut(t *testing.T) {
+	b := begin(t, three, nil)
+	b.used = map[string]Used{"mine": {Tokens: 1000, USD: 3}}
+	b.do = func(Job) Done {
+		b.used["mine"] = Used{Tokens: 1070, USD: 3.5}
+		must(t, b.run.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
+		return Done{Verdict: spec.VerdictFailed, Tokens: 20}
+	}
+	b.hang = true
+	s := b.carry()
+	if s.Status != Cancelled || s.Tokens != 70 || s.USD != .5 || s.Step("one").Status != Pending {
+		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)
+	}
+
+	b = begin(t, three, nil) // the host dies at work
+	b.used = map[string]Used{"mine": {Tokens: 1000, USD: 3}}
+	b.do = fine
+	b.carry()
+	lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
+	n := slices.IndexFunc(lines, func(line []byte) bool { return bytes.Contains(line, []byte(`"started"`)) })
+	must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n+1], nil), 0o600))
+	b.used["mine"] = Used{Tokens: 1070, USD: 3.5}
+	s = b.carry()
+	b.want(s, Completed, "done", "one.2 two.1 three.1")
+	if s.Tokens != 70+30 || s.USD != .5 {
+		t.Errorf("%d tokens, %v USD", s.Tokens, s.USD)
+	}
+	if s = b.carry(); s.Tokens != 100 {
+		t.Errorf("then %d tokens", s.Tokens)
+	}
+}

@@ -1,0 +1,67 @@
+package flow
+
+import "strings"
+
+// ElementState is how an element of a list stands, by the steps that are done for it.
+type ElementState struct {
+	Group  string `json:"group"`
+	Number int    `json:"number"` // its place in the list, from 1
+	ID     string `json:"id"`
+	Title  string `json:"title,omitempty"`
+	// Status is pending, running, waiting, completed, or skipped: it is left to a person.
+	Status Status `json:"status"`
+	Why    string `json:"why,omitempty"` // of one that is skipped
+
+	states []*StepState
+	review bool // a step of it failed
+}
+
+// Elements are all elements of all lists, in the order in which they are done.
+func (s *State) Elements() (list []ElementState) {
+	for _, n := range s.nodes {
+		if n.Element == nil {
+			continue
+		}
+		if last := len(list) - 1; last < 0 || list[last].Group != n.Group || list[last].Number != n.Number {
+			list = append(list, ElementState{Group: n.Group, Number: n.Number, ID: n.Element.ID, Title: n.Element.Title()})
+		}
+		e := &list[len(list)-1]
+		e.states = append(e.states, s.byID[n.ID])
+	}
+	for i := range list {
+		list[i].judge()
+	}
+	return list
+}
+
+// judge says how an element stands. One of which a step failed needs a person, whatever
+// else was done for it.
+func (e *ElementState) judge() {
+	counts := map[Status]int{}
+	var failed []string
+	for _, st := range e.states {
+		counts[st.Status]++
+		if st.Attempts > 0 {
+			counts[Queued]++ // it was begun
+		}
+		if st.Status == Failed {
+			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
+		}
+	}
+	switch {
+	case counts[Running] > 0:
+		e.Status = Running
+	case counts[Waiting] > 0:
+		e.Status = Waiting
+	case counts[Pending] == len(e.states) && counts[Queued] == 0:
+		e.Status = Pending
+	case counts[Pending] > 0:
+		e.Status = Running
+	case failed != nil:
+		e.Status, e.review, e.Why = Passed, true, "needs human review: "+strings.Join(failed, "; ")
+	case counts[Passed] == len(e.states):
+		e.Status, e.Why = Passed, e.states[0].Detail
+	default:
+		e.Status = Completed
+	}
+}
