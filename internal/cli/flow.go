@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"path/filepath"
@@ -21,7 +22,7 @@ func (a *app) flowCommand() *command.Command {
 		Long: "Carries out the steps of a file in sandboxes, in the order in which they need each other.\nWhat a step makes is taken out and judged here, where no sandbox can write. What was\ndone is on the disk before the next step begins.",
 		RunE: func(cmd *command.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowLogCommand(),
+	c.AddCommand(a.flowInitCommand(), a.flowRunCommand(), a.flowBuildCommand(), a.flowLsCommand(), a.flowShowCommand(), a.flowSchemaCommand(), a.flowStatusCommand(), a.flowWatchCommand(), a.flowLogCommand(),
 		a.flowApproveCommand(), a.flowAnswerCommand(), a.flowStopCommand(), a.flowResumeCommand(), a.flowRmCommand())
 	return c
 }
@@ -154,10 +155,30 @@ func (l *flowing) cancel() error {
 		return err
 	}
 	ev, err := h.Append(flow.Ended, actor(), flow.End{Status: flow.Cancelled, Reason: "stopped"})
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.state.Add(ev)
 	}
-	return l.state.Add(ev)
+	if err == nil && l.plan.Remove {
+		err = removeAll(context.Background(), l.engine, &l.plan)
+	}
+	return err
+}
+
+// removeAll removes the sandboxes of a flow.
+func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, id := range p.Sandboxes {
+		sb, err := e.Find(id)
+		if err == nil {
+			err = e.Remove(ctx, sb, true)
+		}
+		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return only(errs)
 }
 
 // forgetStops takes messages away that a flow did not live to see: they would end it
@@ -189,26 +210,20 @@ func (a *app) flowRmCommand() *command.Command {
 }
 
 // remove removes a run that nobody carries on. Its sandboxes hold copies of what the
-// run has, and go with it; but not those that work on files of the host.
+// run has, and go with it; but those that work on files of the host only if that was
+// asked for.
 func (l *flowing) remove(cmd *command.Command) error {
 	h, _, err := l.run.Host()
 	if err != nil {
 		return err
 	}
-	for _, id := range l.plan.Sandboxes {
-		if l.plan.Directory != "" {
-			break
-		}
-		sb, err := l.engine.Find(id)
-		if err == nil {
-			err = l.engine.Remove(cmd.Context(), sb, true)
-		}
-		if err != nil && !errors.Is(err, spec.ErrNotFound) {
-			h.Close()
-			return err
-		}
+	if l.plan.Directory == "" || l.plan.Remove {
+		err = removeAll(cmd.Context(), l.engine, &l.plan)
 	}
 	h.Close()
+	if err != nil {
+		return err
+	}
 	return l.run.Remove()
 }
 

@@ -46,6 +46,7 @@ waits for you, 4 if a limit was reached.`,
 	f.createFlags.add(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
+	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept")
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
@@ -59,6 +60,9 @@ waits for you, 4 if a limit was reached.`,
 
 // flowRun begins a flow.
 func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
+	if f.plan.Remove && f.mode != spec.WorkspaceLive {
+		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits in --workspace %s", f.mode).WithHint("leave --rm out, and use bothy rm when you have taken it")
+	}
 	if err := f.read(args[0]); err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	if err != nil {
 		return nil, err
 	}
-	a.note("run %s in %s; from another terminal: bothy flow status|log|stop %s", m.id, m.run.Dir(), m.id)
+	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
 	return m.run, a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
 }
@@ -321,6 +325,11 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	shop.stop(ctx)
 	if err != nil {
 		return err
+	}
+	if c.Plan.Remove && s.Over() {
+		if err := removeAll(ctx, shop.engine, c.Plan); err != nil { // what the flow came to stays what it is
+			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
+		}
 	}
 	n := engine.Notice{
 		Run: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.Plan.Directory,

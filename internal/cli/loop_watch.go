@@ -4,25 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// watchEvery is how often a page is drawn anew, and looked for events.
-const watchEvery = 500 * time.Millisecond
 
 func (a *app) loopWatchCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
@@ -33,85 +26,32 @@ func (a *app) loopWatchCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
-			defer stop()
-			if a.json || !term.IsTerminal(a.stdout) {
-				return a.followLoop(ctx, l)
-			}
-			return a.drawLoop(ctx, l)
-		},
-	})
-}
-
-// pause waits until it is time to look again. It is false if there is no reason to.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(watchEvery):
-		return true
-	}
-}
-
-// followLoop tells every event, those of the past first.
-func (a *app) followLoop(ctx context.Context, l *looping) error {
-	s, err := loop.Fold(nil)
-	told := 0
-	for err == nil {
-		hosted := l.run.Hosted() // before the events: who ends writes that before it goes
-		events, err := l.run.Events()
-		if err != nil {
-			return err
-		}
-		for _, ev := range events[told:] {
-			if err = s.Add(ev); err == nil {
-				err = a.printRunEvent(ev, lineOf(&l.plan, ev, s))
-			}
+			s, err := loop.Fold(nil)
 			if err != nil {
 				return err
 			}
-		}
-		told = len(events)
-		if !hosted || !pause(ctx) {
-			return nil
-		}
-	}
-	return err
-}
-
-// drawLoop draws a page until there is nothing more to see.
-func (a *app) drawLoop(ctx context.Context, l *looping) error {
-	screen, err := tui.Open(a.stdout)
-	if err != nil {
-		return err
-	}
-	var page []tui.Line
-	for {
-		p, err := a.look(ctx, l)
-		if err != nil {
-			return only([]error{err, screen.Close(nil)})
-		}
-		rows, cols := screen.Size()
-		page = p.lines(rows, cols, time.Now())
-		if !p.hosted {
-			return screen.Close(page)
-		}
-		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the loop goes on"))); err != nil {
-			return only([]error{err, screen.Close(nil)})
-		}
-		if !pause(ctx) {
-			return screen.Close(page)
-		}
-	}
+			return a.watchRun(cmd.Context(), watching{
+				run: l.run,
+				tell: func(ev run.Event) (string, error) {
+					if err := s.Add(ev); err != nil {
+						return "", err
+					}
+					return lineOf(&l.plan, ev, s), nil
+				},
+				look: func(ctx context.Context) (watchedPage, error) { return a.look(ctx, l) },
+			})
+		},
+	})
 }
 
 // watched is what is seen of a loop at a time.
 type watched struct {
 	*looping
 	past    []tried
-	bill    spec.Bill
-	refused []string // whom the sandbox could not reach, with how often
+	traffic outward
 }
+
+func (p *watched) live() bool { return p.hosted }
 
 // tried is one iteration.
 type tried struct {
@@ -132,24 +72,7 @@ func (a *app) look(ctx context.Context, l *looping) (*watched, error) {
 	if p.past, err = tries(now.events); err != nil {
 		return nil, err
 	}
-	sb, err := l.engine.Find(now.plan.Sandbox)
-	if err != nil {
-		return p, nil //nolint:nilerr // it is not there yet, or not any more
-	}
-	if p.bill, err = l.engine.Bill(ctx, sb); err != nil && ctx.Err() == nil {
-		p.refused = []string{err.Error()}
-		return p, nil
-	}
-	refused := map[string]int{}
-	_ = l.engine.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
-		if r.Verdict == spec.VerdictDeny && r.Time.After(l.since) {
-			refused[term.Sanitize(recordHost(r))]++
-		}
-	})
-	for host, n := range refused {
-		p.refused = append(p.refused, fmt.Sprintf("%s (%d)", host, n))
-	}
-	slices.Sort(p.refused)
+	p.traffic = a.trafficOf(ctx, l.engine, []string{now.plan.Sandbox}, l.since)
 	return p, nil
 }
 
@@ -195,65 +118,21 @@ func (p *watched) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *watched) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	status, style := string(s.Status), tui.Yellow
-	if s.Reason != "" {
-		status += ", " + s.Reason
-	}
-	switch s.Status {
-	case loop.Running:
-		style = tui.Cyan
-	case loop.Completed:
-		style = tui.Green
-	case loop.Failed, loop.Stalled, loop.Aborted:
-		style = tui.Red
-	}
 	elapsed := time.Duration(s.Elapsed)
 	if s.Status == loop.Running {
 		elapsed += max(0, now.Sub(s.Last))
 	}
-	page := []tui.Line{
-		{tui.Bold.Of(p.run.ID), tui.Plain.Of("  "), style.Of(status), tui.Dim.Of("  " + elapsed.Round(time.Second).String())},
-		{tui.Dim.Of(plan.Agent + " in " + cmp.Or(s.Sandbox, plan.Sandbox) + ", " + plan.Directory)},
-		{tui.Plain.Of(opening(plan.Prompt))},
+	v := &vitals{
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, until: s.Until, tokens: s.Tokens, usd: s.USD,
+		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
-	if s.Detail != "" {
-		page = append(page, tui.Text(style, opening(s.Detail)))
-	}
-	if !s.Until.IsZero() {
-		page = append(page, tui.Text(tui.Yellow, "waits until "+s.Until.Local().Format(time.DateTime)))
-	}
-	page = append(page, nil, p.meter(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
+	page := v.head(
+		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+plan.Directory),
+		tui.Text(tui.Plain, opening(plan.Prompt)),
+	)
+	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
-	sum := p.bill.Total()
-	tokens := max(s.Tokens, sum.Counted())
-	page = append(page, p.meter(cols, "tokens", float64(tokens), float64(plan.Limits.Tokens), ofText(strconv.FormatInt(tokens, 10), plan.Limits.Tokens > 0, plan.Limits.Tokens)))
-	usd := max(s.USD, sum.USD)
-	page = append(page, p.meter(cols, "cost", usd, plan.Limits.USD, ofText(usdCell(spec.BillItem{USD: usd, Unpriced: sum.Unpriced})+" USD", plan.Limits.USD > 0, plan.Limits.USD)))
-	if plan.Limits.Time > 0 {
-		page = append(page, p.meter(cols, "time", elapsed.Seconds(), time.Duration(plan.Limits.Time).Seconds(),
-			ofText(elapsed.Round(time.Second).String(), true, time.Duration(plan.Limits.Time))))
-	}
-	return append(page, nil)
-}
-
-func ofText(used string, bounded bool, most any) string {
-	if !bounded {
-		return used
-	}
-	return fmt.Sprintf("%s of %v", used, most)
-}
-
-// meter is a line with a bar, if there is a bound.
-func (p *watched) meter(cols int, name string, used, most float64, text string) tui.Line {
-	l := tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", name))}
-	if bar := tui.Bar(min(30, cols/3), used, most); bar != "" {
-		style := tui.Green
-		if used >= 0.8*most {
-			style = tui.Yellow
-		}
-		l = append(l, style.Of(bar+" "))
-	}
-	return append(l, tui.Plain.Of(text))
+	return append(page, v.means(cols, &p.traffic)...)
 }
 
 // table are the latest iterations, the newest first.
@@ -280,7 +159,7 @@ func (t *tried) line(under bool, now time.Time) tui.Line {
 	text, style := "cut short", tui.Yellow
 	switch {
 	case t.work != nil:
-		took, tokens = time.Duration(t.work.Seconds*float64(time.Second)).Round(time.Second).String(), strconv.FormatInt(t.work.Tokens, 10)
+		took, tokens = seconds(t.work.Seconds), strconv.FormatInt(t.work.Tokens, 10)
 		text, style = became(t.work)
 	case under:
 		took, text, style = now.Sub(t.began).Round(time.Second).String(), "works", tui.Cyan
@@ -344,10 +223,8 @@ func lastLines(text string, most int) []string {
 	return lines[max(0, len(lines)-most):]
 }
 
-func (p *watched) foot() (page []tui.Line) {
-	if len(p.refused) > 0 {
-		page = append(page, tui.Line{tui.Yellow.Of("refused  "), tui.Plain.Of(strings.Join(p.refused, ", "))})
-	}
+func (p *watched) foot() []tui.Line {
+	page := p.traffic.lines()
 	for _, h := range p.state.Hints {
 		page = append(page, tui.Line{tui.Cyan.Of("hint     "), tui.Plain.Of(opening(h))})
 	}

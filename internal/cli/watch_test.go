@@ -11,7 +11,7 @@ import (
 )
 
 // plainPage is a page without its colours.
-func plainPage(p *watched, rows, cols int, now time.Time) string {
+func plainPage(p watchedPage, rows, cols int, now time.Time) string {
 	var b strings.Builder
 	for _, l := range p.lines(rows, cols, now) {
 		for _, piece := range l {
@@ -94,8 +94,7 @@ refused  x.example (3)
 hint     look at b
 `
 	got := page(20, func(p *watched) {
-		p.bill = spec.Bill{Models: []spec.BillItem{{Model: "m", Tokens: spec.Tokens{Input: 700}, USD: .25, Unpriced: 1}}}
-		p.refused = []string{"x.example (3)"}
+		p.traffic = outward{sum: spec.BillItem{Tokens: spec.Tokens{Input: 700}, USD: .25, Unpriced: 1}, refused: []string{"x.example (3)"}}
 	})
 	if got != want {
 		t.Errorf("%s\nis not\n%s", got, want)

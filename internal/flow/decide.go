@@ -286,6 +286,11 @@ func (s *State) wakes() time.Time {
 	return s.Until
 }
 
+// Over tells whether nothing is left of a flow that could be gone on with.
+func (s *State) Over() bool {
+	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
+}
+
 // ExitCode is that of the command that carried a flow on.
 func (s *State) ExitCode() int {
 	switch s.Status {

@@ -151,8 +151,8 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 const (
 	maxFile    = 256 << 10 // bytes
 	maxSteps   = 100
-	maxNodes   = 256 // steps, with each of a matrix for itself
-	maxOfLists = 800 // the same, with each of a group for each element
+	maxNodes   = 256  // steps, with each of a matrix for itself
+	maxOfLists = 1000 // the same, with each of a group for each element
 	maxBack    = 10
 	maxInputs  = 32
 	maxRetry   = 10

@@ -26,7 +26,9 @@ type Plan struct {
 	// Sandboxes are the IDs of the sandboxes, by the agents that work in them; Shell is
 	// that of commands. They were chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
-	Limits    Limits            `json:"limits"`
+	// Remove says that they are removed when the flow has come to its end.
+	Remove bool   `json:"remove,omitempty"`
+	Limits Limits `json:"limits"`
 	// Lists are what groups are done for, by their IDs: read from the inputs when the flow
 	// began, and never again.
 	Lists map[string]List `json:"lists,omitempty"`

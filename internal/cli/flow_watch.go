@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/tui"
+)
+
+func (a *app) flowWatchCommand() *command.Command {
+	return a.jsonFlag(&command.Command{
+		Use: "watch [RUN]", Short: "Watch a flow until nobody carries it on", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
+		Long: "Shows how a flow stands, on a page that is drawn anew as it goes on; without RUN the\nnewest. Where there is no terminal, or with --json, every event as it comes. It ends when\nnobody carries the flow on any more; Ctrl-C leaves, and the flow goes on.",
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.flowCalled(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			s, err := flow.Fold(&l.plan, nil)
+			if err != nil {
+				return err
+			}
+			return a.watchRun(cmd.Context(), watching{
+				run: l.run,
+				tell: func(ev run.Event) (string, error) {
+					if err := s.Add(ev); err != nil {
+						return "", err
+					}
+					return flowLine(ev, s), nil
+				},
+				look: func(ctx context.Context) (watchedPage, error) {
+					now, err := readFlow(l.engine, l.run)
+					if err != nil {
+						return nil, err
+					}
+					p := &flowPage{flowing: now, tries: triesOf(now.events)}
+					p.traffic = a.trafficOf(ctx, l.engine, slices.Collect(maps.Values(now.plan.Sandboxes)), now.since)
+					return p, nil
+				},
+			})
+		},
+	})
+}
+
+// flowPage is what is seen of a flow at a time.
+type flowPage struct {
+	*flowing
+	tries   map[string]*stepTries
+	traffic outward
+}
+
+func (p *flowPage) live() bool { return p.hosted }
+
+// stepTries are what the tries of a step took together.
+type stepTries struct {
+	began   time.Time // the last
+	seconds float64
+	tokens  int64
+}
+
+// triesOf are what events tell of tries, by their steps.
+func triesOf(events []run.Event) map[string]*stepTries {
+	all := map[string]*stepTries{}
+	for _, ev := range events {
+		var w flow.Work // has what is asked of all of them
+		if ev.Type != flow.Started && ev.Type != flow.Worked && ev.Type != flow.Cut || json.Unmarshal(ev.Data, &w) != nil {
+			continue
+		}
+		t := all[w.Step]
+		if t == nil {
+			t = &stepTries{}
+			all[w.Step] = t
+		}
+		if ev.Type == flow.Started {
+			t.began = ev.Time
+			continue
+		}
+		t.tokens += w.Tokens
+		t.seconds += ev.Time.Sub(t.began).Seconds()
+	}
+	return all
+}
+
+// lines are the page.
+func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
+	head, foot := p.head(cols, now), p.foot()
+	room := max(3, rows-len(head)-len(foot)-4)
+	return slices.Concat(head, p.table(room, now), foot)
+}
+
+func (p *flowPage) head(cols int, now time.Time) []tui.Line {
+	s, plan := p.state, &p.plan
+	elapsed := time.Duration(s.Elapsed)
+	if s.Status == flow.Running {
+		elapsed += max(0, now.Sub(s.Last))
+	}
+	v := &vitals{
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, until: s.Until,
+		tokens: s.Tokens, usd: s.USD, most: plan.Limits,
+	}
+	page := v.head(
+		tui.Text(tui.Dim, plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host")),
+		tui.Text(tui.Plain, opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
+	)
+	settled := 0
+	for _, st := range s.Steps {
+		if st.Status == flow.Completed || st.Status == flow.Passed {
+			settled++
+		}
+	}
+	page = append(page, meterLine(cols, "steps", float64(settled), 0, fmt.Sprintf("%d of %d", settled, len(s.Steps))))
+	if list := s.Elements(); len(list) > 0 {
+		counts := map[flow.Status]int{}
+		for _, e := range list {
+			counts[e.Status]++
+		}
+		text := fmt.Sprintf("%d of %d", counts[flow.Completed], len(list))
+		if n := counts[flow.Passed]; n > 0 {
+			text += fmt.Sprintf(", %d skipped", n)
+		}
+		page = append(page, meterLine(cols, list[0].Group, float64(counts[flow.Completed]), float64(len(list)), text))
+	}
+	return append(page, v.means(cols, &p.traffic)...)
+}
+
+// table are the steps in their order, those of an element only while it is in hand.
+func (p *flowPage) table(most int, now time.Time) []tui.Line {
+	elements := map[string]flow.ElementState{}
+	for _, e := range p.state.Elements() {
+		elements[fmt.Sprint(e.Group, e.ID)] = e
+	}
+	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %8s  %9s  %5s  %s", "took", "tokens", "tries", "step"))}
+	at, last := 0, "" // where something goes on
+	for _, st := range p.state.Steps {
+		e, in := elements[fmt.Sprint(st.Group, st.Element)]
+		if in = in && st.Group != ""; in && last != st.Group+st.Element {
+			page = append(page, p.element(e, now))
+			last = st.Group + st.Element
+		}
+		if in && !underWay(e.Status) {
+			continue
+		}
+		indent := ""
+		if in {
+			indent = "  "
+		}
+		page = append(page, p.step(st, indent, now))
+		if st.Status != flow.Pending {
+			at = len(page)
+		}
+	}
+	return append(window(page, at, most), nil)
+}
+
+// window is as much of a page as there is room for, around a line; the first one stays.
+func window(page []tui.Line, at, most int) []tui.Line {
+	rest := page[1:]
+	if len(rest) <= most {
+		return page
+	}
+	from := max(0, min(at-most/2, len(rest)-most))
+	out := append([]tui.Line{page[0]}, rest[from:from+most]...)
+	if from > 0 {
+		out[1] = tui.Text(tui.Dim, fmt.Sprintf("  and %d before", from+1))
+	}
+	if left := len(rest) - from - most; left > 0 {
+		out[len(out)-1] = tui.Text(tui.Dim, fmt.Sprintf("  and %d more", left+1))
+	}
+	return out
+}
+
+// underWay tells whether the steps of an element are of interest.
+func underWay(s flow.Status) bool { return s == flow.Running || s == flow.Waiting }
+
+// marks of a status, for who sees no colours, too.
+var flowMarks = map[flow.Status]tui.Piece{
+	flow.Pending: tui.Dim.Of("·"), flow.Running: tui.Cyan.Of("▶"), flow.Waiting: tui.Yellow.Of("?"),
+	flow.Completed: tui.Green.Of("✓"), flow.Failed: tui.Red.Of("✗"), flow.Passed: tui.Dim.Of("–"),
+}
+
+// element is the line of an element: what its steps took together.
+func (p *flowPage) element(e flow.ElementState, now time.Time) tui.Line {
+	var sum stepTries
+	tries := 0
+	for _, st := range p.state.Steps {
+		if st.Group == e.Group && st.Element == e.ID {
+			tries += st.Attempts
+			if t := p.tries[st.ID]; t != nil {
+				sum.tokens += t.tokens
+				sum.seconds += p.spent(st, t, now)
+			}
+		}
+	}
+	mark := flowMarks[e.Status]
+	if e.Status == flow.Passed {
+		mark = tui.Red.Of("!") // a person is to see to it
+	}
+	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(tries, sum.seconds, sum.tokens)), tui.Bold.Of(strings.TrimSpace(e.ID + " " + opening(e.Title)))}
+	if e.Why != "" {
+		l = append(l, tui.Red.Of("  "+opening(e.Why)))
+	}
+	return l
+}
+
+// step is the line of a step.
+func (p *flowPage) step(st *flow.StepState, indent string, now time.Time) tui.Line {
+	took := 0.0
+	tokens := int64(0)
+	if t := p.tries[st.ID]; t != nil {
+		took, tokens = p.spent(st, t, now), t.tokens
+	}
+	mark, ok := flowMarks[st.Status]
+	if !ok {
+		mark = tui.Plain.Of(string(st.Status))
+	}
+	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(st.Attempts, took, tokens)), tui.Plain.Of(indent + st.ID)}
+	switch {
+	case st.Status == flow.Running && !p.hosted:
+		return append(l, tui.Yellow.Of("  cut short"))
+	case st.Status == flow.Running && len(st.Missing) > 0:
+		return append(l, tui.Dim.Of("  after: "+opening(st.Missing[0])))
+	}
+	return append(l, tui.Dim.Of(stepText(st)))
+}
+
+// spent is how long the tries of a step took, with that which is under way.
+func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float64 {
+	if st.Status == flow.Running && p.hosted {
+		return t.seconds + max(0, now.Sub(t.began).Seconds())
+	}
+	return t.seconds
+}
+
+// columnsOf are what tries took; nothing if there were none.
+func columnsOf(tries int, took float64, tokens int64) string {
+	if tries == 0 {
+		return fmt.Sprintf("%8s  %9s  %5s  ", "", "", "")
+	}
+	return fmt.Sprintf("%8s  %9s  %5d  ", seconds(took), strconv.FormatInt(tokens, 10), tries)
+}
+
+func (p *flowPage) foot() []tui.Line {
+	page := p.traffic.lines()
+	for _, st := range p.state.Questions() {
+		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + opening(st.Message))})
+	}
+	if v := (runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Hosted: p.hosted}); v.next() != "" {
+		page = append(page, tui.Line{tui.Yellow.Of("next     "), tui.Plain.Of(v.next())})
+	}
+	return page
+}

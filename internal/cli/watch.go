@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/tui"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has how runs are watched, of loops and of flows.
+
+// watchEvery is how often a page is drawn anew, and looked for events.
+const watchEvery = 500 * time.Millisecond
+
+// watching is a run that is watched.
+type watching struct {
+	run  *run.Run
+	tell func(run.Event) (string, error)            // takes the next event, and says it in words
+	look func(context.Context) (watchedPage, error) // what there is to see now
+}
+
+// watchedPage is what is seen of a run at a time.
+type watchedPage interface {
+	lines(rows, cols int, now time.Time) []tui.Line
+	live() bool // somebody carries it on
+}
+
+// watchRun shows a run until nobody carries it on, or the user has seen enough.
+func (a *app) watchRun(ctx context.Context, w watching) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
+	defer stop()
+	if a.json || !term.IsTerminal(a.stdout) {
+		return a.follow(ctx, w)
+	}
+	return a.draw(ctx, w)
+}
+
+// pause waits until it is time to look again. It is false if there is no reason to.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(watchEvery):
+		return true
+	}
+}
+
+// follow tells every event, those of the past first.
+func (a *app) follow(ctx context.Context, w watching) error {
+	told := 0
+	for {
+		hosted := w.run.Hosted() // before the events: who ends writes that before it goes
+		events, err := w.run.Events()
+		if err != nil {
+			return err
+		}
+		for _, ev := range events[told:] {
+			text, err := w.tell(ev)
+			if err == nil {
+				err = a.printRunEvent(ev, text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		told = len(events)
+		if !hosted || !pause(ctx) {
+			return nil
+		}
+	}
+}
+
+// draw draws a page until there is nothing more to see.
+func (a *app) draw(ctx context.Context, w watching) error {
+	screen, err := tui.Open(a.stdout)
+	if err != nil {
+		return err
+	}
+	var page []tui.Line
+	for {
+		p, err := w.look(ctx)
+		if err != nil {
+			return only([]error{err, screen.Close(nil)})
+		}
+		rows, cols := screen.Size()
+		page = p.lines(rows, cols, time.Now())
+		if !p.live() {
+			return screen.Close(page)
+		}
+		if err := screen.Draw(append(page, nil, tui.Text(tui.Dim, "Ctrl-C leaves; the "+w.run.Kind+" goes on"))); err != nil {
+			return only([]error{err, screen.Close(nil)})
+		}
+		if !pause(ctx) {
+			return screen.Close(page)
+		}
+	}
+}
+
+// outward is what the gateways of a run's sandboxes have seen.
+type outward struct {
+	sum     spec.BillItem // of all models
+	refused []string      // whom they could not reach, with how often
+}
+
+// trafficOf asks the gateways of sandboxes, since the run was begun.
+func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
+	refused := map[string]int{}
+	var bill spec.Bill
+	for _, id := range ids {
+		sb, err := e.Find(id)
+		if err != nil {
+			continue // it is not there yet, or not any more
+		}
+		b, err := e.Bill(ctx, sb)
+		if err != nil && ctx.Err() == nil {
+			t.refused = append(t.refused, err.Error())
+			continue
+		}
+		bill.Models = append(bill.Models, b.Models...)
+		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
+			if r.Verdict == spec.VerdictDeny && r.Time.After(since) {
+				refused[term.Sanitize(recordHost(r))]++
+			}
+		})
+	}
+	t.sum = bill.Total()
+	for host, n := range refused {
+		t.refused = append(t.refused, fmt.Sprintf("%s (%d)", host, n))
+	}
+	slices.Sort(t.refused)
+	return t
+}
+
+// lines say whom the sandboxes could not reach.
+func (t *outward) lines() []tui.Line {
+	if len(t.refused) == 0 {
+		return nil
+	}
+	return []tui.Line{{tui.Yellow.Of("refused  "), tui.Plain.Of(strings.Join(t.refused, ", "))}}
+}
+
+// vitals are how a run stands, in what is the same for all of them.
+type vitals struct {
+	id, status, reason, detail string
+	took                       time.Duration
+	until                      time.Time // an allowance is used up
+	tokens                     int64     // as the run counts
+	usd                        float64
+	most                       flow.Limits
+}
+
+// style is that of a status.
+func (v *vitals) style() tui.Style {
+	switch loop.Status(v.status) {
+	case loop.Running:
+		return tui.Cyan
+	case loop.Completed:
+		return tui.Green
+	case loop.Failed, loop.Stalled, loop.Aborted:
+		return tui.Red
+	}
+	return tui.Yellow
+}
+
+// head are the first lines, with what it is about in between.
+func (v *vitals) head(about ...tui.Line) []tui.Line {
+	status := v.status
+	if v.reason != "" {
+		status += ", " + v.reason
+	}
+	page := append([]tui.Line{
+		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.style().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
+	}, about...)
+	if v.detail != "" {
+		page = append(page, tui.Text(v.style(), opening(v.detail)))
+	}
+	if !v.until.IsZero() {
+		page = append(page, tui.Text(tui.Yellow, "waits until "+v.until.Local().Format(time.DateTime)))
+	}
+	return append(page, nil)
+}
+
+// means are what it has used, of what it may.
+func (v *vitals) means(cols int, t *outward) []tui.Line {
+	tokens, usd := max(v.tokens, t.sum.Counted()), max(v.usd, t.sum.USD)
+	page := []tui.Line{
+		meterLine(cols, "tokens", float64(tokens), float64(v.most.Tokens), ofText(strconv.FormatInt(tokens, 10), v.most.Tokens > 0, v.most.Tokens)),
+		meterLine(cols, "cost", usd, v.most.USD, ofText(usdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD", v.most.USD > 0, v.most.USD)),
+	}
+	if v.most.Time > 0 {
+		page = append(page, meterLine(cols, "time", v.took.Seconds(), time.Duration(v.most.Time).Seconds(),
+			ofText(v.took.Round(time.Second).String(), true, time.Duration(v.most.Time))))
+	}
+	return append(page, nil)
+}
+
+func ofText(used string, bounded bool, most any) string {
+	if !bounded {
+		return used
+	}
+	return fmt.Sprintf("%s of %v", used, most)
+}
+
+// meterLine is a line with a bar, if there is a bound.
+func meterLine(cols int, name string, used, most float64, text string) tui.Line {
+	l := tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", name))}
+	if bar := tui.Bar(min(30, cols/3), used, most); bar != "" {
+		style := tui.Green
+		if used >= 0.8*most {
+			style = tui.Yellow
+		}
+		l = append(l, style.Of(bar+" "))
+	}
+	return append(l, tui.Plain.Of(text))
+}
+
+// seconds is a time for a column.
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
