@@ -156,7 +156,7 @@ func (p *flowPage) table(most int, now time.Time) []tui.Line {
 		}
 		page = append(page, p.step(st, indent, now))
 		if st.Status != flow.Pending {
-			at = len(page)
+			at = len(page) - 2 // without the first line
 		}
 	}
 	return append(window(page, at, most), nil)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -101,5 +102,108 @@ hint     look at b
 	}
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, "1 of 2 gates red") != 5 {
 		t.Errorf("%s", got)
+	}
+}
+
+const watchedFlow = `
+name: stories
+description: Does stories
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - {id: plan, prompt: p, output: plan.md}
+  - id: story
+    needs: [plan]
+    each: prd
+    steps:
+      - {id: work, prompt: p, output: 'w${{ each.number }}.md'}
+      - {id: check, needs: [work], command: c, back: {to: work}}
+  - {id: good, needs: [story], if: always(), approval: {message: Good?}}
+`
+
+func TestFlowPage(t *testing.T) {
+	f, err := flow.Parse("f.yaml", []byte(watchedFlow))
+	must(t, err)
+	prd := map[string][]byte{"prd.json": []byte(`[{"id": "a", "title": "greets"}, {"id": "b", "title": "sums"}, {"id": "c"}]`)}
+	plan := flow.Plan{Flow: f, File: "/f.yaml", Directory: "/app", Agent: "mine", Values: map[string]string{}, Files: []string{"prd.json"}, Limits: flow.Limits{Tokens: 1000}}
+	must(t, plan.Check(prd))
+	r, err := run.CreateFlow(t.TempDir(), "stories-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, prd) })
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	keep := func(kind string, data any) {
+		t.Helper()
+		_, err := h.Append(kind, run.ActorHost, data)
+		must(t, err)
+	}
+	try := func(step string, attempt int, good bool) {
+		t.Helper()
+		w := flow.Work{Step: step, Attempt: attempt, Verdict: spec.VerdictOK, Tokens: 100, Output: &flow.Artefact{Path: step, Size: 7}}
+		if !good {
+			w.Verdict, w.Error, w.Output = spec.VerdictFailed, "exit code 1: red\x1b[2J", nil
+		}
+		keep(flow.Started, flow.Start{Step: step, Attempt: attempt})
+		keep(flow.Worked, w)
+	}
+	page := func(rows int, hosted bool) string {
+		t.Helper()
+		events, err := r.Events()
+		must(t, err)
+		for i := range events { // so that it is the same each time
+			events[i].Time = time.Unix(int64(i)*30, 0)
+		}
+		p := &flowPage{flowing: &flowing{run: r, plan: plan, hosted: hosted, events: events}, tries: triesOf(events)}
+		p.traffic = outward{refused: []string{"x.example (3)"}}
+		p.state, err = flow.Fold(&plan, events)
+		must(t, err)
+		return plainPage(p, rows, 60, p.state.Last.Add(5*time.Second))
+	}
+	keep(flow.Began, nil)
+	try("plan", 1, true)
+	try("work.1", 1, true)
+	try("check.1", 1, true)
+	try("work.2", 1, true)
+	try("check.2", 1, false)
+	keep(flow.Started, flow.Start{Step: "work.2", Attempt: 2})
+	want := `stories-2026-11-22-0001  running  5m35s
+/f.yaml, /app
+Does stories
+
+steps      3 of 8
+story      ██████▋░░░░░░░░░░░░░ 1 of 3
+tokens     ██████████░░░░░░░░░░ 500 of 1000
+cost       0.00 USD
+
+      took     tokens  tries  step
+✓      30s        100      1  plan  outputs/plan, 7 bytes
+✓     1m0s        200      2  a greets
+▶     1m5s        200      3  b sums
+▶      35s        100      2    work.2  after: check: exit code 1: red` + "\x1b" + `[2J
+·      30s        100      1    check.2  what it needs is done again
+·                             c
+·                             good
+
+refused  x.example (3)
+`
+	if got := page(40, true); got != want {
+		t.Errorf("%s\nis not\n%s", got, want)
+	}
+	if got := page(15, true); !strings.Contains(got, "and 3 before") || !strings.Contains(got, "and 3 more") || !strings.Contains(got, "work.2") {
+		t.Errorf("%s", got)
+	}
+	keep(flow.Cut, flow.Short{Step: "work.2", Attempt: 2, Tokens: 30})
+	try("work.2", 3, true)
+	try("check.2", 2, false)
+	try("work.2", 4, true)
+	try("check.2", 3, false)
+	try("work.3", 1, true)
+	try("check.3", 1, true)
+	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
+	keep(flow.Ended, flow.End{Status: flow.Waiting, Reason: flow.ReasonApproval, Detail: "good: Good?"})
+	got := page(40, false)
+	for _, want := range []string{"1130 of 1000", "2 of 3, 1 skipped", "\n!    3m30s        630      7  b sums  needs human review: check.2: exit code 1: red", "\nwaits    good: Good?\nnext     bothy flow approve stories-2026-11-22-0001\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
 	}
 }
