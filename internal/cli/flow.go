@@ -164,12 +164,17 @@ func (l *flowing) cancel() error {
 	return err
 }
 
-// removeAll removes the sandboxes of a flow.
+// removeAll removes the sandboxes of a flow, but for those in which something waits for a
+// person.
 func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
-	for _, id := range p.Sandboxes {
+	copies := p.Copies()
+	for room, id := range p.Sandboxes {
+		if slices.Contains(copies, room) {
+			continue
+		}
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.Remove(ctx, sb, true)

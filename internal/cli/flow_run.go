@@ -157,18 +157,18 @@ func (f *flowFlags) readFile(word string) error {
 // flowAgents finds who does the steps. Shell is not among them.
 func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
 	agents := map[string]*spec.Agent{}
-	for _, s := range p.Flow.Leaves() {
-		if s.Prompt == "" {
+	for _, n := range p.Nodes() {
+		if n.Step.Prompt == "" {
 			continue
 		}
-		of, err := loopAgent(e, p.AgentOf(s))
+		of, err := loopAgent(e, p.AgentOf(n))
 		if err != nil {
 			return nil, err
 		}
-		if s.Model != "" && len(of.Headless.Model) == 0 {
-			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", s.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/agents.md")
+		if n.Model() != "" && len(of.Headless.Model) == 0 {
+			return nil, spec.Errorf(spec.ErrUsage, "step %s: it is not known how %s is told a model", n.ID, of.Title).WithHint("headless: model is what its description lacks, see docs/agents.md")
 		}
-		agents[p.AgentOf(s)] = of
+		agents[p.AgentOf(n)] = of
 	}
 	return agents, nil
 }
@@ -191,33 +191,39 @@ type flowMaking struct {
 // them, and there is none without it for long.
 func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 	m.made = map[string]*spec.Sandbox{}
-	who := m.flags.plan.Agents()
-	if len(who) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0 {
-		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(who, ", ")).
-			WithHint("give a copy of the project as PATH")
+	rooms := m.flags.plan.Rooms()
+	if err := m.suits(rooms); err != nil {
+		return err
 	}
-	if len(who) == 0 {
+	if len(rooms) == 0 {
 		return m.create()
 	}
-	for i, name := range who {
-		f := m.flags.createFlags // each has its own
+	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
+	for i, room := range rooms {
+		f, paths := m.flags.createFlags, m.paths // each has its own
 		if f.name == "" {
 			f.name = m.id
 		}
-		f.name += "-" + name
-		l := &lodger{name: name, spec: m.agents[name]}
-		if name == flow.Shell {
+		f.name += "-" + room.Name
+		l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
+		if room.Agent == flow.Shell {
 			f.version, f.upgrade, f.config = "", false, false
 		}
-		sb, err := m.app.makeSandbox(cmd, m.engine, &f, l, m.paths, func(sb *spec.Sandbox) error {
+		switch {
+		case room.Copy:
+			f.mode = spec.WorkspaceReview
+		case copies:
+			paths = nil
+		}
+		sb, err := m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			m.flags.plan.Sandboxes[name] = sb.ID
+			m.flags.plan.Sandboxes[room.Name] = sb.ID
 			if len(sb.Workspaces) > 0 {
 				m.flags.plan.Directory = sb.Workspaces[0].Source
 			}
-			if i == len(who)-1 {
+			if i == len(rooms)-1 {
 				return m.create()
 			}
 			return nil
@@ -225,7 +231,26 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 		if err != nil {
 			return err
 		}
-		m.made[name] = sb
+		m.made[room.Name] = sb
+	}
+	return nil
+}
+
+// suits refuses ways of working on PATH that do not go with who works on it.
+func (m *flowMaking) suits(rooms []flow.Room) error {
+	var names []string
+	copies := false
+	for _, r := range rooms {
+		names, copies = append(names, r.Name), copies || r.Copy
+	}
+	switch {
+	case copies && len(m.paths) == 0:
+		return spec.Errorf(spec.ErrUsage, "the flow works on copies of a directory, and there is none").WithHint("name it behind the file")
+	case copies && m.flags.mode != spec.WorkspaceLive:
+		return spec.Errorf(spec.ErrUsage, "--workspace %s: the flow works on copies, which wait for bothy diff and bothy apply", m.flags.mode).WithHint("leave it out")
+	case len(rooms) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0:
+		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(names, ", ")).
+			WithHint("give a copy of the project as PATH")
 	}
 	return nil
 }
@@ -325,6 +350,11 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	shop.stop(ctx)
 	if err != nil {
 		return err
+	}
+	if s.Over() {
+		for _, room := range c.Plan.Copies() {
+			a.note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
+		}
 	}
 	if c.Plan.Remove && s.Over() {
 		if err := removeAll(ctx, shop.engine, c.Plan); err != nil { // what the flow came to stays what it is

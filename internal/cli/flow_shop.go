@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,7 +24,7 @@ import (
 type flowShop struct {
 	app       *app
 	engine    *engine.Engine
-	sandboxes map[string]*spec.Sandbox // by agents, and flow.Shell
+	sandboxes map[string]*spec.Sandbox // by the names of their rooms
 	agents    map[string]*spec.Agent
 }
 
@@ -38,14 +40,17 @@ func (s *flowShop) Place(name string) string { return flowRoot + "/" + name }
 // Work does a job in the sandbox of its agent: puts its files there, has it work, ends
 // everything that runs, and takes the output out.
 func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
-	sb := s.sandboxes[job.Agent]
+	sb := s.sandboxes[cmp.Or(job.Room, job.Of)]
 	if sb == nil {
-		return d, spec.Errorf(nil, "there is no sandbox for %s", job.Agent)
+		return d, spec.Errorf(nil, "there is no sandbox for %s", cmp.Or(job.Room, job.Of))
 	}
 	for _, other := range s.sandboxes { // a host that died may have left something at work in any
 		if err := s.engine.Stop(ctx, other, iterationGrace); err != nil {
 			return d, err
 		}
+	}
+	if job.Of != "" {
+		return s.judge(ctx, sb, job)
 	}
 	before, err := s.bound(ctx, sb, job.Budget)
 	if err != nil {
@@ -60,7 +65,7 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
 	if job.Command != "" {
-		d, err = s.command(ctx, sb, job)
+		d, err = s.command(ctx, sb, job, job.Log)
 	} else {
 		d, err = s.prompt(ctx, sb, job)
 	}
@@ -75,12 +80,44 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	return d, err
 }
 
-// Used tells what models have taken for the sandbox of an agent, when nothing runs in it
+// judge has a command judge a copy of the directory in a sandbox that nobody has worked
+// in, and that goes with it. Nothing is lent to it, so that no model is paid.
+func (s *flowShop) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
+	l := &loopShop{app: s.app, engine: s.engine, sandbox: of}
+	p, err := s.engine.Checkpoint(ctx, of, "", "to judge it", false)
+	if err != nil {
+		return d, err
+	}
+	said := &printout{}
+	err = l.inProof(ctx, p, func(sb *spec.Sandbox) error {
+		d, err = s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
+		return err
+	})
+	if said.more {
+		d.Missing = fmt.Sprintf("it printed more than %d bytes", gate.MaxBytes)
+	}
+	d.Output = said.text
+	return d, err
+}
+
+// printout keeps what is written to it, as far as it may be a document.
+type printout struct {
+	text []byte
+	more bool
+}
+
+func (d *printout) Write(p []byte) (int, error) {
+	part := p[:min(len(p), gate.MaxBytes-len(d.text))]
+	d.text, d.more = append(d.text, part...), d.more || len(part) < len(p)
+	return len(p), nil
+}
+
+// Used tells what models have taken for the sandbox of a room, when nothing runs in it
 // any more.
-func (s *flowShop) Used(ctx context.Context, of string) (flow.Used, error) {
-	sb := s.sandboxes[of]
+func (s *flowShop) Used(ctx context.Context, room string) (flow.Used, error) {
+	sb := s.sandboxes[room]
 	if sb == nil {
-		return flow.Used{}, spec.Errorf(nil, "there is no sandbox for %s", of)
+		return flow.Used{}, spec.Errorf(nil, "there is no sandbox for %s", room)
 	}
 	err := s.engine.Stop(ctx, sb, iterationGrace)
 	if err != nil {
@@ -132,10 +169,10 @@ func (s *flowShop) stop(ctx context.Context) {
 }
 
 // command has a shell do it.
-func (s *flowShop) command(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+func (s *flowShop) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
 	out := &ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
-	status, said, err := s.talk(ctx, sb, q, "", io.MultiWriter(job.Log, out))
+	status, said, err := s.talk(ctx, sb, q, "", io.MultiWriter(stdout, out))
 	if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
 	}

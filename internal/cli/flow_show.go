@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -77,7 +78,7 @@ func (a *app) flowShowCommand() *command.Command {
 
 // stepBy tells who does a step, as far as the flow knows.
 func stepBy(f *flow.Flow, s *flow.Step) string {
-	switch who := (&flow.Plan{Flow: f}).AgentOf(s); {
+	switch who := cmp.Or(s.Agent, (&flow.Plan{Flow: f}).AgentOf(&flow.Node{Step: s})); {
 	case s.Each != "":
 		return "for each of " + s.Each
 	case s.Approval != nil || s.Question != nil:
@@ -135,6 +136,9 @@ func (l *flowing) rows() [][2]string {
 	}
 	if !s.Until.IsZero() {
 		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
+	}
+	for _, room := range l.plan.Copies() {
+		rows = append(rows, [2]string{"copy", room + "  bothy diff " + s.Sandboxes[room]})
 	}
 	for _, e := range s.Elements() {
 		rows = append(rows, [2]string{e.Group, elementText(e)})

@@ -26,14 +26,16 @@ type Shop interface {
 	// is in Done.
 	// What it took until then is in Done all the same, as far as the agent said so.
 	Work(ctx context.Context, job Job) (Done, error)
-	// Used ends what a host that died may have left at work for an agent, and tells what
+	// Used ends what a host that died may have left at work in a room, and tells what
 	// models have taken for its sandbox, ever since that was made.
-	Used(ctx context.Context, agent string) (Used, error)
+	Used(ctx context.Context, room string) (Used, error)
 }
 
 // Job is one try of a step.
 type Job struct {
 	Agent   string // Shell for a command
+	Room    string // where it is done, see [Plan.Rooms]; empty: in what Of says
+	Of      string // the room whose copy of the directory it judges, in one of its own; what it prints is its output
 	Model   string
 	Prompt  string
 	Command string // for /bin/sh
@@ -182,7 +184,7 @@ func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
 		return c.keep(Found, seen)
 	}
 	job.Log = log
-	before, err := c.Shop.Used(ctx, job.Agent)
+	before, err := c.used(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -217,7 +219,7 @@ const countTime = time.Minute
 func (c *Carrier) cut(ctx context.Context, n *Node, said Used) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
 	defer cancel()
-	now, err := c.Shop.Used(ctx, c.Plan.AgentOf(n.Step))
+	now, err := c.used(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -225,6 +227,14 @@ func (c *Carrier) cut(ctx context.Context, n *Node, said Used) error {
 		said.Tokens, said.USD = max(said.Tokens, now.Tokens-before.Tokens), max(said.USD, now.USD-before.USD)
 	}
 	return c.keep(Cut, Short{n.ID, c.state.byID[n.ID].Attempts, said.Tokens, said.USD})
+}
+
+// used is what models have taken for the sandbox of a node; nothing if that goes with it.
+func (c *Carrier) used(ctx context.Context, n *Node) (Used, error) {
+	if room := c.Plan.roomOf(n); room != "" {
+		return c.Shop.Used(ctx, room)
+	}
+	return Used{}, nil
 }
 
 // judge judges a document, and keeps it: among the outputs if it is good.
@@ -255,7 +265,7 @@ func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
 	s := c.state
 	at := place(c.Shop.Place(name))
 	job = Job{
-		Agent: c.Plan.AgentOf(n.Step), Model: n.Step.Model, Command: n.Step.Command, Place: string(at),
+		Agent: c.Plan.AgentOf(n), Room: c.Plan.roomOf(n), Of: n.judges(), Model: n.Model(), Command: n.Step.Command, Place: string(at),
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: s.left(),
 	}
 	var names []string
@@ -324,8 +334,11 @@ func (c *Carrier) draft(n *Node, job *Job) {
 
 // env are the variables of a node: its own, and where its files are.
 func (s *State) env(n *Node, at place) ([]string, error) {
-	list := []string{"BOTHY_INPUTS=" + string(at) + "/" + InputsDir, "BOTHY_OUTPUTS=" + string(at) + "/" + OutputsDir}
-	if n.Output != "" {
+	var list []string
+	if n.Step.Of == "" { // who judges a copy gets no files
+		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+OutputsDir)
+	}
+	if n.Output != "" && n.Step.Of == "" {
 		list = append(list, "BOTHY_OUTPUT="+at.output(n.Output))
 	}
 	for name, text := range n.Step.Env {

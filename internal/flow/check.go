@@ -114,7 +114,7 @@ func (l *lint) step(s *Step) error {
 	if err := l.needs(s); err != nil {
 		return err
 	}
-	for _, check := range []func(*Step) error{l.back, l.matrix, l.condition, l.words, l.inputs, l.output} {
+	for _, check := range []func(*Step) error{l.copies, l.back, l.matrix, l.condition, l.words, l.inputs, l.output} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -141,6 +141,22 @@ func (l *lint) steps(g *Step) error {
 	l.group = nil
 	for i := range g.Steps {
 		l.above[g.ID][g.Steps[i].ID] = true
+	}
+	return nil
+}
+
+// copies judges who works in copies, and who judges them.
+func (l *lint) copies(s *Step) error {
+	of := l.before[s.Of]
+	switch {
+	case s.Copy && (s.Prompt == "" || s.Matrix == nil || l.group != nil):
+		return errors.New("copy: it is for a prompt with a matrix, in no group")
+	case s.Of == "":
+		return nil
+	case of == nil || !of.Copy:
+		return fmt.Errorf("of: %s is no step before it that works in copies", s.Of)
+	case s.Command == "" || s.Matrix != nil || s.Inputs != nil || l.group != nil:
+		return errors.New("of: it is for a command without matrix and inputs, in no group")
 	}
 	return nil
 }
@@ -239,7 +255,7 @@ func isVariable(name string) bool {
 
 func (l *lint) needs(s *Step) error {
 	above := map[string]bool{}
-	for _, id := range s.Needs {
+	for _, id := range s.needs() {
 		if l.before[id] == nil || l.group != nil && l.group.ID == id {
 			among := l.flow.Steps
 			if l.group != nil {
@@ -265,7 +281,7 @@ func (l *lint) needs(s *Step) error {
 
 func (l *lint) matrix(s *Step) error {
 	times := 1
-	for name, values := range s.Matrix {
+	for name, values := range l.flow.matrix(s) {
 		if !isName(name) {
 			return fmt.Errorf("matrix: %q is no name", name)
 		}
@@ -286,18 +302,29 @@ func (l *lint) matrix(s *Step) error {
 func (l *lint) known(s *Step, w word) error {
 	switch w.kind {
 	case wordInput:
-		if l.flow.input(w.name) == nil {
+		in := l.flow.input(w.name)
+		if in == nil {
 			return fmt.Errorf("there is no input %s", w.name)
 		}
+		if s.Of != "" && in.File != "" {
+			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.name)
+		}
 	case wordMatrix:
-		if s.Matrix[w.name] == nil {
+		if l.flow.matrix(s)[w.name] == nil {
 			return fmt.Errorf("there is no matrix.%s", w.name)
 		}
 	case wordEach:
 		if l.group == nil {
 			return fmt.Errorf("there is no each.%s outside of a group", w.name)
 		}
+	case wordSandbox:
+		if s.Of != "" {
+			return errors.New("who judges a copy gets no files")
+		}
 	case wordOutput:
+		if s.Of != "" {
+			return fmt.Errorf("who judges a copy gets no files, as what %s puts out", w.name)
+		}
 		if !l.above[s.ID][w.name] {
 			return fmt.Errorf("steps.%s is not among what it needs", w.name)
 		}
@@ -343,6 +370,21 @@ func (l *lint) words(s *Step) error {
 	texts := map[string]string{"prompt": s.Prompt}
 	if s.forPerson() {
 		texts["message"] = s.asks()
+	}
+	for where, text := range map[string]string{"agent": s.Agent, "model": s.Model} {
+		_, err := expand(text, func(name string) (string, error) {
+			w, err := parseWord(name)
+			if err == nil && w.kind != wordMatrix && w.kind != wordEach {
+				err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
+			}
+			if err == nil {
+				err = l.known(s, w)
+			}
+			return "", err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
 	}
 	for name, value := range s.Env {
 		texts["env: "+name] = string(value)
@@ -422,7 +464,7 @@ func (l *lint) output(s *Step) error {
 		return nil
 	}
 	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
-	times := s.times()
+	times := l.flow.times(s)
 	nodes := make([]*Node, len(times))
 	for i, m := range times {
 		nodes[i] = &Node{Matrix: m}

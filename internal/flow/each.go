@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/spec"
@@ -178,8 +179,8 @@ func readElement(o map[string]any) (*Element, error) {
 		}
 	}
 	e.ID = e.Values["id"]
-	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID {
-		return nil, fmt.Errorf("it has no id, or one of more than %d bytes", maxElementID)
+	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID || strings.ContainsFunc(e.ID, unicode.IsControl) {
+		return nil, fmt.Errorf("it has no id, or one of more than %d bytes, or of more than a line", maxElementID)
 	}
 	return e, nil
 }
@@ -232,7 +233,7 @@ func fieldsOf(g *Step) (names []string) {
 	}
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		texts := []string{s.Prompt, s.Output, s.asks()}
+		texts := []string{s.Agent, s.Model, s.Prompt, s.Output, s.asks()}
 		for _, value := range s.Env {
 			texts = append(texts, string(value))
 		}
@@ -257,7 +258,7 @@ func (p *Plan) fit() error {
 	put, count := outputs{}, 0
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
-		for _, m := range s.times() {
+		for _, m := range p.Flow.times(s) {
 			if err := put.add(s, (&Node{Matrix: m}).values()); err != nil {
 				return err
 			}

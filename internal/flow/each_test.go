@@ -47,6 +47,7 @@ func TestReadList(t *testing.T) {
 		`[]`:                                 "it has 0 elements",
 		`["a"]`:                              "element 1 is no object",
 		`[{"title": "a"}]`:                   "element 1: it has no id",
+		`[{"id": "a\n"}]`:                    "of more than a line",
 		`[{"id": " "}]`:                      "element 1: it has no id",
 		`[{"id": "a"}, {"id": "a"}]`:         "element 2: its id \"a\" is that of another one",
 		`[{"id": "a", "passes": "yes"}]`:     "passes is yes",
@@ -312,4 +313,38 @@ func TestCut(t *testing.T) {
 	if s = b.carry(); s.Tokens != 100 {
 		t.Errorf("then %d tokens", s.Tokens)
 	}
+}
+
+// TestCopies has each time of a step work in a room of its own, and be judged there.
+func TestCopies(t *testing.T) {
+	b := begin(t, `
+name: copies
+steps:
+  - {id: try, matrix: {n: [1, 2], agent: [mine, yours]}, copy: true, agent: "${{ matrix.agent }}", model: "m${{ matrix.n }}", prompt: "Do ${{ matrix.n }}", output: "try-${{ matrix.n }}-${{ matrix.agent }}.md"}
+  - {id: gate, of: try, command: judge it, env: {N: "${{ matrix.n }}"}, output: "gate-${{ matrix.n }}-${{ matrix.agent }}.txt"}
+  - {id: judge, needs: [try, gate], prompt: "Judge ${{ steps.gate.output }}", output: best.txt}
+`, fine)
+	b.want(b.carry(), Completed, "done", "try.1.1 try.2.1 try.3.1 try.4.1 gate.1.1 gate.2.1 gate.3.1 gate.4.1 judge.1")
+	var rooms []string
+	for _, r := range b.plan.Rooms() {
+		rooms = append(rooms, fmt.Sprint(r.Name, " ", r.Agent, " ", r.Copy))
+	}
+	if got := strings.Join(rooms, ", "); got != "mine mine false, try.1 mine true, try.2 mine true, try.3 yours true, try.4 yours true" {
+		t.Errorf("the rooms are %s", got)
+	}
+	if got := strings.Join(b.plan.Copies(), " "); got != "try.1 try.2 try.3 try.4" {
+		t.Errorf("the copies are %s", got)
+	}
+	if job := b.jobs[2]; job.Agent != "yours" || job.Room != "try.3" || job.Of != "" || job.Model != "m1" {
+		t.Errorf("the third try is %+v", job)
+	}
+	if job := b.jobs[6]; job.Agent != Shell || job.Room != "" || job.Of != "try.3" || len(job.Files) != 0 || !slices.Equal(job.Env, []string{"N=1"}) {
+		t.Errorf("the third is judged by %+v", job)
+	}
+	if job := b.jobs[8]; len(job.Files) != 8 || job.Room != "mine" {
+		t.Errorf("the judge has %d files, in %s", len(job.Files), job.Room)
+	}
+	// One try that is made again is judged again, and no other.
+	b.write("outputs/try-1-yours.md", "other")
+	b.want(b.carry(), Completed, "done", "try.3.2 gate.3.2 judge.2")
 }

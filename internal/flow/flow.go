@@ -64,6 +64,13 @@ type Step struct {
 	// Back is where it goes on if the step has failed.
 	Back *Back `json:"back,omitempty"`
 
+	// Copy has each time of a prompt with a matrix work in a copy of the directory of its
+	// own, which waits there for a person. The other steps see nothing of the directory.
+	Copy bool `json:"copy,omitempty"`
+	// Of has a command judge what such a step left: it is done for each of its times, in a
+	// sandbox of its own that begins with that copy. What it prints is its output.
+	Of string `json:"of,omitempty"`
+
 	// Each makes a group of it: Steps are done for each element of the list in this input,
 	// for one after the other.
 	Each  string `json:"each,omitempty"`
@@ -82,20 +89,6 @@ func (b *Back) times() int {
 		return *b.Times
 	}
 	return 2
-}
-
-// Leaves are the steps that do something: those of groups stand in the place of these.
-func (f *Flow) Leaves() (list []*Step) {
-	for i := range f.Steps {
-		s := &f.Steps[i]
-		if s.Each == "" {
-			list = append(list, s)
-		}
-		for k := range s.Steps {
-			list = append(list, &s.Steps[k])
-		}
-	}
-	return list
 }
 
 // Approval is asked of a person.

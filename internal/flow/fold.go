@@ -87,7 +87,7 @@ type State struct {
 
 // Fold gives how a flow stands after events. What it does not know, it ignores.
 func Fold(p *Plan, events []run.Event) (*State, error) {
-	s := &State{Status: Queued, plan: p, nodes: p.nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
 	for _, n := range s.nodes {
 		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
 		if n.Element != nil {

@@ -12,6 +12,7 @@ type Node struct {
 	ID     string // the step's; with .1, .2 ... behind it if it is done several times
 	Step   *Step
 	Matrix map[string]string
+	Time   int      // of a step with a matrix, from 1
 	Needs  []string // nodes
 	Output string   // below outputs/; empty if it has none
 
@@ -22,13 +23,32 @@ type Node struct {
 	Number  int
 }
 
+// step is the one of a name that is in no group, or nil.
+func (f *Flow) step(id string) *Step {
+	for i := range f.Steps {
+		if f.Steps[i].ID == id {
+			return &f.Steps[i]
+		}
+	}
+	return nil
+}
+
+// matrix is that of a step. Who judges copies has that of who works in them.
+func (f *Flow) matrix(s *Step) map[string][]Text {
+	if of := f.step(s.Of); of != nil {
+		return of.Matrix
+	}
+	return s.Matrix
+}
+
 // times are the values of the matrix, for each time; one without any if there is none.
-func (s *Step) times() []map[string]string {
+func (f *Flow) times(s *Step) []map[string]string {
 	list := []map[string]string{nil}
-	for _, name := range slices.Sorted(maps.Keys(s.Matrix)) {
+	matrix := f.matrix(s)
+	for _, name := range slices.Sorted(maps.Keys(matrix)) {
 		var next []map[string]string
 		for _, m := range list {
-			for _, value := range s.Matrix[name] {
+			for _, value := range matrix[name] {
 				with := maps.Clone(m)
 				if with == nil {
 					with = map[string]string{}
@@ -42,23 +62,27 @@ func (s *Step) times() []map[string]string {
 	return list
 }
 
-// nodes are the steps of a flow that was checked, in an order in which they can be done.
-func (p *Plan) nodes() []*Node {
+// needs are the steps that a step names.
+func (s *Step) needs() []string {
+	if s.Of == "" || slices.Contains(s.Needs, s.Of) {
+		return s.Needs
+	}
+	return append(slices.Clone(s.Needs), s.Of)
+}
+
+// Nodes are the steps of a flow that was checked, in an order in which they can be done.
+func (p *Plan) Nodes() []*Node {
 	l := &layout{of: map[string][]string{}}
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
-		var needs []string
-		for _, id := range s.Needs {
-			needs = append(needs, l.of[id]...)
-		}
 		if s.Each != "" {
-			l.group(s, needs, p.Lists[s.ID].Elements)
+			l.group(s, l.needs(s, 0), p.Lists[s.ID].Elements)
 			continue
 		}
-		for t, m := range s.times() {
-			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: needs}
+		for t, m := range p.Flow.times(s) {
+			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: l.needs(s, t)}
 			if m != nil {
-				n.ID += "." + strconv.Itoa(t+1)
+				n.ID, n.Time = n.ID+"."+strconv.Itoa(t+1), t+1
 			}
 			l.add(n)
 		}
@@ -70,6 +94,18 @@ func (p *Plan) nodes() []*Node {
 type layout struct {
 	all []*Node
 	of  map[string][]string // those of a step, or of all steps of a group
+}
+
+// needs are the nodes that one time of a step needs: of what it judges the same time.
+func (l *layout) needs(s *Step, time int) (list []string) {
+	for _, id := range s.needs() {
+		if id == s.Of {
+			list = append(list, l.of[id][time])
+		} else {
+			list = append(list, l.of[id]...)
+		}
+	}
+	return list
 }
 
 func (l *layout) add(n *Node) {
@@ -115,7 +151,30 @@ func (n *Node) values() map[word]string {
 // sees tells whether another node is one of those that are meant when this one names
 // their step: within a group the one of the same element.
 func (n *Node) sees(other *Node) bool {
+	if other.Step.ID == n.Step.Of {
+		return other.Time == n.Time
+	}
 	return n.Group == "" || n.Group != other.Group || n.Number == other.Number
+}
+
+// varied is a text in which what varies is put in.
+func (n *Node) varied(text string) string {
+	text, _ = expand(text, func(name string) (string, error) { // it was checked
+		w, err := parseWord(name)
+		return n.values()[w], err
+	})
+	return text
+}
+
+// Model is the one that is to do a prompt; empty if it is the agent's choice.
+func (n *Node) Model() string { return n.varied(n.Step.Model) }
+
+// judges is the node whose copy this one judges; empty if it judges none.
+func (n *Node) judges() string {
+	if n.Step.Of == "" {
+		return ""
+	}
+	return n.Step.Of + "." + strconv.Itoa(n.Time)
 }
 
 // goesBackTo is the node that is done again if this one fails; empty if there is none.

@@ -48,7 +48,7 @@ steps:
     needs: [check]
     approval: {message: "Good? ${{ steps.summary.output }}"}
 `)
-	nodes := (&Plan{Flow: f}).nodes()
+	nodes := (&Plan{Flow: f}).Nodes()
 	var ids []string
 	for _, n := range nodes {
 		ids = append(ids, n.ID)
@@ -69,6 +69,7 @@ steps:
 
 // TestLint has one mistake in each.
 func TestLint(t *testing.T) {
+	const copies = "{id: a, matrix: {m: [1, 2]}, prompt: p, copy: true, output: 'a${{ matrix.m }}'}"
 	const good = "{id: a, prompt: p, output: a.md}"
 	for _, tt := range []struct{ steps, want string }{
 		{"", "there are 0"},
@@ -149,6 +150,19 @@ func TestLint(t *testing.T) {
 		{good + ", {id: b, needs: [a], command: c, back: {to: a, times: 11}}", "not from 1 to 10"},
 		{good + ", {id: b, needs: [a], question: {message: m}, output: x, back: {to: a}}", "it does not fail"},
 		{good + ", {id: g, needs: [a], each: l, steps: [{id: b, command: c, back: {to: a}}]}", "a is not in the same group"},
+		{"{id: a, prompt: p, copy: true}", "copy: it is for a prompt with a matrix"},
+		{"{id: a, command: c, matrix: {m: [1]}, copy: true}", "copy: it is for a prompt with a matrix"},
+		{"{id: a, command: c, of: b}", "there is no step b"},
+		{"{id: a, prompt: p}, {id: b, command: c, of: a}", "a is no step before it that works in copies"},
+		{copies + ", {id: b, prompt: p, of: a}", "of: it is for a command without matrix and inputs"},
+		{copies + ", {id: b, command: c, of: a, matrix: {n: [1]}}", "of: it is for a command without matrix and inputs"},
+		{copies + ", {id: b, command: c, of: a, env: {A: '${{ steps.a.output }}'}}", "who judges a copy gets no files"},
+		{copies + ", {id: b, command: c, of: a, env: {A: '${{ inputs.l }}'}}", "who judges a copy gets no files"},
+		{copies + ", {id: b, command: c, of: a, env: {A: '${{ sandbox }}'}}", "who judges a copy gets no files"},
+		{copies + ", {id: b, command: c, of: a, env: {A: '${{ matrix.n }}'}}", "there is no matrix.n"},
+		{copies + ", {id: b, command: c, of: a, output: x}", "in the way of x"},
+		{"{id: a, prompt: p, agent: '${{ inputs.t }}'}", "only what varies"},
+		{"{id: a, prompt: p, model: '${{ matrix.x }}'}", "there is no matrix.x"},
 		{"&x {id: a, prompt: p}, *x", "names for parts"},
 	} {
 		_, err := Parse("flow.yaml", []byte("name: n\ninputs: [{name: t}, {name: l, file: l.json, required: true}, {name: o, file: o.json}]\nsteps: ["+tt.steps+"]\n"))
@@ -247,7 +261,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("kit.md", []byte("---\nname: n\nsteps: []\n---"))
 	f.Fuzz(func(_ *testing.T, name string, data []byte) {
 		if f, err := Parse(name, data); err == nil {
-			(&Plan{Flow: f}).nodes()
+			(&Plan{Flow: f}).Nodes()
 		}
 	})
 }

@@ -23,8 +23,9 @@ type Plan struct {
 	Files  []string          `json:"files"`
 
 	Directory string `json:"directory,omitempty"` // of the host, that is worked on
-	// Sandboxes are the IDs of the sandboxes, by the agents that work in them; Shell is
-	// that of commands. They were chosen before they are made.
+	// Sandboxes are the IDs of the sandboxes, by the names of their rooms: the agents that
+	// work in them, or the steps that do in copies; Shell is that of commands. They were
+	// chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
 	// Remove says that they are removed when the flow has come to its end.
 	Remove bool   `json:"remove,omitempty"`
@@ -85,12 +86,15 @@ func (p *Plan) Check(given map[string][]byte) error {
 			p.Values[in.Name] = ""
 		}
 	}
-	for _, s := range p.Flow.Leaves() {
-		if s.Prompt != "" && p.AgentOf(s) == "" {
-			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", s.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
+	if err := p.readLists(given); err != nil {
+		return err
+	}
+	for _, n := range p.Nodes() {
+		if n.Step.Prompt != "" && p.AgentOf(n) == "" {
+			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", n.Step.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
-	return p.readLists(given)
+	return nil
 }
 
 func (f *Flow) inputNames() string {
@@ -127,32 +131,64 @@ func (f *Flow) FileInput(name string) (string, error) {
 }
 
 // AgentOf is who does a step: an agent, or Shell.
-func (p *Plan) AgentOf(s *Step) string {
+func (p *Plan) AgentOf(n *Node) string {
 	switch {
-	case s.Command != "":
+	case n.Step.Command != "":
 		return Shell
-	case s.Agent != "":
-		return s.Agent
+	case n.Step.Agent != "":
+		return n.varied(n.Step.Agent)
 	case p.Agent != "":
 		return p.Agent
 	}
 	return p.Flow.Agent
 }
 
-// Agents are all who do something, Shell among them if there are commands.
-func (p *Plan) Agents() []string {
-	all := map[string]bool{}
-	for _, s := range p.Flow.Leaves() {
-		if !s.forPerson() {
-			all[p.AgentOf(s)] = true
+// Room is a sandbox in which steps are done.
+type Room struct {
+	Name  string // by which Plan.Sandboxes has it: the agent's, or the step's that works in a copy
+	Agent string // or Shell
+	Copy  bool   // it has a copy of the directory, and is for one step
+}
+
+// roomOf is the name of the sandbox in which a node is done; empty if it has one of its
+// own that goes with it.
+func (p *Plan) roomOf(n *Node) string {
+	switch {
+	case n.Step.Of != "":
+		return ""
+	case n.Step.Copy:
+		return n.ID
+	}
+	return p.AgentOf(n)
+}
+
+// Rooms are all sandboxes that a flow needs, in the order of their names.
+func (p *Plan) Rooms() []Room {
+	all := map[string]Room{}
+	for _, n := range p.Nodes() {
+		if name := p.roomOf(n); name != "" && !n.Step.forPerson() {
+			all[name] = Room{Name: name, Agent: p.AgentOf(n), Copy: n.Step.Copy}
 		}
 	}
-	return slices.Sorted(maps.Keys(all))
+	return slices.SortedFunc(maps.Values(all), func(a, b Room) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Copies are the names of the rooms in which something waits for a person.
+func (p *Plan) Copies() (names []string) {
+	for _, r := range p.Rooms() {
+		if r.Copy {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }
 
 // sources are the files of inputs that a node gets, and the nodes whose outputs it gets.
 func (s *State) sources(n *Node) (files []string, nodes []string) {
 	p, given := s.plan, n.Step.Inputs
+	if n.Step.Of != "" {
+		return nil, nil
+	}
 	if given == nil {
 		files = slices.Sorted(slices.Values(p.Files))
 		return files, n.Needs
@@ -186,7 +222,7 @@ func (p *Plan) definition(n *Node) string {
 		Values  map[string]string
 		Agent   string
 		Element *Element `json:",omitempty"`
-	}{n.Step, n.Matrix, p.Values, p.AgentOf(n.Step), n.Element})
+	}{n.Step, n.Matrix, p.Values, p.AgentOf(n), n.Element})
 }
 
 // digest hashes a value by its JSON, in which maps are sorted.
