@@ -169,7 +169,9 @@ func (v *vitals) style() tui.Style {
 	case loop.Running:
 		return tui.Cyan
 	case loop.Completed:
-		return tui.Green
+		if v.reason != flow.ReasonSkipped {
+			return tui.Green
+		}
 	case loop.Failed, loop.Stalled, loop.Aborted:
 		return tui.Red
 	}
