@@ -216,13 +216,13 @@ func (a *app) flowRmCommand() *command.Command {
 
 // remove removes a run that nobody carries on. Its sandboxes hold copies of what the
 // run has, and go with it; but those that work on files of the host only if that was
-// asked for.
+// asked for, and copies that wait for a person never.
 func (l *flowing) remove(cmd *command.Command) error {
 	h, _, err := l.run.Host()
 	if err != nil {
 		return err
 	}
-	if l.plan.Directory == "" || l.plan.Remove {
+	if l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0 {
 		err = removeAll(cmd.Context(), l.engine, &l.plan)
 	}
 	h.Close()

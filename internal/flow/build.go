@@ -50,6 +50,8 @@ Keep to this:
   such as required_fields, min_items, pattern or json_schema, and no more than is needed;
 - in a command no such words stand: give it variables by "env", and write "$NAME"; it writes its
   output to "$BOTHY_OUTPUT";
+- what is done for each of a list of stories is a step with "each" and "steps"; where a check that
+  failed has work be done again, it is a command with "back";
 - what a person must decide is an approval before what cannot be taken back;
 - the last step that makes something is "final". Name no agent and no model.
 `

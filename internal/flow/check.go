@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -129,59 +126,6 @@ func (l *lint) step(s *Step) error {
 	return nil
 }
 
-// steps looks at those of a group. What needs the group needs them.
-func (l *lint) steps(g *Step) error {
-	l.group = g
-	for i := range g.Steps {
-		s := &g.Steps[i]
-		if err := l.step(s); err != nil {
-			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
-		}
-	}
-	l.group = nil
-	for i := range g.Steps {
-		l.above[g.ID][g.Steps[i].ID] = true
-	}
-	return nil
-}
-
-// copies judges who works in copies, and who judges them.
-func (l *lint) copies(s *Step) error {
-	of := l.before[s.Of]
-	switch {
-	case s.Copy && (s.Prompt == "" || s.Matrix == nil || l.group != nil):
-		return errors.New("copy: it is for a prompt with a matrix, in no group")
-	case s.Of == "":
-		return nil
-	case of == nil || !of.Copy:
-		return fmt.Errorf("of: %s is no step before it that works in copies", s.Of)
-	case s.Command == "" || s.Matrix != nil || s.Inputs != nil || l.group != nil:
-		return errors.New("of: it is for a command without matrix and inputs, in no group")
-	}
-	return nil
-}
-
-// back wants a place to go back to from which the step is reached again.
-func (l *lint) back(s *Step) error {
-	if s.Back == nil {
-		return nil
-	}
-	to := l.before[s.Back.To]
-	switch {
-	case to == nil || !l.above[s.ID][to.ID]:
-		return fmt.Errorf("back: %s is not among what it needs", s.Back.To)
-	case l.of[to.ID] != l.group:
-		return fmt.Errorf("back: %s is not in the same group", to.ID)
-	case to.Prompt == "":
-		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
-	case to.Matrix != nil || s.Matrix != nil:
-		return errors.New("back: it does not go with a matrix")
-	case s.Back.times() < 1 || s.Back.times() > maxBack:
-		return fmt.Errorf("back: times: %d is not from 1 to %d", s.Back.times(), maxBack)
-	}
-	return nil
-}
-
 // kind wants one thing to do, and what fits it.
 func (l *lint) kind(s *Step) error {
 	n := 0
@@ -229,22 +173,6 @@ func (l *lint) kind(s *Step) error {
 		if !isVariable(name) {
 			return fmt.Errorf("env: %q is no name of a variable", name)
 		}
-	}
-	return nil
-}
-
-// kindOfGroup wants a list that is given, steps, and nothing else.
-func (l *lint) kindOfGroup(g *Step) error {
-	in := l.flow.input(g.Each)
-	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps}); {
-	case l.group != nil:
-		return errors.New("a group is in no other group")
-	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
-		return fmt.Errorf("a group has each, and 1 to %d steps", maxSteps)
-	case in == nil || in.File == "" || !in.Required:
-		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
-	case !reflect.DeepEqual(*g, only):
-		return errors.New("a group has id, needs, each and steps, and nothing else")
 	}
 	return nil
 }
@@ -456,80 +384,6 @@ func (f *Flow) source(s *Step, in string, step func(id string) error) (source, e
 		}
 	}
 	return source{}, fmt.Errorf("%s is neither inputs/NAME nor ${{ steps.ID.output }}", in)
-}
-
-// output writes the path in one way: without outputs/.
-func (l *lint) output(s *Step) error {
-	if s.Output == "" {
-		return nil
-	}
-	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
-	times := l.flow.times(s)
-	nodes := make([]*Node, len(times))
-	for i, m := range times {
-		nodes[i] = &Node{Matrix: m}
-	}
-	if l.group != nil { // two elements that have all there is; the true ones are seen later
-		nodes = nil
-		for i, id := range []string{"a", "b"} {
-			e := &Element{ID: id, Values: map[string]string{}}
-			for _, name := range fieldsOf(l.group) {
-				e.Values[name] = id
-			}
-			nodes = append(nodes, &Node{Element: e, Number: i + 1})
-		}
-	}
-	for _, n := range nodes {
-		if err := l.put.add(s, n.values()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// outputs are the paths that steps put out, and whose they are.
-type outputs map[string]string
-
-// add adds one time of a step.
-func (o outputs) add(s *Step, values map[word]string) error {
-	if s.Output == "" {
-		return nil
-	}
-	out, err := outputOf(s, values)
-	if err != nil {
-		return fmt.Errorf("output: %w", err)
-	}
-	for other, of := range o {
-		if out == other || strings.HasPrefix(out, other+"/") || strings.HasPrefix(other, out+"/") {
-			return fmt.Errorf("output: %s is in the way of %s, which the step %s puts out", out, other, of)
-		}
-	}
-	o[out] = s.ID
-	return nil
-}
-
-// outputOf is the path of one time of a step, below outputs/.
-func outputOf(s *Step, values map[word]string) (string, error) {
-	out, err := expand(s.Output, func(name string) (string, error) {
-		w, err := parseWord(name)
-		value, varies := values[w]
-		if err == nil && !varies {
-			err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
-		}
-		return value, err
-	})
-	if err != nil {
-		return "", err
-	}
-	if !filepath.IsLocal(out) || path.Clean(out) != out || strings.Count(out, "/") > 8 {
-		return "", fmt.Errorf("%q is no path below outputs/", out)
-	}
-	for name := range strings.SplitSeq(out, "/") {
-		if !IsFileName(name) {
-			return "", fmt.Errorf("%q: letters, digits, . - and _ may stand in it", out)
-		}
-	}
-	return out, nil
 }
 
 // whole judges the steps together.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ type List struct {
 type Element struct {
 	ID     string            `json:"id"`
 	Values map[string]string `json:"values"` // by the names of ${{ each.NAME }}
+
+	rank float64 // its priority: the lowest comes first
 }
 
 // Title is what it is about, in a few words.
@@ -93,7 +96,7 @@ func readList(document []byte) (*List, error) {
 		return nil, fmt.Errorf("it has %d elements, of 1 to %d", len(found), maxElements)
 	}
 	list := &List{SHA256: hashOf(document), Elements: []Element{}}
-	ranks, seen := map[string]float64{}, map[string]bool{}
+	seen := map[string]bool{}
 	for i, v := range found {
 		o, ok := v.(map[string]any)
 		if !ok {
@@ -111,13 +114,9 @@ func readList(document []byte) (*List, error) {
 			list.Passed = append(list.Passed, e.ID)
 			continue
 		}
-		ranks[e.ID] = 1e300 // without a priority it is behind those that have one
-		if n, ok := o["priority"].(float64); ok {
-			ranks[e.ID] = n
-		}
 		list.Elements = append(list.Elements, *e)
 	}
-	slices.SortStableFunc(list.Elements, func(a, b Element) int { return cmp.Compare(ranks[a.ID], ranks[b.ID]) })
+	slices.SortStableFunc(list.Elements, func(a, b Element) int { return cmp.Compare(a.rank, b.rank) })
 	return list, nil
 }
 
@@ -148,41 +147,44 @@ func readElement(o map[string]any) (*Element, error) {
 	for _, name := range usualFields {
 		e.Values[name] = ""
 	}
-	var criteria []any
 	for name, v := range o {
-		if slices.Contains(criteriaKeys, name) {
-			continue
+		if isName(name) && !slices.Contains(criteriaKeys, name) {
+			e.Values[name] = wordsOf(v)
 		}
-		if text := wordsOf(v); isName(name) && len(text) <= MaxValue {
-			e.Values[name] = text
-		} else if isName(name) {
+	}
+	e.Values["criteria"] = wordsOf(criteriaOf(o))
+	for name, text := range e.Values {
+		if len(text) > MaxValue {
 			return nil, fmt.Errorf("%s has more than %d KiB", name, MaxValue>>10)
 		}
 	}
-	for _, name := range criteriaKeys {
-		if list, ok := o[name].([]any); ok {
-			criteria = append(criteria, list...)
-		} else if o[name] != nil {
-			criteria = append(criteria, o[name])
-		}
-	}
-	e.Values["criteria"] = wordsOf(criteria)
-	if len(e.Values["criteria"]) > MaxValue {
-		return nil, fmt.Errorf("its criteria have more than %d KiB", MaxValue>>10)
-	}
-	if passes, there := o["passes"]; there && passes != true && passes != false {
+	if passes, ok := o["passes"]; ok && passes != true && passes != false {
 		return nil, fmt.Errorf("passes is %s, not true or false", head(wordsOf(passes), maxElementID))
 	}
-	if n := o["priority"]; n != nil {
-		if _, ok := n.(float64); !ok {
-			return nil, fmt.Errorf("priority is %s, not a number", head(wordsOf(n), maxElementID))
-		}
+	if n, ok := o["priority"].(float64); o["priority"] != nil && !ok {
+		return nil, fmt.Errorf("priority is %s, not a number", head(e.Values["priority"], maxElementID))
+	} else if ok {
+		e.rank = n
+	} else {
+		e.rank = math.MaxFloat64 // behind those that have one
 	}
 	e.ID = e.Values["id"]
 	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID || strings.ContainsFunc(e.ID, unicode.IsControl) {
 		return nil, fmt.Errorf("it has no id, or one of more than %d bytes, or of more than a line", maxElementID)
 	}
 	return e, nil
+}
+
+// criteriaOf are the acceptance criteria, whatever they are called.
+func criteriaOf(o map[string]any) (all []any) {
+	for _, name := range criteriaKeys {
+		if list, ok := o[name].([]any); ok {
+			all = append(all, list...)
+		} else if o[name] != nil {
+			all = append(all, o[name])
+		}
+	}
+	return all
 }
 
 // wordsOf is a value as a text: of a list a line each.

@@ -1,0 +1,77 @@
+package flow
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// steps looks at those of a group. What needs the group needs them.
+func (l *lint) steps(g *Step) error {
+	l.group = g
+	for i := range g.Steps {
+		s := &g.Steps[i]
+		if err := l.step(s); err != nil {
+			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
+		}
+	}
+	l.group = nil
+	for i := range g.Steps {
+		l.above[g.ID][g.Steps[i].ID] = true
+	}
+	return nil
+}
+
+// copies judges who works in copies, and who judges them.
+func (l *lint) copies(s *Step) error {
+	of := l.before[s.Of]
+	switch {
+	case s.Copy && (s.Prompt == "" || s.Matrix == nil || l.group != nil):
+		return errors.New("copy: it is for a prompt with a matrix, in no group")
+	case s.Of == "":
+		return nil
+	case of == nil || !of.Copy:
+		return fmt.Errorf("of: %s is no step before it that works in copies", s.Of)
+	case s.Command == "" || s.Matrix != nil || s.Inputs != nil || l.group != nil:
+		return errors.New("of: it is for a command without matrix and inputs, in no group")
+	}
+	return nil
+}
+
+// back wants a place to go back to from which the step is reached again.
+func (l *lint) back(s *Step) error {
+	if s.Back == nil {
+		return nil
+	}
+	to := l.before[s.Back.To]
+	switch {
+	case to == nil || !l.above[s.ID][to.ID]:
+		return fmt.Errorf("back: %s is not among what it needs", s.Back.To)
+	case l.of[to.ID] != l.group:
+		return fmt.Errorf("back: %s is not in the same group", to.ID)
+	case to.Prompt == "":
+		return fmt.Errorf("back: %s is no prompt: nobody there could be told what was wrong", to.ID)
+	case to.Matrix != nil || s.Matrix != nil:
+		return errors.New("back: it does not go with a matrix")
+	case s.Back.times() < 1 || s.Back.times() > maxBack:
+		return fmt.Errorf("back: times: %d is not from 1 to %d", s.Back.times(), maxBack)
+	}
+	return nil
+}
+
+// kindOfGroup wants a list that is given, steps, and nothing else.
+func (l *lint) kindOfGroup(g *Step) error {
+	in := l.flow.input(g.Each)
+	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps}); {
+	case l.group != nil:
+		return errors.New("a group is in no other group")
+	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
+		return fmt.Errorf("a group has each, and 1 to %d steps", maxSteps)
+	case in == nil || in.File == "" || !in.Required:
+		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
+	case !reflect.DeepEqual(*g, only):
+		return errors.New("a group has id, needs, each and steps, and nothing else")
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package flow
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// output writes the path in one way: without outputs/.
+func (l *lint) output(s *Step) error {
+	if s.Output == "" {
+		return nil
+	}
+	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
+	times := l.flow.times(s)
+	nodes := make([]*Node, len(times))
+	for i, m := range times {
+		nodes[i] = &Node{Matrix: m}
+	}
+	if l.group != nil { // two elements that have all there is; the true ones are seen later
+		nodes = nil
+		for i, id := range []string{"a", "b"} {
+			e := &Element{ID: id, Values: map[string]string{}}
+			for _, name := range fieldsOf(l.group) {
+				e.Values[name] = id
+			}
+			nodes = append(nodes, &Node{Element: e, Number: i + 1})
+		}
+	}
+	for _, n := range nodes {
+		if err := l.put.add(s, n.values()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outputs are the paths that steps put out, and whose they are.
+type outputs map[string]string
+
+// add adds one time of a step.
+func (o outputs) add(s *Step, values map[word]string) error {
+	if s.Output == "" {
+		return nil
+	}
+	out, err := outputOf(s, values)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	for other, of := range o {
+		if out == other || strings.HasPrefix(out, other+"/") || strings.HasPrefix(other, out+"/") {
+			return fmt.Errorf("output: %s is in the way of %s, which the step %s puts out", out, other, of)
+		}
+	}
+	o[out] = s.ID
+	return nil
+}
+
+// outputOf is the path of one time of a step, below outputs/.
+func outputOf(s *Step, values map[word]string) (string, error) {
+	out, err := expand(s.Output, func(name string) (string, error) {
+		w, err := parseWord(name)
+		value, varies := values[w]
+		if err == nil && !varies {
+			err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
+		}
+		return value, err
+	})
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsLocal(out) || path.Clean(out) != out || strings.Count(out, "/") > 8 {
+		return "", fmt.Errorf("%q is no path below outputs/", out)
+	}
+	for name := range strings.SplitSeq(out, "/") {
+		if !IsFileName(name) {
+			return "", fmt.Errorf("%q: letters, digits, . - and _ may stand in it", out)
+		}
+	}
+	return out, nil
+}
