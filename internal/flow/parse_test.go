@@ -258,10 +258,26 @@ func TestCond(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("flow.yaml", []byte("name: n\nsteps: [{id: a, prompt: p, if: \"!(inputs.x == '1')\"}]"))
+	f.Add("flow.yaml", []byte(stories))
+	f.Add("flow.yaml", []byte("name: n\nsteps: [{id: a, matrix: {m: [1, 2]}, prompt: p, copy: true, agent: '${{ matrix.m }}'}, {id: b, of: a, command: c, env: {M: '${{ matrix.m }}'}}]"))
 	f.Add("kit.md", []byte("---\nname: n\nsteps: []\n---"))
 	f.Fuzz(func(_ *testing.T, name string, data []byte) {
 		if f, err := Parse(name, data); err == nil {
-			(&Plan{Flow: f}).Nodes()
+			p := &Plan{Flow: f, Agent: "mine", Values: map[string]string{}}
+			given := map[string][]byte{}
+			for _, in := range f.Inputs {
+				if in.File != "" {
+					p.Files, given[in.File] = append(p.Files, in.File), []byte(`[{"id": 1}, {"id": 2}]`)
+				} else {
+					p.Values[in.Name] = "x"
+				}
+			}
+			if p.Check(given) == nil {
+				p.Rooms()
+				for _, n := range p.Nodes() {
+					p.definition(n)
+				}
+			}
 		}
 	})
 }
