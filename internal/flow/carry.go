@@ -324,7 +324,7 @@ func (c *Carrier) draft(n *Node, job *Job) {
 		return
 	}
 	data, err := readFile(c.Run.Dir(), LogsDir, fmt.Sprintf("%s.%d%s", n.ID, st.Attempts, rejected))
-	if err != nil {
+	if err != nil && st.Rounds > 0 {
 		data, err = readFile(c.Run.Dir(), OutputsDir, n.Output)
 	}
 	if err == nil { // if there is none it begins anew

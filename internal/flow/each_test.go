@@ -348,3 +348,20 @@ steps:
 	b.write("outputs/try-1-yours.md", "other")
 	b.want(b.carry(), Completed, "done", "try.3.2 gate.3.2 judge.2")
 }
+
+// TestStale does not give what came of other inputs to who tries again.
+func TestStale(t *testing.T) {
+	b := begin(t, three, fine)
+	b.carry()
+	b.write("inputs/content.md", "other")
+	b.do = func(job Job) Done {
+		if len(b.jobs) == 1 {
+			return Done{Verdict: spec.VerdictOK, Missing: "the file is not there"}
+		}
+		return fine(job)
+	}
+	b.want(b.carry(), Completed, "done", "one.2 one.3 two.2 three.2")
+	if d := b.jobs[1].Drafts; len(d) != 0 {
+		t.Errorf("it was given %s", d)
+	}
+}
