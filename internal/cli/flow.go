@@ -154,10 +154,13 @@ func (l *flowing) cancel() error {
 	if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
 		return err
 	}
-	ev, err := h.Append(flow.Ended, actor(), flow.End{Status: flow.Cancelled, Reason: "stopped"})
-	if err == nil {
-		err = l.state.Add(ev)
+	shop := &flowShop{engine: l.engine, sandboxes: map[string]*spec.Sandbox{}}
+	for room, id := range l.plan.Sandboxes {
+		if sb, err := l.engine.Find(id); err == nil {
+			shop.sandboxes[room] = sb
+		}
 	}
+	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}).Stop(context.Background(), events, actor())
 	if err == nil && l.plan.Remove {
 		err = removeAll(context.Background(), l.engine, &l.plan)
 	}

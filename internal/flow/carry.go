@@ -95,6 +95,24 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	})
 }
 
+// Stop ends a flow for good that nobody carries on, where its events end. What a try
+// took that was cut short counts, if its sandbox is still there.
+func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*State, error) {
+	var err error
+	if c.state, err = Fold(c.Plan, events); err != nil {
+		return nil, err
+	}
+	for _, n := range c.state.nodes {
+		if c.state.byID[n.ID].Status != Running {
+			continue
+		}
+		if err := c.cut(ctx, n, Used{}); run.IsUnkept(err) {
+			return nil, err
+		}
+	}
+	return c.state, c.append(Ended, actor, End{Status: Cancelled, Reason: "stopped"})
+}
+
 // append keeps what has happened, and tells it.
 func (c *Carrier) append(kind, actor string, data any) error {
 	ev, err := c.Host.Append(kind, actor, data)

@@ -313,6 +313,16 @@ func TestCut(t *testing.T) {
 	if s = b.carry(); s.Tokens != 100 {
 		t.Errorf("then %d tokens", s.Tokens)
 	}
+
+	must(t, os.WriteFile(filepath.Join(b.run.Dir(), "events.jsonl"), bytes.Join(lines[:n+1], nil), 0o600)) // and somebody stops it
+	h, events, err := b.run.Host()
+	must(t, err)
+	defer h.Close()
+	s, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Stop(t.Context(), events, "ann")
+	must(t, err)
+	if s.Status != Cancelled || s.Tokens != 70 {
+		t.Errorf("it is %s after %d tokens", s.Status, s.Tokens)
+	}
 }
 
 // TestCopies has each time of a step work in a room of its own, and be judged there.
