@@ -9,7 +9,7 @@ import (
 // schemaOf reads one that is right.
 func schemaOf(t *testing.T, text string) *Schema {
 	t.Helper()
-	doc, err := parseJSON([]byte(text))
+	doc, err := ReadJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPlace(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			doc, err := parseJSON([]byte(tt.document))
+			doc, err := ReadJSON([]byte(tt.document))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestPlace(t *testing.T) {
 // must not be the key times the values.
 func TestLongKey(t *testing.T) {
 	const key, values = 4 << 20, 200_000
-	doc, err := parseJSON([]byte(`{"` + strings.Repeat("k", key) + `":[` + strings.Repeat("1,", values) + `1]}`))
+	doc, err := ReadJSON([]byte(`{"` + strings.Repeat("k", key) + `":[` + strings.Repeat("1,", values) + `1]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
