@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -124,7 +125,7 @@ func (w *world) work(t *testing.T) (list []loop.Work) {
 
 // usedUp is a job for which the allowance does not suffice at first.
 const (
-	usedUp = `turns: [{fail: {status: 429, limit: {kind: KIND, resets: 4s}}}]`
+	usedUp = `turns: [{fail: {status: 429, limit: {kind: subscription, resets: 4s}}}]`
 	enough = `
 conversations:
   - match: This is iteration 1 of
@@ -137,22 +138,19 @@ conversations:
 )
 
 func TestLimitClaude(t *testing.T) {
-	waits(t, claude, "subscription", 2, "-e", "CLAUDE_CODE_MAX_RETRIES=0")
+	waits(t, claude, "-e", "CLAUDE_CODE_MAX_RETRIES=0")
 }
-func TestLimitCodex(t *testing.T)    { waits(t, codex, "subscription", 2) }
-func TestLimitGemini(t *testing.T)   { waits(t, gemini, "rate", 1) }
-func TestLimitOpencode(t *testing.T) { waits(t, opencode, "rate", 1, "--model", opencode.model) }
+func TestLimitCodex(t *testing.T) { waits(t, codex) }
 
 // waits: an allowance that is used up costs no iteration, and the loop goes on when it is
-// there again. Some agents wait by themselves; others end, so that the loop asks them
-// so often at least.
-func waits(t *testing.T, a cli, kind string, often int, flags ...string) {
+// there again. (gemini and opencode wait by themselves.)
+func waits(t *testing.T, a cli, flags ...string) {
 	t.Helper()
 	inWorld(t, a, enough, func(t *testing.T, w *world) {
-		w.tired = w.provider(t, strings.ReplaceAll(usedUp, "KIND", kind))
+		w.tired = w.provider(t, usedUp)
 		r := w.loop(t, append(flags, "--max-iterations", "1", "--until", complete)...)
 		all := w.work(t)
-		if r.Code != 0 || len(all) < often {
+		if r.Code != 0 || len(all) < 2 {
 			t.Fatalf("%v\n%+v\nthe model was asked\n%s%s", r, all, summary(w.tired.Requests()), summary(w.model.Requests()))
 		}
 		for i, k := range all[:len(all)-1] {
@@ -163,6 +161,49 @@ func waits(t *testing.T, a cli, kind string, often int, flags ...string) {
 		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 1 || s.Repeats != len(all)-1 {
 			t.Errorf("it is %s in iteration %d, of which %d were repeated", s.Status, s.Iteration, s.Repeats)
 		}
+		w.onlyProvider(t)
+	})
+}
+
+// traps are what agents do that loops must not fall for.
+const traps = `
+conversations:
+  - match: (?i)rewrite the test
+    turns:
+      - tools:
+          - run_command: {command: "echo true > WORK/test.sh; echo again >> WORK/log"}
+      - text: "The test passes.\n<promise>COMPLETE</promise>"
+  - match: ask first
+    turns:
+      - text: There are two ways to do it. Which one do you want?
+  - match: do nothing
+    turns:
+      - text: "It is all there.\n<promise>COMPLETE</promise>"
+  - match: echo it
+    turns:
+      - tools:
+          - write_file: {path: WORK/echoed, content: "so\n"}
+      - text: "I was told to end with the line <promise>COMPLETE</promise> and nothing behind it, when I am done."
+`
+
+// TestTraps: a real agent that changes the check, that asks, that does nothing, and that
+// repeats what it was told, does not come to an end by that.
+func TestTraps(t *testing.T) {
+	inWorld(t, claude, traps, func(t *testing.T, w *world) {
+		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
+		try := func(prompt string, code int, status loop.Status, reason string, flags ...string) {
+			t.Helper()
+			args := slices.Concat([]string{"loop", "run", "--agent", "claude", "--max-iterations", "2", "--stall-unchanged", "2", "--until", "sh test.sh"}, flags, []string{prompt, w.Work})
+			r := w.within(t, args...)
+			if s := w.stands(t); r.Code != code || s.Status != status || s.Reason != reason {
+				t.Errorf("%s: %v\nit is %s, %s", prompt, r, s.Status, s.Reason)
+			}
+		}
+		try("rewrite the test", 4, loop.Limited, "iterations", "--protect", "test.sh")
+		w.Write(t, filepath.Join(w.Work, "test.sh"), "test -e work\n")
+		try("ask first", 3, loop.Waiting, "question")
+		try("do nothing", 5, loop.Stalled, "unchanged")
+		try("echo it", 4, loop.Limited, "iterations", "--until", "true", "--stall-unchanged", "0")
 		w.onlyProvider(t)
 	})
 }
