@@ -1,0 +1,128 @@
+package test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// soakIterations is the variable that makes the soak of a loop longer, as 500.
+const soakIterations = "BOTHY_SOAK_ITERATIONS"
+
+// scribe is an agent that writes down which iteration it is told to be in.
+const scribe = `version: 1
+name: scribe
+title: Scribe
+program: sh
+headless:
+  args:
+    - -c
+    - |
+      n=$(sed -n 's/^This is iteration \([0-9]*\) of.*/\1/p')
+      echo $n > note-$n
+      echo '{"type":"said","text":"not yet"}'
+      echo '{"type":"bye"}'
+  prompt: {stdin: true}
+  output: events
+  events: {rules: [{when: {type: said}, kind: message, role: agent, text: text}, {when: {type: bye}, kind: end}]}
+  end: [{type: bye}]
+  success: [{type: bye}]
+`
+
+// A loop of many iterations, whose process is killed every now and then, loses none, makes
+// none twice, and leaves nothing but its own sandbox.
+func TestSoakLoop(t *testing.T) {
+	iterations := 15
+	if n, err := strconv.Atoi(os.Getenv(soakIterations)); err == nil {
+		iterations = n
+	}
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		agents := filepath.Join(filepath.Dir(l.proj), "home", ".config", "bothy", "agents")
+		if err := os.MkdirAll(agents, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(agents, "scribe.yaml"), []byte(scribe), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		last := "note-" + strconv.Itoa(iterations)
+		cmd := l.command("loop", "run", "--name", "soak", "--agent", "scribe", "--workspace", "review", "--stall-gates", "0",
+			"--max-iterations", strconv.Itoa(iterations), "--until", "test -e "+last, "write it down")
+		kills := 0
+		for !l.killedWithin(cmd, time.Duration(2000+rand.IntN(20_000))*time.Millisecond) {
+			kills++
+			cmd = l.command("loop", "resume", filepath.Base(l.runs()[0]))
+		}
+		var s struct {
+			Status    string `json:"status"`
+			Iteration int    `json:"iteration"`
+			Repeats   int    `json:"repeats"`
+			Verdict   struct {
+				Gates []struct{ Green bool }
+			} `json:"verdict"`
+		}
+		if err := json.Unmarshal([]byte(l.bothy("loop", "status", "--json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Status != "limit" || s.Iteration != iterations || s.Repeats > kills || len(s.Verdict.Gates) != 1 || !s.Verdict.Gates[0].Green {
+			t.Errorf("after %d kills: %+v", kills, s)
+		}
+		for n, line := range strings.Split(strings.TrimSpace(l.bothy("loop", "log", "--json")), "\n") {
+			if want := `{"seq":` + strconv.Itoa(n+1) + `,`; !strings.HasPrefix(line, want) {
+				t.Fatalf("event %d is %s", n+1, line)
+			}
+		}
+		wrote := l.bothy("diff", "soak", "--stat")
+		for n := 1; n <= iterations; n++ {
+			if !strings.Contains(wrote, "note-"+strconv.Itoa(n)+" ") {
+				t.Errorf("iteration %d wrote nothing: %s", n, wrote)
+			}
+		}
+		if points := strings.Count(l.bothy("checkpoint", "ls", "soak"), "\n") - 1; points < iterations || points > iterations+1+kills {
+			t.Errorf("%d checkpoints of %d iterations, with %d kills", points, iterations, kills)
+		}
+		t.Logf("%d iterations, %d kills, %d of them in an iteration that was begun again", iterations, kills, s.Repeats)
+		l.bothy("prune", "-f") // what killed processes left
+		if left := l.bothy("ls", "-q"); left != "soak\n" {
+			t.Errorf("there are %q", left)
+		}
+	})
+}
+
+// runs are the directories of runs.
+func (l *lodging) runs() []string {
+	list, _ := filepath.Glob(filepath.Join(l.home.dir, "runs", "*"))
+	return list
+}
+
+// killedWithin kills a loop some time after it is there. It is true if it came to its end
+// before.
+func (l *lodging) killedWithin(cmd *exec.Cmd, after time.Duration) bool {
+	l.t.Helper()
+	out, err := os.Create(filepath.Join(l.t.TempDir(), "out"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	waitFor(l.t, "the run", func() bool { return len(l.runs()) == 1 })
+	killer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	err = cmd.Wait()
+	if !killer.Stop() {
+		return false
+	}
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 4 {
+		said, _ := os.ReadFile(out.Name())
+		l.t.Fatalf("%v\n%s", err, said)
+	}
+	return true
+}
