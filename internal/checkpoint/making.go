@@ -26,6 +26,9 @@ type Making struct {
 	pack  *pack
 	known []Tree
 	trees []Tree
+
+	aside bool   // the sandbox does not come to it
+	who   string // whose work it is, if it is somebody else's
 }
 
 // Begin starts on a checkpoint. Whoever gets one ends it.
@@ -101,11 +104,18 @@ func (s Shelf) next(name string) (int64, error) {
 // known are files that are kept already, as far as that can be told. Where it
 // cannot, they are kept once more.
 func (s Shelf) known() []Tree {
-	trees, err := readManifest(filepath.Join(s.Dir, knownName))
+	path := filepath.Join(s.Dir, knownName)
+	if _, err := readManifest(path); err != nil {
+		path = filepath.Join(s.Path(s.Head()), manifestName)
+	}
+	return s.stillKept(path)
+}
+
+// stillKept are the files of a list whose contents are there.
+func (s Shelf) stillKept(path string) []Tree {
+	trees, err := readManifest(path)
 	if err != nil {
-		if trees, err = readManifest(filepath.Join(s.Path(s.Head()), manifestName)); err != nil {
-			return nil
-		}
+		return nil
 	}
 	there := map[int64]bool{}
 	for i := range trees {
@@ -244,6 +254,9 @@ func (m *Making) End(failed error) (Point, error) {
 		return Point{}, err
 	}
 	// From here on it is there, whatever else fails.
+	if m.aside {
+		return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.setAside())
+	}
 	return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.shelf.arrive(m.point.Number, nil))
 }
 

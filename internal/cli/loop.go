@@ -185,7 +185,11 @@ func (l *looping) cancel() error {
 	if s, d := l.state, deskOf(l.engine, &l.plan, l.run); d != nil && s.Task != nil {
 		_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
 	}
-	if err := endAll(l.engine, l.plan.Sandbox); err != nil {
+	ids := []string{l.plan.Sandbox}
+	for _, at := range l.state.Places {
+		ids = append(ids, at.ID)
+	}
+	if err := endAll(l.engine, ids...); err != nil {
 		return err
 	}
 	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})

@@ -89,7 +89,11 @@ func (f *loopFlags) settle(a *app, cmd *command.Command, r *loop.Ralph) {
 	}
 	if !given("agent", "rotation") {
 		p.Agent = r.Agent
-		if !given("model") {
+		switch {
+		case given("model"):
+		case len(r.Turns) > 0:
+			p.Rotate(r.Turns)
+		default:
 			p.Models = r.Models
 		}
 	}

@@ -134,8 +134,8 @@ func (s *loopShop) have(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, j
 
 // lower has the gateway hold a budget, unless it holds a smaller one: somebody may have
 // set that.
-func (s *loopShop) lower(ctx context.Context, b spec.Budget) error {
-	now, err := s.engine.Find(s.sandbox.ID)
+func (s *loopShop) lower(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
+	now, err := s.engine.Find(sb.ID)
 	if err != nil {
 		return err
 	}
@@ -149,5 +149,5 @@ func (s *loopShop) lower(ctx context.Context, b spec.Budget) error {
 	if b == has {
 		return nil
 	}
-	return s.engine.SetBudget(ctx, s.sandbox, b)
+	return s.engine.SetBudget(ctx, sb, b)
 }

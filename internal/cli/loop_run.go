@@ -64,7 +64,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	p := &f.plan
 	fs.StringVar(&p.Agent, "agent", "", "who works")
 	fs.StringVar(&f.model, "model", "", "the model that works (default: the agent's own choice)")
-	fs.StringVar(&f.rotation, "rotation", "", "models that take turns, one an iteration: agent:model,agent:model; one agent")
+	fs.StringVar(&f.rotation, "rotation", "", "agents and models that take turns, one an iteration: agent:model,agent:model")
 	fs.StringVar(&f.file, "prompt-file", "", "the same as --file")
 	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
 	command.WordsVar(fs, &f.hints, "add-context", "tell the first iteration something; repeatable")
@@ -115,20 +115,14 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if f.plan.Agent == "" {
 		return spec.Errorf(spec.ErrUsage, "--agent is missing").WithHint("usage: %s", cmd.UseLine())
 	}
-	of, err := loopAgent(e, f.plan.Agent)
+	agents, err := capable(e, &f.plan)
 	if err != nil {
-		return err
-	}
-	if len(f.plan.Models) > 0 && len(of.Headless.Model) == 0 {
-		return spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
-			WithHint("model is what is missing there below headless, see docs/agents.md; bothy agent show %s prints it", of.Name)
-	}
-	if err := takesAll(of, &f.plan); err != nil {
 		return err
 	}
 	if _, err := loopReviewers(e, &f.plan); err != nil {
 		return err
 	}
+	of, others := agents[0], &guests{a, e, f.createFlags, agents[1:]}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
 	var r *run.Run
@@ -140,6 +134,9 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		}
 		if err == nil {
 			err = f.houseReviewers(ctx, a, e, sb)
+		}
+		if err == nil {
+			err = others.ready(ctx, of, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
@@ -164,12 +161,21 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		}
 		return err
 	}
-	ready, err := h.Append(loop.Ready, run.ActorHost, loop.Made{Sandbox: sb.Name})
+	made := loop.Made{Sandbox: sb.Name}
+	if made.Places, err = others.make(cmd, sb, []string{path}); err != nil {
+		h.Close()
+		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
+	}
+	places, err := placesOf(e, &f.plan, made.Places)
+	if err != nil {
+		return err
+	}
+	ready, err := h.Append(loop.Ready, run.ActorHost, made)
 	if err != nil {
 		return err
 	}
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan}, Desk: deskOf(e, &f.plan, r)}
+	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan, places}, Desk: deskOf(e, &f.plan, r)}
 	return a.carry(ctx, l, []run.Event{ready})
 }
 
@@ -192,12 +198,16 @@ func (f *loopFlags) turns() error {
 	case f.model != "":
 		return spec.Errorf(spec.ErrUsage, "--model and --rotation exclude each other")
 	}
-	name, models, err := loop.Rotate(f.rotation)
-	if err == nil && f.plan.Agent != "" && f.plan.Agent != name {
-		err = spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation is of %s", f.plan.Agent, name)
+	turns, err := loop.Rotate(f.rotation)
+	if err != nil {
+		return err
 	}
-	f.plan.Agent, f.plan.Models = name, models
-	return err
+	if name := turns[0].Agent; f.plan.Agent != "" && f.plan.Agent != name {
+		return spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation begins with %s", f.plan.Agent, name).
+			WithHint("leave --agent out: the rotation says who works")
+	}
+	f.plan.Rotate(turns)
+	return nil
 }
 
 // loopAgent is an agent that can be had work without anybody, and judged.
@@ -351,10 +361,6 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			of, err := loopAgent(l.engine, l.plan.Agent)
-			if err != nil {
-				return err
-			}
 			if _, err := loopReviewers(l.engine, &l.plan); err != nil {
 				return err
 			}
@@ -373,10 +379,18 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			of, err := loopAgent(l.engine, l.plan.Agent)
+			if err != nil {
+				return err
+			}
+			places, err := placesOf(l.engine, &l.plan, l.state.Places)
+			if err != nil {
+				return err
+			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
 			return a.carry(ctx, &loop.Loop{
-				Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan}, Desk: deskOf(l.engine, &l.plan, l.run),
+				Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan, places}, Desk: deskOf(l.engine, &l.plan, l.run),
 			}, events)
 		},
 	})

@@ -34,6 +34,7 @@ type loopShop struct {
 	sandbox *spec.Sandbox
 	agent   *spec.Agent
 	plan    *loop.Plan
+	places  map[loop.Seat]place // of who works elsewhere
 }
 
 var _ loop.Shop = (*loopShop)(nil)
@@ -45,30 +46,31 @@ const iterationGrace = time.Second
 // Work has the agent work, and then stops the sandbox: servers that it left running
 // would hold ports, and write while the files are judged.
 func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
-	rules, err := transcript.ForOutput(s.agent.Headless)
+	at := s.at(job.Seat)
+	rules, err := transcript.ForOutput(at.agent.Headless)
 	if err != nil {
 		return w, err
 	}
-	argv, stdin := agent.Headless(s.agent, job.Prompt, job.Model)
+	argv, stdin := agent.Headless(at.agent, job.Prompt, job.Model)
 	if err := fitsArguments(argv); err != nil { // it was seen to that it does
 		return w, err
 	}
-	if err := s.engine.Stop(ctx, s.sandbox, iterationGrace); err != nil { // a host that died may have left an agent at work
+	if err := s.engine.Stop(ctx, at.sandbox, iterationGrace); err != nil { // a host that died may have left an agent at work
 		return w, err
 	}
-	if err := s.lower(ctx, job.Budget); err != nil {
-		return w, err
+	before, err := s.engine.Bill(ctx, at.sandbox)
+	if err == nil {
+		err = s.allow(ctx, at, before, job)
 	}
-	if err := s.app.setUp(ctx, s.engine, s.sandbox, false); err != nil {
-		return w, err
+	if err == nil {
+		err = s.app.setUp(ctx, s.engine, at.sandbox, false)
 	}
-	before, err := s.engine.Bill(ctx, s.sandbox)
 	if err != nil {
 		return w, err
 	}
 	began := time.Now()
 	defer func() { // also of what was cut short
-		after, berr := s.engine.Bill(context.WithoutCancel(ctx), s.sandbox)
+		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.sandbox)
 		if berr == nil {
 			meter(&w, before, after, began)
 		}
@@ -77,8 +79,8 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	var d transcript.Digest
 	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
 	q := wire.Command{Args: argv, Timeout: spec.Duration(job.Limit)}
-	status, said, err := s.command(ctx, s.sandbox, q, stdin, r)
-	stopped := s.engine.Stop(context.WithoutCancel(ctx), s.sandbox, iterationGrace)
+	status, said, err := s.command(ctx, at.sandbox, q, stdin, r)
+	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.sandbox, iterationGrace)
 	if began := (*cutShort)(nil); errors.As(err, &began) {
 		d.End, status, said, err = nil, spec.ExitError, began.Error(), nil
 	}
@@ -204,8 +206,8 @@ func endOf(f wire.Frame, err error) (int, error) {
 const outputPatience = 2 * time.Second
 
 // Keep makes a checkpoint.
-func (s *loopShop) Keep(ctx context.Context, cause string, since int64) (int64, int, error) {
-	p, err := s.engine.Checkpoint(ctx, s.sandbox, "", cause, false)
+func (s *loopShop) Keep(ctx context.Context, seat loop.Seat, cause string, since int64) (int64, int, error) {
+	p, err := s.point(ctx, seat, cause)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -122,13 +123,16 @@ func (l *looping) rows() [][2]string {
 		{"run", l.run.ID},
 		{"status", status},
 		{"iteration", fmt.Sprintf("%d/%d", s.Iteration, p.Limits.MaxIterations)},
-		{"agent", p.Agent},
+		{"agent", strings.Join(append([]string{p.Agent}, p.Others()...), ", ")},
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
 		{"directory", p.Directory},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(time.Duration(s.Elapsed))},
 		{"used", usedText(s.Tokens, s.USD)},
 		{"prompt", opening(p.Prompt)},
+	}
+	for _, at := range s.Places {
+		rows = append(rows, [2]string{"place", at.Who(p.Agent) + " in " + at.Sandbox})
 	}
 	if len(p.Models) > 0 {
 		rows = append(rows, [2]string{"model", cmp.Or(s.Model, p.ModelOf(1)) + ofModels(p)})
@@ -168,7 +172,11 @@ func ofModels(p *loop.Plan) string {
 	if len(p.Models) < 2 {
 		return ""
 	}
-	return ", of " + strings.Join(p.Models, ", ")
+	turns := slices.Clone(p.Models)
+	for i, agent := range p.Agents {
+		turns[i] = agent + ":" + turns[i]
+	}
+	return ", of " + strings.Join(turns, ", ")
 }
 
 // reviewText tells what a reviewer said, the first of its reasons if it does not agree.
@@ -236,7 +244,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Baseline:
 		return "before the first iteration: " + gatesText(s.Baseline)
 	case loop.Iteration:
-		who := p.Agent
+		who := cmp.Or(s.Agent, p.Agent)
 		if s.Model != "" {
 			who += " (" + s.Model + ")"
 		}

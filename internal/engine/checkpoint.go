@@ -30,6 +30,9 @@ func (e *Engine) Checkpoints(sb *spec.Sandbox) checkpoint.Shelf {
 // workspaceTree begins the names of the trees that are directories of the host.
 const workspaceTree = "workspace/"
 
+// reviewTree begins those of the layers over workspaces that are reviewed.
+const reviewTree = "review/"
+
 // kept are the directories of a sandbox that a checkpoint holds: its home, its private
 // directories, what it has written over its workspaces, its clones of them, and those
 // that it writes to at once.
@@ -42,7 +45,7 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 	for i, m := range sb.Workspaces {
 		if sb.Reviews(m) {
 			list = append(list, checkpoint.Source{
-				Name: "review/" + strconv.Itoa(i), Dir: d.Review(i), Without: []string{"work", "gone", "applying.json"},
+				Name: reviewTree + strconv.Itoa(i), Dir: d.Review(i), Without: []string{"work", "gone", "applying.json"},
 				Gone: func() ([]string, error) { return appliedIn(sb, d, i) },
 			})
 			continue

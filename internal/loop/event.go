@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -30,13 +32,38 @@ const (
 
 // Made tells what a loop works in.
 type Made struct {
+	Sandbox string  `json:"sandbox"` // its name
+	Places  []Place `json:"places,omitempty"`
+}
+
+// Place is another sandbox of a loop, for one that works beside, or in turns with, whose
+// the loop's sandbox is. It has what that holds from time to time, and gives back what
+// became of it.
+type Place struct {
+	Seat
+	ID      string `json:"id"`
 	Sandbox string `json:"sandbox"` // its name
+}
+
+// Who is who works there, for people; first is whose the loop's sandbox is.
+func (s Seat) Who(first string) string {
+	if s.Worker > 0 {
+		return fmt.Sprintf("worker %d", s.Worker)
+	}
+	return cmp.Or(s.Agent, first)
+}
+
+// Seat says who works: an agent, if it has a place of its own, or one of several workers.
+type Seat struct {
+	Agent  string `json:"agent,omitempty"`
+	Worker int    `json:"worker,omitempty"` // from 1; 0 is the only one
 }
 
 // Begun is the beginning of an iteration.
 type Begun struct {
 	Iteration int    `json:"iteration"`       // from 1
 	Hints     int    `json:"hints,omitempty"` // how many the agent is told
+	Agent     string `json:"agent,omitempty"` // if several take turns
 	Model     string `json:"model,omitempty"`
 }
 

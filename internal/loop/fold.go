@@ -44,9 +44,11 @@ type State struct {
 
 	Ready    bool     `json:"-"`
 	Sandbox  string   `json:"sandbox,omitempty"`
+	Places   []Place  `json:"places,omitempty"`
 	Baseline *Verdict `json:"baseline,omitempty"`
 
 	Iteration int      `json:"iteration"` // the current, or last
+	Agent     string   `json:"agent,omitempty"`
 	Model     string   `json:"model,omitempty"`
 	Repeats   int      `json:"repeats"` // iterations begun again: after an interruption, or a limit of the agent's
 	Work      *Work    `json:"work,omitempty"`
@@ -115,7 +117,7 @@ func (s *State) Add(ev run.Event) error {
 	case Began:
 		s.begin()
 	case Ready:
-		return into(ev, func(m Made) { s.Ready, s.Sandbox = true, m.Sandbox })
+		return into(ev, func(m Made) { s.Ready, s.Sandbox, s.Places = true, m.Sandbox, m.Places })
 	case Baseline:
 		return into(ev, func(v Verdict) { s.Baseline, s.checked = &v, v.Checkpoint })
 	case Iteration:
@@ -234,7 +236,7 @@ func (s *State) iterate(b Begun) {
 	s.unjudged = true
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = min(b.Hints, len(s.Hints))
-	s.Model = b.Model
+	s.Agent, s.Model = b.Agent, b.Model
 }
 
 func (s *State) worked(w Work) {

@@ -17,9 +17,13 @@ type Shop interface {
 	// begin, or that ctx was done; what goes wrong otherwise is in Work, as is what it
 	// said: all of Message. With an error there is still in Work what was used.
 	Work(ctx context.Context, job Job) (Work, error)
-	// Keep makes a checkpoint, and counts the files that are otherwise than at
-	// another; all of them if that is 0.
-	Keep(ctx context.Context, cause string, since int64) (checkpoint int64, changes int, err error)
+	// Begin has a seat's place hold what the loop's sandbox holds now, and gives the
+	// checkpoint that has it; 0 if the seat has no place of its own.
+	Begin(ctx context.Context, seat Seat) (checkpoint int64, err error)
+	// Keep makes a checkpoint of what a seat has done, and counts the files that are
+	// otherwise than at another; all of them if that is 0. What an agent has done whose
+	// turn it was is in the loop's sandbox then.
+	Keep(ctx context.Context, seat Seat, cause string, since int64) (checkpoint int64, changes int, err error)
 	// Restore has files be what they were at a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
@@ -32,10 +36,12 @@ type Shop interface {
 
 // Job is what the agent does in an iteration.
 type Job struct {
+	Seat
 	Prompt string
 	Model  string        // empty: the agent's own choice
 	Limit  time.Duration // for how long at most; 0 is any
 	Budget spec.Budget   // what models may take for its sandbox, since that was made
+	Rest   spec.Budget   // what they may take from here on, whoever asks them; zero is any
 }
 
 // Loop carries one loop on.
@@ -187,7 +193,7 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 }
 
 func (l *Loop) baseline(ctx context.Context) error {
-	n, _, err := l.Shop.Keep(ctx, "run "+l.Run.ID+" begins", 0)
+	n, _, err := l.Shop.Keep(ctx, Seat{}, "run "+l.Run.ID+" begins", 0)
 	if err != nil {
 		return err
 	}
@@ -202,9 +208,14 @@ func (l *Loop) baseline(ctx context.Context) error {
 const maxMessage = 8 << 10
 
 func (l *Loop) iterate(ctx context.Context, n int) error {
+	seat, model := l.Plan.seatOf(n), l.Plan.ModelOf(n)
+	if !l.state.begun(n) { // or it goes on with what it has left
+		if _, err := l.Shop.Begin(ctx, seat); err != nil {
+			return err
+		}
+	}
 	prompt, told := Prompt(l.Plan, l.state, n)
-	model := l.Plan.ModelOf(n)
-	if err := l.keep(Iteration, Begun{n, told, model}); err != nil {
+	if err := l.keep(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model}); err != nil {
 		return err
 	}
 	limit := time.Duration(l.Plan.Limits.Iteration)
@@ -212,7 +223,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		limit = max(rest, time.Millisecond)
 	}
 	began := time.Now()
-	w, err := l.Shop.Work(ctx, Job{prompt, model, limit, budgetOf(l.Plan, l.state)})
+	w, err := l.Shop.Work(ctx, Job{seat, prompt, model, limit, budgetOf(l.Plan, l.state), budgetLeft(l.Plan, l.state)})
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
@@ -232,6 +243,11 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	return l.keep(Worked, w)
 }
 
+// begun tells whether an iteration was begun, and has no result.
+func (s *State) begun(n int) bool {
+	return s.Iteration == n && (s.step == Iteration || s.step == Worked)
+}
+
 // tail is the end of a text, whole characters of it.
 func tail(text string, most int) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
@@ -239,7 +255,7 @@ func tail(text string, most int) string {
 
 func (l *Loop) checkpoint(ctx context.Context) error {
 	s := l.state
-	n, changes, err := l.Shop.Keep(ctx, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
+	n, changes, err := l.Shop.Keep(ctx, Seat{Agent: s.Agent}, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,10 @@ type fake struct {
 	budgets []spec.Budget
 	n       int
 	since   []int64
+	begun   []Seat
+	seats   []Seat
+	kept    []Seat
+	rest    []int64
 
 	opinion func(n int) (Opinion, error)
 	reviews []ReviewJob
@@ -57,10 +61,17 @@ func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.prompts = append(f.prompts, job.Prompt)
 	f.models = append(f.models, job.Model)
 	f.budgets = append(f.budgets, job.Budget)
+	f.seats, f.rest = append(f.seats, job.Seat), append(f.rest, job.Rest.Tokens)
 	return f.work(f.n)
 }
 
-func (f *fake) Keep(_ context.Context, _ string, since int64) (int64, int, error) {
+func (f *fake) Begin(_ context.Context, seat Seat) (int64, error) {
+	f.begun = append(f.begun, seat)
+	return 0, nil
+}
+
+func (f *fake) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
+	f.kept = append(f.kept, seat)
 	f.since = append(f.since, since)
 	return int64(len(f.since)), f.changes(f.n), nil
 }
@@ -438,9 +449,9 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		data any
 	}{
 		{Began, nil},
-		{Ready, Made{"x"}},
+		{Ready, Made{Sandbox: "x"}},
 		{Baseline, Verdict{Gates: gates}},
-		{Iteration, Begun{n, n, "m"}},
+		{Iteration, Begun{Iteration: n, Hints: n, Model: "m"}},
 		{Cut, Work{Iteration: n, Tokens: int64(n)}},
 		{Worked, Work{Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Error: "e", Tokens: int64(n), Asks: n == 0, Message: "e?"}},
 		{Kept, Keep{n, int64(n), n}},

@@ -10,6 +10,7 @@ package loop
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,7 +23,9 @@ type Plan struct {
 	Agent string `json:"agent"`
 	// Models are which the agent is to use, one an iteration and then from the first
 	// again. None: its own choice.
-	Models    []string `json:"models,omitempty"`
+	Models []string `json:"models,omitempty"`
+	// Agents are who works with each of them, if that is not always Agent.
+	Agents    []string `json:"agents,omitempty"`
 	Directory string   `json:"directory"` // of the host, that is worked on
 	Sandbox   string   `json:"sandbox"`   // its ID: chosen before it is made
 	Prompt    string   `json:"prompt"`
@@ -105,6 +108,9 @@ func (p *Plan) Check() error {
 			return err
 		}
 	}
+	if len(p.Agents) > 0 && len(p.Agents) != len(p.Models) {
+		return fail("%d agents take turns with %d models", len(p.Agents), len(p.Models))
+	}
 	for _, w := range []string{p.Promise, p.Abort} {
 		if w != strings.TrimSpace(w) || strings.ContainsAny(w, "<>") || strings.ContainsFunc(w, unicode.IsControl) {
 			return fail("the promise %q is no plain line", w)
@@ -148,25 +154,59 @@ func (p *Plan) ModelOf(iteration int) string {
 	return p.Models[(iteration-1)%len(p.Models)]
 }
 
-// Rotate reads a rotation as ralph has it, "agent:model,agent:model". All turns are of
-// one agent: another one would need a home, a program and a login of its own in the
-// sandbox.
-func Rotate(text string) (agent string, models []string, err error) {
+// AgentOf is who works in an iteration.
+func (p *Plan) AgentOf(iteration int) string {
+	if len(p.Agents) == 0 {
+		return p.Agent
+	}
+	return p.Agents[(iteration-1)%len(p.Agents)]
+}
+
+// seatOf is who works in an iteration, if somebody has a place of his own.
+func (p *Plan) seatOf(iteration int) (s Seat) {
+	if len(p.Agents) > 0 {
+		s.Agent = p.AgentOf(iteration)
+	}
+	return s
+}
+
+// Others are the agents that take turns with Agent, each once.
+func (p *Plan) Others() (list []string) {
+	for _, a := range p.Agents {
+		if a != p.Agent && !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Turn is who works in an iteration, with which model.
+type Turn struct{ Agent, Model string }
+
+// Rotate reads a rotation as ralph has it, "agent:model,agent:model".
+func Rotate(text string) (turns []Turn, err error) {
 	for turn := range strings.SplitSeq(text, ",") {
 		a, m, ok := strings.Cut(strings.TrimSpace(turn), ":")
-		switch {
-		case !ok || a == "" || m == "":
-			return "", nil, spec.Errorf(spec.ErrUsage, "%q of the rotation is not of the form agent:model", turn)
-		case agent != "" && a != agent:
-			return "", nil, spec.Errorf(spec.ErrUsage, "the rotation has %s and %s: one loop has one agent, in turns with several models", agent, a).
-				WithHint("a sandbox is made for one agent, and lent the login of that one; have another loop go on where this one ends")
+		if !ok || a == "" || m == "" {
+			return nil, spec.Errorf(spec.ErrUsage, "%q of the rotation is not of the form agent:model", turn)
 		}
 		if err := checkModel(m); err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		agent, models = a, append(models, m)
+		turns = append(turns, Turn{a, m})
 	}
-	return agent, models, nil
+	return turns, nil
+}
+
+// Rotate has agents and models take turns. The sandbox is the first agent's.
+func (p *Plan) Rotate(turns []Turn) {
+	p.Agent, p.Agents, p.Models = turns[0].Agent, nil, nil
+	for _, t := range turns {
+		p.Agents, p.Models = append(p.Agents, t.Agent), append(p.Models, t.Model)
+	}
+	if len(p.Others()) == 0 {
+		p.Agents = nil
+	}
 }
 
 // promised tells whether a message ends with a promise: exactly, and on the last line

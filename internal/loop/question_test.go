@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func TestAsks(t *testing.T) {
@@ -63,13 +66,55 @@ func TestModels(t *testing.T) {
 	if s, _ := carry(t, p, f); !slices.Equal(f.models, []string{"one", "two", "one"}) || s.Model != "one" {
 		t.Errorf("it was %q, and is %q", f.models, s.Model)
 	}
-	agent, models, err := Rotate("claude:opus, claude:a/b:free")
-	if err != nil || agent != "claude" || !slices.Equal(models, []string{"opus", "a/b:free"}) {
-		t.Errorf("it is %s with %q, %v", agent, models, err)
+	turns, err := Rotate("claude:opus, claude:a/b:free")
+	if err != nil || !slices.Equal(turns, []Turn{{"claude", "opus"}, {"claude", "a/b:free"}}) {
+		t.Errorf("it is %v, %v", turns, err)
 	}
-	for _, bad := range []string{"", "claude", ":opus", "claude:", "claude:opus,codex:gpt", "claude:--x", "claude:a,"} {
-		if _, _, err := Rotate(bad); err == nil {
+	if p.Rotate(turns); p.Agent != "claude" || p.Agents != nil || !slices.Equal(p.Models, []string{"opus", "a/b:free"}) {
+		t.Errorf("the plan is %+v", p)
+	}
+	for _, bad := range []string{"", "claude", ":opus", "claude:", "claude:--x", "claude:a,"} {
+		if _, err := Rotate(bad); err == nil {
 			t.Errorf("%q is a rotation", bad)
 		}
+	}
+}
+
+// Agents take turns, each at a seat of its own. One that was cut short goes on with what it
+// has left; who comes after it begins with what there is.
+func TestRotation(t *testing.T) {
+	p := plan()
+	p.Rotate([]Turn{{"a", "one"}, {"b", "two"}, {"a", "three"}})
+	p.Limits.MaxIterations, p.Limits.Tokens = 5, 1000
+	tries := 0
+	f := &fake{work: func(n int) (Work, error) {
+		if tries++; n == 2 {
+			return Work{Verdict: spec.VerdictLimit, Tokens: 10}, nil
+		}
+		return says("no")
+	}, changes: func(int) int { return 1 }, green: func(int) bool { return false }}
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := carry(t, p, f)
+		if s.Agent != "b" || s.Iteration != 5 {
+			t.Errorf("it ended with %s in iteration %d", s.Agent, s.Iteration)
+		}
+	})
+	seats := func(names ...string) (list []Seat) {
+		for _, n := range names {
+			list = append(list, Seat{Agent: n})
+		}
+		return list
+	}
+	if want := seats("a", "b", "a", "a", "b"); !slices.Equal(f.begun, want) {
+		t.Errorf("the places were filled for %v, want %v", f.begun, want)
+	}
+	if want := seats("a", "b", "b", "a", "a", "b"); !slices.Equal(f.seats, want) {
+		t.Errorf("%v worked, want %v", f.seats, want)
+	}
+	if want := append(seats(""), seats("a", "b", "a", "a", "b")...); !slices.Equal(f.kept, want) {
+		t.Errorf("what was kept is of %v, want %v", f.kept, want)
+	}
+	if want := []int64{1000, 990, 980, 970, 960, 950}; !slices.Equal(f.rest, want) {
+		t.Errorf("models could take %v, want %v", f.rest, want)
 	}
 }

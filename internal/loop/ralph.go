@@ -18,6 +18,7 @@ type Ralph struct {
 	Tasks         bool
 	Agent         string // as Bothy calls it
 	Models        []string
+	Turns         []Turn   // of several models, or agents
 	Passed        []string // what stands there and was not taken over
 }
 
@@ -60,17 +61,27 @@ func ReadRalph(data []byte) (*Ralph, error) {
 	slices.Sort(r.Passed)
 	r.Passed = r.Passed[:min(len(r.Passed), maxPassed)]
 	if len(s.Rotation) > 0 {
-		if r.Agent, r.Models, err = Rotate(strings.Join(s.Rotation, ",")); err != nil {
+		if r.Turns, err = Rotate(strings.Join(s.Rotation, ",")); err != nil {
 			return nil, err
 		}
-	} else if r.Agent = s.Agent; s.Model != "" {
+		for i := range r.Turns {
+			r.Turns[i].Agent = ralphAgent(r.Turns[i].Agent)
+		}
+		s.Agent = r.Turns[0].Agent
+	} else if s.Model != "" {
 		r.Models = []string{s.Model}
 	}
-	switch r.Agent { // these have another name there
-	case "claude-code":
-		r.Agent = "claude"
-	case "cursor-agent":
-		r.Agent = "cursor"
-	}
+	r.Agent = ralphAgent(s.Agent)
 	return r, nil
+}
+
+// ralphAgent is an agent as Bothy calls it.
+func ralphAgent(name string) string {
+	switch name {
+	case "claude-code":
+		return "claude"
+	case "cursor-agent":
+		return "cursor"
+	}
+	return name
 }

@@ -16,11 +16,11 @@ func TestReadRalph(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it is %+v, want %+v", got, want)
 	}
-	got, err = ReadRalph([]byte(`{"agent":"opencode","model":"","rotation":["claude-code:opus","claude-code:sonnet"]}`))
-	if must(t, err); got.Agent != "claude" || !reflect.DeepEqual(got.Models, []string{"opus", "sonnet"}) {
+	got, err = ReadRalph([]byte(`{"agent":"opencode","model":"","rotation":["claude-code:opus","codex:gpt-5"]}`))
+	if must(t, err); got.Agent != "claude" || !reflect.DeepEqual(got.Turns, []Turn{{"claude", "opus"}, {"codex", "gpt-5"}}) {
 		t.Errorf("it is %+v", got)
 	}
-	for _, bad := range []string{"", "[]", `{"prompt":7}`, `{"rotation":["claude:a","codex:b"]}`, `{"maxIterations":"ten"}`} {
+	for _, bad := range []string{"", "[]", `{"prompt":7}`, `{"rotation":["claude:a","codex"]}`, `{"maxIterations":"ten"}`} {
 		if got, err := ReadRalph([]byte(bad)); err == nil {
 			t.Errorf("%s is %+v", bad, got)
 		}

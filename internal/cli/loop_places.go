@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// place is a sandbox in which somebody works for a loop, and who.
+type place struct {
+	sandbox *spec.Sandbox
+	agent   *spec.Agent
+}
+
+// at is where a seat's work is done: in a place of its own, or in the loop's sandbox.
+func (s *loopShop) at(seat loop.Seat) place {
+	if p, ok := s.places[seat]; ok {
+		return p
+	}
+	return place{s.sandbox, s.agent}
+}
+
+// own tells whether a place has a copy of the files of its own. If the sandboxes write to
+// the same directories of the host there is nothing to hand over.
+func (s *loopShop) own(p place) bool {
+	return p.sandbox.ID != s.sandbox.ID && (s.sandbox.Mode() != spec.WorkspaceLive || len(s.sandbox.Private) > 0)
+}
+
+// Begin hands what the loop's sandbox holds to a place.
+func (s *loopShop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
+	at := s.at(seat)
+	if !s.own(at) {
+		return 0, nil
+	}
+	p, err := s.engine.Checkpoint(ctx, s.sandbox, "", "for "+at.sandbox.Name, false)
+	if err == nil {
+		err = s.engine.HandOut(ctx, s.sandbox, p, at.sandbox)
+	}
+	return p.Number, err
+}
+
+// point makes a checkpoint of what a seat has done. What an agent did whose turn it was
+// comes into the loop's sandbox with it; what one of several workers did has to be
+// brought together with what the others do.
+func (s *loopShop) point(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
+	at := s.at(seat)
+	if !s.own(at) {
+		return s.engine.Checkpoint(ctx, s.sandbox, "", cause, false)
+	}
+	p, err := s.engine.HandIn(ctx, s.sandbox, at.sandbox, cause)
+	if err == nil && seat.Worker == 0 {
+		err = s.settle(ctx, p)
+	}
+	return p, err
+}
+
+// settle has the loop's sandbox hold what a checkpoint holds. What there was is kept.
+func (s *loopShop) settle(ctx context.Context, p checkpoint.Point) error {
+	_, err := s.engine.Restore(ctx, s.sandbox, p, engine.RestoreOptions{NoWorkspace: true, Files: true})
+	return err
+}
+
+// allow bounds what models may take for a place: to what is left, if others take of it.
+func (s *loopShop) allow(ctx context.Context, at place, used spec.Bill, job loop.Job) error {
+	if len(s.places) == 0 {
+		return s.lower(ctx, at.sandbox, job.Budget)
+	}
+	rest, total := job.Rest, used.Total()
+	if rest.Tokens > 0 {
+		rest.Tokens += total.Counted()
+	}
+	if rest.USD > 0 {
+		rest.USD += total.USD
+	}
+	return s.lower(ctx, at.sandbox, rest)
+}
+
+// capable are the agents of a plan, if all can be had work without anybody, be given
+// their models, and told what there is to tell. The first is the sandbox's.
+func capable(e *engine.Engine, p *loop.Plan) ([]*spec.Agent, error) {
+	var list []*spec.Agent
+	for _, name := range append([]string{p.Agent}, p.Others()...) {
+		of, err := loopAgent(e, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Models) > 0 && len(of.Headless.Model) == 0 {
+			return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it is given a model", of.Title).
+				WithHint("model is what is missing there below headless, see docs/agents.md; bothy agent show %s prints it", of.Name)
+		}
+		if err := takesAll(of, p); err != nil {
+			return nil, err
+		}
+		list = append(list, of)
+	}
+	return list, nil
+}
+
+// guests are agents that take turns with the one whose the loop's sandbox is.
+type guests struct {
+	app    *app
+	engine *engine.Engine
+	flags  createFlags
+	agents []*spec.Agent
+}
+
+// ready sees, before anything is made, that every guest will have its program and
+// something to log in with: half of a rotation would be no rotation.
+func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
+	if len(g.agents) == 0 {
+		return nil
+	}
+	for _, of := range append([]*spec.Agent{first}, g.agents...) {
+		if err := g.credited(of); err != nil {
+			return err
+		}
+		l := &lodger{name: of.Name, spec: of}
+		version, err := g.flags.wantsVersion(l)
+		if err == nil && version == "" && of.Install == nil && sb.Image == nil {
+			version = engine.HostVersion // it has to be there
+		}
+		if err == nil {
+			_, err = g.app.house(ctx, g.engine, l, sb, version)
+		}
+		if err != nil {
+			return &spec.Error{Op: "find the program of " + of.Title, Err: err, Hint: spec.Hint(err)}
+		}
+	}
+	return nil
+}
+
+// credited refuses an agent that could not log in.
+func (g *guests) credited(of *spec.Agent) error {
+	if g.flags.mock != "" || len(g.flags.secrets) > 0 || len(of.Credentials) == 0 && of.Login == nil {
+		return nil
+	}
+	c, err := g.engine.FindCredential(of)
+	if err == nil && c.Secret == "" {
+		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and it is to take turns", of.Title).
+			WithHint("give it one: %s", strings.Join(waysToLogIn(of), ", or "))
+	}
+	return err
+}
+
+// make makes a sandbox for each guest, like the loop's.
+func (g *guests) make(cmd *command.Command, sb *spec.Sandbox, paths []string) (list []loop.Place, err error) {
+	for _, of := range g.agents {
+		f := g.flags // each has its own
+		f.name = sb.Name + "-" + of.Name
+		at, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
+			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
+			own.Budget = sb.Budget
+			return context.Cause(cmd.Context())
+		})
+		if err != nil {
+			return list, err
+		}
+		list = append(list, loop.Place{Seat: loop.Seat{Agent: of.Name}, ID: at.ID, Sandbox: at.Name})
+	}
+	return list, nil
+}
+
+// unmake removes what nobody will use.
+func unmake(e *engine.Engine, list []loop.Place) error {
+	var errs []error
+	for _, at := range list {
+		sb, err := e.Find(at.ID)
+		if err == nil {
+			err = e.Remove(context.Background(), sb, true)
+		}
+		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// placesOf finds the places of a loop that is gone on with.
+func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (map[loop.Seat]place, error) {
+	agents, err := capable(e, p)
+	if err != nil {
+		return nil, err
+	}
+	all := map[loop.Seat]place{}
+	for _, at := range list {
+		sb, err := e.Find(at.ID)
+		if errors.Is(err, spec.ErrNotFound) {
+			err = spec.Errorf(spec.ErrNotFound, "the sandbox %s, in which %s works for the loop, is not there", at.Sandbox, at.Who(p.Agent)).
+				WithHint("what was done up to then is in the sandbox of the loop; bothy loop run begins another one")
+		}
+		if err != nil {
+			return nil, err
+		}
+		n := max(slices.IndexFunc(agents, func(a *spec.Agent) bool { return a.Name == at.Agent }), 0)
+		all[at.Seat] = place{sb, agents[n]}
+	}
+	return all, nil
+}

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// HandOut has another sandbox of the same workspaces hold in them, and in its private
+// directories, what one held at a checkpoint. Its home, its programs and what it is lent
+// stay its own. It is stopped; what it held there is gone. If that is cut short it holds
+// half of it, and it is to be done again.
+func (e *Engine) HandOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
+	if err := e.handOut(ctx, of, p, to); err != nil {
+		return &spec.Error{Op: "hand what " + of.Name + " held at checkpoint " + p.Name + " to " + to.Name, Err: err}
+	}
+	return nil
+}
+
+func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
+	if err := sameWork(of, to); err != nil {
+		return err
+	}
+	shelf, mine, err := e.openCheckpoints(of)
+	if err != nil {
+		return err
+	}
+	defer mine.Unlock()
+	lock, err := e.halt(ctx, to)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	d := e.Store.Sandbox(to.ID)
+	review, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return err
+	}
+	defer review.Unlock()
+	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, e.work(to)) })
+}
+
+// HandIn makes a checkpoint of a sandbox in which its workspaces and private directories
+// hold what another sandbox has made of what was handed to it. The sandbox itself is not
+// changed by that: [Engine.Restore] does it, if it is wanted. Both are stopped.
+func (e *Engine) HandIn(ctx context.Context, to, from *spec.Sandbox, cause string) (checkpoint.Point, error) {
+	p, err := e.handIn(ctx, to, from, cause)
+	if err != nil {
+		err = &spec.Error{Op: "make a checkpoint of " + to.Name + " with what " + from.Name + " has done", Err: err}
+	}
+	return p, err
+}
+
+func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause string) (p checkpoint.Point, err error) {
+	if err := sameWork(to, from); err != nil {
+		return p, err
+	}
+	shelf, unlock, err := e.still(ctx, to)
+	if err != nil {
+		return p, err
+	}
+	defer unlock()
+	lock, err := e.halt(ctx, from)
+	if err != nil {
+		return p, err
+	}
+	defer lock.Unlock()
+	theirs, err := store.WaitLock(e.Store.Sandbox(from.ID).ReviewLock())
+	if err != nil {
+		return p, err
+	}
+	defer theirs.Unlock()
+	m, err := shelf.BeginOf(from.ID, cause)
+	if err != nil {
+		return p, err
+	}
+	d := e.Store.Sandbox(to.ID)
+	return m.End(keepIdle(d, instead(e.kept(to, d), e.work(from)), m))
+}
+
+// still gives a sandbox that does not run to the caller alone, with its checkpoints. Going
+// back to one that was cut short is finished first.
+func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.Shelf, unlock func(), err error) {
+	shelf, mine, err := e.openCheckpoints(sb)
+	if err != nil {
+		return shelf, nil, err
+	}
+	lock, err := e.halt(ctx, sb)
+	if err != nil {
+		mine.Unlock()
+		return shelf, nil, err
+	}
+	unlock = func() {
+		lock.Unlock()
+		mine.Unlock()
+	}
+	if err = e.finish(sb, shelf); err == nil {
+		err = e.room()
+	}
+	if err != nil {
+		unlock()
+	}
+	return shelf, unlock, err
+}
+
+// halt stops a sandbox, and gives its lock.
+func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
+	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
+	if err == nil && lock == nil {
+		err = spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+	}
+	return lock, err
+}
+
+// work are the directories of a sandbox that hold what it works on, but for those of the
+// host.
+func (e *Engine) work(sb *spec.Sandbox) []checkpoint.Source {
+	return slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return isWorkspace(s) || !IsWork(s.Name) })
+}
+
+// instead puts other directories in the place of those of the same names.
+func instead(list, others []checkpoint.Source) []checkpoint.Source {
+	for i, s := range list {
+		if n := slices.IndexFunc(others, func(o checkpoint.Source) bool { return o.Name == s.Name }); n >= 0 {
+			list[i] = others[n]
+		}
+	}
+	return list
+}
+
+// sameWork refuses sandboxes that do not work on the same in the same way.
+func sameWork(a, b *spec.Sandbox) error {
+	if a.Mode() != b.Mode() || !slices.Equal(a.Workspaces, b.Workspaces) || !slices.Equal(a.Private, b.Private) {
+		return spec.Errorf(spec.ErrConflict, "%s and %s do not work on the same directories in the same way", a.Name, b.Name)
+	}
+	return nil
+}
+
+// Joined is what came of bringing two states together.
+type Joined struct {
+	Point checkpoint.Point // what they are together; of number 0 if there are conflicts
+	// Alone says that it has what the one had, and nothing else: nobody did anything
+	// meanwhile.
+	Alone bool
+	// Conflicts are paths that both have changed, as they are inside.
+	Conflicts []string
+}
+
+// Join makes a checkpoint of a sandbox that has what it holds now, and what was done from
+// one of its checkpoints to another. Changes of one path are not brought together, and
+// what git keeps of a repository is as the sandbox has it: commits are not brought along,
+// only files. The sandbox is stopped, and not changed by that.
+func (e *Engine) Join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (Joined, error) {
+	j, err := e.join(ctx, sb, base, theirs, cause)
+	if err != nil {
+		err = &spec.Error{Op: "bring what was done into " + sb.Name, Err: err}
+	}
+	return j, err
+}
+
+func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkpoint.Point, cause string) (j Joined, err error) {
+	if sb.Mode() != spec.WorkspaceReview {
+		return j, spec.Errorf(spec.ErrUsage, "only what is kept for a review can be brought together")
+	}
+	shelf, unlock, err := e.still(ctx, sb)
+	if err != nil {
+		return j, err
+	}
+	defer unlock()
+	m, err := shelf.Begin("", cause+": before")
+	if err != nil {
+		return j, err
+	}
+	d := e.Store.Sandbox(sb.ID)
+	ours, err := m.End(keepIdle(d, e.kept(sb, d), m))
+	if err != nil {
+		return j, err
+	}
+	merged, list, err := joinTrees(shelf, base, ours, theirs)
+	for _, c := range list {
+		j.Conflicts = append(j.Conflicts, placeInside(sb, c))
+	}
+	if err != nil || len(list) > 0 {
+		return j, err
+	}
+	if m, err = shelf.BeginMerged(ours, merged, cause); err != nil {
+		return j, err
+	}
+	if j.Point, err = m.End(keepLayer(m, d)); err != nil {
+		return j, err
+	}
+	diff, err := e.CheckpointChanges(sb, theirs, j.Point)
+	j.Alone = !slices.ContainsFunc(diff, func(c checkpoint.Change) bool { return isReview(c.Tree) && c.Path != "record.json" })
+	return j, err
+}
+
+// joinTrees brings the layers over the workspaces together.
+func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) ([]checkpoint.Tree, []checkpoint.Change, error) {
+	var trees [3][]checkpoint.Tree
+	for i, p := range []checkpoint.Point{base, ours, theirs} {
+		var err error
+		if trees[i], err = shelf.Trees(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	packs := shelf.Packs()
+	defer packs.Close()
+	return checkpoint.Merge(trees[0], trees[1], trees[2], packs, checkpoint.Merging{Trees: isReview, Ours: isNotJoined})
+}
+
+func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }
+
+// isNotJoined tells the paths of a layer of which each sandbox has its own: the record of
+// what the host had when it began, and what git keeps. Every command of git writes to its
+// index: two sandboxes would never agree.
+func isNotJoined(_, at string) bool {
+	above, is := strings.CutPrefix(at, "up/")
+	return at != "up" && (!is || slices.Contains(strings.Split(above, "/"), ".git"))
+}
+
+// placeInside is where a path of a layer is inside.
+func placeInside(sb *spec.Sandbox, c checkpoint.Change) string {
+	for i, m := range sb.Workspaces {
+		if c.Tree == reviewTree+strconv.Itoa(i) {
+			return path.Join(m.Target, strings.TrimPrefix(c.Path, "up/"))
+		}
+	}
+	return c.Path
+}
