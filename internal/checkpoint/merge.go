@@ -17,29 +17,34 @@ type Merging struct {
 	Ours func(tree, path string) bool
 }
 
+// Merged is what two states are together.
+type Merged struct {
+	Trees     []Tree
+	Conflicts []Change
+	Besides   []Change // paths that are otherwise than theirs has them
+}
+
 // Merge brings two states together that both come from a third: what theirs has made of
 // base is done to ours. A path that both have changed, and not in the same way, is in
 // conflict, as is what one has changed in a directory that the other removed or put
 // something else in the place of. Files are not brought together line by line. If there
 // are conflicts there is no merged state. All are of one shelf.
-func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (merged []Tree, conflicts []Change, err error) {
+func Merge(base, ours, theirs []Tree, packs *Packs, how Merging) (out Merged, err error) {
 	for _, o := range ours {
 		if !how.Trees(o.Name) {
-			merged = append(merged, o)
+			out.Trees = append(out.Trees, o)
 			continue
 		}
 		m := merger{base: newSide(base, o.Name), ours: newSide(ours, o.Name), theirs: newSide(theirs, o.Name), packs: packs}
 		m.stays = func(path string) bool { return how.Ours(o.Name, path) }
-		t, some, err := m.merge(o)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", o.Name, err)
+		if err := m.merge(&out, o); err != nil {
+			return Merged{}, fmt.Errorf("%s: %w", o.Name, err)
 		}
-		merged, conflicts = append(merged, t), append(conflicts, some...)
 	}
-	if len(conflicts) > 0 {
-		return nil, conflicts, nil
+	if len(out.Conflicts) > 0 {
+		out.Trees = nil
 	}
-	return merged, nil, nil
+	return out, nil
 }
 
 // side is what a directory holds by one of the states.
@@ -65,14 +70,14 @@ type merger struct {
 	conflicts          map[string]bool
 }
 
-func (m *merger) merge(o Tree) (Tree, []Change, error) {
+func (m *merger) merge(out *Merged, o Tree) error {
 	mine, err := m.changed(m.ours)
 	if err != nil {
-		return o, nil, err
+		return err
 	}
 	other, err := m.changed(m.theirs)
 	if err != nil {
-		return o, nil, err
+		return err
 	}
 	m.conflicts = map[string]bool{}
 	result := maps.Clone(m.ours)
@@ -81,16 +86,45 @@ func (m *merger) merge(o Tree) (Tree, []Change, error) {
 	}
 	for at := range other {
 		if err := m.take(result, mine, at); err != nil {
-			return o, nil, err
+			return err
 		}
 	}
 	m.above(mine, other)
 	m.above(other, mine)
-	var list []Change
 	for _, at := range slices.Sorted(maps.Keys(m.conflicts)) {
-		list = append(list, Change{Tree: o.Name, Path: at, Kind: Modified})
+		out.Conflicts = append(out.Conflicts, Change{Tree: o.Name, Path: at, Kind: Modified})
 	}
-	return Tree{Name: o.Name, Entries: m.entries(result)}, list, nil
+	out.Trees = append(out.Trees, Tree{Name: o.Name, Entries: m.entries(result)})
+	for at := range union(result, m.theirs) {
+		same, err := m.alike(result[at], m.sideOf(result[at]), m.theirs[at], m.theirs)
+		if err != nil {
+			return err
+		}
+		if !same && at != "" {
+			out.Besides = append(out.Besides, Change{Tree: o.Name, Path: at, Kind: Modified})
+		}
+	}
+	return nil
+}
+
+// union are the paths that either has.
+func union(a, b side) map[string]bool {
+	all := map[string]bool{}
+	for at := range a {
+		all[at] = true
+	}
+	for at := range b {
+		all[at] = true
+	}
+	return all
+}
+
+// sideOf is the side that an entry was taken from.
+func (m *merger) sideOf(e *Entry) side {
+	if e != nil && m.theirs[e.Path] == e {
+		return m.theirs
+	}
+	return m.ours
 }
 
 // changes are the paths that a side has changed; those that are true can have nothing of
@@ -101,8 +135,7 @@ type changes map[string]bool
 func (m *merger) changed(to side) (changes, error) {
 	list := changes{}
 	look := func(at string) error {
-		_, seen := list[at]
-		if at == "" || seen || m.stays(at) {
+		if at == "" || m.stays(at) {
 			return nil
 		}
 		was, now := m.base[at], to[at]
@@ -113,12 +146,7 @@ func (m *merger) changed(to side) (changes, error) {
 		list[at] = was != nil && (now == nil || !now.isDir() || !was.isDir() || hides(was) != hides(now))
 		return nil
 	}
-	for at := range m.base {
-		if err := look(at); err != nil {
-			return nil, err
-		}
-	}
-	for at := range to {
+	for at := range union(m.base, to) {
 		if err := look(at); err != nil {
 			return nil, err
 		}
@@ -218,11 +246,7 @@ func (m *merger) entries(result side) []Entry {
 
 // detach makes a file of its own of a further name of one, unless that has come along.
 func (m *merger) detach(e, from *Entry, kept side) {
-	of := m.ours
-	if m.theirs[e.Path] == from {
-		of = m.theirs
-	}
-	one := of[e.Same]
+	one := m.sideOf(from)[e.Same]
 	if one == nil || kept[e.Same] == one {
 		return
 	}

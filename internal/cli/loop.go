@@ -74,7 +74,8 @@ type loopView struct {
 	Hosted    bool      `json:"hosted"`              // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
-	Plan *loop.Plan `json:"plan"`
+	Workers []workerView `json:"workers,omitempty"`
+	Plan    *loop.Plan   `json:"plan"`
 }
 
 func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
@@ -86,7 +87,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, Workers: workersOf(l.state), Plan: &l.plan}
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code
@@ -168,6 +169,15 @@ func (a *app) loopStopCommand() *command.Command {
 	}
 }
 
+// sandboxes are the IDs of those in which somebody works for a loop.
+func (l *looping) sandboxes() []string {
+	ids := []string{l.plan.Sandbox}
+	for _, at := range l.state.Places {
+		ids = append(ids, at.ID)
+	}
+	return ids
+}
+
 // cancel ends a loop that nobody carries on. If somebody does, that one has the
 // message.
 func (l *looping) cancel() error {
@@ -182,21 +192,24 @@ func (l *looping) cancel() error {
 	if l.state, err = loop.Fold(events); err != nil || l.state.Status.Final() {
 		return err
 	}
-	if s, d := l.state, deskOf(l.engine, &l.plan, l.run); d != nil && s.Task != nil {
-		_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
+	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
+		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {
+			if s.Task != nil {
+				_ = d.PutBack(context.Background(), s.Task.ID, "the run "+l.run.ID+" was stopped") // else its lease runs out
+			}
+		}
 	}
-	ids := []string{l.plan.Sandbox}
-	for _, at := range l.state.Places {
-		ids = append(ids, at.ID)
-	}
-	if err := endAll(l.engine, ids...); err != nil {
+	if err := endAll(l.engine, l.sandboxes()...); err != nil {
 		return err
 	}
 	ev, err := h.Append(loop.Ended, actor(), loop.End{Status: loop.Cancelled, Reason: "stopped"})
 	if err != nil {
 		return err
 	}
-	return l.state.Add(ev)
+	if err := l.state.Add(ev); err != nil {
+		return err
+	}
+	return unmake(l.engine, workplaces(l.state))
 }
 
 func (a *app) loopRmCommand() *command.Command {
@@ -209,7 +222,10 @@ func (a *app) loopRmCommand() *command.Command {
 				if err != nil {
 					return nil, err
 				}
-				return l.run, l.run.Remove()
+				if err := l.run.Remove(); err != nil {
+					return nil, err
+				}
+				return l.run, unmake(l.engine, workplaces(l.state))
 			})
 		},
 	}

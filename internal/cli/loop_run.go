@@ -69,6 +69,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&f.from, "from", "", "take prompt, promises, limits, agent and tasks over from the directory of an open-ralph loop, .ralph")
 	command.WordsVar(fs, &f.hints, "add-context", "tell the first iteration something; repeatable")
 	fs.StringVar(&p.Promise, "completion-promise", "COMPLETE", "the same as --promise")
+	fs.IntVar(&p.Workers, "parallel", 1, "so many work at tasks at the same time, each in a sandbox of its own; with --tasks and --workspace review")
 	fs.BoolVar(&f.takeTasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
 	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
 	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
@@ -162,7 +163,10 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	made := loop.Made{Sandbox: sb.Name}
-	if made.Places, err = others.make(cmd, sb, []string{path}); err != nil {
+	if made.Places, err = others.make(cmd, sb, []string{path}); err == nil && f.plan.Parallel() {
+		made.Places, err = hire(ctx, e, &f.plan, sb)
+	}
+	if err != nil {
 		h.Close()
 		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
@@ -175,8 +179,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	l := &loop.Loop{Plan: &f.plan, Run: r, Host: h, Shop: &loopShop{a, e, sb, of, &f.plan, places}, Desk: deskOf(e, &f.plan, r)}
-	return a.carry(ctx, l, []run.Event{ready})
+	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, places}, deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about is what a run is called after.
@@ -328,7 +331,7 @@ func (f *loopFlags) fits(sb *spec.Sandbox) error {
 	if f.plan.Tasks != nil {
 		f.plan.Tasks.Restore = len(shared(sb)) == 0 // nobody else's files are put back
 	}
-	return nil
+	return joinable(&f.plan, sb)
 }
 
 // protectable refuses a path with a link in it: the agent could have it lead elsewhere.
@@ -389,9 +392,7 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			ctx, release := interruptible(cmd.Context())
 			defer release()
-			return a.carry(ctx, &loop.Loop{
-				Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{a, l.engine, sb, of, &l.plan, places}, Desk: deskOf(l.engine, &l.plan, l.run),
-			}, events)
+			return a.carry(ctx, &crew{&l.plan, l.run, h, loopShop{a, l.engine, sb, of, &l.plan, places}, deskOf(l.engine, &l.plan, l.run)}, events)
 		},
 	})
 }
@@ -410,22 +411,22 @@ func (l *looping) workplace() (*spec.Sandbox, error) {
 }
 
 // carry carries a loop on, tells how it goes, and ends as it does.
-func (a *app) carry(ctx context.Context, l *loop.Loop, events []run.Event) error {
-	l.Tell = func(ev run.Event, s *loop.State) {
-		if line := lineOf(l.Plan, ev, s); line != "" {
+func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
+	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
+		if line := lineOf(c.plan, ev, s); line != "" {
 			a.note("%s", line)
 		}
-	}
-	s, err := l.Carry(ctx, events)
+	})
 	if err != nil {
 		return err
 	}
-	e := l.Shop.(*loopShop).engine
+	e := c.shop.engine
+	a.dismiss(e, s)
 	n := engine.Notice{
-		Run: l.Run.ID, Kind: l.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: l.Plan.Directory,
+		Run: c.run.ID, Kind: c.run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.plan.Directory,
 	}
 	return a.carried(ctx, e, n, s.ExitCode(), func() (any, error) {
-		v, err := loopViewOf(e, l.Run)
+		v, err := loopViewOf(e, c.run)
 		v.Hosted = false
 		return v, err
 	})

@@ -88,8 +88,12 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 	for _, f := range s.Left {
 		known[f.Task] = true
 	}
-	if s.Task != nil {
-		known[s.Task.ID] = true
+	hands := []string{}
+	for _, w := range append([]*loop.State{s}, s.Workers...) {
+		if w.Task != nil {
+			known[w.Task.ID] = true
+			hands = append(hands, w.Task.ID)
+		}
 	}
 	choice := task.Filter{Labels: l.plan.Tasks.Labels}
 	var list []*task.Task
@@ -105,6 +109,9 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 	also := map[string]any{"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...)}
 	if s.Task != nil {
 		also["task"] = s.Task.ID
+	}
+	if len(s.Workers) > 0 {
+		also["tasks_in_hand"] = hands
 	}
 	return t.printTasks(g, list, also)
 }
@@ -130,6 +137,9 @@ func (l *looping) rows() [][2]string {
 		{"took", roundly(time.Duration(s.Elapsed))},
 		{"used", usedText(s.Tokens, s.USD)},
 		{"prompt", opening(p.Prompt)},
+	}
+	for _, w := range workersOf(s) {
+		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), w.text()})
 	}
 	for _, at := range s.Places {
 		rows = append(rows, [2]string{"place", at.Who(p.Agent) + " in " + at.Sandbox})
@@ -239,6 +249,12 @@ func (a *app) loopLogCommand() *command.Command {
 
 // lineOf tells an event, after which a loop stands so.
 func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
+	if n, w := s.Of(ev); w != nil {
+		if line := workerLine(p, ev, s, w); line != "" {
+			return fmt.Sprintf("worker %d: %s", n, line)
+		}
+		return ""
+	}
 	at := fmt.Sprintf("iteration %d/%d: ", s.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
 	case loop.Baseline:
@@ -255,11 +271,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Worked:
 		return at + workText(s.Work)
 	case loop.Cut:
-		var w loop.Work
-		if json.Unmarshal(ev.Data, &w) != nil {
-			return ""
-		}
-		return at + "cut short; it used " + usedText(w.Tokens, w.USD)
+		return at + cutText(ev)
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
 	case loop.Judged:
@@ -294,6 +306,63 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
 	}
 	return ""
+}
+
+// workerLine tells an event of one of several workers, after which all stand so, and it.
+func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
+	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
+	switch ev.Type {
+	case loop.Iteration:
+		who := p.Agent
+		if w.Model != "" {
+			who += " (" + w.Model + ")"
+		}
+		return at + who + " works at " + w.Task.ID
+	case loop.Cut:
+		return at + cutText(ev)
+	case loop.Worked:
+		return at + workText(w.Work)
+	case loop.Kept:
+		return at + fmt.Sprintf("checkpoint %d, %d paths changed", w.Keep.Checkpoint, w.Keep.Changes)
+	case loop.Judged:
+		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+	case loop.Took:
+		return "task " + w.Task.ID + ": " + opening(w.Task.Title)
+	case loop.Joined:
+		if n := len(w.Join.Conflicts); n > 0 {
+			return fmt.Sprintf("task %s: %d paths are in conflict with what others have done", w.Task.ID, n)
+		}
+		return ""
+	case loop.Rejudged:
+		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(w.Verdict)
+	case loop.Closed:
+		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
+	case loop.PutBack, loop.Lost:
+		return leftText(ev)
+	}
+	return ""
+}
+
+func cutText(ev run.Event) string {
+	var w loop.Work
+	if json.Unmarshal(ev.Data, &w) != nil {
+		return "cut short"
+	}
+	return "cut short; it used " + usedText(w.Tokens, w.USD)
+}
+
+// leftText tells of a task that a worker has no more.
+func leftText(ev run.Event) string {
+	var l loop.Left
+	switch {
+	case json.Unmarshal(ev.Data, &l) != nil:
+		return ""
+	case ev.Type == loop.Lost:
+		return "task " + l.Task + " is another's: " + opening(l.Why)
+	case l.Again:
+		return "task " + l.Task + " is tried again: " + l.Why
+	}
+	return "task " + l.Task + " is put back: " + opening(l.Why)
 }
 
 func workText(w *loop.Work) string {

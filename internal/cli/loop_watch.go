@@ -56,6 +56,7 @@ func (p *watched) live() bool { return p.hosted }
 // tried is one iteration.
 type tried struct {
 	number int
+	worker int // 0: the only one
 	began  time.Time
 	work   *loop.Work // nil: it is under way
 	keep   *loop.Keep
@@ -72,7 +73,7 @@ func (a *app) look(ctx context.Context, l *looping) (*watched, error) {
 	if p.past, err = tries(now.events); err != nil {
 		return nil, err
 	}
-	p.traffic = a.trafficOf(ctx, l.engine, []string{now.plan.Sandbox}, l.since)
+	p.traffic = a.trafficOf(ctx, l.engine, now.sandboxes(), l.since)
 	return p, nil
 }
 
@@ -86,26 +87,40 @@ func tries(events []run.Event) (list []tried, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if ev.Type == loop.Iteration {
-			if n := len(list); n > 0 && list[n-1].number == s.Iteration { // it is begun again
-				list = list[:n-1]
+		n, w := s.Of(ev)
+		if w == nil {
+			w = s
+		}
+		i := slices.IndexFunc(list, func(t tried) bool { return t.number == w.Iteration })
+		switch {
+		case ev.Type == loop.Iteration:
+			if i >= 0 { // it is begun again
+				list = slices.Delete(list, i, i+1)
 			}
-			list = append(list, tried{number: s.Iteration, began: ev.Time})
-			continue
-		}
-		if len(list) == 0 {
-			continue
-		}
-		switch last := &list[len(list)-1]; ev.Type {
-		case loop.Worked:
-			last.work = s.Work
-		case loop.Kept:
-			last.keep = s.Keep
-		case loop.Judged, loop.Reviewed:
-			last.judged = s.Verdict
+			list = append(list, tried{number: w.Iteration, worker: n, began: ev.Time})
+		case i >= 0:
+			list[i].take(ev.Type, w)
 		}
 	}
 	return list, err
+}
+
+// take notes what an iteration has come to.
+func (t *tried) take(kind string, s *loop.State) {
+	switch kind {
+	case loop.Worked:
+		t.work = s.Work
+	case loop.Kept:
+		t.keep = s.Keep
+	case loop.Judged, loop.Reviewed, loop.Rejudged:
+		t.judged = s.Verdict
+	}
+}
+
+// under tells whether an iteration is under way: who makes it has begun none since.
+func (p *watched) under(i int) bool {
+	later := func(t tried) bool { return t.worker == p.past[i].worker }
+	return p.hosted && !slices.ContainsFunc(p.past[i+1:], later)
 }
 
 // lines are the page.
@@ -132,6 +147,9 @@ func (p *watched) head(cols int, now time.Time) []tui.Line {
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
+	for _, w := range workersOf(s) {
+		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "worker "+strconv.Itoa(w.Worker))), tui.Plain.Of(w.text())})
+	}
 	return append(page, v.means(cols, &p.traffic)...)
 }
 
@@ -149,7 +167,7 @@ func (p *watched) table(most int, now time.Time) []tui.Line {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(p.hosted && i == len(p.past)-1, now))
+		page = append(page, t.line(p.under(i), now))
 	}
 	return append(page, nil)
 }
@@ -166,6 +184,9 @@ func (t *tried) line(under bool, now time.Time) tui.Line {
 	}
 	if t.keep != nil {
 		changed = strconv.Itoa(t.keep.Changes)
+	}
+	if t.worker > 0 {
+		text = fmt.Sprintf("worker %d: %s", t.worker, text)
 	}
 	l := tui.Line{tui.Plain.Of(fmt.Sprintf("%4d  %8s  %9s  %7s  ", t.number, took, tokens, changed)), style.Of(text)}
 	if t.judged != nil {

@@ -153,6 +153,17 @@ type Joined struct {
 	Conflicts []string
 }
 
+// ReadyToJoin has the layers of a sandbox be ready for others to be brought into: from here
+// on what the host changes is known to be newer than what is done inside.
+func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
+	_, unlock, err := e.still(ctx, sb)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return e.readyLayers(sb)
+}
+
 // Join makes a checkpoint of a sandbox that has what it holds now, and what was done from
 // one of its checkpoints to another. Changes of one path are not brought together, and
 // what git keeps of a repository is as the sandbox has it: commits are not brought along,
@@ -183,31 +194,28 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	if err != nil {
 		return j, err
 	}
-	merged, list, err := joinTrees(shelf, base, ours, theirs)
-	for _, c := range list {
+	both, err := joinTrees(shelf, base, ours, theirs)
+	for _, c := range both.Conflicts {
 		j.Conflicts = append(j.Conflicts, placeInside(sb, c))
 	}
-	if err != nil || len(list) > 0 {
+	if err != nil || len(both.Conflicts) > 0 {
 		return j, err
 	}
-	if m, err = shelf.BeginMerged(ours, merged, cause); err != nil {
+	if m, err = shelf.BeginMerged(ours, both.Trees, cause); err != nil {
 		return j, err
 	}
-	if j.Point, err = m.End(keepLayer(m, d)); err != nil {
-		return j, err
-	}
-	diff, err := e.CheckpointChanges(sb, theirs, j.Point)
-	j.Alone = !slices.ContainsFunc(diff, func(c checkpoint.Change) bool { return isReview(c.Tree) && c.Path != "record.json" })
+	j.Point, err = m.End(keepLayer(m, d))
+	j.Alone = !slices.ContainsFunc(both.Besides, func(c checkpoint.Change) bool { return isInside(c.Path) })
 	return j, err
 }
 
 // joinTrees brings the layers over the workspaces together.
-func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) ([]checkpoint.Tree, []checkpoint.Change, error) {
+func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
 	var trees [3][]checkpoint.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {
 		var err error
 		if trees[i], err = shelf.Trees(p); err != nil {
-			return nil, nil, err
+			return checkpoint.Merged{}, err
 		}
 	}
 	packs := shelf.Packs()
@@ -221,9 +229,11 @@ func isReview(tree string) bool { return strings.HasPrefix(tree, reviewTree) }
 // what the host had when it began, and what git keeps. Every command of git writes to its
 // index: two sandboxes would never agree.
 func isNotJoined(_, at string) bool {
-	above, is := strings.CutPrefix(at, "up/")
-	return at != "up" && (!is || slices.Contains(strings.Split(above, "/"), ".git"))
+	return !isInside(at) || slices.Contains(strings.Split(at, "/"), ".git")
 }
+
+// isInside tells the paths of a layer that can be seen inside.
+func isInside(at string) bool { return at == "up" || strings.HasPrefix(at, "up/") }
 
 // placeInside is where a path of a layer is inside.
 func placeInside(sb *spec.Sandbox, c checkpoint.Change) string {

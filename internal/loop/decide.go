@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -22,6 +23,11 @@ type Step struct {
 	PutBack string // it is not to be done here, for this reason
 
 	Review *Criterion // ask this reviewer, too
+
+	Join    bool // bring what a worker did together with what there is
+	Rejudge bool // ask the gates again, of both together
+	Settle  bool // have the loop's sandbox hold it
+	Again   bool // with PutBack: for now
 }
 
 // unknownWait is for how long an agent whose allowance is used up is left alone if it
@@ -45,7 +51,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 			return Step{Keep: true}
 		}
 		if reached(s.SameLimit, p.Stall.SameLimit) {
-			return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: fmt.Sprintf("the agent said %d times in a row that its allowance is used up", s.SameLimit)}}
+			return Step{End: sameLimit(s)}
 		}
 	case Kept:
 		return Step{Judge: true}
@@ -70,9 +76,17 @@ func Next(p *Plan, s *State, now time.Time) Step {
 		return Step{Iterate: s.Iteration}
 	}
 	if s.Iteration >= p.Limits.MaxIterations {
-		return Step{End: &End{Status: Limited, Reason: "iterations", Detail: fmt.Sprintf("not done after %d iterations", s.Iteration)}}
+		return Step{End: tooMany(s)}
 	}
 	return Step{Iterate: s.Iteration + 1}
+}
+
+func sameLimit(s *State) *End {
+	return &End{Status: Stalled, Reason: "same_limit", Detail: fmt.Sprintf("the agent said %d times in a row that its allowance is used up", s.SameLimit)}
+}
+
+func tooMany(s *State) *End {
+	return &End{Status: Limited, Reason: "iterations", Detail: fmt.Sprintf("not done after %d iterations", s.Iteration)}
 }
 
 // judged is what follows of what an iteration came to; nil if that is another one.
@@ -105,6 +119,85 @@ func taskJudged(p *Plan, s *State) *Step {
 		return &Step{PutBack: fmt.Sprintf("it is not done after %d iterations", s.tries)}
 	}
 	return nil
+}
+
+// NextOf decides what comes next for one of several workers. An End is the end of all, as
+// soon as nobody is at anything any more.
+func NextOf(p *Plan, s, w *State, now time.Time) Step {
+	if !w.held {
+		return Step{Take: true}
+	}
+	switch w.step {
+	case Worked:
+		if w.Work.Verdict != spec.VerdictLimit {
+			return Step{Keep: true}
+		}
+		if reached(w.SameLimit, p.Stall.SameLimit) {
+			return Step{End: sameLimit(w)}
+		}
+	case Kept:
+		return Step{Judge: true}
+	case Judged:
+		if step := taskJudged(p, w); step != nil && step.Close {
+			return Step{Join: true}
+		} else if step != nil {
+			return *step
+		}
+	case Joined, Rejudged, Settled:
+		return joined(p, w)
+	}
+	if end := spent(p, s, now); end != nil {
+		return Step{End: end}
+	}
+	if until := w.wakes(now); until.After(now) {
+		return Step{Wait: until}
+	}
+	if w.step == Iteration || w.step == Worked {
+		return Step{Iterate: w.Iteration}
+	}
+	if s.Iteration >= p.Limits.MaxIterations {
+		return Step{End: tooMany(s)}
+	}
+	return Step{Iterate: s.Iteration + 1}
+}
+
+// joined is what follows of a task that is done by itself.
+func joined(p *Plan, w *State) Step {
+	again := func(why string) Step {
+		if w.tries >= p.Tasks.Tries {
+			return Step{PutBack: fmt.Sprintf("%s, and it is not done after %d iterations", why, w.tries)}
+		}
+		return Step{PutBack: why, Again: true}
+	}
+	switch {
+	case w.step == Settled:
+		return Step{Close: true}
+	case len(w.Join.Conflicts) > 0:
+		return again("what others have done meanwhile is in conflict with it: " + tail(few(w.Join.Conflicts), 1000))
+	case w.step == Rejudged && len(w.Verdict.Red()) > 0:
+		return again("it is green by itself, and red together with what others have done meanwhile: " + tail(redNames(w.Verdict), 1000))
+	case w.step == Rejudged || w.Join.Alone:
+		return Step{Settle: true}
+	}
+	return Step{Rejudge: true}
+}
+
+// few names some of many.
+func few(names []string) string {
+	const most = 5
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// redNames are the gates that do not agree.
+func redNames(v *Verdict) string {
+	var names []string
+	for _, g := range v.Red() {
+		names = append(names, fmt.Sprintf("%s (%s)", g.Name, g.Why))
+	}
+	return few(names)
 }
 
 // noTask ends a loop for which there is no task any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,11 @@ type Tasks struct {
 
 // Taken is a task that a loop works on, as it was when it was taken.
 type Taken struct {
+	By
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Text  string `json:"text,omitempty"` // all that is told of it
+	Base  int64  `json:"base,omitempty"` // the checkpoint that a worker begins with, if it begins
 }
 
 // Desk is where a loop takes its tasks from. The claims are those of the run: who
@@ -53,7 +56,7 @@ func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, er
 	err := d.Store.Change(ctx, func(g *task.Graph) error {
 		t, err := d.take(g, id, except)
 		if err == nil {
-			taken = &Taken{t.ID, plain(t.Title), textOf(t)}
+			taken = &Taken{ID: t.ID, Title: plain(t.Title), Text: textOf(t)}
 		}
 		return err
 	})
@@ -64,7 +67,7 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 	now := time.Now().UTC()
 	if id == "" {
 		for _, t := range g.All() {
-			if t.Status == task.InProgress && t.Assignee == d.Who {
+			if t.Status == task.InProgress && t.Assignee == d.Who && !slices.Contains(except, t.ID) {
 				return g.Claim(t.ID, d.Who, Lease, now)
 			}
 		}

@@ -28,6 +28,10 @@ const (
 	Rewound   = "rewound"   // Back: it goes on from there
 	Restored  = "restored"  // Put: the files are what they were there
 	Ended     = "ended"     // End: nobody carries it on any more
+
+	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has
+	Rejudged = "rejudged" // Verdict: what the gates said of that
+	Settled  = "settled"  // Settle: the loop's sandbox has it
 )
 
 // Made tells what a loop works in.
@@ -61,6 +65,7 @@ type Seat struct {
 
 // Begun is the beginning of an iteration.
 type Begun struct {
+	By
 	Iteration int    `json:"iteration"`       // from 1
 	Hints     int    `json:"hints,omitempty"` // how many the agent is told
 	Agent     string `json:"agent,omitempty"` // if several take turns
@@ -69,6 +74,7 @@ type Begun struct {
 
 // Work is what became of the agent in an iteration.
 type Work struct {
+	By
 	Iteration int `json:"iteration"`
 	// Verdict is ok, failed or limit (spec.VerdictOK ...), by the agent's own events,
 	// and for limits by what the gateway has seen, if it has seen any answer.
@@ -93,6 +99,7 @@ type Work struct {
 
 // Keep is a checkpoint of what an iteration left.
 type Keep struct {
+	By
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Changes    int   `json:"changes"` // files that are otherwise than at the one before
@@ -110,6 +117,7 @@ type Gate struct {
 
 // Verdict is what all gates said of a checkpoint.
 type Verdict struct {
+	By
 	Iteration  int               `json:"iteration"`
 	Checkpoint int64             `json:"checkpoint"`
 	Gates      []Gate            `json:"gates"`
@@ -124,17 +132,44 @@ type Advice struct {
 
 // Finished is a task that was done.
 type Finished struct {
+	By
 	Task      string `json:"task"`
 	Iteration int    `json:"iteration"`
 }
 
 // Left is a task that is no longer worked on, although it is not done.
 type Left struct {
+	By
 	Task      string `json:"task"`
 	Why       string `json:"why"`
 	Iteration int    `json:"iteration"`
 	// Checkpoint is what files are put back to; 0 leaves them as they are.
 	Checkpoint int64 `json:"checkpoint,omitempty"`
+	// Again says that it is tried again, from what others have done meanwhile.
+	Again bool `json:"again,omitempty"`
+}
+
+// Join is what a worker did, brought together with what the loop's sandbox holds.
+type Join struct {
+	By
+	Task       string `json:"task"`
+	Iteration  int    `json:"iteration"`
+	Checkpoint int64  `json:"checkpoint,omitempty"` // that has both; 0 if there are conflicts
+	// Alone says that nothing else is in it: nobody was done meanwhile, and what the
+	// gates have said holds.
+	Alone     bool     `json:"alone,omitempty"`
+	Conflicts []string `json:"conflicts,omitempty"` // paths that others have changed, too
+}
+
+// Settle tells which checkpoint the loop's sandbox holds.
+type Settle struct {
+	By
+	Checkpoint int64 `json:"checkpoint"`
+}
+
+// By says which of several workers did it; 0 if there is only one.
+type By struct {
+	Worker int `json:"worker,omitempty"`
 }
 
 // Put tells what became of putting files back.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -76,18 +77,27 @@ type State struct {
 
 	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
 
+	// Workers are how each of several workers stands: what it is at, and nothing of what
+	// they have in common.
+	Workers []*State `json:"-"`
+	Retries int      `json:"retries,omitempty"` // tasks that were tried again because of what others had done
+	Join    *Join    `json:"-"`                 // of a worker: what it did, with what others did
+
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
 	red, fail string // what was red, and how the agent failed, the last time
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	back      *Back    // that files are to be put back to
-	held      bool     // the task is claimed, as far as this process knows
-	tries     int      // iterations at it
-	from      int64    // the checkpoint before it
-	before    *Verdict // and what the gates said of that
-	unjudged  bool     // files may be otherwise than what the gates said something of
+	back      *Back          // that files are to be put back to
+	held      bool           // the task is claimed, as far as this process knows
+	tries     int            // iterations at it
+	from      int64          // the checkpoint before it
+	before    *Verdict       // and what the gates said of that
+	unjudged  bool           // files may be otherwise than what the gates said something of
+	alone     *Verdict       // what the gates said of what a worker did, by itself
+	given     []string       // hints that a worker is told, until it has worked
+	spent     map[string]int // iterations at each task, whoever made them
 
 	reviewed   int // reviewers that were asked of the verdict
 	wasSame    int // SameRed and red before the verdict
@@ -113,6 +123,9 @@ func (s *State) Add(ev run.Event) error {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
 	s.Last = ev.Time
+	if n, err := workerOf(ev); n > 0 || err != nil {
+		return errors.Join(err, s.workerAdd(n, ev))
+	}
 	switch ev.Type {
 	case Began:
 		s.begin()
@@ -158,6 +171,7 @@ func (s *State) Add(ev run.Event) error {
 	case Ended:
 		return into(ev, func(e End) {
 			s.held, s.Reviewing = false, ""
+			s.rest()
 			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
 		})
 	}
@@ -178,12 +192,17 @@ func (s *State) begin() {
 	if s.Status == Stalled {
 		s.Left = nil
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit = 0, 0, 0, 0
+		s.anew()
 	}
 	if s.Status == Waiting && s.Reason == reasonQuestion { // as good as answered
 		s.Asked = 0
+		for _, w := range s.Workers {
+			w.Asked = 0
+		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.held = Running, "", "", 0, false
 	s.Reviewing = ""
+	s.rest()
 }
 
 func (s *State) took(t Taken) {

@@ -114,12 +114,12 @@ func (l *Loop) closeTask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.keep(Closed, Finished{s.Task.ID, s.Iteration})
+	return l.keep(Closed, Finished{Task: s.Task.ID, Iteration: s.Iteration})
 }
 
 func (l *Loop) putBack(ctx context.Context, why string) error {
 	s := l.state
-	if err := l.Desk.PutBack(ctx, s.Task.ID, l.noteOf(why)); err != nil {
+	if err := l.Desk.PutBack(ctx, s.Task.ID, noteOf(l.Run.ID, why)); err != nil {
 		return err
 	}
 	left := Left{Task: s.Task.ID, Why: why, Iteration: s.Iteration}
@@ -130,6 +130,6 @@ func (l *Loop) putBack(ctx context.Context, why string) error {
 }
 
 // noteOf is what stays with a task that is not done.
-func (l *Loop) noteOf(why string) string {
-	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), l.Run.ID, plain(why))
+func noteOf(run, why string) string {
+	return fmt.Sprintf("%s, run %s: %s", time.Now().UTC().Format(time.DateOnly), run, plain(why))
 }

@@ -81,7 +81,7 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 }
 
 func (l *Loop) begin() error {
-	if err := l.forget(); err != nil {
+	if err := forget(l.Run, l.Host); err != nil {
 		return err
 	}
 	return l.append(Began, run.ActorHost, nil)
@@ -89,11 +89,11 @@ func (l *Loop) begin() error {
 
 // forget takes pauses away that were left before this process took the run over: who is
 // gone on with is not ended by what was meant for another.
-func (l *Loop) forget() error {
-	list, err := l.Run.Mail()
+func forget(r *run.Run, h *run.Host) error {
+	list, err := r.Mail()
 	for _, m := range list {
-		if err == nil && m.Kind == run.Pause && m.Time.Before(l.Host.Since()) {
-			err = l.Run.Take(m)
+		if err == nil && m.Kind == run.Pause && m.Time.Before(h.Since()) {
+			err = r.Take(m)
 		}
 	}
 	return err
@@ -117,7 +117,7 @@ func (l *Loop) end(actor string, e End) error {
 	if s := l.state; l.Desk != nil && s.Task != nil && s.held {
 		note := ""
 		if e.Status != Waiting && e.Status != Interrupted {
-			note = l.noteOf(fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
+			note = noteOf(l.Run.ID, fmt.Sprintf("the loop ended: %s (%s)", e.Status, e.Reason))
 		}
 		_ = l.Desk.PutBack(context.Background(), s.Task.ID, note) // else its lease runs out
 	}
@@ -193,15 +193,11 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 }
 
 func (l *Loop) baseline(ctx context.Context) error {
-	n, _, err := l.Shop.Keep(ctx, Seat{}, "run "+l.Run.ID+" begins", 0)
+	v, err := baseline(ctx, l.Shop, l.Run.ID)
 	if err != nil {
 		return err
 	}
-	gates, hashes, err := l.Shop.Judge(ctx, n, nil)
-	if err != nil {
-		return err
-	}
-	return l.keep(Baseline, Verdict{Checkpoint: n, Gates: gates, Protected: hashes})
+	return l.keep(Baseline, v)
 }
 
 // maxMessage is how much of a message is kept, in bytes.
@@ -218,30 +214,47 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	if err := l.keep(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model}); err != nil {
 		return err
 	}
-	limit := time.Duration(l.Plan.Limits.Iteration)
-	if rest := left(l.Plan.Limits.Time, l.state.elapsed(time.Now())); rest != 0 && (limit == 0 || rest < limit) {
+	w, err := l.Plan.try(ctx, l.Shop, Job{seat, prompt, model, l.Plan.limit(l.state, time.Now()), budgetOf(l.Plan, l.state), budgetLeft(l.Plan, l.state)}, n)
+	if err == nil {
+		return l.keep(Worked, w)
+	}
+	if w.used() {
+		if kerr := l.keep(Cut, w); kerr != nil {
+			return kerr
+		}
+	}
+	return err
+}
+
+// limit is for how long an agent may work.
+func (p *Plan) limit(s *State, now time.Time) time.Duration {
+	limit := time.Duration(p.Limits.Iteration)
+	if rest := left(p.Limits.Time, s.elapsed(now)); rest != 0 && (limit == 0 || rest < limit) {
 		limit = max(rest, time.Millisecond)
 	}
+	return limit
+}
+
+// try has an agent work, and judges what it says. With an error there is only what it has
+// used.
+func (p *Plan) try(ctx context.Context, shop Shop, job Job, n int) (Work, error) {
 	began := time.Now()
-	w, err := l.Shop.Work(ctx, Job{seat, prompt, model, limit, budgetOf(l.Plan, l.state), budgetLeft(l.Plan, l.state)})
+	w, err := shop.Work(ctx, job)
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
-	w.Iteration, w.Seconds = n, time.Since(began).Seconds()
+	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
-		used := Work{Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seen: w.Seen, Seconds: w.Seconds}
-		if w.Tokens > 0 || w.USD > 0 || w.Calls > 0 {
-			if kerr := l.keep(Cut, used); kerr != nil {
-				return kerr
-			}
-		}
-		return err
+		return Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seen: w.Seen, Seconds: w.Seconds}, err
 	}
-	w.Done, w.Abort = promised(w.Message, l.Plan.Promise), promised(w.Message, l.Plan.Abort)
+	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
-	return l.keep(Worked, w)
+	return w, nil
 }
+
+// used tells whether models were asked, or tools.
+func (w *Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
 // begun tells whether an iteration was begun, and has no result.
 func (s *State) begun(n int) bool {
@@ -259,7 +272,7 @@ func (l *Loop) checkpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.keep(Kept, Keep{s.Iteration, n, changes})
+	return l.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
 }
 
 func (l *Loop) judge(ctx context.Context) error {

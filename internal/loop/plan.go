@@ -42,6 +42,9 @@ type Plan struct {
 	Gates []Criterion `json:"gates,omitempty"`
 
 	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
+	// Workers are so many who work at tasks at the same time, each in a sandbox of its own.
+	// Less than two: one, in the loop's sandbox.
+	Workers int `json:"workers,omitempty"`
 
 	Limits Limits `json:"limits"`
 	Stall  Stall  `json:"stall"`
@@ -103,6 +106,9 @@ func (p *Plan) Check() error {
 			return fail("the template has no {{task}}")
 		}
 	}
+	if err := p.checkWorkers(); err != nil {
+		return err
+	}
 	for _, m := range p.Models {
 		if err := checkModel(m); err != nil {
 			return err
@@ -133,6 +139,25 @@ func (p *Plan) Check() error {
 		return err
 	}
 	return checkTemplate(p.Template)
+}
+
+// Parallel tells whether several work at the same time.
+func (p *Plan) Parallel() bool { return p.Workers > 1 }
+
+func (p *Plan) checkWorkers() error {
+	switch {
+	case p.Workers < 0 || p.Workers > MaxWorkers:
+		return spec.Errorf(spec.ErrUsage, "%d cannot work at the same time", p.Workers).WithHint("there can be 1 to %d", MaxWorkers)
+	case !p.Parallel():
+		return nil
+	case p.Tasks == nil:
+		return spec.Errorf(spec.ErrUsage, "%d are to work at the same time, and there is but one prompt", p.Workers).
+			WithHint("have each take a task of the project: --tasks")
+	case len(p.Agents) > 0:
+		return spec.Errorf(spec.ErrUsage, "different agents take turns, and %d are to work at the same time", p.Workers).
+			WithHint("have one agent take turns with several models, or leave --parallel out")
+	}
+	return nil
 }
 
 // maxModel is how long the name of a model may be, in bytes.

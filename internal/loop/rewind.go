@@ -28,6 +28,10 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(s.Workers) > 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "several have worked at the same time: where an iteration of one ended is not where all stood").
+			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
+	}
 	var b *Back
 	for _, ev := range events {
 		switch ev.Type {

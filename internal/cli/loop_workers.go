@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// joinable refuses a sandbox in which what several workers do could not be brought
+// together.
+func joinable(p *loop.Plan, sb *spec.Sandbox) error {
+	if !p.Parallel() {
+		return nil
+	}
+	switch sb.Mode() {
+	case spec.WorkspaceLive:
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: all would write to %s at once, and over each other's work", p.Workers, p.Directory).
+			WithHint("give each a layer of its own, from which what is done is brought together: --workspace %s", spec.WorkspaceReview)
+	case spec.WorkspaceClone:
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: clones are brought together by git, and by somebody who can answer its questions", p.Workers).
+			WithHint("have files be brought together: --workspace %s", spec.WorkspaceReview)
+	}
+	if len(sb.Private) > 0 {
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: of %s each worker would have its own, and what lies there cannot be brought together", p.Workers, strings.Join(sb.Private, ", ")).
+			WithHint("leave --private out, and the setting private")
+	}
+	return nil
+}
+
+// hire makes a sandbox for each worker, like the loop's.
+func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox) (list []loop.Place, err error) {
+	if !p.Parallel() {
+		return nil, nil
+	}
+	if err := e.ReadyToJoin(ctx, sb); err != nil {
+		return nil, err
+	}
+	from, err := e.Checkpoint(ctx, sb, "", fmt.Sprintf("for %d workers", p.Workers), false)
+	for n := 1; err == nil && n <= p.Workers; n++ {
+		var at *spec.Sandbox
+		if at, err = e.Fork(ctx, sb, from, sb.Name+"-"+strconv.Itoa(n), true); err == nil {
+			list = append(list, loop.Place{Seat: loop.Seat{Worker: n}, ID: at.ID, Sandbox: at.Name})
+		}
+	}
+	return list, err
+}
+
+// loopBench is a shop for several workers.
+type loopBench struct {
+	loopShop
+	mu     sync.Mutex
+	before map[loop.Seat]spec.Bill // their work
+}
+
+var _ loop.Bench = (*loopBench)(nil)
+
+// Work notes what had been spent before.
+func (b *loopBench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
+	bill, err := b.engine.Bill(ctx, b.at(job.Seat).sandbox)
+	if err != nil {
+		return loop.Work{}, err
+	}
+	b.mu.Lock()
+	b.before[job.Seat] = bill
+	b.mu.Unlock()
+	return b.loopShop.Work(ctx, job)
+}
+
+// Spent is what the gateway has counted since then.
+func (b *loopBench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
+	b.mu.Lock()
+	before := b.before[seat]
+	b.mu.Unlock()
+	now, err := b.engine.Bill(ctx, b.at(seat).sandbox)
+	since := now.Since(before)
+	return since.Counted(), since.USD, err
+}
+
+// Join brings what was done together with what there is.
+func (b *loopBench) Join(ctx context.Context, base, theirs int64, cause string) (loop.Join, error) {
+	shelf := b.engine.Checkpoints(b.sandbox)
+	from, err := shelf.Find(strconv.FormatInt(base, 10))
+	if err != nil {
+		return loop.Join{}, err
+	}
+	to, err := shelf.Find(strconv.FormatInt(theirs, 10))
+	if err != nil {
+		return loop.Join{}, err
+	}
+	j, err := b.engine.Join(ctx, b.sandbox, from, to, cause)
+	return loop.Join{Checkpoint: j.Point.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
+}
+
+// Settle has the loop's sandbox hold a checkpoint.
+func (b *loopBench) Settle(ctx context.Context, number int64) error {
+	p, err := b.engine.Checkpoints(b.sandbox).Find(strconv.FormatInt(number, 10))
+	if err != nil {
+		return err
+	}
+	return b.settle(ctx, p)
+}
+
+// crew is all that it takes to carry a loop on.
+type crew struct {
+	plan *loop.Plan
+	run  *run.Run
+	host *run.Host
+	shop loopShop
+	desk *loop.Desk
+}
+
+// carry carries it on: alone, or with several workers.
+func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
+	if c.plan.Parallel() {
+		bench := &loopBench{loopShop: c.shop, before: map[loop.Seat]spec.Bill{}}
+		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Bench: bench, Desk: c.desk, Tell: tell}).Carry(ctx, events)
+	}
+	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: &c.shop, Desk: c.desk, Tell: tell}).Carry(ctx, events)
+}
+
+// workplaces are the places of workers. They hold nothing that is not in the checkpoints
+// of the loop's sandbox, too.
+func workplaces(s *loop.State) (list []loop.Place) {
+	for _, at := range s.Places {
+		if at.Worker > 0 {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// dismiss removes the places of workers of a loop that is not gone on with.
+func (a *app) dismiss(e *engine.Engine, s *loop.State) {
+	if !s.Status.Final() {
+		return
+	}
+	if err := unmake(e, workplaces(s)); err != nil {
+		a.note("not all sandboxes of workers were removed: %v", err)
+	}
+}
+
+// workerView is how a worker stands, in JSON.
+type workerView struct {
+	Worker    int           `json:"worker"`
+	Sandbox   string        `json:"sandbox,omitempty"`
+	Step      string        `json:"step"` // what it is at
+	Iteration int           `json:"iteration"`
+	Model     string        `json:"model,omitempty"`
+	Task      *loop.Taken   `json:"task,omitempty"`
+	Work      *loop.Work    `json:"work,omitempty"`
+	Keep      *loop.Keep    `json:"kept,omitempty"`
+	Verdict   *loop.Verdict `json:"verdict,omitempty"`
+	Question  string        `json:"question,omitempty"`
+}
+
+// workersOf are how the workers of a loop stand.
+func workersOf(s *loop.State) (list []workerView) {
+	for i, w := range s.Workers {
+		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Question: w.Question}
+		for _, at := range s.Places {
+			if at.Worker == i+1 {
+				v.Sandbox = at.Sandbox
+			}
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// text is a worker in a row.
+func (v workerView) text() string {
+	if v.Task == nil {
+		return v.Step
+	}
+	text := v.Task.ID + " " + opening(v.Task.Title)
+	if v.Iteration > 0 {
+		text += fmt.Sprintf(", iteration %d", v.Iteration)
+	}
+	return text + ": " + v.Step
+}

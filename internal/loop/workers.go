@@ -1,0 +1,208 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file is the fold of a loop with several workers. Each stands as a loop would that
+// works at one task after the other; tasks, hints and what was used are in common, as is
+// the count of iterations. What a worker did is in the loop's sandbox when it is settled,
+// and not before.
+
+// MaxWorkers bounds how many there may be: each has a sandbox.
+const MaxWorkers = 32
+
+// workerOf tells whose event it is; 0 is nobody's of several.
+func workerOf(ev run.Event) (int, error) {
+	if len(ev.Data) == 0 {
+		return 0, nil
+	}
+	var by By
+	if err := json.Unmarshal(ev.Data, &by); err != nil {
+		return 0, fmt.Errorf("read event %d, %s: %w", ev.Seq, ev.Type, err)
+	}
+	if by.Worker < 0 || by.Worker > MaxWorkers {
+		return 0, spec.Errorf(nil, "read event %d, %s: there is no worker %d", ev.Seq, ev.Type, by.Worker)
+	}
+	return by.Worker, nil
+}
+
+// Of gives the worker whose event it is, and how it stands; nil if it is nobody's.
+func (s *State) Of(ev run.Event) (int, *State) {
+	n, err := workerOf(ev)
+	if n == 0 || err != nil || n > len(s.Workers) {
+		return 0, nil
+	}
+	return n, s.Workers[n-1]
+}
+
+// worker gives how one stands, who may be new.
+func (s *State) worker(n int) *State {
+	for len(s.Workers) < n {
+		s.Workers = append(s.Workers, &State{})
+	}
+	return s.Workers[n-1]
+}
+
+// workerAdd takes the next event of a worker.
+func (s *State) workerAdd(n int, ev run.Event) error {
+	w := s.worker(n)
+	w.Last = ev.Time
+	switch ev.Type {
+	case Took:
+		return into(ev, func(t Taken) { s.workerTook(w, t) })
+	case Iteration:
+		return into(ev, func(b Begun) { s.workerBegan(w, b) })
+	case Worked:
+		w.limitedAt = ev.Time
+		return into(ev, func(k Work) {
+			w.worked(k)
+			s.use(k)
+			if k.Verdict != spec.VerdictLimit {
+				w.given = nil
+			}
+		})
+	case Cut:
+		return into(ev, s.cut)
+	case Kept:
+		return into(ev, w.kept)
+	case Judged:
+		return into(ev, func(v Verdict) {
+			w.judged(v)
+			w.alone = w.Verdict
+		})
+	case Joined:
+		return into(ev, func(j Join) { w.Join, w.step = &j, Joined })
+	case Rejudged:
+		return into(ev, func(v Verdict) { w.Verdict, w.step = &v, Rejudged })
+	case Settled:
+		return into(ev, func(e Settle) { s.settled(w, e) })
+	case Closed:
+		return into(ev, func(f Finished) {
+			s.Closed = append(s.Closed, f)
+			s.dismiss(w)
+		})
+	case PutBack, Lost:
+		return into(ev, func(l Left) {
+			if l.Again {
+				s.Retries++
+			} else {
+				s.Left = append(s.Left, l)
+			}
+			s.dismiss(w)
+		})
+	}
+	return nil
+}
+
+// workerTook begins with a task, or goes on with it. One that begins knows what the gates
+// said of what it begins with, and what others have tried counts.
+func (s *State) workerTook(w *State, t Taken) {
+	if t.Base == 0 && w.Task != nil && w.Task.ID == t.ID {
+		w.held = true
+		return
+	}
+	w.letGo()
+	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.last(), nil, nil, nil
+	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
+}
+
+// workerBegan is the beginning of an iteration. Who is told a hint has it until it has
+// worked.
+func (s *State) workerBegan(w *State, b Begun) {
+	if b.Iteration > s.Iteration {
+		s.Iteration = b.Iteration
+	}
+	if w.Task != nil && b.Iteration != w.Iteration {
+		if s.spent == nil {
+			s.spent = map[string]int{}
+		}
+		s.spent[w.Task.ID]++
+	}
+	if b.Iteration == w.Iteration {
+		s.Repeats++
+	}
+	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
+	told := max(0, min(b.Hints, len(s.Hints)))
+	w.given, s.Hints = slices.Clone(s.Hints[:told]), s.Hints[told:]
+	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
+}
+
+// settled says that what a worker did is the state of all now.
+func (s *State) settled(w *State, e Settle) {
+	s.checked, w.step = e.Checkpoint, Settled
+	if w.Verdict != nil {
+		v := *w.Verdict
+		v.Checkpoint, v.Worker = e.Checkpoint, 0
+		s.Verdict = &v
+	}
+}
+
+// dismiss is the end of a worker's work at its task. A hint that it had no use for is for
+// whoever is next.
+func (s *State) dismiss(w *State) {
+	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
+	w.letGo()
+	w.Work, w.Keep, w.Verdict, w.Join, w.Until = nil, nil, nil, nil, time.Time{}
+}
+
+// rest is when nobody carries the loop on: no worker is known to have its task, and what
+// was brought together may not be what there is when somebody goes on.
+func (s *State) rest() {
+	for _, w := range s.Workers {
+		w.held = false
+		if w.step == Joined || w.step == Rejudged {
+			w.step, w.Join, w.Verdict = Judged, nil, w.alone
+		}
+	}
+}
+
+// anew gives workers all their tries again, as somebody wants who goes on with a loop that
+// stalled.
+func (s *State) anew() {
+	s.spent = nil
+	for _, w := range s.Workers {
+		w.Unchanged, w.SameRed, w.SameError, w.SameLimit, w.tries = 0, 0, 0, 0, 0
+	}
+}
+
+// hands are the tasks that workers have in hand.
+func (s *State) hands() (list []string) {
+	for _, w := range s.Workers {
+		if w.Task != nil {
+			list = append(list, w.Task.ID)
+		}
+	}
+	return list
+}
+
+// At is what a worker is at, in a word or two.
+func (s *State) At() string {
+	switch {
+	case s.Task == nil:
+		return "idle"
+	case s.step == Iteration:
+		return "works"
+	case s.step == Worked && s.Work.Verdict == spec.VerdictLimit:
+		return "waits"
+	case s.step == Worked:
+		return "keeps"
+	case s.step == Kept:
+		return "is judged"
+	case s.step == Judged && s.Work.Done && len(s.Verdict.Red()) == 0:
+		return "is joined"
+	case s.step == Joined:
+		return "is judged with the others"
+	case s.step == Rejudged:
+		return "is settled"
+	case s.step == Settled:
+		return "is closed"
+	}
+	return "begins"
+}
