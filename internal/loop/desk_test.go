@@ -25,7 +25,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
 	d := &Desk{Store: journal.Open(t.TempDir(), "/proj"), Who: Holder(r.ID), Plan: p.Tasks}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
 		for i, title := range titles {
-			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: i}
+			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: min(i, 4)}
 			if _, err := g.Add(one, "", nil, "ann", time.Now().UTC()); err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -123,8 +122,12 @@ func (s *State) Add(ev run.Event) error {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
 	s.Last = ev.Time
-	if n, err := workerOf(ev); n > 0 || err != nil {
-		return errors.Join(err, s.workerAdd(n, ev))
+	n, err := workerOf(ev)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return s.workerAdd(n, ev)
 	}
 	switch ev.Type {
 	case Began:
@@ -254,7 +257,7 @@ func (s *State) iterate(b Begun) {
 	}
 	s.unjudged = true
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
-	s.shown = min(b.Hints, len(s.Hints))
+	s.shown = max(0, min(b.Hints, len(s.Hints)))
 	s.Agent, s.Model = b.Agent, b.Model
 }
 

@@ -439,6 +439,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// stepsOf sees that it is known what each worker is at, and what comes next.
+func stepsOf(t *testing.T, s *State, now time.Time) {
+	t.Helper()
+	p := plan()
+	p.Tasks, p.Workers = &Tasks{Tries: 3}, MaxWorkers
+	for n, w := range s.Workers {
+		if step := NextOf(p, s, w, now); reflect.DeepEqual(step, Step{}) || w.At() == "" || w.held && w.Task == nil {
+			t.Fatalf("worker %d: %+v, %s", n+1, step, w.At())
+		}
+	}
+}
+
 // randomEvent is one that may follow on anything.
 func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 	t.Helper()
@@ -466,13 +478,18 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{"of the future", nil},
 	}
 	one := all[r.IntN(len(all))]
-	text, err := json.Marshal(one.data)
+	kind, data := one.kind, one.data
+	if r.IntN(2) == 0 {
+		kind, data = anyWorkerEvent(r)
+	}
+	text, err := json.Marshal(data)
 	must(t, err)
-	return run.Event{Type: one.kind, Data: text}
+	return run.Event{Type: kind, Data: text}
 }
 
 // TestFold folds any events in any order: nothing panics, every prefix folds, all at
-// once is the same as one after the other, and what adds up does not shrink.
+// once is the same as one after the other, what adds up does not shrink, and for each of
+// several workers there is a next step.
 func TestFold(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -494,6 +511,9 @@ func TestFold(t *testing.T) {
 			}
 			if step.Tokens < before.Tokens || step.Elapsed < before.Elapsed || step.Repeats < before.Repeats {
 				t.Fatalf("seed %d: something has become less: %+v, %+v", seed, before, step)
+			}
+			if step.Baseline != nil {
+				stepsOf(t, step, at)
 			}
 		}
 	}

@@ -55,6 +55,20 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	w := s.worker(n)
 	w.Last = ev.Time
 	switch ev.Type {
+	case Iteration, Worked:
+		if w.Task == nil {
+			return nil
+		}
+	case Kept, Judged, Joined:
+		if w.Work == nil {
+			return nil
+		}
+	case Rejudged, Settled:
+		if w.Join == nil {
+			return nil
+		}
+	}
+	switch ev.Type {
 	case Took:
 		return into(ev, func(t Taken) { s.workerTook(w, t) })
 	case Iteration:

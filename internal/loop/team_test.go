@@ -1,0 +1,554 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// files are what a sandbox holds.
+type files map[string]string
+
+// bench is one in memory, which outlives who works at it.
+type bench struct {
+	t  *testing.T
+	mu sync.Mutex
+
+	main   files
+	places map[Seat]files
+	points []files
+	at     map[Seat]bool // who works
+	joined int64         // what was brought together last
+
+	// work does the work at a task, and judge says whether all is well.
+	work  func(b *bench, seat Seat, id string, f files) (Work, error)
+	judge func(f files) string
+	takes func(seat Seat) time.Duration
+	spent func(seat Seat) int64
+
+	most, jobs int // that worked at the same time; in all
+	prompts    []string
+}
+
+var _ Bench = (*bench)(nil)
+
+func newBench(t *testing.T) *bench {
+	return &bench{
+		t: t, main: files{}, places: map[Seat]files{}, at: map[Seat]bool{},
+		judge: func(files) string { return "" },
+		takes: func(Seat) time.Duration { return time.Minute },
+		spent: func(Seat) int64 { return 0 },
+		work: func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			f[id] = "done"
+			return says(done)
+		},
+	}
+}
+
+func (b *bench) locked() func() {
+	b.mu.Lock()
+	return b.mu.Unlock
+}
+
+func (b *bench) point(f files) int64 {
+	b.points = append(b.points, maps.Clone(f))
+	return int64(len(b.points))
+}
+
+func (b *bench) Begin(_ context.Context, seat Seat) (int64, error) {
+	defer b.locked()()
+	b.places[seat] = maps.Clone(b.main)
+	return b.point(b.main), nil
+}
+
+var taskLine = regexp.MustCompile(`(?m)^# (bd-[a-z0-9]+): `)
+
+func (b *bench) Work(ctx context.Context, job Job) (Work, error) {
+	b.mu.Lock()
+	if b.at[job.Seat] {
+		b.t.Errorf("%v works twice", job.Seat)
+	}
+	b.at[job.Seat] = true
+	b.most, b.jobs = max(b.most, len(b.at)), b.jobs+1
+	b.prompts = append(b.prompts, job.Prompt)
+	b.mu.Unlock()
+	defer func() {
+		defer b.locked()()
+		delete(b.at, job.Seat)
+	}()
+	select {
+	case <-ctx.Done():
+		return Work{Tokens: 1}, context.Cause(ctx)
+	case <-time.After(b.takes(job.Seat)):
+	}
+	defer b.locked()()
+	return b.work(b, job.Seat, taskLine.FindStringSubmatch(job.Prompt)[1], b.places[job.Seat])
+}
+
+func (b *bench) Keep(_ context.Context, seat Seat, _ string, _ int64) (int64, int, error) {
+	defer b.locked()()
+	if seat.Worker == 0 {
+		return b.point(b.main), 0, nil
+	}
+	return b.point(b.places[seat]), 1, nil
+}
+
+func (b *bench) Restore(context.Context, int64) error { return errors.New("nobody goes back") }
+
+func (b *bench) Judge(_ context.Context, n int64, _ map[string]string) ([]Gate, map[string]string, error) {
+	defer b.locked()()
+	why := b.judge(b.points[n-1])
+	return []Gate{{Name: "all is well", Green: why == "", Why: why}}, nil, nil
+}
+
+func (b *bench) Review(context.Context, ReviewJob) (Opinion, error) {
+	return Opinion{}, errors.New("nobody reviews")
+}
+
+func (b *bench) Join(_ context.Context, base, theirs int64, _ string) (j Join, err error) {
+	defer b.locked()()
+	was, did, is := b.points[base-1], b.points[theirs-1], maps.Clone(b.main)
+	for _, at := range slices.Sorted(maps.Keys(did)) {
+		switch {
+		case did[at] == was[at] || did[at] == is[at]:
+		case is[at] != was[at]:
+			j.Conflicts = append(j.Conflicts, at)
+		default:
+			is[at] = did[at]
+		}
+	}
+	if len(j.Conflicts) == 0 {
+		j.Checkpoint, j.Alone = b.point(is), maps.Equal(is, did)
+		b.joined = j.Checkpoint
+	}
+	return j, nil
+}
+
+func (b *bench) Settle(_ context.Context, n int64) error {
+	defer b.locked()()
+	if n != b.joined {
+		b.t.Errorf("%d is settled, and %d was brought together last", n, b.joined)
+	}
+	b.main = maps.Clone(b.points[n-1])
+	return nil
+}
+
+func (b *bench) Spent(_ context.Context, seat Seat) (int64, float64, error) {
+	return b.spent(seat), 0, nil
+}
+
+// teamwork carries a loop on with several workers. If die is not nil the process dies
+// behind the first event for which it is true.
+func teamwork(ctx context.Context, t *testing.T, p *Plan, b *bench, r *run.Run, d *Desk, die func(run.Event) bool) (*State, error) {
+	t.Helper()
+	h, events, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	team := &Team{Plan: p, Run: r, Host: h, Bench: b, Desk: d, Tell: func(ev run.Event, _ *State) {
+		if die != nil && die(ev) {
+			h.Close() // nothing can be written any more
+		}
+	}}
+	s, err := team.Carry(ctx, events)
+	if len(b.at) > 0 {
+		t.Errorf("%v are left at work", b.at)
+	}
+	return s, err
+}
+
+// hire makes a loop with workers, for these tasks.
+func hire(t *testing.T, workers int, titles ...string) (*Plan, *run.Run, *Desk) {
+	t.Helper()
+	p, r, d := desk(t, titles...)
+	p.Workers, p.Tasks.Tries, p.Limits.MaxIterations = workers, 4, 200
+	must(t, p.Check())
+	return p, r, d
+}
+
+func TestTeam(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b", "c")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		began := time.Now()
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || s.Reason != "done" || len(s.Closed) != 3 || s.Iteration != 3 || b.most != 2 || time.Since(began) > 3*time.Minute {
+			t.Errorf("it is %s (%s), %d closed after %d iterations and %s, %d at a time", s.Status, s.Reason, len(s.Closed), s.Iteration, time.Since(began), b.most)
+		}
+		if want := (files{"bd-a": "done", "bd-b": "done", "bd-c": "done"}); !maps.Equal(b.main, want) {
+			t.Errorf("there is %v", b.main)
+		}
+		events, err := r.Events()
+		must(t, err)
+		again, err := Fold(events)
+		if must(t, err); !reflect.DeepEqual(again, s) {
+			t.Errorf("folded anew it is\n%+v\nnot\n%+v", again, s)
+		}
+	})
+}
+
+// What waits for others is begun when they are done, with what they have done.
+func TestTeamDependencies(t *testing.T) {
+	p, r, d := hire(t, 3, "last", "a", "b")
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		for _, on := range []string{"bd-a", "bd-b"} {
+			if _, err := g.Link("bd-last", task.Link{On: on, Kind: task.Blocks}, "ann", time.Now().UTC()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			if id == "bd-last" && (f["bd-a"] == "" || f["bd-b"] == "") {
+				t.Errorf("the last began with %v", f)
+			}
+			f[id] = "done"
+			return says(done)
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || len(s.Closed) != 3 || s.Closed[2].Task != "bd-last" {
+			t.Errorf("it is %s, %v", s.Status, s.Closed)
+		}
+	})
+}
+
+// Who changed what another has changed, or is red together with it, begins again with
+// that, is told so, and is not tried for ever.
+func TestTeamAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		work  func(b *bench, id string, f files)
+		judge func(f files) string
+		told  string
+	}{
+		"conflict": {
+			work: func(_ *bench, id string, f files) { f["one"] += id },
+			told: "what others have done meanwhile is in conflict with it: one",
+		},
+		"red together": {
+			work: func(_ *bench, id string, f files) {
+				if f[id] = "loud"; len(f) > 1 {
+					f[id] = "quiet"
+				}
+			},
+			judge: func(f files) string {
+				if n := slices.Collect(maps.Values(f)); len(n) > 1 && !slices.Contains(n, "quiet") {
+					return "too loud"
+				}
+				return ""
+			},
+			told: "it is green by itself, and red together with what others have done meanwhile: all is well (too loud)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, r, d := hire(t, 2, "a", "b")
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.work = func(b *bench, _ Seat, id string, f files) (Work, error) { tt.work(b, id, f); return says(done) }
+				if tt.judge != nil {
+					b.judge = tt.judge
+				}
+				s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+				must(t, err)
+				if s.Status != Completed || s.Reason != "done" || len(s.Closed) != 2 || s.Retries != 1 || s.Iteration != 3 {
+					t.Errorf("it is %s (%s), %v, %d tried again, after %d", s.Status, s.Reason, s.Closed, s.Retries, s.Iteration)
+				}
+				if last := b.prompts[len(b.prompts)-1]; !strings.Contains(last, tt.told) {
+					t.Errorf("the last was told %q", last)
+				}
+			})
+		})
+	}
+	p, r, d := hire(t, 2, "a", "b", "c")
+	p.Tasks.Tries = 2
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.judge = func(f files) string {
+			if len(f) > 1 {
+				return "only one of them"
+			}
+			return ""
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Reason != reasonTasksFailed || len(s.Closed) != 1 || len(s.Left) != 2 || len(b.main) != 1 {
+			t.Errorf("it is %s (%s), %v closed, %v left, with %v", s.Status, s.Reason, s.Closed, s.Left, b.main)
+		}
+	})
+}
+
+// TestTeamCrash has a process die behind any event, again and again, with conflicts and
+// gates that are red together now and then: in the end everything is done once, and
+// whatever is closed is there.
+func TestTeamCrash(t *testing.T) {
+	seed := rand.Uint64()
+	for round := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, round))
+		var titles []string
+		for n := range 3 + r.IntN(4) {
+			titles = append(titles, fmt.Sprintf("t%d", n))
+		}
+		p, run1, d := hire(t, 2+r.IntN(3), titles...)
+		p.Tasks.Tries, p.Stall = 100, Stall{}
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.takes = func(Seat) time.Duration { defer b.locked()(); return time.Duration(1+r.IntN(600)) * time.Second }
+			b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+				if r.IntN(4) == 0 {
+					return says("not yet")
+				}
+				if f[id] = "done"; r.IntN(3) == 0 {
+					f["shared"] += id + " "
+				}
+				return says(done)
+			}
+			b.judge = func(f files) string {
+				if r.IntN(6) == 0 {
+					return "by chance"
+				}
+				return ""
+			}
+			var s *State
+			for try := 0; s == nil || !s.Status.Final(); try++ {
+				left := 1 + r.IntN(40)
+				if try > 200 {
+					t.Fatalf("seed %d, round %d: it comes to no end: %+v", seed, round, s)
+				}
+				var err error
+				s, err = teamwork(t.Context(), t, p, b, run1, d, func(ev run.Event) bool { left--; return left == 0 })
+				if err == nil && s.Status != Completed {
+					t.Fatalf("seed %d, round %d: it is %s (%s): %s", seed, round, s.Status, s.Reason, s.Detail)
+				}
+				for _, f := range s.Closed {
+					if b.main[f.Task] != "done" {
+						t.Fatalf("seed %d, round %d: %s is closed, and there is %v", seed, round, f.Task, b.main)
+					}
+				}
+				if err != nil { // what it knew is not what is written
+					s = nil
+				}
+			}
+			closed := map[string]bool{}
+			for _, f := range s.Closed {
+				if closed[f.Task] {
+					t.Errorf("seed %d, round %d: %s was closed twice", seed, round, f.Task)
+				}
+				closed[f.Task] = true
+			}
+			for _, title := range titles {
+				if x := at(t, d, "bd-"+title); x.Status != task.Closed || !closed[x.ID] {
+					t.Errorf("seed %d, round %d: %s is %s", seed, round, x.ID, x.Status)
+				}
+			}
+		})
+	}
+}
+
+// What a person does to the loop's sandbox between two who carry the loop on stays.
+func TestTeamPerson(t *testing.T) {
+	for _, kind := range []string{Joined, Rejudged, Settled, Closed} {
+		p, r, d := hire(t, 2, "a", "b")
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			_, err := teamwork(t.Context(), t, p, b, r, d, func(ev run.Event) bool { return ev.Type == kind })
+			if err == nil {
+				t.Fatalf("it did not die behind %s", kind)
+			}
+			b.main["person"] = "was here"
+			s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+			must(t, err)
+			if want := (files{"bd-a": "done", "bd-b": "done", "person": "was here"}); s.Status != Completed || !maps.Equal(b.main, want) {
+				t.Errorf("behind %s it is %s, with %v", kind, s.Status, b.main)
+			}
+		})
+	}
+}
+
+// What all have used together is what counts, also while they work.
+func TestTeamSpent(t *testing.T) {
+	p, r, d := hire(t, 3, "a", "b", "c", "e")
+	p.Limits.Tokens = 1000
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.takes = func(Seat) time.Duration { return time.Hour }
+		began := time.Now()
+		b.spent = func(Seat) int64 { return int64(time.Since(began).Seconds()) * 10 }
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if took := time.Since(began); s.Status != Limited || s.Reason != "tokens" || took < 30*time.Second || took > 40*time.Second || s.Iteration != 3 {
+			t.Errorf("it is %s (%s) after %s", s.Status, s.Reason, took)
+		}
+		for _, id := range []string{"bd-a", "bd-b", "bd-c"} {
+			if x := at(t, d, id); x.Status != task.Open || !strings.Contains(x.Notes, "the loop ended: limit (tokens)") {
+				t.Errorf("%s is %+v", id, x)
+			}
+		}
+	})
+	p, r, d = hire(t, 2, "a", "b", "c", "e")
+	p.Limits.MaxIterations = 3
+	synctest.Test(t, func(t *testing.T) {
+		s, err := teamwork(t.Context(), t, p, newBench(t), r, d, nil)
+		must(t, err)
+		if s.Status != Limited || s.Reason != "iterations" || s.Iteration != 3 || len(s.Closed) != 3 {
+			t.Errorf("it is %s (%s) after %d iterations with %v", s.Status, s.Reason, s.Iteration, s.Closed)
+		}
+	})
+}
+
+// A pause lets everybody come to an end of what is begun; a stop and a signal do not.
+func TestTeamEnds(t *testing.T) {
+	for _, tt := range []struct {
+		kind   string
+		status Status
+		closed int
+		open   bool
+	}{
+		{run.Pause, Waiting, 2, true}, {run.Stop, Cancelled, 0, true}, {"signal", Interrupted, 0, true},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			p, r, d := hire(t, 2, "a", "b", "c")
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				ctx, stop := context.WithCancelCause(t.Context())
+				defer stop(nil)
+				go func() {
+					time.Sleep(10 * time.Second)
+					if tt.kind == "signal" {
+						stop(&spec.Exited{Code: spec.ExitSignal + 15})
+						return
+					}
+					must(t, r.Leave(run.Message{Kind: tt.kind, Actor: "ann"}))
+				}()
+				s, err := teamwork(ctx, t, p, b, r, d, nil)
+				must(t, err)
+				if s.Status != tt.status || len(s.Closed) != tt.closed {
+					t.Errorf("it is %s, with %v", s.Status, s.Closed)
+				}
+				if list, err := r.Mail(); err != nil || len(list) > 0 {
+					t.Errorf("there is mail: %v, %v", list, err)
+				}
+				for _, id := range []string{"bd-a", "bd-b", "bd-c"} {
+					if x := at(t, d, id); x.Status == task.InProgress {
+						t.Errorf("%s is held by %s", id, x.Assignee)
+					}
+				}
+				if tt.status == Cancelled {
+					return
+				}
+				s, err = teamwork(t.Context(), t, p, b, r, d, nil)
+				if must(t, err); s.Status != Completed || len(s.Closed) != 3 {
+					t.Errorf("gone on with it is %s, with %v", s.Status, s.Closed)
+				}
+			})
+		})
+	}
+}
+
+// A task that is another's by now is given up, and the others go on.
+func TestTeamLost(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.takes = func(seat Seat) time.Duration { return time.Duration(seat.Worker) * time.Hour }
+		go func() {
+			time.Sleep(time.Minute)
+			must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+				if _, err := g.Release("bd-b", "ann", true, time.Now().UTC()); err != nil {
+					return err
+				}
+				_, err := g.Claim("bd-b", "ann", 24*time.Hour, time.Now().UTC())
+				return err
+			}))
+		}()
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if len(s.Closed) != 1 || len(s.Left) != 1 || s.Left[0].Task != "bd-b" || b.main["bd-b"] != "" {
+			t.Errorf("%v are closed, %v left", s.Closed, s.Left)
+		}
+		if x := at(t, d, "bd-b"); x.Assignee != "ann" {
+			t.Errorf("it is %s's", x.Assignee)
+		}
+	})
+}
+
+// A hint is told to one, whoever is next; and to another, if that one came to nothing.
+func TestTeamHint(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		tries := 0
+		b.work = func(_ *bench, seat Seat, id string, f files) (Work, error) {
+			if tries++; seat.Worker == 1 && tries == 1 {
+				return Work{Verdict: spec.VerdictLimit}, nil
+			}
+			f[id] = "done"
+			return says(done)
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		told := 0
+		for _, prompt := range b.prompts {
+			told += strings.Count(prompt, "mind the gap")
+		}
+		if s.Status != Completed || len(s.Hints) != 0 || told < 1 || told > 2 {
+			t.Errorf("it is %s, %d were told, %v are left", s.Status, told, s.Hints)
+		}
+	})
+}
+
+// There are not as many workers as somebody who writes into the events likes.
+func TestFoldWorkers(t *testing.T) {
+	for _, bad := range []string{`{"worker":1000000}`, `{"worker":-1}`} {
+		if _, err := Fold([]run.Event{{Seq: 1, Type: Took, Data: []byte(bad)}}); err == nil {
+			t.Errorf("%s is a worker", bad)
+		}
+	}
+}
+
+// anyWorkerEvent is an event of one of several workers, or none, that may follow on anything.
+func anyWorkerEvent(r *rand.Rand) (string, any) {
+	n := 1 + r.IntN(5)
+	by := By{Worker: r.IntN(4)}
+	id := fmt.Sprintf("bd-%d", r.IntN(3))
+	gates := []Gate{{Name: "a", Green: r.IntN(2) == 0, Why: "x"}}
+	all := []struct {
+		kind string
+		data any
+	}{
+		{Began, nil},
+		{Baseline, Verdict{Gates: gates}},
+		{Took, Taken{By: by, ID: id, Base: int64(n)}},
+		{Iteration, Begun{By: by, Iteration: n, Hints: n - 1}},
+		{Worked, Work{By: by, Iteration: n, Verdict: []string{spec.VerdictOK, spec.VerdictFailed, spec.VerdictLimit}[r.IntN(3)], Done: n == 0, Tokens: int64(n)}},
+		{Cut, Work{By: by, Iteration: n, Tokens: int64(n)}},
+		{Kept, Keep{By: by, Iteration: n, Checkpoint: int64(n)}},
+		{Judged, Verdict{By: by, Iteration: n, Gates: gates}},
+		{Joined, Join{By: by, Task: id, Checkpoint: int64(n), Alone: n == 1}},
+		{Rejudged, Verdict{By: by, Gates: gates}},
+		{Settled, Settle{By: by, Checkpoint: int64(n)}},
+		{Closed, Finished{By: by, Task: id}},
+		{PutBack, Left{By: by, Task: id, Again: n == 1}},
+		{Lost, Left{By: by, Task: id}},
+		{Hinted, Advice{Message: id, Text: id}},
+		{Ended, End{Status: Stalled}},
+	}
+	one := all[r.IntN(len(all))]
+	return one.kind, one.data
+}
