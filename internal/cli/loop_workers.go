@@ -95,12 +95,24 @@ func (b *loopBench) Join(ctx context.Context, base, theirs int64, cause string) 
 		return loop.Join{}, err
 	}
 	j, err := b.engine.Join(ctx, b.sandbox, from, to, cause)
-	return loop.Join{Checkpoint: j.Point.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
+	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
 }
 
 // Settle has the loop's sandbox hold a checkpoint.
-func (b *loopBench) Settle(ctx context.Context, number int64) error {
-	p, err := b.engine.Checkpoints(b.sandbox).Find(strconv.FormatInt(number, 10))
+func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
+	shelf := b.engine.Checkpoints(b.sandbox)
+	before, err := shelf.Find(strconv.FormatInt(ours, 10))
+	if err != nil {
+		return err
+	}
+	p, err := shelf.Find(strconv.FormatInt(number, 10))
+	if err != nil {
+		return err
+	}
+	moved, err := b.engine.Moved(ctx, b.sandbox, before)
+	if err == nil && moved {
+		err = loop.ErrMoved
+	}
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,7 @@ func sameWork(a, b *spec.Sandbox) error {
 
 // Joined is what came of bringing two states together.
 type Joined struct {
+	Ours  checkpoint.Point // what the sandbox held
 	Point checkpoint.Point // what they are together; of number 0 if there are conflicts
 	// Alone says that it has what the one had, and nothing else: nobody did anything
 	// meanwhile.
@@ -194,6 +195,7 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	if err != nil {
 		return j, err
 	}
+	j.Ours = ours
 	both, err := joinTrees(shelf, base, ours, theirs)
 	for _, c := range both.Conflicts {
 		j.Conflicts = append(j.Conflicts, placeInside(sb, c))
@@ -207,6 +209,16 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	j.Point, err = m.End(keepLayer(m, d))
 	j.Alone = !slices.ContainsFunc(both.Besides, func(c checkpoint.Change) bool { return isInside(c.Path) })
 	return j, err
+}
+
+// Moved tells whether a sandbox holds anything else in its workspaces than at a checkpoint.
+func (e *Engine) Moved(ctx context.Context, sb *spec.Sandbox, since checkpoint.Point) (bool, error) {
+	now, err := e.Checkpoint(ctx, sb, "", "before what was done comes in", false)
+	if err != nil {
+		return false, err
+	}
+	list, err := e.CheckpointChanges(sb, since, now)
+	return slices.ContainsFunc(list, func(c checkpoint.Change) bool { return isReview(c.Tree) && isInside(c.Path) }), err
 }
 
 // joinTrees brings the layers over the workspaces together.

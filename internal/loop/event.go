@@ -155,6 +155,7 @@ type Join struct {
 	Task       string `json:"task"`
 	Iteration  int    `json:"iteration"`
 	Checkpoint int64  `json:"checkpoint,omitempty"` // that has both; 0 if there are conflicts
+	Ours       int64  `json:"ours,omitempty"`       // that has what the loop's sandbox held
 	// Alone says that nothing else is in it: nobody was done meanwhile, and what the
 	// gates have said holds.
 	Alone     bool     `json:"alone,omitempty"`

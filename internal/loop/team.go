@@ -19,11 +19,16 @@ type Bench interface {
 	// Join makes a checkpoint that has what was done from one to another, and what the
 	// loop's sandbox holds now; or says why there can be none.
 	Join(ctx context.Context, base, theirs int64, cause string) (Join, error)
-	// Settle has the loop's sandbox hold a checkpoint. It may be repeated.
-	Settle(ctx context.Context, checkpoint int64) error
+	// Settle has the loop's sandbox hold a checkpoint, if it still holds what it held at
+	// another; else the error is ErrMoved.
+	Settle(ctx context.Context, ours, checkpoint int64) error
 	// Spent is what models have taken for a seat since it began to work.
 	Spent(ctx context.Context, seat Seat) (tokens int64, usd float64, err error)
 }
+
+// ErrMoved says that somebody has changed the loop's sandbox while it was judged what was
+// to be put there.
+var ErrMoved = errors.New("the loop's sandbox was changed meanwhile")
 
 // Team carries on a loop with several workers. All that is decided and kept is decided
 // and kept by one goroutine; what takes its time is done by others, one for each worker.
@@ -424,17 +429,25 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 		gates, _, err := t.Bench.Judge(ctx, w.checked, baseline)
 		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
 	case step.Join:
-		j, err := t.Bench.Join(ctx, w.from, w.checked, at+", with what others have done")
-		j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
-		return t.keeping(err, Joined, j)
+		return t.join(ctx, h, &w, at)
 	case step.Rejudge:
 		gates, _, err := t.Bench.Judge(ctx, w.Join.Checkpoint, baseline)
 		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
 	case step.Settle:
-		err := t.Bench.Settle(ctx, w.Join.Checkpoint)
+		err := t.Bench.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
+		if errors.Is(err, ErrMoved) { // by a person: nobody else is let
+			return t.join(ctx, h, &w, at)
+		}
 		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
 	}
 	return nil, fmt.Errorf("there is no such step: %+v", step)
+}
+
+// join brings together what a worker did and what the loop's sandbox holds.
+func (t *Team) join(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
+	j, err := t.Bench.Join(ctx, w.from, w.checked, at+", with what others have done")
+	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
+	return t.keeping(err, Joined, j)
 }
 
 // keeping keeps a result, if there is one.

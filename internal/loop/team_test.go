@@ -132,14 +132,17 @@ func (b *bench) Join(_ context.Context, base, theirs int64, _ string) (j Join, e
 		}
 	}
 	if len(j.Conflicts) == 0 {
-		j.Checkpoint, j.Alone = b.point(is), maps.Equal(is, did)
+		j.Ours, j.Checkpoint, j.Alone = b.point(b.main), b.point(is), maps.Equal(is, did)
 		b.joined = j.Checkpoint
 	}
 	return j, nil
 }
 
-func (b *bench) Settle(_ context.Context, n int64) error {
+func (b *bench) Settle(_ context.Context, ours, n int64) error {
 	defer b.locked()()
+	if !maps.Equal(b.main, b.points[ours-1]) {
+		return ErrMoved
+	}
 	if n != b.joined {
 		b.t.Errorf("%d is settled, and %d was brought together last", n, b.joined)
 	}
@@ -378,6 +381,29 @@ func TestTeamPerson(t *testing.T) {
 			}
 		})
 	}
+}
+
+// So does what somebody does there while both together are judged: that is judged, too.
+func TestTeamMoved(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.judge = func(f files) string {
+			if len(f) == 2 && b.main["person"] == "" {
+				b.main["person"] = "was here"
+			}
+			if f["person"] != "" && f["bd-a"] != "" && f["bd-b"] != "" {
+				b.main["judged"] = "all"
+			}
+			return ""
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		want := files{"bd-a": "done", "bd-b": "done", "person": "was here", "judged": "all"}
+		if s.Status != Completed || len(s.Closed) != 2 || !maps.Equal(b.main, want) {
+			t.Errorf("it is %s, with %v", s.Status, b.main)
+		}
+	})
 }
 
 // What all have used together is what counts, also while they work.
