@@ -150,14 +150,14 @@ func (g *guests) credited(of *spec.Agent) error {
 }
 
 // make makes a sandbox for each guest, like the loop's.
-func (g *guests) make(cmd *command.Command, sb *spec.Sandbox, paths []string) (list []loop.Place, err error) {
+func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string) (list []loop.Place, err error) {
 	for _, of := range g.agents {
 		f := g.flags // each has its own
 		f.name = sb.Name + "-" + of.Name
 		at, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget
-			return context.Cause(cmd.Context())
+			return context.Cause(ctx)
 		})
 		if err != nil {
 			return list, err

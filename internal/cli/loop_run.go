@@ -163,7 +163,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	made := loop.Made{Sandbox: sb.Name}
-	if made.Places, err = others.make(cmd, sb, []string{path}); err == nil && f.plan.Parallel() {
+	if made.Places, err = others.make(ctx, cmd, sb, []string{path}); err == nil && f.plan.Parallel() {
 		made.Places, err = hire(ctx, e, &f.plan, sb)
 	}
 	if err != nil {
