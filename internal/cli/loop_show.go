@@ -333,6 +333,14 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 			return fmt.Sprintf("task %s: %d paths are in conflict with what others have done", w.Task.ID, n)
 		}
 		return ""
+	case loop.Reviewing:
+		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)
+	case loop.Reviewed:
+		var r loop.Review
+		if json.Unmarshal(ev.Data, &r) != nil {
+			return ""
+		}
+		return at + reviewText(r.Gate)
 	case loop.Rejudged:
 		return "task " + w.Task.ID + ", together with what others have done: " + gatesText(w.Verdict)
 	case loop.Closed:

@@ -169,13 +169,14 @@ type workerView struct {
 	Work      *loop.Work    `json:"work,omitempty"`
 	Keep      *loop.Keep    `json:"kept,omitempty"`
 	Verdict   *loop.Verdict `json:"verdict,omitempty"`
+	Reviewing string        `json:"reviewing,omitempty"`
 	Question  string        `json:"question,omitempty"`
 }
 
 // workersOf are how the workers of a loop stand.
 func workersOf(s *loop.State) (list []workerView) {
 	for i, w := range s.Workers {
-		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Question: w.Question}
+		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
 		for _, at := range s.Places {
 			if at.Worker == i+1 {
 				v.Sandbox = at.Sandbox

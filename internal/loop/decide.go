@@ -138,12 +138,20 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	case Kept:
 		return Step{Judge: true}
 	case Judged:
+		if step := reviewOf(p, s, w, now); step != nil {
+			return *step
+		}
 		if step := taskJudged(p, w); step != nil && step.Close {
 			return Step{Join: true}
 		} else if step != nil {
 			return *step
 		}
-	case Joined, Rejudged, Settled:
+	case Rejudged:
+		if step := reviewOf(p, s, w, now); step != nil {
+			return *step
+		}
+		return joined(p, w)
+	case Joined, Settled:
 		return joined(p, w)
 	}
 	if end := spent(p, s, now); end != nil {
@@ -159,6 +167,19 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 		return Step{End: tooMany(s)}
 	}
 	return Step{Iterate: s.Iteration + 1}
+}
+
+// reviewOf asks the next reviewer of what a worker did, by itself or together with what
+// others did; nil if there is none to be asked.
+func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
+	c := toReview(p, w)
+	if c == nil {
+		return nil
+	}
+	if end := spent(p, s, now); end != nil {
+		return &Step{End: end}
+	}
+	return &Step{Review: c}
 }
 
 // joined is what follows of a task that is done by itself.
@@ -195,7 +216,11 @@ func few(names []string) string {
 func redNames(v *Verdict) string {
 	var names []string
 	for _, g := range v.Red() {
-		names = append(names, fmt.Sprintf("%s (%s)", g.Name, g.Why))
+		why := g.Why
+		if g.Review && g.Output != "" { // what it says is what there is to be done
+			why += ": " + strings.Join(strings.Fields(g.Output), " ")
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", g.Name, why))
 	}
 	return few(names)
 }

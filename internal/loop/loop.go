@@ -254,7 +254,7 @@ func (p *Plan) try(ctx context.Context, shop Shop, job Job, n int) (Work, error)
 }
 
 // used tells whether models were asked, or tools.
-func (w *Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
+func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
 // begun tells whether an iteration was begun, and has no result.
 func (s *State) begun(n int) bool {

@@ -15,12 +15,14 @@ import (
 
 // Asking is the beginning of a review.
 type Asking struct {
+	By
 	Iteration int    `json:"iteration"`
 	Gate      string `json:"gate"` // its ID
 }
 
 // Review is what became of a reviewer that was asked about a checkpoint.
 type Review struct {
+	By
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Gate       Gate  `json:"gate"`
@@ -123,20 +125,20 @@ verdict is pass or fail; reasons are up to {{reasons}} short texts, and at least
 fail. Without this file, or if it is anything else, the work has not passed.
 `
 
-// reviewJob is what a reviewer is asked to do about the newest checkpoint.
-func (l *Loop) reviewJob(c *Criterion) ReviewJob {
-	s := l.state
+// reviewJob is what a reviewer is asked to do about a checkpoint: w is whose work it is,
+// s how the whole loop stands.
+func (p *Plan) reviewJob(s, w *State, checkpoint int64, c *Criterion) ReviewJob {
 	prompt := strings.NewReplacer(
 		"{{prompt}}", strings.TrimSpace(c.Reviewer.Prompt), "{{task}}", ReviewPlace+"/"+reviewTask,
 		"{{output}}", ReviewPlace+"/"+ReviewOutput, "{{reasons}}", fmt.Sprint(maxReasons),
 	).Replace(reviewTemplate)
-	limit := l.Plan.timeout(c)
-	if rest := left(l.Plan.Limits.Time, s.elapsed(time.Now())); rest != 0 && rest < limit {
+	limit := p.timeout(c)
+	if rest := left(p.Limits.Time, s.elapsed(time.Now())); rest != 0 && rest < limit {
 		limit = max(rest, time.Millisecond)
 	}
 	return ReviewJob{
-		Checkpoint: s.checked, Agent: c.Reviewer.Agent, Model: c.Reviewer.Model, Prompt: prompt, Limit: limit, Budget: budgetLeft(l.Plan, s),
-		Files: map[string][]byte{reviewTask: []byte(strings.TrimSpace(l.Plan.Prompt+"\n\n"+taskOf(s.Task)) + "\n")},
+		Checkpoint: checkpoint, Agent: c.Reviewer.Agent, Model: c.Reviewer.Model, Prompt: prompt, Limit: limit, Budget: budgetLeft(p, s),
+		Files: map[string][]byte{reviewTask: []byte(strings.TrimSpace(p.Prompt+"\n\n"+taskOf(w.Task)) + "\n")},
 	}
 }
 
@@ -165,27 +167,53 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 // review asks a reviewer, and keeps what it says before anything else is done.
 func (l *Loop) review(ctx context.Context, c *Criterion) error {
 	s := l.state
-	if err := l.keep(Reviewing, Asking{s.Iteration, c.ID}); err != nil {
+	if err := l.keep(Reviewing, Asking{Iteration: s.Iteration, Gate: c.ID}); err != nil {
 		return err
 	}
-	began := time.Now()
-	done, err := l.Shop.Review(ctx, l.reviewJob(c))
-	took := time.Since(began).Seconds()
-	if ctx.Err() != nil { // whatever it came to, it was cut short
-		if u := usage(done.Work); u.Tokens > 0 || u.USD > 0 || u.Calls > 0 {
-			used := Work{Iteration: s.Iteration, Verdict: spec.VerdictFailed, Session: u.Session, Calls: u.Calls, Tokens: u.Tokens, USD: u.USD, Seen: u.Seen, Seconds: took}
-			if kerr := l.keep(Cut, used); kerr != nil {
-				return kerr
-			}
-		}
-		return ctx.Err()
+	r, err := ask(ctx, l.Shop, l.Plan.reviewJob(s, s, s.checked, c), c)
+	r.Iteration = s.Iteration
+	if err == nil {
+		return l.keep(Reviewed, r)
 	}
+	if used := r.cut(); used.used() {
+		if kerr := l.keep(Cut, used); kerr != nil {
+			return kerr
+		}
+	}
+	return err
+}
+
+// ask asks a reviewer. An error is that it was cut short.
+func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion) (Review, error) {
+	began := time.Now()
+	done, err := shop.Review(ctx, job)
 	g := verdictOf(done)
 	if err != nil {
 		g = Gate{Why: "it cannot be judged: " + tail(plain(err.Error()), maxMessage)}
 	}
-	g.Name, g.Seconds, g.Review = c.ID, took, true
-	return l.keep(Reviewed, Review{s.Iteration, s.checked, g, usage(done.Work)})
+	g.Name, g.Seconds, g.Review = c.ID, time.Since(began).Seconds(), true
+	return Review{Checkpoint: job.Checkpoint, Gate: g, Usage: usage(done.Work)}, ctx.Err()
+}
+
+// cut is what a review has used that came to nothing.
+func (r *Review) cut() Work {
+	return Work{
+		By: r.By, Iteration: r.Iteration, Verdict: spec.VerdictFailed, Session: r.Session, Calls: r.Calls,
+		Tokens: r.Tokens, USD: r.USD, Seen: r.Seen, Seconds: r.Gate.Seconds,
+	}
+}
+
+// reviews is how many reviewers have said something of it.
+func (v *Verdict) reviews() (n int) {
+	if v == nil {
+		return 0
+	}
+	for _, g := range v.Gates {
+		if g.Review {
+			n++
+		}
+	}
+	return n
 }
 
 // verdictOf judges what a reviewer said. It agrees only in one way: it ended well, and

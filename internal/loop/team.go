@@ -330,7 +330,7 @@ func (t *Team) watch(ctx context.Context) error {
 	}
 	t.wind(end)
 	for _, h := range t.hands {
-		if h.stop != nil && h.what == Worked {
+		if h.stop != nil && (h.what == Worked || h.what == Reviewed) {
 			h.stop(errSpent)
 		}
 	}
@@ -395,6 +395,8 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		return nil
 	case step.Iterate > 0:
 		return t.iterate(ctx, h, w, step.Iterate)
+	case step.Review != nil:
+		return t.review(ctx, h, w, step.Review)
 	case step.PutBack != "":
 		return t.putBack(ctx, h, w, step)
 	case step.Close:
@@ -530,6 +532,30 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
 			kind = Cut
 		}
 		return func() error { return t.keep(kind, k) }, err
+	})
+	return nil
+}
+
+// review asks a reviewer of what a worker did.
+func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) error {
+	checkpoint, n := w.checked, w.Iteration
+	if w.step == Rejudged {
+		checkpoint = w.Join.Checkpoint
+	}
+	if err := t.keep(Reviewing, Asking{By: h.by(), Iteration: n, Gate: c.ID}); err != nil {
+		return err
+	}
+	job := t.Plan.reviewJob(t.state, w, checkpoint, c)
+	t.begin(ctx, h, Reviewed, func(ctx context.Context) (func() error, error) {
+		r, err := ask(ctx, t.Bench, job, c)
+		r.By, r.Iteration = h.by(), n
+		if err == nil {
+			return t.keeping(nil, Reviewed, r)
+		}
+		if used := r.cut(); used.used() {
+			return func() error { return t.keep(Cut, used) }, err
+		}
+		return nil, err
 	})
 	return nil
 }

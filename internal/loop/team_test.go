@@ -40,6 +40,9 @@ type bench struct {
 	takes func(seat Seat) time.Duration
 	spent func(seat Seat) int64
 
+	opinion func(f files) string
+	reviews []ReviewJob
+
 	most, jobs int // that worked at the same time; in all
 	prompts    []string
 }
@@ -115,8 +118,11 @@ func (b *bench) Judge(_ context.Context, n int64, _ map[string]string) ([]Gate, 
 	return []Gate{{Name: "all is well", Green: why == "", Why: why}}, nil, nil
 }
 
-func (b *bench) Review(context.Context, ReviewJob) (Opinion, error) {
-	return Opinion{}, errors.New("nobody reviews")
+func (b *bench) Review(_ context.Context, job ReviewJob) (Opinion, error) {
+	defer b.locked()()
+	b.reviews = append(b.reviews, job)
+	verdict := b.opinion(b.points[job.Checkpoint-1])
+	return Opinion{Work: Work{Verdict: spec.VerdictOK, Tokens: 5}, Document: []byte(verdict)}, nil
 }
 
 func (b *bench) Join(_ context.Context, base, theirs int64, _ string) (j Join, err error) {
@@ -363,6 +369,44 @@ func TestTeamCrash(t *testing.T) {
 	}
 }
 
+// Reviewers are asked of what a worker did, and again of what it is with what others did.
+func TestTeamReview(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	p.Gates = []Criterion{{ID: "look", Reviewer: &Reviewer{Agent: "mine", Prompt: "look at it"}}}
+	must(t, p.Check())
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			if f[id] = "loud"; len(f) > 1 {
+				f[id] = "quiet"
+			}
+			return says(done)
+		}
+		b.opinion = func(f files) string {
+			if n := slices.Collect(maps.Values(f)); len(n) > 1 && !slices.Contains(n, "quiet") {
+				return `{"verdict":"fail","reasons":["too loud together"]}`
+			}
+			return `{"verdict":"pass","reasons":[]}`
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || len(s.Closed) != 2 || s.Retries != 1 || len(b.reviews) != 4 {
+			t.Errorf("it is %s (%s), %d tried again, %d reviews", s.Status, s.Detail, s.Retries, len(b.reviews))
+		}
+		if want := int64(3*10 + 4*5); s.Tokens != want {
+			t.Errorf("it took %d tokens, want %d", s.Tokens, want)
+		}
+		if last := b.prompts[len(b.prompts)-1]; !strings.Contains(last, "look (the reviewer does not agree: - too loud together)") {
+			t.Errorf("the last was told %q", last)
+		}
+		for _, job := range b.reviews {
+			if !strings.Contains(string(job.Files[reviewTask]), "# bd-") {
+				t.Errorf("a reviewer was told %q", job.Files)
+			}
+		}
+	})
+}
+
 // What a person does to the loop's sandbox between two who carry the loop on stays.
 func TestTeamPerson(t *testing.T) {
 	for _, kind := range []string{Joined, Rejudged, Settled, Closed} {
@@ -568,6 +612,8 @@ func anyWorkerEvent(r *rand.Rand) (string, any) {
 		{Judged, Verdict{By: by, Iteration: n, Gates: gates}},
 		{Joined, Join{By: by, Task: id, Checkpoint: int64(n), Alone: n == 1}},
 		{Rejudged, Verdict{By: by, Gates: gates}},
+		{Reviewing, Asking{By: by, Gate: "r"}},
+		{Reviewed, Review{By: by, Gate: Gate{Name: "r", Review: true, Green: n == 1}}},
 		{Settled, Settle{By: by, Checkpoint: int64(n)}},
 		{Closed, Finished{By: by, Task: id}},
 		{PutBack, Left{By: by, Task: id, Again: n == 1}},

@@ -63,6 +63,10 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		if w.Work == nil {
 			return nil
 		}
+	case Reviewing, Reviewed:
+		if w.Work == nil || w.Verdict == nil {
+			return nil
+		}
 	case Rejudged, Settled:
 		if w.Join == nil {
 			return nil
@@ -94,7 +98,14 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Joined:
 		return into(ev, func(j Join) { w.Join, w.step = &j, Joined })
 	case Rejudged:
-		return into(ev, func(v Verdict) { w.Verdict, w.step = &v, Rejudged })
+		return into(ev, func(v Verdict) {
+			w.Verdict, w.step, w.reviewed = &v, Rejudged, 0
+			w.wasSame, w.wasRed = w.SameRed, w.red
+		})
+	case Reviewing:
+		return into(ev, func(a Asking) { w.Reviewing = a.Gate })
+	case Reviewed:
+		return into(ev, func(r Review) { s.workerReviewed(w, r) })
 	case Settled:
 		return into(ev, func(e Settle) { s.settled(w, e) })
 	case Closed:
@@ -148,11 +159,22 @@ func (s *State) workerBegan(w *State, b Begun) {
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
 }
 
+// workerReviewed takes what a reviewer said into the verdict on a worker's own, or on what
+// it is together with what others did.
+func (s *State) workerReviewed(w *State, r Review) {
+	w.addReview(r)
+	s.use(Work{Tokens: r.Tokens, USD: r.USD})
+	s.reviews.add(r.Usage)
+	if w.step == Judged {
+		w.alone = w.Verdict
+	}
+}
+
 // settled says that what a worker did is the state of all now.
 func (s *State) settled(w *State, e Settle) {
 	s.checked, w.step = e.Checkpoint, Settled
 	if w.Verdict != nil {
-		v := *w.Verdict
+		v := *w.Verdict.lasting()
 		v.Checkpoint, v.Worker = e.Checkpoint, 0
 		s.Verdict = &v
 	}
@@ -163,16 +185,16 @@ func (s *State) settled(w *State, e Settle) {
 func (s *State) dismiss(w *State) {
 	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
 	w.letGo()
-	w.Work, w.Keep, w.Verdict, w.Join, w.Until = nil, nil, nil, nil, time.Time{}
+	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
 
 // rest is when nobody carries the loop on: no worker is known to have its task, and what
 // was brought together may not be what there is when somebody goes on.
 func (s *State) rest() {
 	for _, w := range s.Workers {
-		w.held = false
+		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
-			w.step, w.Join, w.Verdict = Judged, nil, w.alone
+			w.step, w.Join, w.Verdict, w.reviewed = Judged, nil, w.alone, w.alone.reviews()
 		}
 	}
 }
@@ -201,6 +223,8 @@ func (s *State) At() string {
 	switch {
 	case s.Task == nil:
 		return "idle"
+	case s.Reviewing != "":
+		return "is reviewed"
 	case s.step == Iteration:
 		return "works"
 	case s.step == Worked && s.Work.Verdict == spec.VerdictLimit:
