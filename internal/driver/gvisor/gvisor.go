@@ -38,7 +38,7 @@ func (Driver) Name() string { return "gvisor" }
 // them.
 func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) {
 	if !nsproc.Static {
-		return nil, errors.New("this bothy was built with cgo, and cannot start behind the wall, where no libraries are: build it by CGO_ENABLED=0 go install ./cmd/...")
+		return nil, errors.New("this bothy was built with cgo, and cannot start behind the wall, where no libraries are: CGO_ENABLED=0 go install builds one that can")
 	}
 	if filepath.Clean(m.Root) == "/" {
 		return nil, errors.New("the root of a sandbox cannot be the host's own root: mounts under it would be ignored")
