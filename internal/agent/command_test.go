@@ -19,13 +19,21 @@ func TestHeadless(t *testing.T) {
 		{spec.AgentPrompt{Args: []string{"-p", "{prompt}"}}, []string{"mine", "run", "--json", "-p", "do {model} it"}, ""},
 	} {
 		a.Headless.Prompt = c.prompt
-		if argv, stdin := Headless(a, "do {model} it", ""); !slices.Equal(argv, c.argv) || stdin != c.stdin {
+		if argv, stdin := Headless(a, "do {model} it", "", ""); !slices.Equal(argv, c.argv) || stdin != c.stdin {
 			t.Errorf("%q, %q", argv, stdin)
 		}
 	}
 	a.Headless.Model = []string{"--model", "x/{model}"}
 	want := []string{"mine", "run", "--json", "--model", "x/{prompt}", "-p", "do it"}
-	if argv, _ := Headless(a, "do it", "{prompt}"); !slices.Equal(argv, want) {
+	if argv, _ := Headless(a, "do it", "{prompt}", ""); !slices.Equal(argv, want) {
 		t.Errorf("with a model it is %q", argv)
+	}
+	if argv, _ := Headless(a, "do it", "", "x"); slices.Contains(argv, "x") {
+		t.Errorf("without a way to go on with a session it is %q", argv)
+	}
+	a.Headless.Session = &spec.AgentSession{Resume: []string{"resume", "{session}"}}
+	want = []string{"mine", "run", "--json", "resume", "{prompt}", "-p", "do it"}
+	if argv, _ := Headless(a, "do it", "", "{prompt}"); !slices.Equal(argv, want) {
+		t.Errorf("with a session it is %q", argv)
 	}
 }

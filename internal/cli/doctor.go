@@ -83,7 +83,7 @@ func (a *app) tryOut(ctx context.Context, of *spec.Agent) doctor.Check {
 	}
 	defer os.RemoveAll(dir)
 	a.note("asking %s ...", of.Title)
-	argv, stdin := agent.Headless(of, tinyJob, "")
+	argv, stdin := agent.Headless(of, tinyJob, "", "")
 	return doctor.Ask(ctx, doctor.Job{
 		Args: append([]string{"run", "--rm", of.Name, ".", "--"}, argv...), Stdin: stdin, Dir: dir, Judge: judge(of),
 	})

@@ -203,7 +203,7 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 	if err != nil {
 		return flow.Done{}, err
 	}
-	argv, stdin := agent.Headless(of, job.Prompt, job.Model)
+	argv, stdin := agent.Headless(of, job.Prompt, job.Model, "")
 	if err := fitsArguments(argv); err != nil {
 		return flow.Done{}, err
 	}

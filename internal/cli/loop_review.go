@@ -113,7 +113,7 @@ func (s *loopShop) have(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, j
 	if err != nil {
 		return w, err
 	}
-	argv, stdin := agent.Headless(of, job.Prompt, job.Model)
+	argv, stdin := agent.Headless(of, job.Prompt, job.Model, "")
 	if err := fitsArguments(argv); err != nil {
 		return w, err
 	}

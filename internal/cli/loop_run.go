@@ -73,6 +73,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.BoolVar(&f.takeTasks, "tasks", false, "work at the project's tasks that are ready, one after the other; see bothy task")
 	command.WordsVar(fs, &f.labels, "task-label", "only at tasks with this label; repeatable, all of them; implies --tasks")
 	fs.IntVar(&f.tries, "task-iterations", 5, "how often one task may be tried, before it is put back with a note")
+	fs.BoolVar(&p.Resume, "resume-session", false, "have the agent go on with the session of its last iteration, instead of a fresh memory each time")
 	fs.StringVarP(&f.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
 	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")

@@ -51,7 +51,7 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	if err != nil {
 		return w, err
 	}
-	argv, stdin := agent.Headless(at.agent, job.Prompt, job.Model)
+	argv, stdin := agent.Headless(at.agent, job.Prompt, job.Model, job.Session)
 	if err := fitsArguments(argv); err != nil { // it was seen to that it does
 		return w, err
 	}
@@ -72,6 +72,9 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	defer func() { // also of what was cut short
 		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.sandbox)
 		if berr == nil {
+			if job.Session != "" && after.Since(before).Answers > 0 {
+				w.Tokens, w.USD = 0, 0 // what it says may be that of all of the session
+			}
 			meter(&w, before, after, began)
 		}
 		err = errors.Join(err, berr)

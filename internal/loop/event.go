@@ -70,6 +70,7 @@ type Begun struct {
 	Hints     int    `json:"hints,omitempty"` // how many the agent is told
 	Agent     string `json:"agent,omitempty"` // if several take turns
 	Model     string `json:"model,omitempty"`
+	Session   string `json:"session,omitempty"` // that it goes on with
 }
 
 // Work is what became of the agent in an iteration.

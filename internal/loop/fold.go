@@ -88,15 +88,16 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
-	back      *Back          // that files are to be put back to
-	held      bool           // the task is claimed, as far as this process knows
-	tries     int            // iterations at it
-	from      int64          // the checkpoint before it
-	before    *Verdict       // and what the gates said of that
-	unjudged  bool           // files may be otherwise than what the gates said something of
-	alone     *Verdict       // what the gates said of what a worker did, by itself
-	given     []string       // hints that a worker is told, until it has worked
-	spent     map[string]int // iterations at each task, whoever made them
+	back      *Back             // that files are to be put back to
+	held      bool              // the task is claimed, as far as this process knows
+	tries     int               // iterations at it
+	from      int64             // the checkpoint before it
+	before    *Verdict          // and what the gates said of that
+	unjudged  bool              // files may be otherwise than what the gates said something of
+	alone     *Verdict          // what the gates said of what a worker did, by itself
+	given     []string          // hints that a worker is told, until it has worked
+	spent     map[string]int    // iterations at each task, whoever made them
+	sessions  map[string]string // that agents can go on with, by who has a place of his own
 
 	reviewed   int // reviewers that were asked of the verdict
 	wasSame    int // SameRed and red before the verdict
@@ -245,7 +246,7 @@ func (s *State) last() *Verdict {
 func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
-	s.objections, s.Verdict = nil, s.Verdict.lasting()
+	s.objections, s.Verdict, s.sessions = nil, s.Verdict.lasting(), nil
 }
 
 func (s *State) iterate(b Begun) {
@@ -264,6 +265,7 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work) {
 	s.Work, s.step = &w, Worked
 	s.use(w)
+	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
 		s.Until = w.Until
 		if latest := s.limitedAt.Add(longestWait); w.Until.After(latest) {

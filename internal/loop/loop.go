@@ -42,6 +42,8 @@ type Job struct {
 	Limit  time.Duration // for how long at most; 0 is any
 	Budget spec.Budget   // what models may take for its sandbox, since that was made
 	Rest   spec.Budget   // what they may take from here on, whoever asks them; zero is any
+	// Session is what the agent is to go on with; empty: a fresh one.
+	Session string
 }
 
 // Loop carries one loop on.
@@ -211,10 +213,15 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		}
 	}
 	prompt, told := Prompt(l.Plan, l.state, n)
-	if err := l.keep(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model}); err != nil {
+	session := l.Plan.session(l.state, n)
+	if err := l.keep(Iteration, Begun{Iteration: n, Hints: told, Agent: seat.Agent, Model: model, Session: session}); err != nil {
 		return err
 	}
-	w, err := l.Plan.try(ctx, l.Shop, Job{seat, prompt, model, l.Plan.limit(l.state, time.Now()), budgetOf(l.Plan, l.state), budgetLeft(l.Plan, l.state)}, n)
+	job := Job{
+		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()),
+		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
+	}
+	w, err := l.Plan.try(ctx, l.Shop, job, n)
 	if err == nil {
 		return l.keep(Worked, w)
 	}

@@ -1,5 +1,5 @@
 // Package loop has an agent work at one task again and again, each time with a fresh
-// memory, until it says that it is done and checks out of its reach agree, or until a
+// memory (or, by choice, the one it has), until it says that it is done and checks out of its reach agree, or until a
 // limit is reached or nothing moves any more.
 //
 // It decides and does nothing itself: how a loop stands is a fold over its events
@@ -25,11 +25,14 @@ type Plan struct {
 	// again. None: its own choice.
 	Models []string `json:"models,omitempty"`
 	// Agents are who works with each of them, if that is not always Agent.
-	Agents    []string `json:"agents,omitempty"`
-	Directory string   `json:"directory"` // of the host, that is worked on
-	Sandbox   string   `json:"sandbox"`   // its ID: chosen before it is made
-	Prompt    string   `json:"prompt"`
-	Template  string   `json:"template"` // of what the agent is told; see Prompt
+	Agents []string `json:"agents,omitempty"`
+	// Resume has an agent go on with the session of its last iteration, instead of
+	// beginning with a fresh memory.
+	Resume    bool   `json:"resume_session,omitempty"`
+	Directory string `json:"directory"` // of the host, that is worked on
+	Sandbox   string `json:"sandbox"`   // its ID: chosen before it is made
+	Prompt    string `json:"prompt"`
+	Template  string `json:"template"` // of what the agent is told; see Prompt
 
 	// Promise is what the agent says between <promise> and </promise>, on the last
 	// line of its last message, when it is done; Abort when it gives up, if it may.
@@ -153,6 +156,9 @@ func (p *Plan) checkWorkers() error {
 	case p.Tasks == nil:
 		return spec.Errorf(spec.ErrUsage, "%d are to work at the same time, and there is but one prompt", p.Workers).
 			WithHint("have each take a task of the project: --tasks")
+	case p.Resume:
+		return spec.Errorf(spec.ErrUsage, "several workers begin each task with a fresh memory").
+			WithHint("leave --parallel or --resume-session out")
 	case len(p.Agents) > 0:
 		return spec.Errorf(spec.ErrUsage, "different agents take turns, and %d are to work at the same time", p.Workers).
 			WithHint("have one agent take turns with several models, or leave --parallel out")

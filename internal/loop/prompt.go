@@ -12,8 +12,7 @@ import (
 
 // DefaultTemplate is what an agent is told. Its last line is no promise: who only
 // repeats it has promised nothing.
-const DefaultTemplate = `This is iteration {{iteration}} of at most {{max_iterations}}. You begin with a fresh memory: what
-earlier iterations did is in the files.
+const DefaultTemplate = `This is iteration {{iteration}} of at most {{max_iterations}}. {{memory}}
 
 # Task
 
@@ -32,7 +31,7 @@ with the line <promise>{{completion_promise}}</promise> and nothing behind it.
 // variables are the words of a template.
 var variables = []string{
 	"iteration", "max_iterations", "min_iterations", "prompt", "completion_promise", "abort_promise",
-	"context", "gates", "checks", "abort", "task", "task_id", "task_title",
+	"context", "gates", "checks", "abort", "memory", "task", "task_id", "task_title",
 }
 
 // checkTemplate refuses words that mean nothing, and a template without the task.
@@ -85,6 +84,7 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 		"{{abort_promise}}", p.Abort,
 		"{{checks}}", checksOf(p),
 		"{{abort}}", abortOf(p),
+		"{{memory}}", memoryOf(p.session(s, iteration)),
 		"{{task}}", taskOf(s.Task),
 	}
 	if s.Task == nil {

@@ -513,7 +513,10 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
 	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Model: model}); err != nil {
 		return err
 	}
-	job := Job{h.seat(), prompt, model, t.Plan.limit(t.state, time.Now()), budgetOf(t.Plan, t.state), budgetLeft(t.Plan, t.state)}
+	job := Job{
+		Seat: h.seat(), Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
+		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.state),
+	}
 	bounded := job.Rest != (spec.Budget{})
 	t.begin(ctx, h, Worked, func(ctx context.Context) (func() error, error) {
 		if bounded {

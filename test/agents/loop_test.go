@@ -165,6 +165,37 @@ func waits(t *testing.T, a cli, flags ...string) {
 	})
 }
 
+func TestSessionClaude(t *testing.T) { resumes(t, claude) }
+func TestSessionCodex(t *testing.T)  { resumes(t, codex) }
+func TestSessionGemini(t *testing.T) { resumes(t, gemini) }
+
+// resumes: an agent that goes on with its session has what was said before, and what it
+// takes is not counted twice.
+func resumes(t *testing.T, a cli) {
+	t.Helper()
+	inWorld(t, a, rounds, func(t *testing.T, w *world) {
+		r := w.loop(t, "--resume-session", "--model", a.model, "--max-iterations", "5", "--until", complete)
+		if r.Code != 0 {
+			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+		}
+		if s := w.stands(t); s.Iteration != 3 || s.Tokens != spent {
+			t.Errorf("after %d iterations it took %d tokens, of which %d were claimed", s.Iteration, s.Tokens, spent)
+		}
+		again := 0
+		for _, q := range w.heard(t, "This is iteration 3 of") {
+			for _, before := range []string{"This is iteration 1 of", "There are two more to do.", "This is iteration 2 of"} {
+				if !strings.Contains(string(q.Body), before) {
+					t.Errorf("question %d does not remember %q", q.N, before)
+				}
+			}
+			again++
+		}
+		if again < 2 {
+			t.Errorf("it was asked %d times in the end", again)
+		}
+	})
+}
+
 // traps are what agents do that loops must not fall for.
 const traps = `
 conversations:
