@@ -196,6 +196,26 @@ func resumes(t *testing.T, a cli) {
 	})
 }
 
+// TestMockLoop: what the README shows.
+func TestMockLoop(t *testing.T) {
+	inWorld(t, claude, rounds, func(t *testing.T, w *world) {
+		script := w.Write(t, filepath.Join(w.Base, "liar.yaml"), read(t, "examples", "mock", "liar.yaml"))
+		check := "test \"$(sh greet.sh)\" = hello || { echo \"greet.sh does not say hello\"; exit 1; }\n"
+		w.Write(t, filepath.Join(w.Work, "test.sh"), check)
+		r := w.within(t, "loop", "run", "--name", box, "--agent", "claude", "--mock", script,
+			"--until", "sh test.sh", "--protect", "test.sh", "make greet.sh say hello", w.Work)
+		if r.Code != 0 || !strings.Contains(r.Stderr, "iteration 2/30: 1 of 2 red: protected test.sh (it is not what it was") {
+			t.Fatalf("%v\n%s", r, w.Must(t, "logs", "--source", "model", box))
+		}
+		if s := w.stands(t); s.Iteration != 3 || s.Tokens != 55770 || w.read(t, "test.sh") != check {
+			t.Errorf("it ends in iteration %d, after %d tokens", s.Iteration, s.Tokens)
+		}
+		if all := w.model.Requests(); len(all) > 0 {
+			t.Errorf("the real provider was asked\n%s", summary(all))
+		}
+	})
+}
+
 // traps are what agents do that loops must not fall for.
 const traps = `
 conversations:
