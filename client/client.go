@@ -45,7 +45,11 @@ type Sandbox struct {
 
 	Presets, Allow, Deny []string // of the network
 	Secrets              []string // NAME[:TIME]
+	Lend                 []string // TOOL[:HOST], what tools of this host log in with: github, npm, ssh ...
 	Mock                 string   // a script that plays the providers of models
+
+	Budget     spec.Budget // of models; zero: any
+	Checkpoint string      // made by itself: each-turn, each-commit, 10m
 
 	CPUs         float64
 	Memory, Disk string // 4g
@@ -73,7 +77,9 @@ func (s *Sandbox) args() []string {
 	add("--allow", s.Allow...)
 	add("--deny", s.Deny...)
 	add("--secret", s.Secrets...)
+	add("--lend", s.Lend...)
 	add("--mock", s.Mock)
+	add("--checkpoint", s.Checkpoint)
 	add("--memory", s.Memory)
 	add("--disk", s.Disk)
 	if s.CPUs > 0 {
@@ -81,6 +87,12 @@ func (s *Sandbox) args() []string {
 	}
 	if s.Pids > 0 {
 		add("--pids", fmt.Sprint(s.Pids))
+	}
+	if s.Budget.Tokens > 0 {
+		add("--max-tokens", fmt.Sprint(s.Budget.Tokens))
+	}
+	if s.Budget.USD > 0 {
+		add("--max-cost", fmt.Sprint(s.Budget.USD))
 	}
 	if s.IdleTimeout > 0 {
 		add("--idle-timeout", s.IdleTimeout.String())

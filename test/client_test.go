@@ -29,10 +29,14 @@ func TestClient(t *testing.T) {
 		ctx := t.Context()
 		sb, err := c.Create(ctx, client.Sandbox{
 			Name: "worker", Agent: "shell", Workspaces: []string{proj}, Disk: "2g", Pids: 500,
+			Budget: spec.Budget{Tokens: 1000, USD: 0.5}, Checkpoint: "10m",
 			Env: map[string]string{"KIND": "made by\na program", "HOME_OF": "x=y", "PATH_INFO": ""},
 		})
-		if err != nil || sb.Name != "worker" || sb.Limits.Disk != 2<<30 || len(sb.Workspaces) != 1 || sb.Workspaces[0].Source != proj {
+		if err != nil || sb.Name != "worker" || sb.Limits.Disk != 2<<30 || sb.Budget != (spec.Budget{Tokens: 1000, USD: 0.5}) || len(sb.Workspaces) != 1 || sb.Workspaces[0].Source != proj {
 			t.Fatalf("%+v, %v", sb, err)
+		}
+		if sb, err := c.Create(ctx, client.Sandbox{Agent: "shell", Lend: []string{"no-such-tool"}}); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("lent what there is not: %+v, %v", sb, err)
 		}
 		if _, err := c.Create(ctx, client.Sandbox{Name: "flagged", Agent: "--help"}); err == nil {
 			t.Error("an agent is taken for an option")
