@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // ordinary is the uid and gid of the user that root runs the tests as a second
@@ -158,12 +159,20 @@ func namespaces() error {
 // when that is who we are.
 func asBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		t.Run("root", test)
-		t.Run("user", func(t *testing.T) { t.Parallel(); again(t) })
-		return
+	callers(t, test, func(t *testing.T) { t.Parallel(); again(t) })
+}
+
+// callers runs something as everybody it is to be run as: by root also as the ordinary
+// user, unless one runs the same tests anyway.
+func callers(t *testing.T, test, again func(t *testing.T)) {
+	t.Helper()
+	for _, name := range harness.Callers() {
+		if name == "user" && os.Geteuid() == 0 {
+			t.Run(name, again)
+			continue
+		}
+		t.Run(name, test)
 	}
-	t.Run("user", test)
 }
 
 func needWall(t *testing.T) {
@@ -189,7 +198,7 @@ func again(t *testing.T) {
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + lab.user, "TMPDIR=" + lab.user,
 		binVar + "=" + lab.bin, scriptsVar + "=" + lab.scripts,
-		soakTime + "=" + os.Getenv(soakTime), soakSeed + "=" + os.Getenv(soakSeed),
+		soakTime + "=" + os.Getenv(soakTime), soakSeed + "=" + os.Getenv(soakSeed), soakIterations + "=" + os.Getenv(soakIterations),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary},

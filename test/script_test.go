@@ -44,12 +44,7 @@ func TestScript(t *testing.T) {
 			}
 		}
 	}
-	if os.Geteuid() == 0 {
-		t.Run("root", each(runScript))
-		t.Run("user", each(func(t *testing.T, _ string) { again(t) }))
-		return
-	}
-	t.Run("user", each(runScript))
+	callers(t, each(runScript), each(func(t *testing.T, _ string) { again(t) }))
 }
 
 // scriptT runs a script in the test it is asked from, not in one below it.
