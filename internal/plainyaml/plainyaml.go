@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -25,7 +26,8 @@ func Decode(data []byte, into any) (err error) {
 			err = fmt.Errorf("it is not YAML: %v", r)
 		}
 	}()
-	if err := check(data); err != nil {
+	file, err := check(data)
+	if err != nil {
 		return err
 	}
 	var v any
@@ -40,9 +42,20 @@ func Decode(data []byte, into any) (err error) {
 	if err != nil {
 		return err
 	}
-	strict := json.NewDecoder(bytes.NewReader(doc))
-	strict.DisallowUnknownFields()
-	return strict.Decode(into)
+	if err := known(file, reflect.TypeOf(into)); err != nil {
+		return err
+	}
+	if err = strictly(doc, into); err != nil {
+		return where(file, reflect.TypeOf(into), err)
+	}
+	return nil
+}
+
+// strictly reads JSON in which every key means something.
+func strictly(doc []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }
 
 // Bounds of how deep a document may go: the parser keeps the path of every part of it. Of
@@ -53,22 +66,22 @@ const (
 )
 
 // check refuses what makes much of little: names for parts that are repeated.
-func check(data []byte) error {
+func check(data []byte) (*ast.File, error) {
 	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxBrackets {
-		return errors.New("it has too many brackets")
+		return nil, errors.New("it has too many brackets")
 	}
 	tokens := lexer.Tokenize(string(data))
 	for _, t := range tokens {
 		switch t.Type {
 		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
 			if t.Position.Column > maxIndent {
-				return fmt.Errorf("line %d: it is nested too deeply", t.Position.Line)
+				return nil, fmt.Errorf("line %d: it is nested too deeply", t.Position.Line)
 			}
 		}
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
+		return nil, fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
 	}
 	v := &names{}
 	for _, doc := range file.Docs {
@@ -76,7 +89,7 @@ func check(data []byte) error {
 			ast.Walk(v, doc.Body)
 		}
 	}
-	return v.err
+	return file, v.err
 }
 
 // names looks for names of parts.

@@ -3,11 +3,20 @@ package plainyaml
 import (
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 type file struct {
 	Name string   `json:"name"`
 	List []string `json:"list"`
+	In   []inner  `json:"in"`
+
+	By map[string]*inner `json:"by"`
+}
+
+type inner struct {
+	Time *spec.Duration `json:"time"`
 }
 
 func TestDecode(t *testing.T) {
@@ -16,14 +25,22 @@ func TestDecode(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	for text, want := range map[string]string{
-		"name: n\ncolour: m\n":                  `unknown field "colour"`,
-		"name: n\nname: m\n":                    "it is not YAML",
-		"name: n\n---\nname: m\n":               "more than one document",
-		"name: &a n\nlist: [*a]\n":              "names for parts",
-		"name: [n\n":                            "it is not YAML",
-		"name: 1\n":                             "cannot unmarshal number",
-		strings.Repeat("[", maxBrackets+1):      "too many brackets",
-		strings.Repeat("- ", maxIndent) + "a\n": "nested too deeply",
+		"name: n\ncolour: m\n":                   `unknown field "colour"`,
+		"name: n\nname: m\n":                     "it is not YAML",
+		"name: n\n---\nname: m\n":                "more than one document",
+		"name: &a n\nlist: [*a]\n":               "names for parts",
+		"name: [n\n":                             "it is not YAML",
+		"name: 1\n":                              "line 1: text is wanted, not number",
+		"Name: n\n":                              `line 1: unknown field "Name"`,
+		"name: n\n\nlist:\n  - a\n  - [b]\n":     "line 5: text is wanted, not array",
+		"list: a\n":                              "line 1: a list is wanted, not string",
+		"name: n\nin:\n  - time: 1s\n    x: y\n": `line 4: unknown field "x"`,
+		"in:\n- {time: 1s}\n- {time: soon}\n":    "line 3: time: invalid duration",
+		"in:\n- {time: 1s}\n- time: 5\n":         "line 3: text is wanted, not number",
+		"by: {a: {time: 1s}, b: {tim: 1s}}\n":    `line 1: unknown field "tim"`,
+		"[]\n":                                   "line 1: keys with values is wanted",
+		strings.Repeat("[", maxBrackets+1):       "too many brackets",
+		strings.Repeat("- ", maxIndent) + "a\n":  "nested too deeply",
 	} {
 		if err := Decode([]byte(text), &file{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, not %q", text, err, want)

@@ -1,0 +1,164 @@
+package plainyaml
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// part is a value of a document, and what it is read into.
+type part struct {
+	node ast.Node
+	of   reflect.Type
+}
+
+// whole is all of a document.
+func whole(file *ast.File, into reflect.Type) part {
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return part{of: into}
+	}
+	return part{file.Docs[0].Body, into}
+}
+
+// known refuses keys that mean nothing, and tells where they stand. The reader of JSON,
+// which does not know, takes COMMAND for command.
+func known(file *ast.File, into reflect.Type) error {
+	return whole(file, into).known()
+}
+
+func (p part) known() error {
+	list, err := p.parts()
+	for _, x := range list {
+		if err == nil {
+			err = x.known()
+		}
+	}
+	return err
+}
+
+// where puts before an error the line of the smallest part that cannot be read.
+func where(file *ast.File, into reflect.Type, err error) error {
+	for at := whole(file, into); at.node != nil; {
+		list, _ := at.parts()
+		inner := part{}
+		for _, x := range list {
+			if xerr := x.read(); xerr != nil {
+				inner, err = x, xerr
+				break
+			}
+		}
+		if inner.node == nil {
+			return fmt.Errorf("line %d: %w", at.node.GetToken().Position.Line, plainly(err))
+		}
+		at = inner
+	}
+	return plainly(err)
+}
+
+// plainly says what is wrong in the words of the file.
+func plainly(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s is wanted, not %s", kindOf(wrong.Type), wrong.Value)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// kindOf is what is wanted of a value.
+func kindOf(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "text"
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "keys with values"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	}
+	return "a number"
+}
+
+// read tells whether a part can be read.
+func (p part) read() error {
+	var v any
+	if err := yaml.NodeToValue(p.node, &v); err != nil {
+		return err
+	}
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return strictly(doc, reflect.New(p.of).Interface())
+}
+
+// parts are the parts of a value whose types are known. The error is that a key means
+// nothing.
+func (p part) parts() (list []part, err error) {
+	of := p.of
+	for of.Kind() == reflect.Pointer && !readsItself(of) {
+		of = of.Elem()
+	}
+	if readsItself(of) {
+		return nil, nil
+	}
+	switch n := p.node.(type) {
+	case *ast.MappingValueNode:
+		return fields([]*ast.MappingValueNode{n}, of)
+	case *ast.MappingNode:
+		return fields(n.Values, of)
+	case *ast.SequenceNode:
+		if of.Kind() != reflect.Slice {
+			return nil, nil
+		}
+		for _, v := range n.Values {
+			list = append(list, part{v, of.Elem()})
+		}
+	}
+	return list, nil
+}
+
+func fields(values []*ast.MappingValueNode, of reflect.Type) (list []part, err error) {
+	for _, v := range values {
+		switch of.Kind() {
+		case reflect.Map:
+			list = append(list, part{v.Value, of.Elem()})
+		case reflect.Struct:
+			key := v.Key.GetToken()
+			t := fieldOf(of, key.Value)
+			if t == nil {
+				return list, fmt.Errorf("line %d: unknown field %q", key.Position.Line, key.Value)
+			}
+			list = append(list, part{v.Value, t})
+		}
+	}
+	return list, nil
+}
+
+// fieldOf is the type of what a key means; nil if it means nothing.
+func fieldOf(of reflect.Type, key string) reflect.Type {
+	for _, f := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == key && name != "-" {
+			return f.Type
+		}
+	}
+	return nil
+}
+
+// readsItself tells types that have a way of their own to be read.
+func readsItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
