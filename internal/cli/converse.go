@@ -66,12 +66,17 @@ func ask(ctx context.Context, s session, q wire.Ask, files ...*os.File) (*unixco
 		if conn.SendJSON(wire.Request, q, files...) != nil {
 			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
 		} else {
+			giveUp := context.AfterFunc(ctx, func() { conn.Close() })
 			err = conn.Expect(wire.Reply, &started)
+			giveUp()
 		}
 		if err == nil {
 			return conn, started, nil
 		}
 		conn.Close()
+		if ctx.Err() != nil {
+			return nil, started, context.Cause(ctx)
+		}
 		if !errors.Is(err, spec.ErrStopping) || try == askTries {
 			return nil, started, lost(err)
 		}

@@ -184,11 +184,11 @@ type starter func(stdin, stdout *os.File, args ...string) (wait func() error, er
 // helper starts a program inside, to talk with it over pipes. The returned function
 // waits for it, as long as ctx lets it, and gives its complaint, if it had one.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
-	return a.helperAsk(ctx, e, sb, wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}, stdin, stdout)
+	return a.helperAsk(ctx, session{engine: e, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}, stdin, stdout)
 }
 
 // helperAsk is helper for a command that is asked for in full.
-func (a *app) helperAsk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, q wire.Ask, stdin, stdout *os.File) (func() error, error) {
+func (a *app) helperAsk(ctx context.Context, s session, q wire.Ask, stdin, stdout *os.File) (func() error, error) {
 	er, ew, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (a *app) helperAsk(ctx context.Context, e *engine.Engine, sb *spec.Sandbox,
 	if stdout == nil {
 		stdout = nw
 	}
-	conn, _, err := ask(ctx, session{engine: e, sandbox: sb}, q, stdin, stdout, ew)
+	conn, _, err := ask(ctx, s, q, stdin, stdout, ew)
 	if err != nil {
 		er.Close()
 		return nil, err

@@ -38,7 +38,12 @@ type delivery struct {
 // where the outputs are. Prepares says that more follows in a sandbox that is made for one
 // command.
 func (a *app) deliver(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, d delivery, prepares bool) error {
-	ctx, cancel := context.WithTimeout(ctx, putTime)
+	return a.putIn(ctx, session{engine: e, sandbox: sb}, d, prepares, putTime)
+}
+
+// putIn is deliver, for so long at most.
+func (a *app) putIn(ctx context.Context, s session, d delivery, prepares bool, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -46,7 +51,7 @@ func (a *app) deliver(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, d
 	}
 	defer w.Close()
 	defer context.AfterFunc(ctx, func() { w.Close() })()
-	end, err := a.helperAsk(ctx, e, sb, copyAsk(prepares, "in", "/", "."), r, nil)
+	end, err := a.helperAsk(ctx, s, copyAsk(prepares, "in", "/", "."), r, nil)
 	r.Close()
 	if err != nil {
 		return err
@@ -107,8 +112,13 @@ func (d *delivery) write(w io.Writer) error {
 // link, and may be anything. If it is not what is wanted, missing says why. Prepares is as
 // it is for deliver.
 func (a *app) document(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, name string, prepares bool) (document []byte, missing string, err error) {
+	return a.takeOut(ctx, session{engine: e, sandbox: sb}, name, prepares, putTime)
+}
+
+// takeOut is document, for so long at most: whoever is root inside can stop the program.
+func (a *app) takeOut(ctx context.Context, s session, name string, prepares bool, limit time.Duration) (document []byte, missing string, err error) {
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, putTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -116,8 +126,12 @@ func (a *app) document(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	}
 	defer r.Close()
 	defer context.AfterFunc(ctx, func() { r.Close() })()
-	end, err := a.helperAsk(ctx, e, sb, copyAsk(prepares, "out", name, "straight"), nil, w)
+	end, err := a.helperAsk(ctx, s, copyAsk(prepares, "out", name, "straight"), nil, w)
 	w.Close()
+	late := "the file cannot be taken: that took longer than " + limit.String()
+	if err != nil && ctx.Err() != nil && whole.Err() == nil {
+		return nil, late, nil
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,6 +141,8 @@ func (a *app) document(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, 
 	switch {
 	case whole.Err() != nil:
 		return nil, "", context.Cause(whole)
+	case ctx.Err() != nil:
+		return nil, late, nil
 	case missing != "":
 		return nil, missing, nil
 	case errors.Is(jerr, spec.ErrNotFound):

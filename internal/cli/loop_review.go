@@ -39,12 +39,27 @@ func loopReviewers(e *engine.Engine, p *loop.Plan) (map[string]*spec.Agent, erro
 // made: better now than after hours.
 func (f *loopFlags) houseReviewers(ctx context.Context, a *app, e *engine.Engine, sb *spec.Sandbox) error {
 	found, err := loopReviewers(e, &f.plan)
+	if err == nil && len(found) > 0 {
+		err = reviewPlaceFree(sb)
+	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if err == nil {
 			err = a.houseReviewer(ctx, e, sb, found[name])
 		}
 	}
 	return err
+}
+
+// reviewPlaceFree refuses a sandbox that shows something of the host where reviewers have
+// their files: who works could have written a verdict there before.
+func reviewPlaceFree(sb *spec.Sandbox) error {
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if strings.HasPrefix(path.Clean(m.Target)+"/", loop.ReviewPlace+"/") {
+			return spec.Errorf(spec.ErrUsage, "%s would be in the sandbox where reviewers have their files, %s", m.Target, loop.ReviewPlace).
+				WithHint("move it, or show it at another path: -v")
+		}
+	}
+	return nil
 }
 
 func (a *app) houseReviewer(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent) error {
