@@ -198,6 +198,15 @@ func reviewText(g loop.Gate) string {
 	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+opening(g.Why)+": "+opening(g.Output), ": ")
 }
 
+// delayText tells of a reviewer that is to be asked again.
+func delayText(u *loop.Unheard) string {
+	text := "gate " + u.Gate + ": the reviewer's allowance is used up"
+	if u.Until.IsZero() {
+		return text + ", it does not say until when: waiting"
+	}
+	return text + ": waiting until " + u.Until.Local().Format(time.DateTime)
+}
+
 func gateText(g loop.Gate) string {
 	if g.Green {
 		return "green  " + g.Name
@@ -278,6 +287,18 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
+	case loop.ReviewDelayed:
+		var u loop.Unheard
+		if json.Unmarshal(ev.Data, &u) != nil {
+			return ""
+		}
+		return at + delayText(&u)
+	case loop.ReviewCut:
+		var u loop.Unheard
+		if json.Unmarshal(ev.Data, &u) != nil {
+			return ""
+		}
+		return at + "the review is cut short; it used " + usedText(u.Tokens, u.USD)
 	case loop.Reviewed:
 		var r loop.Review
 		if json.Unmarshal(ev.Data, &r) != nil {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,10 +58,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 		return Step{Judge: true}
 	case Judged:
 		if c := toReview(p, s); c != nil {
-			if end := spent(p, s, now); end != nil {
-				return Step{End: end}
-			}
-			return Step{Review: c}
+			return reviewing(p, s, s, c, now)
 		}
 		if step := judged(p, s); step != nil {
 			return *step
@@ -176,10 +174,8 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	if c == nil {
 		return nil
 	}
-	if end := spent(p, s, now); end != nil {
-		return &Step{End: end}
-	}
-	return &Step{Review: c}
+	step := reviewing(p, s, w, c, now)
+	return &step
 }
 
 // joined is what follows of a task that is done by itself.
@@ -229,6 +225,8 @@ func redNames(v *Verdict) string {
 func noTask(s *State) End {
 	green := len(s.last().Red()) == 0
 	switch failed := len(s.Left); {
+	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
+		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back, and a reviewer does not agree to what is there of them", len(s.Closed), failed)}
 	case failed > 0 && green:
 		return End{Status: Completed, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back", len(s.Closed), failed)}
 	case failed > 0:
@@ -297,11 +295,11 @@ const longestWait = 8 * 24 * time.Hour
 // clockSlack is by how much clocks are put right without anything being wrong.
 const clockSlack = time.Minute
 
-// wakes is when an agent whose allowance was used up may be asked again; zero if none
+// wakes is when an agent whose allowance was used up, or a reviewer, may be asked again; zero if none
 // was, or if the clock was set back, by which nobody knows how long that is. One that
 // names a time again and again that is over is asked ever less often.
 func (s *State) wakes(now time.Time) time.Time {
-	if s.step != Worked || s.limitedAt.Sub(now) > clockSlack {
+	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
 	}
 	least := unknownWait

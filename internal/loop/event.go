@@ -20,14 +20,17 @@ const (
 	Judged    = "judged"    // Verdict
 	Reviewing = "reviewing" // Asking: a reviewer begins
 	Reviewed  = "reviewed"  // Review: what it said, which is part of the verdict
-	Hinted    = "hinted"    // Advice
-	Took      = "took"      // Taken: the task to work on from here
-	Closed    = "closed"    // Finished
-	PutBack   = "put_back"  // Left: it is for others
-	Lost      = "lost"      // Left: others have it
-	Rewound   = "rewound"   // Back: it goes on from there
-	Restored  = "restored"  // Put: the files are what they were there
-	Ended     = "ended"     // End: nobody carries it on any more
+	// The reviewer is asked again: Unheard. Its allowance is used up, or it was cut short.
+	ReviewDelayed, ReviewCut = "review_delayed", "review_cut"
+
+	Hinted   = "hinted"   // Advice
+	Took     = "took"     // Taken: the task to work on from here
+	Closed   = "closed"   // Finished
+	PutBack  = "put_back" // Left: it is for others
+	Lost     = "lost"     // Left: others have it
+	Rewound  = "rewound"  // Back: it goes on from there
+	Restored = "restored" // Put: the files are what they were there
+	Ended    = "ended"    // End: nobody carries it on any more
 
 	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has
 	Rejudged = "rejudged" // Verdict: what the gates said of that
@@ -148,6 +151,9 @@ type Left struct {
 	Checkpoint int64 `json:"checkpoint,omitempty"`
 	// Again says that it is tried again, from what others have done meanwhile.
 	Again bool `json:"again,omitempty"`
+	// Objected tells that a reviewer does not agree to what was done, and that it is still
+	// there.
+	Objected bool `json:"objected,omitempty"`
 }
 
 // Join is what a worker did, brought together with what the loop's sandbox holds.

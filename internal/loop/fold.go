@@ -104,6 +104,7 @@ type State struct {
 	wasRed     string
 	objections []Gate // of reviewers, the last time that each was asked
 	reviews    Usage  // what they took, all together
+	delayed    bool   // the next one cannot be heard before its allowance is there again
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -140,8 +141,7 @@ func (s *State) Add(ev run.Event) error {
 	case Iteration:
 		return into(ev, s.iterate)
 	case Worked:
-		s.limitedAt = ev.Time
-		return into(ev, s.worked)
+		return into(ev, func(w Work) { s.worked(w, ev.Time) })
 	case Cut:
 		return into(ev, s.cut)
 	case Kept:
@@ -149,9 +149,16 @@ func (s *State) Add(ev run.Event) error {
 	case Judged:
 		return into(ev, s.judged)
 	case Reviewing:
-		return into(ev, func(a Asking) { s.Reviewing = a.Gate })
+		return into(ev, s.asking)
 	case Reviewed:
 		return into(ev, s.addReview)
+	case ReviewDelayed:
+		return into(ev, func(u Unheard) {
+			s.delay(u, ev.Time)
+			s.useReview(u.Usage)
+		})
+	case ReviewCut:
+		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Hinted:
 		return into(ev, func(a Advice) {
 			if !s.told[a.Message] {
@@ -247,6 +254,7 @@ func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
 	s.objections, s.Verdict, s.sessions = nil, s.Verdict.lasting(), nil
+	s.heard()
 }
 
 func (s *State) iterate(b Begun) {
@@ -262,16 +270,12 @@ func (s *State) iterate(b Begun) {
 	s.Agent, s.Model = b.Agent, b.Model
 }
 
-func (s *State) worked(w Work) {
+func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step = &w, Worked
 	s.use(w)
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
-		s.Until = w.Until
-		if latest := s.limitedAt.Add(longestWait); w.Until.After(latest) {
-			s.Until = latest
-		}
-		s.SameLimit++
+		s.limit(w.Until, at)
 		return // as if it had not been: the hints are for the next try
 	}
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0

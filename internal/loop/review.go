@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -167,40 +168,38 @@ func budgetOf(p *Plan, s *State) (b spec.Budget) {
 // review asks a reviewer, and keeps what it says before anything else is done.
 func (l *Loop) review(ctx context.Context, c *Criterion) error {
 	s := l.state
-	if err := l.keep(Reviewing, Asking{Iteration: s.Iteration, Gate: c.ID}); err != nil {
+	a := Asking{Iteration: s.Iteration, Gate: c.ID}
+	if err := l.keep(Reviewing, a); err != nil {
 		return err
 	}
-	r, err := ask(ctx, l.Shop, l.Plan.reviewJob(s, s, s.checked, c), c)
-	r.Iteration = s.Iteration
-	if err == nil {
-		return l.keep(Reviewed, r)
+	kind, what, err := ask(ctx, l.Shop, l.Plan.reviewJob(s, s, s.checked, c), c, a)
+	if kind == "" {
+		return err
 	}
-	if used := r.cut(); used.used() {
-		if kerr := l.keep(Cut, used); kerr != nil {
-			return kerr
-		}
-	}
-	return err
+	return cmp.Or(l.keep(kind, what), err)
 }
 
-// ask asks a reviewer. An error is that it was cut short.
-func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion) (Review, error) {
+// ask asks a reviewer, and gives the event that came of it, with its data; none if there is
+// nothing to keep. An error is that it was cut short.
+func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion, a Asking) (kind string, what any, err error) {
 	began := time.Now()
 	done, err := shop.Review(ctx, job)
+	used := usage(done.Work)
+	if ctx.Err() != nil { // whatever it came to
+		if !done.used() {
+			return "", nil, ctx.Err()
+		}
+		return ReviewCut, Unheard{By: a.By, Iteration: a.Iteration, Gate: a.Gate, Usage: used}, ctx.Err()
+	}
+	if err == nil && done.Verdict == spec.VerdictLimit {
+		return ReviewDelayed, Unheard{a.By, a.Iteration, a.Gate, done.Until, oneLine(done.Error), used}, nil
+	}
 	g := verdictOf(done)
 	if err != nil {
-		g = Gate{Why: "it cannot be judged: " + tail(plain(err.Error()), maxMessage)}
+		g = Gate{Why: "it cannot be judged: " + oneLine(err.Error())}
 	}
 	g.Name, g.Seconds, g.Review = c.ID, time.Since(began).Seconds(), true
-	return Review{Checkpoint: job.Checkpoint, Gate: g, Usage: usage(done.Work)}, ctx.Err()
-}
-
-// cut is what a review has used that came to nothing.
-func (r *Review) cut() Work {
-	return Work{
-		By: r.By, Iteration: r.Iteration, Verdict: spec.VerdictFailed, Session: r.Session, Calls: r.Calls,
-		Tokens: r.Tokens, USD: r.USD, Seen: r.Seen, Seconds: r.Gate.Seconds,
-	}
+	return Reviewed, Review{a.By, a.Iteration, job.Checkpoint, g, used}, nil
 }
 
 // reviews is how many reviewers have said something of it.
@@ -219,7 +218,7 @@ func (v *Verdict) reviews() (n int) {
 // verdictOf judges what a reviewer said. It agrees only in one way: it ended well, and
 // its document keeps the schema and says so.
 func verdictOf(r Opinion) Gate {
-	red := func(why string) Gate { return Gate{Why: beginning(plain(why), maxMessage)} }
+	red := func(why string) Gate { return Gate{Why: oneLine(why)} }
 	switch {
 	case r.Verdict == spec.VerdictLimit:
 		return red("the reviewer's allowance is used up: " + r.Error)
@@ -251,9 +250,14 @@ func verdictOf(r Opinion) Gate {
 func reasonsOf(list []string) string {
 	var b strings.Builder
 	for _, r := range list {
-		fmt.Fprintf(&b, "- %s\n", strings.Join(strings.Fields(plain(r)), " "))
+		fmt.Fprintf(&b, "- %s\n", oneLine(r))
 	}
 	return strings.TrimSuffix(beginning(b.String(), maxReasoned), "\n")
+}
+
+// oneLine is a text of somebody else as a line of ours: what it says is no heading.
+func oneLine(text string) string {
+	return strings.TrimSuffix(beginning(strings.Join(strings.Fields(plain(text)), " "), maxMessage), "\n")
 }
 
 // toReview is the reviewer that is to be asked next; nil if the work is not done anyway,
@@ -272,8 +276,8 @@ func toReview(p *Plan, s *State) *Criterion {
 // addReview takes what a reviewer said into the verdict.
 func (s *State) addReview(r Review) {
 	s.Reviewing = ""
-	s.use(Work{Tokens: r.Tokens, USD: r.USD})
-	s.reviews.add(r.Usage)
+	s.useReview(r.Usage)
+	s.heard()
 	if s.Verdict == nil {
 		return
 	}
@@ -286,6 +290,12 @@ func (s *State) addReview(r Review) {
 	if !r.Gate.Green {
 		s.objections = append(s.objections, r.Gate)
 	}
+}
+
+// useReview counts what a reviewer took: who works may take so much less.
+func (s *State) useReview(u Usage) {
+	s.use(Work{Tokens: u.Tokens, USD: u.USD})
+	s.reviews.add(u)
 }
 
 // lasting is what of a verdict is not of one task.

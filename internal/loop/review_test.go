@@ -258,7 +258,7 @@ func TestReviewTasks(t *testing.T) {
 	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
 	f.opinion = func(n int) (Opinion, error) { return opinion([]string{objects, objects, agrees}[n-1]), nil }
 	s := workThrough(t.Context(), t, p, f, r, d)
-	if s.Status != Completed || s.Reason != reasonTasksFailed || s.Iteration != 3 || len(s.Closed) != 1 || len(s.Left) != 1 || len(f.reviews) != 3 {
+	if s.Status != Stalled || s.Reason != reasonTasksFailed || s.Iteration != 3 || len(s.Closed) != 1 || len(s.Left) != 1 || len(f.reviews) != 3 {
 		t.Fatalf("it is %+v", s)
 	}
 	for i, want := range []string{"# bd-blue: blue", "# bd-blue: blue", "# bd-red: red"} {

@@ -545,20 +545,17 @@ func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) erro
 	if w.step == Rejudged {
 		checkpoint = w.Join.Checkpoint
 	}
-	if err := t.keep(Reviewing, Asking{By: h.by(), Iteration: n, Gate: c.ID}); err != nil {
+	a := Asking{By: h.by(), Iteration: n, Gate: c.ID}
+	if err := t.keep(Reviewing, a); err != nil {
 		return err
 	}
 	job := t.Plan.reviewJob(t.state, w, checkpoint, c)
 	t.begin(ctx, h, Reviewed, func(ctx context.Context) (func() error, error) {
-		r, err := ask(ctx, t.Bench, job, c)
-		r.By, r.Iteration = h.by(), n
-		if err == nil {
-			return t.keeping(nil, Reviewed, r)
+		kind, what, err := ask(ctx, t.Bench, job, c, a)
+		if kind == "" {
+			return nil, err
 		}
-		if used := r.cut(); used.used() {
-			return func() error { return t.keep(Cut, used) }, err
-		}
-		return nil, err
+		return func() error { return t.keep(kind, what) }, err
 	})
 	return nil
 }

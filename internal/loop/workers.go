@@ -63,7 +63,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		if w.Work == nil {
 			return nil
 		}
-	case Reviewing, Reviewed:
+	case Reviewing, Reviewed, ReviewDelayed:
 		if w.Work == nil || w.Verdict == nil {
 			return nil
 		}
@@ -78,9 +78,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Iteration:
 		return into(ev, func(b Begun) { s.workerBegan(w, b) })
 	case Worked:
-		w.limitedAt = ev.Time
 		return into(ev, func(k Work) {
-			w.worked(k)
+			w.worked(k, ev.Time)
 			s.use(k)
 			if k.Verdict != spec.VerdictLimit {
 				w.given = nil
@@ -103,9 +102,16 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 			w.wasSame, w.wasRed = w.SameRed, w.red
 		})
 	case Reviewing:
-		return into(ev, func(a Asking) { w.Reviewing = a.Gate })
+		return into(ev, w.asking)
 	case Reviewed:
 		return into(ev, func(r Review) { s.workerReviewed(w, r) })
+	case ReviewDelayed:
+		return into(ev, func(u Unheard) {
+			w.delay(u, ev.Time)
+			s.useReview(u.Usage)
+		})
+	case ReviewCut:
+		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Settled:
 		return into(ev, func(e Settle) { s.settled(w, e) })
 	case Closed:
@@ -163,8 +169,7 @@ func (s *State) workerBegan(w *State, b Begun) {
 // it is together with what others did.
 func (s *State) workerReviewed(w *State, r Review) {
 	w.addReview(r)
-	s.use(Work{Tokens: r.Tokens, USD: r.USD})
-	s.reviews.add(r.Usage)
+	s.useReview(r.Usage)
 	if w.step == Judged {
 		w.alone = w.Verdict
 	}
@@ -227,7 +232,7 @@ func (s *State) At() string {
 		return "is reviewed"
 	case s.step == Iteration:
 		return "works"
-	case s.step == Worked && s.Work.Verdict == spec.VerdictLimit:
+	case s.delayed, s.step == Worked && s.Work.Verdict == spec.VerdictLimit:
 		return "waits"
 	case s.step == Worked:
 		return "keeps"
