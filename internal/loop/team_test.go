@@ -122,6 +122,9 @@ func (b *bench) Review(_ context.Context, job ReviewJob) (Opinion, error) {
 	defer b.locked()()
 	b.reviews = append(b.reviews, job)
 	verdict := b.opinion(b.points[job.Checkpoint-1])
+	if verdict == "" {
+		return Opinion{Work: Work{Verdict: spec.VerdictLimit, Tokens: 5}}, nil
+	}
 	return Opinion{Work: Work{Verdict: spec.VerdictOK, Tokens: 5}, Document: []byte(verdict)}, nil
 }
 
@@ -407,6 +410,36 @@ func TestTeamReview(t *testing.T) {
 	})
 }
 
+// A reviewer whose allowance is used up is waited for, of what a worker did by itself and
+// together with others; and not for ever.
+func TestTeamReviewDelayed(t *testing.T) {
+	for _, limits := range []int{1, 4, 1000} {
+		p, r, d := hire(t, 2, "a", "b")
+		p.Gates = []Criterion{{ID: "look", Reviewer: &Reviewer{Agent: "mine", Prompt: "look at it"}}}
+		p.Stall.SameLimit = 3
+		synctest.Test(t, func(t *testing.T) {
+			b, asked := newBench(t), 0
+			b.opinion = func(files) string {
+				if asked++; asked%2 == 1 && asked < 2*limits || limits == 1000 {
+					return ""
+				}
+				return agrees
+			}
+			s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+			must(t, err)
+			if limits == 1000 {
+				if s.Status != Stalled || s.Reason != "same_limit" || len(s.Closed) != 0 || b.jobs != 2 {
+					t.Errorf("it is %s (%s), %d closed, %d jobs, %d reviews", s.Status, s.Detail, len(s.Closed), b.jobs, len(b.reviews))
+				}
+				return
+			}
+			if s.Status != Completed || len(s.Closed) != 2 || b.jobs != 2 || len(b.reviews) <= 3 || s.Tokens != int64(2*10+5*len(b.reviews)) {
+				t.Errorf("with %d it is %s (%s), %d closed, %d jobs, %d reviews", limits, s.Status, s.Detail, len(s.Closed), b.jobs, len(b.reviews))
+			}
+		})
+	}
+}
+
 // What a person does to the loop's sandbox between two who carry the loop on stays.
 func TestTeamPerson(t *testing.T) {
 	for _, kind := range []string{Joined, Rejudged, Settled, Closed} {
@@ -614,6 +647,8 @@ func anyWorkerEvent(r *rand.Rand) (string, any) {
 		{Rejudged, Verdict{By: by, Gates: gates}},
 		{Reviewing, Asking{By: by, Gate: "r"}},
 		{Reviewed, Review{By: by, Gate: Gate{Name: "r", Review: true, Green: n == 1}}},
+		{ReviewDelayed, Unheard{By: by, Gate: "r", Usage: Usage{Tokens: int64(n)}}},
+		{ReviewCut, Unheard{By: by, Gate: "r", Usage: Usage{Tokens: int64(n)}}},
 		{Settled, Settle{By: by, Checkpoint: int64(n)}},
 		{Closed, Finished{By: by, Task: id}},
 		{PutBack, Left{By: by, Task: id, Again: n == 1}},
