@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,11 @@ func (f *loopFlags) readGates() error {
 		return (&spec.Error{Class: spec.ErrUsage, Op: "read the gates of " + f.gates, Err: err}).WithHint("docs/loops.md tells what a file of gates may say")
 	}
 	f.plan.Gates = g.Gates
-	f.plan.Protect = append(f.plan.Protect, g.Protect...)
+	for _, p := range g.Protect {
+		if !slices.Contains(f.plan.Protect, p) { // it would be hashed twice
+			f.plan.Protect = append(f.plan.Protect, p)
+		}
+	}
 	if f.plan.Until == nil {
 		f.plan.Until = []string{}
 	}

@@ -2,12 +2,26 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 )
+
+// TestProtectTwice protects in both places what is protected in both, once.
+func TestProtectTwice(t *testing.T) {
+	f := &loopFlags{gates: filepath.Join(t.TempDir(), "gates.yaml")}
+	must(t, os.WriteFile(f.gates, []byte("protect: [tests, Makefile]\ngates: [{id: a, command: make}]\n"), 0o600))
+	f.plan.Protect = []string{"Makefile"}
+	must(t, f.readGates())
+	if want := []string{"Makefile", "tests"}; !slices.Equal(f.plan.Protect, want) {
+		t.Errorf("protected is %q, not %q", f.plan.Protect, want)
+	}
+}
 
 // TestSchemasAgree sees that documents of flows and of gates are described in the same
 // words.
