@@ -295,9 +295,9 @@ const longestWait = 8 * 24 * time.Hour
 // clockSlack is by how much clocks are put right without anything being wrong.
 const clockSlack = time.Minute
 
-// wakes is when an agent whose allowance was used up, or a reviewer, may be asked again; zero if none
-// was, or if the clock was set back, by which nobody knows how long that is. One that
-// names a time again and again that is over is asked ever less often.
+// wakes is when an agent whose allowance was used up, or a reviewer, may be asked again;
+// zero if none was, or if the clock was set back, by which nobody knows how long that is.
+// One that names a time again and again that is over is asked ever less often.
 func (s *State) wakes(now time.Time) time.Time {
 	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}

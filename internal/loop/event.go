@@ -20,8 +20,9 @@ const (
 	Judged    = "judged"    // Verdict
 	Reviewing = "reviewing" // Asking: a reviewer begins
 	Reviewed  = "reviewed"  // Review: what it said, which is part of the verdict
-	// The reviewer is asked again: Unheard. Its allowance is used up, or it was cut short.
-	ReviewDelayed, ReviewCut = "review_delayed", "review_cut"
+
+	ReviewDelayed = "review_delayed" // Unheard: its allowance is used up; it is asked again
+	ReviewCut     = "review_cut"     // Unheard: it was cut short; what it has used counts
 
 	Hinted   = "hinted"   // Advice
 	Took     = "took"     // Taken: the task to work on from here

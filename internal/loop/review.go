@@ -220,8 +220,6 @@ func (v *Verdict) reviews() (n int) {
 func verdictOf(r Opinion) Gate {
 	red := func(why string) Gate { return Gate{Why: oneLine(why)} }
 	switch {
-	case r.Verdict == spec.VerdictLimit:
-		return red("the reviewer's allowance is used up: " + r.Error)
 	case r.Verdict != spec.VerdictOK:
 		return red("the reviewer failed: " + r.Error)
 	case r.Missing != "":
