@@ -248,6 +248,9 @@ func (m *flowMaking) suits(rooms []flow.Room) error {
 		return spec.Errorf(spec.ErrUsage, "the flow works on copies of a directory, and there is none").WithHint("name it behind the file")
 	case copies && m.flags.mode != spec.WorkspaceLive:
 		return spec.Errorf(spec.ErrUsage, "--workspace %s: the flow works on copies, which wait for bothy diff and bothy apply", m.flags.mode).WithHint("leave it out")
+	case m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0 && m.flags.plan.Fresh():
+		return spec.Errorf(spec.ErrUsage, "--workspace %s: steps with fresh have a new sandbox each time, and would see nothing of what waits in another", m.flags.mode).
+			WithHint("give a copy of the project as PATH")
 	case len(rooms) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0:
 		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(names, ", ")).
 			WithHint("give a copy of the project as PATH")

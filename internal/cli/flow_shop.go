@@ -49,8 +49,11 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 			return d, err
 		}
 	}
-	if job.Of != "" {
+	switch {
+	case job.Of != "":
 		return s.judge(ctx, sb, job)
+	case job.Fresh:
+		return s.fresh(ctx, sb, job)
 	}
 	before, err := s.bound(ctx, sb, job.Budget)
 	if err != nil {
@@ -88,11 +91,31 @@ func (s *flowShop) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d
 	if err != nil {
 		return d, err
 	}
-	said := &printout{}
 	err = l.inProof(ctx, p, func(sb *spec.Sandbox) error {
-		d, err = s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
+		d, err = s.printed(ctx, sb, job)
 		return err
 	})
+	return d, err
+}
+
+// fresh has a command work in a sandbox like another one, that nobody has worked in, and
+// that goes with it. Nothing is lent to it, so that no model is paid.
+func (s *flowShop) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
+	sb, err := s.engine.Fresh(ctx, like)
+	if err != nil {
+		return d, err
+	}
+	defer (&loopShop{app: s.app, engine: s.engine}).remove(ctx, sb)
+	if err := s.app.deliver(ctx, s.engine, sb, delivery{job.Place, job.Files, job.Drafts, ""}, true); err != nil {
+		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
+	}
+	return s.printed(ctx, sb, job)
+}
+
+// printed has a command do it whose output is what it prints.
+func (s *flowShop) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+	said := &printout{}
+	d, err := s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
 	if said.more {
 		d.Missing = fmt.Sprintf("it printed more than %d bytes", gate.MaxBytes)
 	}

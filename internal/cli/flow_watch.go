@@ -71,7 +71,11 @@ type stepTries struct {
 // triesOf are what events tell of tries, by their steps.
 func triesOf(events []run.Event) map[string]*stepTries {
 	all := map[string]*stepTries{}
+	var since time.Time // somebody carries it on
 	for _, ev := range events {
+		if ev.Type == flow.Began {
+			since = ev.Time
+		}
 		var w flow.Work // has what is asked of all of them
 		if ev.Type != flow.Started && ev.Type != flow.Worked && ev.Type != flow.Cut || json.Unmarshal(ev.Data, &w) != nil {
 			continue
@@ -86,6 +90,9 @@ func triesOf(events []run.Event) map[string]*stepTries {
 			continue
 		}
 		t.tokens += w.Tokens
+		if t.began.Before(since) { // its host died: nobody knows for how long it worked
+			t.began = since
+		}
 		t.seconds += ev.Time.Sub(t.began).Seconds()
 	}
 	return all
@@ -135,17 +142,18 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 
 // table are the steps in their order, those of an element only while it is in hand.
 func (p *flowPage) table(most int, now time.Time) []tui.Line {
-	elements := map[string]flow.ElementState{}
+	type place struct{ group, element string }
+	elements := map[place]flow.ElementState{}
 	for _, e := range p.state.Elements() {
-		elements[fmt.Sprint(e.Group, e.ID)] = e
+		elements[place{e.Group, e.ID}] = e
 	}
 	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %8s  %9s  %5s  %s", "took", "tokens", "tries", "step"))}
-	at, last := 0, "" // where something goes on
+	at, last := 0, place{} // where something goes on
 	for _, st := range p.state.Steps {
-		e, in := elements[fmt.Sprint(st.Group, st.Element)]
-		if in = in && st.Group != ""; in && last != st.Group+st.Element {
-			page = append(page, p.element(e, now))
-			last = st.Group + st.Element
+		here := place{st.Group, st.Element}
+		e, in := elements[here]
+		if in && last != here {
+			page, last = append(page, p.element(e, now)), here
 		}
 		if in && !underWay(e.Status) {
 			continue

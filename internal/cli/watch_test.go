@@ -207,3 +207,18 @@ refused  x.example (3)
 		}
 	}
 }
+
+// TestTriesOfCrash does not count the time in which nobody carried a flow on.
+func TestTriesOfCrash(t *testing.T) {
+	at := func(seconds int64, kind, data string) run.Event {
+		return run.Event{Type: kind, Time: time.Unix(seconds, 0), Data: []byte(data)}
+	}
+	got := triesOf([]run.Event{
+		at(0, flow.Began, ""), at(1, flow.Started, `{"step": "a"}`), at(11, flow.Worked, `{"step": "a"}`),
+		at(20, flow.Started, `{"step": "a"}`), // the host dies
+		at(90000, flow.Began, ""), at(90002, flow.Cut, `{"step": "a", "tokens": 7}`),
+	})
+	if a := got["a"]; a == nil || a.seconds != 12 || a.tokens != 7 {
+		t.Errorf("it is %+v", a)
+	}
+}

@@ -29,10 +29,7 @@ func (e *Engine) Proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 
 // proof makes one. settle changes what it is to be, more what is in its directory.
 func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, settle func(*spec.Sandbox), more ...func(store.Sandbox) error) (*spec.Sandbox, error) {
-	sb := *of
-	sb.ID = store.NewID()
-	sb.Name = "proof-" + sb.ID
-	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Remove = nil, nil, "", "", true
+	sb := forOneCommand(of, "proof")
 	if sb.Mode() == spec.WorkspaceLive {
 		sb.WorkspaceMode = spec.WorkspaceReview
 	}
@@ -42,12 +39,49 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 		return nil, err
 	}
 	defer lock.Unlock()
-	dated := func() error {
-		sb.CreatedAt = time.Now().UTC() // one that is not started soon is swept
+	fill := []func(store.Sandbox) error{e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) }}
+	return &sb, e.addCopy(ctx, &sb, dated(&sb), append(fill, more...)...)
+}
+
+// forOneCommand describes a sandbox like another one that goes with the command it is
+// made for.
+func forOneCommand(like *spec.Sandbox, what string) spec.Sandbox {
+	sb := *like
+	sb.ID = store.NewID()
+	sb.Name = what + "-" + sb.ID
+	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Remove = nil, nil, "", "", true
+	return sb
+}
+
+// dated has a sandbox be made now: one that is not started soon is swept.
+func dated(sb *spec.Sandbox) func() error {
+	return func() error {
+		sb.CreatedAt = time.Now().UTC()
 		return nil
 	}
-	fill := []func(store.Sandbox) error{e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) }}
-	return &sb, e.addCopy(ctx, &sb, dated, append(fill, more...)...)
+}
+
+// Fresh makes a sandbox as another one was when that was new: it works on the same live
+// workspaces, under the same rules, and has nothing else of it, for root inside the
+// other may have changed that. Nothing is lent to it. It serves one command and goes
+// with it.
+func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, error) {
+	if len(like.Workspaces) > 0 && like.Mode() != spec.WorkspaceLive {
+		return nil, spec.Errorf(spec.ErrUsage, "the workspaces of %s are not live: a new sandbox would not see what waits there", like.Name)
+	}
+	e.sweep()
+	sb := forOneCommand(like, "fresh")
+	rules := func(d store.Sandbox) error { return e.copyRules(like, d) }
+	if err := e.addCopy(ctx, &sb, dated(&sb), e.begin(ctx, &sb), rules); err != nil {
+		return nil, &spec.Error{Op: "make a sandbox like " + like.Name, Err: err}
+	}
+	return &sb, nil
+}
+
+// copyRules gives a sandbox what another one may reach, and who plays the model there.
+func (e *Engine) copyRules(of *spec.Sandbox, d store.Sandbox) error {
+	from := e.Store.Sandbox(of.ID)
+	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()))
 }
 
 // fillProof has the directory of a proof hold what is to be judged.
@@ -62,8 +96,7 @@ func (e *Engine) fillProof(of, sb *spec.Sandbox, p checkpoint.Point, d store.San
 	if err := e.Checkpoints(of).Fill(p, work); err != nil {
 		return err
 	}
-	from := e.Store.Sandbox(of.ID)
-	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()))
+	return e.copyRules(of, d)
 }
 
 // IsWork tells the trees of a checkpoint that hold what a sandbox works on, from its

@@ -36,6 +36,7 @@ type Job struct {
 	Agent   string // Shell for a command
 	Room    string // where it is done, see [Plan.Rooms]; empty: in what Of says
 	Of      string // the room whose copy of the directory it judges, in one of its own; what it prints is its output
+	Fresh   bool   // it is done in a sandbox like that of the room, but new; what it prints is its output
 	Model   string
 	Prompt  string
 	Command string // for /bin/sh
@@ -283,7 +284,7 @@ func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
 	s := c.state
 	at := place(c.Shop.Place(name))
 	job = Job{
-		Agent: c.Plan.AgentOf(n), Room: c.Plan.roomOf(n), Of: n.judges(), Model: n.Model(), Command: n.Step.Command, Place: string(at),
+		Agent: c.Plan.AgentOf(n), Room: c.Plan.roomOf(n), Of: n.judges(), Fresh: n.Step.Fresh, Model: n.Model(), Command: n.Step.Command, Place: string(at),
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: s.left(),
 	}
 	var names []string
@@ -356,7 +357,7 @@ func (s *State) env(n *Node, at place) ([]string, error) {
 	if n.Step.Of == "" { // who judges a copy gets no files
 		list = append(list, "BOTHY_INPUTS="+string(at)+"/"+InputsDir, "BOTHY_OUTPUTS="+string(at)+"/"+OutputsDir)
 	}
-	if n.Output != "" && n.Step.Of == "" {
+	if n.Output != "" && n.Step.Of == "" && !n.Step.Fresh {
 		list = append(list, "BOTHY_OUTPUT="+at.output(n.Output))
 	}
 	for name, text := range n.Step.Env {

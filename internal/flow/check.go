@@ -151,6 +151,8 @@ func (l *lint) kind(s *Step) error {
 		return errors.New("what a person is asked has needs, if and a message, a question an output too, and nothing else")
 	case s.forPerson() && strings.TrimSpace(s.asks()) == "":
 		return errors.New("the message is missing")
+	case s.Fresh && (s.Command == "" || s.Of != ""):
+		return errors.New("fresh: it is for a command, and who judges a copy is that already")
 	case s.Command != "" && s.Agent+s.Model != "":
 		return errors.New("a command has no agent, and no model")
 	case strings.Contains(s.Command, "${{"):

@@ -42,6 +42,9 @@ func Next(s *State, now time.Time) Decision {
 	if why := s.strayed(); why != "" {
 		return Decision{End: &End{Status: Failed, Reason: "error", Detail: why}}
 	}
+	if why := s.forsaken(); why != "" {
+		return Decision{End: &End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)}}
+	}
 	for _, n := range s.nodes {
 		st := s.byID[n.ID]
 		if !s.can(n) {
@@ -115,6 +118,10 @@ const (
 // ReasonSkipped is why a flow has ended that did all there was to do, but for elements
 // of a list that are left to a person.
 const ReasonSkipped = "skipped"
+
+// ReasonAgent is why a flow has ended whose agents failed for several elements in a row,
+// such as because their model is not there.
+const ReasonAgent = "agent"
 
 // outcome is how a flow ends in which nothing is left to do.
 func (s *State) outcome() *End {

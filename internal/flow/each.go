@@ -157,6 +157,9 @@ func readElement(o map[string]any) (*Element, error) {
 		if len(text) > MaxValue {
 			return nil, fmt.Errorf("%s has more than %d KiB", name, MaxValue>>10)
 		}
+		if strings.ContainsRune(text, 0) { // neither an argument nor a variable takes it
+			return nil, fmt.Errorf("%s has a zero byte", name)
+		}
 	}
 	if passes, ok := o["passes"]; ok && passes != true && passes != false {
 		return nil, fmt.Errorf("passes is %s, not true or false", head(wordsOf(passes), maxElementID))
@@ -167,6 +170,11 @@ func readElement(o map[string]any) (*Element, error) {
 		e.rank = n
 	} else {
 		e.rank = math.MaxFloat64 // behind those that have one
+	}
+	switch o["id"].(type) {
+	case nil, string, float64:
+	default:
+		return nil, fmt.Errorf("its id is %s, neither a text nor a number", head(e.Values["id"], maxElementID))
 	}
 	e.ID = e.Values["id"]
 	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID || strings.ContainsFunc(e.ID, unicode.IsControl) {
@@ -257,14 +265,16 @@ func (p *Plan) fit() error {
 	if p.Lists == nil {
 		return nil
 	}
-	put, count := outputs{}, 0
+	if count := p.countAll(); count > maxOfLists { // first: it may be a great many
+		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements, of which %d may be", count, maxOfLists)
+	}
+	put := outputs{}
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
 		for _, m := range p.Flow.times(s) {
 			if err := put.add(s, (&Node{Matrix: m}).values()); err != nil {
 				return err
 			}
-			count++
 		}
 		list := p.Lists[s.ID].Elements
 		for k := range list {
@@ -274,12 +284,21 @@ func (p *Plan) fit() error {
 					return spec.Errorf(spec.ErrUsage, "step %s, for %s: %w", s.Steps[j].ID, head(list[k].ID, maxElementID), err).
 						WithHint("${{ each.number }} is a name for a file that every element has")
 				}
-				count++
 			}
 		}
 	}
-	if count > maxOfLists {
-		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements, of which %d may be", count, maxOfLists)
-	}
 	return nil
+}
+
+// countAll counts steps, with each time of a matrix and each element of a group.
+func (p *Plan) countAll() (count int) {
+	for i := range p.Flow.Steps {
+		s := &p.Flow.Steps[i]
+		if s.Each != "" {
+			count += len(s.Steps) * len(p.Lists[s.ID].Elements)
+		} else {
+			count += len(p.Flow.times(s))
+		}
+	}
+	return count
 }

@@ -52,6 +52,9 @@ func TestReadList(t *testing.T) {
 		`[{"id": "a"}, {"id": "a"}]`:         "element 2: its id \"a\" is that of another one",
 		`[{"id": "a", "passes": "yes"}]`:     "passes is yes",
 		`[{"id": "a", "priority": "high"}]`:  "priority is high",
+		`[{"id": ["a"]}]`:                    "neither a text nor a number",
+		`[{"id": true}]`:                     "neither a text nor a number",
+		`[{"id": "a", "title": "a\u0000"}]`:  "title has a zero byte",
 		`[{"id": "a", "id": "b"}]`:           "stands in it twice",
 		`[{"id": "x`:                         "EOF",
 		`[{"id":"` + strings.Repeat("x", 101) + `"}]`:                    "of more than 100 bytes",
@@ -373,5 +376,93 @@ func TestStale(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.2 one.3 two.2 three.2")
 	if d := b.jobs[1].Drafts; len(d) != 0 {
 		t.Errorf("it was given %s", d)
+	}
+}
+
+// TestForsaken does not ask for story after story a model that is not there. What it
+// cannot do itself, as checks find, is no reason to end.
+func TestForsaken(t *testing.T) {
+	down := func(from string) func(Job) Done {
+		asked := false
+		return func(job Job) Done {
+			if asked = asked || strings.HasSuffix(job.Place, from); asked && strings.Contains(job.Place, "implementor") {
+				return Done{Verdict: spec.VerdictFailed, Error: "no model", Missing: "there is none"}
+			}
+			return fine(job)
+		}
+	}
+	five := `[{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}, {"id": "e"}]`
+	b := beginWith(t, stories, map[string]string{"prd.json": five}, down("implementor.2.1"))
+	s := b.carry()
+	b.want(s, Failed, ReasonAgent, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 "+
+		"implementor.2.1 implementor.2.2 implementor.2.3 implementor.3.1 implementor.3.2 implementor.3.3 implementor.4.1 implementor.4.2 implementor.4.3")
+	if s.ExitCode() != 1 || s.Detail != "agents failed for 3 in a row, to d, which needs human review: implementor.4: no model" {
+		t.Errorf("code %d: %s", s.ExitCode(), s.Detail)
+	}
+	if e := s.Step("implementor.5"); e.Status != Pending {
+		t.Errorf("the last is %s", e.Status)
+	}
+	b.do = fine // it is there again
+	b.want(b.carry(), Completed, "done", "implementor.2.4 checks.2.1 reviewer.2.1 judge.2.1 implementor.3.4 checks.3.1 reviewer.3.1 judge.3.1 "+
+		"implementor.4.4 checks.4.1 reviewer.4.1 judge.4.1 implementor.5.1 checks.5.1 reviewer.5.1 judge.5.1 report.1")
+
+	for name, do := range map[string]func(Job) Done{
+		"checks are red": red(map[string]int{"checks a": 9, "checks b": 9, "checks c": 9, "checks d": 9, "checks e": 9}),
+		"documents are not good": func(job Job) Done {
+			if strings.Contains(job.Place, "reviewer") {
+				return Done{Verdict: spec.VerdictOK, Missing: "there is none"}
+			}
+			return fine(job)
+		},
+		"one of three is done": func(job Job) Done {
+			if strings.Contains(job.Place, "implementor") && !strings.Contains(job.Place, "implementor.3.") {
+				return Done{Verdict: spec.VerdictFailed, Error: "no model", Missing: "there is none"}
+			}
+			return fine(job)
+		},
+	} {
+		b := beginWith(t, stories, map[string]string{"prd.json": five}, do)
+		if s := b.carry(); s.Status != Completed || s.Reason != ReasonSkipped {
+			t.Errorf("%s: it is %s (%s)", name, s.Status, s.Reason)
+		}
+	}
+}
+
+// TestTooManySteps counts before it compares outputs, of which there would be millions.
+func TestTooManySteps(t *testing.T) {
+	var text, list strings.Builder
+	text.WriteString("name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps:\n")
+	for g := range 2 {
+		fmt.Fprintf(&text, "- {id: g%d, each: l, steps: [", g)
+		for i := range 100 {
+			fmt.Fprintf(&text, "{id: s%d-%d, prompt: p, output: 'g%d/s%d/${{ each.number }}'},", g, i, g, i)
+		}
+		text.WriteString("]}\n")
+	}
+	for i := range maxElements {
+		fmt.Fprintf(&list, ",{\"id\": %d}", i)
+	}
+	p := &Plan{Agent: "mine", Values: map[string]string{}, Files: []string{"l.json"}, Flow: parse(t, text.String())}
+	err := p.Check(map[string][]byte{"l.json": []byte("[" + list.String()[1:] + "]")})
+	if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "40000 steps") {
+		t.Error(err)
+	}
+}
+
+// TestFresh tells who does a command that it is to have a new sandbox, and where its files
+// are; what it prints is its output.
+func TestFresh(t *testing.T) {
+	b := begin(t, `
+name: fresh
+steps:
+  - {id: work, command: work, output: work.txt}
+  - {id: check, needs: [work], fresh: true, command: check, output: check.txt}
+`, fine)
+	b.want(b.carry(), Completed, "done", "work.1 check.1")
+	if job := b.jobs[0]; job.Fresh || !slices.Contains(job.Env, "BOTHY_OUTPUT=/flow/work.1/outputs/work.txt") {
+		t.Errorf("the first is %+v", job)
+	}
+	if job := b.jobs[1]; !job.Fresh || job.Room != Shell || job.Files["outputs/work.txt"] == nil || !slices.Equal(job.Env, []string{"BOTHY_INPUTS=/flow/check.1/inputs", "BOTHY_OUTPUTS=/flow/check.1/outputs"}) {
+		t.Errorf("the second is %+v", job)
 	}
 }

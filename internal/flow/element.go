@@ -1,6 +1,9 @@
 package flow
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // ElementState is how an element of a list stands, by the steps that are done for it.
 type ElementState struct {
@@ -14,6 +17,7 @@ type ElementState struct {
 
 	states []*StepState
 	review bool // a step of it failed
+	unable bool // and of one its agent did, whatever came of its work
 }
 
 // Elements are all elements of all lists, in the order in which they are done.
@@ -46,6 +50,7 @@ func (e *ElementState) judge() {
 		}
 		if st.Status == Failed {
 			failed = append(failed, st.ID+": "+head(st.Detail, maxDetail))
+			e.unable = e.unable || st.unable
 		}
 	}
 	switch {
@@ -64,4 +69,29 @@ func (e *ElementState) judge() {
 	default:
 		e.Status = Completed
 	}
+}
+
+// maxUnable is for how many elements in a row agents may fail before no other is begun:
+// a model that is not there is there for none of them.
+const maxUnable = 3
+
+// forsaken says that agents failed for too many elements in a row; empty if they did not.
+// One that is not done yet, or for which they did what they could, breaks the row.
+func (s *State) forsaken() string {
+	var row []ElementState
+	for _, e := range s.Elements() {
+		switch {
+		case e.Status == Passed && !e.review:
+			continue // nobody was asked
+		case e.Status != Passed || !e.unable:
+			row = nil
+			continue
+		case len(row) > 0 && row[0].Group != e.Group:
+			row = nil
+		}
+		if row = append(row, e); len(row) == maxUnable {
+			return fmt.Sprintf("agents failed for %d in a row, to %s, which %s", len(row), e.ID, e.Why)
+		}
+	}
+	return ""
 }

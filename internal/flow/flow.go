@@ -71,6 +71,10 @@ type Step struct {
 	// sandbox of its own that begins with that copy. What it prints is its output.
 	Of string `json:"of,omitempty"`
 
+	// Fresh has a command be done in a sandbox that is made for it: nothing that an earlier
+	// step has run could have changed what is there. What it prints is its output.
+	Fresh bool `json:"fresh,omitempty"`
+
 	// Each makes a group of it: Steps are done for each element of the list in this input,
 	// for one after the other.
 	Each  string `json:"each,omitempty"`

@@ -53,6 +53,8 @@ type StepState struct {
 	Element  string       `json:"element,omitempty"` // which one
 	Rounds   int          `json:"rounds,omitempty"`  // how often it was sent back by a later step
 
+	unable bool // it failed because its agent did, whatever came of its work
+
 	done  int64 // the event that settled it, or since which it waits
 	tries int   // that count, for this hash
 }
@@ -206,6 +208,7 @@ func (s *State) begin() {
 // reset has a step be done again.
 func (st *StepState) reset(why string) {
 	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
+	st.unable = false
 }
 
 // found compares the files with what they were when they passed.
@@ -273,6 +276,7 @@ func (s *State) worked(w Work, ev run.Event) {
 	st.Status, st.tries = Pending, st.tries+1
 	if n := s.node(w.Step); st.tries > n.Step.retry() {
 		st.Status, st.done = Failed, ev.Seq
+		st.unable = n.Step.Prompt != "" && w.Verdict != spec.VerdictOK
 		s.goBack(n, st.Missing)
 	}
 }

@@ -150,6 +150,8 @@ func TestLint(t *testing.T) {
 		{good + ", {id: b, needs: [a], command: c, back: {to: a, times: 11}}", "not from 1 to 10"},
 		{good + ", {id: b, needs: [a], question: {message: m}, output: x, back: {to: a}}", "it does not fail"},
 		{good + ", {id: g, needs: [a], each: l, steps: [{id: b, command: c, back: {to: a}}]}", "a is not in the same group"},
+		{"{id: a, prompt: p, fresh: true}", "fresh: it is for a command"},
+		{"{id: a, prompt: p, copy: true, matrix: {m: [1]}}, {id: b, command: c, of: a, fresh: true}", "who judges a copy is that already"},
 		{"{id: a, prompt: p, copy: true}", "copy: it is for a prompt with a matrix"},
 		{"{id: a, command: c, matrix: {m: [1]}, copy: true}", "copy: it is for a prompt with a matrix"},
 		{"{id: a, command: c, of: b}", "there is no step b"},

@@ -183,6 +183,11 @@ func (p *Plan) Copies() (names []string) {
 	return names
 }
 
+// Fresh tells whether there are steps that have a new sandbox each time.
+func (p *Plan) Fresh() bool {
+	return slices.ContainsFunc(p.Nodes(), func(n *Node) bool { return n.Step.Fresh })
+}
+
 // sources are the files of inputs that a node gets, and the nodes whose outputs it gets.
 func (s *State) sources(n *Node) (files []string, nodes []string) {
 	p, given := s.plan, n.Step.Inputs
