@@ -417,9 +417,10 @@ func TestStopped(t *testing.T) {
 func TestRandom(t *testing.T) {
 	for seed := range 20 {
 		r := rand.New(rand.NewPCG(2, uint64(seed)))
-		b := beginWith(t, randomFlow(r), map[string]string{"list.json": `[{"id": "x"}, {"id": "y"}, {"id": "z", "passes": true}]`}, nil)
+		b := beginWith(t, randomFlow(r), map[string]string{"list.json": `[{"id": "v"}, {"id": "w"}, {"id": "x"}, {"id": "y"}, {"id": "z", "passes": true}]`}, nil)
+		bad := []int{5, 5, 2, 1}[seed%4] // in some no agent does anything
 		b.do = func(job Job) Done {
-			if r.IntN(5) == 0 {
+			if r.IntN(bad) == 0 {
 				return Done{Verdict: spec.VerdictFailed, Error: "no", Missing: "not there"}
 			}
 			if r.IntN(8) == 0 {
@@ -508,7 +509,7 @@ func check(t *testing.T, b *bench, s *State) {
 	if again.Status != s.Status || len(s.Steps) != len(again.Steps) {
 		t.Fatalf("it is %s, and by its events %s", s.Status, again.Status)
 	}
-	open := false
+	open, given := false, s.Reason == ReasonAgent // up
 	for i, st := range s.Steps {
 		n := s.nodes[i]
 		if again.Steps[i].Status != st.Status {
@@ -529,7 +530,7 @@ func check(t *testing.T, b *bench, s *State) {
 			t.Fatalf("%s was sent back %d times", st.ID, st.Rounds)
 		}
 		open = open || st.Status == Waiting
-		if !st.Status.settled() && st.Status != Waiting && !waits {
+		if !st.Status.settled() && st.Status != Waiting && !waits && !given {
 			t.Fatalf("%s is %s, and nothing is missing", st.ID, st.Status)
 		}
 		if st.Status == Completed && n.Output != "" && hashOf([]byte(b.read("outputs/"+n.Output))) != st.Output.SHA256 {
@@ -539,7 +540,7 @@ func check(t *testing.T, b *bench, s *State) {
 			t.Fatalf("%s was tried %d times", st.ID, st.tries)
 		}
 	}
-	if open != (s.Status == Waiting) {
+	if open != (s.Status == Waiting) && !given {
 		t.Fatalf("it is %s", s.Status)
 	}
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -171,8 +172,12 @@ func readElement(o map[string]any) (*Element, error) {
 	} else {
 		e.rank = math.MaxFloat64 // behind those that have one
 	}
-	switch o["id"].(type) {
-	case nil, string, float64:
+	switch id := o["id"].(type) {
+	case nil, string:
+	case float64:
+		if math.Abs(id) >= 1<<53 {
+			return nil, errors.New("its id is a number that is too large: put it in quotes")
+		}
 	default:
 		return nil, fmt.Errorf("its id is %s, neither a text nor a number", head(e.Values["id"], maxElementID))
 	}

@@ -53,6 +53,7 @@ func TestReadList(t *testing.T) {
 		`[{"id": "a", "passes": "yes"}]`:     "passes is yes",
 		`[{"id": "a", "priority": "high"}]`:  "priority is high",
 		`[{"id": ["a"]}]`:                    "neither a text nor a number",
+		`[{"id": 9007199254740993}]`:         "put it in quotes",
 		`[{"id": true}]`:                     "neither a text nor a number",
 		`[{"id": "a", "title": "a\u0000"}]`:  "title has a zero byte",
 		`[{"id": "a", "id": "b"}]`:           "stands in it twice",
