@@ -52,6 +52,8 @@ Keep to this:
   output to "$BOTHY_OUTPUT";
 - what is done for each of a list of stories is a step with "each" and "steps"; where a check that
   failed has work be done again, it is a command with "back";
+- a command that judges is "fresh": it prints its output, and runs nothing that agents wrote;
+  what does, such as tests, is a step before it;
 - what a person must decide is an approval before what cannot be taken back;
 - the last step that makes something is "final". Name no agent and no model.
 `
