@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/plainyaml"
 )
 
 // Check refuses a flow that could not be carried on, and writes paths in one way.
@@ -39,7 +40,7 @@ func (f *Flow) checkInputs() error {
 	names, files := map[string]bool{}, map[string]bool{}
 	for _, in := range f.Inputs {
 		switch {
-		case !isName(in.Name):
+		case !plainyaml.IsName(in.Name):
 			return fmt.Errorf("inputs: %q is no name", in.Name)
 		case names[in.Name] || in.File != "" && files[in.File]:
 			return fmt.Errorf("inputs: %s stands there twice", in.Name)
@@ -61,7 +62,7 @@ func IsFileName(s string) bool {
 		return false
 	}
 	for _, c := range []byte(s) {
-		if !isName("x"+string(c)) && c != '.' {
+		if !plainyaml.IsName("x"+string(c)) && c != '.' {
 			return false
 		}
 	}
@@ -100,7 +101,7 @@ type lint struct {
 
 func (l *lint) step(s *Step) error {
 	switch {
-	case !isName(s.ID):
+	case !plainyaml.IsName(s.ID):
 		return fmt.Errorf("%q is no name: a letter, then letters, digits, - and _", s.ID)
 	case l.before[s.ID] != nil:
 		return errors.New("the name is used twice")
@@ -180,7 +181,7 @@ func (l *lint) kind(s *Step) error {
 }
 
 func isVariable(name string) bool {
-	return isName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
+	return plainyaml.IsName(name) && !strings.Contains(name, "-") && !strings.HasPrefix(name, "BOTHY_")
 }
 
 func (l *lint) needs(s *Step) error {
@@ -212,7 +213,7 @@ func (l *lint) needs(s *Step) error {
 func (l *lint) matrix(s *Step) error {
 	times := 1
 	for name, values := range l.flow.matrix(s) {
-		if !isName(name) {
+		if !plainyaml.IsName(name) {
 			return fmt.Errorf("matrix: %q is no name", name)
 		}
 		if len(values) == 0 {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/plainyaml"
 )
 
 // cond is a condition of `if`: names, texts and functions with == != && || ! and
@@ -57,7 +59,7 @@ func condTokens(text string) (tokens []string, err error) {
 			}
 			n = end + 2
 		default:
-			for n < len(text) && (isName("x"+text[n:n+1]) || text[n] == '.') {
+			for n < len(text) && (plainyaml.IsName("x"+text[n:n+1]) || text[n] == '.') {
 				n++
 			}
 			if n == 0 {
@@ -137,7 +139,7 @@ func (r *condReader) operand() (*cond, error) {
 	if token[0] == '\'' {
 		return &cond{op: "text", text: token[1 : len(token)-1]}, nil
 	}
-	if !isName(token[:1]) {
+	if !plainyaml.IsName(token[:1]) {
 		return nil, fmt.Errorf("%s is not expected", token)
 	}
 	if !r.take("(") {

@@ -3,6 +3,8 @@ package flow
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bothy-dev/bothy/internal/plainyaml"
 )
 
 // expand puts values in the place of ${{ name }}. What is put in is data: words in it
@@ -47,27 +49,13 @@ func parseWord(name string) (word, error) {
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
 	case kind == wordInput || kind == wordMatrix || kind == wordEach:
-		if isName(rest) {
+		if plainyaml.IsName(rest) {
 			return word{kind, rest}, nil
 		}
 	case kind == wordOutput:
-		if id, ok := strings.CutSuffix(rest, ".output"); ok && isName(id) {
+		if id, ok := strings.CutSuffix(rest, ".output"); ok && plainyaml.IsName(id) {
 			return word{kind, id}, nil
 		}
 	}
 	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, matrix.NAME, each.NAME and sandbox", name)
-}
-
-// isName admits names of steps, inputs and variables of a matrix.
-func isName(s string) bool {
-	if len(s) == 0 || len(s) > 40 {
-		return false
-	}
-	for i, c := range []byte(s) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '_') {
-			return false
-		}
-	}
-	return true
 }

@@ -94,7 +94,7 @@ func (c *Criterion) check() error {
 		}
 	}
 	switch {
-	case !isID(c.ID):
+	case !plainyaml.IsName(c.ID):
 		return fmt.Errorf("id: %q is none: a letter, then letters, digits, - and _", c.ID)
 	case kinds != 1:
 		return errors.New("one of command, file and reviewer is wanted")
@@ -137,20 +137,6 @@ func (r *Reviewer) check() error {
 		return nil
 	}
 	return checkModel(r.Model)
-}
-
-// isID admits what may stand for a gate in a line of any text.
-func isID(s string) bool {
-	if s == "" || len(s) > 40 {
-		return false
-	}
-	for i, c := range []byte(s) {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '_') {
-			return false
-		}
-	}
-	return true
 }
 
 // Checks are what a document must pass.
