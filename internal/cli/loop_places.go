@@ -154,19 +154,23 @@ func (g *guests) credited(of *spec.Agent) error {
 }
 
 // make makes a sandbox for each guest, like the loop's.
-func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string) (list []loop.Place, err error) {
+// Each is noted before it is there.
+func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string, noted func(loop.Place) error) (list []loop.Place, err error) {
 	for _, of := range g.agents {
 		f := g.flags // each has its own
 		f.name = sb.Name + "-" + of.Name
-		at, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
+		_, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget
-			return context.Cause(ctx)
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			list = append(list, loop.Place{Seat: loop.Seat{Agent: of.Name}, ID: own.ID, Sandbox: own.Name})
+			return noted(list[len(list)-1])
 		})
 		if err != nil {
 			return list, err
 		}
-		list = append(list, loop.Place{Seat: loop.Seat{Agent: of.Name}, ID: at.ID, Sandbox: at.Name})
 	}
 	return list, nil
 }

@@ -164,20 +164,24 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	made := loop.Made{Sandbox: sb.Name}
-	if made.Places, err = others.make(ctx, cmd, sb, []string{path}); err == nil && f.plan.Parallel() {
-		made.Places, err = hire(ctx, e, &f.plan, sb)
+	noted := func(at loop.Place) error {
+		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
+		return err
+	}
+	if made.Places, err = others.make(ctx, cmd, sb, []string{path}, noted); err == nil && f.plan.Parallel() {
+		made.Places, err = hire(ctx, e, &f.plan, sb, noted)
+	}
+	var places map[loop.Seat]place
+	if err == nil {
+		places, err = placesOf(e, &f.plan, made.Places)
+	}
+	var ready run.Event
+	if err == nil {
+		ready, err = h.Append(loop.Ready, run.ActorHost, made)
 	}
 	if err != nil {
 		h.Close()
 		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
-	}
-	places, err := placesOf(e, &f.plan, made.Places)
-	if err != nil {
-		return err
-	}
-	ready, err := h.Append(loop.Ready, run.ActorHost, made)
-	if err != nil {
-		return err
 	}
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, places}, deskOf(e, &f.plan, r)}, []run.Event{ready})

@@ -34,8 +34,8 @@ func joinable(p *loop.Plan, sb *spec.Sandbox) error {
 	return nil
 }
 
-// hire makes a sandbox for each worker, like the loop's.
-func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox) (list []loop.Place, err error) {
+// hire makes a sandbox for each worker, like the loop's. Each is noted before it is there.
+func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox, noted func(loop.Place) error) (list []loop.Place, err error) {
 	if !p.Parallel() {
 		return nil, nil
 	}
@@ -44,10 +44,10 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox)
 	}
 	from, err := e.Checkpoint(ctx, sb, "", fmt.Sprintf("for %d workers", p.Workers), false)
 	for n := 1; err == nil && n <= p.Workers; n++ {
-		var at *spec.Sandbox
-		if at, err = e.Fork(ctx, sb, from, sb.Name+"-"+strconv.Itoa(n), true); err == nil {
+		_, err = e.ForkNoted(ctx, sb, from, sb.Name+"-"+strconv.Itoa(n), true, func(at *spec.Sandbox) error {
 			list = append(list, loop.Place{Seat: loop.Seat{Worker: n}, ID: at.ID, Sandbox: at.Name})
-		}
+			return noted(list[n-1])
+		})
 	}
 	return list, err
 }
@@ -109,14 +109,11 @@ func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
 	if err != nil {
 		return err
 	}
-	moved, err := b.engine.Moved(ctx, b.sandbox, before)
+	moved, err := b.engine.Settle(ctx, b.sandbox, before, p)
 	if err == nil && moved {
 		err = loop.ErrMoved
 	}
-	if err != nil {
-		return err
-	}
-	return b.settle(ctx, p)
+	return err
 }
 
 // crew is all that it takes to carry a loop on.
@@ -138,8 +135,11 @@ func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Even
 }
 
 // workplaces are the places of workers. They hold nothing that is not in the checkpoints
-// of the loop's sandbox, too.
+// of the loop's sandbox, too. In places of a loop that never became ready nobody worked.
 func workplaces(s *loop.State) (list []loop.Place) {
+	if !s.Ready {
+		return s.Places
+	}
 	for _, at := range s.Places {
 		if at.Worker > 0 {
 			list = append(list, at)

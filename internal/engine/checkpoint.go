@@ -332,5 +332,8 @@ func (e *Engine) CheckpointChanges(sb *spec.Sandbox, from, to checkpoint.Point) 
 	return checkpoint.Compare(x, y, packs)
 }
 
+// isHome tells the tree that is put back whenever all of a sandbox is.
+func isHome(s checkpoint.Source) bool { return s.Name == "home" }
+
 // isWorkspace tells the trees that are directories of the host.
 func isWorkspace(s checkpoint.Source) bool { return strings.HasPrefix(s.Name, workspaceTree) }

@@ -25,14 +25,20 @@ import (
 // would be in each other's way. From a full checkpoint its programs go on, unless only
 // the files are wanted.
 func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool) (*spec.Sandbox, error) {
-	sb, err := e.fork(ctx, from, p, name, files)
+	return e.ForkNoted(ctx, from, p, name, files, nil)
+}
+
+// ForkNoted is Fork for a caller that writes down what it makes before it is there:
+// noted is told the fork, and none is made if that fails. It may be nil.
+func (e *Engine) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	sb, err := e.fork(ctx, from, p, name, files, noted)
 	if err != nil {
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
 	return sb, nil
 }
 
-func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool) (*spec.Sandbox, error) {
+func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	_, lock, err := e.openCheckpoints(from)
 	if err != nil {
 		return nil, err
@@ -44,7 +50,7 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 			return nil, err
 		}
 	}
-	sb, err := e.forkFiles(ctx, from, p, name)
+	sb, err := e.forkFiles(ctx, from, p, name, noted)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +63,7 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 
 // forkFiles makes a fork that does not run and is lent nothing. The caller holds the
 // lock of the checkpoints.
-func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string) (*spec.Sandbox, error) {
+func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb := *from
 	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), name, time.Now().UTC()
 	sb.Ports, sb.Remove = nil, false
@@ -67,6 +73,9 @@ func (e *Engine) forkFiles(ctx context.Context, from *spec.Sandbox, p checkpoint
 	named := func() (err error) {
 		if name == "" {
 			sb.Name, err = e.freeFork(from)
+		}
+		if err == nil && noted != nil {
+			err = noted(&sb)
 		}
 		return err
 	}

@@ -211,17 +211,37 @@ func (e *Engine) join(ctx context.Context, sb *spec.Sandbox, base, theirs checkp
 	return j, err
 }
 
-// Moved tells whether a sandbox holds anything else in its workspaces than at a checkpoint.
-func (e *Engine) Moved(ctx context.Context, sb *spec.Sandbox, since checkpoint.Point) (bool, error) {
-	now, err := e.Checkpoint(ctx, sb, "", "before what was done comes in", false)
+// Settle has a sandbox hold in its workspaces what a checkpoint has there, unless it
+// holds anything else there by now than at another: then nothing is changed, and moved is
+// true. Both are one step, between which nobody can do anything. What there was is kept;
+// its home and its programs stay what they are. The sandbox is stopped.
+func (e *Engine) Settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (moved bool, err error) {
+	if moved, err = e.settle(ctx, sb, since, p); err != nil {
+		err = &spec.Error{Op: "put what was done into " + sb.Name, Err: err}
+	}
+	return moved, err
+}
+
+func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoint.Point) (bool, error) {
+	_, unlock, err := e.still(ctx, sb)
 	if err != nil {
 		return false, err
 	}
-	list, err := e.CheckpointChanges(sb, since, now)
-	return slices.ContainsFunc(list, func(c checkpoint.Change) bool { return isReview(c.Tree) && isInside(c.Path) }), err
+	defer unlock()
+	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return !isReview(s.Name) })
+	before, err := e.keepBefore(sb, p, sources)
+	if err != nil {
+		return false, err
+	}
+	list, err := e.CheckpointChanges(sb, since, *before)
+	if err != nil || slices.ContainsFunc(list, func(c checkpoint.Change) bool { return isReview(c.Tree) && isInside(c.Path) }) {
+		return err == nil, err
+	}
+	_, err = e.goBack(sb, p, sources)
+	return false, err
 }
 
-// joinTrees brings the layers over the workspaces together.
+// joinTrees// joinTrees brings the layers over the workspaces together.
 func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
 	var trees [3][]checkpoint.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {

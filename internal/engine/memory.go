@@ -175,7 +175,7 @@ func (e *Engine) forkEach(ctx context.Context, from *spec.Sandbox, p checkpoint.
 	var all sync.WaitGroup
 	for i, name := range names {
 		var sb *spec.Sandbox
-		if sb, err = e.forkFiles(ctx, from, p, name); err != nil {
+		if sb, err = e.forkFiles(ctx, from, p, name, nil); err != nil {
 			break
 		}
 		made = append(made, sb)

@@ -144,6 +144,9 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 	var skipped []string
 	err = e.replaceClones(sb, func() (err error) {
 		skipped, err = shelf.Restore(p, sources, func() error {
+			if !slices.ContainsFunc(sources, isHome) { // programs belong to what they have written there
+				return nil
+			}
 			if sb.Devcontainer != nil {
 				if err := writeSetUps(d, p.CreatedAt, d); err != nil {
 					return err

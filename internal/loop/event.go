@@ -11,6 +11,7 @@ import (
 // Types of the events of a loop, with what their data are.
 const (
 	Began     = "began"     // a process carries it on from here
+	Placing   = "placing"   // Made: these places are about to be made
 	Ready     = "ready"     // Made: its sandbox is there
 	Baseline  = "baseline"  // Verdict: what the gates said before the first iteration
 	Iteration = "iteration" // Begun: the agent is started

@@ -134,6 +134,8 @@ func (s *State) Add(ev run.Event) error {
 	switch ev.Type {
 	case Began:
 		s.begin()
+	case Placing:
+		return into(ev, func(m Made) { s.Sandbox, s.Places = m.Sandbox, append(s.Places, m.Places...) })
 	case Ready:
 		return into(ev, func(m Made) { s.Ready, s.Sandbox, s.Places = true, m.Sandbox, m.Places })
 	case Baseline:

@@ -1,0 +1,17 @@
+package loop
+
+import "testing"
+
+// Places are known from before they are there, or nobody would remove them if the host
+// died then.
+func TestPlacing(t *testing.T) {
+	one, two := Place{Seat{Worker: 1}, "1", "x-1"}, Place{Seat{Worker: 2}, "2", "x-2"}
+	s := fold(t, Placing, Made{"x", []Place{one}}, Placing, Made{"x", []Place{two}})
+	if s.Ready || s.Sandbox != "x" || len(s.Places) != 2 || s.Places[1] != two {
+		t.Errorf("it is ready: %t; in %q, at %v", s.Ready, s.Sandbox, s.Places)
+	}
+	s = fold(t, Placing, Made{"x", []Place{one}}, Ready, Made{"x", []Place{one}})
+	if !s.Ready || len(s.Places) != 1 {
+		t.Errorf("it is ready: %t, at %v", s.Ready, s.Places)
+	}
+}
