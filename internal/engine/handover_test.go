@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// reviewedBox is a sandbox with a layer over its workspace, in which nothing runs.
+type reviewedBox struct {
+	*testing.T
+	*Engine
+	sb       *spec.Sandbox
+	up, home string
+}
+
+func newReviewedBox(t *testing.T) reviewedBox {
+	e := newEngine(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	sb := wish(dir)
+	sb.WorkspaceMode = spec.WorkspaceReview
+	must(t, e.Create(t.Context(), sb))
+	must(t, e.ReadyToJoin(t.Context(), sb))
+	list, err := e.Reviewed(sb)
+	must(t, err)
+	return reviewedBox{t, e, sb, list[0].Layer.Upper(), e.Store.Sandbox(sb.ID).Home()}
+}
+
+func (b reviewedBox) write(dir, name, text string) {
+	b.Helper()
+	must(b.T, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+}
+
+func (b reviewedBox) keep() checkpoint.Point {
+	b.Helper()
+	p, err := b.Checkpoint(b.Context(), b.sb, "", "test", false)
+	must(b.T, err)
+	return p
+}
+
+// want looks what a file holds; "" is that it is not there.
+func (b reviewedBox) want(dir, name, text string) {
+	b.Helper()
+	if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != text {
+		b.Errorf("%s is %q, want %q", name, got, text)
+	}
+}
+
+// What is settled comes into the workspaces, and nothing else is what it was back then.
+func TestSettle(t *testing.T) {
+	b := newReviewedBox(t)
+	b.write(b.home, "mine", "before")
+	ours := b.keep()
+	b.write(b.up, "done", "done")
+	done := b.keep()
+	must(t, os.Remove(filepath.Join(b.up, "done")))
+	b.write(b.home, "mine", "since")
+	moved, err := b.Settle(t.Context(), b.sb, ours, done)
+	if must(t, err); moved {
+		t.Error("it is said to be changed")
+	}
+	b.want(b.up, "done", "done")
+	b.want(b.home, "mine", "since")
+	p := b.keep()
+	changes, err := b.CheckpointChanges(b.sb, done, p)
+	if must(t, err); len(changes) != 1 || changes[0].Tree != "home" {
+		t.Errorf("what is kept then is otherwise: %v", changes)
+	}
+}
+
+// What somebody has changed meanwhile is not written over.
+func TestSettleMoved(t *testing.T) {
+	b := newReviewedBox(t)
+	ours := b.keep()
+	b.write(b.up, "file", "theirs")
+	done := b.keep()
+	b.write(b.up, "file", "yours")
+	moved, err := b.Settle(t.Context(), b.sb, ours, done)
+	if must(t, err); !moved {
+		t.Error("it is not said to be changed")
+	}
+	b.want(b.up, "file", "yours")
+}
