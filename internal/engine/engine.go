@@ -271,6 +271,11 @@ func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	return st
 }
 
+// errRemoved says that somebody has removed a sandbox that is worked with.
+func errRemoved(sb *spec.Sandbox) error {
+	return spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+}
+
 // exists reports whether a sandbox was removed meanwhile.
 func (e *Engine) exists(sb *spec.Sandbox) bool {
 	_, err := e.Store.Load(sb.ID)

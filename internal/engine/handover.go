@@ -114,7 +114,7 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
 	if err == nil && lock == nil {
-		err = spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+		err = errRemoved(sb)
 	}
 	return lock, err
 }

@@ -76,7 +76,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, err
 	}
 	if lock == nil {
-		return r, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+		return r, errRemoved(sb)
 	}
 	defer lock.Unlock()
 	back, err := shelf.Interrupted()

@@ -57,7 +57,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 			return nil, err
 		}
 		if !e.exists(sb) {
-			return nil, spec.Errorf(spec.ErrNotFound, "sandbox %s was removed", sb.Name)
+			return nil, errRemoved(sb)
 		}
 		lock, err := store.TryLock(d.Lock())
 		switch {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -40,6 +41,9 @@ func (e *Engine) tellWithin(ctx context.Context, sb *spec.Sandbox, ask func(cont
 		if err == nil {
 			defer lock.Unlock()
 			return idle()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return errRemoved(sb)
 		}
 		if !errors.Is(err, store.ErrLocked) {
 			return err

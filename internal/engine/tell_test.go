@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Who works with a sandbox that somebody else removes is told just that.
+func TestTellRemoved(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	if err := e.Remove(t.Context(), sb, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Bill(t.Context(), sb); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if err := e.SetBudget(t.Context(), sb, spec.Budget{Tokens: 1}); err == nil {
+		t.Error("the budget of nothing was changed")
+	}
+}

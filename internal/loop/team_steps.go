@@ -1,0 +1,215 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has what workers take steps by.
+
+// next begins what comes next for a worker, or leaves it where it is.
+func (t *Team) next(ctx context.Context, h *hand) error {
+	w := t.state.Workers[h.worker-1]
+	step := NextOf(t.Plan, t.state, w, time.Now())
+	if (step.Take || step.Iterate > 0) && t.winding() {
+		return nil
+	}
+	switch {
+	case step.Take:
+		return t.take(ctx, h, w)
+	case step.End != nil:
+		t.wind(step.End)
+		return nil
+	case step.Iterate > 0:
+		return t.iterate(ctx, h, w, step.Iterate)
+	case step.Review != nil:
+		return t.review(ctx, h, w, step.Review)
+	case step.PutBack != "":
+		return t.putBack(ctx, h, w, step)
+	case step.Close:
+		return t.close(ctx, h, w)
+	case step.Join && t.joining(), !step.Wait.IsZero():
+		return nil
+	}
+	what := ""
+	if step.Join {
+		what = Joined
+	}
+	now, baseline := *w, t.state.Baseline.Protected
+	t.begin(ctx, h, what, func(ctx context.Context) (func() error, error) { return t.do(ctx, h, now, step, baseline) })
+	return nil
+}
+
+// joining tells whether something is being brought together: one at a time, or what one
+// brings would not be in what the other finds.
+func (t *Team) joining() bool {
+	return slices.ContainsFunc(t.hands, func(h *hand) bool { return h.what == Joined }) ||
+		slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.step == Joined || w.step == Rejudged || w.step == Settled })
+}
+
+// do takes a step of which only the result is kept.
+func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map[string]string) (func() error, error) {
+	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
+	switch {
+	case step.Keep:
+		n, changes, err := t.Bench.Keep(ctx, h.seat(), at, w.checked)
+		return t.keeping(err, Kept, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: n, Changes: changes})
+	case step.Judge:
+		gates, _, err := t.Bench.Judge(ctx, w.checked, baseline)
+		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})
+	case step.Join:
+		return t.join(ctx, h, &w, at)
+	case step.Rejudge:
+		gates, _, err := t.Bench.Judge(ctx, w.Join.Checkpoint, baseline)
+		return t.keeping(err, Rejudged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.Join.Checkpoint, Gates: gates})
+	case step.Settle:
+		err := t.Bench.Settle(ctx, w.Join.Ours, w.Join.Checkpoint)
+		if errors.Is(err, ErrMoved) { // by a person: nobody else is let
+			return t.join(ctx, h, &w, at)
+		}
+		return t.keeping(err, Settled, Settle{h.by(), w.Join.Checkpoint})
+	}
+	return nil, fmt.Errorf("there is no such step: %+v", step)
+}
+
+// join brings together what a worker did and what the loop's sandbox holds.
+func (t *Team) join(ctx context.Context, h *hand, w *State, at string) (func() error, error) {
+	j, err := t.Bench.Join(ctx, w.from, w.checked, at+", with what others have done")
+	j.By, j.Task, j.Iteration = h.by(), w.Task.ID, w.Iteration
+	return t.keeping(err, Joined, j)
+}
+
+// keeping keeps a result, if there is one.
+func (t *Team) keeping(err error, kind string, data any) (func() error, error) {
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return t.keep(kind, data) }, nil
+}
+
+// take claims a task for a worker, and has its place hold the newest state.
+func (t *Team) take(ctx context.Context, h *hand, w *State) error {
+	if h.idle {
+		return nil
+	}
+	id := ""
+	var except []string
+	if w.Task != nil {
+		id = w.Task.ID
+	} else {
+		for _, l := range t.state.Left {
+			except = append(except, l.Task)
+		}
+		except = append(except, t.state.hands()...)
+		for _, other := range t.hands {
+			if other.task != "" {
+				except = append(except, other.task)
+			}
+		}
+	}
+	h.renewed = time.Now()
+	taken, err := t.Desk.Take(ctx, id, except)
+	switch {
+	case id != "" && errors.Is(err, spec.ErrConflict):
+		h.lost = err
+		return t.lost(h)
+	case errors.Is(err, spec.ErrNotFound):
+		h.idle = true
+		return nil
+	case err != nil:
+		return err
+	}
+	if taken.By = h.by(); id != "" { // it goes on with what it has left
+		return t.keep(Took, taken)
+	}
+	h.task = taken.ID
+	t.begin(ctx, h, Took, func(ctx context.Context) (func() error, error) {
+		n, err := t.Bench.Begin(ctx, h.seat())
+		taken.Base = n
+		return t.keeping(err, Took, taken)
+	})
+	return nil
+}
+
+// iterate has a worker's agent work.
+func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
+	told := *w
+	told.Hints = slices.Concat(w.given, t.state.Hints)
+	prompt, hints := Prompt(t.Plan, &told, n)
+	model := t.Plan.ModelOf(n)
+	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Model: model}); err != nil {
+		return err
+	}
+	job := Job{
+		Seat: h.seat(), Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
+		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.state),
+	}
+	bounded := job.Rest != (spec.Budget{})
+	t.begin(ctx, h, Worked, func(ctx context.Context) (func() error, error) {
+		if bounded {
+			watching, stop := context.WithCancel(ctx)
+			var follower sync.WaitGroup
+			follower.Go(func() { t.follow(watching, h) })
+			defer follower.Wait()
+			defer stop()
+		}
+		k, err := t.Plan.try(ctx, t.Bench, job, n)
+		if err != nil && !k.used() {
+			return nil, err
+		}
+		kind := Worked
+		if err != nil {
+			kind = Cut
+		}
+		return func() error { return t.keep(kind, k) }, err
+	})
+	return nil
+}
+
+// review asks a reviewer of what a worker did.
+func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) error {
+	checkpoint, n := w.checked, w.Iteration
+	if w.step == Rejudged {
+		checkpoint = w.Join.Checkpoint
+	}
+	a := Asking{By: h.by(), Iteration: n, Gate: c.ID}
+	if err := t.keep(Reviewing, a); err != nil {
+		return err
+	}
+	job := t.Plan.reviewJob(t.state, w, checkpoint, c)
+	t.begin(ctx, h, Reviewed, func(ctx context.Context) (func() error, error) {
+		kind, what, err := ask(ctx, t.Bench, job, c, a)
+		if kind == "" {
+			return nil, err
+		}
+		return func() error { return t.keep(kind, what) }, err
+	})
+	return nil
+}
+
+func (t *Team) putBack(ctx context.Context, h *hand, w *State, step Step) error {
+	if err := t.Desk.PutBack(ctx, w.Task.ID, noteOf(t.Run.ID, step.PutBack)); err != nil {
+		return err
+	}
+	t.wake()
+	return t.keep(PutBack, Left{By: h.by(), Task: w.Task.ID, Why: step.PutBack, Iteration: w.Iteration, Again: step.Again})
+}
+
+// close closes a task whose result is in the loop's sandbox.
+func (t *Team) close(ctx context.Context, h *hand, w *State) error {
+	err := t.Desk.Close(ctx, w.Task.ID, closedAs, w.Work.Session)
+	if errors.Is(err, spec.ErrConflict) {
+		return t.putBack(ctx, h, w, Step{PutBack: "it cannot be closed: " + err.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	t.wake()
+	return t.keep(Closed, Finished{h.by(), w.Task.ID, w.Iteration})
+}
