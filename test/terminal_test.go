@@ -317,6 +317,20 @@ func TestTerminalBulk(t *testing.T) {
 	})
 }
 
+// What a program leaves behind on its terminal does not keep its session: neither who
+// writes for ever, nor who only holds the terminal open.
+func TestTerminalLeft(t *testing.T) {
+	terminalTest(t, func(t *testing.T, l *lodging) {
+		for code, command := range map[int]string{3: "trap '' HUP; yes & exit 3", 4: "trap '' HUP; sleep 1000 & echo said; exit 4"} {
+			tm := l.terminal("run", "shell", ".", "--", "bash", "-c", command)
+			tm.expect("y\r\ny|said\r\n")
+			if got := tm.code(); got != code {
+				t.Errorf("%s: exit code %d", command, got)
+			}
+		}
+	})
+}
+
 func TestTerminalKeys(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "shell", ".")

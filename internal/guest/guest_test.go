@@ -274,6 +274,54 @@ func TestCarryWaitsForCredit(t *testing.T) {
 	}
 }
 
+// A program has ended, a child of it holds its output open: what it had written is
+// waited for until somebody read it.
+func TestPatienceUnread(t *testing.T) {
+	s, frames := unborn(t)
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer w.Close()
+	_, err = fmt.Fprint(w, "last words")
+	must(t, err)
+	out := output{r, wire.Data}
+	done := s.patience([]output{out})
+	select {
+	case <-done:
+		t.Fatal("it ended with output unread")
+	case <-time.After(3 * drainTime):
+	}
+	go s.carry(out)
+	if f := frames(); string(f.Payload) != "last words" {
+		t.Errorf("sent %q", f.Payload)
+	}
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("a child that is silent keeps the session alive")
+	}
+}
+
+// A child that writes for ever does not keep a session alive.
+func TestPatienceEndless(t *testing.T) {
+	s, _ := unborn(t)
+	s.credit = 1 << 40
+	done := s.patience(nil)
+	for ended := false; !ended; {
+		s.take(wire.Chunk)
+		select {
+		case <-done:
+			ended = true
+		case <-time.After(time.Millisecond):
+		}
+		if s.moved > 1<<30 {
+			t.Fatal("it goes on")
+		}
+	}
+	if s.moved <= maxBuffered {
+		t.Errorf("it ended after %d bytes, while output moved", s.moved)
+	}
+}
+
 func TestHandleMalformed(t *testing.T) {
 	s, _ := unborn(t)
 	for _, f := range []wire.Frame{{Kind: wire.Credit}, {Kind: wire.Resize, Payload: []byte("x")}, {Kind: wire.Signal}, wire.SignalFrame(0, 0)} {

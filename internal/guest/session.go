@@ -30,6 +30,7 @@ type session struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	credit int // bytes of output the keeper is ready for
+	moved  int // bytes of output that were read
 }
 
 // drainTime is how long output is still read after a program ended while one
@@ -185,7 +186,7 @@ func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 	go func() { wg.Wait(); close(drained) }()
 	select {
 	case <-drained:
-	case <-s.patience():
+	case <-s.patience(outputs):
 	}
 	ended := wire.Ended{Code: ws.ExitStatus()}
 	if ws.Signaled() {
@@ -206,22 +207,55 @@ func (s *session) run(outputs []output, wait chan unix.WaitStatus) {
 }
 
 // patience ends some time after output stopped moving: children that hold the
-// streams open do not keep a session alive, unread output does.
-func (s *session) patience() <-chan struct{} {
+// streams open do not keep a session alive, unread output does. What the program had
+// written fits into the buffers of its streams: who writes on and on is a child.
+func (s *session) patience(outputs []output) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		first, _ := s.progress()
 		for {
-			s.mu.Lock()
-			blocked := s.credit <= 0
-			s.mu.Unlock()
+			before, blocked := s.progress()
 			time.Sleep(drainTime)
-			if !blocked {
+			after, _ := s.progress()
+			quiet := after == before && !blocked && !waiting(outputs)
+			if quiet || after-first > maxBuffered {
 				return
 			}
 		}
 	}()
 	return done
+}
+
+// progress tells how much output was read, and whether it waits for credit.
+func (s *session) progress() (moved int, blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved, s.credit <= 0
+}
+
+// maxBuffered is more than the buffers of all streams of a program hold, in bytes.
+const maxBuffered = 4 << 20
+
+// waiting tells whether there is output that nobody has read yet: on a busy machine
+// whoever carries it may not have come to it.
+func waiting(outputs []output) bool {
+	for _, o := range outputs {
+		c, err := o.f.SyscallConn()
+		if err != nil {
+			continue
+		}
+		ready := false
+		_ = c.Control(func(fd uintptr) {
+			p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			n, err := unix.Poll(p, 0)
+			ready = err == nil && n > 0 && p[0].Revents&unix.POLLIN != 0
+		})
+		if ready {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *session) carry(o output) {
@@ -244,6 +278,7 @@ func (s *session) carry(o output) {
 func (s *session) take(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.moved += n
 	for s.credit <= 0 {
 		s.cond.Wait()
 	}
