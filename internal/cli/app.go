@@ -81,6 +81,7 @@ var commands = []struct {
 	{"secret", (*app).secretCommand},
 	{"task", (*app).taskCommand},
 	{"loop", (*app).loopCommand},
+	{"ralph", (*app).ralphCommand},
 	{"flow", (*app).flowCommand},
 	{"runs", (*app).runsCommand},
 	{"doctor", (*app).doctorCommand},

@@ -110,15 +110,26 @@ func (l *looping) open() error {
 }
 
 func (a *app) loopHintCommand() *command.Command {
-	return &command.Command{
-		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Args: exactly(2, "a run and a text"), Complete: a.oneRun(run.Loops),
+	var clear bool
+	c := &command.Command{
+		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Complete: a.oneRun(run.Loops),
+		Args: func(cmd *command.Command, args []string) error {
+			if clear {
+				return exactly(1, "nothing but a run beside --clear")(cmd, args)
+			}
+			return exactly(2, "a run and a text")(cmd, args)
+		},
 		RunE: func(_ *command.Command, args []string) error {
 			l, err := a.loopCalled(args[0])
 			if err == nil {
 				err = l.open()
 			}
+			m := run.Message{Kind: run.Clear, Actor: actor()}
+			if !clear {
+				m.Kind, m.Text = run.Hint, args[1]
+			}
 			if err == nil {
-				err = l.run.Leave(run.Message{Kind: run.Hint, Text: args[1], Actor: actor()})
+				err = l.run.Leave(m)
 			}
 			if err == nil {
 				fmt.Fprintln(a.stdout, l.run.ID)
@@ -126,6 +137,8 @@ func (a *app) loopHintCommand() *command.Command {
 			return err
 		},
 	}
+	c.Flags().BoolVar(&clear, "clear", false, "take back what no iteration was told yet")
+	return c
 }
 
 func (a *app) loopPauseCommand() *command.Command {

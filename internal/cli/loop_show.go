@@ -321,6 +321,8 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return "task " + last.Task + " is another's: " + opening(last.Why)
 	case loop.Hinted:
 		return "a hint from " + ev.Actor
+	case loop.Cleared:
+		return "hints that nobody was told are taken back, by " + ev.Actor
 	case loop.Rewound:
 		return "back " + s.Detail + ", by " + ev.Actor
 	case loop.Ended:

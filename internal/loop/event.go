@@ -26,6 +26,7 @@ const (
 	ReviewCut     = "review_cut"     // Unheard: it was cut short; what it has used counts
 
 	Hinted   = "hinted"   // Advice
+	Cleared  = "cleared"  // nothing: what was advised and not told yet is taken back
 	Took     = "took"     // Taken: the task to work on from here
 	Closed   = "closed"   // Finished
 	PutBack  = "put_back" // Left: it is for others

@@ -168,6 +168,9 @@ func (s *State) Add(ev run.Event) error {
 				s.Hints = append(s.Hints, a.Text)
 			}
 		})
+	case Cleared:
+		s.Hints = s.Hints[:s.shown:s.shown]
+		return nil
 	case Took:
 		return into(ev, s.took)
 	case Closed:

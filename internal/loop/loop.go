@@ -140,6 +140,8 @@ func (l *Loop) mail() error {
 		switch m.Kind {
 		case run.Hint:
 			err = l.append(Hinted, m.Actor, Advice{m.ID, m.Text})
+		case run.Clear:
+			err = l.append(Cleared, m.Actor, nil)
 		case run.Stop:
 			err = l.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		case run.Pause:

@@ -469,6 +469,7 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{Kept, Keep{Iteration: n, Checkpoint: int64(n), Changes: n}},
 		{Judged, Verdict{Iteration: n, Gates: gates}},
 		{Hinted, Advice{string(rune('a' + n)), "h"}},
+		{Cleared, nil},
 		{Ended, End{Status: []Status{Completed, Stalled, Interrupted}[r.IntN(3)]}},
 		{Took, Taken{ID: "bd-1"}},
 		{Closed, Finished{Task: "bd-1", Iteration: n}},

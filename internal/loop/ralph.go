@@ -65,18 +65,18 @@ func ReadRalph(data []byte) (*Ralph, error) {
 			return nil, err
 		}
 		for i := range r.Turns {
-			r.Turns[i].Agent = ralphAgent(r.Turns[i].Agent)
+			r.Turns[i].Agent = RalphAgent(r.Turns[i].Agent)
 		}
 		s.Agent = r.Turns[0].Agent
 	} else if s.Model != "" {
 		r.Models = []string{s.Model}
 	}
-	r.Agent = ralphAgent(s.Agent)
+	r.Agent = RalphAgent(s.Agent)
 	return r, nil
 }
 
-// ralphAgent is an agent as Bothy calls it.
-func ralphAgent(name string) string {
+// RalphAgent is an agent of open-ralph as Bothy calls it.
+func RalphAgent(name string) string {
 	switch name {
 	case "claude-code":
 		return "claude"

@@ -125,6 +125,8 @@ func (t *Team) mail() error {
 		switch m.Kind {
 		case run.Hint:
 			err = t.append(Hinted, m.Actor, Advice{m.ID, m.Text})
+		case run.Clear:
+			err = t.append(Cleared, m.Actor, nil)
 		case run.Stop:
 			err = t.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		case run.Pause:

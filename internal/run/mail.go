@@ -19,6 +19,7 @@ const (
 	Stop  = "stop"  // end for good, at once
 	Pause = "pause" // end after this iteration, to go on later
 	Hint  = "hint"  // Text is for the next iteration
+	Clear = "clear" // hints that no iteration was told are taken back
 )
 
 // Message is what a person has to say to a run, whoever carries it on.

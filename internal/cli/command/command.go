@@ -83,6 +83,16 @@ func (c *Command) allFlags() *pflag.FlagSet {
 	return flags
 }
 
+// Given are the flags that the words named, in the order of their names, and what they
+// said.
+func (c *Command) Given() (flags []Flag) {
+	c.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, Flag{f.Name, f.Value.String()}) })
+	return flags
+}
+
+// Flag is one that was given.
+type Flag struct{ Name, Value string }
+
 // ArgsLenAtDash is the number of arguments before "--", -1 if it was not there.
 func (c *Command) ArgsLenAtDash() int { return c.Flags().ArgsLenAtDash() }
 

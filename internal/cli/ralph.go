@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ralphCommand is the command line of open-ralph, for scripts and fingers that know
+// it. Each is said again in the words of loop and task, which do the work.
+func (a *app) ralphCommand() *command.Command {
+	r := &ralphCall{app: a}
+	c := &command.Command{
+		Use:   "ralph --until COMMAND [flags] [PROMPT]",
+		Short: "Loops, as open-ralph's command line begins them",
+		Long: `Begins a loop here as open-ralph's command line does, or speaks to the newest one of this
+directory. There is one thing more to say, when the work is done: --until. What has no
+meaning here is named. bothy loop and bothy task can do more.`,
+		Example: `  bothy ralph "make the tests pass" --agent claude-code --max-iterations 20 --until 'make test'
+  bothy ralph --status --tasks
+  bothy ralph --add-context "the auth module first"`,
+		Args: atMost(1, "a prompt"),
+		RunE: func(cmd *command.Command, args []string) error { return r.run(cmd, args) },
+	}
+	r.add(c)
+	return c
+}
+
+// ralphCall is one line of that command.
+type ralphCall struct {
+	*app
+	cmd                                *command.Command
+	status, tasks, listTasks, noAllow  bool
+	clearContext, noQuestions          bool
+	context, addTask, removeTask       string
+	agent, model, rotation, file       string
+	promise, abort, template, activity string
+	least, most                        int
+	until, protect                     []string
+	gates, workspace                   string
+}
+
+// ralphIdle are flags that change nothing here, and why.
+var ralphIdle = map[string]string{
+	"allow-all":     "an agent may do everything in its sandbox",
+	"no-stream":     "bothy loop watch shows how it goes on",
+	"stream":        "bothy loop watch shows how it goes on",
+	"verbose-tools": "bothy logs --agent shows what it does",
+	"no-plugins":    "an agent has its own home in the sandbox",
+	"no-commit":     "files are kept by checkpoints, and nothing is committed for you",
+	"questions":     "a loop waits for you when its agent asks",
+}
+
+func (r *ralphCall) add(c *command.Command) {
+	fs := c.Flags()
+	r.cmd = c
+	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks")
+	fs.StringVar(&r.context, "add-context", "", "tell its next iteration something")
+	fs.BoolVar(&r.clearContext, "clear-context", false, "take back what no iteration was told yet")
+	fs.BoolVar(&r.listTasks, "list-tasks", false, "show the tasks of this project")
+	fs.StringVar(&r.addTask, "add-task", "", "write a task down")
+	fs.StringVar(&r.removeTask, "remove-task", "", "close the task of this ID: what goes is still known")
+	fs.StringVar(&r.agent, "agent", "opencode", "who works")
+	fs.StringVar(&r.model, "model", "", "the model that works (default: the agent's own choice)")
+	fs.StringVar(&r.rotation, "rotation", "", "who takes turns: agent:model,agent:model")
+	fs.IntVar(&r.least, "min-iterations", 1, "before which it is not done")
+	fs.IntVar(&r.most, "max-iterations", 0, "how often it may try (default: 30)")
+	fs.StringVar(&r.promise, "completion-promise", "COMPLETE", "what the agent says when it is done")
+	fs.StringVar(&r.abort, "abort-promise", "", "what it says when it gives up")
+	fs.BoolVarP(&r.tasks, "tasks", "t", false, "work at the project's tasks, one an iteration")
+	fs.String("task-promise", "", "accepted: a task is done when the agent says --completion-promise and --until agrees")
+	fs.StringVarP(&r.file, "file", "f", "", "read the prompt from a file")
+	fs.StringVar(&r.file, "prompt-file", "", "the same")
+	fs.StringVar(&r.template, "prompt-template", "", "read from a file what the agent is told")
+	fs.BoolVar(&r.noQuestions, "no-questions", false, "do not wait for you when the agent asks")
+	fs.BoolVar(&r.noAllow, "no-allow-all", false, "refused: an agent may do everything in its sandbox")
+	fs.StringVar(&r.activity, "last-activity-timeout", "", "refused: see --iteration-timeout of bothy loop run")
+	for name, why := range ralphIdle {
+		fs.Bool(name, false, "accepted: "+why)
+	}
+	command.WordsVar(fs, &r.until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
+	fs.StringVar(&r.gates, "gates", "", "read gates from a file")
+	command.WordsVar(fs, &r.protect, "protect", "a file or directory that must stay as it is; repeatable")
+	fs.StringVar(&r.workspace, "workspace", "", "live, review or clone")
+	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
+		c.CompleteFlag(path, command.FileNames)
+	}
+	c.CompleteFlag("agent", r.knownAgents)
+}
+
+// run says a line in our words, and has that done.
+func (r *ralphCall) run(cmd *command.Command, args []string) error {
+	words, err := r.words(args)
+	if err != nil {
+		return err
+	}
+	if words[0] == "loop" && words[1] != "run" {
+		here, err := r.loopHere()
+		if err != nil {
+			return err
+		}
+		words = append(words, here.ID)
+		if r.context != "" {
+			words = append(words, "--", r.context)
+		}
+	}
+	root := cmd.Root()
+	root.AddCommand(r.loopCommand(), r.taskCommand())
+	return root.Execute(cmd.Context(), words)
+}
+
+// words are what a line means, in the words of loop and task. A loop that there is
+// already is named by who carries that out.
+func (r *ralphCall) words(args []string) ([]string, error) {
+	asks := map[string][]string{
+		"status":        {"loop", "status"},
+		"add-context":   {"loop", "hint"},
+		"clear-context": {"loop", "hint", "--clear"},
+		"list-tasks":    {"task", "ls"},
+		"add-task":      {"task", "add", "--", r.addTask},
+		"remove-task":   {"task", "close", "--reason", "removed", "--", r.removeTask},
+	}
+	var asked []string
+	var also string
+	for _, f := range r.cmd.Given() {
+		switch {
+		case asks[f.Name] != nil:
+			asked = append(asked, f.Name)
+		case f.Name != "tasks":
+			also = f.Name
+		}
+	}
+	switch {
+	case len(asked) == 0:
+		return r.begin(args)
+	case len(asked) > 1:
+		return nil, spec.Errorf(spec.ErrUsage, "--%s and --%s exclude each other", asked[0], asked[1])
+	case len(args) > 0:
+		return nil, spec.Errorf(spec.ErrUsage, "--%s takes no prompt", asked[0])
+	case also != "":
+		return nil, spec.Errorf(spec.ErrUsage, "--%s and --%s exclude each other", asked[0], also)
+	case r.tasks && !r.status:
+		return nil, spec.Errorf(spec.ErrUsage, "--tasks goes with --status, or with a loop that begins")
+	}
+	words := asks[asked[0]]
+	if r.tasks {
+		words = append(words, "--tasks")
+	}
+	return words, nil
+}
+
+// begin are the words that begin a loop.
+func (r *ralphCall) begin(args []string) ([]string, error) {
+	switch {
+	case r.noAllow:
+		return nil, spec.Errorf(spec.ErrUsage, "--no-allow-all: an agent may do everything in its sandbox, and nobody is there to ask").
+			WithHint("bothy policy tells what leaves the sandbox; bothy run AGENT . is for working together")
+	case r.activity != "":
+		return nil, spec.Errorf(spec.ErrUsage, "--last-activity-timeout: a loop knows when an iteration began, not when its agent last said something").
+			WithHint("bothy loop run has --iteration-timeout, for all of an iteration")
+	case len(r.until) == 0 && r.gates == "":
+		return nil, spec.Errorf(spec.ErrUsage, "nothing says when the work is done, but the agent").
+			WithHint("--until COMMAND, e.g. --until 'make test': the loop ends when it agrees with the agent")
+	}
+	words := []string{"loop", "run"}
+	turns, err := ralphTurns(r.rotation)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range r.cmd.Given() {
+		switch f.Name {
+		case "agent", "until", "protect", "task-promise": // below, or nothing
+		case "rotation":
+			words = append(words, "--rotation="+turns)
+		case "no-questions":
+			words = append(words, "--stall-questions=0")
+		case "max-iterations":
+			if r.most == 0 {
+				r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
+				continue
+			}
+			words = append(words, "--max-iterations="+f.Value)
+		default:
+			if why, idle := ralphIdle[f.Name]; idle {
+				r.note("--%s changes nothing: %s", f.Name, why)
+				continue
+			}
+			words = append(words, "--"+f.Name+"="+f.Value)
+		}
+	}
+	if r.rotation == "" { // open-ralph's agent and model do not count beside one
+		words = append(words, "--agent="+loop.RalphAgent(r.agent))
+	}
+	for _, command := range r.until {
+		words = append(words, "--until="+command)
+	}
+	for _, path := range r.protect {
+		words = append(words, "--protect="+path)
+	}
+	words = append(words, "--")
+	if r.file != "" && len(args) > 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "there is a prompt in --file, and one in words")
+	}
+	if r.file == "" && len(args) == 0 && !r.tasks {
+		return nil, spec.Errorf(spec.ErrUsage, "a prompt is missing").WithHint(`bothy ralph --until 'make test' "make the tests pass"`)
+	}
+	return append(words, args...), nil
+}
+
+// ralphTurns is a rotation with the agents as we call them.
+func ralphTurns(rotation string) (string, error) {
+	if rotation == "" {
+		return "", nil
+	}
+	turns, err := loop.Rotate(rotation)
+	if err != nil {
+		return "", err
+	}
+	var words []string
+	for _, t := range turns {
+		words = append(words, strings.TrimSuffix(loop.RalphAgent(t.Agent)+":"+t.Model, ":"))
+	}
+	return strings.Join(words, ","), nil
+}
+
+// loopHere is the newest loop of this directory.
+func (r *ralphCall) loopHere() (*run.Run, error) {
+	e, err := r.engine()
+	if err != nil {
+		return nil, err
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := run.ListOf(e.Store.Runs(), run.Loops)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range list {
+		var p loop.Plan
+		if _, err := one.Plan(&p); err != nil {
+			r.note("%s: %v", one.ID, err)
+		} else if p.Directory == here {
+			return one, nil
+		}
+	}
+	return nil, spec.Errorf(spec.ErrNotFound, "no loop works, or has worked, in %s", here).WithHint("bothy loop ls lists all")
+}
