@@ -46,8 +46,8 @@ func wallVersion() string {
 	return "gvisor unknown"
 }
 
-// WriteBuild says in a memory image which build wrote it.
-func WriteBuild(dir string) error {
+// writeBuild says in a memory image which build wrote it.
+func writeBuild(dir string) error {
 	id, err := Build()
 	if err != nil {
 		return err

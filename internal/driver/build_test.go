@@ -20,7 +20,7 @@ func TestBuild(t *testing.T) {
 	if err := CheckBuild(dir); err == nil {
 		t.Error("an image that says nothing is taken")
 	}
-	if err := WriteBuild(dir); err != nil {
+	if err := writeBuild(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := CheckBuild(dir); err != nil {

@@ -44,7 +44,7 @@ type Machine struct {
 	RootLimit int64
 	// Restore is a layer saved by Wall.SaveRoot, or empty for a fresh root.
 	Restore string
-	// Memory is an image written by Wall.SaveMemory, or empty. Programs go on from
+	// Memory is an image written by Wall.SaveMemory and SumMemory, or empty. Programs go on from
 	// there, and no init is booted; the root's layer is in the image. Everything else
 	// must be what it was, but for ID, Hostname, Root, Network, what mounts come
 	// from, and what is said of the host alone.
@@ -152,12 +152,20 @@ type Wall interface {
 	// SaveRoot writes the layer over the root into dir, which must be an empty
 	// directory. The sandbox stands still meanwhile, and goes on afterwards.
 	SaveRoot(ctx context.Context, dir string) error
+	// PrepareMemory makes what SaveMemory then writes to, while the sandbox goes on. It
+	// may be left out: it is done for the sandbox to stand still for less time.
+	PrepareMemory(ctx context.Context, dir string) error
 	// SaveMemory writes all that programs hold in memory into dir, which must be an
-	// empty directory nobody else can look into, for Machine.Memory. The sandbox
+	// directory that is empty, or prepared, and nobody else can look into, for SumMemory
+	// and Machine.Memory. The sandbox
 	// stands still (Pause), and is not changed by it. In what goes on from there,
 	// processes started by Exec are ended, and connections over the network card
 	// broken off.
 	SaveMemory(ctx context.Context, dir string) error
+	// Settle waits until programs have all of the memory that they go on from: those of
+	// a wall with Machine.Memory may go on while most of it is still being read. What
+	// is saved is saved after that. Memory that cannot be read ends the wall.
+	Settle(ctx context.Context) error
 	// Pause has everything inside stand still, and what programs have written be
 	// with the host, until resume is called: the caller sees to it. SaveRoot
 	// and SaveMemory work meanwhile.

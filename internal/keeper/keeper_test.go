@@ -73,6 +73,8 @@ func (w *wall) Pause(context.Context) (func(), error) {
 	return func() { w.still.Store(false) }, nil
 }
 
+func (w *wall) Settle(context.Context) error { return nil }
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestBound(t *testing.T) {

@@ -135,7 +135,7 @@ func TestOpenMemory(t *testing.T) {
 	if _, err := OpenMemory(dir); err == nil {
 		t.Error("nothing is taken for memory")
 	}
-	must(t, driver.WriteBuild(dir))
+	must(t, driver.SumMemory(dir))
 	must(t, (&Memory{Version: memoryVersion, Names: []string{"a.example"}}).write(dir))
 	m, err := OpenMemory(dir)
 	must(t, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -34,10 +35,16 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 
 // stand does that. If memory names a directory, an image of the memory goes there.
 func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) error {
+	if err := k.wall.Settle(ctx); err != nil { // not while it stands still
+		return err
+	}
 	var stood wire.Stood
 	var kept *Memory
 	pause := k.wall.Pause
 	if memory != "" {
+		if err := k.wall.PrepareMemory(ctx, memory); err != nil {
+			return err
+		}
 		// The sentry does not stop writing because nobody waits: who ends it would then
 		// find it busy, and lose what was not saved.
 		ctx = context.WithoutCancel(ctx)
@@ -58,7 +65,7 @@ func (k *Keeper) stand(ctx context.Context, c *unixconn.Conn, memory string) err
 		return k.hear(c)
 	}, func() error {
 		if kept != nil {
-			if err := kept.write(memory); err != nil {
+			if err := errors.Join(driver.SumMemory(memory), kept.write(memory)); err != nil {
 				return err
 			}
 			authority := k.gateway.Identity().Authority

@@ -80,6 +80,9 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
+	if err := b.PrepareMemory(ctx, memoryOf(dir)); err != nil {
+		t.Fatal(err)
+	}
 	resume, err := b.Pause(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +93,9 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 		err = b.SaveRoot(ctx, layer) // both of one moment
 	}
 	resume()
+	if err == nil {
+		err = driver.SumMemory(memoryOf(dir))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

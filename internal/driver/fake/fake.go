@@ -176,7 +176,12 @@ func (w *wall) SaveRoot(ctx context.Context, dir string) error {
 
 var errNoMemory = fmt.Errorf("the fake wall cannot keep memory: %w", errors.ErrUnsupported)
 
+func (w *wall) PrepareMemory(context.Context, string) error { return errNoMemory }
+
 func (w *wall) SaveMemory(context.Context, string) error { return errNoMemory }
+
+// Settle has nothing to wait for.
+func (w *wall) Settle(ctx context.Context) error { return ctx.Err() }
 
 // Pause stops every process. One that is just being made is seen in the next round.
 func (w *wall) Pause(ctx context.Context) (func(), error) {

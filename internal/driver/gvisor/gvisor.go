@@ -82,7 +82,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		mine.Close()
 		return nil, err
 	}
-	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, done: make(chan struct{})}
+	w := &wall{conf: conf, c: c, sandbox: c.Sandbox, control: mine, settled: always(), done: make(chan struct{})}
 	if m.Memory != "" {
 		err = w.goOn(m)
 	} else {
@@ -97,6 +97,13 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 		return nil, err
 	}
 	return w, nil
+}
+
+// always is closed.
+func always() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
 }
 
 // boot starts init.
@@ -155,6 +162,7 @@ type wall struct {
 	sandbox *sandbox.Sandbox // c's own, which c forgets when it is destroyed
 	control *os.File
 
+	settled  <-chan struct{} // closed when all memory is there
 	done     chan struct{}
 	doneOnce sync.Once
 	mu       sync.Mutex

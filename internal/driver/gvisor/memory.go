@@ -2,33 +2,74 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/control/client"
+	"gvisor.dev/gvisor/pkg/sentry/control"
+	"gvisor.dev/gvisor/pkg/sentry/state/checkpointfiles"
 	"gvisor.dev/gvisor/pkg/state/statefile"
+	"gvisor.dev/gvisor/pkg/urpc"
 	"gvisor.dev/gvisor/runsc/boot"
 	"gvisor.dev/gvisor/runsc/sandbox"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 )
 
+// The files of an image, in the order in which the sentry takes them.
+var imageNames = []string{checkpointfiles.StateFileName, checkpointfiles.PagesMetadataFileName, checkpointfiles.PagesFileName}
+
+// openFiles opens the files that the sentry writes an image to.
+func openFiles(dir string) ([]*os.File, error) {
+	var files []*os.File
+	for _, name := range imageNames {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			closeFiles(files)
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// PrepareMemory makes the files, and has the file system find room for the pages, which
+// is a third of what writing them takes. They may turn out to be more, or fewer.
+func (w *wall) PrepareMemory(ctx context.Context, dir string) error {
+	size, err := w.Memory(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := openFiles(dir)
+	if err != nil {
+		return fmt.Errorf("prepare to save the memory: %w", err)
+	}
+	defer closeFiles(files)
+	// Not every file system can do it, and what there is no room for is noticed when it
+	// is written.
+	_ = unix.Fallocate(int(files[2].Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
+	return nil
+}
+
 // SaveMemory has the sentry write its whole state, which nobody but itself can read
 // again.
 func (w *wall) SaveMemory(ctx context.Context, dir string) error {
-	err := w.save(ctx, func() error {
-		// Resume: it goes on as if nothing had been, once whoever had it stand still
-		// says so.
-		return w.sandbox.Checkpoint(w.conf, w.c.ID, dir, sandbox.CheckpointOpts{
-			Compression: statefile.CompressionLevelNone, Resume: true,
-		})
-	})
+	files, err := openFiles(dir)
 	if err == nil {
-		err = driver.WriteBuild(dir)
+		defer closeFiles(files)
+		err = w.save(ctx, func() error { return w.callSave(files) })
 	}
-	if err == nil {
-		err = protect(dir)
+	if err == nil { // what there was room for and was not needed
+		err = trim(files[2])
 	}
 	if err != nil {
 		return fmt.Errorf("save the memory: %w", err)
@@ -36,30 +77,126 @@ func (w *wall) SaveMemory(ctx context.Context, dir string) error {
 	return nil
 }
 
-// protect makes files the owner's alone.
-func protect(dir string) error {
-	entries, err := os.ReadDir(dir)
+// callSave tells the sentry to write into files, and to go on as if nothing had been,
+// once whoever had it stand still says so.
+func (w *wall) callSave(files []*os.File) error {
+	conn, err := connect(w.sandbox)
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, e := range entries {
-		errs = append(errs, os.Chmod(filepath.Join(dir, e.Name()), 0o600))
-	}
-	return errors.Join(errs...)
+	defer func() { _ = conn.Close() }()
+	return conn.Call(boot.ContMgrCheckpoint, &control.SaveOpts{
+		Metadata: statefile.CompressionLevelNone.ToMetadata(), HavePagesFile: true, Resume: true,
+		FilePayload: urpc.FilePayload{Files: files},
+	}, nil)
 }
 
-// goOn has programs go on from a memory image, in a sandbox that is created.
+// trim gives back what a file has beyond its end.
+func trim(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(info.Size())
+}
+
+// goOn has programs go on from a memory image, in a sandbox that is created. It returns
+// when they do; most of their memory comes in behind, what they wait for first.
 // Connections over the card are broken off by the sentry: it was told that its first
 // self goes on, and has them.
 func (w *wall) goOn(m driver.Machine) error {
-	var network *boot.CreateLinksAndRoutesArgs
-	if m.Network != nil {
-		network = links(m.Network)
-		network.IsRestore = true
+	sentry, err := unix.PidfdOpen(w.sandbox.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("watch the sentry: %w", err)
 	}
-	if err := w.c.Restore(w.conf, m.Memory, false, false, network); err != nil {
+	// What a sandbox goes on with is its memory, or it does not go on.
+	var once sync.Once
+	var spoilt error
+	image, err := handOut(m.Memory, func(err error) {
+		once.Do(func() {
+			spoilt = err
+			w.end(err)
+			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
+		})
+	})
+	if err != nil {
+		unix.Close(sentry)
+		return err
+	}
+	settled := make(chan struct{})
+	w.settled = settled
+	err = w.callRestore(m, image.theirs)
+	if err != nil {
+		image.end()
+		unix.Close(sentry)
+		close(settled)
+		once.Do(func() {}) // nobody writes it any more
+		if spoilt != nil {
+			err = spoilt
+		}
 		return fmt.Errorf("go on from memory: %w", startError(err))
 	}
+	go func() {
+		defer close(settled)
+		if err := w.sandbox.WaitRestore(); err != nil {
+			w.end(fmt.Errorf("bring the memory in: %w", startError(err)))
+			_ = unix.PidfdSendSignal(sentry, unix.SIGKILL, nil, 0)
+		}
+		image.end()
+		unix.Close(sentry)
+	}()
 	return nil
+}
+
+// callRestore tells a sentry to go on from the image that it is handed out at a socket.
+func (w *wall) callRestore(m driver.Machine, image *os.File) error {
+	args := &boot.CreateLinksAndRoutesArgs{LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink}}
+	if m.Network != nil {
+		args = links(m.Network)
+	}
+	args.IsRestore = true
+	conn, err := connect(w.sandbox)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.Call(boot.ContMgrSetNetworkArgs, args, nil); err != nil {
+		return err
+	}
+	return conn.Call(boot.ContMgrRestore, &boot.RestoreOpts{
+		UseCheckpointGofer: true, Background: true,
+		FilePayload: urpc.FilePayload{Files: []*os.File{image}},
+	}, nil)
+}
+
+// connect reaches the sentry. Through a descriptor: a socket's path may have only 107
+// bytes.
+func connect(s *sandbox.Sandbox) (*urpc.Client, error) {
+	socket, err := unix.Open(s.GetControlSocketPath(), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the sentry's control socket: %w", err)
+	}
+	defer func() { _ = unix.Close(socket) }()
+	conn, err := client.ConnectTo(fmt.Sprintf("/proc/self/fd/%d", socket))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the sentry: %w", err)
+	}
+	return conn, nil
+}
+
+// Settle waits until programs have all of the memory that they go on from.
+func (w *wall) Settle(ctx context.Context) error {
+	select {
+	case <-w.settled:
+		return nil
+	default:
+	}
+	select {
+	case <-w.settled:
+		return nil
+	case <-w.done:
+		return errEnded
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the rest of the memory: %w", ctx.Err())
+	}
 }

@@ -189,6 +189,9 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
+	if err := w.Settle(ctx); err != nil {
+		return err
+	}
 	result := make(chan error, 1)
 	go func() { result <- write() }()
 	select {

@@ -1,0 +1,191 @@
+package gvisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/sentry/memmap"
+	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
+	"gvisor.dev/gvisor/pkg/sentry/state/stateipc"
+	"gvisor.dev/gvisor/pkg/unet"
+	"gvisor.dev/gvisor/pkg/urpc"
+
+	"github.com/bothy-dev/bothy/internal/driver"
+)
+
+// A sentry could read a memory image itself. It is handed out to it instead, by the
+// protocol that gVisor has for images in a cloud, for three reasons. Left alone, it reads
+// with 128 threads, among which the one that builds the kernel has to find its turn. What
+// it reads it believes; here each page is compared with its sum first. And a page that is
+// written to a file in memory costs half of what one costs that is read into a mapping of
+// it.
+
+// handing is an image that is being handed out.
+type handing struct {
+	image *driver.Image
+	spoil func(error) // called when something cannot be had
+
+	rpc    *urpc.Server
+	theirs *os.File // for the sentry
+}
+
+// handOut begins to hand an image out. Spoil is called before the sentry hears that a
+// page cannot be had.
+func handOut(dir string, spoil func(error)) (*handing, error) {
+	h := &handing{spoil: spoil}
+	var err error
+	if h.image, err = driver.OpenImage(dir); err != nil {
+		return nil, err
+	}
+	server, err := stateipc.NewAsyncFileServer(h)
+	if err != nil {
+		h.image.Close()
+		return nil, err
+	}
+	h.rpc = urpc.NewServer()
+	h.rpc.Register(server)
+	mine, theirs, err := unet.SocketPair(false)
+	if err != nil {
+		h.end()
+		return nil, err
+	}
+	h.rpc.StartHandling(mine)
+	fd, err := theirs.Release()
+	if err != nil {
+		h.end()
+		return nil, err
+	}
+	h.theirs = os.NewFile(uintptr(fd), "memory")
+	return h, nil
+}
+
+// end stops that.
+func (h *handing) end() {
+	if h.theirs != nil {
+		h.theirs.Close()
+	}
+	h.rpc.Stop(0)
+}
+
+// Destroy is called when nobody reads any more.
+func (h *handing) Destroy() { h.image.Close() }
+
+// OpenRead is asked by the sentry for one of the files.
+func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
+	f := h.image.File(name)
+	if f == nil {
+		return nil, unix.ENOENT
+	}
+	return &reader{h: h, file: f}, nil
+}
+
+// OpenWrite is refused.
+func (h *handing) OpenWrite(string) (stateio.AsyncWriter, error) { return nil, unix.EROFS }
+
+// How much is read at once, and how many such reads are waiting. What a program waits
+// for comes after those.
+const (
+	readBytes    = 256 << 10
+	readsWaiting = 4
+)
+
+// reader reads a file of the image into files of the sentry, one piece after the other,
+// whenever it is waited for.
+type reader struct {
+	h       *handing
+	file    *driver.ImageFile
+	waiting []piece
+	buf     []byte
+
+	mu   sync.Mutex
+	open []*os.File
+}
+
+// piece is what was asked for.
+type piece struct {
+	id    int
+	off   int64
+	total uint64
+	to    *os.File
+	parts []memmap.FileRange
+}
+
+func (*reader) MaxReadBytes() uint64 { return readBytes }
+func (*reader) MaxRanges() int       { return readBytes / driver.Page }
+func (*reader) MaxParallel() int     { return readsWaiting }
+
+func (*reader) NeedRegisterDestinationFD() bool { return true }
+
+// RegisterDestinationFD takes a file that is to be read into. Nothing of it is mapped
+// that is ever touched here: the sentry could make it shorter.
+func (r *reader) RegisterDestinationFD(fd int32, _ uint64, _ []stateio.ClientFileRangeSetting) (stateio.DestinationFile, error) {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(own), "the sentry's memory")
+	var st unix.Stat_t
+	if err := unix.Fstat(own, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, errors.Join(err, unix.EINVAL)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = append(r.open, f)
+	return f, nil
+}
+
+func (r *reader) AddRead(id int, off int64, to stateio.DestinationFile, part memmap.FileRange, _ []byte) {
+	r.AddReadv(id, off, part.Length(), to, []memmap.FileRange{part}, nil)
+}
+
+func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.DestinationFile, parts []memmap.FileRange, _ []unix.Iovec) {
+	f, _ := to.(*os.File)
+	r.waiting = append(r.waiting, piece{id, off, total, f, parts})
+}
+
+// Wait reads everything that was asked for.
+func (r *reader) Wait(done []stateio.Completion, _ int) ([]stateio.Completion, error) {
+	for _, p := range r.waiting {
+		n, err := r.read(p)
+		done = append(done, stateio.Completion{ID: p.id, N: n, Err: err})
+	}
+	r.waiting = r.waiting[:0]
+	return done, nil
+}
+
+func (r *reader) read(p piece) (uint64, error) {
+	if r.buf == nil {
+		r.buf = make([]byte, readBytes)
+	}
+	n, err := r.file.ReadAt(r.buf[:p.total], p.off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.h.spoil(fmt.Errorf("read the memory: %w", err))
+		return 0, unix.EIO
+	}
+	left := r.buf[:n]
+	for _, part := range p.parts {
+		some := left[:min(part.Length(), uint64(len(left)))]
+		if _, err := p.to.WriteAt(some, int64(part.Start)); err != nil {
+			r.h.spoil(fmt.Errorf("give programs their memory: %w", err))
+			return 0, unix.EIO
+		}
+		left = left[len(some):]
+	}
+	return uint64(n), err
+}
+
+// Close is called when the sentry has read all it wants.
+func (r *reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.open {
+		_ = f.Close()
+	}
+	r.open, r.buf = nil, nil
+	return nil
+}
