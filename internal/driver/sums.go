@@ -191,8 +191,10 @@ func (f *ImageFile) ReadAt(p []byte, off int64) (int, error) {
 	if len(p)%Page != 0 && off+int64(len(p)) != f.size {
 		return 0, unix.EINVAL
 	}
-	if n, err := f.f.ReadAt(p, off); n < len(p) {
-		return 0, fmt.Errorf("%s: %w", filepath.Base(f.f.Name()), errors.Join(errSpoilt, err))
+	if _, err := io.ReadFull(io.NewSectionReader(f.f, off, int64(len(p))), p); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return 0, fmt.Errorf("%s: %w", filepath.Base(f.f.Name()), errSpoilt) // and not the end
+	} else if err != nil {
+		return 0, err
 	}
 	for at := 0; at < len(p); at += Page {
 		sum := binary.LittleEndian.Uint32(f.sums[(off+int64(at))/Page*4:])

@@ -65,9 +65,11 @@ type keptSession struct {
 // OpenMemory reads what belongs to a memory image. It refuses one that programs cannot
 // go on from here.
 func OpenMemory(dir string) (*Memory, error) {
-	if err := driver.CheckBuild(dir); err != nil {
+	im, err := driver.OpenImage(dir)
+	if err != nil {
 		return nil, err
 	}
+	im.Close()
 	m := &Memory{}
 	if err := store.ReadJSON(filepath.Join(dir, memoryName), m); err != nil {
 		return nil, err

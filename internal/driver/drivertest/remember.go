@@ -26,10 +26,22 @@ func (s Subject) remember(t *testing.T, dir string) {
 		{"save", s.saveMemory},
 		{"again", func(t *testing.T, dir string) { s.goOn(t, dir, "0a0b0c0d0e0f", "test") }},
 		{"elsewhere", func(t *testing.T, dir string) { s.goOn(t, dir, "1a1b1c1d1e1f", "other") }},
+		{"removed meanwhile", s.removedMeanwhile},
+		{"saved meanwhile", s.savedMeanwhile},
+		{"from that", s.goOnFromSecond},
 		{"build", s.otherBuild},
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) { s.step(t, dir, step.run) })
+	}
+	files, err := os.ReadDir(memoryOf(dir)) // also in the process of a step
+	if err != nil || len(files) < 3 {
+		t.Fatalf("an image of %d files, %v", len(files), err)
+	}
+	for _, f := range files {
+		t.Run("spoilt "+f.Name(), func(t *testing.T) {
+			s.step(t, dir, func(t *testing.T, dir string) { s.spoilt(t, dir, f.Name()) })
+		})
 	}
 }
 
@@ -37,7 +49,7 @@ func (s Subject) remember(t *testing.T, dir string) {
 func (s Subject) counting(t *testing.T, dir, id string, change func(*driver.Machine)) (*bench, error) {
 	t.Helper()
 	m := s.Machine(t, dir, id)
-	m.Init = []string{"/bin/sh", "-c", fmt.Sprintf("n=0; echo kept > /opt/kept; while read -r line <&%d; do n=$((n+1)); echo \"$n $line\" >&%d; done", driver.InitFD, driver.InitFD)}
+	m.Init = []string{"/bin/sh", "-c", fmt.Sprintf("n=0; echo kept > /opt/kept; head -c 50331648 /dev/urandom > /tmp/held; cksum < /tmp/held > /tmp/sum; while read -r line <&%d; do n=$((n+1)); echo \"$n $line\" >&%d; done", driver.InitFD, driver.InitFD)}
 	change(&m)
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -116,6 +128,109 @@ func (s Subject) saveMemory(t *testing.T, dir string) {
 
 func isSleep(k driver.Task) bool { return k.Command == "sleep" }
 
+// holds wants what programs hold in memory to be what it was.
+func (b *bench) holds(t *testing.T) {
+	t.Helper()
+	if out := b.exec(t, b.process("cksum < /tmp/held | cmp - /tmp/sum"), ""); out.stdout+out.stderr != "" || out.exit.Code != 0 {
+		t.Errorf("what is in memory is not what it was: %+v", out)
+	}
+}
+
+// copyMemory has a directory of its own with what was saved.
+func copyMemory(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// removedMeanwhile has programs go on from an image that is removed at once.
+func (s Subject) removedMeanwhile(t *testing.T, dir string) {
+	gone := filepath.Join(dir, "gone")
+	copyMemory(t, memoryOf(dir), gone)
+	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(m *driver.Machine) { m.Memory = gone })
+	if rerr := os.RemoveAll(gone); err != nil || rerr != nil {
+		t.Fatal(err, rerr)
+	}
+	b.say(t, "x", "3 x")
+	b.holds(t)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if err := b.Settle(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// savedMeanwhile saves memory that is still being read.
+func (s Subject) savedMeanwhile(t *testing.T, dir string) {
+	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(m *driver.Machine) { m.Memory = memoryOf(dir) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	resume, err := b.Pause(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = os.Mkdir(secondOf(dir), 0o700); err == nil {
+		err = b.SaveMemory(ctx, secondOf(dir)) // nothing was prepared
+	}
+	resume()
+	if err == nil {
+		err = driver.SumMemory(secondOf(dir))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.say(t, "x", "3 x")
+	b.holds(t)
+}
+
+func secondOf(dir string) string { return filepath.Join(dir, "second") }
+
+// goOnFromSecond wants all of the memory to be in what was saved meanwhile.
+func (s Subject) goOnFromSecond(t *testing.T, dir string) {
+	b, err := s.counting(t, dir, "1a1b1c1d1e1f", func(m *driver.Machine) { m.Memory = secondOf(dir) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.say(t, "y", "3 y")
+	b.holds(t)
+}
+
+// spoilt wants an image with one bit changed in one file refused, or the wall to fall
+// when it gets there: in no case do programs go on with something else.
+func (s Subject) spoilt(t *testing.T, dir, name string) {
+	copied := filepath.Join(dir, "copied")
+	copyMemory(t, memoryOf(dir), copied)
+	data, err := os.ReadFile(filepath.Join(copied, name))
+	if err != nil || len(data) == 0 {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+	data[len(data)/2] ^= 1
+	write(t, filepath.Join(copied, name), string(data), 0o600)
+	b, err := s.counting(t, dir, "0a0b0c0d0e0f", func(m *driver.Machine) { m.Memory = copied })
+	if err == nil {
+		select {
+		case <-b.Done():
+		case <-time.After(deadline):
+			t.Fatal("it goes on")
+		}
+		err = b.Err()
+		b.Destroy()
+	}
+	if err == nil || !strings.Contains(err.Error(), "not what was written") && !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("what is said of it: %v", err)
+	}
+	if left := children(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
 // goOn wants the state of the moment of the save, in a sandbox of another name.
 func (s Subject) goOn(t *testing.T, dir, id, hostname string) {
 	b, err := s.counting(t, dir, id, func(m *driver.Machine) { m.Memory, m.Hostname = memoryOf(dir), hostname })
@@ -146,6 +261,7 @@ func (s Subject) otherBuild(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	write(t, file, "x"+string(id), 0o600)
+	defer write(t, file, string(id), 0o600)
 	_, err = s.counting(t, dir, "0a0b0c0d0e0f", func(m *driver.Machine) { m.Memory = memoryOf(dir) })
 	if !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("memory of another build: %v", err)

@@ -48,7 +48,7 @@ func (Driver) Start(ctx context.Context, m driver.Machine) (driver.Wall, error) 
 	if err := pinSidecars(m.Scratch); err != nil {
 		return nil, fmt.Errorf("prepare gvisor's programs: %w", err)
 	}
-	if m.Memory != "" {
+	if m.Memory != "" { // before anything is made
 		if err := driver.CheckBuild(m.Memory); err != nil {
 			return nil, err
 		}
