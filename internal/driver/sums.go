@@ -98,8 +98,11 @@ type ImageFile struct {
 	sums []byte
 }
 
-// errSpoilt says that an image is not what was written.
-var errSpoilt = errors.New("it is not what was written")
+// errSpoilt and errNotWhole say that an image is not what was written.
+var (
+	errSpoilt   = errors.New("it is not what was written")
+	errNotWhole = errors.New("it is not whole")
+)
 
 // OpenImage opens a memory image.
 func OpenImage(dir string) (*Image, error) {
@@ -113,7 +116,7 @@ func OpenImage(dir string) (*Image, error) {
 	}
 	if err != nil {
 		im.Close()
-		return nil, (&spec.Error{Class: spec.ErrConflict, Op: "open the memory", Err: err}).
+		return nil, (&spec.Error{Op: "open the memory", Err: err}).
 			WithHint("go back to the files alone: --files")
 	}
 	return im, nil
@@ -161,7 +164,7 @@ func (im *Image) open(dir string, sums []byte) error {
 		im.files[name] = &ImageFile{f, size, pages[:n]}
 		pages = pages[n:]
 		if info, err := f.Stat(); err != nil || info.Size() != size {
-			return errors.Join(err, fmt.Errorf("%s: %w", name, errSpoilt))
+			return errors.Join(err, fmt.Errorf("%s: %w", name, errNotWhole))
 		}
 	}
 	return nil

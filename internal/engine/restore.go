@@ -63,7 +63,6 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		if past, err = e.openPast(ctx, sb, p); err != nil {
 			return r, err
 		}
-		past.authority() // before anything is stopped
 	}
 	sources := e.kept(sb, e.Store.Sandbox(sb.ID))
 	if past != nil && o.NoWorkspace && slices.ContainsFunc(sources, isWorkspace) {
@@ -71,6 +70,9 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 			WithHint("put your directories back, too, or leave the programs: --files")
 	}
 	r.Ran = e.Status(sb).State != spec.Stopped
+	if past != nil && r.Ran {
+		past.authority() // before anything is stopped
+	}
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
 	if err != nil {
 		return r, err
