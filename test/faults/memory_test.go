@@ -12,31 +12,38 @@ import (
 )
 
 // TestKillWhileMemoryMoves kills every process in the middle of making a full
-// checkpoint, of going back to one, and of forking what runs. What was acknowledged
+// checkpoint, of going back to one, of what is done while the memory still comes in, and
+// of forking what runs. What was acknowledged
 // before goes on from where it was, and no image stays that nobody asked for.
 func TestKillWhileMemoryMoves(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		rng := seed(t)
 		c.Must(t, "create", "--workspace", "review", "--name", "box", "shell", c.Work)
-		c.Must(t, "exec", "-d", "box", "sh", "-c", "n=$$$(date +%N); echo $n > ~/secret; while :; do echo $n > ~/.now; mv ~/.now ~/now; sleep 0.02; done")
+		c.Must(t, "exec", "-d", "box", "sh", "-c", "head -c 33554432 /dev/urandom > /tmp/held; cksum < /tmp/held > ~/sum; n=$$$(date +%N); echo $n > ~/secret; while :; do echo $n > ~/.now; mv ~/.now ~/now; sleep 0.02; done")
 		secret := ""
 		harness.WaitFor(t, harness.Timeout, "the program", func() bool {
 			secret = c.Run("exec", "box", "sh", "-c", "cat ~/secret ~/now").Stdout
 			return strings.Count(secret, "\n") == 2
 		})
 		c.Must(t, "checkpoint", "create", "--full", "box", "good")
+		restore := []string{"checkpoint", "restore", "-f", "--discard", "box", "good"}
 		ops := []struct {
-			args   []string
-			length time.Duration
+			before, args []string
+			length       time.Duration
 		}{
-			{[]string{"checkpoint", "create", "--full", "box"}, 120 * time.Millisecond},
-			{[]string{"checkpoint", "restore", "-f", "--discard", "box", "good"}, 200 * time.Millisecond},
-			{[]string{"fork", "-n", "2", "box"}, 300 * time.Millisecond},
+			{nil, []string{"checkpoint", "create", "--full", "box"}, 120 * time.Millisecond},
+			{nil, restore, 200 * time.Millisecond},
+			{restore, []string{"exec", "box", "sh", "-c", "cksum < /tmp/held || true"}, 100 * time.Millisecond},
+			{restore, []string{"checkpoint", "create", "--full", "box"}, 150 * time.Millisecond},
+			{nil, []string{"fork", "-n", "2", "box"}, 300 * time.Millisecond},
 		}
 		for _, op := range ops {
 			for _, victim := range victims {
 				delay := time.Duration(rng.Int64N(int64(op.length)))
 				what := fmt.Sprintf("%q, %s killed after %v", op.args, victim, delay)
+				if op.before != nil {
+					recovers(t, c, op.before...)
+				}
 				r, _ := strike(t, c, victim, after(delay), op.args...)
 				if victim != theCommand {
 					explained(t, r)
@@ -46,9 +53,9 @@ func TestKillWhileMemoryMoves(t *testing.T) {
 						recovers(t, c, "rm", "-f", name)
 					}
 				}
-				recovers(t, c, "checkpoint", "restore", "-f", "--discard", "box", "good")
+				recovers(t, c, restore...)
 				// What it holds in memory is written anew.
-				got := recovers(t, c, "exec", "box", "sh", "-c", "rm ~/now; until [ -e ~/now ]; do sleep 0.01; done; cat ~/secret ~/now")
+				got := recovers(t, c, "exec", "box", "sh", "-c", "rm ~/now; until [ -e ~/now ]; do sleep 0.01; done; cksum < /tmp/held | cmp - ~/sum; cat ~/secret ~/now")
 				if got.Stdout != secret {
 					t.Fatalf("%s: it was %q, and is %v", what, secret, got)
 				}
