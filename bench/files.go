@@ -225,14 +225,19 @@ func (b *bench) job(ctx context.Context, j job, sites []site) error {
 
 // sample does a job once. What earlier ones wrote goes to disk first.
 func (b *bench) sample(ctx context.Context, j job, s site) error {
-	if _, err := s.sh(ctx, j.before); err != nil {
-		return err
-	}
-	unix.Sync()
-	ms, err := timed(s.script(ctx, j.run))
+	ms, err := measure(ctx, j, s)
 	if err != nil {
 		return err
 	}
 	b.report.series(groupFiles, j.name, s.name, unitMS).add(ms)
 	return nil
+}
+
+// measure tells how long a job takes.
+func measure(ctx context.Context, j job, s site) (ms float64, err error) {
+	if _, err := s.sh(ctx, j.before); err != nil {
+		return 0, err
+	}
+	unix.Sync()
+	return timed(s.script(ctx, j.run))
 }

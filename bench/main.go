@@ -32,6 +32,7 @@ var groups = []struct {
 	{groupLife, (*bench).life},
 	{groupMemory, (*bench).memory},
 	{groupFiles, (*bench).files},
+	{groupReview, (*bench).review},
 	{groupNetwork, (*bench).network},
 	{groupAgent, (*bench).agent},
 	{groupCheckpoint, (*bench).checkpoints},
@@ -44,7 +45,7 @@ func main() {
 		names = append(names, g.name)
 	}
 	only := flag.String("only", strings.Join(names, ","), "groups to measure")
-	n := flag.Int("n", 0, "samples of each case (default life 21, agent 7, files and network 3; memory is always one run)")
+	n := flag.Int("n", 0, "samples of each case (default life 21, agent 7, review 5, files and network 3; memory is always one run)")
 	loads := flag.String("workloads", "", "of the group files, only these: repo,npm,go,sqlite")
 	out := flag.String("out", "", "where the samples go (default bench/results/DATE-HOST.json)")
 	dir := flag.String("dir", os.TempDir(), "where to work: the file system that is measured")

@@ -15,6 +15,7 @@ const (
 	groupMemory  = "memory"
 	groupAgent   = "agent"
 	groupFiles   = "files"
+	groupReview  = "review"
 	groupNetwork = "network"
 
 	groupCheckpoint = "checkpoint"
@@ -47,8 +48,9 @@ type Series struct {
 
 // Units of samples.
 const (
-	unitMS  = "ms"
-	unitMiB = "MiB"
+	unitMS    = "ms"
+	unitMiB   = "MiB"
+	unitTimes = "×"
 )
 
 // series finds a series, or begins it.

@@ -13,6 +13,7 @@ func (r *Report) markdown() string {
 	r.lifeTable(&b)
 	r.memoryTable(&b)
 	r.filesTable(&b)
+	r.listTable(&b, groupReview, "review, ms or ×")
 	r.networkTable(&b)
 	r.listTable(&b, groupAgent, "agent, ms")
 	r.listTable(&b, groupCheckpoint, "checkpoint, ms or MiB")
@@ -174,7 +175,7 @@ func goal(v float64) string {
 	if v == 0 {
 		return ""
 	}
-	return fmt.Sprintf("≤ %.0f", v)
+	return fmt.Sprintf("≤ %g", v)
 }
 
 // times is a ratio as a table shows it; 0 is none.
