@@ -80,7 +80,12 @@ func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
 	if f == nil {
 		return nil, unix.ENOENT
 	}
-	return &reader{h: h, file: f}, nil
+	r := &reader{
+		h: h, file: f,
+		todo: make(chan piece, readsWaiting), done: make(chan stateio.Completion, readsWaiting), over: make(chan struct{}),
+	}
+	go r.work()
+	return r, nil
 }
 
 // OpenWrite is refused.
@@ -89,17 +94,19 @@ func (h *handing) OpenWrite(string) (stateio.AsyncWriter, error) { return nil, u
 // How much is read at once, and how many such reads are waiting. What a program waits
 // for comes after those.
 const (
-	readBytes    = 256 << 10
+	readBytes    = 512 << 10
 	readsWaiting = 4
 )
 
-// reader reads a file of the image into files of the sentry, one piece after the other,
-// whenever it is waited for.
+// reader reads a file of the image into files of the sentry, one piece after the other.
 type reader struct {
-	h       *handing
-	file    *driver.ImageFile
-	waiting []piece
-	buf     []byte
+	h    *handing
+	file *driver.ImageFile
+	todo chan piece
+	done chan stateio.Completion
+	over chan struct{} // closed when nothing is read any more
+
+	asked int // for, and not yet told to be done
 
 	mu   sync.Mutex
 	open []*os.File
@@ -145,29 +152,47 @@ func (r *reader) AddRead(id int, off int64, to stateio.DestinationFile, part mem
 
 func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.DestinationFile, parts []memmap.FileRange, _ []unix.Iovec) {
 	f, _ := to.(*os.File)
-	r.waiting = append(r.waiting, piece{id, off, total, f, parts})
+	r.asked++
+	r.todo <- piece{id, off, total, f, parts}
 }
 
-// Wait reads everything that was asked for.
-func (r *reader) Wait(done []stateio.Completion, _ int) ([]stateio.Completion, error) {
-	for _, p := range r.waiting {
-		n, err := r.read(p)
-		done = append(done, stateio.Completion{ID: p.id, N: n, Err: err})
+// Wait waits for so many reads to be done. It is the sentry that says how many: there
+// may not be as many.
+func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completion, error) {
+	for r.asked > 0 {
+		if least > 0 {
+			done = append(done, <-r.done)
+			r.asked, least = r.asked-1, least-1
+			continue
+		}
+		select {
+		case c := <-r.done:
+			done = append(done, c)
+			r.asked--
+		default:
+			return done, nil
+		}
 	}
-	r.waiting = r.waiting[:0]
 	return done, nil
 }
 
-func (r *reader) read(p piece) (uint64, error) {
-	if r.buf == nil {
-		r.buf = make([]byte, readBytes)
+// work reads everything that is asked for.
+func (r *reader) work() {
+	defer close(r.over)
+	buf := make([]byte, readBytes)
+	for p := range r.todo {
+		n, err := r.read(p, buf)
+		r.done <- stateio.Completion{ID: p.id, N: n, Err: err}
 	}
-	n, err := r.file.ReadAt(r.buf[:p.total], p.off)
+}
+
+func (r *reader) read(p piece, buf []byte) (uint64, error) {
+	n, err := r.file.ReadAt(buf[:p.total], p.off)
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.h.spoil(fmt.Errorf("read the memory: %w", err))
 		return 0, unix.EIO
 	}
-	left := r.buf[:n]
+	left := buf[:n]
 	for _, part := range p.parts {
 		some := left[:min(part.Length(), uint64(len(left)))]
 		if _, err := p.to.WriteAt(some, int64(part.Start)); err != nil {
@@ -181,11 +206,12 @@ func (r *reader) read(p piece) (uint64, error) {
 
 // Close is called when the sentry has read all it wants.
 func (r *reader) Close() error {
+	close(r.todo)
+	<-r.over
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range r.open {
 		_ = f.Close()
 	}
-	r.open, r.buf = nil, nil
 	return nil
 }
