@@ -124,7 +124,7 @@ func (e *Engine) startFrom(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		return err
 	}
 	e.attend(sb)
-	return order(ctx, sb, c, wire.Ask{Op: wire.OpStatus})
+	return order(ctx, sb, c, wire.Ask{Op: wire.OpUp})
 }
 
 // ForkRunning makes running copies of a sandbox that runs, one for each name; an empty

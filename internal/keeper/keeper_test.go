@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // dial asks a keeper for everything a stranger could want.
 func dial(path string) int {
-	for _, op := range []string{wire.OpPing, wire.OpStatus, wire.OpStop, wire.OpDestroy, wire.OpExec} {
+	for _, op := range []string{wire.OpPing, wire.OpUp, wire.OpStatus, wire.OpStop, wire.OpDestroy, wire.OpExec} {
 		uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
 			fmt.Println(err)

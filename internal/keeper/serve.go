@@ -113,6 +113,9 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		return k.answerPorts(c, ask.Ports)
 	case wire.OpPing:
 		return c.SendJSON(wire.Reply, struct{}{})
+	case wire.OpUp:
+		<-k.recorded
+		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpSave:
 		if err := k.saver.save(ctx); err != nil {
 			return err

@@ -24,6 +24,7 @@ const (
 	OpStop    = "stop"    // Reply: empty, once the sandbox has stopped
 	OpDestroy = "destroy" // as OpStop, but at once and without saving anything
 	OpPing    = "ping"    // Reply: empty, at once
+	OpUp      = "up"      // Reply: empty, once it is written down that the sandbox runs
 	OpBill    = "bill"    // Reply: spec.Bill, of which all is on disk
 	OpBudget  = "budget"  // Reply: empty, once that in Budget is in force
 	OpPolicy  = "policy"  // Reply: empty, once the rules in Policy are in force
