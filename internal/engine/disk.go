@@ -67,6 +67,9 @@ func (e *Engine) Disk() (Disk, error) {
 	return Disk{items, m.Unread}, nil
 }
 
+// justNow is for how long a sandbox that was used is not removed as one that nobody needs.
+const justNow = 2 * time.Minute
+
 func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 	infos, err := e.List()
 	if err != nil {
@@ -85,7 +88,7 @@ func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
 			it.Kept = "its build runs"
 		case e.Pending(i.Spec):
 			it.Kept = "it has " + unsaved(i.Spec)
-		case time.Since(it.Used) < abandonedAfter:
+		case time.Since(it.Used) < justNow:
 			it.Kept = "it was used just now"
 		}
 		it.remove = func() error { return e.removeStopped(i.Spec) }

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
@@ -45,7 +44,8 @@ type Engine struct {
 	// nothing is added to it, and what runs goes on. 0: anything.
 	StoreLimit int64
 
-	hold imageHold
+	hold   imageHold
+	makers makers
 }
 
 // Info is a sandbox as a list shows it.
@@ -193,13 +193,14 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if _, err := e.launchImage(ctx, sb); err != nil { // likewise
 		return err
 	}
-	_, err = e.Store.Create(sb, fill...)
+	if sb.Remove {
+		fill = append([]func(store.Sandbox) error{e.makers.begin(sb.ID)}, fill...)
+	}
+	if _, err = e.Store.Create(sb, fill...); err != nil {
+		e.makers.end(sb.ID)
+	}
 	return err
 }
-
-// abandonedAfter is the age from which a sandbox made for one command counts as
-// abandoned although it was never started.
-const abandonedAfter = 2 * time.Minute
 
 // sweep removes what crashed commands left: half-removed directories, and
 // sandboxes made for one command that is over.
@@ -218,9 +219,9 @@ func (e *Engine) sweep() {
 		if !sb.Remove {
 			continue
 		}
+		made := abandoned(e.Store.Sandbox(sb.ID)) // before the status: who lets go may have started it
 		st := e.Status(sb)
-		over := st.StartedAt != nil || time.Since(sb.CreatedAt) > abandonedAfter
-		if st.State == spec.Stopped && over {
+		if st.State == spec.Stopped && (made || st.StartedAt != nil) {
 			_ = e.Remove(context.Background(), sb, true)
 		}
 	}

@@ -205,24 +205,32 @@ func TestStopAfterCrash(t *testing.T) {
 // those that are about to start stay.
 func TestSweep(t *testing.T) {
 	e := newEngine(t)
-	put := func(name string, remove bool, age time.Duration, started bool) {
+	put := func(maker *Engine, name string, remove, started bool) {
 		sb := wish("/srv/" + name)
-		sb.Name, sb.Remove, sb.CreatedAt = name, remove, time.Now().Add(-age).UTC()
-		_, err := e.Store.Create(sb)
-		must(t, err)
+		sb.Name, sb.Remove = name, remove
+		must(t, maker.Create(t.Context(), sb))
 		if started {
 			now := time.Now()
 			must(t, store.WriteJSON(e.Store.Sandbox(sb.ID).Status(), spec.Status{State: spec.Stopped, StartedAt: &now}))
 		}
 	}
-	put("kept", false, time.Hour, true)
-	put("over", true, time.Minute, true)
-	put("abandoned", true, time.Hour, false)
-	put("young", true, 0, false)
-	last := wish("/srv/last")
-	must(t, e.Create(t.Context(), last))
-	if got := names(t, e); !slices.Equal(got, []string{"kept", "shell-last", "young"}) {
+	dead, alive := &Engine{Store: e.Store, Agents: e.Agents}, &Engine{Store: e.Store, Agents: e.Agents}
+	put(dead, "abandoned", true, false)
+	put(dead, "kept", false, true)
+	put(alive, "over", true, true)
+	put(alive, "about", true, false)
+	for id := range dead.makers.locks { // the kernel does that for who is killed
+		dead.makers.end(id)
+	}
+	must(t, e.Create(t.Context(), wish("/srv/last")))
+	if got := names(t, e); !slices.Equal(got, []string{"about", "kept", "shell-last"}) {
 		t.Errorf("there are %q", got)
+	}
+	about, err := e.Find("about")
+	must(t, err)
+	must(t, alive.Remove(t.Context(), about, true))
+	if n := len(alive.makers.locks); n != 0 {
+		t.Errorf("%d locks are held", n)
 	}
 }
 

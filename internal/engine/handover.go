@@ -241,7 +241,7 @@ func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoi
 	return false, err
 }
 
-// joinTrees// joinTrees brings the layers over the workspaces together.
+// joinTrees brings the layers over the workspaces together.
 func joinTrees(shelf checkpoint.Shelf, base, ours, theirs checkpoint.Point) (checkpoint.Merged, error) {
 	var trees [3][]checkpoint.Tree
 	for i, p := range []checkpoint.Point{base, ours, theirs} {

@@ -40,25 +40,17 @@ func (e *Engine) proof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	}
 	defer lock.Unlock()
 	fill := []func(store.Sandbox) error{e.begin(ctx, &sb), func(d store.Sandbox) error { return e.fillProof(of, &sb, p, d) }}
-	return &sb, e.addCopy(ctx, &sb, dated(&sb), append(fill, more...)...)
+	return &sb, e.addCopy(ctx, &sb, nil, append(fill, more...)...)
 }
 
 // forOneCommand describes a sandbox like another one that goes with the command it is
 // made for.
 func forOneCommand(like *spec.Sandbox, what string) spec.Sandbox {
 	sb := *like
-	sb.ID = store.NewID()
+	sb.ID, sb.CreatedAt = store.NewID(), time.Now().UTC()
 	sb.Name = what + "-" + sb.ID
 	sb.Ports, sb.HostPorts, sb.Checkpoint, sb.Tasks, sb.Remove = nil, nil, "", "", true
 	return sb
-}
-
-// dated has a sandbox be made now: one that is not started soon is swept.
-func dated(sb *spec.Sandbox) func() error {
-	return func() error {
-		sb.CreatedAt = time.Now().UTC()
-		return nil
-	}
 }
 
 // Fresh makes a sandbox as another one was when that was new: it works on the same live
@@ -72,7 +64,7 @@ func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, 
 	e.sweep()
 	sb := forOneCommand(like, "fresh")
 	rules := func(d store.Sandbox) error { return e.copyRules(like, d) }
-	if err := e.addCopy(ctx, &sb, dated(&sb), e.begin(ctx, &sb), rules); err != nil {
+	if err := e.addCopy(ctx, &sb, nil, e.begin(ctx, &sb), rules); err != nil {
 		return nil, &spec.Error{Op: "make a sandbox like " + like.Name, Err: err}
 	}
 	return &sb, nil

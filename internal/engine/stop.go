@@ -212,13 +212,19 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 	}
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
 	if lock == nil {
+		if err == nil {
+			e.makers.end(sb.ID)
+		}
 		return err
 	}
 	defer lock.Unlock()
-	if err != nil {
-		return err
+	if err == nil {
+		err = e.Store.Remove(sb.ID)
 	}
-	return e.Store.Remove(sb.ID)
+	if err == nil {
+		e.makers.end(sb.ID)
+	}
+	return err
 }
 
 // inUse counts the sessions of a running sandbox.

@@ -27,6 +27,9 @@ func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }
 func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") }
 
+// MakerLock is held by who makes a sandbox for one command, as long as they may start it.
+func (d Sandbox) MakerLock() string { return filepath.Join(d.Dir, "maker.lock") }
+
 // Aside is where the control socket is while nobody shall come by it: before the
 // keeper is ready, and while it ends.
 func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock") }
