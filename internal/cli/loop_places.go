@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -19,9 +20,35 @@ type place struct {
 	agent   *spec.Agent
 }
 
+// places are those of who works elsewhere than in the loop's sandbox. One may be made anew
+// while others are worked in.
+type places struct {
+	mu   sync.Mutex
+	list map[loop.Seat]place
+}
+
+func (l *places) at(seat loop.Seat) (p place, ok bool) {
+	if l == nil {
+		return p, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok = l.list[seat]
+	return p, ok
+}
+
+func (l *places) put(seat loop.Seat, p place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list[seat] = p
+}
+
+// any tells whether somebody works elsewhere.
+func (l *places) any() bool { return l != nil && len(l.list) > 0 }
+
 // at is where a seat's work is done: in a place of its own, or in the loop's sandbox.
 func (s *loopShop) at(seat loop.Seat) place {
-	if p, ok := s.places[seat]; ok {
+	if p, ok := s.places.at(seat); ok {
 		return p
 	}
 	return place{s.sandbox, s.agent}
@@ -69,7 +96,7 @@ func (s *loopShop) settle(ctx context.Context, p checkpoint.Point) error {
 
 // allow bounds what models may take for a place: to what is left, if others take of it.
 func (s *loopShop) allow(ctx context.Context, at place, used spec.Bill, job loop.Job) error {
-	if len(s.places) == 0 {
+	if !s.places.any() {
 		return s.lower(ctx, at.sandbox, job.Budget)
 	}
 	rest, total := job.Rest, used.Total()
@@ -190,15 +217,22 @@ func unmake(e *engine.Engine, list []loop.Place) error {
 	return errors.Join(errs...)
 }
 
-// placesOf finds the places of a loop that is gone on with.
-func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (map[loop.Seat]place, error) {
+// placesOf finds the places of a loop that is gone on with. That of one of several workers
+// may be gone: it is made anew.
+func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*places, error) {
 	agents, err := capable(e, p)
 	if err != nil {
 		return nil, err
 	}
 	all := map[loop.Seat]place{}
 	for _, at := range list {
+		if _, there := all[at.Seat]; there { // one that was made anew, and not finished
+			continue
+		}
 		sb, err := e.Find(at.ID)
+		if errors.Is(err, spec.ErrNotFound) && at.Worker > 0 {
+			sb, err = &spec.Sandbox{ID: at.ID, Name: at.Sandbox}, nil
+		}
 		if errors.Is(err, spec.ErrNotFound) {
 			err = spec.Errorf(spec.ErrNotFound, "the sandbox %s, in which %s works for the loop, is not there", at.Sandbox, at.Who(p.Agent)).
 				WithHint("what was done up to then is in the sandbox of the loop; bothy loop run begins another one")
@@ -209,5 +243,5 @@ func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (map[loop.Seat]
 		n := max(slices.IndexFunc(agents, func(a *spec.Agent) bool { return a.Name == at.Agent }), 0)
 		all[at.Seat] = place{sb, agents[n]}
 	}
-	return all, nil
+	return &places{list: all}, nil
 }

@@ -124,7 +124,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if _, err := loopReviewers(e, &f.plan); err != nil {
 		return err
 	}
-	of, others := agents[0], &guests{a, e, f.createFlags, agents[1:]}
+	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
 	var r *run.Run
@@ -138,7 +138,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 			err = f.houseReviewers(ctx, a, e, sb)
 		}
 		if err == nil {
-			err = others.ready(ctx, of, sb)
+			err = invited.ready(ctx, of, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
@@ -168,12 +168,12 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
 		return err
 	}
-	if made.Places, err = others.make(ctx, cmd, sb, []string{path}, noted); err == nil && f.plan.Parallel() {
+	if made.Places, err = invited.make(ctx, cmd, sb, []string{path}, noted); err == nil && f.plan.Parallel() {
 		made.Places, err = hire(ctx, e, &f.plan, sb, noted)
 	}
-	var places map[loop.Seat]place
+	var others *places
 	if err == nil {
-		places, err = placesOf(e, &f.plan, made.Places)
+		others, err = placesOf(e, &f.plan, made.Places)
 	}
 	var ready run.Event
 	if err == nil {
@@ -184,7 +184,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, places}, deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others}, deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // about is what a run is called after.

@@ -34,7 +34,7 @@ type loopShop struct {
 	sandbox *spec.Sandbox
 	agent   *spec.Agent
 	plan    *loop.Plan
-	places  map[loop.Seat]place // of who works elsewhere
+	places  *places // of who works elsewhere; nil if nobody does
 }
 
 var _ loop.Shop = (*loopShop)(nil)

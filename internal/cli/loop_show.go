@@ -370,6 +370,12 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
 	case loop.PutBack, loop.Lost:
 		return leftText(ev)
+	case loop.Replaced:
+		var at loop.Place
+		if json.Unmarshal(ev.Data, &at) != nil {
+			return ""
+		}
+		return "the sandbox " + at.Sandbox + " was removed, and is made anew"
 	}
 	return ""
 }

@@ -38,6 +38,7 @@ const (
 	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has
 	Rejudged = "rejudged" // Verdict: what the gates said of that
 	Settled  = "settled"  // Settle: the loop's sandbox has it
+	Replaced = "replaced" // Place: a worker's was removed, and this is there instead
 )
 
 // Made tells what a loop works in.

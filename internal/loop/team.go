@@ -22,6 +22,11 @@ type Bench interface {
 	Settle(ctx context.Context, ours, checkpoint int64) error
 	// Spent is what models have taken for a seat since it began to work.
 	Spent(ctx context.Context, seat Seat) (tokens int64, usd float64, err error)
+	// Gone tells whether somebody has removed the place of a seat.
+	Gone(seat Seat) bool
+	// Remake makes the place of a seat anew, when it is gone. It is noted before it is
+	// there; those of a seat that were noted before, and are no use, are removed.
+	Remake(ctx context.Context, seat Seat, before []Place, noted func(Place) error) (Place, error)
 }
 
 // ErrMoved says that somebody has changed the loop's sandbox while it was judged what was
@@ -194,15 +199,17 @@ func (t *Team) busy() (n int) {
 }
 
 // free has a hand be free for what comes next.
-func (t *Team) free(o outcome) *hand {
+func (t *Team) free(o outcome) {
 	h := t.hands[o.worker-1]
 	h.stop(nil)
+	if o.err != nil && h.task != "" { // of which nothing is written down but the claim
+		_ = t.Desk.PutBack(context.Background(), h.task, "") // else its lease runs out
+	}
 	h.stop, h.what, h.task, h.spend = nil, "", "", spend{}
 	select {
 	case <-h.spent:
 	default:
 	}
-	return h
 }
 
 // step begins what can be begun, and waits until something has come to its end, or until
@@ -250,7 +257,9 @@ const (
 
 // came keeps what something has come to.
 func (t *Team) came(ctx context.Context, o outcome) error {
-	h := t.free(o)
+	h := t.hands[o.worker-1]
+	what := h.what
+	t.free(o)
 	var err error
 	if o.then != nil {
 		err = o.then()
@@ -263,6 +272,9 @@ func (t *Team) came(ctx context.Context, o outcome) error {
 	}
 	if t.ending != nil && (errors.Is(o.err, errSpent) || errors.Is(o.err, context.Canceled)) {
 		return nil // that is why it ends
+	}
+	if o.err != nil && slices.Contains([]string{Took, Worked, Kept}, what) && t.Bench.Gone(h.seat()) {
+		return nil // it is made anew before anything else is done there
 	}
 	return o.err
 }

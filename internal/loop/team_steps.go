@@ -20,6 +20,9 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 	if (step.Take || step.Iterate > 0) && t.winding() {
 		return nil
 	}
+	if needsPlace(w, step) && !(step.Take && h.idle) && t.Bench.Gone(h.seat()) {
+		return t.remake(ctx, h, w)
+	}
 	switch {
 	case step.Take:
 		return t.take(ctx, h, w)
@@ -38,12 +41,36 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		return nil
 	}
 	what := ""
-	if step.Join {
+	switch {
+	case step.Join:
 		what = Joined
+	case step.Keep:
+		what = Kept
 	}
 	now, baseline := *w, t.state.Baseline.Protected
 	t.begin(ctx, h, what, func(ctx context.Context) (func() error, error) { return t.do(ctx, h, now, step, baseline) })
 	return nil
+}
+
+// needsPlace tells whether a step has to do with what is in a worker's place. What is done
+// with its checkpoints has not; who had a task may have it judged and joined without.
+func needsPlace(w *State, step Step) bool {
+	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep
+}
+
+// remake makes a place anew that somebody has removed. What was there and in no checkpoint
+// is lost: the task is for whoever takes it next.
+func (t *Team) remake(ctx context.Context, h *hand, w *State) error {
+	if w.Task != nil {
+		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
+	}
+	p, err := t.Bench.Remake(ctx, h.seat(), t.state.Places, func(p Place) error {
+		return t.keep(Placing, Made{Sandbox: t.state.Sandbox, Places: []Place{p}})
+	})
+	if err != nil {
+		return err
+	}
+	return t.keep(Replaced, p)
 }
 
 // joining tells whether something is being brought together: one at a time, or what one

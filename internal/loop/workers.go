@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -114,6 +115,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Settled:
 		return into(ev, func(e Settle) { s.settled(w, e) })
+	case Replaced:
+		return into(ev, s.replaced)
 	case Closed:
 		return into(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
@@ -183,6 +186,13 @@ func (s *State) settled(w *State, e Settle) {
 		v.Checkpoint, v.Worker = e.Checkpoint, 0
 		s.Verdict = &v
 	}
+}
+
+// replaced has a worker have another place. What else was made for one goes, too: it was
+// removed before.
+func (s *State) replaced(p Place) {
+	s.Places = append(slices.DeleteFunc(slices.Clone(s.Places), func(o Place) bool { return o.Seat == p.Seat }), p)
+	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Compare(a.Worker, b.Worker) })
 }
 
 // dismiss is the end of a worker's work at its task. A hint that it had no use for is for

@@ -165,9 +165,10 @@ func waits(t *testing.T, a cli, flags ...string) {
 	})
 }
 
-func TestSessionClaude(t *testing.T) { resumes(t, claude) }
-func TestSessionCodex(t *testing.T)  { resumes(t, codex) }
-func TestSessionGemini(t *testing.T) { resumes(t, gemini) }
+func TestSessionClaude(t *testing.T)   { resumes(t, claude) }
+func TestSessionCodex(t *testing.T)    { resumes(t, codex) }
+func TestSessionGemini(t *testing.T)   { resumes(t, gemini) }
+func TestSessionOpencode(t *testing.T) { resumes(t, opencode) }
 
 // resumes: an agent that goes on with its session has what was said before, and what it
 // takes is not counted twice.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/test/harness"
@@ -34,6 +35,7 @@ type world struct {
 	model *modelserver.Server
 	tired *modelserver.Server // is asked in its place at first, see asked; may be nil
 	mcp   http.Handler        // a server of tools; may be nil
+	mates []*world            // other agents of the same caller, with what is theirs
 
 	mu        sync.Mutex
 	elsewhere []told // what others than the provider got
@@ -48,19 +50,44 @@ const box = "box"
 // inWorld runs a test for every caller, in a world of its own.
 func inWorld(t *testing.T, a cli, script string, f func(t *testing.T, w *world)) {
 	t.Helper()
-	there := obtain(t, a)
+	inWorldOf(t, []cast{{a, script}}, f)
+}
+
+// cast is an agent, and what its provider says.
+type cast struct {
+	cli
+	script string
+}
+
+// inWorldOf is inWorld for a caller with several agents: the first is the world's, the
+// others are its mates. Each has a provider and a key of its own.
+func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
+	t.Helper()
+	there := map[string]agent.Installation{} // two may need the same to run on
+	for _, a := range all {
+		for _, one := range obtain(t, a.cli) {
+			there[one.Name] = one
+		}
+	}
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		for _, one := range there {
 			lay(t, c, one)
 		}
-		w := &world{Caller: c, cli: a, stage: s, key: newKey(a.prefix)}
-		w.model = w.provider(t, script)
+		w := &world{stage: s}
 		roots := stage.Web(t, s.Take(t, "443"), w)
-		t.Cleanup(w.model.Close) // first, so that nobody hangs
-		c.Env = append(c.Env,
-			"SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Base, "roots.pem"), roots),
-			a.variable+"="+w.key)
-		s.Leads(a.host, stage.Host4.String())
+		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Base, "roots.pem"), roots))
+		for i, a := range all {
+			of := w
+			if i > 0 {
+				of = &world{stage: s}
+				w.mates = append(w.mates, of)
+			}
+			of.Caller, of.cli, of.key = c, a.cli, newKey(a.prefix)
+			of.model = of.provider(t, a.script)
+			t.Cleanup(of.model.Close) // first, so that nobody hangs
+			c.Env = append(c.Env, a.variable+"="+of.key)
+			s.Leads(a.host, stage.Host4.String())
+		}
 		f(t, w)
 	})
 }
@@ -91,6 +118,12 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.Host == w.cli.host && r.URL.Path != echoPath {
 		w.asked().ServeHTTP(rw, r)
 		return
+	}
+	for _, m := range w.mates {
+		if r.Host == m.cli.host {
+			m.asked().ServeHTTP(rw, r)
+			return
+		}
 	}
 	if r.Host == mcpHost && w.mcp != nil {
 		w.mcp.ServeHTTP(rw, r)

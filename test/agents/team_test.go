@@ -1,0 +1,238 @@
+package agents
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// happened are the events of a type of the loop, of which there is one.
+func happened[T any](t *testing.T, w *world, kind string) (list []T) {
+	t.Helper()
+	for line := range strings.Lines(w.Must(t, "loop", "log", "--json")) {
+		var ev run.Event
+		var data T
+		err := json.Unmarshal([]byte(line), &ev)
+		if err == nil && ev.Type == kind {
+			err = json.Unmarshal(ev.Data, &data)
+			list = append(list, data)
+		}
+		if err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+	}
+	return list
+}
+
+// twins are two tasks, each of which takes as many tokens as no other.
+const twins = `
+conversations:
+  - match: 'bd-1: first one'
+    turns:
+      - tools:
+          - run_command: {command: "echo one > WORK/one"}
+        usage: {input: 1000, output: 1}
+      - text: "It is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1000, output: 2}
+  - match: 'bd-2: second one'
+    turns:
+      - tools:
+          - run_command: {command: "echo two > WORK/two"}
+        usage: {input: 3000, output: 10}
+      - text: "It is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 3000, output: 20}
+`
+
+// TestTeamClaude: two workers do a task each at the same time. What each takes is counted
+// for it, and what both did is in one sandbox.
+func TestTeamClaude(t *testing.T) {
+	inWorld(t, claude, twins, func(t *testing.T, w *world) {
+		w.bothy(t, "task", "add", "first one", "--id", "bd-1")
+		w.bothy(t, "task", "add", "second one", "--id", "bd-2")
+		r := w.within(t, "loop", "run", "--name", box, "--agent", "claude", "--model", claude.model, "--workspace", "review",
+			"--tasks", "--parallel", "2", "--max-iterations", "4", "--until", "test ! -e three", "Do the task.", w.Work)
+		if r.Code != 0 {
+			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+		}
+		claimed := map[string]int64{"bd-1": 2003, "bd-2": 6030}
+		took := map[int]string{}
+		for _, x := range happened[loop.Taken](t, w, loop.Took) {
+			took[x.Worker] += x.ID
+		}
+		for _, k := range w.work(t) {
+			if k.Tokens != claimed[took[k.Worker]] || k.Seen == nil || k.Seen.Counted() != k.Tokens {
+				t.Errorf("worker %d, with %s, took %d tokens, and the gateway saw %+v", k.Worker, took[k.Worker], k.Tokens, k.Seen)
+			}
+		}
+		if s := w.stands(t); len(took) != 2 || s.Status != loop.Completed || s.Iteration != 2 || len(s.Closed) != 2 || s.Tokens != 2003+6030 {
+			t.Errorf("%v were taken; it is %s after %d iterations and %d tokens", took, s.Status, s.Iteration, s.Tokens)
+		}
+		if out := w.Must(t, "diff", "--stat", box); !strings.Contains(out, "one") || !strings.Contains(out, "two") {
+			t.Errorf("there are these changes: %s", out)
+		}
+		if out := w.Must(t, "ls", "-q"); out != box+"\n" {
+			t.Errorf("there are %s", out)
+		}
+		w.heard(t, "first one")
+		w.onlyProvider(t)
+		harness.AbsentInProcesses(t, w.key)
+		w.absentInFiles(t)
+	})
+}
+
+// bothy runs bothy in the project.
+func (w *world) bothy(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := w.Command(t.Context(), args...)
+	cmd.Dir = w.Work
+	if r := harness.Finish(t.Context(), cmd, args); r.Code != 0 {
+		t.Fatal(r)
+	}
+}
+
+// The turns of two agents, of which each goes on with what the other has left.
+const (
+	oddTurns = `
+conversations:
+  - match: This is iteration 1 of
+    turns:
+      - tools:
+          - run_command: {command: "echo 1 > WORK/one"}
+        usage: {input: 1000, output: 1}
+      - text: The rest is for another.
+        usage: {input: 1000, output: 2}
+  - match: (?s)This is iteration 3 of.*three is missing
+    turns:
+      - tools:
+          - run_command: {command: "cat WORK/one WORK/two > WORK/three"}
+        usage: {input: 1000, output: 3}
+      - text: "All is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1000, output: 4}
+`
+	evenTurns = `
+conversations:
+  - match: This is iteration 2 of
+    turns:
+      - tools:
+          - run_command: {command: "test -e WORK/one && echo 2 > WORK/two"}
+        usage: {input: 5000, output: 10}
+      - text: "It is all there.\n<promise>COMPLETE</promise>"
+        usage: {input: 5000, output: 20}
+`
+)
+
+// TestTurns: Claude and Codex take turns. Each is asked with its own key, finds what the
+// other did, and what each takes is counted.
+func TestTurns(t *testing.T) {
+	inWorldOf(t, []cast{{claude, oddTurns}, {codex, evenTurns}}, func(t *testing.T, w *world) {
+		r := w.within(t, "loop", "run", "--name", box, "--workspace", "review", "--rotation", "claude:"+claude.model+",codex:"+codex.model,
+			"--max-iterations", "4", "--until", complete, "make three files", w.Work)
+		if r.Code != 0 {
+			t.Fatalf("%v\n%s%s", r, summary(w.model.Requests()), summary(w.mates[0].model.Requests()))
+		}
+		tokens := []int64{}
+		for _, k := range w.work(t) {
+			tokens = append(tokens, k.Tokens)
+		}
+		if want := []int64{2003, 10030, 2007}; !slices.Equal(tokens, want) {
+			t.Errorf("they took %d", tokens)
+		}
+		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != 2003+10030+2007 {
+			t.Errorf("it is %s after %d iterations and %d tokens", s.Status, s.Iteration, s.Tokens)
+		}
+		if got := w.Must(t, "exec", box, "cat", "three"); got != "1\n2\n" {
+			t.Errorf("the work is %q", got)
+		}
+		w.ofEach(t, "This is iteration ")
+	})
+}
+
+// ofEach: each agent has asked its own provider, with its own key, and nobody else.
+func (w *world) ofEach(t *testing.T, prompt string) {
+	t.Helper()
+	for _, one := range append([]*world{w}, w.mates...) {
+		one.heard(t, prompt)
+		for _, q := range one.model.Requests() {
+			for _, other := range append([]*world{w}, w.mates...) {
+				if other != one {
+					harness.Absent(t, "what "+one.cli.name+" sends", append(q.Body, q.Header.Get(strings.SplitN(one.cli.place, ":", 2)[0])...), other.key)
+				}
+			}
+		}
+		harness.AbsentInProcesses(t, one.key)
+		one.absentInFiles(t)
+	}
+	w.onlyProvider(t)
+}
+
+// What is judged by another agent, and how it judges: not at first, because of something
+// that no command has looked for.
+const (
+	judgedWork = `
+conversations:
+  - match: (?s)This is iteration 2 of.*the second line is missing
+    turns:
+      - tools:
+          - run_command: {command: "echo second >> WORK/work"}
+        usage: {input: 1000, output: 3}
+      - text: "Now it is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1000, output: 4}
+  - match: This is iteration 1 of
+    turns:
+      - tools:
+          - run_command: {command: "echo first > WORK/work"}
+        usage: {input: 1000, output: 1}
+      - text: "It is there.\n<promise>COMPLETE</promise>"
+        usage: {input: 1000, output: 2}
+`
+	judgement = `
+conversations:
+  - match: Are there two lines
+    turns:
+      - tools:
+          - run_command: {command: "if grep -q second WORK/work; then echo '{\"verdict\": \"pass\", \"reasons\": []}'; else echo '{\"verdict\": \"fail\", \"reasons\": [\"the second line is missing\"]}'; fi > /review/outputs/verdict.json"}
+        usage: {input: 7000, output: 100}
+      - text: I have judged.
+        usage: {input: 7000, output: 200}
+`
+	judgedBy = `
+gates:
+  - id: lines
+    reviewer: {agent: NAME, model: MODEL, prompt: Are there two lines in work?}
+`
+)
+
+// TestReviewedByCodex: one agent works, another judges. What it objects to is told the
+// first, what it took counts, and each is asked with its own key.
+func TestReviewedByCodex(t *testing.T) {
+	worker, reviewer := claude, codex
+	inWorldOf(t, []cast{{worker, judgedWork}, {reviewer, judgement}}, func(t *testing.T, w *world) {
+		text := strings.NewReplacer("NAME", reviewer.name, "MODEL", reviewer.model).Replace(judgedBy)
+		gates := w.Write(t, filepath.Join(w.Base, "gates.yaml"), text)
+		r := w.loop(t, "--workspace", "review", "--model", worker.model, "--max-iterations", "3", "--gates", gates, "--until", "test -e work")
+		if r.Code != 0 {
+			t.Fatalf("%v\n%s%s", r, summary(w.model.Requests()), summary(w.mates[0].model.Requests()))
+		}
+		list := happened[loop.Review](t, w, loop.Reviewed)
+		if len(list) != 2 || list[0].Gate.Green || !strings.Contains(list[0].Gate.Output, "the second line is missing") || !list[1].Gate.Green {
+			t.Errorf("it was judged as %+v", list)
+		}
+		for _, one := range list {
+			if one.Tokens != 14300 || one.Seen == nil || one.Seen.Counted() != one.Tokens {
+				t.Errorf("the reviewer took %d tokens, and the gateway saw %+v", one.Tokens, one.Seen)
+			}
+		}
+		if s := w.stands(t); s.Status != loop.Completed || s.Iteration != 2 || s.Tokens != 2*14300+4010 {
+			t.Errorf("it is %s after %d iterations and %d tokens", s.Status, s.Iteration, s.Tokens)
+		}
+		w.heard(t, "This is iteration ")
+		w.mates[0].heard(t, "Are there two lines")
+		w.ofEach(t, "")
+	})
+}
