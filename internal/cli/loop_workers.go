@@ -54,37 +54,6 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 	return list, err
 }
 
-// Gone tells whether a worker's sandbox was removed.
-func (b *loopBench) Gone(seat loop.Seat) bool {
-	at := b.at(seat)
-	if at.sandbox.ID == b.sandbox.ID {
-		return false
-	}
-	_, err := b.engine.Find(at.sandbox.ID)
-	return errors.Is(err, spec.ErrNotFound)
-}
-
-// Remake makes a worker's sandbox anew.
-func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
-	half := slices.DeleteFunc(slices.Clone(before), func(o loop.Place) bool { return o.Seat != seat })
-	if err := unmake(b.engine, half); err != nil {
-		return p, err
-	}
-	old := b.at(seat)
-	from, err := b.engine.Checkpoint(ctx, b.sandbox, "", "for "+old.sandbox.Name+", which is made anew", false)
-	if err != nil {
-		return p, err
-	}
-	sb, err := b.engine.ForkNoted(ctx, b.sandbox, from, old.sandbox.Name, true, func(at *spec.Sandbox) error {
-		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name}
-		return noted(p)
-	})
-	if err == nil {
-		b.places.put(seat, place{sb, old.agent})
-	}
-	return p, err
-}
-
 // loopBench is a shop for several workers.
 type loopBench struct {
 	loopShop
@@ -147,6 +116,37 @@ func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
 		err = loop.ErrMoved
 	}
 	return err
+}
+
+// Gone tells whether a worker's sandbox was removed.
+func (b *loopBench) Gone(seat loop.Seat) bool {
+	at := b.at(seat)
+	if at.sandbox.ID == b.sandbox.ID {
+		return false
+	}
+	_, err := b.engine.Find(at.sandbox.ID)
+	return errors.Is(err, spec.ErrNotFound)
+}
+
+// Remake makes a worker's sandbox anew.
+func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
+	half := slices.DeleteFunc(slices.Clone(before), func(o loop.Place) bool { return o.Seat != seat })
+	if err := unmake(b.engine, half); err != nil {
+		return p, err
+	}
+	old := b.at(seat)
+	from, err := b.engine.Checkpoint(ctx, b.sandbox, "", "for "+old.sandbox.Name+", which is made anew", false)
+	if err != nil {
+		return p, err
+	}
+	sb, err := b.engine.ForkNoted(ctx, b.sandbox, from, old.sandbox.Name, true, func(at *spec.Sandbox) error {
+		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name}
+		return noted(p)
+	})
+	if err == nil {
+		b.places.put(seat, place{sb, old.agent})
+	}
+	return p, err
 }
 
 // crew is all that it takes to carry a loop on.

@@ -32,6 +32,7 @@ type bench struct {
 	places map[Seat]files
 	points []files
 	at     map[Seat]bool // who works
+	gone   map[Seat]bool // whose place somebody has removed
 	joined int64         // what was brought together last
 
 	// work does the work at a task, and judge says whether all is well.
@@ -51,7 +52,7 @@ var _ Bench = (*bench)(nil)
 
 func newBench(t *testing.T) *bench {
 	return &bench{
-		t: t, main: files{}, places: map[Seat]files{}, at: map[Seat]bool{},
+		t: t, main: files{}, places: map[Seat]files{}, at: map[Seat]bool{}, gone: map[Seat]bool{},
 		judge: func(files) string { return "" },
 		takes: func(Seat) time.Duration { return time.Minute },
 		spent: func(Seat) int64 { return 0 },
@@ -72,8 +73,33 @@ func (b *bench) point(f files) int64 {
 	return int64(len(b.points))
 }
 
+// errGone is what there is to say of a place that is not there.
+var errGone = errors.New("it was removed")
+
+func (b *bench) Gone(seat Seat) bool {
+	defer b.locked()()
+	return b.gone[seat]
+}
+
+func (b *bench) Remake(_ context.Context, seat Seat, before []Place, noted func(Place) error) (p Place, err error) {
+	p = Place{Seat: seat, ID: fmt.Sprint("place-", len(before)), Sandbox: "box"}
+	if err := noted(p); err != nil {
+		return p, err
+	}
+	defer b.locked()()
+	if !b.gone[seat] {
+		b.t.Errorf("%v is made anew, and was there", seat)
+	}
+	delete(b.gone, seat)
+	b.places[seat] = maps.Clone(b.main)
+	return p, nil
+}
+
 func (b *bench) Begin(_ context.Context, seat Seat) (int64, error) {
 	defer b.locked()()
+	if b.gone[seat] {
+		return 0, errGone
+	}
 	b.places[seat] = maps.Clone(b.main)
 	return b.point(b.main), nil
 }
@@ -99,6 +125,9 @@ func (b *bench) Work(ctx context.Context, job Job) (Work, error) {
 	case <-time.After(b.takes(job.Seat)):
 	}
 	defer b.locked()()
+	if b.gone[job.Seat] {
+		return Work{Tokens: 1}, errGone
+	}
 	return b.work(b, job.Seat, taskLine.FindStringSubmatch(job.Prompt)[1], b.places[job.Seat])
 }
 
@@ -106,6 +135,9 @@ func (b *bench) Keep(_ context.Context, seat Seat, _ string, _ int64) (int64, in
 	defer b.locked()()
 	if seat.Worker == 0 {
 		return b.point(b.main), 0, nil
+	}
+	if b.gone[seat] {
+		return 0, 0, errGone
 	}
 	return b.point(b.places[seat]), 1, nil
 }
@@ -211,6 +243,58 @@ func TestTeam(t *testing.T) {
 			t.Errorf("folded anew it is\n%+v\nnot\n%+v", again, s)
 		}
 	})
+}
+
+// A place that a person removes is made anew, whatever the worker is at, and also by who
+// goes on later. What was not joined is done again; all else goes on.
+func TestTeamRemoved(t *testing.T) {
+	for _, kind := range []string{Baseline, Took, Iteration, Worked, Kept, Judged, Joined, Settled, Closed, Placing, Replaced} {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, dies), func(t *testing.T) {
+				p, r, d := hire(t, 2, "a", "b", "c")
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t)
+					left := 1
+					remove := func(ev run.Event) bool {
+						if (ev.Type == Iteration || ev.Type == Joined) && left > 0 && (kind == Placing || kind == Replaced) {
+							b.gone[Seat{Worker: 1}] = true
+						}
+						if ev.Type != kind || left == 0 {
+							return false
+						}
+						left--
+						b.gone[Seat{Worker: 1}], b.gone[Seat{Worker: 2}] = true, kind != Joined
+						return dies
+					}
+					s, err := teamwork(t.Context(), t, p, b, r, d, remove)
+					if dies {
+						if err == nil {
+							t.Fatalf("it did not die behind %s", kind)
+						}
+						s, err = teamwork(t.Context(), t, p, b, r, d, nil)
+					}
+					must(t, err)
+					want := files{"bd-a": "done", "bd-b": "done", "bd-c": "done"}
+					if s.Status != Completed || len(s.Closed) != 3 || !maps.Equal(b.main, want) || len(s.Left) > 0 {
+						t.Errorf("it is %s (%s: %s), %v closed, %v left, with %v", s.Status, s.Reason, s.Detail, s.Closed, s.Left, b.main)
+					}
+					if events, err := r.Events(); err != nil || !slices.ContainsFunc(events, func(ev run.Event) bool { return ev.Type == Replaced }) && kind != Closed {
+						t.Errorf("no place was made anew: %v", err)
+					}
+					for i, one := range s.Places {
+						if i > 0 && one.Seat == s.Places[i-1].Seat {
+							t.Errorf("there are the places %v", s.Places)
+						}
+					}
+					for _, id := range []string{"bd-a", "bd-b", "bd-c"} {
+						if x := at(t, d, id); x.Status != task.Closed {
+							t.Errorf("%s is %s", id, x.Status)
+						}
+					}
+				})
+			})
+		}
+	}
 }
 
 // What waits for others is begun when they are done, with what they have done.
@@ -650,6 +734,7 @@ func anyWorkerEvent(r *rand.Rand) (string, any) {
 		{ReviewDelayed, Unheard{By: by, Gate: "r", Usage: Usage{Tokens: int64(n)}}},
 		{ReviewCut, Unheard{By: by, Gate: "r", Usage: Usage{Tokens: int64(n)}}},
 		{Settled, Settle{By: by, Checkpoint: int64(n)}},
+		{Replaced, Place{Seat: Seat{Worker: by.Worker}, ID: id}},
 		{Closed, Finished{By: by, Task: id}},
 		{PutBack, Left{By: by, Task: id, Again: n == 1}},
 		{Lost, Left{By: by, Task: id}},
