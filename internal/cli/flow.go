@@ -225,14 +225,14 @@ func (l *flowing) remove(cmd *command.Command) error {
 	if err != nil {
 		return err
 	}
+	defer h.Close()
 	if l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0 {
 		err = removeAll(cmd.Context(), l.engine, &l.plan)
 	}
-	h.Close()
 	if err != nil {
 		return err
 	}
-	return l.run.Remove()
+	return h.Remove()
 }
 
 // readFlowFile reads what a flow is to do.

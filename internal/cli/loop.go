@@ -235,11 +235,25 @@ func (a *app) loopRmCommand() *command.Command {
 				if err != nil {
 					return nil, err
 				}
-				if err := l.run.Remove(); err != nil {
-					return nil, err
-				}
-				return l.run, unmake(l.engine, workplaces(l.state))
+				return l.run, l.remove()
 			})
 		},
 	}
+}
+
+// remove removes a loop that nobody carries on: its workers' sandboxes first, of which
+// nobody knows without the run.
+func (l *looping) remove() error {
+	h, events, err := l.run.Host()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if l.state, err = loop.Fold(events); err != nil {
+		return err
+	}
+	if err := unmake(l.engine, workplaces(l.state)); err != nil {
+		return err
+	}
+	return h.Remove()
 }

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -53,17 +54,22 @@ func (b *bill) keep() {
 	for {
 		select {
 		case <-b.more:
-			b.note()
+			_ = b.note()
 		case <-b.end:
 			return
 		}
 	}
 }
 
-func (b *bill) note() {
-	if err := b.write(); err != nil {
+// note writes it. Where that fails the meter knows: what is not on the disk is forgotten
+// with this process, and then a budget would hold nobody.
+func (b *bill) note() error {
+	err := b.write()
+	if err != nil {
 		b.log.Warn("write what models have taken", "err", err)
 	}
+	b.meter.Kept(err)
+	return err
 }
 
 func (b *bill) write() error {
@@ -81,13 +87,19 @@ func (b *bill) write() error {
 }
 
 // close writes what there is. Nobody may ask a model any more.
-func (b *bill) close() {
+func (b *bill) close() error {
 	close(b.end)
-	b.note()
+	return b.note()
+}
+
+// uncounted says what a bill that could not be written at the end means.
+func (k *Keeper) uncounted(err error) error {
+	return (&spec.Error{Op: "stop sandbox " + k.spec.Name, Err: fmt.Errorf("it is stopped, but what models have taken last is not in its bill: %w", err)}).
+		WithHint("make room where %s is", k.dir.Dir)
 }
 
 func (k *Keeper) answerBill(c *unixconn.Conn) error {
-	if err := k.bill.write(); err != nil {
+	if err := k.bill.note(); err != nil {
 		return err
 	}
 	return c.SendJSON(wire.Reply, k.bill.meter.Bill())

@@ -140,7 +140,7 @@ func (k *Keeper) shutDown() {
 		k.wall.Destroy()
 		k.ports.close()
 		k.gateway.Close()
-		k.bill.close() // whoever had it made may want to know
+		_ = k.bill.close() // whoever had it made may want to know
 		k.traffic.close()
 		wg.Wait()
 		return
@@ -163,7 +163,9 @@ func (k *Keeper) shutDown() {
 	k.wall.Destroy()
 	k.ports.close()
 	k.gateway.Close()
-	k.bill.close()
+	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
+		k.unsaved = k.uncounted(err)
+	}
 	k.traffic.close()
 	now := time.Now().UTC()
 	k.status.update(func(st *spec.Status) {

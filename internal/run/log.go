@@ -162,6 +162,12 @@ func (h *Host) Append(kind, actor string, data any) (Event, error) {
 	return ev, nil
 }
 
+// Remove deletes the run, and gives it back.
+func (h *Host) Remove() error {
+	defer h.Close()
+	return h.run.erase()
+}
+
 // Close gives the run back.
 func (h *Host) Close() {
 	if h.f != nil {

@@ -54,6 +54,9 @@ const (
 // newPrefix marks a run that is being made.
 const newPrefix = ".new-"
 
+// gonePrefix marks a run that is being deleted.
+const gonePrefix = ".gone-"
+
 // plan is run.json.
 type plan struct {
 	Version   int       `json:"version"`
@@ -135,6 +138,10 @@ func sweep(root string) {
 		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > abandonedAfter {
 			_ = os.RemoveAll(name)
 		}
+	}
+	names, _ = filepath.Glob(filepath.Join(root, gonePrefix+"*"))
+	for _, name := range names {
+		_ = store.RemoveTree(name)
 	}
 }
 
@@ -219,7 +226,20 @@ func (r *Run) Remove() error {
 		return err
 	}
 	defer held.Unlock()
-	return store.RemoveTree(r.dir)
+	return r.erase()
+}
+
+// erase has the run not be there any more, in one step, and then deletes its files.
+func (r *Run) erase() error {
+	root := filepath.Dir(r.dir)
+	gone := filepath.Join(root, gonePrefix+r.ID)
+	if err := store.RemoveTree(gone); err != nil {
+		return err
+	}
+	if err := os.Rename(r.dir, gone); err != nil {
+		return fmt.Errorf("remove the run %s: %w", r.ID, err)
+	}
+	return errors.Join(store.SyncDir(root), store.RemoveTree(gone))
 }
 
 // probing is for how long somebody who only looks ([Run.Hosted]) may be in the way of

@@ -85,6 +85,30 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// A run that is removed is not there any more, whatever of it a crash leaves: the next one
+// that is made sweeps that.
+func TestRemove(t *testing.T) {
+	root := t.TempDir()
+	r, err := Create(root, "one-2026-01-01-0000", nil)
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	if err := r.Remove(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("somebody carries it on: %v", err)
+	}
+	must(t, os.MkdirAll(filepath.Join(root, gonePrefix+r.ID, "mail"), 0o700)) // of one of this name, before
+	must(t, h.Remove())
+	if list, err := ListOf(root, ""); err != nil || len(list) > 0 {
+		t.Errorf("there are %v: %v", list, err)
+	}
+	must(t, os.MkdirAll(filepath.Join(root, gonePrefix+"two", "mail"), 0o700))
+	_, err = Create(root, "three-2026-01-01-0000", nil)
+	must(t, err)
+	if names, _ := filepath.Glob(filepath.Join(root, ".*")); len(names) > 0 {
+		t.Errorf("there are %q", names)
+	}
+}
+
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "run",

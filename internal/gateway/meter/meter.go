@@ -23,6 +23,7 @@ type Meter struct {
 	mu     sync.Mutex
 	budget spec.Budget
 	bill   spec.Bill
+	unkept error            // why the bill could not be kept the last time
 	under  int              // questions under way
 	most   map[string]int64 // by model: the longest input it has had
 }
@@ -148,6 +149,14 @@ func (m *Meter) SetBudget(b spec.Budget) {
 	m.budget = b
 }
 
+// Kept tells whether the bill could be kept, as it is now. As long as it cannot be nobody
+// may ask who has a budget.
+func (m *Meter) Kept(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unkept = err
+}
+
 // Open begins with a question. What it gives has to be ended. An error says why the
 // question may not be asked.
 func (m *Meter) Open() (*Tally, error) {
@@ -155,6 +164,10 @@ func (m *Meter) Open() (*Tally, error) {
 	defer m.mu.Unlock()
 	if err := m.spent(); err != nil {
 		return nil, err
+	}
+	if m.bounded() && m.unkept != nil {
+		m.change() // it may be kept by now
+		return nil, spec.Errorf(spec.ErrDenied, "the sandbox has a budget, and what models have taken cannot be written down on the host")
 	}
 	if m.bounded() && m.under >= maxUnderWay {
 		return nil, spec.Errorf(spec.ErrDenied, "%d questions are under way: with a budget there may be no more", m.under)

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -95,6 +96,26 @@ func TestAnswers(t *testing.T) {
 			if i := b.Total(); i.USD != prices[0].USD(a.want, 0) || i.Unpriced != 0 {
 				t.Errorf("%s: %+v", name, i)
 			}
+		}
+	}
+}
+
+// Who has a budget asks nobody while the bill cannot be kept: it would count for nothing
+// as soon as whoever keeps it is gone.
+func TestKept(t *testing.T) {
+	for _, bounded := range []bool{false, true} {
+		tried := 0
+		m := New(spec.Bill{}, prices, spec.Budget{}, func() { tried++ })
+		if bounded {
+			m.SetBudget(spec.Budget{Tokens: 1000})
+		}
+		m.Kept(errors.New("the disk is full"))
+		if _, err := m.Open(); errors.Is(err, spec.ErrDenied) != bounded || (tried == 1) != bounded {
+			t.Errorf("bounded %v: %v, tried again %d times", bounded, err, tried)
+		}
+		m.Kept(nil)
+		if _, err := m.Open(); err != nil {
+			t.Errorf("it is kept again: %v", err)
 		}
 	}
 }

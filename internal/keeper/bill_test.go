@@ -1,0 +1,42 @@
+package keeper
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A bill that cannot be written down holds up whoever has a budget, until it can be; and
+// whoever stops the sandbox is told.
+func TestBillUnwritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "box")
+	synctest.Test(t, func(t *testing.T) {
+		k := &Keeper{dir: store.Sandbox{Dir: dir}, log: quiet(), spec: &spec.Sandbox{Name: "box", Budget: spec.Budget{Tokens: 1 << 30}}, launch: Launch{}}
+		b, err := k.openBill()
+		must(t, err)
+		ask := func() error {
+			tally, err := b.meter.Open()
+			if err == nil {
+				tally.End(40, 40, true)
+			}
+			synctest.Wait()
+			return err
+		}
+		must(t, ask()) // nobody knows yet
+		if err := ask(); err == nil {
+			t.Error("what models take is not kept, and they are asked")
+		}
+		must(t, os.Mkdir(dir, 0o700))
+		_ = ask() // which has it be tried again
+		must(t, ask())
+		must(t, os.RemoveAll(dir))
+		must(t, ask())
+		if err := b.close(); err == nil {
+			t.Error("nobody is told that it is not kept")
+		}
+	})
+}
