@@ -139,9 +139,12 @@ func (l *looping) rows() [][2]string {
 		{"prompt", opening(p.Prompt)},
 	}
 	for _, w := range workersOf(s) {
-		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), w.text()})
+		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}
 	for _, at := range s.Places {
+		if at.Worker > 0 { // whose row tells
+			continue
+		}
 		rows = append(rows, [2]string{"place", at.Who(p.Agent) + " in " + at.Sandbox})
 	}
 	if len(p.Models) > 0 {

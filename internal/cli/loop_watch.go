@@ -125,13 +125,13 @@ func (p *watched) under(i int) bool {
 
 // lines are the page.
 func (p *watched) lines(rows, cols int, now time.Time) []tui.Line {
-	head := p.head(cols, now)
+	head := p.head(rows, cols, now)
 	foot := slices.Concat(p.gates(), p.foot())
 	room := rows - len(head) - len(foot) - 5
 	return slices.Concat(head, p.table(max(3, room), now), foot)
 }
 
-func (p *watched) head(cols int, now time.Time) []tui.Line {
+func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
 	elapsed := time.Duration(s.Elapsed)
 	if s.Status == loop.Running {
@@ -147,10 +147,36 @@ func (p *watched) head(cols int, now time.Time) []tui.Line {
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
-	for _, w := range workersOf(s) {
+	page = append(page, workerLines(workersOf(s), max(4, rows/3))...)
+	return append(page, v.means(cols, &p.traffic)...)
+}
+
+// workerLines are how workers stand, in so many lines at most: if there is no room for
+// all, those that have a task come first.
+func workerLines(list []workerView, most int) (page []tui.Line) {
+	idle := 0
+	if len(list) > most {
+		busy := slices.DeleteFunc(slices.Clone(list), func(w workerView) bool { return w.Task == nil })
+		idle, list = len(list)-len(busy), busy
+	}
+	rest := 0
+	if len(list) > most-1 && idle+len(list) > most {
+		rest, list = len(list)-(most-1), list[:most-1]
+	}
+	for _, w := range list {
 		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "worker "+strconv.Itoa(w.Worker))), tui.Plain.Of(w.text())})
 	}
-	return append(page, v.means(cols, &p.traffic)...)
+	var more []string
+	if rest > 0 {
+		more = append(more, fmt.Sprintf("%d more at work", rest))
+	}
+	if idle > 0 {
+		more = append(more, fmt.Sprintf("%d idle", idle))
+	}
+	if len(more) > 0 {
+		page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%-10s %s", "and", strings.Join(more, ", "))))
+	}
+	return page
 }
 
 // table are the latest iterations, the newest first.

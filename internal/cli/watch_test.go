@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,39 @@ hint     look at b
 	}
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, "1 of 2 gates red") != 5 {
 		t.Errorf("%s", got)
+	}
+}
+
+// However many work, there is room for what else there is to see.
+func TestWatchedWorkers(t *testing.T) {
+	for _, tt := range []struct {
+		busy, idle, most int
+		want             string
+	}{
+		{2, 0, 8, "worker 1   bd-1 it: begins\nworker 2   bd-2 it: begins\n"},
+		{1, 2, 8, "worker 1   bd-1 it: begins\nworker 2   idle\nworker 3   idle\n"},
+		{4, 0, 4, "worker 1   bd-1 it: begins\nworker 2   bd-2 it: begins\nworker 3   bd-3 it: begins\nworker 4   bd-4 it: begins\n"},
+		{1, 31, 8, "worker 1   bd-1 it: begins\nand        31 idle\n"},
+		{32, 0, 4, "worker 1   bd-1 it: begins\nworker 2   bd-2 it: begins\nworker 3   bd-3 it: begins\nand        29 more at work\n"},
+		{30, 2, 4, "worker 1   bd-1 it: begins\nworker 2   bd-2 it: begins\nworker 3   bd-3 it: begins\nand        27 more at work, 2 idle\n"},
+	} {
+		s := &loop.State{}
+		for n := range tt.busy {
+			s.Workers = append(s.Workers, &loop.State{Task: &loop.Taken{ID: fmt.Sprint("bd-", n+1), Title: "it"}})
+		}
+		for range tt.idle {
+			s.Workers = append(s.Workers, &loop.State{})
+		}
+		got := ""
+		for _, l := range workerLines(workersOf(s), tt.most) {
+			for _, piece := range l {
+				got += piece.Text
+			}
+			got += "\n"
+		}
+		if got != tt.want {
+			t.Errorf("%d at work and %d idle:\n%s\nis not\n%s", tt.busy, tt.idle, got, tt.want)
+		}
 	}
 }
 

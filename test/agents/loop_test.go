@@ -175,6 +175,9 @@ func TestSessionOpencode(t *testing.T) { resumes(t, opencode) }
 func resumes(t *testing.T, a cli) {
 	t.Helper()
 	inWorld(t, a, rounds, func(t *testing.T, w *world) {
+		if a.name == opencode.name { // which takes its time
+			w.once(t)
+		}
 		r := w.loop(t, "--resume-session", "--model", a.model, "--max-iterations", "5", "--until", complete)
 		if r.Code != 0 {
 			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))

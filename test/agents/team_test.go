@@ -53,6 +53,7 @@ conversations:
 // for it, and what both did is in one sandbox.
 func TestTeamClaude(t *testing.T) {
 	inWorld(t, claude, twins, func(t *testing.T, w *world) {
+		w.once(t)
 		w.bothy(t, "task", "add", "first one", "--id", "bd-1")
 		w.bothy(t, "task", "add", "second one", "--id", "bd-2")
 		r := w.within(t, "loop", "run", "--name", box, "--agent", "claude", "--model", claude.model, "--workspace", "review",
@@ -131,6 +132,7 @@ conversations:
 // other did, and what each takes is counted.
 func TestTurns(t *testing.T) {
 	inWorldOf(t, []cast{{claude, oddTurns}, {codex, evenTurns}}, func(t *testing.T, w *world) {
+		w.once(t)
 		r := w.within(t, "loop", "run", "--name", box, "--workspace", "review", "--rotation", "claude:"+claude.model+",codex:"+codex.model,
 			"--max-iterations", "4", "--until", complete, "make three files", w.Work)
 		if r.Code != 0 {
@@ -213,6 +215,7 @@ gates:
 func TestReviewedByCodex(t *testing.T) {
 	worker, reviewer := claude, codex
 	inWorldOf(t, []cast{{worker, judgedWork}, {reviewer, judgement}}, func(t *testing.T, w *world) {
+		w.once(t)
 		text := strings.NewReplacer("NAME", reviewer.name, "MODEL", reviewer.model).Replace(judgedBy)
 		gates := w.Write(t, filepath.Join(w.Base, "gates.yaml"), text)
 		r := w.loop(t, "--workspace", "review", "--model", worker.model, "--max-iterations", "3", "--gates", gates, "--until", "test -e work")

@@ -92,6 +92,15 @@ func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
 	})
 }
 
+// once leaves a test to the ordinary user, if both would run it: it is about the agent,
+// takes long, and who calls makes no difference to it.
+func (w *world) once(t *testing.T) {
+	t.Helper()
+	if w.Name == "root" && len(harness.Callers()) > 1 {
+		t.Skip("the ordinary user does the same")
+	}
+}
+
 func newKey(prefix string) string {
 	var b [32]byte
 	rand.Read(b[:])
