@@ -1,0 +1,282 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// hand is an agent that writes down which task it was told to do, and takes a moment.
+const hand = `version: 1
+name: hand
+title: Hand
+program: sh
+headless:
+  args:
+    - -c
+    - |
+      id=$(sed -n 's/^# \(bd-[0-9]*\): .*/\1/p')
+      echo $id > $id.txt
+      sleep 1
+      echo '{"type":"said","text":"<promise>COMPLETE</promise>"}'
+      echo '{"type":"bye"}'
+  prompt: {stdin: true}
+  output: events
+  events: {rules: [{when: {type: said}, kind: message, role: agent, text: text}, {when: {type: bye}, kind: end}]}
+  end: [{type: bye}]
+  success: [{type: bye}]
+`
+
+// team is a caller with a loop of several workers.
+type team struct {
+	*harness.Caller
+	t     *testing.T
+	tasks int
+	state string // where this process sees the state
+	bothy func(args ...string) harness.Result
+}
+
+// prepare writes down who works, and what there is to do.
+func (m *team) prepare(tasks int) {
+	m.t.Helper()
+	agents := filepath.Join(m.Home, ".config", "bothy", "agents")
+	m.Mkdir(m.t, agents)
+	m.Write(m.t, filepath.Join(agents, "hand.yaml"), hand)
+	m.tasks = tasks
+	for n := range tasks {
+		m.must("task", "add", "do it", "--id", "bd-"+strconv.Itoa(n+1), "--project", m.Work)
+	}
+}
+
+func (m *team) must(args ...string) string {
+	m.t.Helper()
+	r := m.bothy(args...)
+	if r.Code != 0 {
+		m.t.Fatal(r)
+	}
+	return r.Stdout
+}
+
+// args begin the loop, or go on with it.
+func (m *team) args() []string {
+	runs, _ := filepath.Glob(filepath.Join(m.state, "runs", "work-*"))
+	if len(runs) > 0 {
+		return []string{"loop", "resume", filepath.Base(runs[0])}
+	}
+	return []string{
+		"loop", "run", "--name", "team", "--agent", "hand", "--workspace", "review", "--tasks", "--parallel", "2",
+		"--task-iterations", "100", "--max-iterations", "1000", "--stall-errors", "0", "--until", "test ! -e bad", "work", m.Work,
+	}
+}
+
+// events are what has happened in the loop.
+func (m *team) events() (list []run.Event) {
+	m.t.Helper()
+	for line := range strings.Lines(m.must("loop", "log", "--json")) {
+		var ev run.Event
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			m.t.Fatalf("%v: %s", err, line)
+		}
+		list = append(list, ev)
+	}
+	return list
+}
+
+// done looks whether all is done, and nothing twice; and that nothing is left when it is
+// removed.
+func (m *team) done() {
+	m.t.Helper()
+	events := m.events()
+	s, err := loop.Fold(events)
+	if err != nil || s.Status != loop.Completed || s.Reason != "done" || len(s.Closed) != m.tasks {
+		m.t.Fatalf("%v: it is %s (%s: %s), with %d closed", err, s.Status, s.Reason, s.Detail, len(s.Closed))
+	}
+	m.once(events)
+	for n := range m.tasks {
+		id := "bd-" + strconv.Itoa(n+1)
+		if got := m.must("exec", "team", "cat", id+".txt"); got != id+"\n" {
+			m.t.Errorf("%s is %q", id, got)
+		}
+		if got := m.must("task", "show", id, "--json", "--project", m.Work); !strings.Contains(got, `"status": "closed"`) {
+			m.t.Errorf("it is %s", got)
+		}
+	}
+	harness.WaitFor(m.t, time.Minute, "nothing but the loop's sandbox", func() bool {
+		m.must("create", "--name", "broom", "shell", m.Work) // whoever makes one sweeps
+		m.must("rm", "-f", "broom")
+		return m.must("ls", "-q") == "team\n"
+	})
+	m.must("loop", "rm", m.args()[2])
+	m.must("rm", "-f", "team")
+	for _, kind := range []string{"runs", "sandboxes"} {
+		if left, _ := filepath.Glob(filepath.Join(m.state, kind, "*")); len(left) > 0 {
+			m.t.Errorf("left behind: %q", left)
+		}
+	}
+}
+
+// once looks that what was acknowledged is not done again: who has promised a task, and
+// was heard, is not told to do it a second time unless gates are red, and nothing is
+// settled or closed twice.
+func (m *team) once(events []run.Event) {
+	m.t.Helper()
+	s, err := loop.Fold(nil)
+	told, settled, closed := map[string]bool{}, map[string]int{}, map[string]int{}
+	for _, ev := range events {
+		task := ""
+		if _, w := s.Of(ev); w != nil && w.Task != nil {
+			task = w.Task.ID
+		}
+		if err == nil {
+			err = s.Add(ev)
+		}
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		_, w := s.Of(ev)
+		switch ev.Type {
+		case loop.Worked:
+			told[task] = w.Work.Verdict == spec.VerdictOK
+		case loop.Iteration:
+			if told[task] {
+				m.t.Errorf("event %d: %s is done already", ev.Seq, task)
+			}
+		case loop.Judged:
+			told[task] = told[task] && len(w.Verdict.Red()) == 0 // it may be that the gate was killed
+		case loop.PutBack:
+			if told[task] = false; !strings.Contains(string(ev.Data), `"again":true`) {
+				m.t.Errorf("event %d: %s", ev.Seq, ev.Data)
+			}
+		case loop.Lost:
+			m.t.Errorf("event %d: %s", ev.Seq, ev.Data)
+		case loop.Settled:
+			settled[task]++
+		case loop.Closed:
+			closed[task]++
+		}
+	}
+	for _, list := range []map[string]int{settled, closed} {
+		if len(list) != m.tasks || slices.Max(slices.Collect(maps.Values(list))) != 1 {
+			m.t.Errorf("settled are %v, closed %v", settled, closed)
+		}
+	}
+}
+
+// TestTeamKills kills who carries a loop of several workers on, and keepers of whatever
+// sandbox is at something, again and again. Whoever goes on loses nothing that was
+// acknowledged, does nothing twice, and in the end nothing is left.
+func TestTeamKills(t *testing.T) {
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
+		r := seed(t)
+		m := &team{Caller: c, t: t, state: c.State, bothy: c.Run}
+		m.prepare(6)
+		hosts, keepers, ended := 0, 0, false
+		for round := 0; !ended && round < 6; round++ {
+			cmd := c.Command(t.Context(), m.args()...)
+			said := &strings.Builder{}
+			cmd.Stderr = said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			gone := make(chan error, 1)
+			go func() { gone <- cmd.Wait() }()
+			m.ready()
+			for victims := 1 + r.IntN(2); victims > 0 && !ended; victims-- {
+				select {
+				case err := <-gone:
+					gone <- err
+					ended = true
+				case <-time.After(time.Duration(100+r.IntN(2500)) * time.Millisecond):
+					if all := slices.Sorted(maps.Keys(c.Keepers())); victims > 1 && len(all) > 0 {
+						_ = syscall.Kill(all[r.IntN(len(all))], syscall.SIGKILL)
+						keepers++
+					}
+				}
+			}
+			if !ended {
+				_ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL)
+				hosts++
+			}
+			<-gone
+			ended = ended && cmd.ProcessState.ExitCode() == 0
+			t.Logf("round %d: %s\n%s", round, cmd.ProcessState, said)
+		}
+		for try := 0; !ended; try++ { // what a killed keeper had cut short may be a failure of the loop's
+			res := m.finish()
+			if ended = res.Code == 0; !ended && try > 1 {
+				t.Fatal(res)
+			}
+		}
+		t.Logf("%d processes that carried it on were killed, and %d keepers", hosts, keepers)
+		m.done()
+		c.NothingLeft(t)
+	})
+}
+
+// TestTeamFullDisk fills the disk while two work: the loop ends and says why, and goes on
+// when there is room.
+func TestTeamFullDisk(t *testing.T) {
+	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
+		disk, bothy := small(t, c, "size=192m,mode=0700")
+		m := &team{Caller: c, t: t, state: disk, bothy: bothy}
+		m.prepare(3)
+		for round := range 2 {
+			before := len(m.log())
+			ended := make(chan harness.Result, 1)
+			go func(args []string) { ended <- bothy(args...) }(m.args())
+			harness.WaitFor(t, time.Minute, "somebody to work", func() bool { return strings.Contains(m.log()[before:], `"type":"iteration"`) })
+			free := fill(t, disk)
+			r := <-ended
+			t.Logf("round %d: %v", round, r)
+			if r.Code != 1 || r.TimedOut || !strings.Contains(r.Stderr, "no space left") || strings.Contains(r.Stderr, "goroutine ") {
+				t.Errorf("on a full disk: %v", r)
+			}
+			free()
+		}
+		if r := bothy(m.args()...); r.Code != 0 {
+			t.Fatal(r)
+		}
+		m.done()
+	})
+}
+
+// log is what the loop has written down by now.
+func (m *team) log() string {
+	runs, _ := filepath.Glob(filepath.Join(m.state, "runs", "work-*", "events.jsonl"))
+	if len(runs) == 0 {
+		return ""
+	}
+	text, err := os.ReadFile(runs[0])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// ready waits until a loop can be gone on with: before that there is nothing but to remove
+// it, which is another test's.
+func (m *team) ready() {
+	m.t.Helper()
+	harness.WaitFor(m.t, time.Minute, "the loop to be ready", func() bool { return strings.Contains(m.log(), `"type":"ready"`) })
+}
+
+// finish carries the loop on to its end.
+func (m *team) finish() harness.Result {
+	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Minute)
+	defer cancel()
+	args := m.args()
+	return harness.Finish(ctx, m.Command(ctx, args...), args)
+}
