@@ -18,7 +18,6 @@ type spend struct {
 
 // watch renews claims, and gives work up when what all have used is all there is.
 func (t *Team) watch(ctx context.Context) error {
-	tokens, usd := t.state.Tokens, t.state.USD
 	for _, h := range t.hands {
 		if err := t.renew(ctx, h); err != nil {
 			return err
@@ -27,15 +26,12 @@ func (t *Team) watch(ctx context.Context) error {
 		case h.spend = <-h.spent:
 		default:
 		}
-		tokens, usd = tokens+h.spend.tokens, usd+h.spend.usd
 	}
 	if time.Since(t.looked) > tasksEvery {
 		t.looked = time.Now()
 		t.wake()
 	}
-	now := *t.state
-	now.Tokens, now.USD = tokens, usd
-	end := spent(t.Plan, &now, time.Now())
+	end := spent(t.Plan, t.used(), time.Now())
 	if end == nil || end.Reason == "time" { // for which each is stopped by itself
 		return nil
 	}
@@ -46,6 +42,15 @@ func (t *Team) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// used is how all stand, with what was used just now by work that is under way.
+func (t *Team) used() *State {
+	now := *t.state
+	for _, h := range t.hands {
+		now.use(Work{Tokens: h.spend.tokens, USD: h.spend.usd})
+	}
+	return &now
 }
 
 // errSpent is the cause for which work is given up when nothing is left for it.

@@ -175,7 +175,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
 	}
 	job := Job{
 		Seat: h.seat(), Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
-		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.state),
+		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
 	}
 	bounded := job.Rest != (spec.Budget{})
 	t.begin(ctx, h, Worked, func(ctx context.Context) (func() error, error) {
@@ -209,7 +209,7 @@ func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) erro
 	if err := t.keep(Reviewing, a); err != nil {
 		return err
 	}
-	job := t.Plan.reviewJob(t.state, w, checkpoint, c)
+	job := t.Plan.reviewJob(t.used(), w, checkpoint, c)
 	t.begin(ctx, h, Reviewed, func(ctx context.Context) (func() error, error) {
 		kind, what, err := ask(ctx, t.Bench, job, c, a)
 		if kind == "" {

@@ -44,6 +44,8 @@ type bench struct {
 	opinion func(f files) string
 	reviews []ReviewJob
 
+	rests []int64 // tokens that were left for each job
+
 	most, jobs int // that worked at the same time; in all
 	prompts    []string
 }
@@ -113,7 +115,7 @@ func (b *bench) Work(ctx context.Context, job Job) (Work, error) {
 	}
 	b.at[job.Seat] = true
 	b.most, b.jobs = max(b.most, len(b.at)), b.jobs+1
-	b.prompts = append(b.prompts, job.Prompt)
+	b.prompts, b.rests = append(b.prompts, job.Prompt), append(b.rests, job.Rest.Tokens)
 	b.mu.Unlock()
 	defer func() {
 		defer b.locked()()
@@ -585,6 +587,19 @@ func TestTeamSpent(t *testing.T) {
 			if x := at(t, d, id); x.Status != task.Open || !strings.Contains(x.Notes, "the loop ended: limit (tokens)") {
 				t.Errorf("%s is %+v", id, x)
 			}
+		}
+	})
+	// Who begins later has what those have left that are still at work.
+	p, r, d = hire(t, 2, "a", "b", "c")
+	p.Limits.Tokens = 1000
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.takes = func(seat Seat) time.Duration { return time.Duration(seat.Worker) * 20 * time.Second }
+		b.spent = func(seat Seat) int64 { return int64(seat.Worker-1) * 300 }
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if want := []int64{1000, 1000, 690}; s.Status != Completed || !slices.Equal(b.rests, want) { // 10 are acknowledged
+			t.Errorf("it is %s (%s), and they had %v", s.Status, s.Reason, b.rests)
 		}
 	})
 	p, r, d = hire(t, 2, "a", "b", "c", "e")
