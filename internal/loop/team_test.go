@@ -299,6 +299,23 @@ func TestTeamRemoved(t *testing.T) {
 	}
 }
 
+// As many as there may be have their hands full, and nobody does what another does.
+func TestTeamMany(t *testing.T) {
+	var titles []string
+	for n := range 100 {
+		titles = append(titles, fmt.Sprintf("t%d", n))
+	}
+	p, r, d := hire(t, MaxWorkers, titles...)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || len(s.Closed) != 100 || len(b.main) != 100 || b.jobs != 100 || b.most != MaxWorkers || s.Retries != 0 {
+			t.Errorf("it is %s (%s), %d closed, %d jobs, %d at a time, %d tried again", s.Status, s.Detail, len(s.Closed), b.jobs, b.most, s.Retries)
+		}
+	})
+}
+
 // What waits for others is begun when they are done, with what they have done.
 func TestTeamDependencies(t *testing.T) {
 	p, r, d := hire(t, 3, "last", "a", "b")
