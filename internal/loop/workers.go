@@ -249,7 +249,7 @@ func (s *State) At() string {
 	case s.step == Kept:
 		return "is judged"
 	case s.step == Judged && s.Work.Done && len(s.Verdict.Red()) == 0:
-		return "is joined"
+		return "is to be joined"
 	case s.step == Joined:
 		return "is judged with the others"
 	case s.step == Rejudged:
