@@ -258,6 +258,7 @@ func TestTeamRemoved(t *testing.T) {
 					b := newBench(t)
 					left := 1
 					remove := func(ev run.Event) bool {
+						defer b.locked()()
 						if (ev.Type == Iteration || ev.Type == Joined) && left > 0 && (kind == Placing || kind == Replaced) {
 							b.gone[Seat{Worker: 1}] = true
 						}
