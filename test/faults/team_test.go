@@ -176,14 +176,14 @@ func (m *team) once(events []run.Event) {
 }
 
 // TestTeamKills kills who carries a loop of several workers on, and keepers of whatever
-// sandbox is at something, again and again. Whoever goes on loses nothing that was
+// sandbox is at something, and removes workers' sandboxes, again and again. Whoever goes on loses nothing that was
 // acknowledged, does nothing twice, and in the end nothing is left.
 func TestTeamKills(t *testing.T) {
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		r := seed(t)
 		m := &team{Caller: c, t: t, state: c.State, bothy: c.Run}
 		m.prepare(6)
-		hosts, keepers, ended := 0, 0, false
+		hosts, keepers, removed, ended := 0, 0, 0, false
 		for round := 0; !ended && round < 6; round++ {
 			cmd := c.Command(t.Context(), m.args()...)
 			said := &strings.Builder{}
@@ -200,7 +200,10 @@ func TestTeamKills(t *testing.T) {
 					gone <- err
 					ended = true
 				case <-time.After(time.Duration(100+r.IntN(2500)) * time.Millisecond):
-					if all := slices.Sorted(maps.Keys(c.Keepers())); victims > 1 && len(all) > 0 {
+					if victims > 1 && r.IntN(2) == 0 {
+						m.bothy("rm", "-f", "team-"+strconv.Itoa(1+r.IntN(2)))
+						removed++
+					} else if all := slices.Sorted(maps.Keys(c.Keepers())); victims > 1 && len(all) > 0 {
 						_ = syscall.Kill(all[r.IntN(len(all))], syscall.SIGKILL)
 						keepers++
 					}
@@ -220,7 +223,7 @@ func TestTeamKills(t *testing.T) {
 				t.Fatal(res)
 			}
 		}
-		t.Logf("%d processes that carried it on were killed, and %d keepers", hosts, keepers)
+		t.Logf("%d processes that carried it on were killed, and %d keepers; %d sandboxes were removed", hosts, keepers, removed)
 		m.done()
 		c.NothingLeft(t)
 	})
