@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Shop is where the work is done. It keeps nothing that a crash could lose.
+// Shop is where the work is done. It keeps nothing that a crash could lose. Its methods
+// are called by several goroutines, but for a room that is at work by one alone.
 type Shop interface {
 	// Place is the directory inside in which a try has its files, by its name.
 	Place(name string) string
@@ -62,7 +64,8 @@ type Done struct {
 	Missing string // why there is no output; empty if there is
 }
 
-// Carrier carries one flow on.
+// Carrier carries one flow on. All that is decided and kept is decided and kept by one
+// goroutine; each try that is under way has another.
 type Carrier struct {
 	Plan *Plan
 	Run  *run.Run
@@ -70,7 +73,9 @@ type Carrier struct {
 	Shop Shop
 	Tell func(run.Event, *State) // what has happened; may be nil
 
-	state *State
+	state  *State
+	aloft  map[string]*flight // what is at work, by its nodes
+	landed chan landing
 }
 
 // Carry carries the flow on from where its events end, until it ends, and gives how it
@@ -82,18 +87,32 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	if c.state, err = Fold(c.Plan, events); err != nil {
 		return nil, err
 	}
-	return c.state, c.Run.Carry(ctx, run.Work{
+	c.aloft, c.landed = map[string]*flight{}, make(chan landing)
+	err = c.Run.Carry(ctx, run.Work{
 		Begin:   func() error { return c.append(Began, run.ActorHost, nil) },
 		Running: func() bool { return c.state.Status == Running },
 		Mail:    c.mail,
-		Step:    func(ctx context.Context) error { return c.take(ctx, Next(c.state, time.Now())) },
+		Step: func(ctx context.Context) error {
+			err := c.take(ctx, Next(c.state, time.Now()))
+			c.recall()
+			return err
+		},
 		Failed: func(why error) error {
-			return c.append(Ended, run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
+			return c.end(run.ActorHost, End{Status: Failed, Reason: "error", Detail: why.Error()})
 		},
 		Interrupted: func(signal int) error {
-			return c.append(Ended, run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
+			return c.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
 		},
 	})
+	return c.state, errors.Join(err, c.ground()) // nothing is left at work, whatever could not be kept
+}
+
+// end ends the flow, with what is at work.
+func (c *Carrier) end(actor string, end End) error {
+	if err := c.ground(); err != nil {
+		return err
+	}
+	return c.append(Ended, actor, end)
 }
 
 // Stop ends a flow for good that nobody carries on, where its events end. What a try
@@ -107,7 +126,7 @@ func (c *Carrier) Stop(ctx context.Context, events []run.Event, actor string) (*
 		if c.state.byID[n.ID].Status != Running {
 			continue
 		}
-		if err := c.cut(ctx, n, Used{}); run.IsUnkept(err) {
+		if err := c.count(ctx, n); run.IsUnkept(err) {
 			return nil, err
 		}
 	}
@@ -141,7 +160,7 @@ func (c *Carrier) mail() error {
 	}
 	for _, m := range list {
 		if m.Kind == run.Stop {
-			err = c.append(Ended, m.Actor, End{Status: Cancelled, Reason: "stopped"})
+			err = c.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		}
 		if err == nil {
 			err = c.Run.Take(m)
@@ -156,13 +175,9 @@ func (c *Carrier) mail() error {
 func (c *Carrier) take(ctx context.Context, d Decision) error {
 	switch {
 	case d.Count != nil:
-		return c.cut(ctx, d.Count, Used{})
+		return c.count(ctx, d.Count)
 	case d.Look:
-		seen, err := Look(c.Run.Dir(), c.state)
-		if err != nil {
-			return err
-		}
-		return c.keep(Found, seen)
+		return c.look()
 	case d.Skip != nil:
 		return c.keep(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:
@@ -172,88 +187,11 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 		}
 		return c.keep(Asked, Ask{d.Ask.ID, d.Hash, text})
 	case d.Work != nil:
-		return c.try(ctx, d.Work, d.Hash)
-	case !d.Wait.IsZero():
-		return run.Wait(ctx, d.Wait)
+		return c.begin(ctx, d)
+	case d.Join || !d.Wait.IsZero():
+		return c.join(ctx, d.Wait)
 	}
 	return c.keep(Ended, *d.End)
-}
-
-// try has a step done once, and keeps what came of it.
-func (c *Carrier) try(ctx context.Context, n *Node, hash string) error {
-	attempt := c.state.byID[n.ID].Attempts + 1
-	if c.state.byID[n.ID].Hash != hash { // what was missing was missing for something else
-		c.state.byID[n.ID].Missing = nil
-	}
-	name := fmt.Sprintf("%s.%d", n.ID, attempt)
-	log, err := openLog(filepath.Join(c.Run.Dir(), LogsDir, name+".log"))
-	if err != nil {
-		return err
-	}
-	defer log.f.Close()
-	job, stale, err := c.job(n, name)
-	if err != nil {
-		return err
-	}
-	if stale { // somebody changed a file just now
-		seen, err := Look(c.Run.Dir(), c.state)
-		if err != nil {
-			return err
-		}
-		return c.keep(Found, seen)
-	}
-	job.Log = log
-	before, err := c.used(ctx, n)
-	if err != nil {
-		return err
-	}
-	if err := c.keep(Started, Start{n.ID, attempt, hash, &before}); err != nil {
-		return err
-	}
-	began := time.Now()
-	done, err := c.Shop.Work(ctx, job)
-	if err == nil {
-		err = ctx.Err() // whatever it came to, it was cut short
-	}
-	if err != nil { // if it cannot be counted now, whoever goes on does
-		return errors.Join(err, c.cut(ctx, n, Used{done.Tokens, done.USD}))
-	}
-	w := Work{
-		Step: n.ID, Attempt: attempt, Verdict: done.Verdict, Error: tail(done.Error, maxMessage), Until: done.Until,
-		Message: tail(done.Message, maxMessage), Tokens: done.Tokens, USD: done.USD, Seconds: time.Since(began).Seconds(),
-	}
-	if n.Output != "" && done.Verdict != spec.VerdictLimit {
-		if err := c.judge(n, name, done, &w); err != nil {
-			return err
-		}
-	}
-	return c.keep(Worked, w)
-}
-
-// countTime bounds how long it may take to see what was used.
-const countTime = time.Minute
-
-// cut counts what a try took that was cut short: what models have taken for its sandbox
-// since it began, or what its agent says if that is more.
-func (c *Carrier) cut(ctx context.Context, n *Node, said Used) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
-	defer cancel()
-	now, err := c.used(ctx, n)
-	if err != nil {
-		return err
-	}
-	if before := c.state.before; before != nil {
-		said.Tokens, said.USD = max(said.Tokens, now.Tokens-before.Tokens), max(said.USD, now.USD-before.USD)
-	}
-	return c.keep(Cut, Short{n.ID, c.state.byID[n.ID].Attempts, said.Tokens, said.USD})
-}
-
-// used is what models have taken for the sandbox of a node; nothing if that goes with it.
-func (c *Carrier) used(ctx context.Context, n *Node) (Used, error) {
-	if room := c.Plan.roomOf(n); room != "" {
-		return c.Shop.Used(ctx, room)
-	}
-	return Used{}, nil
 }
 
 // judge judges a document, and keeps it: among the outputs if it is good.
@@ -280,12 +218,12 @@ func (c *Carrier) judge(n *Node, name string, done Done, w *Work) error {
 const rejected = ".rejected"
 
 // job is a try, with its files. One of them may not be what it was found to be.
-func (c *Carrier) job(n *Node, name string) (job Job, stale bool, err error) {
-	s := c.state
+func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) {
+	s, n := c.state, d.Work
 	at := place(c.Shop.Place(name))
 	job = Job{
-		Agent: c.Plan.AgentOf(n), Room: c.Plan.roomOf(n), Of: n.judges(), Fresh: n.Step.Fresh, Model: n.Model(), Command: n.Step.Command, Place: string(at),
-		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: s.left(),
+		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.roomOf(n)), Of: n.judges(), Fresh: n.Step.Fresh, Model: n.Model(), Command: n.Step.Command, Place: string(at),
+		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: d.Share,
 	}
 	var names []string
 	files, nodes := s.sources(n)

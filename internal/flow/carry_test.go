@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -25,20 +26,61 @@ type bench struct {
 	run  *run.Run
 	do   func(job Job) Done
 	jobs []Job
-	used map[string]Used // by agents, as a gateway would count; do may add to it
+	used map[string]Used // by rooms, as a gateway would count; do may add to it
 	hang bool            // work has no end by itself
+	tell func(run.Event, *State)
+
+	mu     sync.Mutex
+	busy   map[string]bool // rooms
+	atWork int
+	peak   int      // of atWork
+	over   sync.Map // closed when a job is given up, by its place
 }
 
 // Used tells what was used.
-func (b *bench) Used(_ context.Context, agent string) (Used, error) { return b.used[agent], nil }
+func (b *bench) Used(_ context.Context, room string) (Used, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used[room], nil
+}
+
+// enter sees that nobody else works where a job is done.
+func (b *bench) enter(job Job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs = append(b.jobs, job)
+	b.atWork++
+	b.peak = max(b.peak, b.atWork)
+	if job.Fresh {
+		return
+	}
+	for _, room := range []string{job.Room, job.Of} {
+		if b.busy[room] {
+			b.t.Errorf("%s: somebody works in %s already", job.Place, room)
+		}
+		b.busy[room] = room != ""
+	}
+}
+
+func (b *bench) leave(job Job) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.atWork--
+	if !job.Fresh {
+		delete(b.busy, job.Room)
+		delete(b.busy, job.Of)
+	}
+}
 
 // Place is where files would be.
 func (b *bench) Place(name string) string { return "/flow/" + name }
 
 // Work does a job.
 func (b *bench) Work(ctx context.Context, job Job) (Done, error) {
-	b.jobs = append(b.jobs, job)
+	b.enter(job)
+	defer b.leave(job)
 	fmt.Fprintf(job.Log, "working at %s\n", job.Place)
+	b.over.Store(job.Place, ctx.Done())
 	d := b.do(job)
 	if b.hang {
 		<-ctx.Done()
@@ -74,7 +116,7 @@ func beginWith(t *testing.T, text string, given map[string]string, do func(Job) 
 	must(t, p.Check(inputs))
 	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0001", p, func(dir string) error { return Fill(dir, inputs) })
 	must(t, err)
-	return &bench{t: t, plan: p, run: r, do: do}
+	return &bench{t: t, plan: p, run: r, do: do, busy: map[string]bool{}}
 }
 
 // carry carries it on, and gives how it stands.
@@ -87,7 +129,7 @@ func (b *bench) carry() *State {
 	plan := &Plan{}
 	_, err = b.run.Plan(plan)
 	must(b.t, err)
-	s, err := (&Carrier{Plan: plan, Run: b.run, Host: h, Shop: b}).Carry(b.t.Context(), events)
+	s, err := (&Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell}).Carry(b.t.Context(), events)
 	must(b.t, err)
 	return s
 }
@@ -370,7 +412,7 @@ func TestBuild(t *testing.T) {
 	must(t, p.Check(files))
 	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "build-2026-11-22-0001", p, func(dir string) error { return Fill(dir, files) })
 	must(t, err)
-	b := &bench{t: t, plan: p, run: r}
+	b := &bench{t: t, plan: p, run: r, busy: map[string]bool{}}
 	b.do = func(Job) Done {
 		text := "name: n\nsteps: [{id: a, command: 'echo ${{ inputs.x }}'}]\n"
 		if len(b.jobs) > 1 {

@@ -30,7 +30,10 @@ func (f *Flow) Check() error {
 			return fmt.Errorf("step %s: %w", cmp.Or(s.ID, fmt.Sprint(i+1)), err)
 		}
 	}
-	return l.whole()
+	if err := l.whole(); err != nil {
+		return err
+	}
+	return l.parallel()
 }
 
 func (f *Flow) checkInputs() error {

@@ -10,19 +10,24 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Decision is what comes next. Exactly one of Count, Look, Skip, Ask, Work, Wait and End
-// is set.
+// Decision is what comes next. Exactly one of Count, Look, Skip, Ask, Work, Join, Wait
+// and End is set.
 type Decision struct {
-	Count *Node // see what a try took that was cut short
-	Look  bool  // see what the files are now
-	Skip  *Node // pass it over, for Why
-	Ask   *Node // ask a person
-	Work  *Node // try it
-	Wait  time.Time
-	End   *End
+	Count *Node     // see what a try took that was cut short
+	Look  bool      // see what the files are now
+	Skip  *Node     // pass it over, for Why
+	Ask   *Node     // ask a person
+	Work  *Node     // try it
+	Join  bool      // wait for something that is at work
+	Wait  time.Time // likewise, or until then
+	End   *End      // when nothing is at work
 
 	Hash string // of Skip, Ask and Work
 	Why  string
+
+	Room  string      // of Work; empty: it has a sandbox that goes with it
+	Share spec.Budget // what models may take for it
+	Part  bool        // that is not all that is left
 }
 
 // unknownWait is for how long an agent whose allowance is used up is left alone if it
@@ -32,7 +37,7 @@ const unknownWait = 5 * time.Minute
 // Next decides what comes next, at a time.
 func Next(s *State, now time.Time) Decision {
 	for _, n := range s.nodes {
-		if s.byID[n.ID].Status == Running { // whoever worked at it works no more
+		if st := s.byID[n.ID]; st.Status == Running && st.lost {
 			return Decision{Count: n}
 		}
 	}
@@ -40,35 +45,51 @@ func Next(s *State, now time.Time) Decision {
 		return Decision{Look: true}
 	}
 	if why := s.strayed(); why != "" {
-		return Decision{End: &End{Status: Failed, Reason: "error", Detail: why}}
+		return s.last(&End{Status: Failed, Reason: "error", Detail: why})
 	}
 	if why := s.forsaken(); why != "" {
-		return Decision{End: &End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)}}
+		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
 	}
 	for _, n := range s.nodes {
-		st := s.byID[n.ID]
-		if !s.can(n) {
+		hash, due := s.due(n)
+		if !due {
 			continue
 		}
-		hash := s.hash(n)
-		if (st.Status.settled() || st.Status == Waiting) && st.Hash == hash {
-			continue
+		if d, can := s.begun(n, hash, now); can {
+			return d
 		}
-		return s.begun(n, hash, now)
 	}
-	return Decision{End: s.outcome()}
+	return s.last(s.outcome())
 }
 
-// can tells whether all that a node needs has a result, and in a group the elements that
-// come before.
+// last ends the flow when nothing is at work any more.
+func (s *State) last(end *End) Decision {
+	if len(s.atWork()) > 0 {
+		return Decision{Join: true}
+	}
+	return Decision{End: end}
+}
+
+// due tells whether a node has to be done now, and gives the hash of what it is to do.
+func (s *State) due(n *Node) (hash string, due bool) {
+	st := s.byID[n.ID]
+	if st.Status == Running || !s.can(n) {
+		return "", false
+	}
+	hash = s.hash(n)
+	return hash, !st.Status.settled() && st.Status != Waiting || st.Hash != hash
+}
+
+// can tells whether all that a node needs has a result; and in a group the elements that
+// come before, if they are done in turn.
 func (s *State) can(n *Node) bool {
-	for _, id := range n.Needs {
-		if !s.byID[id].Status.settled() {
+	for _, need := range s.needsOf(n) {
+		if !need.Status.settled() {
 			return false
 		}
 	}
 	for _, other := range s.nodes {
-		if n.Group == "" || other == n {
+		if n.Group == "" || !s.inTurn || other == n {
 			break
 		}
 		if other.Group == n.Group && other.Number < n.Number && !s.byID[other.ID].Status.settled() {
@@ -88,25 +109,32 @@ func (s *State) strayed() string {
 	return ""
 }
 
-// begun decides about a node that has no result.
-func (s *State) begun(n *Node, hash string, now time.Time) Decision {
-	d := Decision{Hash: hash}
+// begun decides about a node that has no result; not yet if it has to wait for something
+// that is at work.
+func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool) {
+	d.Hash = hash
 	if why := s.unwanted(n); why != "" {
 		d.Skip, d.Why = n, why
-		return d
+		return d, true
 	}
 	if n.Step.forPerson() {
 		d.Ask = n
-		return d
+		return d, true
 	}
 	if end := s.spent(now); end != nil {
-		return Decision{End: end}
+		return s.last(end), true
+	}
+	if d.Room, can = s.free(n); !can {
+		return d, false
+	}
+	if d.Share, d.Part, can = s.allot(n); !can {
+		return d, false
 	}
 	if until := s.wakes(); until.After(now) {
-		return Decision{Wait: until}
+		return Decision{Wait: until}, true
 	}
 	d.Work = n
-	return d
+	return d, true
 }
 
 // Why a flow waits for a person.
@@ -161,6 +189,11 @@ const maxDetail = 300
 
 // unwanted says why a node whose needs have results is passed over; empty if it is not.
 func (s *State) unwanted(n *Node) string {
+	for _, number := range n.After {
+		if s.need(n, number) != Completed {
+			return s.elements[spot{n.Group, number}][0].Element + ", which it needs, was not done"
+		}
+	}
 	c, err := parseCond(n.Step.If)
 	if err != nil {
 		return "its condition cannot be read" // it was checked
@@ -254,18 +287,6 @@ func (s *State) spent(now time.Time) *End {
 		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
 	}
 	return nil
-}
-
-// left is what models may still take.
-func (s *State) left() (b spec.Budget) {
-	l := s.plan.Limits
-	if l.Tokens > 0 {
-		b.Tokens = max(l.Tokens-s.Tokens, 1)
-	}
-	if l.USD > 0 {
-		b.USD = max(l.USD-s.USD, 1e-9)
-	}
-	return b
 }
 
 // elapsed is how long somebody has carried the flow on.

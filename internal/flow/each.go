@@ -28,6 +28,8 @@ type List struct {
 type Element struct {
 	ID     string            `json:"id"`
 	Values map[string]string `json:"values"` // by the names of ${{ each.NAME }}
+	// Needs are the IDs of elements that have to be done before it.
+	Needs []string `json:"needs,omitempty"`
 
 	rank float64 // its priority: the lowest comes first
 }
@@ -47,6 +49,9 @@ var listKeys = []string{"userStories", "stories"}
 
 // criteriaKeys are what acceptance criteria are called there.
 var criteriaKeys = []string{"acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria"}
+
+// needsKeys are what the elements are called there that another one needs.
+var needsKeys = []string{"needs", "dependsOn", "depends_on", "dependencies"}
 
 // Bounds of a list.
 const (
@@ -119,7 +124,41 @@ func readList(document []byte) (*List, error) {
 		list.Elements = append(list.Elements, *e)
 	}
 	slices.SortStableFunc(list.Elements, func(a, b Element) int { return cmp.Compare(a.rank, b.rank) })
-	return list, nil
+	return list, list.arrange(seen)
+}
+
+// arrange has those stand first that others need. Known are the IDs of all there are.
+func (l *List) arrange(known map[string]bool) error {
+	done := map[string]bool{}
+	for _, id := range l.Passed {
+		done[id] = true
+	}
+	rest := l.Elements
+	l.Elements = []Element{}
+	for len(rest) > 0 {
+		i := slices.IndexFunc(rest, func(e Element) bool {
+			return !slices.ContainsFunc(e.Needs, func(id string) bool { return !done[id] })
+		})
+		if i < 0 {
+			return stuck(rest, known)
+		}
+		done[rest[i].ID] = true
+		l.Elements = append(l.Elements, rest[i])
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return nil
+}
+
+// stuck says why none of some elements can be done.
+func stuck(rest []Element, known map[string]bool) error {
+	for _, e := range rest {
+		for _, id := range e.Needs {
+			if !known[id] {
+				return fmt.Errorf("the element %s needs %q, which is not there", head(e.ID, maxElementID), head(id, maxElementID))
+			}
+		}
+	}
+	return fmt.Errorf("the element %s needs one that needs it", head(rest[0].ID, maxElementID))
 }
 
 // listIn finds the list in a document.
@@ -182,6 +221,10 @@ func readElement(o map[string]any) (*Element, error) {
 	default:
 		return nil, fmt.Errorf("its id is %s, neither a text nor a number", head(e.Values["id"], maxElementID))
 	}
+	var err error
+	if e.Needs, err = needsOf(o); err != nil {
+		return nil, err
+	}
 	e.ID = e.Values["id"]
 	if strings.TrimSpace(e.ID) == "" || len(e.ID) > maxElementID || strings.ContainsFunc(e.ID, unicode.IsControl) {
 		return nil, fmt.Errorf("it has no id, or one of more than %d bytes, or of more than a line", maxElementID)
@@ -199,6 +242,26 @@ func criteriaOf(o map[string]any) (all []any) {
 		}
 	}
 	return all
+}
+
+// needsOf are the IDs of the elements that one needs, whatever they are called.
+func needsOf(o map[string]any) (ids []string, err error) {
+	for _, name := range needsKeys {
+		list, ok := o[name].([]any)
+		if o[name] != nil && !ok {
+			return nil, fmt.Errorf("%s is no list of ids", name)
+		}
+		for _, v := range list {
+			switch v.(type) {
+			case string, float64:
+				ids = append(ids, wordsOf(v))
+			default:
+				return nil, fmt.Errorf("%s is no list of ids", name)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }
 
 // wordsOf is a value as a text: of a list a line each.

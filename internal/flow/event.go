@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Types of the events of a flow, with what their data are.
@@ -37,7 +38,10 @@ type Start struct {
 	Attempt int    `json:"attempt"`
 	Hash    string `json:"hash"` // of what it is asked to do, and with what
 	// Before is what models had taken for its sandbox by then; nil if that is not known.
-	Before *Used `json:"before,omitempty"`
+	Before *Used  `json:"before,omitempty"`
+	Room   string `json:"room,omitempty"` // where it is tried; empty: in a sandbox that goes with it
+	// Share is what models may take for it, of what all may.
+	Share spec.Budget `json:"share,omitzero"`
 }
 
 // Used is what models have taken.
@@ -77,6 +81,9 @@ type Work struct {
 	Tokens  int64        `json:"tokens"`
 	USD     float64      `json:"usd"`
 	Seconds float64      `json:"seconds"`
+	// Scant says that it came to nothing when its share was used up, while others had
+	// theirs: that is no try.
+	Scant bool `json:"scant,omitempty"`
 }
 
 // Skip says why a step is passed over.

@@ -19,12 +19,14 @@ import (
 
 // Flow is what a file describes.
 type Flow struct {
-	Name        string  `json:"name"`
-	Description string  `json:"description,omitempty"`
-	Version     Text    `json:"version,omitempty"`
-	Agent       string  `json:"agent,omitempty"` // of steps that name none
-	Inputs      []Input `json:"inputs,omitempty"`
-	Steps       []Step  `json:"steps"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Version     Text   `json:"version,omitempty"`
+	Agent       string `json:"agent,omitempty"` // of steps that name none
+	// Parallel is how many steps may be done side by side; by default one.
+	Parallel int     `json:"parallel,omitempty"`
+	Inputs   []Input `json:"inputs,omitempty"`
+	Steps    []Step  `json:"steps"`
 }
 
 // Input is what a flow is given when it begins.
@@ -75,8 +77,7 @@ type Step struct {
 	// step has run could have changed what is there. What it prints is its output.
 	Fresh bool `json:"fresh,omitempty"`
 
-	// Each makes a group of it: Steps are done for each element of the list in this input,
-	// for one after the other.
+	// Each makes a group of it: Steps are done for each element of the list in this input.
 	Each  string `json:"each,omitempty"`
 	Steps []Step `json:"steps,omitempty"`
 }
@@ -155,6 +156,8 @@ const (
 	maxRetry   = 10
 	maxMatrix  = 64 // times a step is done
 	maxMessage = 8 << 10
+	// MaxParallel bounds how many steps may be done side by side: each has a sandbox.
+	MaxParallel = 16
 	// MaxValue bounds an input that is a text, in bytes.
 	MaxValue = 32 << 10
 )

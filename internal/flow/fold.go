@@ -35,6 +35,9 @@ func (s Status) Final() bool { return s == Limited || s == Cancelled }
 // Exhausted is the detail of a step whose agent has to wait.
 const Exhausted = "the agent's allowance is used up"
 
+// ShareUsed is the detail of a step whose share of what models may take was too small.
+const ShareUsed = "its share of what was left is used up: it is tried again by itself"
+
 // settled tells whether a step has a result.
 func (s Status) settled() bool { return s == Completed || s == Failed || s == Passed }
 
@@ -57,6 +60,14 @@ type StepState struct {
 
 	done  int64 // the event that settled it, or since which it waits
 	tries int   // that count, for this hash
+	alone bool  // its share of what was left did not do: it is tried when nothing else is
+
+	// Of the try that is under way:
+	began  int64 // the event
+	lost   bool  // who had it done does so no more
+	room   string
+	before *Used // what models had taken for the room
+	share  spec.Budget
 }
 
 // State is how a flow stands.
@@ -81,19 +92,26 @@ type State struct {
 	byID      map[string]*StepState
 	files     map[string]string // of inputs/, by their hashes
 	looked    bool              // since somebody carries it on
-	before    *Used             // what models had taken when the try began that is under way
 	back      *SentBack         // by the last event
 	limitedAt time.Time
-	limits    int // in a row
+	limitedBy int64 // the event
+	limits    int   // in a row
+
+	elements map[spot][]*StepState
+	pools    map[string]int // how many sandboxes there are, by agents
+	lonely   bool           // what works on the directory does so alone, but for what is fresh
+	inTurn   bool           // elements of a list are done one after the other
 }
 
 // Fold gives how a flow stands after events. What it does not know, it ignores.
 func Fold(p *Plan, events []run.Event) (*State, error) {
 	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
 		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
 		if n.Element != nil {
 			st.Element = n.Element.ID
+			s.elements[n.spot()] = append(s.elements[n.spot()], st)
 		}
 		s.Steps, s.byID[n.ID] = append(s.Steps, st), st
 	}
@@ -123,13 +141,25 @@ func (s *State) spread() {
 		if !st.Status.settled() && st.Status != Waiting {
 			continue
 		}
-		for _, id := range n.Needs {
-			if need := s.byID[id]; !need.Status.settled() || need.done > st.done {
+		for _, need := range s.needsOf(n) {
+			if !need.Status.settled() || need.done > st.done {
 				st.reset("what it needs is done again")
 				break
 			}
 		}
 	}
+}
+
+// needsOf are the steps that a node needs, with those of the elements that its own does.
+func (s *State) needsOf(n *Node) []*StepState {
+	list := make([]*StepState, 0, len(n.Needs))
+	for _, id := range n.Needs {
+		list = append(list, s.byID[id])
+	}
+	for _, number := range n.After {
+		list = append(list, s.elements[spot{n.Group, number}]...)
+	}
+	return list
 }
 
 func (s *State) add(ev run.Event) error {
@@ -145,7 +175,7 @@ func (s *State) add(ev run.Event) error {
 	case Found:
 		return into(ev, s.found)
 	case Started:
-		return into(ev, s.start)
+		return into(ev, func(b Start) { s.start(b, ev.Seq) })
 	case Worked:
 		return into(ev, func(w Work) { s.worked(w, ev) })
 	case Cut:
@@ -201,6 +231,9 @@ func (s *State) begin() {
 			}
 		}
 	}
+	for _, st := range s.Steps {
+		st.lost = st.Status == Running
+	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
 	s.Until, s.limitedAt = time.Time{}, time.Time{} // whoever goes on with it knows better
 }
@@ -208,7 +241,7 @@ func (s *State) begin() {
 // reset has a step be done again.
 func (st *StepState) reset(why string) {
 	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
-	st.unable = false
+	st.unable, st.alone = false, false
 }
 
 // found compares the files with what they were when they passed.
@@ -221,7 +254,7 @@ func (s *State) found(f Seen) {
 	}
 }
 
-func (s *State) start(b Start) {
+func (s *State) start(b Start, seq int64) {
 	st := s.byID[b.Step]
 	if st == nil {
 		return
@@ -230,7 +263,7 @@ func (s *State) start(b Start) {
 		st.reset("")
 	}
 	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
-	s.before = b.Before
+	st.began, st.lost, st.room, st.before, st.share = seq, false, b.Room, b.Before, b.Share
 }
 
 // cut counts what a try took that came to nothing.
@@ -259,14 +292,20 @@ func (s *State) worked(w Work, ev run.Event) {
 	st.Message, st.Checks = w.Message, w.Checks
 	if w.Verdict == spec.VerdictLimit && s.limits < maxLimits { // as if it had not been
 		st.Status, st.Detail = Pending, Exhausted
-		s.Until, s.limitedAt = w.Until, ev.Time
+		s.Until, s.limitedAt, s.limitedBy = w.Until, ev.Time, ev.Seq
 		if latest := ev.Time.Add(longestWait); w.Until.After(latest) {
 			s.Until = latest
 		}
 		s.limits++
 		return
 	}
-	s.limits, s.limitedAt = 0, time.Time{}
+	if st.began > s.limitedBy { // what was under way by then says nothing of it
+		s.limits, s.limitedAt = 0, time.Time{}
+	}
+	if w.Scant {
+		st.Status, st.Detail, st.alone = Pending, ShareUsed, true
+		return
+	}
 	st.Missing = missing(w)
 	if len(st.Missing) == 0 {
 		st.Status, st.Output, st.Detail, st.done = Completed, w.Output, "", ev.Seq
@@ -384,6 +423,13 @@ func (s *State) hash(n *Node) string {
 		one := need{ID: id, Status: string(st.Status), Done: st.done}
 		if st.Output != nil {
 			one.Output = st.Output.SHA256
+		}
+		needs = append(needs, one)
+	}
+	for _, number := range n.After {
+		one := need{ID: fmt.Sprint(n.Group, "#", number), Status: string(s.need(n, number))}
+		for _, st := range s.elements[spot{n.Group, number}] {
+			one.Done = max(one.Done, st.done)
 		}
 		needs = append(needs, one)
 	}

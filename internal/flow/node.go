@@ -21,7 +21,17 @@ type Node struct {
 	Group   string
 	Element *Element
 	Number  int
+	After   []int // the places of the elements that this one needs
 }
+
+// spot is an element in a group, by its place in the list.
+type spot struct {
+	group  string
+	number int
+}
+
+// spot is that for which a step of a group is done.
+func (n *Node) spot() spot { return spot{n.Group, n.Number} }
 
 // step is the one of a name that is in no group, or nil.
 func (f *Flow) step(id string) *Step {
@@ -117,10 +127,18 @@ func (l *layout) add(n *Node) {
 // group has each of its steps need, of the same element, what it names, and what the
 // group needs.
 func (l *layout) group(g *Step, needs []string, elements []Element) {
+	place := map[string]int{}
 	for i := range elements {
+		place[elements[i].ID] = i + 1
+		var after []int
+		for _, id := range elements[i].Needs { // of which one that passes already is not there
+			if at := place[id]; at > 0 {
+				after = append(after, at)
+			}
+		}
 		for k := range g.Steps {
 			s := &g.Steps[k]
-			n := &Node{ID: ofElement(s.ID, i+1), Step: s, Needs: slices.Clone(needs), Group: g.ID, Element: &elements[i], Number: i + 1}
+			n := &Node{ID: ofElement(s.ID, i+1), Step: s, Needs: slices.Clone(needs), Group: g.ID, Element: &elements[i], Number: i + 1, After: after}
 			for _, id := range s.Needs {
 				n.Needs = append(n.Needs, ofElement(id, i+1))
 			}

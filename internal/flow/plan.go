@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -28,8 +29,10 @@ type Plan struct {
 	// chosen before they are made.
 	Sandboxes map[string]string `json:"sandboxes"`
 	// Remove says that they are removed when the flow has come to its end.
-	Remove bool   `json:"remove,omitempty"`
-	Limits Limits `json:"limits"`
+	Remove bool `json:"remove,omitempty"`
+	// Parallel is how many steps are done side by side; if it is zero the flow says so.
+	Parallel int    `json:"parallel,omitempty"`
+	Limits   Limits `json:"limits"`
 	// Lists are what groups are done for, by their IDs: read from the inputs when the flow
 	// began, and never again.
 	Lists map[string]List `json:"lists,omitempty"`
@@ -94,7 +97,7 @@ func (p *Plan) Check(given map[string][]byte) error {
 			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", n.Step.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
-	return nil
+	return p.checkParallel()
 }
 
 func (f *Flow) inputNames() string {
@@ -165,21 +168,42 @@ func (p *Plan) roomOf(n *Node) string {
 // Rooms are all sandboxes that a flow needs, in the order of their names.
 func (p *Plan) Rooms() []Room {
 	all := map[string]Room{}
-	for _, n := range p.Nodes() {
-		if name := p.roomOf(n); name != "" && !n.Step.forPerson() {
-			all[name] = Room{Name: name, Agent: p.AgentOf(n), Copy: n.Step.Copy}
+	for name, count := range p.pools() {
+		for _, room := range roomsOf(name, count) {
+			all[room] = Room{Name: room, Agent: name}
 		}
+	}
+	for _, room := range p.copyRooms() {
+		all[room.Name] = room
 	}
 	return slices.SortedFunc(maps.Values(all), func(a, b Room) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Copies are the names of the rooms in which something waits for a person.
-func (p *Plan) Copies() (names []string) {
-	for _, r := range p.Rooms() {
-		if r.Copy {
-			names = append(names, r.Name)
+// roomsOf are the rooms of an agent, or of commands, that has so many.
+func roomsOf(name string, count int) []string {
+	list := []string{name}
+	for i := 2; i <= count; i++ {
+		list = append(list, name+"."+strconv.Itoa(i))
+	}
+	return list
+}
+
+// copyRooms are those that have a copy of the directory.
+func (p *Plan) copyRooms() (list []Room) {
+	for _, n := range p.Nodes() {
+		if n.Step.Copy {
+			list = append(list, Room{Name: n.ID, Agent: p.AgentOf(n), Copy: true})
 		}
 	}
+	return list
+}
+
+// Copies are the names of the rooms in which something waits for a person.
+func (p *Plan) Copies() (names []string) {
+	for _, r := range p.copyRooms() {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
 	return names
 }
 

@@ -1,0 +1,128 @@
+package flow
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file tells which steps may be done side by side. Whatever works has a place of
+// its own meanwhile: two of them never share a sandbox, and of what works on the
+// directory of the host itself there is one at a time, for there is one directory. Only
+// commands that are fresh may be done on it beside each other: they are there to judge.
+
+// most is how many steps may be done side by side.
+func (p *Plan) most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
+
+// onDirectory tells whether the steps work on the directory of the host itself. Where
+// some work in copies of it, nobody else sees it.
+func (p *Plan) onDirectory() bool { return p.Directory != "" && len(p.Copies()) == 0 }
+
+// inTurn tells whether the elements of a list are done one after the other, whatever
+// they need.
+func (p *Plan) inTurn() bool { return p.most() == 1 || p.onDirectory() }
+
+// Beside tells whether any two steps could be done side by side where the flow works.
+func (p *Plan) Beside() bool {
+	fresh := p.onDirectory()
+	return p.most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && (n.Step.Fresh || !fresh) }) > 1
+}
+
+// pools are how many sandboxes there are for each agent, and for commands.
+func (p *Plan) pools() map[string]int {
+	pools := map[string]int{}
+	nodes, turn, one := p.Nodes(), p.inTurn(), p.most() == 1 || p.onDirectory()
+	for _, n := range nodes {
+		name := p.roomOf(n)
+		if name == "" || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
+			continue
+		}
+		pools[name] = 1
+		if !one {
+			of := func(n *Node) bool { return p.roomOf(n) == name && !n.Step.Fresh && !n.Step.forPerson() }
+			pools[name] = max(1, min(p.most(), chains(nodes, turn, of)))
+		}
+	}
+	return pools
+}
+
+// chains puts nodes into rows in which each needs the one before it, and counts the rows:
+// never more of them can be at work at a time. If there is but one row, none can be
+// beside another. turn says that elements of a list wait for those before them.
+func chains(nodes []*Node, turn bool, of func(*Node) bool) int {
+	above := needed(nodes, turn)
+	var ends []int
+next:
+	for i, n := range nodes {
+		if !of(n) {
+			continue
+		}
+		for row, end := range ends {
+			if above[i].Bit(end) == 1 {
+				ends[row] = i
+				continue next
+			}
+		}
+		ends = append(ends, i)
+	}
+	return len(ends)
+}
+
+// needed are, for each node, those that it needs, and that these need.
+func needed(nodes []*Node, turn bool) []*big.Int {
+	all := make([]*big.Int, len(nodes))
+	at, elements := map[string]int{}, map[spot][]int{}
+	for i, n := range nodes {
+		all[i] = new(big.Int)
+		put := func(k int) { all[i].SetBit(all[i].Or(all[i], all[k]), k, 1) }
+		for _, id := range n.Needs {
+			put(at[id])
+		}
+		if n.Group != "" {
+			after := n.After
+			if turn && n.Number > 1 {
+				after = []int{n.Number - 1}
+			}
+			for _, number := range after {
+				for _, k := range elements[spot{n.Group, number}] {
+					put(k)
+				}
+			}
+			elements[n.spot()] = append(elements[n.spot()], i)
+		}
+		at[n.ID] = i
+	}
+	return all
+}
+
+// checkParallel refuses what could not be done side by side.
+func (p *Plan) checkParallel() error {
+	if p.Parallel < 0 || p.Parallel > MaxParallel {
+		return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", p.Parallel).WithHint("there can be 1 to %d", MaxParallel)
+	}
+	pools := p.pools()
+	for _, n := range p.Nodes() {
+		if pool := pools[n.Step.ID]; n.Step.Copy && pool > 1 && slices.Contains(roomsOf(n.Step.ID, pool), n.ID) {
+			return spec.Errorf(spec.ErrUsage, "the step %s is called like an agent, and so would its sandboxes be", n.Step.ID).WithHint("call the step otherwise")
+		}
+	}
+	return nil
+}
+
+// parallel judges what the flow says of how many steps may be done side by side.
+func (l *lint) parallel() error {
+	f := l.flow
+	switch {
+	case f.Parallel < 0 || f.Parallel > MaxParallel:
+		return fmt.Errorf("parallel: %d is not from 1 to %d", f.Parallel, MaxParallel)
+	case f.Parallel < 2 || slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Each != "" }): // of a list nobody knows yet
+		return nil
+	case chains((&Plan{Flow: f}).Nodes(), false, func(n *Node) bool { return !n.Step.forPerson() }) < 2:
+		return errors.New("parallel: no two steps could be done side by side, for each needs the one before it")
+	}
+	return nil
+}

@@ -1,0 +1,822 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// beside begins a flow of which so many steps may be done side by side.
+func beside(t *testing.T, most int, text string, given map[string]string, do func(Job) Done) *bench {
+	t.Helper()
+	b := beginWith(t, text, given, do)
+	b.plan.Parallel = most
+	must(t, b.plan.checkParallel())
+	b.again(given)
+	return b
+}
+
+// again writes the run down anew, for what its plan is now.
+func (b *bench) again(given map[string]string) {
+	b.t.Helper()
+	var err error
+	b.run, err = run.CreateFlow(filepath.Join(b.t.TempDir(), "runs"), "flow-2026-11-23-0001", b.plan, func(dir string) error {
+		files := map[string][]byte{}
+		for _, name := range b.plan.Files {
+			files[name] = []byte(given[name])
+		}
+		return Fill(dir, files)
+	})
+	must(b.t, err)
+}
+
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
+// meeting is where jobs wait until so many are there.
+type meeting struct {
+	mu   sync.Mutex
+	left int
+	full chan struct{}
+}
+
+func meet(count int) *meeting { return &meeting{left: count, full: make(chan struct{})} }
+
+// here waits for the others. If they do not come the job has failed.
+func (m *meeting) here() Done {
+	m.mu.Lock()
+	if m.left--; m.left == 0 {
+		close(m.full)
+	}
+	m.mu.Unlock()
+	select {
+	case <-m.full:
+		return Done{Verdict: spec.VerdictOK}
+	case <-time.After(patience):
+		return Done{Verdict: spec.VerdictFailed, Error: "nobody else came"}
+	}
+}
+
+// met does a job well that has met the others.
+func (m *meeting) met(job Job) Done {
+	if d := m.here(); d.Verdict != spec.VerdictOK {
+		return d
+	}
+	return fine(job)
+}
+
+// until waits until a job is given up.
+func (b *bench) until(job Job) Done {
+	over, _ := b.over.Load(job.Place)
+	select {
+	case <-over.(<-chan struct{}):
+		return Done{Verdict: spec.VerdictFailed, Error: "it was given up"}
+	case <-time.After(patience):
+		return Done{Verdict: spec.VerdictFailed, Error: "nobody gave it up"}
+	}
+}
+
+// stepOf is the node of a job.
+func stepOf(job Job) string {
+	name := strings.TrimPrefix(job.Place, "/flow/")
+	return name[:strings.LastIndex(name, ".")]
+}
+
+// rooms are where steps were done.
+func (b *bench) rooms() map[string]string {
+	rooms := map[string]string{}
+	for _, job := range b.jobs {
+		rooms[stepOf(job)] = job.Room
+	}
+	return rooms
+}
+
+func (b *bench) ended(s *State, status Status, reason string) {
+	b.t.Helper()
+	if s.Status != status || s.Reason != reason {
+		b.t.Fatalf("it is %s (%s: %s) after %s, want %s (%s)", s.Status, s.Reason, s.Detail, b.steps(), status, reason)
+	}
+}
+
+const tries = `
+name: tries
+steps:
+  - {id: try, matrix: {n: [1, 2, 3]}, prompt: "Do ${{ matrix.n }}", output: "try-${{ matrix.n }}.txt", retry: 0}
+  - {id: judge, needs: [try], prompt: "Judge ${{ steps.try.output }}", output: best.txt}
+`
+
+// TestBeside has the times of a matrix be done at once, each in a room of its own, and
+// what needs them afterwards, in the first.
+func TestBeside(t *testing.T) {
+	m := meet(3)
+	b := beside(t, 8, tries, nil, func(job Job) Done {
+		if strings.Contains(job.Place, "judge") {
+			return fine(job)
+		}
+		return m.met(job)
+	})
+	s := b.carry()
+	b.ended(s, Completed, "done")
+	rooms := b.rooms()
+	if rooms["try.1"] != "mine" || rooms["try.2"] != "mine.2" || rooms["try.3"] != "mine.3" || rooms["judge"] != "mine" || b.peak != 3 {
+		t.Errorf("they were done in %v, %d at once", rooms, b.peak)
+	}
+	var names []string
+	for _, r := range b.plan.Rooms() {
+		names = append(names, r.Name+" "+r.Agent)
+	}
+	if got := strings.Join(names, ", "); got != "mine mine, mine.2 mine, mine.3 mine" {
+		t.Errorf("the rooms are %s", got)
+	}
+
+	m = meet(2) // no more than may be
+	b = beside(t, 2, tries, nil, func(job Job) Done {
+		if strings.Contains(job.Place, "try.3") || strings.Contains(job.Place, "judge") {
+			return fine(job)
+		}
+		return m.met(job)
+	})
+	b.ended(b.carry(), Completed, "done")
+	if b.peak != 2 || len(b.plan.Rooms()) != 2 {
+		t.Errorf("%d at once, in %v", b.peak, b.plan.Rooms())
+	}
+	if b = begin(t, tries, fine); len(b.plan.Rooms()) != 1 {
+		t.Errorf("one at a time there are %v", b.plan.Rooms())
+	}
+	if b.carry(); b.peak != 1 {
+		t.Errorf("%d at once, and nobody asked for that", b.peak)
+	}
+}
+
+// TestOnDirectory has nothing be beside another on the directory of the host but
+// commands that are fresh.
+func TestOnDirectory(t *testing.T) {
+	const text = `
+name: on
+steps:
+  - {id: a, prompt: Do it}
+  - {id: b, prompt: Do it}
+  - {id: c, needs: [a, b], fresh: true, command: judge}
+  - {id: d, needs: [a, b], fresh: true, command: judge}
+  - {id: e, needs: [a, b], command: clean}
+`
+	m := meet(2)
+	b := beside(t, 4, text, nil, nil)
+	b.plan.Directory = "/project"
+	b.again(nil)
+	b.do = func(job Job) Done {
+		if job.Fresh {
+			return m.met(job)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.atWork > 1 {
+			t.Errorf("%s is not alone", job.Place)
+		}
+		return fine(job)
+	}
+	b.want(b.carry(), Completed, "done", b.steps())
+	if b.peak != 2 || len(b.plan.Rooms()) != 2 || !b.plan.Beside() {
+		t.Errorf("%d at once, in %v", b.peak, b.plan.Rooms())
+	}
+	b.plan.Flow = parse(t, tries)
+	if b.plan.Beside() {
+		t.Error("prompts are beside each other on one directory")
+	}
+}
+
+// TestCopiesBeside has copies be worked on at once, and one be judged while another is
+// worked on.
+func TestCopiesBeside(t *testing.T) {
+	m := meet(2)
+	b := beside(t, 3, `
+name: copies
+steps:
+  - {id: try, matrix: {n: [1, 2]}, copy: true, prompt: "Do ${{ matrix.n }}"}
+  - {id: gate, of: try, command: judge it, output: "gate-${{ matrix.n }}.txt"}
+  - {id: best, needs: [gate], prompt: Choose}
+`, nil, nil)
+	b.plan.Directory = "/project"
+	b.again(nil)
+	both := meet(2)
+	b.do = func(job Job) Done {
+		switch stepOf(job) {
+		case "try.1":
+			return both.met(job)
+		case "try.2":
+			if d := both.here(); d.Error != "" {
+				return d
+			}
+			return m.met(job)
+		case "gate.1":
+			return m.met(job)
+		}
+		return fine(job)
+	}
+	b.ended(b.carry(), Completed, "done")
+}
+
+// TestFailedBeside lets the others go on when a step fails, and what needs it not.
+func TestFailedBeside(t *testing.T) {
+	m := meet(2)
+	b := beside(t, 3, `
+name: failed
+steps:
+  - {id: a, command: fail}
+  - {id: b, command: go on}
+  - {id: c, needs: [b], command: go on}
+  - {id: d, needs: [a], command: go on}
+`, nil, nil)
+	b.do = func(job Job) Done {
+		switch stepOf(job) {
+		case "a":
+			m.here()
+			return Done{Verdict: spec.VerdictFailed, Error: "no luck"}
+		case "b":
+			d := m.met(job)
+			for { // until the other has failed
+				events, err := b.run.Events()
+				if err != nil || slices.ContainsFunc(events, func(ev run.Event) bool { return ev.Type == Worked }) {
+					return d
+				}
+				runtime.Gosched()
+			}
+		}
+		return fine(job)
+	}
+	s := b.carry()
+	b.ended(s, Failed, "step")
+	if s.Step("b").Status != Completed || s.Step("c").Status != Completed || s.Step("d").Status != Passed {
+		t.Errorf("b is %s, c %s, d %s", s.Step("b").Status, s.Step("c").Status, s.Step("d").Status)
+	}
+}
+
+// TestBackBeside gives up what is at work with what is done again, and counts what that
+// took; it is no try, and has no say.
+func TestBackBeside(t *testing.T) {
+	m := meet(2)
+	b := beside(t, 3, `
+name: back
+steps:
+  - {id: a, prompt: Do it, output: a.txt}
+  - {id: b, needs: [a], command: judge, back: {to: a}}
+  - {id: c, needs: [a], prompt: look at it, output: c.txt, retry: 0}
+`, nil, nil)
+	b.used = map[string]Used{}
+	b.do = func(job Job) Done {
+		switch strings.TrimPrefix(job.Place, "/flow/") {
+		case "b.1":
+			m.here()
+			return Done{Verdict: spec.VerdictFailed, Error: "it is bad"}
+		case "c.1":
+			m.here()
+			b.mu.Lock()
+			b.used[job.Room] = Used{Tokens: 70, USD: .5}
+			b.mu.Unlock()
+			return b.until(job)
+		}
+		return fine(job)
+	}
+	s := b.carry()
+	b.ended(s, Completed, "done")
+	if st := s.Step("c"); st.Attempts != 2 || s.Step("a").Rounds != 1 || s.Tokens != 70+40 {
+		t.Errorf("c is %+v, a %+v, %d tokens", st, s.Step("a"), s.Tokens)
+	}
+	if !strings.Contains(b.read("events.jsonl"), `"cut"`) {
+		t.Error("nothing was given up")
+	}
+}
+
+// TestShares has what models may take be enough for all that is at work, whatever each of
+// them takes; and one whose share did not do have all that is left.
+func TestShares(t *testing.T) {
+	m := meet(2)
+	b := beside(t, 2, tries, nil, nil)
+	b.plan.Limits = Limits{Tokens: 101, USD: 3}
+	b.again(nil)
+	b.do = func(job Job) Done {
+		d := Done{Verdict: spec.VerdictOK, Tokens: 10, USD: .1, Output: []byte("it")}
+		switch strings.TrimPrefix(job.Place, "/flow/") {
+		case "try.1.1":
+			m.here()
+			d = Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens + 1} // it was at its last answer
+		case "try.2.1":
+			m.here()
+		}
+		return d
+	}
+	s := b.carry()
+	b.ended(s, Completed, "done")
+	budgets := map[string]spec.Budget{}
+	for _, job := range b.jobs {
+		budgets[strings.TrimPrefix(job.Place, "/flow/")] = job.Budget
+	}
+	if budgets["try.1.1"] != (spec.Budget{Tokens: 50, USD: 1.5}) || budgets["try.2.1"] != (spec.Budget{Tokens: 51, USD: 1.5}) {
+		t.Errorf("the shares were %v", budgets)
+	}
+	if got := budgets["try.1.2"]; got.Tokens != 101-51-10-10 {
+		t.Errorf("then it had %+v", got)
+	}
+	if st := s.Step("try.1"); st.Attempts != 2 || s.Tokens != 51+10+10+10+10 {
+		t.Errorf("it is %+v, after %d tokens", st, s.Tokens)
+	}
+
+	b = beside(t, 2, tries, nil, func(job Job) Done { // all of it is never enough
+		return Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens}
+	})
+	b.plan.Limits = Limits{Tokens: 100}
+	b.again(nil)
+	s = b.carry()
+	b.ended(s, Limited, "tokens")
+	if s.Tokens != 100 {
+		t.Errorf("they took %d", s.Tokens)
+	}
+}
+
+// TestStopBeside ends all that is at work, and counts what each has taken.
+func TestStopBeside(t *testing.T) {
+	for name, stop := range map[string]func(b *bench){
+		"stop": func(b *bench) { must(b.t, b.run.Leave(run.Message{Kind: run.Stop, Actor: "ann"})) },
+	} {
+		m := meet(3)
+		b := beside(t, 3, tries, nil, nil)
+		b.used = map[string]Used{"mine": {Tokens: 5}}
+		b.do = func(job Job) Done {
+			b.mu.Lock()
+			b.used[job.Room] = Used{Tokens: b.used[job.Room].Tokens + 100}
+			b.mu.Unlock()
+			m.here()
+			if job.Room == "mine" {
+				stop(b)
+			}
+			return b.until(job)
+		}
+		s := b.carry()
+		b.ended(s, Cancelled, "stopped")
+		if s.Tokens != 300 || b.atWork != 0 || strings.Count(b.read("events.jsonl"), `"cut"`) != 3 {
+			t.Errorf("%s: after %d tokens %d are at work", name, s.Tokens, b.atWork)
+		}
+		for _, st := range s.Steps {
+			if st.Status != Pending {
+				t.Errorf("%s: %s is %s", name, st.ID, st.Status)
+			}
+		}
+	}
+}
+
+// TestErrorBeside has a place not be there: what is at work elsewhere ends with the flow.
+func TestErrorBeside(t *testing.T) {
+	m := meet(3)
+	b := beside(t, 3, tries, nil, nil)
+	b.do = func(job Job) Done {
+		m.here()
+		return b.until(job)
+	}
+	broken := &brokenShop{bench: b, room: "mine.2", m: m}
+	h, events, err := b.run.Host()
+	must(t, err)
+	defer h.Close()
+	s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: broken}).Carry(t.Context(), events)
+	must(t, err)
+	b.ended(s, Failed, "error")
+	if !strings.Contains(s.Detail, "the sandbox is broken") || b.atWork != 0 {
+		t.Errorf("%s, and %d are at work", s.Detail, b.atWork)
+	}
+}
+
+// TestAskedBeside has a person be asked while others work, and waits for the person when
+// there is nothing else to do.
+func TestAskedBeside(t *testing.T) {
+	b := beside(t, 2, `
+name: asked
+steps:
+  - {id: a, command: do it}
+  - {id: good, approval: {message: Good?}}
+  - {id: b, needs: [a], command: do it}
+  - {id: c, needs: [good], command: do it}
+`, nil, nil)
+	b.do = func(job Job) Done {
+		for stepOf(job) == "a" { // until it was asked
+			events, err := b.run.Events()
+			if err != nil || slices.ContainsFunc(events, func(ev run.Event) bool { return ev.Type == Asked }) {
+				break
+			}
+			runtime.Gosched()
+		}
+		return fine(job)
+	}
+	s := b.carry()
+	b.ended(s, Waiting, "approval")
+	if s.Step("b").Status != Completed {
+		t.Errorf("b is %s", s.Step("b").Status)
+	}
+	b.answer("", true)
+	b.want(b.carry(), Completed, "done", "c.1")
+}
+
+const listed = `
+name: listed
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - id: story
+    each: prd
+    steps:
+      - {id: do, prompt: "Do ${{ each.id }}", retry: 0}
+      - {id: see, needs: [do], command: see}
+  - {id: report, needs: [story], if: always(), command: report}
+`
+
+// TestElementsBeside has elements of a list be done side by side, but for those that need
+// others; and what needs one that was not done is passed over until it is.
+func TestElementsBeside(t *testing.T) {
+	list := map[string]string{"prd.json": `[{"id": "b", "dependsOn": ["a", "z"], "priority": 1}, {"id": "a", "priority": 2}, {"id": "c", "priority": 3}, {"id": "d", "priority": 4, "needs": ["b"]}, {"id": "z", "passes": true}]`}
+	m := meet(2)
+	b := beside(t, 4, listed, list, nil)
+	b.do = func(job Job) Done {
+		if name := stepOf(job); name == "do.1" || name == "do.3" { // a and c
+			return m.met(job)
+		}
+		return fine(job)
+	}
+	s := b.carry()
+	b.ended(s, Completed, "done")
+	var order []string
+	for _, e := range s.Elements() {
+		order = append(order, e.ID)
+	}
+	if got := strings.Join(order, " "); got != "a b c d" {
+		t.Errorf("the order is %s", got)
+	}
+	for _, needs := range [][2]string{{"do.2", "see.1"}, {"do.4", "see.2"}} {
+		if s.Step(needs[0]).done < s.Step(needs[1]).done {
+			t.Errorf("%s was done before %s", needs[0], needs[1])
+		}
+	}
+
+	bad := true
+	b = beside(t, 4, listed, list, nil)
+	b.do = func(job Job) Done {
+		if bad && stepOf(job) == "see.1" {
+			return Done{Verdict: spec.VerdictFailed, Error: "no"}
+		}
+		return fine(job)
+	}
+	s = b.carry()
+	b.ended(s, Completed, ReasonSkipped)
+	if st := s.Step("do.4"); st.Status != Passed || st.Detail != "b, which it needs, was not done" || s.Step("see.3").Status != Completed {
+		t.Errorf("d is %+v, c is %s", st, s.Step("see.3").Status)
+	}
+	bad = false
+	s = b.carry()
+	b.ended(s, Completed, "done")
+	if got := strings.Fields(b.steps()); len(got) != 6 || slices.Contains(got, "do.1.2") || s.Step("do.3").Attempts != 1 {
+		t.Errorf("then %s were done", got)
+	}
+
+	for text, want := range map[string]string{
+		`[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]`: "the element a needs one that needs it",
+		`[{"id": "a", "needs": ["x"]}]`:                              `needs "x", which is not there`,
+		`[{"id": "a", "needs": "b"}]`:                                "needs is no list of ids",
+	} {
+		if _, err := readList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestAllowanceBeside does not take what was under way by then for news of an allowance
+// that is used up.
+func TestAllowanceBeside(t *testing.T) {
+	b := beside(t, 2, `
+name: limited
+steps:
+  - {id: a, prompt: do it}
+  - {id: b, prompt: do it}
+`, nil, nil)
+	at := time.Now()
+	var events []run.Event
+	add := func(kind string, data any) {
+		text, err := json.Marshal(data)
+		must(t, err)
+		events = append(events, run.Event{Seq: int64(len(events) + 1), Time: at, Type: kind, Data: text})
+	}
+	add(Began, nil)
+	add(Found, Seen{})
+	add(Started, Start{Step: "a", Attempt: 1, Hash: "h", Room: "mine"})
+	add(Started, Start{Step: "b", Attempt: 1, Hash: "h", Room: "mine.2"})
+	add(Worked, Work{Step: "a", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(time.Hour)})
+	add(Worked, Work{Step: "b", Attempt: 1, Verdict: spec.VerdictOK})
+	s, err := Fold(b.plan, events)
+	must(t, err)
+	if got := s.wakes(); !got.Equal(at.Add(time.Hour)) {
+		t.Errorf("it wakes at %s", got)
+	}
+}
+
+// TestParallelChecked refuses flows in which nothing could be side by side.
+func TestParallelChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		"name: n\nparallel: 2\nsteps: [{id: a, command: c}, {id: b, needs: [a], command: c}]\n": "no two steps could be done side by side",
+		"name: n\nparallel: 17\nsteps: [{id: a, command: c}]\n":                                 "parallel: 17 is not from 1 to 16",
+		"name: n\nparallel: -1\nsteps: [{id: a, command: c}]\n":                                 "parallel: -1 is not from 1 to 16",
+	} {
+		if _, err := Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	p := &Plan{Flow: parse(t, "name: n\nparallel: 3\nsteps: [{id: a, command: c}, {id: b, command: c}]\n")}
+	if p.most() != 3 || !p.Beside() {
+		t.Errorf("%d may be side by side", p.most())
+	}
+	p.Parallel = 1
+	if p.Beside() {
+		t.Error("the command line does not say otherwise")
+	}
+	p.Parallel = 17
+	if err := p.checkParallel(); !errors.Is(err, spec.ErrUsage) {
+		t.Error(err)
+	}
+	p = &Plan{Parallel: 2, Agent: "try", Flow: parse(t, "name: n\nsteps: [{id: try, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, prompt: p}]\n")}
+	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
+		t.Error(err)
+	}
+}
+
+// brokenShop has a room in which nothing can be done.
+type brokenShop struct {
+	*bench
+	room string
+	m    *meeting
+}
+
+// mixed has steps that need each other, some that fail, and some that are sent back.
+const mixed = `
+name: mixed
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - {id: a, prompt: do it, output: a.txt}
+  - {id: m, matrix: {n: [1, 2, 3]}, needs: [a], prompt: "do ${{ matrix.n }}", output: "m-${{ matrix.n }}.txt"}
+  - {id: b, needs: [a], command: judge, output: b.txt, retry: 1}
+  - {id: back, needs: [b], command: judge, back: {to: a}}
+  - {id: bad, command: fail}
+  - {id: after, needs: [bad], command: never}
+  - {id: sorry, needs: [after, m], if: failure(), command: say sorry}
+  - id: story
+    each: prd
+    steps:
+      - {id: do, prompt: "Do ${{ each.id }}", output: "do-${{ each.id }}.txt"}
+      - {id: see, needs: [do], command: see, back: {to: do}}
+  - {id: good, needs: [m], approval: {message: Good?}}
+`
+
+var mixedList = map[string]string{"prd.json": `[{"id": "s1"}, {"id": "s2"}, {"id": "s3", "needs": ["s1"]}]`}
+
+// mixedDo fails as it is written, by the tries of each step alone: so that it comes to
+// the same in whatever order they are done.
+func mixedDo(job Job) Done {
+	for range rand.IntN(50) {
+		runtime.Gosched()
+	}
+	switch name := strings.TrimPrefix(job.Place, "/flow/"); {
+	case name == "b.1", name == "back.1", name == "see.2.1", strings.HasPrefix(name, "bad."):
+		return Done{Verdict: spec.VerdictFailed, Error: "it is red", Missing: "there is none", Tokens: 10}
+	case name == "m.2.1":
+		return Done{Verdict: spec.VerdictOK, Missing: "there is none", Tokens: 10}
+	}
+	return fine(job)
+}
+
+// standing is how a flow stands, without when that came to be.
+func standing(s *State) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, s.Status, s.Reason, s.Tokens)
+	for _, st := range s.Steps {
+		fmt.Fprintln(&b, st.ID, st.Status, st.Attempts, st.tries, st.Rounds, st.Missing, st.Detail, st.Output, st.unable)
+	}
+	return b.String()
+}
+
+// TestInterleaved folds what several steps did at once: any order in which each step's
+// events, and those of what it needs, stand as they did comes to the same, such as one in
+// which one is done after the other; and so does every beginning with its rest.
+func TestInterleaved(t *testing.T) {
+	for seed := range 12 {
+		b := beside(t, 2+seed%4, mixed, mixedList, mixedDo)
+		s := b.carry()
+		b.ended(s, Waiting, "approval")
+		events, err := b.run.Events()
+		must(t, err)
+		want := standing(s)
+		if got := foldOf(t, b.plan, sequential(b.plan, s, events)); got != want {
+			t.Fatalf("one after the other it is\n%s, not\n%s", got, want)
+		}
+		r := newRand(uint64(seed))
+		for range 20 {
+			if got := foldOf(t, b.plan, shuffled(r, b.plan, s, events)); got != want {
+				t.Fatalf("in another order it is\n%s, not\n%s", got, want)
+			}
+		}
+		for n := range events {
+			prefix, err := Fold(b.plan, events[:n])
+			must(t, err)
+			for _, st := range prefix.Steps {
+				if st.Status == Completed && st.done == 0 {
+					t.Fatalf("after %d events %s is done since never", n, st.ID)
+				}
+			}
+			if busy := len(prefix.atWork()); busy > b.plan.most() {
+				t.Fatalf("after %d events %d are at work", n, busy)
+			}
+			for _, ev := range events[n:] {
+				must(t, prefix.Add(ev))
+			}
+			if got := standing(prefix); got != want {
+				t.Fatalf("with its rest after %d events it is\n%s, not\n%s", n, got, want)
+			}
+		}
+	}
+}
+
+func foldOf(t *testing.T, p *Plan, events []run.Event) string {
+	t.Helper()
+	for i := range events {
+		events[i].Seq = int64(i + 1)
+	}
+	s, err := Fold(p, events)
+	must(t, err)
+	return standing(s)
+}
+
+// kin tells whether the order of two events counts: they are of one step, or one of a
+// step that the other needs, or of none.
+func kin(p *Plan, s *State) func(a, b run.Event) bool {
+	above, at := needed(s.nodes, p.inTurn()), map[string]int{}
+	for i, n := range s.nodes {
+		at[n.ID] = i
+	}
+	return func(a, b run.Event) bool {
+		x, y := s.Told(a), s.Told(b)
+		if x == nil || y == nil {
+			return true
+		}
+		i, k := at[x.ID], at[y.ID]
+		return i == k || above[i].Bit(k) == 1 || above[k].Bit(i) == 1
+	}
+}
+
+// shuffled is an order at random in which kin stand as they did.
+func shuffled(r *rand.Rand, p *Plan, s *State, events []run.Event) []run.Event {
+	related, rest := kin(p, s), slices.Clone(events)
+	var out []run.Event
+	for len(rest) > 0 {
+		var first []int
+		for i, ev := range rest {
+			if !slices.ContainsFunc(rest[:i], func(other run.Event) bool { return related(ev, other) }) {
+				first = append(first, i)
+			}
+		}
+		i := first[r.IntN(len(first))]
+		out, rest = append(out, rest[i]), slices.Delete(rest, i, i+1)
+	}
+	return out
+}
+
+// sequential has every try begin just before it ends.
+func sequential(_ *Plan, s *State, events []run.Event) (out []run.Event) {
+	begun := map[string]run.Event{}
+	for _, ev := range events {
+		switch st := s.Told(ev); {
+		case ev.Type == Started:
+			begun[st.ID] = ev
+			continue
+		case ev.Type == Worked || ev.Type == Cut:
+			out = append(out, begun[st.ID])
+		}
+		out = append(out, ev)
+	}
+	return out
+}
+
+// TestTornBeside lets the host die after any event while several steps are at work. What
+// was at work is done again and counted once, what was done is not.
+func TestTornBeside(t *testing.T) {
+	whole := beside(t, 3, mixed, mixedList, mixedDo)
+	whole.ended(whole.carry(), Waiting, "approval")
+	lines := bytes.SplitAfter([]byte(whole.read("events.jsonl")), []byte("\n"))
+	for n := 1; n < len(lines)-1; n++ {
+		b := beside(t, 3, mixed, mixedList, nil)
+		must(t, os.CopyFS(filepath.Join(b.run.Dir(), "outputs"), os.DirFS(filepath.Join(whole.run.Dir(), "outputs"))))
+		b.write("events.jsonl", string(bytes.Join(lines[:n], nil)))
+		events, err := b.run.Events()
+		must(t, err)
+		before, err := Fold(b.plan, events)
+		must(t, err)
+		var cut, done []string
+		for _, st := range before.Steps {
+			switch st.Status {
+			case Running:
+				cut = append(cut, st.ID)
+			case Completed:
+				done = append(done, st.ID)
+			}
+		}
+		b.used = map[string]Used{}
+		for _, id := range cut {
+			if st := before.Step(id); st.room != "" {
+				b.used[st.room] = Used{Tokens: st.before.Tokens + 1000}
+			}
+		}
+		b.do = func(job Job) Done {
+			d := fine(job)
+			d.Tokens = 0
+			return d
+		}
+		counted := int64(0)
+		b.tell = func(ev run.Event, s *State) {
+			if ev.Type == Cut {
+				var k Short
+				must(t, json.Unmarshal(ev.Data, &k))
+				counted += k.Tokens
+			}
+		}
+		s := b.carry()
+		if s.Status != Waiting && s.Status != Completed {
+			t.Fatalf("after %d events it is %s (%s: %s)", n, s.Status, s.Reason, s.Detail)
+		}
+		rooms := 0
+		for _, id := range cut {
+			if before.Step(id).room != "" {
+				rooms++
+			}
+			if s.Step(id).Attempts == before.Step(id).Attempts && s.Step(id).Status == Completed {
+				t.Fatalf("after %d events %s was not done again", n, id)
+			}
+		}
+		if counted != int64(1000*rooms) {
+			t.Fatalf("after %d events %d were at work, and %d tokens were counted", n, rooms, counted)
+		}
+		for _, id := range done {
+			if s.Step(id).Attempts != before.Step(id).Attempts {
+				t.Fatalf("after %d events %s was done again", n, id)
+			}
+		}
+	}
+}
+
+// TestRandomBeside is TestRandom with several steps at a time.
+func TestRandomBeside(t *testing.T) {
+	list := map[string]string{"list.json": `[{"id": "v"}, {"id": "w"}, {"id": "x", "needs": ["v"]}, {"id": "y"}, {"id": "z", "passes": true}]`}
+	for seed := range 16 {
+		r := newRand(uint64(seed))
+		b := beside(t, 1+seed%5, randomFlow(r), list, nil)
+		bad := []int{5, 5, 2, 1}[seed%4]
+		b.do = func(job Job) Done {
+			for range rand.IntN(20) {
+				runtime.Gosched()
+			}
+			if rand.IntN(bad) == 0 {
+				return Done{Verdict: spec.VerdictFailed, Error: "no", Missing: "not there"}
+			}
+			return fine(job)
+		}
+		for range 5 {
+			s := b.carry()
+			check(t, b, s)
+			if b.peak > b.plan.most() || b.atWork != 0 {
+				t.Fatalf("%d at once, of %d, and %d still are", b.peak, b.plan.most(), b.atWork)
+			}
+			switch r.IntN(3) {
+			case 0: // the host died
+				lines := bytes.SplitAfter([]byte(b.read("events.jsonl")), []byte("\n"))
+				b.write("events.jsonl", string(bytes.Join(lines[:r.IntN(len(lines))], nil)))
+			case 1: // somebody changes an output
+				if list, _ := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "*")); len(list) > 0 {
+					must(t, os.WriteFile(list[r.IntN(len(list))], []byte("changed"), 0o600))
+				}
+			}
+		}
+	}
+}
+
+// Work fails there, when the others are at work.
+func (b *brokenShop) Work(ctx context.Context, job Job) (Done, error) {
+	if job.Room == b.room {
+		b.m.here()
+		return Done{}, errors.New("the sandbox is broken")
+	}
+	return b.bench.Work(ctx, job)
+}

@@ -1,0 +1,216 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// flight is a try that is under way.
+type flight struct {
+	node     *Node
+	attempt  int
+	name     string
+	job      Job
+	before   Used // what models had taken for its room
+	part     bool // others have parts of what models may take
+	log      *stepLog
+	began    time.Time
+	stop     context.CancelCauseFunc
+	recalled bool // what came of it would be of no use
+}
+
+// landing is what became of a flight. If it has an error it was cut short; Used is then
+// what it took, unless that could not be seen.
+type landing struct {
+	*flight
+	done    Done
+	err     error
+	used    Used
+	unknown error
+}
+
+// Why work in flight is given up.
+var (
+	errGround = errors.New("the flow is not gone on with")
+	errStale  = errors.New("what it needs is done again")
+)
+
+// begin has a step be tried once, and leaves it to that.
+func (c *Carrier) begin(ctx context.Context, d Decision) error {
+	n := d.Work
+	st := c.state.byID[n.ID]
+	attempt := st.Attempts + 1
+	if st.Hash != d.Hash { // what was missing was missing for something else
+		st.Missing = nil
+	}
+	name := fmt.Sprintf("%s.%d", n.ID, attempt)
+	job, stale, err := c.job(d, name)
+	if err != nil {
+		return err
+	}
+	if stale { // somebody changed a file just now
+		return c.look()
+	}
+	f := &flight{node: n, attempt: attempt, name: name, job: job, part: d.Part, began: time.Now()}
+	if f.before, err = c.used(ctx, d.Room); err != nil {
+		return err
+	}
+	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, name+".log")); err != nil {
+		return err
+	}
+	f.job.Log = f.log
+	if err := c.keep(Started, Start{Step: n.ID, Attempt: attempt, Hash: d.Hash, Before: &f.before, Room: d.Room, Share: d.Share}); err != nil {
+		return errors.Join(err, f.log.f.Close())
+	}
+	var work context.Context
+	work, f.stop = context.WithCancelCause(ctx)
+	c.aloft[n.ID] = f
+	go func() { c.landed <- c.fly(work, f, d.Room) }() // until it was taken by join or ground
+	return nil
+}
+
+// fly does the work.
+func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
+	defer f.log.f.Close()
+	done, err := c.Shop.Work(ctx, f.job)
+	if err == nil {
+		err = ctx.Err() // whatever it came to, it was cut short
+	}
+	l := landing{flight: f, done: done, err: err}
+	if err != nil {
+		l.used, l.unknown = c.since(ctx, room, &f.before, Used{done.Tokens, done.USD})
+	}
+	return l
+}
+
+// join waits for something that is at work; if that is not zero, until a time at most.
+func (c *Carrier) join(ctx context.Context, until time.Time) error {
+	var over <-chan time.Time
+	if !until.IsZero() {
+		over = time.After(min(time.Until(until), wakeEvery))
+	}
+	select {
+	case l := <-c.landed:
+		return c.land(l)
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// wakeEvery is how often it is looked whether it is time: clocks stand still while a
+// machine sleeps.
+const wakeEvery = time.Second
+
+// recall gives up what is at work with what is not so any more.
+func (c *Carrier) recall() {
+	for _, f := range c.aloft {
+		if st := c.state.byID[f.node.ID]; !f.recalled && (!c.state.can(f.node) || c.state.hash(f.node) != st.Hash) {
+			f.recalled = true
+			f.stop(errStale)
+		}
+	}
+}
+
+// ground gives up all that is at work. The error is about what could not be kept.
+func (c *Carrier) ground() error {
+	for _, f := range c.aloft {
+		f.stop(errGround)
+	}
+	var errs []error
+	for len(c.aloft) > 0 {
+		if err := c.land(<-c.landed); run.IsUnkept(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// land keeps what came of a try.
+func (c *Carrier) land(l landing) error {
+	delete(c.aloft, l.node.ID)
+	l.stop(nil)
+	if l.err == nil && l.recalled {
+		l.err, l.used = errStale, Used{l.done.Tokens, l.done.USD}
+	}
+	if l.err != nil {
+		if l.unknown != nil { // whoever goes on counts it
+			return errors.Join(l.err, l.unknown)
+		}
+		err := c.keep(Cut, Short{l.node.ID, l.attempt, l.used.Tokens, l.used.USD})
+		if l.recalled {
+			return err
+		}
+		return errors.Join(l.err, err)
+	}
+	w := Work{
+		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: tail(l.done.Error, maxMessage), Until: l.done.Until,
+		Message: tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Seconds: time.Since(l.began).Seconds(),
+	}
+	if l.node.Output != "" && l.done.Verdict != spec.VerdictLimit {
+		if err := c.judge(l.node, l.name, l.done, &w); err != nil {
+			return err
+		}
+	}
+	w.Scant = l.part && len(missing(w)) > 0 && l.scant()
+	return c.keep(Worked, w)
+}
+
+// scant tells whether all of its share was used up.
+func (l *landing) scant() bool {
+	share := l.job.Budget
+	return share.Tokens > 0 && l.done.Tokens >= share.Tokens || share.USD > 0 && l.done.USD >= share.USD
+}
+
+// countTime bounds how long it may take to see what was used.
+const countTime = time.Minute
+
+// count counts what a try took whose host has died.
+func (c *Carrier) count(ctx context.Context, n *Node) error {
+	st := c.state.byID[n.ID]
+	room := st.room
+	if room == "" && metered(n) { // as it was kept before several could work
+		room = c.Plan.roomOf(n)
+	}
+	used, err := c.since(ctx, room, st.before, Used{})
+	if err != nil {
+		return err
+	}
+	return c.keep(Cut, Short{n.ID, st.Attempts, used.Tokens, used.USD})
+}
+
+// since is what models have taken for a room since a try began in it; or what its agent
+// says, if that is more.
+func (c *Carrier) since(ctx context.Context, room string, before *Used, said Used) (Used, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
+	defer cancel()
+	now, err := c.used(ctx, room)
+	if err == nil && before != nil {
+		said.Tokens, said.USD = max(said.Tokens, now.Tokens-before.Tokens), max(said.USD, now.USD-before.USD)
+	}
+	return said, err
+}
+
+// used is what models have taken for a room; nothing if it went with its work.
+func (c *Carrier) used(ctx context.Context, room string) (Used, error) {
+	if room == "" {
+		return Used{}, nil
+	}
+	return c.Shop.Used(ctx, room)
+}
+
+// look sees what the files are.
+func (c *Carrier) look() error {
+	seen, err := Look(c.Run.Dir(), c.state)
+	if err != nil {
+		return err
+	}
+	return c.keep(Found, seen)
+}
