@@ -49,6 +49,7 @@ waits for you, 4 if a limit was reached.`,
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept")
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
+	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
 	fs.DurationVar(&f.time, "max-time", 0, "for all of it, e.g. 8h (default: any)")
 	fs.Int64Var(&f.plan.Limits.Tokens, "max-tokens", 0, "end when models have taken so many tokens, as the gateway counts, or the agents if they count more (default: any)")
 	fs.Float64Var(&f.plan.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
@@ -62,6 +63,9 @@ waits for you, 4 if a limit was reached.`,
 func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	if f.plan.Remove && f.mode != spec.WorkspaceLive {
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits in --workspace %s", f.mode).WithHint("leave --rm out, and use bothy rm when you have taken it")
+	}
+	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
+		return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", f.plan.Parallel).WithHint("there can be 1 to %d", flow.MaxParallel)
 	}
 	if err := f.read(args[0]); err != nil {
 		return err
@@ -100,6 +104,9 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	ready, err := m.host.Append(flow.Ready, run.ActorHost, flow.Made{Sandboxes: names})
 	if err != nil {
 		return nil, err
+	}
+	if f.plan.Flow.Parallel > 1 && f.plan.Most() > 1 && !f.plan.Beside() {
+		a.note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
@@ -191,11 +198,15 @@ type flowMaking struct {
 // them, and there is none without it for long.
 func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 	m.made = map[string]*spec.Sandbox{}
+	if len(m.paths) > 0 {
+		m.flags.plan.Directory = m.paths[0] // its real path is known when there is a sandbox
+	}
 	rooms := m.flags.plan.Rooms()
 	if err := m.suits(rooms); err != nil {
 		return err
 	}
 	if len(rooms) == 0 {
+		m.flags.plan.Directory = "" // nobody works on it
 		return m.create()
 	}
 	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
@@ -218,6 +229,9 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 		sb, err := m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if err := m.shares(sb); err != nil {
+				return err
 			}
 			m.flags.plan.Sandboxes[room.Name] = sb.ID
 			if len(sb.Workspaces) > 0 {
@@ -251,9 +265,31 @@ func (m *flowMaking) suits(rooms []flow.Room) error {
 	case m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0 && m.flags.plan.Fresh():
 		return spec.Errorf(spec.ErrUsage, "--workspace %s: steps with fresh have a new sandbox each time, and would see nothing of what waits in another", m.flags.mode).
 			WithHint("give a copy of the project as PATH")
+	case m.flags.plan.Parallel > 1 && !m.flags.plan.Beside():
+		return spec.Errorf(spec.ErrUsage, "--parallel %d: nothing of this flow could be done side by side%s", m.flags.plan.Parallel, m.inTheWay()).
+			WithHint("leave it out")
 	case len(rooms) > 1 && m.flags.mode != spec.WorkspaceLive && len(m.paths) > 0:
 		return spec.Errorf(spec.ErrUsage, "--workspace %s: each of %s has a sandbox of its own, and none would see what the others change", m.flags.mode, strings.Join(names, ", ")).
 			WithHint("give a copy of the project as PATH")
+	}
+	return nil
+}
+
+// inTheWay tells what keeps steps from being done side by side.
+func (m *flowMaking) inTheWay() string {
+	if len(m.paths) == 0 {
+		return ": each step needs the one before it"
+	}
+	return ": what works on PATH itself is done one step at a time, but for commands with fresh; see docs/flows.md"
+}
+
+// shares refuses what several sandboxes would write to at once.
+func (m *flowMaking) shares(sb *spec.Sandbox) error {
+	for _, v := range sb.Volumes {
+		if !v.ReadOnly && m.flags.plan.Beside() {
+			return spec.Errorf(spec.ErrUsage, "steps that are done side by side would write to %s at once", v.Source).
+				WithHint("share it read-only (:ro), or have one step be done at a time: --parallel 1")
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
@@ -26,6 +27,9 @@ type flowShop struct {
 	engine    *engine.Engine
 	sandboxes map[string]*spec.Sandbox // by the names of their rooms
 	agents    map[string]*spec.Agent
+
+	mu    sync.Mutex
+	quiet bool // nothing is left at work of a host that died
 }
 
 var _ flow.Shop = (*flowShop)(nil)
@@ -44,10 +48,8 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	if sb == nil {
 		return d, spec.Errorf(nil, "there is no sandbox for %s", cmp.Or(job.Room, job.Of))
 	}
-	for _, other := range s.sandboxes { // a host that died may have left something at work in any
-		if err := s.engine.Stop(ctx, other, iterationGrace); err != nil {
-			return d, err
-		}
+	if err := s.silence(ctx); err != nil {
+		return d, err
 	}
 	switch {
 	case job.Of != "":
@@ -81,6 +83,23 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	}
 	d.Output, d.Missing, err = s.app.document(ctx, s.engine, sb, path.Join(job.Place, job.Output), false)
 	return d, err
+}
+
+// silence ends what a host that died may have left at work in any sandbox, before the
+// first job of this one.
+func (s *flowShop) silence(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quiet {
+		return nil
+	}
+	for _, sb := range s.sandboxes {
+		if err := s.engine.Stop(ctx, sb, iterationGrace); err != nil {
+			return err
+		}
+	}
+	s.quiet = true
+	return nil
 }
 
 // judge has a command judge a copy of the directory in a sandbox that nobody has worked

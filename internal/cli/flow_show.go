@@ -134,6 +134,9 @@ func (l *flowing) rows() [][2]string {
 		{"took", roundly(time.Duration(s.Elapsed))},
 		{"used", usedText(s.Tokens, s.USD)},
 	}
+	if n := l.atWork(); n > 0 && l.plan.Most() > 1 {
+		rows = append(rows, [2]string{"at work", fmt.Sprintf("%d, of %d side by side", n, l.plan.Most())})
+	}
 	if !s.Until.IsZero() {
 		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
 	}
@@ -150,6 +153,16 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
 	}
 	return rows
+}
+
+// atWork counts the steps that somebody has done just now.
+func (l *flowing) atWork() (count int) {
+	for _, st := range l.state.Steps {
+		if st.Status == flow.Running && l.hosted {
+			count++
+		}
+	}
+	return count
 }
 
 // elementText tells of an element of a list.

@@ -125,7 +125,11 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 			settled++
 		}
 	}
-	page = append(page, meterLine(cols, "steps", float64(settled), 0, fmt.Sprintf("%d of %d", settled, len(s.Steps))))
+	text := fmt.Sprintf("%d of %d", settled, len(s.Steps))
+	if n := p.atWork(); n > 0 && plan.Most() > 1 {
+		text += fmt.Sprintf(", %d at work", n)
+	}
+	page = append(page, meterLine(cols, "steps", float64(settled), 0, text))
 	if list := s.Elements(); len(list) > 0 {
 		counts := map[flow.Status]int{}
 		for _, e := range list {

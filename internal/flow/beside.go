@@ -15,8 +15,8 @@ import (
 // directory of the host itself there is one at a time, for there is one directory. Only
 // commands that are fresh may be done on it beside each other: they are there to judge.
 
-// most is how many steps may be done side by side.
-func (p *Plan) most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
+// Most is how many steps may be done side by side.
+func (p *Plan) Most() int { return cmp.Or(p.Parallel, p.Flow.Parallel, 1) }
 
 // onDirectory tells whether the steps work on the directory of the host itself. Where
 // some work in copies of it, nobody else sees it.
@@ -24,18 +24,18 @@ func (p *Plan) onDirectory() bool { return p.Directory != "" && len(p.Copies()) 
 
 // inTurn tells whether the elements of a list are done one after the other, whatever
 // they need.
-func (p *Plan) inTurn() bool { return p.most() == 1 || p.onDirectory() }
+func (p *Plan) inTurn() bool { return p.Most() == 1 || p.onDirectory() }
 
 // Beside tells whether any two steps could be done side by side where the flow works.
 func (p *Plan) Beside() bool {
 	fresh := p.onDirectory()
-	return p.most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && (n.Step.Fresh || !fresh) }) > 1
+	return p.Most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && (n.Step.Fresh || !fresh) }) > 1
 }
 
 // pools are how many sandboxes there are for each agent, and for commands.
 func (p *Plan) pools() map[string]int {
 	pools := map[string]int{}
-	nodes, turn, one := p.Nodes(), p.inTurn(), p.most() == 1 || p.onDirectory()
+	nodes, turn, one := p.Nodes(), p.inTurn(), p.Most() == 1 || p.onDirectory()
 	for _, n := range nodes {
 		name := p.roomOf(n)
 		if name == "" || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
@@ -44,7 +44,7 @@ func (p *Plan) pools() map[string]int {
 		pools[name] = 1
 		if !one {
 			of := func(n *Node) bool { return p.roomOf(n) == name && !n.Step.Fresh && !n.Step.forPerson() }
-			pools[name] = max(1, min(p.most(), chains(nodes, turn, of)))
+			pools[name] = max(1, min(p.Most(), chains(nodes, turn, of)))
 		}
 	}
 	return pools

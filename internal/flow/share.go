@@ -23,7 +23,7 @@ func (s *State) atWork() (list []*Node) {
 // that goes with it.
 func (s *State) free(n *Node) (room string, can bool) {
 	busy := s.atWork()
-	if len(busy) >= s.plan.most() || s.byID[n.ID].alone && len(busy) > 0 {
+	if len(busy) >= s.plan.Most() || s.byID[n.ID].alone && len(busy) > 0 {
 		return "", false
 	}
 	taken := map[string]bool{}
@@ -94,7 +94,7 @@ func (s *State) allot(n *Node) (share spec.Budget, part, can bool) {
 	}
 	parts := 1
 	if !s.byID[n.ID].alone {
-		parts = s.waiting(n, s.plan.most()-len(busy))
+		parts = s.waiting(n, s.plan.Most()-len(busy))
 	}
 	if l.Tokens > 0 {
 		share.Tokens = max(tokens/int64(parts), 1)
