@@ -115,7 +115,7 @@ func (l *lint) step(s *Step) error {
 	if err := l.needs(s); err != nil {
 		return err
 	}
-	for _, check := range []func(*Step) error{l.copies, l.back, l.matrix, l.condition, l.words, l.inputs, l.output} {
+	for _, check := range []func(*Step) error{l.copies, l.back, l.matrix, l.condition, l.words, l.inputs, l.output, l.passes} {
 		if err := check(s); err != nil {
 			return err
 		}
@@ -254,6 +254,13 @@ func (l *lint) known(s *Step, w word) error {
 	case wordSandbox:
 		if s.Of != "" {
 			return errors.New("who judges a copy gets no files")
+		}
+	case wordBegan:
+		if !l.above[s.ID][w.name] {
+			return fmt.Errorf("steps.%s is not among what it needs", w.name)
+		}
+		if of := l.before[w.name]; of.Prompt == "" && of.Command == "" {
+			return fmt.Errorf("nobody works at the step %s itself", w.name)
 		}
 	case wordOutput:
 		if s.Of != "" {

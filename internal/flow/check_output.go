@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -35,6 +36,24 @@ func (l *lint) output(s *Step) error {
 	}
 	return nil
 }
+
+// passes does that for the list of a group, and sees that nobody else writes there.
+func (l *lint) passes(s *Step) error {
+	switch {
+	case s.Passes == "":
+		return nil
+	case s.Each == "":
+		return errors.New("passes: it is for a group, of which each names a list")
+	}
+	s.Passes = strings.TrimPrefix(strings.TrimPrefix(s.Passes, "${{ sandbox }}/"), "outputs/")
+	if err := l.put.add(s.asPassed(), nil); err != nil {
+		return fmt.Errorf("passes: %w", err)
+	}
+	return nil
+}
+
+// asPassed is a step that puts out what a group says of its list.
+func (s *Step) asPassed() *Step { return &Step{ID: s.ID, Output: s.Passes} }
 
 // outputs are the paths that steps put out, and whose they are.
 type outputs map[string]string

@@ -345,6 +345,9 @@ func (p *Plan) fit() error {
 				return err
 			}
 		}
+		if err := put.add(s.asPassed(), nil); err != nil {
+			return err
+		}
 		list := p.Lists[s.ID].Elements
 		for k := range list {
 			for j := range s.Steps {

@@ -80,6 +80,8 @@ type Step struct {
 	// Each makes a group of it: Steps are done for each element of the list in this input.
 	Each  string `json:"each,omitempty"`
 	Steps []Step `json:"steps,omitempty"`
+	// Passes is a path below outputs/ for that list, in which what is done passes.
+	Passes string `json:"passes,omitempty"`
 }
 
 // Back says that an earlier step is done again, and told what was wrong; and with it all

@@ -58,9 +58,10 @@ type StepState struct {
 
 	unable bool // it failed because its agent did, whatever came of its work
 
-	done  int64 // the event that settled it, or since which it waits
-	tries int   // that count, for this hash
-	alone bool  // its share of what was left did not do: it is tried when nothing else is
+	done  int64     // the event that settled it, or since which it waits
+	tries int       // that count, for this hash
+	alone bool      // its share of what was left did not do: it is tried when nothing else is
+	since time.Time // the first of the tries
 
 	// Of the try that is under way:
 	began  int64 // the event
@@ -97,6 +98,7 @@ type State struct {
 	limitedBy int64 // the event
 	limits    int   // in a row
 
+	marked   map[string]string // which elements pass in what was written of a list
 	elements map[spot][]*StepState
 	pools    map[string]int // how many sandboxes there are, by agents
 	lonely   bool           // what works on the directory does so alone, but for what is fresh
@@ -106,6 +108,7 @@ type State struct {
 // Fold gives how a flow stands after events. What it does not know, it ignores.
 func Fold(p *Plan, events []run.Event) (*State, error) {
 	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
+	s.marked = map[string]string{}
 	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
 		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
@@ -175,7 +178,7 @@ func (s *State) add(ev run.Event) error {
 	case Found:
 		return into(ev, s.found)
 	case Started:
-		return into(ev, func(b Start) { s.start(b, ev.Seq) })
+		return into(ev, func(b Start) { s.start(b, ev) })
 	case Worked:
 		return into(ev, func(w Work) { s.worked(w, ev) })
 	case Cut:
@@ -241,7 +244,7 @@ func (s *State) begin() {
 // reset has a step be done again.
 func (st *StepState) reset(why string) {
 	st.Status, st.Detail, st.Output, st.Checks, st.Missing, st.Hash, st.tries, st.done, st.Rounds = Pending, why, nil, nil, nil, "", 0, 0, 0
-	st.unable, st.alone = false, false
+	st.unable, st.alone, st.since = false, false, time.Time{}
 }
 
 // found compares the files with what they were when they passed.
@@ -254,7 +257,7 @@ func (s *State) found(f Seen) {
 	}
 }
 
-func (s *State) start(b Start, seq int64) {
+func (s *State) start(b Start, ev run.Event) {
 	st := s.byID[b.Step]
 	if st == nil {
 		return
@@ -263,7 +266,10 @@ func (s *State) start(b Start, seq int64) {
 		st.reset("")
 	}
 	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
-	st.began, st.lost, st.room, st.before, st.share = seq, false, b.Room, b.Before, b.Share
+	st.began, st.lost, st.room, st.before, st.share = ev.Seq, false, b.Room, b.Before, b.Share
+	if st.since.IsZero() {
+		st.since = ev.Time
+	}
 }
 
 // cut counts what a try took that came to nothing.

@@ -127,7 +127,7 @@ func TestLint(t *testing.T) {
 		{"{id: a, steps: [{id: b, prompt: p}]}", "a group has each, and 1 to 100 steps"},
 		{"{id: a, each: t, steps: [{id: b, prompt: p}]}", "each: t is no input that is a file, and required"},
 		{"{id: a, each: o, steps: [{id: b, prompt: p}]}", "each: o is no input that is a file, and required"},
-		{"{id: a, each: l, retry: 1, steps: [{id: b, prompt: p}]}", "has id, needs, each and steps, and nothing else"},
+		{"{id: a, each: l, retry: 1, steps: [{id: b, prompt: p}]}", "has id, needs, each, passes and steps, and nothing else"},
 		{"{id: a, each: l, prompt: p, steps: [{id: b, prompt: p}]}", "it needs one of"},
 		{"{id: a, each: l, steps: [{id: b, each: l, steps: [{id: c, prompt: p}]}]}", "step b: a group is in no other group"},
 		{"{id: a, each: l, steps: [{id: a, prompt: p}]}", "used twice"},

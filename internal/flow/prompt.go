@@ -23,6 +23,8 @@ func (s *State) put(n *Node, text string, at place) (string, error) {
 			return n.values()[w], err
 		case wordOutput:
 			return strings.Join(s.outputsOf(n, w.name, at), "\n"), err
+		case wordBegan:
+			return strings.Join(s.begins(n, w.name), "\n"), err
 		case wordInput:
 			if in := s.plan.Flow.input(w.name); in != nil && in.File != "" {
 				return at.input(in.File), err
@@ -39,6 +41,17 @@ func (s *State) outputsOf(by *Node, step string, at place) (list []string) {
 	for _, n := range s.nodes {
 		if n.Step.ID == step && by.sees(n) && s.byID[n.ID].Output != nil {
 			list = append(list, at.output(n.Output))
+		}
+	}
+	return list
+}
+
+// begins are since when a step is worked at, as another node sees it, in seconds since
+// 1970: since the first try of what stands now, with all that were sent back.
+func (s *State) begins(by *Node, step string) (list []string) {
+	for _, n := range s.nodes {
+		if since := s.byID[n.ID].since; n.Step.ID == step && by.sees(n) && !since.IsZero() {
+			list = append(list, fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()))
 		}
 	}
 	return list

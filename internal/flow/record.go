@@ -46,7 +46,7 @@ type recordStep struct {
 	Checks      []gate.Check `json:"checks,omitempty"`
 }
 
-// writeRecord writes how a flow stands.
+// writeRecord writes how a flow stands, and what its lists come to.
 func writeRecord(dir, id string, s *State) error {
 	f := s.plan.Flow
 	r := record{Workflow: f.Name, Version: string(f.Version), SandboxID: id, Status: s.Status, Steps: map[string]recordStep{}}
@@ -63,6 +63,9 @@ func writeRecord(dir, id string, s *State) error {
 			one.SHA256, one.Size, one.ValidatedAt = a.SHA256, a.Size, a.At
 		}
 		r.Steps[n.ID] = one
+	}
+	if err := writeLists(dir, s); err != nil {
+		return err
 	}
 	return store.WriteJSON(filepath.Join(dir, recordName), r)
 }

@@ -37,6 +37,7 @@ type word struct{ kind, name string }
 const (
 	wordInput   = "inputs" // inputs.NAME
 	wordOutput  = "steps"  // steps.ID.output
+	wordBegan   = "began"  // steps.ID.began: since when it is worked at
 	wordMatrix  = "matrix" // matrix.NAME
 	wordEach    = "each"   // each.NAME, of an element
 	wordSandbox = "sandbox"
@@ -56,6 +57,9 @@ func parseWord(name string) (word, error) {
 		if id, ok := strings.CutSuffix(rest, ".output"); ok && plainyaml.IsName(id) {
 			return word{kind, id}, nil
 		}
+		if id, ok := strings.CutSuffix(rest, ".began"); ok && plainyaml.IsName(id) {
+			return word{wordBegan, id}, nil
+		}
 	}
-	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, matrix.NAME, each.NAME and sandbox", name)
+	return word{}, fmt.Errorf("${{ %s }} means nothing: there are inputs.NAME, steps.ID.output, steps.ID.began, matrix.NAME, each.NAME and sandbox", name)
 }

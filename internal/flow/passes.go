@@ -1,0 +1,142 @@
+package flow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/gate"
+)
+
+// This file gives a list back with what is done in it: for people and programs that go on
+// with that document. It follows from the events, and is never read.
+
+// writeLists writes the lists of groups that want it, where their elements that are done
+// pass. Nothing is written if that would say what it says already.
+func writeLists(dir string, s *State) error {
+	for i := range s.plan.Flow.Steps {
+		g := &s.plan.Flow.Steps[i]
+		if g.Passes == "" {
+			continue
+		}
+		list, done := s.plan.Lists[g.ID], []string{}
+		for _, e := range s.Elements() {
+			if e.Group == g.ID && e.Status == Completed {
+				done = append(done, e.ID)
+			}
+		}
+		key := g.ID + "\n" + strings.Join(done, "\n")
+		if s.marked[g.ID] == key {
+			continue
+		}
+		data, err := readFile(dir, InputsDir, list.Input)
+		if err != nil || hashOf(data) != list.SHA256 {
+			continue // the flow ends for that, and says so
+		}
+		if data, err = markPassed(data, done); err != nil {
+			return fmt.Errorf("write outputs/%s: %w", g.Passes, err)
+		}
+		if err := keepFile(filepath.Join(dir, OutputsDir), g.Passes, data); err != nil {
+			return err
+		}
+		s.marked[g.ID] = key
+	}
+	return nil
+}
+
+// markPassed has the elements of some IDs pass in a document that was read as a list. All
+// else stays as it stands there.
+func markPassed(document []byte, ids []string) ([]byte, error) {
+	var out bytes.Buffer
+	kept := 0 // what was taken over
+	err := eachElement(document, func(start, end int) error {
+		v, err := gate.ReadJSON(document[start:end])
+		o, ok := v.(map[string]any)
+		if err != nil || !ok || !slices.Contains(ids, wordsOf(o["id"])) {
+			return err
+		}
+		element, err := pass(document[start:end])
+		out.Write(document[kept:start])
+		out.Write(element)
+		kept = end
+		return err
+	})
+	out.Write(document[kept:])
+	return out.Bytes(), err
+}
+
+// eachElement finds the elements of the list in a document: from which byte, to which.
+func eachElement(document []byte, found func(start, end int) error) error {
+	d := json.NewDecoder(bytes.NewReader(document))
+	first, err := d.Token()
+	if err != nil {
+		return err
+	}
+	for first == json.Delim('{') && d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if name, ok := key.(string); ok && slices.Contains(listKeys, name) {
+			if first, err = d.Token(); err != nil {
+				return err
+			}
+			break
+		}
+		if _, _, err := valueIn(d); err != nil {
+			return err
+		}
+	}
+	for first == json.Delim('[') && d.More() {
+		start, end, err := valueIn(d)
+		if err == nil {
+			err = found(start, end)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueIn takes the next value, and tells where it stands.
+func valueIn(d *json.Decoder) (start, end int, err error) {
+	var raw json.RawMessage
+	err = d.Decode(&raw)
+	end = int(d.InputOffset())
+	return end - len(raw), end, err
+}
+
+// pass has an object say that it passes.
+func pass(object []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	gap, last := "", 0 // what stands before a name, and where the last value ends
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if last == 0 {
+			gap = string(object[1:bytes.IndexByte(object, '"')])
+		}
+		start, end, err := valueIn(d)
+		if err != nil {
+			return nil, err
+		}
+		if name == "passes" {
+			return slices.Concat(object[:start], []byte("true"), object[end:]), nil
+		}
+		last = end
+	}
+	field := `,` + gap + `"passes": true`
+	if !strings.ContainsAny(gap, " \t\r\n") {
+		field = `, "passes": true`
+	}
+	return slices.Concat(object[:last], []byte(field), object[last:]), nil
+}

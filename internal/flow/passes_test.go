@@ -1,0 +1,144 @@
+package flow
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestMarkPassed changes a word of a document, and nothing else of it.
+func TestMarkPassed(t *testing.T) {
+	for document, want := range map[string]string{
+		`[{"id":"a","passes":false},{"id":"b","passes":false}]`: `[{"id":"a","passes":true},{"id":"b","passes":false}]`,
+		`[ {"passes" : null , "id":"a"} ]`:                      `[ {"passes" : true , "id":"a"} ]`,
+		`[{"id":"a"}]`:                                          `[{"id":"a", "passes": true}]`,
+		"{\"x\": {\"stories\": [{\"id\": \"a\"}]},\n \"stories\": [\n  {\n    \"id\": \"a\"\n  }\n ], \"y\": [1, 2]}\n": "{\"x\": {\"stories\": [{\"id\": \"a\"}]},\n \"stories\": [\n  {\n    \"id\": \"a\",\n    \"passes\": true\n  }\n ], \"y\": [1, 2]}\n",
+		`{"userStories": [{"id": "b", "why": "<a & \"a\" é>"}, {"id": "a", "nested": {"id": "b", "passes": false}}]}`:   `{"userStories": [{"id": "b", "why": "<a & \"a\" é>"}, {"id": "a", "nested": {"id": "b", "passes": false}, "passes": true}]}`,
+		`[{"id": "b"}]`: `[{"id": "b"}]`,
+	} {
+		got, err := markPassed([]byte(document), []string{"a"})
+		if err != nil || string(got) != want {
+			t.Errorf("%s becomes\n%s (%v), not\n%s", document, got, err, want)
+		}
+	}
+	if got, err := markPassed([]byte(`[{"id": 7}]`), []string{"7"}); err != nil || string(got) != `[{"id": 7, "passes": true}]` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// FuzzMarkPassed has whatever is a list stay one, in which just those pass that are done.
+func FuzzMarkPassed(f *testing.F) {
+	for _, seed := range []string{`[{"id":"a"}]`, `{"stories":[{"id":1,"passes":true},{"id":"a","x":[{}]}]}`, `{"userStories": [ { "id" : "a" , "passes" : false } ] , "z" : 1e3}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		list, err := readList([]byte(document))
+		if err != nil {
+			return
+		}
+		var ids []string
+		for i, e := range list.Elements {
+			if i%2 == 0 {
+				ids = append(ids, e.ID)
+			}
+		}
+		out, err := markPassed([]byte(document), ids)
+		if err != nil {
+			t.Fatalf("%q: %v", document, err)
+		}
+		again, err := readList(out)
+		if err != nil || len(again.Passed) != len(list.Passed)+len(ids) || len(again.Elements) != len(list.Elements)-len(ids) {
+			t.Fatalf("%q became %q, %v", document, out, err)
+		}
+	})
+}
+
+// TestPasses writes down which elements are done, as the flow goes on, and takes it back
+// when that is not so any more.
+func TestPasses(t *testing.T) {
+	const text = `
+name: passing
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - id: story
+    each: prd
+    passes: outputs/prd.json
+    steps:
+      - {id: do, prompt: "Do ${{ each.id }}", output: "${{ each.id }}/done.md"}
+      - {id: judge, needs: [do], command: judge, env: {SINCE: "${{ steps.do.began }}"}}
+`
+	bad := "judge.2"
+	b := beginWith(t, text, map[string]string{"prd.json": `{"userStories": [{"id": "a", "passes": false}, {"id": "b", "passes": false}, {"id": "c", "passes": true}]}`}, nil)
+	b.do = func(job Job) Done {
+		if stepOf(job) == bad {
+			return Done{Verdict: spec.VerdictFailed, Error: "it is bad"}
+		}
+		return fine(job)
+	}
+	passes := func(want string) {
+		t.Helper()
+		var prd struct{ UserStories []struct{ Passes bool } }
+		must(t, json.Unmarshal([]byte(b.read("outputs/prd.json")), &prd))
+		got := ""
+		for _, s := range prd.UserStories {
+			got += map[bool]string{true: "+", false: "-"}[s.Passes]
+		}
+		if got != want {
+			t.Errorf("the list says %s, not %s", got, want)
+		}
+	}
+	b.ended(b.carry(), Completed, ReasonSkipped)
+	passes("+-+")
+	if env := strings.Join(b.jobs[1].Env, " "); !strings.Contains(env, "SINCE=1") && !strings.Contains(env, "SINCE=2") {
+		t.Errorf("since when it is worked at: %s", env)
+	}
+	bad = "judge.1"
+	b.write("outputs/a/done.md", "changed")
+	b.ended(b.carry(), Completed, ReasonSkipped)
+	passes("-++")
+	bad = ""
+	b.ended(b.carry(), Completed, "done")
+	passes("+++")
+
+	for text, want := range map[string]string{
+		"name: n\nsteps: [{id: a, command: c, passes: p}]\n": "passes: it is for a group",
+		"name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: g, each: l, passes: ../p, steps: [{id: a, command: c}]}]\n":                              "is no path below outputs/",
+		"name: n\ninputs: [{name: l, file: l.json, required: true}]\nsteps: [{id: g, each: l, passes: p, steps: [{id: a, command: c}]}, {id: b, command: c, output: p}]\n": "in the way of p",
+		"name: n\nsteps: [{id: a, approval: {message: m}}, {id: b, needs: [a], command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                           "nobody works at the step a itself",
+		"name: n\nsteps: [{id: a, command: c}, {id: b, command: c, env: {T: '${{ steps.a.began }}'}}]\n":                                                                   "is not among what it needs",
+	} {
+		if _, err := Parse("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestSince is the first try of what stands of a step, with those that were sent back.
+func TestSince(t *testing.T) {
+	b := begin(t, `
+name: since
+steps:
+  - {id: make, prompt: make it, output: it.txt}
+  - {id: see, needs: [make], command: see, env: {SINCE: "${{ steps.make.began }}"}, back: {to: make}}
+`, nil)
+	var since []string
+	b.do = func(job Job) Done {
+		for _, v := range job.Env {
+			if at, ok := strings.CutPrefix(v, "SINCE="); ok {
+				since = append(since, at)
+			}
+		}
+		if strings.HasSuffix(job.Place, "see.1") {
+			return Done{Verdict: spec.VerdictFailed, Error: "it is bad"}
+		}
+		return fine(job)
+	}
+	b.ended(b.carry(), Completed, "done")
+	b.write("outputs/it.txt", "changed")
+	b.ended(b.carry(), Completed, "done")
+	if len(since) != 3 || since[0] != since[1] || since[1] >= since[2] {
+		t.Errorf("since %s", since)
+	}
+}
