@@ -349,32 +349,51 @@ func TestShares(t *testing.T) {
 
 // TestStopBeside ends all that is at work, and counts what each has taken.
 func TestStopBeside(t *testing.T) {
-	for name, stop := range map[string]func(b *bench){
-		"stop": func(b *bench) { must(b.t, b.run.Leave(run.Message{Kind: run.Stop, Actor: "ann"})) },
-	} {
+	for _, name := range []string{"stop", "signal"} {
 		m := meet(3)
 		b := beside(t, 3, tries, nil, nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
 		b.used = map[string]Used{"mine": {Tokens: 5}}
 		b.do = func(job Job) Done {
 			b.mu.Lock()
 			b.used[job.Room] = Used{Tokens: b.used[job.Room].Tokens + 100}
 			b.mu.Unlock()
 			m.here()
-			if job.Room == "mine" {
-				stop(b)
+			if job.Room == "mine" && name == "signal" {
+				cancel(&spec.Exited{Code: 143})
+			} else if job.Room == "mine" {
+				must(t, b.run.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
 			}
 			return b.until(job)
 		}
-		s := b.carry()
-		b.ended(s, Cancelled, "stopped")
+		h, events, err := b.run.Host()
+		must(t, err)
+		s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(ctx, events)
+		must(t, err)
+		h.Close()
+		if want := map[string]Status{"stop": Cancelled, "signal": Interrupted}[name]; s.Status != want || s.ExitCode() != 143 {
+			t.Errorf("%s: it is %s, code %d", name, s.Status, s.ExitCode())
+		}
 		if s.Tokens != 300 || b.atWork != 0 || strings.Count(b.read("events.jsonl"), `"cut"`) != 3 {
 			t.Errorf("%s: after %d tokens %d are at work", name, s.Tokens, b.atWork)
 		}
+		b.endedLast()
 		for _, st := range s.Steps {
 			if st.Status != Pending {
 				t.Errorf("%s: %s is %s", name, st.ID, st.Status)
 			}
 		}
+	}
+}
+
+// endedLast sees that nothing has happened after the end.
+func (b *bench) endedLast() {
+	b.t.Helper()
+	events, err := b.run.Events()
+	must(b.t, err)
+	if last := events[len(events)-1]; last.Type != Ended {
+		b.t.Errorf("after its end: %s", last.Type)
 	}
 }
 
@@ -393,6 +412,7 @@ func TestErrorBeside(t *testing.T) {
 	s, err := (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: broken}).Carry(t.Context(), events)
 	must(t, err)
 	b.ended(s, Failed, "error")
+	b.endedLast()
 	if !strings.Contains(s.Detail, "the sandbox is broken") || b.atWork != 0 {
 		t.Errorf("%s, and %d are at work", s.Detail, b.atWork)
 	}
@@ -498,6 +518,102 @@ func TestElementsBeside(t *testing.T) {
 	}
 }
 
+// stateAfter is how a flow stands that somebody has begun to carry on, and this has
+// happened.
+func stateAfter(t *testing.T, p *Plan, at time.Time, happened ...any) *State {
+	t.Helper()
+	s, err := Fold(p, nil)
+	must(t, err)
+	seq := int64(0)
+	add := func(kind string, data any) {
+		text, err := json.Marshal(data)
+		must(t, err)
+		seq++
+		must(t, s.Add(run.Event{Seq: seq, Time: at, Type: kind, Data: text}))
+	}
+	add(Began, nil)
+	add(Found, Seen{})
+	for _, data := range happened {
+		switch data := data.(type) {
+		case Start:
+			if data.Hash == "" {
+				data.Hash = s.hash(s.node(data.Step))
+			}
+			add(Started, data)
+		case Work:
+			add(Worked, data)
+		}
+	}
+	return s
+}
+
+// TestNextBeside decides what is done beside what is at work.
+func TestNextBeside(t *testing.T) {
+	const six = `
+name: six
+steps:
+  - {id: ask, matrix: {n: [1, 2, 3]}, prompt: do it}
+  - {id: do, matrix: {n: [1, 2, 3]}, command: do it}
+`
+	const judges = `
+name: judges
+steps:
+  - {id: see, matrix: {n: [1, 2]}, fresh: true, command: judge}
+  - {id: ask, prompt: do it}
+  - {id: do, command: do it}
+`
+	ask := func(n int, share spec.Budget) Start {
+		return Start{Step: fmt.Sprint("ask.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: share}
+	}
+	third := spec.Budget{Tokens: 33}
+	for name, c := range map[string]struct {
+		flow      string
+		most      int
+		directory string
+		tokens    int64
+		happened  []any
+		want      string // what is done, and where; or join
+		share     int64
+		part      bool
+	}{
+		"nothing is at work":                 {flow: six, most: 2, want: "ask.1 mine"},
+		"one is":                             {flow: six, most: 2, happened: []any{ask(1, spec.Budget{})}, want: "ask.2 mine.2"},
+		"no more than may be":                {flow: six, most: 2, happened: []any{ask(1, spec.Budget{}), ask(2, spec.Budget{})}, want: "join"},
+		"commands are beside agents":         {flow: six, most: 4, happened: []any{ask(1, spec.Budget{}), ask(2, spec.Budget{}), ask(3, spec.Budget{})}, want: "do.1 shell"},
+		"a room that is free again":          {flow: six, most: 2, happened: []any{ask(1, spec.Budget{}), ask(2, spec.Budget{}), Work{Step: "ask.1", Verdict: spec.VerdictOK}}, want: "ask.3 mine"},
+		"shares":                             {flow: six, most: 3, tokens: 99, want: "ask.1 mine", share: 33, part: true},
+		"one whose share did not do waits":   {flow: tries, most: 3, tokens: 99, happened: []any{trying(1), trying(2), trying(3), Work{Step: "try.1", Verdict: spec.VerdictFailed, Tokens: 33, Scant: true}, Work{Step: "try.2", Verdict: spec.VerdictOK, Tokens: 1}}, want: "join"},
+		"it has all that is left":            {flow: tries, most: 3, tokens: 99, happened: []any{trying(1), trying(2), trying(3), Work{Step: "try.1", Verdict: spec.VerdictFailed, Tokens: 33, Scant: true}, Work{Step: "try.2", Verdict: spec.VerdictOK, Tokens: 1}, Work{Step: "try.3", Verdict: spec.VerdictOK, Tokens: 1}}, want: "try.1 mine", share: 64},
+		"what is left is all given":          {flow: six, most: 4, tokens: 99, happened: []any{ask(1, third), ask(2, third), ask(3, third)}, want: "join"},
+		"what has not been used is given":    {flow: six, most: 3, tokens: 99, happened: []any{ask(1, third), ask(2, third), Work{Step: "ask.1", Verdict: spec.VerdictOK, Tokens: 3}}, want: "ask.3 mine", share: 31, part: true},
+		"all is used up, when all have done": {flow: six, most: 4, tokens: 99, happened: []any{ask(1, third), ask(2, third), Work{Step: "ask.1", Verdict: spec.VerdictOK, Tokens: 100}}, want: "join"},
+		"on PATH, judges":                    {flow: judges, most: 4, directory: "/p", want: "see.1 "},
+		"on PATH, another one":               {flow: judges, most: 4, directory: "/p", happened: []any{Start{Step: "see.1", Attempt: 1}}, want: "see.2 "},
+		"on PATH, nobody else":               {flow: judges, most: 4, directory: "/p", happened: []any{Start{Step: "see.1", Attempt: 1}, Start{Step: "see.2", Attempt: 1}}, want: "join"},
+		"on PATH, nobody beside an agent":    {flow: judges, most: 4, directory: "/p", happened: []any{Start{Step: "ask", Attempt: 1, Room: "mine"}}, want: "join"},
+		"elsewhere, anybody":                 {flow: judges, most: 4, happened: []any{Start{Step: "see.1", Attempt: 1}, Start{Step: "see.2", Attempt: 1}}, want: "ask mine"},
+	} {
+		p := &Plan{Flow: parse(t, c.flow), Agent: "mine", Values: map[string]string{}, Parallel: c.most, Directory: c.directory, Limits: Limits{Tokens: c.tokens}}
+		at := time.Now()
+		d := Next(stateAfter(t, p, at, c.happened...), at)
+		got := fmt.Sprintf("%+v", d)
+		switch {
+		case d.Join:
+			got = "join"
+		case d.Work != nil:
+			got = d.Work.ID + " " + d.Room
+		}
+		if got != c.want || d.Share.Tokens != c.share || d.Part != c.part {
+			t.Errorf("%s: it is %s with %d tokens (%v), not %s with %d (%v)", name, got, d.Share.Tokens, d.Part, c.want, c.share, c.part)
+		}
+	}
+}
+
+// trying is a try of the flow tries, with a third of what there is.
+func trying(n int) Start {
+	return Start{Step: fmt.Sprint("try.", n), Attempt: 1, Room: roomsOf("mine", 3)[n-1], Share: spec.Budget{Tokens: 33}}
+}
+
 // TestAllowanceBeside does not take what was under way by then for news of an allowance
 // that is used up.
 func TestAllowanceBeside(t *testing.T) {
@@ -508,20 +624,11 @@ steps:
   - {id: b, prompt: do it}
 `, nil, nil)
 	at := time.Now()
-	var events []run.Event
-	add := func(kind string, data any) {
-		text, err := json.Marshal(data)
-		must(t, err)
-		events = append(events, run.Event{Seq: int64(len(events) + 1), Time: at, Type: kind, Data: text})
-	}
-	add(Began, nil)
-	add(Found, Seen{})
-	add(Started, Start{Step: "a", Attempt: 1, Hash: "h", Room: "mine"})
-	add(Started, Start{Step: "b", Attempt: 1, Hash: "h", Room: "mine.2"})
-	add(Worked, Work{Step: "a", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(time.Hour)})
-	add(Worked, Work{Step: "b", Attempt: 1, Verdict: spec.VerdictOK})
-	s, err := Fold(b.plan, events)
-	must(t, err)
+	s := stateAfter(t, b.plan, at,
+		Start{Step: "a", Attempt: 1, Hash: "h", Room: "mine"},
+		Start{Step: "b", Attempt: 1, Hash: "h", Room: "mine.2"},
+		Work{Step: "a", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(time.Hour)},
+		Work{Step: "b", Attempt: 1, Verdict: spec.VerdictOK})
 	if got := s.wakes(); !got.Equal(at.Add(time.Hour)) {
 		t.Errorf("it wakes at %s", got)
 	}
