@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -15,7 +16,7 @@ func (a *app) flowApproveCommand() *command.Command {
 	var reject string
 	c := &command.Command{
 		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on.",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one is told.",
 		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			step := ""
@@ -77,19 +78,27 @@ func (a *app) tellFlowTo(ref string, say func(*flow.Person) (*flow.State, error)
 		return err
 	}
 	h, events, err := l.run.Host()
+	if l.hosted = errors.Is(err, spec.ErrConflict); l.hosted { // that process is told
+		events, err = l.events, nil
+	}
 	if err != nil {
 		return err
 	}
-	defer h.Close()
+	if h != nil {
+		defer h.Close()
+	}
 	l.state, err = say(&flow.Person{Plan: &l.plan, Run: l.run, Host: h, Events: events, Name: actor()})
 	if err != nil {
 		return err
 	}
-	l.hosted = false
 	if a.json {
 		return a.printJSON(l.view())
 	}
 	fmt.Fprintln(a.stdout, l.run.ID)
+	if l.hosted {
+		a.note("kept for the process that carries it on, if what was asked about is still so")
+		return nil
+	}
 	a.note("kept; bothy flow resume %s goes on", l.run.ID)
 	return nil
 }

@@ -1,21 +1,32 @@
 package flow
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Person is who decides or answers, with the right to carry the run on.
+// Person is who decides or answers.
 type Person struct {
-	Plan   *Plan
-	Run    *run.Run
+	Plan *Plan
+	Run  *run.Run
+	// Host is the right to carry the run on. It is nil if another process has that: what is
+	// said is left for that one then.
 	Host   *run.Host
 	Events []run.Event
 	Name   string
+}
+
+// reply is what a person says to a flow that another process carries on.
+type reply struct {
+	Answer
+	Document []byte `json:"document,omitempty"` // of a question
 }
 
 // Decide keeps what a person decided about a step that waits for that; about the only
@@ -26,7 +37,7 @@ func (p *Person) Decide(step string, approved bool, why string) (*State, error) 
 	if err != nil {
 		return nil, err
 	}
-	return s, p.keep(s, Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why})
+	return s, p.keep(s, reply{Answer: Answer{Step: st.ID, Hash: st.Hash, Approved: approved, Text: why}})
 }
 
 // Answer keeps what a person answered, if it passes the checks of the step.
@@ -40,15 +51,27 @@ func (p *Person) Answer(step, text string) (*State, error) {
 	if !r.Passed {
 		return nil, spec.Errorf(spec.ErrUsage, "that is no answer to %s: %s", st.ID, strings.Join(r.Flaws(), "; "))
 	}
-	if err := keepFile(filepath.Join(p.Run.Dir(), OutputsDir), n.Output, document); err != nil {
-		return nil, err
-	}
-	a := &Artefact{Path: n.Output, SHA256: hashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
-	return s, p.keep(s, Answer{Step: st.ID, Hash: st.Hash, Approved: true, Output: a, Checks: r.Checks})
+	return s, p.keep(s, reply{n.answer(st.Hash, document, r.Checks), document})
 }
 
-func (p *Person) keep(s *State, a Answer) error {
-	ev, err := p.Host.Append(Answered, p.Name, a)
+// answer is what a person answered to a question.
+func (n *Node) answer(hash string, document []byte, checks []gate.Check) Answer {
+	a := &Artefact{Path: n.Output, SHA256: hashOf(document), Size: int64(len(document)), At: time.Now().UTC()}
+	return Answer{Step: n.ID, Hash: hash, Approved: true, Output: a, Checks: checks}
+}
+
+func (p *Person) keep(s *State, r reply) error {
+	if p.Host == nil {
+		data, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return p.Run.Leave(run.Message{Kind: run.Reply, Actor: p.Name, Data: data})
+	}
+	if err := r.keepDocument(p.Run.Dir()); err != nil {
+		return err
+	}
+	ev, err := p.Host.Append(Answered, p.Name, r.Answer)
 	if err == nil {
 		err = s.Add(ev)
 	}
@@ -56,6 +79,34 @@ func (p *Person) keep(s *State, a Answer) error {
 		err = writeRecord(p.Run.Dir(), p.Run.ID, s)
 	}
 	return err
+}
+
+// keepDocument keeps what was answered, before the event that says so.
+func (r *reply) keepDocument(dir string) error {
+	if r.Output == nil {
+		return nil
+	}
+	return keepFile(filepath.Join(dir, OutputsDir), r.Output.Path, r.Document)
+}
+
+// reply keeps what a person said while the flow was carried on, if it is still about what
+// there is.
+func (c *Carrier) reply(m run.Message) error {
+	var r reply
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		return fmt.Errorf("read what %s said: %w", m.Actor, err)
+	}
+	if err := c.look(); err != nil {
+		return err
+	}
+	st := c.state.byID[r.Step]
+	if st == nil || st.Status != Waiting || st.Hash != r.Hash || !c.state.can(c.state.node(r.Step)) || c.state.hash(c.state.node(r.Step)) != r.Hash {
+		return nil // it is asked again
+	}
+	if err := r.keepDocument(c.Run.Dir()); err != nil {
+		return err
+	}
+	return c.append(Answered, m.Actor, r.Answer)
 }
 
 // asked finds what is asked, and sees that it is about what there is now.

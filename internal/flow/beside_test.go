@@ -448,6 +448,57 @@ steps:
 	b.want(b.carry(), Completed, "done", "c.1")
 }
 
+// TestAnsweredBeside takes what a person says while something is at work: what needs that
+// is begun at once. What is said to something else is not taken.
+func TestAnsweredBeside(t *testing.T) {
+	m := meet(3)
+	b := beside(t, 3, `
+name: asked
+steps:
+  - {id: a, command: do it, output: a.txt}
+  - {id: slow, command: do it}
+  - {id: good, needs: [a], approval: {message: Good?}}
+  - {id: tone, question: {message: Which?}, output: tone.txt, validate: {pattern: '^dry$'}}
+  - {id: b, needs: [good], command: do it}
+  - {id: c, needs: [tone], command: do it}
+`, nil, nil)
+	b.do = func(job Job) Done {
+		if stepOf(job) == "a" {
+			return fine(job)
+		}
+		return m.met(job) // slow, b and c meet
+	}
+	said := 0
+	b.tell = func(ev run.Event, _ *State) {
+		if ev.Type != Asked {
+			return
+		}
+		events, err := b.run.Events()
+		must(t, err)
+		p := &Person{Plan: b.plan, Run: b.run, Events: events, Name: "ann"}
+		if said++; said == 1 { // the question, which needs nothing
+			must(t, b.run.Leave(run.Message{Kind: run.Reply, Actor: "ann", Data: json.RawMessage(`{"step": "good", "hash": "other", "approved": true}`)}))
+			if _, err := p.Answer("", "loud"); !errors.Is(err, spec.ErrUsage) {
+				t.Errorf("loud is a tone: %v", err)
+			}
+			_, err = p.Answer("", "dry")
+		} else {
+			_, err = p.Decide("", true, "fine")
+		}
+		must(t, err)
+	}
+	s := b.carry()
+	b.ended(s, Completed, "done")
+	if s.Step("good").Detail != "approved by ann: fine" || s.Step("tone").Detail != "answered by ann" || b.read("outputs/tone.txt") != "dry" || said != 2 {
+		t.Errorf("good is %+v, tone %+v", s.Step("good"), s.Step("tone"))
+	}
+	list, err := b.run.Mail()
+	must(t, err)
+	if len(list) != 0 {
+		t.Errorf("%d messages were not taken", len(list))
+	}
+}
+
 const listed = `
 name: listed
 inputs: [{name: prd, file: prd.json, required: true}]

@@ -159,7 +159,10 @@ func (c *Carrier) mail() error {
 		return err
 	}
 	for _, m := range list {
-		if m.Kind == run.Stop {
+		switch m.Kind {
+		case run.Reply:
+			err = c.reply(m)
+		case run.Stop:
 			err = c.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		}
 		if err == nil {

@@ -89,24 +89,25 @@ func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
 	return l
 }
 
-// join waits for something that is at work; if that is not zero, until a time at most.
+// join waits for something that is at work; if that is not zero, until a time at most;
+// but not longer than until messages are to be looked for again.
 func (c *Carrier) join(ctx context.Context, until time.Time) error {
-	var over <-chan time.Time
+	wait := wakeEvery
 	if !until.IsZero() {
-		over = time.After(min(time.Until(until), wakeEvery))
+		wait = min(time.Until(until), wait)
 	}
 	select {
 	case l := <-c.landed:
 		return c.land(l)
-	case <-over:
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// wakeEvery is how often it is looked whether it is time: clocks stand still while a
-// machine sleeps.
+// wakeEvery is how often it is looked whether somebody has said something, and whether it
+// is time: clocks stand still while a machine sleeps.
 const wakeEvery = time.Second
 
 // recall gives up what is at work with what is not so any more.

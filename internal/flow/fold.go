@@ -166,10 +166,12 @@ func (s *State) needsOf(n *Node) []*StepState {
 }
 
 func (s *State) add(ev run.Event) error {
-	if ev.Type != Began && ev.Type != Answered && s.Status == Running && ev.Time.After(s.Last) {
-		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
+	if ev.Type != Answered || s.Status != Running { // it may be that nobody carries it on
+		if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+			s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
+		}
+		s.Last = ev.Time
 	}
-	s.Last = ev.Time
 	switch ev.Type {
 	case Began:
 		s.begin()

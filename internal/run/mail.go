@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,7 @@ const (
 	Pause = "pause" // end after this iteration, to go on later
 	Hint  = "hint"  // Text is for the next iteration
 	Clear = "clear" // hints that no iteration was told are taken back
+	Reply = "reply" // Data is what a person answers to what is asked
 )
 
 // Message is what a person has to say to a run, whoever carries it on.
@@ -29,6 +31,8 @@ type Message struct {
 	Text  string    `json:"text,omitempty"`
 	Actor string    `json:"actor"`
 	Time  time.Time `json:"time"`
+	// Data is of a kind that needs more than words.
+	Data json.RawMessage `json:"data,omitempty"`
 }
 
 // MaxHint bounds the text of a message, in bytes.
