@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 
@@ -11,8 +12,6 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/memmap"
 	"gvisor.dev/gvisor/pkg/sentry/state/stateio"
 	"gvisor.dev/gvisor/pkg/sentry/state/stateipc"
-	"gvisor.dev/gvisor/pkg/unet"
-	"gvisor.dev/gvisor/pkg/urpc"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 )
@@ -27,59 +26,64 @@ import (
 // handing is an image that is being handed out.
 type handing struct {
 	image *driver.Image
-	spoil func(error) // called when something cannot be had
+	spoil func(error) // called when something cannot be had, or was not to be asked for
 
-	rpc    *urpc.Server
-	theirs *os.File // for the sentry
+	server *stateipc.AsyncFileServer
+	conn   *net.UnixConn
+	theirs *os.File      // the other end, for the sentry
+	over   chan struct{} // closed when no request is answered any more
+
+	mu     sync.Mutex
+	opened map[string]bool
+	open   []*os.File // of the sentry, to be read into
 }
 
 // handOut begins to hand an image out. Spoil is called before the sentry hears that a
-// page cannot be had.
+// page cannot be had; it may be called several times, and at once.
 func handOut(dir string, spoil func(error)) (*handing, error) {
-	h := &handing{spoil: spoil}
+	h := &handing{spoil: spoil, over: make(chan struct{}), opened: map[string]bool{}}
 	var err error
 	if h.image, err = driver.OpenImage(dir); err != nil {
 		return nil, err
 	}
-	server, err := stateipc.NewAsyncFileServer(h)
-	if err != nil {
+	if h.server, err = stateipc.NewAsyncFileServer(h); err != nil {
 		h.image.Close()
 		return nil, err
 	}
-	h.rpc = urpc.NewServer()
-	h.rpc.Register(server)
-	mine, theirs, err := unet.SocketPair(false)
-	if err != nil {
-		h.end()
+	if h.conn, h.theirs, err = pair(); err != nil {
+		h.server.Stop()
 		return nil, err
 	}
-	h.rpc.StartHandling(mine)
-	fd, err := theirs.Release()
-	if err != nil {
-		h.end()
-		return nil, err
-	}
-	h.theirs = os.NewFile(uintptr(fd), "memory")
+	go h.serve()
 	return h, nil
 }
 
-// end stops that.
+// end stops that. No request may be on its way when the server stops.
 func (h *handing) end() {
-	if h.theirs != nil {
-		h.theirs.Close()
-	}
-	h.rpc.Stop(0)
+	h.theirs.Close()
+	h.conn.Close()
+	<-h.over
+	h.server.Stop()
 }
 
 // Destroy is called when nobody reads any more.
-func (h *handing) Destroy() { h.image.Close() }
+func (h *handing) Destroy() {
+	h.image.Close()
+	closeFiles(h.open)
+}
 
-// OpenRead is asked by the sentry for one of the files.
+// OpenRead is asked by the sentry for one of the files, which it gets once.
 func (h *handing) OpenRead(name string) (stateio.AsyncReader, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	f := h.image.File(name)
 	if f == nil {
 		return nil, unix.ENOENT
 	}
+	if h.opened[name] {
+		return nil, unix.EBUSY
+	}
+	h.opened[name] = true
 	r := &reader{
 		h: h, file: f,
 		todo: make(chan piece, readsWaiting), done: make(chan stateio.Completion, readsWaiting), over: make(chan struct{}),
@@ -107,9 +111,6 @@ type reader struct {
 	over chan struct{} // closed when nothing is read any more
 
 	asked int // for, and not yet told to be done
-
-	mu   sync.Mutex
-	open []*os.File
 }
 
 // piece is what was asked for.
@@ -127,9 +128,18 @@ func (*reader) MaxParallel() int     { return readsWaiting }
 
 func (*reader) NeedRegisterDestinationFD() bool { return true }
 
+// maxTargets is how many files of the sentry are read into, of all readers. It has one
+// for each file of the image that is no memory, and for memory two.
+const maxTargets = 16
+
 // RegisterDestinationFD takes a file that is to be read into. Nothing of it is mapped
 // that is ever touched here: the sentry could make it shorter.
 func (r *reader) RegisterDestinationFD(fd int32, _ uint64, _ []stateio.ClientFileRangeSetting) (stateio.DestinationFile, error) {
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if len(r.h.open) >= maxTargets {
+		return nil, unix.EMFILE
+	}
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -140,9 +150,7 @@ func (r *reader) RegisterDestinationFD(fd int32, _ uint64, _ []stateio.ClientFil
 		f.Close()
 		return nil, errors.Join(err, unix.EINVAL)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open = append(r.open, f)
+	r.h.open = append(r.h.open, f)
 	return f, nil
 }
 
@@ -156,9 +164,17 @@ func (r *reader) AddReadv(id int, off int64, total uint64, to stateio.Destinatio
 	r.todo <- piece{id, off, total, f, parts}
 }
 
+// errAsked says that a sentry asked for what one that is well would not.
+var errAsked = errors.New("the sentry asks for memory in a way that none may")
+
 // Wait waits for so many reads to be done. It is the sentry that says how many: there
-// may not be as many.
+// may not be as many. What is done already was refused by gVisor's server, which would
+// look the number that the sentry has given it up in a table, wherever that is.
 func (r *reader) Wait(done []stateio.Completion, least int) ([]stateio.Completion, error) {
+	if len(done) > 0 {
+		r.h.spoil(errAsked)
+		return nil, unix.EPROTO
+	}
 	for r.asked > 0 {
 		if least > 0 {
 			done = append(done, <-r.done)
@@ -208,10 +224,5 @@ func (r *reader) read(p piece, buf []byte) (uint64, error) {
 func (r *reader) Close() error {
 	close(r.todo)
 	<-r.over
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, f := range r.open {
-		_ = f.Close()
-	}
 	return nil
 }
