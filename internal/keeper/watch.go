@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -80,26 +79,7 @@ func (k *Keeper) visited() bool {
 // usage is what the sandbox's processes take from the host.
 func (k *Keeper) usage() spec.Usage {
 	pids := append(k.wall.Pids(), os.Getpid())
-	u := spec.Usage{CPUSeconds: cpuTime(pids).Seconds()}
-	for _, pid := range pids {
-		u.Memory += resident(pid)
-	}
-	return u
-}
-
-// resident is the memory of a process, shared pages counted in part.
-func resident(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		var kb int64
-		if _, err := fmt.Sscanf(line, "Pss: %d kB", &kb); err == nil {
-			return kb << 10
-		}
-	}
-	return 0
+	return spec.Usage{CPUSeconds: cpuTime(pids).Seconds(), Memory: resident(pids)}
 }
 
 // Memory is looked at this often, and acted on from this share of the limit:
