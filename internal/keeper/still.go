@@ -30,6 +30,9 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if err == nil || errors.Is(err, errLeft) {
 		return err
 	}
+	if ctx.Err() != nil { // it ends, and whoever asked looks at it then
+		return k.tooLate()
+	}
 	return k.unlessFallen(&spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err})
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -79,4 +81,47 @@ func TestLayerAlone(t *testing.T) {
 	if err := k.saver.saveStill(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.layer().SaveError == "" {
 		t.Errorf("%v, %+v", err, k.saver.layer())
 	}
+}
+
+// settling is a wall whose memory takes its time to come in.
+type settling struct {
+	*wall
+	takes time.Duration // 0: for ever
+}
+
+func (w settling) Settle(ctx context.Context) error {
+	if w.takes > 0 {
+		time.Sleep(w.takes)
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Who waits for memory to come in while the sandbox shall end hears that it ends.
+func TestEndsBeforeItSettles(t *testing.T) {
+	k, w := stander(t)
+	k.spec, k.wall = &spec.Sandbox{Name: "box"}, settling{w, 0}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ours, _ := conns(t)
+	if err := k.answerStill(ctx, ours, wire.Ask{Unasked: true}); !errors.Is(err, spec.ErrStopping) {
+		t.Error(err)
+	}
+	if w.still.Load() {
+		t.Error("it stands still")
+	}
+}
+
+// What memory takes to come in is no part of what a save costs: the next would be put off
+// by many times as much.
+func TestSettlingIsNoSaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, w := stander(t)
+		k.saver.wall = settling{w, time.Minute}
+		must(t, k.saver.saveLast(t.Context()))
+		if k.saver.lastCost >= time.Minute {
+			t.Errorf("it cost %v", k.saver.lastCost)
+		}
+	})
 }

@@ -184,13 +184,16 @@ func connect(s *sandbox.Sandbox) (*urpc.Client, error) {
 	return conn, nil
 }
 
-// Settle waits until programs have all of the memory that they go on from.
+// Settle waits until programs have all of the memory that they go on from. A sentry that
+// never takes all of it keeps nobody for ever.
 func (w *wall) Settle(ctx context.Context) error {
 	select {
 	case <-w.settled:
 		return nil
 	default:
 	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
 	select {
 	case <-w.settled:
 		return nil
