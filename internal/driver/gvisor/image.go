@@ -61,7 +61,7 @@ func handOut(dir string, spoil func(error)) (*handing, error) {
 // end stops that. No request may be on its way when the server stops.
 func (h *handing) end() {
 	h.theirs.Close()
-	h.conn.Close()
+	_ = h.conn.Close()
 	<-h.over
 	h.server.Stop()
 }

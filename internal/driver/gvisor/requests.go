@@ -58,7 +58,7 @@ func pair() (mine *net.UnixConn, theirs *os.File, err error) {
 // comes that is none.
 func (h *handing) serve() {
 	defer close(h.over)
-	defer h.conn.Close() // nobody shall wait for an answer
+	defer func() { _ = h.conn.Close() }() // nobody shall wait for an answer
 	for {
 		q, files, err := hear(h.conn)
 		if err != nil {
