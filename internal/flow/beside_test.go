@@ -685,6 +685,33 @@ steps:
 	}
 }
 
+// TestAskedMeanwhile asks a person what there is to ask while an allowance is used up, and
+// waits then.
+func TestAskedMeanwhile(t *testing.T) {
+	b := beside(t, 1, `
+name: limited
+steps:
+  - {id: a, prompt: do it}
+  - {id: good, approval: {message: good?}}
+  - {id: b, needs: [a], prompt: do it}
+`, nil, nil)
+	at := time.Now()
+	s := stateAfter(t, b.plan, at,
+		Start{Step: "a", Attempt: 1, Room: "mine"},
+		Work{Step: "a", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(time.Hour)})
+	d := Next(s, at)
+	if d.Ask == nil || d.Ask.ID != "good" {
+		t.Fatalf("it comes next: %+v", d)
+	}
+	s.settle("good", d.Hash, Waiting, "", 9)
+	if d := Next(s, at); !d.Wait.Equal(at.Add(time.Hour)) {
+		t.Errorf("it comes next: %+v", d)
+	}
+	if d := Next(s, at.Add(2*time.Hour)); d.Work == nil || d.Work.ID != "a" {
+		t.Errorf("it comes next then: %+v", d)
+	}
+}
+
 // TestParallelChecked refuses flows in which nothing could be side by side.
 func TestParallelChecked(t *testing.T) {
 	for text, want := range map[string]string{

@@ -50,14 +50,21 @@ func Next(s *State, now time.Time) Decision {
 	if why := s.forsaken(); why != "" {
 		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
 	}
+	var wait Decision // an allowance is used up: what needs none is decided meanwhile
 	for _, n := range s.nodes {
 		hash, due := s.due(n)
 		if !due {
 			continue
 		}
-		if d, can := s.begun(n, hash, now); can {
+		switch d, can := s.begun(n, hash, now); {
+		case can && !d.Wait.IsZero():
+			wait = d
+		case can:
 			return d
 		}
+	}
+	if !wait.Wait.IsZero() {
+		return wait
 	}
 	return s.last(s.outcome())
 }

@@ -98,6 +98,8 @@ type State struct {
 	limitedBy int64 // the event
 	limits    int   // in a row
 
+	definitions map[string]string // of nodes, by their IDs: they stay what they are
+
 	marked   map[string]string // which elements pass in what was written of a list
 	elements map[spot][]*StepState
 	pools    map[string]int // how many sandboxes there are, by agents
@@ -108,7 +110,7 @@ type State struct {
 // Fold gives how a flow stands after events. What it does not know, it ignores.
 func Fold(p *Plan, events []run.Event) (*State, error) {
 	s := &State{Status: Queued, plan: p, nodes: p.Nodes(), byID: map[string]*StepState{}, files: map[string]string{}, Steps: []*StepState{}}
-	s.marked = map[string]string{}
+	s.marked, s.definitions = map[string]string{}, map[string]string{}
 	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
 		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
@@ -445,5 +447,13 @@ func (s *State) hash(n *Node) string {
 		Definition string
 		Inputs     map[string]string
 		Needs      []need
-	}{s.plan.definition(n), inputs, needs})
+	}{s.definition(n), inputs, needs})
+}
+
+// definition is that of the plan. It is asked for again and again, while a flow waits.
+func (s *State) definition(n *Node) string {
+	if s.definitions[n.ID] == "" {
+		s.definitions[n.ID] = s.plan.definition(n)
+	}
+	return s.definitions[n.ID]
 }
