@@ -131,7 +131,7 @@ func (l *flowing) rows() [][2]string {
 		{"flow", l.plan.File},
 		{"directory", l.run.Dir()},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(time.Duration(s.Elapsed))},
+		{"took", roundly(l.took(time.Now()))},
 		{"used", usedText(s.Tokens, s.USD)},
 	}
 	if n := l.atWork(); n > 0 && l.plan.Most() > 1 {
@@ -153,6 +153,15 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
 	}
 	return rows
+}
+
+// took is for how long somebody has carried the flow on, until now.
+func (l *flowing) took(now time.Time) time.Duration {
+	took := time.Duration(l.state.Elapsed)
+	if l.state.Status == flow.Running {
+		took += max(0, now.Sub(l.state.Last))
+	}
+	return took
 }
 
 // atWork counts the steps that somebody has done just now.

@@ -107,12 +107,8 @@ func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
-	elapsed := time.Duration(s.Elapsed)
-	if s.Status == flow.Running {
-		elapsed += max(0, now.Sub(s.Last))
-	}
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, until: s.Until,
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: p.took(now), until: s.Until,
 		tokens: s.Tokens, usd: s.USD, most: plan.Limits,
 	}
 	page := v.head(
@@ -152,7 +148,7 @@ func (p *flowPage) table(most int, now time.Time) []tui.Line {
 		elements[place{e.Group, e.ID}] = e
 	}
 	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %8s  %9s  %5s  %s", "took", "tokens", "tries", "step"))}
-	at, last := 0, place{} // where something goes on
+	at, first, last := 0, -1, place{} // where something goes on, and where the first step is at work
 	for _, st := range p.state.Steps {
 		here := place{st.Group, st.Element}
 		e, in := elements[here]
@@ -170,6 +166,12 @@ func (p *flowPage) table(most int, now time.Time) []tui.Line {
 		if st.Status != flow.Pending {
 			at = len(page) - 2 // without the first line
 		}
+		if st.Status == flow.Running && first < 0 {
+			first = at
+		}
+	}
+	if first >= 0 { // it is seen, if there is room with its element, below who is not
+		at = min(at, first-min(2, most/2)+most/2)
 	}
 	return append(window(page, at, most), nil)
 }
@@ -266,7 +268,11 @@ func (p *flowPage) foot() []tui.Line {
 	for _, st := range p.state.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + opening(st.Message))})
 	}
-	if v := (runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Hosted: p.hosted}); v.next() != "" {
+	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Hosted: p.hosted}
+	if p.hosted {
+		v.asks, _ = p.state.Asks()
+	}
+	if v.next() != "" {
 		page = append(page, tui.Line{tui.Yellow.Of("next     "), tui.Plain.Of(v.next())})
 	}
 	return page

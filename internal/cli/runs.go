@@ -52,6 +52,8 @@ type runView struct {
 	Hosted    bool      `json:"hosted"` // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Next      string    `json:"next,omitempty"` // what a person can do
+
+	asks string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 }
 
 func (v runView) why() string { return cmp.Or(v.Detail, v.Reason) }
@@ -75,6 +77,9 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
+			v.asks, v.Detail = reason, detail
+		}
 	} else {
 		l, err := loopViewOf(e, r)
 		if err != nil {
@@ -89,6 +94,9 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 
 // rank orders runs by how much they need a person.
 func (v runView) rank() int {
+	if v.asks != "" {
+		return 0
+	}
 	switch v.Status {
 	case string(flow.Waiting):
 		return 0
@@ -108,13 +116,17 @@ func (v runView) rank() int {
 
 // next is the command that a run waits for.
 func (v runView) next() string {
+	asks := v.asks
+	if v.Kind == run.Flows && v.Status == string(flow.Waiting) {
+		asks = v.Reason
+	}
 	switch {
+	case asks == flow.ReasonApproval:
+		return "bothy flow approve " + v.ID
+	case asks == flow.ReasonQuestion:
+		return "bothy flow answer " + v.ID
 	case v.Hosted:
 		return ""
-	case v.Kind == run.Flows && v.Status == string(flow.Waiting) && v.Reason == flow.ReasonApproval:
-		return "bothy flow approve " + v.ID
-	case v.Kind == run.Flows && v.Status == string(flow.Waiting) && v.Reason == flow.ReasonQuestion:
-		return "bothy flow answer " + v.ID
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}

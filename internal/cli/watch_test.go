@@ -242,6 +242,47 @@ refused  x.example (3)
 	}
 }
 
+// TestFlowPageBeside shows what is at work first where there is no room for all, and tells
+// what a person is asked meanwhile.
+func TestFlowPageBeside(t *testing.T) {
+	f, err := flow.Parse("f.yaml", []byte("name: many\nparallel: 3\nsteps:\n"+
+		"- {id: work, matrix: {n: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}, command: c}\n- {id: good, approval: {message: Good?}}\n"))
+	must(t, err)
+	plan := flow.Plan{Flow: f, Values: map[string]string{}}
+	must(t, plan.Check(nil))
+	r, err := run.CreateFlow(t.TempDir(), "many-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	for _, data := range []any{nil, flow.Start{Step: "work.9", Attempt: 1}, flow.Start{Step: "work.10", Attempt: 1}, flow.Ask{Step: "good", Message: "Good?"}} {
+		kind := flow.Began
+		switch data.(type) {
+		case flow.Start:
+			kind = flow.Started
+		case flow.Ask:
+			kind = flow.Asked
+		}
+		_, err := h.Append(kind, run.ActorHost, data)
+		must(t, err)
+	}
+	l := &flowing{run: r, plan: plan, hosted: true}
+	l.events, err = r.Events()
+	must(t, err)
+	l.state, err = flow.Fold(&plan, l.events)
+	must(t, err)
+	now := l.state.Last.Add(5 * time.Second)
+	got := plainPage(&flowPage{flowing: l, tries: triesOf(l.events)}, 20, 60, now)
+	for _, want := range []string{"and 7 before\n·                             work.8\n▶       5s          0      1  work.9\n▶       5s", "\nnext     bothy flow approve many-2026-11-22-0001\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if took := l.took(now); took < 5*time.Second || took > 6*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
 // TestTriesOfCrash does not count the time in which nobody carried a flow on.
 func TestTriesOfCrash(t *testing.T) {
 	at := func(seconds int64, kind, data string) run.Event {

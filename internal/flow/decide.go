@@ -158,14 +158,24 @@ const ReasonSkipped = "skipped"
 // such as because their model is not there.
 const ReasonAgent = "agent"
 
+// Asks tells what a person is asked first, and whether that is an approval or a question;
+// nothing if nobody is.
+func (s *State) Asks() (reason, detail string) {
+	list := s.Questions()
+	if len(list) == 0 {
+		return "", ""
+	}
+	reason = ReasonApproval
+	if s.node(list[0].ID).Step.Question != nil {
+		reason = ReasonQuestion
+	}
+	return reason, list[0].ID + ": " + head(list[0].Message, maxMissing)
+}
+
 // outcome is how a flow ends in which nothing is left to do.
 func (s *State) outcome() *End {
-	if list := s.Questions(); len(list) > 0 {
-		reason := ReasonApproval
-		if s.node(list[0].ID).Step.Question != nil {
-			reason = ReasonQuestion
-		}
-		return &End{Status: Waiting, Reason: reason, Detail: list[0].ID + ": " + head(list[0].Message, maxMissing)}
+	if reason, detail := s.Asks(); reason != "" {
+		return &End{Status: Waiting, Reason: reason, Detail: detail}
 	}
 	var failed []string
 	reason := "rejected"
