@@ -685,6 +685,54 @@ steps:
 	}
 }
 
+// TestAllowanceOnce counts an allowance that is used up once, whoever says so side by side,
+// and believes who knows until when. So as many rounds are waited as for one step.
+func TestAllowanceOnce(t *testing.T) {
+	b := beside(t, 3, tries, nil, nil)
+	at := time.Now()
+	until := at.Add(time.Hour)
+	var happened []any
+	for round := range maxLimits {
+		for n := range 3 {
+			happened = append(happened, Start{Step: fmt.Sprint("try.", n+1), Attempt: round + 1, Room: roomsOf("mine", 3)[n]})
+		}
+		for n := range 3 {
+			w := Work{Step: fmt.Sprint("try.", n+1), Attempt: round + 1, Verdict: spec.VerdictLimit}
+			if n == 0 {
+				w.Until = until
+			}
+			happened = append(happened, w)
+		}
+	}
+	s := stateAfter(t, b.plan, at, happened...)
+	for _, st := range s.Steps[:3] {
+		if st.Status != Pending || st.Detail != Exhausted {
+			t.Errorf("%s is %s, %s", st.ID, st.Status, st.Detail)
+		}
+	}
+	if s.limits != maxLimits || !s.Until.Equal(until) || !s.wakes().Equal(until) {
+		t.Errorf("%d in a row, until %s; it wakes at %s", s.limits, s.Until, s.wakes())
+	}
+	happened = append(happened, Start{Step: "try.1", Attempt: 99}, Work{Step: "try.1", Attempt: 99, Verdict: spec.VerdictLimit, Error: "no more"})
+	if st := stateAfter(t, b.plan, at, happened...).Step("try.1"); st.Status != Failed {
+		t.Errorf("after %d rounds it is %s", maxLimits, st.Status)
+	}
+}
+
+// TestAllowanceOver has all go on that waited for an allowance, and not just the first.
+func TestAllowanceOver(t *testing.T) {
+	b := beside(t, 3, tries, nil, nil)
+	at := time.Now()
+	happened := []any{trying(1), Work{Step: "try.1", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(10 * time.Second)}}
+	if d := Next(stateAfter(t, b.plan, at, happened...), at); !d.Wait.Equal(at.Add(10 * time.Second)) {
+		t.Fatalf("it comes next: %+v", d)
+	}
+	happened = append(happened, Start{Step: "try.1", Attempt: 2, Room: "mine"})
+	if d := Next(stateAfter(t, b.plan, at, happened...), at.Add(11*time.Second)); d.Work == nil || d.Work.ID != "try.2" {
+		t.Errorf("it comes next: %+v", d)
+	}
+}
+
 // TestAskedMeanwhile asks a person what there is to ask while an allowance is used up, and
 // waits then.
 func TestAskedMeanwhile(t *testing.T) {

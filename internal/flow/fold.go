@@ -269,7 +269,8 @@ func (s *State) start(b Start, ev run.Event) {
 	if st.Hash != b.Hash {
 		st.reset("")
 	}
-	st.Hash, st.Status, st.Attempts, s.Until = b.Hash, Running, b.Attempt, time.Time{}
+	st.Hash, st.Status, st.Attempts = b.Hash, Running, b.Attempt
+	s.Until, s.limitedAt = time.Time{}, time.Time{} // whatever was waited for, that is over for all
 	st.began, st.lost, st.room, st.before, st.share = ev.Seq, false, b.Room, b.Before, b.Share
 	if st.since.IsZero() {
 		st.since = ev.Time
@@ -300,16 +301,13 @@ func (s *State) worked(w Work, ev run.Event) {
 		return
 	}
 	st.Message, st.Checks = w.Message, w.Checks
-	if w.Verdict == spec.VerdictLimit && s.limits < maxLimits { // as if it had not been
+	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance
+	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been
 		st.Status, st.Detail = Pending, Exhausted
-		s.Until, s.limitedAt, s.limitedBy = w.Until, ev.Time, ev.Seq
-		if latest := ev.Time.Add(longestWait); w.Until.After(latest) {
-			s.Until = latest
-		}
-		s.limits++
+		s.limited(w.Until, ev, news)
 		return
 	}
-	if st.began > s.limitedBy { // what was under way by then says nothing of it
+	if news {
 		s.limits, s.limitedAt = 0, time.Time{}
 	}
 	if w.Scant {
@@ -328,6 +326,21 @@ func (s *State) worked(w Work, ev run.Event) {
 		st.unable = n.Step.Prompt != "" && w.Verdict != spec.VerdictOK
 		s.goBack(n, st.Missing)
 	}
+}
+
+// limited has the flow wait. Those that were under way side by side when an allowance was
+// used up all say so: that counts once, and who knows until when is believed.
+func (s *State) limited(until time.Time, ev run.Event, news bool) {
+	if latest := ev.Time.Add(longestWait); until.After(latest) {
+		until = latest
+	}
+	if news || !until.IsZero() {
+		s.Until = until
+	}
+	if news {
+		s.limits++
+	}
+	s.limitedAt, s.limitedBy = ev.Time, ev.Seq
 }
 
 // SentBack tells that a step failed, and that an earlier one is done again for that.
