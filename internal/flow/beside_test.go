@@ -559,9 +559,11 @@ func TestElementsBeside(t *testing.T) {
 	}
 
 	for text, want := range map[string]string{
-		`[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]`: "the element a needs one that needs it",
-		`[{"id": "a", "needs": ["x"]}]`:                              `needs "x", which is not there`,
-		`[{"id": "a", "needs": "b"}]`:                                "needs is no list of ids",
+		`[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}]`:                              "the element a needs one that needs it",
+		`[{"id": "z", "needs": ["x"]}, {"id": "x", "needs": ["y"]}, {"id": "y", "needs": ["x"]}]`: "the element x needs one that needs it",
+		"\uFEFF[{\"id\": \"a\"}]":       "it begins with a byte order mark",
+		`[{"id": "a", "needs": ["x"]}]`: `needs "x", which is not there`,
+		`[{"id": "a", "needs": "b"}]`:   "needs is no list of ids",
 	} {
 		if _, err := readList([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

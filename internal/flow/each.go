@@ -151,14 +151,23 @@ func (l *List) arrange(known map[string]bool) error {
 
 // stuck says why none of some elements can be done.
 func stuck(rest []Element, known map[string]bool) error {
-	for _, e := range rest {
+	at := map[string]*Element{}
+	for i := range rest {
+		e := &rest[i]
+		at[e.ID] = e
 		for _, id := range e.Needs {
 			if !known[id] {
-				return fmt.Errorf("the element %s needs %q, which is not there", head(e.ID, maxElementID), head(id, maxElementID))
+				return fmt.Errorf("the element %s needs %q, which is not there", e.ID, head(id, maxElementID))
 			}
 		}
 	}
-	return fmt.Errorf("the element %s needs one that needs it", head(rest[0].ID, maxElementID))
+	seen, e := map[string]bool{}, &rest[0]
+	for !seen[e.ID] { // each needs one of the rest: who is met twice is in a circle
+		seen[e.ID] = true
+		i := slices.IndexFunc(e.Needs, func(id string) bool { return at[id] != nil })
+		e = at[e.Needs[i]]
+	}
+	return fmt.Errorf("the element %s needs one that needs it", e.ID)
 }
 
 // listIn finds the list in a document.

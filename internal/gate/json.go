@@ -18,6 +18,9 @@ func ReadJSON(document []byte) (any, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("it is not UTF-8")
 	}
+	if bytes.HasPrefix(document, []byte("\uFEFF")) {
+		return nil, errors.New("it begins with a byte order mark, which is no JSON: save it without one")
+	}
 	d := &parser{Decoder: json.NewDecoder(bytes.NewReader(document))}
 	d.UseNumber()
 	v, err := d.value(0)
