@@ -687,6 +687,30 @@ steps:
 	}
 }
 
+// TestUnkeptBeside says once that something cannot be kept, however many are at work.
+func TestUnkeptBeside(t *testing.T) {
+	m := meet(3)
+	b := beside(t, 3, tries, nil, nil)
+	b.do = func(job Job) Done {
+		m.here()
+		if stepOf(job) != "try.1" {
+			return b.until(job)
+		}
+		record := filepath.Join(b.run.Dir(), recordName)
+		if err := errors.Join(os.Remove(record), os.Mkdir(record, 0o700)); err != nil {
+			t.Error(err)
+		}
+		return fine(job)
+	}
+	h, events, err := b.run.Host()
+	must(t, err)
+	defer h.Close()
+	_, err = (&Carrier{Plan: b.plan, Run: b.run, Host: h, Shop: b}).Carry(t.Context(), events)
+	if err == nil || strings.Count(err.Error(), "rename") != 1 || b.atWork != 0 {
+		t.Errorf("%v; %d are at work", err, b.atWork)
+	}
+}
+
 // TestAllowanceOnce counts an allowance that is used up once, whoever says so side by side,
 // and believes who knows until when. So as many rounds are waited as for one step.
 func TestAllowanceOnce(t *testing.T) {

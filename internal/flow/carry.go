@@ -104,7 +104,8 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 			return c.end(run.ActorHost, End{Status: Interrupted, Reason: "signal", Signal: signal})
 		},
 	})
-	return c.state, errors.Join(err, c.ground()) // nothing is left at work, whatever could not be kept
+	grounded := c.ground() // nothing is left at work, whatever could not be kept
+	return c.state, cmp.Or(err, grounded)
 }
 
 // end ends the flow, with what is at work.

@@ -120,18 +120,19 @@ func (c *Carrier) recall() {
 	}
 }
 
-// ground gives up all that is at work. The error is about what could not be kept.
+// ground gives up all that is at work. The error is about the first that could not be
+// kept: the others could not for the same reason.
 func (c *Carrier) ground() error {
 	for _, f := range c.aloft {
 		f.stop(errGround)
 	}
-	var errs []error
+	var unkept error
 	for len(c.aloft) > 0 {
-		if err := c.land(<-c.landed); run.IsUnkept(err) {
-			errs = append(errs, err)
+		if err := c.land(<-c.landed); unkept == nil && run.IsUnkept(err) {
+			unkept = err
 		}
 	}
-	return errors.Join(errs...)
+	return unkept
 }
 
 // land keeps what came of a try.
@@ -146,10 +147,10 @@ func (c *Carrier) land(l landing) error {
 			return errors.Join(l.err, l.unknown)
 		}
 		err := c.keep(Cut, Short{l.node.ID, l.attempt, l.used.Tokens, l.used.USD})
-		if l.recalled {
+		if l.recalled || err != nil {
 			return err
 		}
-		return errors.Join(l.err, err)
+		return l.err
 	}
 	w := Work{
 		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: tail(l.done.Error, maxMessage), Until: l.done.Until,
