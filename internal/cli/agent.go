@@ -273,7 +273,7 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *
 		return nil, err
 	}
 	if secret == "" {
-		a.note("%s has no credential. Then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
+		a.note("%s has no credential; to give it one, and then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
 		return nil, nil
 	}
 	return []lendAt{{secret: secret}}, nil

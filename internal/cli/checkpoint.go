@@ -237,7 +237,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 				return a.restoreTo(cmd, e, sb, p, to, o.Files)
 			}
 			if !force {
-				if err := a.wantsBack(sb, p, o); err != nil {
+				if err := a.wantsBack(sb, p, o, "add -f, or --no-workspace, or run it in a terminal, where it asks"); err != nil {
 					return err
 				}
 			}
@@ -274,8 +274,8 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 }
 
 // wantsBack asks where something is lost that cannot be had back, or that is not the
-// sandbox's alone.
-func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions) error {
+// sandbox's alone. Where nobody can be asked wayBack says what to do.
+func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOptions, wayBack string) error {
 	stake := ""
 	if dirs := shared(sb); len(dirs) > 0 && !o.NoWorkspace {
 		stake = ", those in " + printable(strings.Join(dirs, ", ")) + " included, whoever changed them since"
@@ -288,7 +288,7 @@ func (a *app) wantsBack(sb *spec.Sandbox, p checkpoint.Point, o engine.RestoreOp
 			return nil
 		}
 		return spec.Errorf(spec.ErrUsage, "restore would put files of sandbox %s back%s", sb.Name, stake).
-			WithHint("add -f, or --no-workspace, or run it in a terminal, where it asks")
+			WithHint("%s", wayBack)
 	}
 	if !a.ask("put the files of sandbox %s back to what they were at checkpoint %s%s?", sb.Name, p.Name, stake) {
 		return spec.Errorf(spec.ErrDenied, "nothing was put back")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -35,6 +36,7 @@ type looping struct {
 	events []run.Event
 	state  *loop.State
 	hosted bool
+	pause  bool // somebody wants it to, and it has not yet
 }
 
 // loopCalled finds a loop; without a name the newest.
@@ -54,7 +56,8 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, err
 	}
-	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
+	mail, _ := r.Mail()   // before the events, which have what is taken meanwhile; who carries it on says what is wrong with it
+	l.hosted = r.Hosted() // before the events, too: who ends writes that before it goes
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
@@ -64,6 +67,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
 		s.Crash()
 	}
+	l.pause = l.state.Expect(mail) && l.hosted
 	return l, nil
 }
 
@@ -112,10 +116,11 @@ func (l *looping) open() error {
 func (a *app) loopHintCommand() *command.Command {
 	var clear bool
 	c := &command.Command{
-		Use: "hint RUN TEXT", Short: "Tell the next iteration something", Complete: a.oneRun(run.Loops),
+		Use: "hint RUN TEXT|--clear", Short: "Tell the next iteration something", Complete: a.oneRun(run.Loops),
+		Example: "  bothy loop hint RUN 'look at the parser first'\n  bothy loop hint --clear RUN",
 		Args: func(cmd *command.Command, args []string) error {
 			if clear {
-				return exactly(1, "nothing but a run beside --clear")(cmd, args)
+				return exactly(1, "a run beside --clear, and nothing else")(cmd, args)
 			}
 			return exactly(2, "a run and a text")(cmd, args)
 		},
@@ -127,6 +132,9 @@ func (a *app) loopHintCommand() *command.Command {
 			m := run.Message{Kind: run.Clear, Actor: actor()}
 			if !clear {
 				m.Kind, m.Text = run.Hint, args[1]
+				if err == nil && strings.TrimSpace(m.Text) == "" {
+					err = spec.Errorf(spec.ErrUsage, "the hint is empty").WithHint("--clear takes back what no iteration was told yet")
+				}
 			}
 			if err == nil {
 				err = l.run.Leave(m)

@@ -83,5 +83,5 @@ func (s *loopShop) judgeFile(ctx context.Context, p checkpoint.Point, c *loop.Cr
 	}
 	flaws := &ending{}
 	_, _ = flaws.Write([]byte(strings.Join(r.Flaws(), "\n")))
-	return "the file " + c.File + " does not pass", strings.ToValidUTF8(flaws.String(), ""), nil
+	return "the file " + c.File + " does not pass: " + opening(r.Flaws()[0]), strings.ToValidUTF8(flaws.String(), ""), nil
 }

@@ -63,7 +63,7 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 		err = spec.Errorf(spec.ErrNotFound, "checkpoint %d, which iteration %d ended with, was removed", b.Checkpoint, n)
 	}
 	if err == nil && !force {
-		err = a.wantsBack(sb, p, engine.RestoreOptions{})
+		err = a.wantsBack(sb, p, engine.RestoreOptions{}, "add -f, or run it in a terminal, where it asks")
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -258,6 +259,10 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	}
 	l := &f.plan.Limits
 	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
+	if strings.TrimSpace(f.plan.Prompt) == "" {
+		return "", spec.Errorf(spec.ErrUsage, "the prompt is empty").
+			WithHint("say what is to be done, in words or in a file (-f), or have tasks be done: --tasks")
+	}
 	path = "."
 	if len(args) > 0 {
 		path = args[0]
@@ -415,6 +420,26 @@ func (l *looping) workplace() (*spec.Sandbox, error) {
 	return sb, err
 }
 
+// whatNow tells what a person can do when nobody carries a loop on any more.
+func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
+	switch {
+	case s.Status.Final() && s.Keep == nil && len(s.Workers) == 0: // nothing was done
+	case len(sb.Workspaces) == 0:
+	case s.Status.Final() && sb.Reviews(sb.Workspaces[0]):
+		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
+	case s.Status.Final() && sb.Clones(sb.Workspaces[0]):
+		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
+	}
+	switch {
+	case s.Status.Final():
+	case s.Status == loop.Waiting && s.Reason == "question":
+		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
+	default:
+		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
+	}
+	return lines
+}
+
 // carry carries a loop on, tells how it goes, and ends as it does.
 func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
@@ -427,6 +452,9 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 	}
 	e := c.shop.engine
 	a.dismiss(e, s)
+	for _, line := range whatNow(c.run.ID, c.shop.sandbox, s) {
+		a.note("%s", line)
+	}
 	n := engine.Notice{
 		Run: c.run.ID, Kind: c.run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.plan.Directory,
 	}

@@ -126,6 +126,13 @@ func (l *looping) rows() [][2]string {
 	if s.Detail != "" {
 		status += ": " + s.Detail
 	}
+	took := time.Duration(s.Elapsed)
+	if l.hosted {
+		took = s.Took(time.Now())
+	}
+	if l.pause {
+		status += ", and is to pause after this iteration"
+	}
 	rows := [][2]string{
 		{"run", l.run.ID},
 		{"status", status},
@@ -134,7 +141,7 @@ func (l *looping) rows() [][2]string {
 		{"sandbox", cmp.Or(s.Sandbox, p.Sandbox)},
 		{"directory", p.Directory},
 		{"began", l.since.Local().Format(time.DateTime)},
-		{"took", roundly(time.Duration(s.Elapsed))},
+		{"took", roundly(took)},
 		{"used", usedText(s.Tokens, s.USD)},
 		{"prompt", opening(p.Prompt)},
 	}

@@ -211,7 +211,7 @@ func workersOf(s *loop.State) (list []workerView) {
 	for i, w := range s.Workers {
 		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
 		for _, at := range s.Places {
-			if at.Worker == i+1 {
+			if at.Worker == i+1 && !s.Status.Final() { // else it is removed
 				v.Sandbox = at.Sandbox
 			}
 		}

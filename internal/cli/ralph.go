@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -127,7 +128,7 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 	}
 	var asked []string
 	var also string
-	for _, f := range r.cmd.Given() {
+	for _, f := range r.given() {
 		switch {
 		case asks[f.Name] != nil:
 			asked = append(asked, f.Name)
@@ -146,6 +147,8 @@ func (r *ralphCall) words(args []string) ([]string, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "--%s and --%s exclude each other", asked[0], also)
 	case r.tasks && !r.status:
 		return nil, spec.Errorf(spec.ErrUsage, "--tasks goes with --status, or with a loop that begins")
+	case asked[0] == "add-context" && strings.TrimSpace(r.context) == "":
+		return nil, spec.Errorf(spec.ErrUsage, "--add-context: there is nothing to tell")
 	}
 	words := asks[asked[0]]
 	if r.tasks {
@@ -172,9 +175,15 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range r.cmd.Given() {
+	for _, f := range r.given() {
 		switch f.Name {
-		case "agent", "until", "protect", "task-promise": // below, or nothing
+		case "agent", "until", "protect", "task-promise", "last-activity-timeout": // below, or nothing
+		case "model":
+			if r.rotation != "" {
+				r.note("--model changes nothing: --rotation says who works")
+				continue
+			}
+			words = append(words, "--model="+f.Value)
 		case "rotation":
 			words = append(words, "--rotation="+turns)
 		case "no-questions":
@@ -212,6 +221,11 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	return append(words, args...), nil
 }
 
+// given are the flags of the line; one that is said not to be so is none.
+func (r *ralphCall) given() []command.Flag {
+	return slices.DeleteFunc(r.cmd.Given(), func(f command.Flag) bool { return r.cmd.IsSwitch(f.Name) && f.Value == "false" })
+}
+
 // ralphTurns is a rotation with the agents as we call them.
 func ralphTurns(rotation string) (string, error) {
 	if rotation == "" {
@@ -245,13 +259,17 @@ func (r *ralphCall) loopHere() (*run.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	var found *run.Run
 	for _, one := range list {
 		var p loop.Plan
-		if _, err := one.Plan(&p); err != nil {
+		if _, err := one.Plan(&p); err != nil { // it may be of this directory, and newer
 			r.note("%s: %v", one.ID, err)
-		} else if p.Directory == here {
-			return one, nil
+		} else if found == nil && p.Directory == here {
+			found = one
 		}
+	}
+	if found != nil {
+		return found, nil
 	}
 	return nil, spec.Errorf(spec.ErrNotFound, "no loop works, or has worked, in %s", here).WithHint("bothy loop ls lists all")
 }

@@ -254,13 +254,23 @@ func verdict(p *Plan, s *State) *End {
 	case reached(s.Asked, p.Stall.Questions):
 		return &End{Status: Waiting, Reason: reasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
-		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged)}
+		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged) + s.failure()}
 	case reached(s.SameError, p.Stall.SameError):
-		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError)}
+		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
 	case reached(s.SameRed, p.Stall.SameRed):
 		return &End{Status: Stalled, Reason: "same_red", Detail: fmt.Sprintf("the same gates said the same %d times", s.SameRed)}
 	}
 	return nil
+}
+
+// failure is how the agent failed the last time, to be said behind what that led to;
+// empty if it did not.
+func (s *State) failure() string {
+	if s.Work.Verdict == spec.VerdictOK || s.Work.Error == "" {
+		return ""
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(s.Work.Error), "\n")
+	return "; the agent failed: " + strings.TrimSpace(beginning(plain(first), 200))
 }
 
 func reached(n, limit int) bool { return limit > 0 && n >= limit }

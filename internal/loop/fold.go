@@ -162,15 +162,9 @@ func (s *State) Add(ev run.Event) error {
 	case ReviewCut:
 		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Hinted:
-		return into(ev, func(a Advice) {
-			if !s.told[a.Message] {
-				s.told[a.Message] = true
-				s.Hints = append(s.Hints, a.Text)
-			}
-		})
+		return into(ev, s.hint)
 	case Cleared:
-		s.Hints = s.Hints[:s.shown:s.shown]
-		return nil
+		s.clear()
 	case Took:
 		return into(ev, s.took)
 	case Closed:
@@ -246,6 +240,32 @@ func (s *State) restored(p Put) {
 	s.back = nil
 }
 
+// Expect counts in what people have said and nobody has taken yet, as far as it is about
+// hints, and tells whether the loop is to pause.
+func (s *State) Expect(mail []run.Message) (pause bool) {
+	for _, m := range mail {
+		switch m.Kind {
+		case run.Hint:
+			s.hint(Advice{m.ID, m.Text})
+		case run.Clear:
+			s.clear()
+		case run.Pause:
+			pause = true
+		}
+	}
+	return pause
+}
+
+func (s *State) hint(a Advice) {
+	if !s.told[a.Message] {
+		s.told[a.Message] = true
+		s.Hints = append(s.Hints, a.Text)
+	}
+}
+
+// clear takes hints back that the current iteration was not told.
+func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
+
 // last is what the gates said last.
 func (s *State) last() *Verdict {
 	if s.Verdict != nil {
@@ -281,6 +301,7 @@ func (s *State) worked(w Work, at time.Time) {
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
 		s.limit(w.Until, at)
+		s.shown = 0
 		return // as if it had not been: the hints are for the next try
 	}
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
@@ -292,7 +313,10 @@ func (s *State) worked(w Work, at time.Time) {
 }
 
 // cut counts what a try has used that came to nothing: its iteration is begun again.
-func (s *State) cut(w Work) { s.use(w) }
+func (s *State) cut(w Work) {
+	s.use(w)
+	s.shown = 0
+}
 
 // use adds up what was used. The numbers are the agent's: none takes anything back.
 func (s *State) use(w Work) {
@@ -354,6 +378,9 @@ func (v *Verdict) Red() (list []Gate) {
 	}
 	return list
 }
+
+// Took is how long somebody has carried the loop on, at a time, if somebody does then.
+func (s *State) Took(now time.Time) time.Duration { return s.elapsed(now) }
 
 // Told is how many hints the current iteration was told.
 func (s *State) Told() int { return s.shown }

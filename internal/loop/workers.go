@@ -82,12 +82,16 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(k Work) {
 			w.worked(k, ev.Time)
 			s.use(k)
-			if k.Verdict != spec.VerdictLimit {
-				w.given = nil
+			if k.Verdict == spec.VerdictLimit {
+				s.untell(w)
 			}
+			w.given = nil
 		})
 	case Cut:
-		return into(ev, s.cut)
+		return into(ev, func(k Work) {
+			s.cut(k)
+			s.untell(w)
+		})
 	case Kept:
 		return into(ev, w.kept)
 	case Judged:
@@ -162,7 +166,7 @@ func (s *State) workerBegan(w *State, b Begun) {
 	if b.Iteration == w.Iteration {
 		s.Repeats++
 	}
-	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
+	s.untell(w)
 	told := max(0, min(b.Hints, len(s.Hints)))
 	w.given, s.Hints = slices.Clone(s.Hints[:told]), s.Hints[told:]
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
@@ -195,18 +199,25 @@ func (s *State) replaced(p Place) {
 	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Compare(a.Worker, b.Worker) })
 }
 
-// dismiss is the end of a worker's work at its task. A hint that it had no use for is for
-// whoever is next.
-func (s *State) dismiss(w *State) {
+// untell has a hint that a worker had no use for be for whoever is next.
+func (s *State) untell(w *State) {
 	s.Hints, w.given = slices.Concat(w.given, s.Hints), nil
+}
+
+// dismiss is the end of a worker's work at its task.
+func (s *State) dismiss(w *State) {
+	s.untell(w)
 	w.letGo()
 	w.Work, w.Keep, w.Verdict, w.Join, w.Until, w.Reviewing = nil, nil, nil, nil, time.Time{}, ""
 }
 
-// rest is when nobody carries the loop on: no worker is known to have its task, and what
-// was brought together may not be what there is when somebody goes on.
+// rest is when nobody carries the loop on: no worker is known to have its task, what was
+// brought together may not be what there is when somebody goes on, and an iteration that
+// was under way has told nobody anything.
 func (s *State) rest() {
-	for _, w := range s.Workers {
+	s.shown = 0
+	for _, w := range slices.Backward(s.Workers) { // each before what there is
+		s.untell(w)
 		w.held, w.Reviewing = false, ""
 		if w.step == Joined || w.step == Rejudged {
 			w.step, w.Join, w.Verdict, w.reviewed = Judged, nil, w.alone, w.alone.reviews()

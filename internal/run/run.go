@@ -148,7 +148,9 @@ func sweep(root string) {
 // List gives the loops, the newest first.
 func List(root string) ([]*Run, error) { return ListOf(root, Loops) }
 
-// ListOf gives the runs of a kind, the newest first; all of them if that is empty.
+// ListOf gives the runs of a kind, the newest first; all of them if that is empty. Runs
+// whose plan cannot be read may be of any kind and age: they come last, and say why when
+// they are asked for their plan.
 func ListOf(root, kind string) ([]*Run, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -159,10 +161,20 @@ func ListOf(root, kind string) ([]*Run, error) {
 		at  time.Time
 	}
 	var list []dated
+	var unread []*Run
 	for _, e := range entries {
 		r := &Run{ID: e.Name(), dir: filepath.Join(root, e.Name())}
+		if strings.HasPrefix(r.ID, ".") {
+			continue // being made, or deleted
+		}
 		p, err := r.plan(nil)
-		if r.Kind = cmp.Or(p.Kind, Loops); err == nil && (kind == "" || kind == r.Kind) {
+		r.Kind = cmp.Or(p.Kind, Loops)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case err != nil:
+			r.Kind = cmp.Or(kind, Loops)
+			unread = append(unread, r)
+		case kind == "" || kind == r.Kind:
 			list = append(list, dated{r, p.CreatedAt})
 		}
 	}
@@ -171,7 +183,7 @@ func ListOf(root, kind string) ([]*Run, error) {
 	for i, d := range list {
 		runs[i] = d.run
 	}
-	return runs, nil
+	return append(runs, unread...), nil
 }
 
 // Find gives the loop of an ID, or the only one that begins so.

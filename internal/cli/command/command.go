@@ -90,6 +90,12 @@ func (c *Command) Given() (flags []Flag) {
 	return flags
 }
 
+// IsSwitch tells whether a flag is one that is there or not.
+func (c *Command) IsSwitch(name string) bool {
+	f := c.Flags().Lookup(name)
+	return f != nil && f.Value.Type() == "bool"
+}
+
 // Flag is one that was given.
 type Flag struct{ Name, Value string }
 

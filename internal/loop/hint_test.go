@@ -1,0 +1,90 @@
+package loop
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A hint is taken back unless an iteration that counts was told it, or is told it just now.
+func TestClear(t *testing.T) {
+	limit := Work{Iteration: 1, Verdict: spec.VerdictLimit}
+	told := []any{Began, nil, Baseline, Verdict{}, Hinted, Advice{"1", "a"}, Iteration, Begun{Iteration: 1, Hints: 1}, Hinted, Advice{"2", "b"}}
+	for name, c := range map[string]struct {
+		then []any
+		want []string
+	}{
+		"it is told":           {nil, []string{"a"}},
+		"it was told":          {[]any{Worked, Work{Iteration: 1, Verdict: spec.VerdictOK}}, []string{}},
+		"of no account":        {[]any{Worked, limit}, []string{}},
+		"cut short":            {[]any{Cut, Work{Iteration: 1, Tokens: 1}}, []string{}},
+		"interrupted":          {[]any{Ended, End{Status: Interrupted}}, []string{}},
+		"a crash":              {[]any{Began, nil}, []string{}},
+		"it is told once more": {[]any{Began, nil, Iteration, Begun{Iteration: 1, Hints: 1}}, []string{"a"}},
+	} {
+		s := fold(t, append(append(slices.Clone(told), c.then...), Cleared, nil)...)
+		if !slices.Equal(s.Hints, c.want) {
+			t.Errorf("%s: what is left is %q, want %q", name, s.Hints, c.want)
+		}
+	}
+}
+
+// The same for several workers: who is told something at work keeps it, and what came to
+// nothing is for whoever is next.
+func TestClearWorkers(t *testing.T) {
+	by := By{Worker: 1}
+	told := []any{
+		Began, nil, Baseline, Verdict{}, Took, Taken{By: by, ID: "a"}, Hinted, Advice{"1", "a"}, Hinted, Advice{"2", "b"},
+		Iteration, Begun{By: by, Iteration: 1, Hints: 1},
+	}
+	s := fold(t, append(slices.Clone(told), Cleared, nil)...)
+	if len(s.Hints) != 0 || !slices.Equal(s.Workers[0].given, []string{"a"}) {
+		t.Errorf("while it works it is left %q and %q", s.Hints, s.Workers[0].given)
+	}
+	for name, then := range map[string][]any{
+		"limit": {Worked, Work{By: by, Iteration: 1, Verdict: spec.VerdictLimit}},
+		"cut":   {Cut, Work{By: by, Iteration: 1, Tokens: 1}},
+		"end":   {Ended, End{Status: Interrupted}},
+		"crash": {Began, nil},
+	} {
+		s := fold(t, append(slices.Clone(told), then...)...)
+		if !slices.Equal(s.Hints, []string{"a", "b"}) {
+			t.Errorf("%s: for whoever is next there is %q", name, s.Hints)
+		}
+		s = fold(t, append(append(slices.Clone(told), then...), Cleared, nil)...)
+		if len(s.Hints) != 0 || len(s.Workers[0].given) != 0 {
+			t.Errorf("%s: what is left is %q and %q", name, s.Hints, s.Workers[0].given)
+		}
+	}
+}
+
+// What nobody has taken yet counts for who looks, once.
+func TestExpect(t *testing.T) {
+	s := fold(t, Began, nil, Hinted, Advice{"1", "a"})
+	if s.Expect([]run.Message{{ID: "1", Kind: run.Hint, Text: "a"}, {ID: "2", Kind: run.Hint, Text: "b"}}) || !slices.Equal(s.Hints, []string{"a", "b"}) {
+		t.Errorf("there is %q", s.Hints)
+	}
+	if !s.Expect([]run.Message{{ID: "3", Kind: run.Clear}, {ID: "4", Kind: run.Hint, Text: "c"}, {ID: "5", Kind: run.Pause}}) || !slices.Equal(s.Hints, []string{"c"}) {
+		t.Errorf("there is %q, and no pause", s.Hints)
+	}
+}
+
+// Where nothing moves because the agent fails, that is said, in one line that a terminal
+// may have.
+func TestStalledByFailure(t *testing.T) {
+	p := plan()
+	p.Stall = UsualStall
+	for _, c := range []struct{ err, want string }{
+		{"", "no file was changed in 3 iterations"},
+		{"Not logged in\x1b[2J\nmore", "no file was changed in 3 iterations; the agent failed: Not logged in[2J"},
+		{strings.Repeat("e", 500), " [...]"},
+	} {
+		s := &State{Iteration: 3, Unchanged: 3, Work: &Work{Verdict: spec.VerdictFailed, Error: c.err}, Verdict: &Verdict{}}
+		if end := verdict(p, s); end == nil || !strings.HasSuffix(end.Detail, c.want) || len(end.Detail) > 300 {
+			t.Errorf("%q: %+v", c.err, end)
+		}
+	}
+}
