@@ -400,6 +400,9 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 		}
 	}
+	if next := (runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason}).next(); next != "" {
+		a.note("to go on: %s", next)
+	}
 	n := engine.Notice{
 		Run: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.Plan.Directory,
 	}

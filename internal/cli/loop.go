@@ -106,11 +106,15 @@ func actor() string {
 
 // open refuses to talk to a loop that has ended for good.
 func (l *looping) open() error {
-	if l.state.Status.Final() {
-		return spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status).
-			WithHint("bothy loop run begins another one")
+	s := l.state
+	if !s.Status.Final() {
+		return nil
 	}
-	return nil
+	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, s.Status)
+	if s.Status != loop.Cancelled && len(s.Workers) == 0 {
+		return err.WithHint("bothy loop rewind %s N goes on from an earlier iteration, bothy loop run begins another one", l.run.ID)
+	}
+	return err.WithHint("bothy loop run begins another one")
 }
 
 func (a *app) loopHintCommand() *command.Command {

@@ -272,6 +272,9 @@ func lastLines(text string, most int) []string {
 
 func (p *watched) foot() []tui.Line {
 	page := p.traffic.lines()
+	if p.pause {
+		page = append(page, tui.Line{tui.Yellow.Of("pause    "), tui.Plain.Of("after this iteration")})
+	}
 	for _, h := range p.state.Hints {
 		page = append(page, tui.Line{tui.Cyan.Of("hint     "), tui.Plain.Of(opening(h))})
 	}

@@ -101,7 +101,7 @@ func (r *ralphCall) run(cmd *command.Command, args []string) error {
 		return err
 	}
 	if words[0] == "loop" && words[1] != "run" {
-		here, err := r.loopHere()
+		here, err := r.loopHere(words[1] == "hint")
 		if err != nil {
 			return err
 		}
@@ -242,8 +242,9 @@ func ralphTurns(rotation string) (string, error) {
 	return strings.Join(words, ","), nil
 }
 
-// loopHere is the newest loop of this directory.
-func (r *ralphCall) loopHere() (*run.Run, error) {
+// loopHere is the newest loop of this directory; if something is to be said to it, the
+// newest that can still hear it, if there is one.
+func (r *ralphCall) loopHere(hears bool) (*run.Run, error) {
 	e, err := r.engine()
 	if err != nil {
 		return nil, err
@@ -259,17 +260,25 @@ func (r *ralphCall) loopHere() (*run.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found *run.Run
+	var found []*run.Run
 	for _, one := range list {
 		var p loop.Plan
 		if _, err := one.Plan(&p); err != nil { // it may be of this directory, and newer
 			r.note("%s: %v", one.ID, err)
-		} else if found == nil && p.Directory == here {
-			found = one
+		} else if p.Directory == here {
+			found = append(found, one)
 		}
 	}
-	if found != nil {
-		return found, nil
+	for _, one := range found {
+		if !hears {
+			break
+		}
+		if l, err := readLoop(e, one); err != nil || !l.state.Status.Final() { // what is wrong with it is said by who goes on
+			return one, nil
+		}
+	}
+	if len(found) > 0 {
+		return found[0], nil
 	}
 	return nil, spec.Errorf(spec.ErrNotFound, "no loop works, or has worked, in %s", here).WithHint("bothy loop ls lists all")
 }

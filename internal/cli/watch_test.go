@@ -101,6 +101,9 @@ hint     look at b
 	if got != want {
 		t.Errorf("%s\nis not\n%s", got, want)
 	}
+	if got := page(20, func(p *watched) { p.pause = true }); !strings.Contains(got, "\npause    after this iteration\nhint ") {
+		t.Errorf("%s", got)
+	}
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, "1 of 2 gates red") != 5 {
 		t.Errorf("%s", got)
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,8 +46,22 @@ func (r *Run) Leave(m Message) error {
 		return spec.Errorf(spec.ErrUsage, "a hint has at most %d KiB", MaxHint>>10)
 	}
 	m.Time = time.Now().UTC()
-	name := fmt.Sprintf("%019d-%s.json", m.Time.UnixNano(), store.NewID())
-	return store.WriteJSON(filepath.Join(r.dir, mailName, name), m)
+	dir := filepath.Join(r.dir, mailName)
+	name := fmt.Sprintf("%019d-%s.json", after(dir, m.Time.UnixNano()), store.NewID())
+	return store.WriteJSON(filepath.Join(dir, name), m)
+}
+
+// after is a time that is behind those of all messages that wait, whatever the clock was
+// when they were left: what takes hints back must not come before them.
+func after(dir string, now int64) int64 {
+	entries, _ := os.ReadDir(dir) // who writes there says what is wrong with it
+	for _, e := range entries {
+		at, _, _ := strings.Cut(e.Name(), "-")
+		if n, err := strconv.ParseInt(at, 10, 64); err == nil && n >= now && n < math.MaxInt64 {
+			now = n + 1
+		}
+	}
+	return now
 }
 
 // Mail gives the messages that nobody has taken, in the order they were left.

@@ -223,6 +223,56 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// What is said later is heard later, whatever the clock is by then.
+func TestMailClock(t *testing.T) {
+	_, r := begun(t)
+	mail := filepath.Join(r.Dir(), mailName)
+	must(t, store.WriteJSON(filepath.Join(mail, "8999999999999999999-0.json"), Message{Kind: Hint, Text: "a"}))
+	must(t, store.WriteJSON(filepath.Join(mail, "no time.json"), Message{Kind: Hint, Text: "b"}))
+	for _, kind := range []string{Clear, Pause} {
+		must(t, r.Leave(Message{Kind: kind}))
+	}
+	list, err := r.Mail()
+	must(t, err)
+	var kinds []string
+	for _, m := range list {
+		kinds = append(kinds, m.Kind)
+	}
+	if want := []string{Hint, Clear, Pause, Hint}; !slices.Equal(kinds, want) {
+		t.Errorf("heard is %q, want %q", kinds, want)
+	}
+}
+
+// A run whose plan cannot be read hides no other, and is not hidden.
+func TestUnreadable(t *testing.T) {
+	root, r := begun(t)
+	for id, plan := range map[string]string{"broken": "{", "newer": `{"version":9,"id":"newer"}`} {
+		must(t, os.MkdirAll(filepath.Join(root, id), 0o700))
+		must(t, os.WriteFile(filepath.Join(root, id, planName), []byte(plan), 0o600))
+	}
+	must(t, os.Mkdir(filepath.Join(root, "going"), 0o700)) // what is left of one that goes
+	for _, kind := range []string{Loops, Flows, ""} {
+		list, err := ListOf(root, kind)
+		must(t, err)
+		var ids []string
+		for _, one := range list {
+			ids = append(ids, one.ID)
+		}
+		want := []string{"broken", "newer"}
+		if kind != Flows {
+			want = append([]string{r.ID}, want...)
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("%q: there are %q", kind, ids)
+		}
+	}
+	found, err := FindOf(root, Loops, "newer")
+	must(t, err)
+	if _, err := found.Plan(nil); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("its plan: %v", err)
+	}
+}
+
 func TestMail(t *testing.T) {
 	_, r := begun(t)
 	for _, text := range []string{"one", "two"} {

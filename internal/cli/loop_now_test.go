@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Who has begun a loop is told how to have what it did, and how it goes on.
+func TestWhatNow(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		s    loop.State
+		want string
+	}{
+		{spec.WorkspaceLive, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, ""},
+		{spec.WorkspaceReview, loop.State{Status: loop.Completed}, ""},
+		{spec.WorkspaceReview, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, "bothy diff box, bothy apply box"},
+		{spec.WorkspaceReview, loop.State{Status: loop.Limited, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box"},
+		{spec.WorkspaceClone, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, "bothy fetch box"},
+		{spec.WorkspaceReview, loop.State{Status: loop.Stalled, Reason: "unchanged"}, "to go on: bothy loop resume r-1"},
+		{spec.WorkspaceLive, loop.State{Status: loop.Waiting, Reason: "question"}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},
+	} {
+		sb := &spec.Sandbox{Name: "box", WorkspaceMode: c.mode, Workspaces: []spec.Mount{{Source: "/p", Target: "/p"}}}
+		got := strings.Join(whatNow("r-1", sb, &c.s), "\n")
+		if got != c.want && (c.want == "" || !strings.HasSuffix(got, c.want)) {
+			t.Errorf("%s, %s: %q, want %q", c.mode, c.s.Status, got, c.want)
+		}
+	}
+}
