@@ -259,6 +259,9 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	}
 	l := &f.plan.Limits
 	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
+	if f.plan.Workers < 1 { // of a plan from before there were several 0 is one
+		return "", loop.TooMany(f.plan.Workers)
+	}
 	if strings.TrimSpace(f.plan.Prompt) == "" {
 		return "", spec.Errorf(spec.ErrUsage, "the prompt is empty").
 			WithHint("say what is to be done, in words or in a file (-f), or have tasks be done: --tasks")

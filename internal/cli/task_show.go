@@ -79,11 +79,13 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 		row("waits for", blockerRow(g, b))
 	}
 	for _, d := range x.Dependencies {
-		row(term.Sanitize(string(d.Kind)), taskRow(g, d.DependsOnID, now))
+		name, also := relation(d.Kind, "needs", "")
+		row(name, taskRow(g, d.DependsOnID, now)+also)
 	}
 	for _, d := range dependents {
 		if d.Kind != task.ParentChild {
-			row(term.Sanitize(string(d.Kind))+" of", taskRow(g, d.TaskID, now))
+			name, also := relation(d.Kind, "needed by", " of")
+			row(name, taskRow(g, d.TaskID, now)+also)
 		}
 	}
 	for _, c := range g.Children(x.ID) {
@@ -100,6 +102,20 @@ func (t *taskCall) showTask(g *task.Graph, x *task.Task) error {
 		}
 	}
 	return nil
+}
+
+// relation names a dependency as it is seen from one of its ends. The kinds that keep a
+// task from beginning are named from the other end, so that they have a word here.
+func relation(kind task.Kind, word, of string) (name, also string) {
+	switch kind {
+	case task.Blocks:
+		return word, ""
+	case task.ConditionalBlocks, task.WaitsFor:
+		return word, "  (" + string(kind) + ")"
+	case task.ParentChild:
+		return "part of", ""
+	}
+	return term.Sanitize(string(kind)) + of, ""
 }
 
 func by(who string) string {

@@ -147,10 +147,15 @@ func (p *Plan) Check() error {
 // Parallel tells whether several work at the same time.
 func (p *Plan) Parallel() bool { return p.Workers > 1 }
 
+// TooMany says that so many cannot work at the same time; or too few.
+func TooMany(workers int) error {
+	return spec.Errorf(spec.ErrUsage, "%d cannot work at the same time", workers).WithHint("there can be 1 to %d", MaxWorkers)
+}
+
 func (p *Plan) checkWorkers() error {
 	switch {
 	case p.Workers < 0 || p.Workers > MaxWorkers:
-		return spec.Errorf(spec.ErrUsage, "%d cannot work at the same time", p.Workers).WithHint("there can be 1 to %d", MaxWorkers)
+		return TooMany(p.Workers)
 	case !p.Parallel():
 		return nil
 	case p.Tasks == nil:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ func Parse(doc []byte) (*Task, error) {
 		return nil, errors.New("the text is no UTF-8")
 	}
 	fields, err := parseObject(doc)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("the JSON ends in the middle")
+	}
 	if err != nil {
 		return nil, err
 	}
