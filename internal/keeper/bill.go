@@ -64,6 +64,8 @@ func (b *bill) keep() {
 // note writes it. Where that fails the meter knows: what is not on the disk is forgotten
 // with this process, and then a budget would hold nobody.
 func (b *bill) note() error {
+	b.mu.Lock() // also while the meter is told: what came of another one, earlier, says nothing of now
+	defer b.mu.Unlock()
 	err := b.write()
 	if err != nil {
 		b.log.Warn("write what models have taken", "err", err)
@@ -73,8 +75,6 @@ func (b *bill) note() error {
 }
 
 func (b *bill) write() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := b.meter.Bill()
 	if slices.Equal(now.Models, b.written.Models) && now.Limited == b.written.Limited {
 		return nil
