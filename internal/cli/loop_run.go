@@ -184,6 +184,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		h.Close()
 		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
+	a.warnBeside(e, r.ID, sb)
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others}, deskOf(e, &f.plan, r)}, []run.Event{ready})
 }

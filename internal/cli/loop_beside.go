@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// warnBeside names the loops that are carried on just now, and whose agents write to the
+// same directory of the host. Nobody is kept from that: they may be at different files.
+func (a *app) warnBeside(e *engine.Engine, own string, sb *spec.Sandbox) {
+	if len(shared(sb)) == 0 {
+		return
+	}
+	list, err := run.ListOf(e.Store.Runs(), run.Loops)
+	if err != nil {
+		return // the loop's own run is there; who lists them says what is wrong
+	}
+	for _, r := range list {
+		var p loop.Plan
+		if r.ID == own || !r.Hosted() {
+			continue
+		}
+		if _, err := r.Plan(&p); err != nil || p.Directory != sb.Workspaces[0].Source {
+			continue
+		}
+		if other, err := e.Find(p.Sandbox); err == nil && len(shared(other)) > 0 {
+			a.note("the loop %s works in %s just now, too: each changes the files under the other, and is judged with what that did; --workspace review keeps them apart", r.ID, printable(p.Directory))
+		}
+	}
+}
