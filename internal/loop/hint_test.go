@@ -37,8 +37,16 @@ func TestClear(t *testing.T) {
 func TestClearWorkers(t *testing.T) {
 	by := By{Worker: 1}
 	told := []any{
-		Began, nil, Baseline, Verdict{}, Took, Taken{By: by, ID: "a"}, Hinted, Advice{"1", "a"}, Hinted, Advice{"2", "b"},
-		Iteration, Begun{By: by, Iteration: 1, Hints: 1},
+		Began, nil, Baseline,
+		Verdict{},
+		Took,
+		Taken{By: by, ID: "a"},
+		Hinted,
+		Advice{"1", "a"},
+		Hinted,
+		Advice{"2", "b"},
+		Iteration,
+		Begun{By: by, Iteration: 1, Hints: 1},
 	}
 	s := fold(t, append(slices.Clone(told), Cleared, nil)...)
 	if len(s.Hints) != 0 || !slices.Equal(s.Workers[0].given, []string{"a"}) {
