@@ -304,7 +304,7 @@ steps:
 // TestShares has what models may take be enough for all that is at work, whatever each of
 // them takes; and one whose share did not do have all that is left.
 func TestShares(t *testing.T) {
-	m := meet(2)
+	m, third := meet(2), meet(2)
 	b := beside(t, 2, tries, nil, nil)
 	b.plan.Limits = Limits{Tokens: 101, USD: 3}
 	b.again(nil)
@@ -313,9 +313,12 @@ func TestShares(t *testing.T) {
 		switch strings.TrimPrefix(job.Place, "/flow/") {
 		case "try.1.1":
 			m.here()
+			third.here() // it begins where the second has left
 			d = Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens + 1} // it was at its last answer
 		case "try.2.1":
 			m.here()
+		case "try.3.1":
+			third.here()
 		}
 		return d
 	}
