@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -194,60 +195,75 @@ type flowMaking struct {
 	host *run.Host
 }
 
-// make makes the sandboxes, and the run just before the last of them: it knows all of
-// them, and there is none without it for long.
+// make makes the run, and then its sandboxes, which it knows before there are any:
+// whatever is killed, none is nobody's.
 func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
+	p := &m.flags.plan
 	m.made = map[string]*spec.Sandbox{}
 	if len(m.paths) > 0 {
-		m.flags.plan.Directory = m.paths[0] // its real path is known when there is a sandbox
+		p.Directory = m.paths[0] // its real path is known when there is a sandbox
 	}
-	rooms := m.flags.plan.Rooms()
+	rooms := p.Rooms()
 	if err := m.suits(rooms); err != nil {
 		return err
 	}
 	if len(rooms) == 0 {
-		m.flags.plan.Directory = "" // nobody works on it
+		p.Directory = "" // nobody works on it
 		return m.create()
 	}
+	for _, room := range rooms {
+		p.Sandboxes[room.Name] = store.NewID()
+	}
 	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
-	for i, room := range rooms {
-		f, paths := m.flags.createFlags, m.paths // each has its own
-		if f.name == "" {
-			f.name = m.id
-		}
-		f.name += "-" + room.Name
-		l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
-		if room.Agent == flow.Shell {
-			f.version, f.upgrade, f.config = "", false, false
-		}
+	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first who has PATH, to know it
 		switch {
-		case room.Copy:
-			f.mode = spec.WorkspaceReview
-		case copies:
-			paths = nil
+		case a.Copy == b.Copy:
+			return 0
+		case a.Copy:
+			return -1
 		}
-		sb, err := m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := m.shares(sb); err != nil {
-				return err
-			}
-			m.flags.plan.Sandboxes[room.Name] = sb.ID
-			if len(sb.Workspaces) > 0 {
-				m.flags.plan.Directory = sb.Workspaces[0].Source
-			}
-			if i == len(rooms)-1 {
-				return m.create()
-			}
-			return nil
-		})
+		return 1
+	})
+	for _, room := range rooms {
+		sb, err := m.house(ctx, cmd, room, copies)
 		if err != nil {
 			return err
 		}
 		m.made[room.Name] = sb
 	}
 	return nil
+}
+
+// house makes one of the sandboxes, and the run before the first of them.
+func (m *flowMaking) house(ctx context.Context, cmd *command.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
+	f, paths := m.flags.createFlags, m.paths // each has its own
+	f.name = cmp.Or(f.name, m.id) + "-" + room.Name
+	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
+	if room.Agent == flow.Shell {
+		f.version, f.upgrade, f.config = "", false, false
+	}
+	switch {
+	case room.Copy:
+		f.mode = spec.WorkspaceReview
+	case copies:
+		paths = nil
+	}
+	return m.app.makeSandbox(cmd, m.engine, &f, l, paths, func(sb *spec.Sandbox) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := m.shares(sb); err != nil {
+			return err
+		}
+		sb.ID = m.flags.plan.Sandboxes[room.Name]
+		if m.run != nil {
+			return nil
+		}
+		if len(sb.Workspaces) > 0 {
+			m.flags.plan.Directory = sb.Workspaces[0].Source
+		}
+		return m.create()
+	})
 }
 
 // suits refuses ways of working on PATH that do not go with who works on it.
