@@ -313,7 +313,7 @@ func TestShares(t *testing.T) {
 		switch strings.TrimPrefix(job.Place, "/flow/") {
 		case "try.1.1":
 			m.here()
-			third.here() // it begins where the second has left
+			third.here()                                                                                                     // it begins where the second has left
 			d = Done{Verdict: spec.VerdictFailed, Error: "refused", Missing: "there is none", Tokens: job.Budget.Tokens + 1} // it was at its last answer
 		case "try.2.1":
 			m.here()
