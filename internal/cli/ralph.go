@@ -35,15 +35,13 @@ meaning here is named. bothy loop and bothy task can do more.`,
 // ralphCall is one line of that command.
 type ralphCall struct {
 	*app
-	cmd                                *command.Command
-	status, tasks, listTasks, noAllow  bool
-	clearContext, noQuestions          bool
-	context, addTask, removeTask       string
-	agent, model, rotation, file       string
-	promise, abort, template, activity string
-	least, most                        int
-	until, protect                     []string
-	gates, workspace                   string
+	cmd                             *command.Command // which has what is only passed on
+	status, tasks, noAllow          bool
+	context, addTask, removeTask    string
+	agent, rotation, file, activity string
+	most                            int
+	until, protect                  []string
+	gates                           string
 }
 
 // ralphIdle are flags that change nothing here, and why.
@@ -62,23 +60,23 @@ func (r *ralphCall) add(c *command.Command) {
 	r.cmd = c
 	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks")
 	fs.StringVar(&r.context, "add-context", "", "tell its next iteration something")
-	fs.BoolVar(&r.clearContext, "clear-context", false, "take back what no iteration was told yet")
-	fs.BoolVar(&r.listTasks, "list-tasks", false, "show the tasks of this project")
+	fs.Bool("clear-context", false, "take back what no iteration was told yet")
+	fs.Bool("list-tasks", false, "show the tasks of this project")
 	fs.StringVar(&r.addTask, "add-task", "", "write a task down")
 	fs.StringVar(&r.removeTask, "remove-task", "", "close the task of this ID: what goes is still known")
 	fs.StringVar(&r.agent, "agent", "opencode", "who works")
-	fs.StringVar(&r.model, "model", "", "the model that works (default: the agent's own choice)")
+	fs.String("model", "", "the model that works (default: the agent's own choice)")
 	fs.StringVar(&r.rotation, "rotation", "", "who takes turns: agent:model,agent:model")
-	fs.IntVar(&r.least, "min-iterations", 1, "before which it is not done")
+	fs.Int("min-iterations", 1, "before which it is not done")
 	fs.IntVar(&r.most, "max-iterations", 0, "how often it may try (default: 30)")
-	fs.StringVar(&r.promise, "completion-promise", "COMPLETE", "what the agent says when it is done")
-	fs.StringVar(&r.abort, "abort-promise", "", "what it says when it gives up")
+	fs.String("completion-promise", "COMPLETE", "what the agent says when it is done")
+	fs.String("abort-promise", "", "what it says when it gives up")
 	fs.BoolVarP(&r.tasks, "tasks", "t", false, "work at the project's tasks, one an iteration")
 	fs.String("task-promise", "", "accepted: a task is done when the agent says --completion-promise and --until agrees")
 	fs.StringVarP(&r.file, "file", "f", "", "read the prompt from a file")
 	fs.StringVar(&r.file, "prompt-file", "", "the same")
-	fs.StringVar(&r.template, "prompt-template", "", "read from a file what the agent is told")
-	fs.BoolVar(&r.noQuestions, "no-questions", false, "do not wait for you when the agent asks")
+	fs.String("prompt-template", "", "read from a file what the agent is told")
+	fs.Bool("no-questions", false, "do not wait for you when the agent asks")
 	fs.BoolVar(&r.noAllow, "no-allow-all", false, "refused: an agent may do everything in its sandbox")
 	fs.StringVar(&r.activity, "last-activity-timeout", "", "refused: see --iteration-timeout of bothy loop run")
 	for name, why := range ralphIdle {
@@ -87,7 +85,7 @@ func (r *ralphCall) add(c *command.Command) {
 	command.WordsVar(fs, &r.until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
 	fs.StringVar(&r.gates, "gates", "", "read gates from a file")
 	command.WordsVar(fs, &r.protect, "protect", "a file or directory that must stay as it is; repeatable")
-	fs.StringVar(&r.workspace, "workspace", "", "live, review or clone")
+	fs.String("workspace", "", "live, review or clone")
 	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
@@ -176,29 +174,20 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		return nil, err
 	}
 	for _, f := range r.given() {
-		switch f.Name {
-		case "agent", "until", "protect", "task-promise", "last-activity-timeout": // below, or nothing
-		case "model":
-			if r.rotation != "" {
-				r.note("--model changes nothing: --rotation says who works")
-				continue
-			}
-			words = append(words, "--model="+f.Value)
-		case "rotation":
+		why, idle := ralphIdle[f.Name]
+		switch {
+		case slices.Contains([]string{"agent", "until", "protect", "task-promise", "last-activity-timeout"}, f.Name): // below, or nothing
+		case idle:
+			r.note("--%s changes nothing: %s", f.Name, why)
+		case f.Name == "model" && r.rotation != "":
+			r.note("--model changes nothing: --rotation says who works")
+		case f.Name == "max-iterations" && r.most == 0:
+			r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
+		case f.Name == "rotation":
 			words = append(words, "--rotation="+turns)
-		case "no-questions":
+		case f.Name == "no-questions":
 			words = append(words, "--stall-questions=0")
-		case "max-iterations":
-			if r.most == 0 {
-				r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
-				continue
-			}
-			words = append(words, "--max-iterations="+f.Value)
 		default:
-			if why, idle := ralphIdle[f.Name]; idle {
-				r.note("--%s changes nothing: %s", f.Name, why)
-				continue
-			}
 			words = append(words, "--"+f.Name+"="+f.Value)
 		}
 	}
@@ -237,7 +226,7 @@ func ralphTurns(rotation string) (string, error) {
 	}
 	var words []string
 	for _, t := range turns {
-		words = append(words, strings.TrimSuffix(loop.RalphAgent(t.Agent)+":"+t.Model, ":"))
+		words = append(words, loop.RalphAgent(t.Agent)+":"+t.Model)
 	}
 	return strings.Join(words, ","), nil
 }
