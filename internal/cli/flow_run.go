@@ -66,7 +66,7 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits in --workspace %s", f.mode).WithHint("leave --rm out, and use bothy rm when you have taken it")
 	}
 	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
-		return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", f.plan.Parallel).WithHint("there can be 1 to %d", flow.MaxParallel)
+		return flow.TooMany(f.plan.Parallel)
 	}
 	if err := f.read(args[0]); err != nil {
 		return err

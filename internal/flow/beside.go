@@ -35,16 +35,16 @@ func (p *Plan) Beside() bool {
 // pools are how many sandboxes there are for each agent, and for commands.
 func (p *Plan) pools() map[string]int {
 	pools := map[string]int{}
-	nodes, turn, one := p.Nodes(), p.inTurn(), p.Most() == 1 || p.onDirectory()
+	nodes, turn := p.Nodes(), p.inTurn()
 	for _, n := range nodes {
 		name := p.roomOf(n)
 		if name == "" || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
 			continue
 		}
 		pools[name] = 1
-		if !one {
+		if !turn { // else one step is done at a time
 			of := func(n *Node) bool { return p.roomOf(n) == name && !n.Step.Fresh && !n.Step.forPerson() }
-			pools[name] = max(1, min(p.Most(), chains(nodes, turn, of)))
+			pools[name] = max(1, min(p.Most(), chains(nodes, false, of)))
 		}
 	}
 	return pools
@@ -99,10 +99,15 @@ func needed(nodes []*Node, turn bool) []*big.Int {
 	return all
 }
 
+// TooMany says that so many steps cannot be done side by side; or too few.
+func TooMany(steps int) error {
+	return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", steps).WithHint("there can be 1 to %d", MaxParallel)
+}
+
 // checkParallel refuses what could not be done side by side.
 func (p *Plan) checkParallel() error {
 	if p.Parallel < 0 || p.Parallel > MaxParallel {
-		return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", p.Parallel).WithHint("there can be 1 to %d", MaxParallel)
+		return TooMany(p.Parallel)
 	}
 	pools := p.pools()
 	for _, n := range p.Nodes() {
