@@ -62,11 +62,15 @@ type Group struct {
 // An empty group of the same id, left behind by a crash, is replaced; one in
 // which processes still live is a spec.ErrConflict, to be solved with Kill.
 //
+// Before anything is made, note is told what is to be removed should the caller end
+// in the middle: a Path with at least the directories of the group's own. If it fails
+// nothing is made.
+//
 // On cgroup v2 the calling process may be moved into a leaf beside the
 // sandboxes. That needs it to be alone in its group, so it should call Create
 // before it starts children.
-func Create(id string, asked, def spec.Limits) (*Group, []spec.Enforcement, error) {
-	return thisHost().create(id, asked, def)
+func Create(id string, asked, def spec.Limits, note func(path string) error) (*Group, []spec.Enforcement, error) {
+	return thisHost().create(id, asked, def, note)
 }
 
 // Open gives the group that Path described. It touches nothing and cannot
@@ -78,9 +82,11 @@ func Open(path string) *Group {
 // Path names everything that is to be removed once the sandbox is gone: the
 // group's directories joined by ":". On cgroup v2 it is one directory. It is
 // empty if there are none.
-func (g *Group) Path() string { return strings.Join(g.dirs, ":") }
+func (g *Group) Path() string { return join(g.dirs) }
 
-// split undoes Path. A colon alone does not part two directories, since names
+func join(dirs []string) string { return strings.Join(dirs, ":") }
+
+// split undoes join. A colon alone does not part two directories, since names
 // on the way may contain one; all of them end in the same name.
 func split(path string) []string {
 	if path == "" {
@@ -92,7 +98,7 @@ func split(path string) []string {
 	for i := range dirs {
 		dirs[i] += "/" + name
 	}
-	if strings.Join(dirs, ":") != path {
+	if join(dirs) != path {
 		return []string{path} // damaged; whoever acts on it refuses it
 	}
 	return dirs

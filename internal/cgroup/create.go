@@ -11,7 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-func (h *host) create(id string, asked, def spec.Limits) (*Group, []spec.Enforcement, error) {
+func (h *host) create(id string, asked, def spec.Limits, note func(string) error) (*Group, []spec.Enforcement, error) {
 	name := prefix + id
 	if !isName(name) {
 		return nil, nil, fmt.Errorf("create cgroup: %q is not the id of a sandbox", id)
@@ -23,7 +23,21 @@ func (h *host) create(id string, asked, def spec.Limits) (*Group, []spec.Enforce
 			return nil, nil, w.denied(p.refusal)
 		}
 	}
+	if err := note(join(h.dirsFor(name, places))); err != nil {
+		return nil, nil, fmt.Errorf("note where the cgroup will be: %w", err)
+	}
 	return h.build(name, wishes, places)
+}
+
+// dirsFor lists the directories that a plan makes for a group.
+func (h *host) dirsFor(name string, places map[string]place) (dirs []string) {
+	for _, p := range places {
+		if dir := filepath.Join(h.home(p), name); p.parent != "" && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs
 }
 
 // build carries out a plan. Directories in which no limit binds in the end are

@@ -202,7 +202,7 @@ func TestCreate(t *testing.T) {
 		t.Run(tt.name+"/default", func(t *testing.T) {
 			f := newFake(t)
 			tt.machine(f)
-			g, report, err := f.host().create(testID, spec.Limits{}, all)
+			g, report, err := f.host().create(testID, spec.Limits{}, all, unnoted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestCreate(t *testing.T) {
 		t.Run(tt.name+"/asked", func(t *testing.T) {
 			f := newFake(t)
 			tt.machine(f)
-			g, report, err := f.host().create(testID, all, spec.Limits{})
+			g, report, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 			if len(tt.by) == 2 {
 				if err != nil {
 					t.Fatal(err)
@@ -351,7 +351,7 @@ func TestCreateRefusesABadID(t *testing.T) {
 	f := newFake(t)
 	v1Root(f)
 	for _, id := range []string{"", "../../memory", "0123456789AB", "0123456789abc"} {
-		if _, _, err := f.host().create(id, spec.Limits{}, all); err == nil {
+		if _, _, err := f.host().create(id, spec.Limits{}, all, unnoted); err == nil {
 			t.Errorf("id %q was taken", id)
 		}
 	}
@@ -360,7 +360,7 @@ func TestCreateRefusesABadID(t *testing.T) {
 func TestCreateWithoutLimitsStillCapsProcesses(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
-	g, report, err := f.host().create(testID, spec.Limits{}, spec.Limits{})
+	g, report, err := f.host().create(testID, spec.Limits{}, spec.Limits{}, unnoted)
 	if err != nil || len(report) != 0 {
 		t.Fatalf("report %v, error %v", report, err)
 	}
@@ -373,7 +373,7 @@ func TestAskedBeatsDefault(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
 	asked := spec.Limits{Memory: 1 << 30}
-	g, report, err := f.host().create(testID, asked, all)
+	g, report, err := f.host().create(testID, asked, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestCreateReplacesALeftover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
 			machine(f)
-			first, _, err := f.host().create(testID, all, spec.Limits{})
+			first, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -398,7 +398,7 @@ func TestCreateReplacesALeftover(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.put(first.with("pids.max"), "pids.max", "0") // as Kill leaves it
-			second, _, err := f.host().create(testID, spec.Limits{Memory: 1 << 30}, all)
+			second, _, err := f.host().create(testID, spec.Limits{Memory: 1 << 30}, all, unnoted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -418,12 +418,12 @@ func TestCreateReplacesALeftover(t *testing.T) {
 func TestCreateRefusesAnInhabitedLeftover(t *testing.T) {
 	f := newFake(t)
 	v1Root(f)
-	g, _, err := f.host().create(testID, spec.Limits{}, all)
+	g, _, err := f.host().create(testID, spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.addPID(g.with("memory.usage_in_bytes"), 77)
-	_, _, err = f.host().create(testID, spec.Limits{}, all)
+	_, _, err = f.host().create(testID, spec.Limits{}, all, unnoted)
 	if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
 		t.Errorf("error %v, want a conflict with a hint", err)
 	}
@@ -446,7 +446,7 @@ func TestCreateSurvivesAVanishingHome(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := f.host().create(testID, all, spec.Limits{}); err != nil {
+	if _, _, err := f.host().create(testID, all, spec.Limits{}, unnoted); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -455,7 +455,7 @@ func TestKernelRefusesANumber(t *testing.T) {
 	f := newFake(t)
 	v1Root(f)
 	f.refuse["memory.limit_in_bytes"] = unix.EINVAL
-	g, report, err := f.host().create(testID, spec.Limits{}, all)
+	g, report, err := f.host().create(testID, spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +465,7 @@ func TestKernelRefusesANumber(t *testing.T) {
 	if strings.Contains(g.Path(), "cg/memory") || len(g.dirs) != 2 {
 		t.Errorf("path %s names a group without a limit", f.rel(g.Path()))
 	}
-	_, _, err = f.host().create(testID, all, spec.Limits{})
+	_, _, err = f.host().create(testID, all, spec.Limits{}, unnoted)
 	if !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
 		t.Errorf("error %v, want class ErrSandbox with a hint", err)
 	}
@@ -480,7 +480,7 @@ func TestKernelRefusesAController(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
 	f.refuse["cgroup.subtree_control"] = unix.EINVAL
-	g, report, err := f.host().create(testID, spec.Limits{}, all)
+	g, report, err := f.host().create(testID, spec.Limits{}, all, unnoted)
 	if err != nil || g.Path() != "" || report[0].Enforced || report[1].Enforced {
 		t.Errorf("group %q, report %+v, error %v", g.Path(), report, err)
 	}
@@ -494,7 +494,7 @@ func TestOuterQuotaIsEnough(t *testing.T) {
 	v1Root(f)
 	top := "cg/cpu,cpuacct"
 	f.put(f.path(top), "cpu.cfs_quota_us", "50000")
-	_, report, err := f.host().create(testID, spec.Limits{CPUs: 2}, spec.Limits{})
+	_, report, err := f.host().create(testID, spec.Limits{CPUs: 2}, spec.Limits{}, unnoted)
 	if err != nil || !report[0].Enforced {
 		t.Errorf("report %+v, error %v: the group outside allows half a processor", report, err)
 	}
@@ -504,12 +504,12 @@ func TestSwapThatIsNotCountedIsSaid(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
 	f.refuse["memory.swap.max"] = unix.ENOENT
-	_, report, err := f.host().create(testID, all, spec.Limits{})
+	_, report, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil || !report[1].Enforced || report[1].Reason != "" {
 		t.Errorf("no swap, report %+v, error %v", report[1], err)
 	}
 	f.file("proc/swaps", "/dev/vdb partition 1048572 0 -2\n")
-	_, report, err = f.host().create(testID, all, spec.Limits{})
+	_, report, err = f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil || !report[1].Enforced || !strings.Contains(report[1].Reason, "swap") {
 		t.Errorf("with swap, report %+v, error %v", report[1], err)
 	}
@@ -523,7 +523,7 @@ func TestCPUSetIsInherited(t *testing.T) {
 	top := f.path("cg/cpuset,cpu,memory,pids")
 	f.put(top, "cpuset.cpus", "0-3\n")
 	f.put(top, "cpuset.mems", "0\n")
-	g, _, err := f.host().create(testID, all, spec.Limits{})
+	g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,7 +539,7 @@ func TestCPUSetIsInherited(t *testing.T) {
 func TestCallerMakesRoom(t *testing.T) {
 	f := newFake(t)
 	v2Scope(f)
-	g, _, err := f.host().create(testID, all, spec.Limits{})
+	g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -553,7 +553,7 @@ func TestCallerMakesRoom(t *testing.T) {
 		}
 	}
 	// It stays in its leaf, and its next sandbox stands beside the first.
-	next, _, err := f.host().create("ba9876543210", all, spec.Limits{})
+	next, _, err := f.host().create("ba9876543210", all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -562,5 +562,41 @@ func TestCallerMakesRoom(t *testing.T) {
 	}
 	if err := g.Add(callerPID); err != nil {
 		t.Errorf("the way into the group: %v", err)
+	}
+}
+
+func unnoted(string) error { return nil }
+
+// Whoever dies at any moment of the making leaves nothing that nobody knows of.
+func TestNotedBeforeItIsMade(t *testing.T) {
+	for name, set := range map[string]func(*fake){"v1": v1Root, "v2": v2Plain} {
+		f := newFake(t)
+		set(f)
+		var noted string
+		g, _, err := f.host().create(testID, all, spec.Limits{}, func(path string) error {
+			if left := f.leftovers(); len(left) > 0 {
+				t.Errorf("%s: %v were made before", name, left)
+			}
+			noted = path
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range g.dirs {
+			if !slices.Contains(split(noted), dir) {
+				t.Errorf("%s: %s was made, and not noted in %q", name, dir, noted)
+			}
+		}
+		if err := f.host().removePath(noted); err != nil {
+			t.Error(err)
+		}
+		if left := f.leftovers(); len(left) > 0 {
+			t.Errorf("%s: %v are left", name, left)
+		}
+		_, _, err = f.host().create(testID, all, spec.Limits{}, func(string) error { return unix.ENOSPC })
+		if left := f.leftovers(); !errors.Is(err, unix.ENOSPC) || len(left) > 0 {
+			t.Errorf("%s: that it could not be noted: %v, %v are left", name, err, left)
+		}
 	}
 }

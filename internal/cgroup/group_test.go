@@ -11,7 +11,7 @@ import (
 
 func TestGroupOfNothing(t *testing.T) {
 	f := newFake(t)
-	g, _, err := f.host().create(testID, spec.Limits{}, all)
+	g, _, err := f.host().create(testID, spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestReadings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
 			tt.machine(f)
-			g, _, err := f.host().create(testID, all, spec.Limits{})
+			g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 			if err != nil {
 				t.Fatal(err)
 			}

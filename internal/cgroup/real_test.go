@@ -100,7 +100,7 @@ func randomID() string {
 // newGroup creates a group on this host, or skips the test.
 func newGroup(t *testing.T, asked spec.Limits) *Group {
 	t.Helper()
-	g, report, err := Create(randomID(), asked, spec.Limits{})
+	g, report, err := Create(randomID(), asked, spec.Limits{}, unnoted)
 	if errors.Is(err, spec.ErrSandbox) {
 		t.Skipf("this host does not let this user set limits: %v (%s)", err, spec.Hint(err))
 	}
@@ -134,7 +134,7 @@ func TestRealSupport(t *testing.T) {
 		if asked == (spec.Limits{}) {
 			continue
 		}
-		g, _, err := Create(randomID(), asked, spec.Limits{})
+		g, _, err := Create(randomID(), asked, spec.Limits{}, unnoted)
 		if (err == nil) != c.Enforceable {
 			t.Errorf("Support says %+v, Create says %v", c, err)
 		}
@@ -148,7 +148,7 @@ func TestRealSupport(t *testing.T) {
 
 // Whoever may not set limits gets a sandbox all the same, and is told.
 func TestRealDefaults(t *testing.T) {
-	g, report, err := Create(randomID(), spec.Limits{}, all)
+	g, report, err := Create(randomID(), spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestRealPidsCap(t *testing.T) {
 // A leftover is replaced once it is empty, and not before.
 func TestRealLeftover(t *testing.T) {
 	id := randomID()
-	g, _, err := Create(id, spec.Limits{}, all)
+	g, _, err := Create(id, spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,13 +288,13 @@ func TestRealLeftover(t *testing.T) {
 	if err := g.Add(cmd.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Create(id, spec.Limits{}, all); !errors.Is(err, spec.ErrConflict) {
+	if _, _, err := Create(id, spec.Limits{}, all, unnoted); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("over living processes: %v, want a conflict", err)
 	}
 	if err := Kill(g.Path()); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := Create(id, spec.Limits{}, all)
+	again, _, err := Create(id, spec.Limits{}, all, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}

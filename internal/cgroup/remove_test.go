@@ -87,7 +87,7 @@ func TestRemoveWaitsOnceForAllDirectories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		v1Root(f)
-		g, _, err := f.host().create(testID, all, spec.Limits{})
+		g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +107,11 @@ func TestRemoveWaitsOnceForAllDirectories(t *testing.T) {
 func TestRemoveLeavesTheHomeOfOthers(t *testing.T) {
 	f := newFake(t)
 	v2Plain(f)
-	one, _, err := f.host().create(testID, all, spec.Limits{})
+	one, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _, err := f.host().create("ba9876543210", all, spec.Limits{})
+	two, _, err := f.host().create("ba9876543210", all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestRemoveLeavesTheHomeOfOthers(t *testing.T) {
 func TestKillSparesTheCaller(t *testing.T) {
 	f := newFake(t)
 	v1Root(f)
-	g, _, err := f.host().create(testID, all, spec.Limits{})
+	g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestKillSparesTheCaller(t *testing.T) {
 func TestKillForbidsNewProcessesFirst(t *testing.T) {
 	f := newFake(t)
 	v1Root(f)
-	g, _, err := f.host().create(testID, all, spec.Limits{})
+	g, _, err := f.host().create(testID, all, spec.Limits{}, unnoted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,12 +174,12 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		for range lent {
 		}
 	}()
-	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults)
+	// For whoever cleans up, should nobody live to write it into the status.
+	noted := func(path string) error { return os.WriteFile(d.Cgroup(), []byte(path), 0o600) }
+	group, limits, err := cgroup.Create(sb.ID, sb.Limits, e.Defaults, noted)
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrSandbox, Op: "start sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
 	}
-	// For whoever cleans up, should nobody live to write it into the status.
-	_ = os.WriteFile(d.Cgroup(), []byte(group.Path()), 0o600)
 	launch, err := e.launch(ctx, sb, group.Path(), limits)
 	var conn *unixconn.Conn
 	if err == nil {
