@@ -15,37 +15,12 @@ import (
 // refused as a router's administrator would.
 type filter struct {
 	nested.Endpoint
-	acks *acks
 }
 
 func newFilter(link stack.LinkEndpoint) *filter {
 	f := &filter{}
-	f.acks = newAcks(f.write)
 	f.Init(link, f)
 	return f
-}
-
-// WritePackets sends what the stack says.
-func (f *filter) WritePackets(list stack.PacketBufferList) (int, tcpip.Error) {
-	said := list.AsSlice()
-	for _, pkt := range said {
-		before, hold := f.acks.goes(pkt, len(said) == 1)
-		if before != nil {
-			f.write(before)
-			before.DecRef()
-		}
-		if hold {
-			return 1, nil
-		}
-	}
-	return f.Endpoint.WritePackets(list)
-}
-
-// write sends one packet. What the card has no room for TCP says again.
-func (f *filter) write(pkt *stack.PacketBuffer) {
-	var list stack.PacketBufferList
-	list.PushBack(pkt)
-	_, _ = f.Endpoint.WritePackets(list)
 }
 
 // DeliverNetworkPacket passes on whole packets of TCP and UDP. Fragments, options
@@ -79,23 +54,9 @@ func (f *filter) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt 
 			f.refuse6(pkt.Data().AsRange().ToSlice())
 		}
 	}
-	switch transport {
-	case uint8(header.TCPProtocolNumber):
-		if head, ok := pkt.Data().PullUp(headers(protocol)); ok {
-			f.acks.came(head, pkt.Data().Size())
-		}
-		f.Endpoint.DeliverNetworkPacket(protocol, pkt)
-	case uint8(header.UDPProtocolNumber):
+	if transport == uint8(header.TCPProtocolNumber) || transport == uint8(header.UDPProtocolNumber) {
 		f.Endpoint.DeliverNetworkPacket(protocol, pkt)
 	}
-}
-
-// headers is the size of those of a packet of TCP, without options.
-func headers(protocol tcpip.NetworkProtocolNumber) int {
-	if protocol == header.IPv4ProtocolNumber {
-		return header.IPv4MinimumSize + header.TCPMinimumSize
-	}
-	return header.IPv6MinimumSize + header.TCPMinimumSize
 }
 
 // refuse4 answers an echo request with "administratively prohibited". Nothing
@@ -148,5 +109,7 @@ func (f *filter) send(protocol tcpip.NetworkProtocolNumber, packet []byte) {
 	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(packet)})
 	defer pkt.DecRef()
 	pkt.NetworkProtocolNumber = protocol
-	f.write(pkt)
+	var list stack.PacketBufferList
+	list.PushBack(pkt)
+	_, _ = f.WritePackets(list)
 }

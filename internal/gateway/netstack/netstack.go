@@ -64,7 +64,7 @@ const timeWait = time.Millisecond
 // Stack is a running one.
 type Stack struct {
 	stack *stack.Stack
-	link  *filter
+	link  stack.LinkEndpoint
 	conf  Config
 }
 
@@ -74,11 +74,11 @@ func New(conf Config) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stack{conf: conf, link: newFilter(link), stack: stack.New(stack.Options{
+	s := &Stack{conf: conf, link: link, stack: stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol, icmp.NewProtocol4, icmp.NewProtocol6},
 	})}
-	if err := s.configure(); err != nil {
+	if err := s.configure(link); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("configure the sandbox's network: %w", err)
 	}
@@ -109,7 +109,6 @@ func openLink(fd int) (stack.LinkEndpoint, error) {
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
-	s.link.acks.end()
 	// Whoever reads packets looks for its end only when there are none. An inside
 	// that never stops sending must not keep it: no more are taken from there. What
 	// is no socket cannot be shut, and has a kernel behind it, not an inside.
@@ -121,12 +120,12 @@ func (s *Stack) Close() {
 	s.stack.Wait()
 }
 
-func (s *Stack) configure() error {
+func (s *Stack) configure(link stack.LinkEndpoint) error {
 	if err := s.tcpOptions(); err != nil {
 		return err
 	}
 	steps := []func() tcpip.Error{
-		func() tcpip.Error { return s.stack.CreateNIC(nic, s.link) },
+		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link)) },
 		func() tcpip.Error { return s.stack.SetPromiscuousMode(nic, true) }, // packets for any address are ours,
 		func() tcpip.Error { return s.stack.SetSpoofing(nic, true) },        // and answered in its name
 	}
