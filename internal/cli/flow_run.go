@@ -401,6 +401,14 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		}
 	}
 	shop := c.Shop.(*flowShop)
+	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
+	if len(a.config.Notify) > 0 {
+		c.Call = func(ctx context.Context, q flow.Asking) {
+			n := n
+			n.Status, n.Reason, n.Detail, n.Step = string(flow.Running), q.Reason, term.Sanitize(q.Detail), q.Step
+			a.notify(ctx, shop.engine, n)
+		}
+	}
 	s, err := c.Carry(ctx, events)
 	shop.stop(ctx)
 	if err != nil {
@@ -419,12 +427,14 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	if next := (runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason}).next(); next != "" {
 		a.note("to go on: %s", next)
 	}
-	n := engine.Notice{
-		Run: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.Plan.Directory,
-	}
-	return a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {
+	n.Status, n.Reason, n.Detail = string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	ended := a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {
 		v, err := flowViewOf(shop.engine, c.Run)
 		v.Hosted = false
 		return v, err
 	})
+	if c.Call != nil && s.Status == flow.Waiting {
+		return cmp.Or(c.Heard(), ended)
+	}
+	return ended
 }

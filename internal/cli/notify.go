@@ -12,7 +12,7 @@ func (a *app) notify(ctx context.Context, e *engine.Engine, n engine.Notice) {
 	if len(a.config.Notify) == 0 {
 		return
 	}
-	if err := e.Notify(context.WithoutCancel(ctx), a.config.Notify, n); err != nil { // it may be a signal that ended the run
+	if err := e.Notify(ctx, a.config.Notify, n); err != nil && ctx.Err() == nil {
 		a.note("%v", err)
 	}
 }

@@ -147,7 +147,7 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 
 // carried tells of a run that is carried on no more, and ends with its code.
 func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, code int, view func() (any, error)) error {
-	a.notify(ctx, e, n)
+	a.notify(context.WithoutCancel(ctx), e, n) // it may be a signal that ended the run
 	if a.json {
 		v, err := view()
 		if err == nil {

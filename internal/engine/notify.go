@@ -24,13 +24,14 @@ type Notice struct {
 	Reason    string `json:"stop_reason"`
 	Detail    string `json:"detail"`
 	Directory string `json:"directory"`
+	Step      string `json:"step,omitempty"` // of a flow that goes on: what asks
 }
 
 // notifyTime bounds how long the program may take: the run waits for it.
 const notifyTime = 10 * time.Second
 
 // Notify has a program of the user's hear of something: as variables (BOTHY_RUN,
-// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY), and as JSON
+// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY, BOTHY_STEP), and as JSON
 // on its standard input. No shell reads any of it.
 func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	text, err := json.Marshal(n)
@@ -41,7 +42,7 @@ func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "BOTHY_RUN="+n.Run, "BOTHY_KIND="+n.Kind, "BOTHY_STATUS="+n.Status,
-		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory)
+		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory, "BOTHY_STEP="+n.Step)
 	cmd.Stdin = bytes.NewReader(append(text, '\n'))
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }

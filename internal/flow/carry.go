@@ -72,10 +72,15 @@ type Carrier struct {
 	Host *run.Host
 	Shop Shop
 	Tell func(run.Event, *State) // what has happened; may be nil
+	// Call tells a person what a step asks while others go on, once a question, by a
+	// goroutine of its own. If it was cut short, it is made again; may be nil.
+	Call func(context.Context, Asking)
 
-	state  *State
-	aloft  map[string]*flight // what is at work, by its nodes
-	landed chan landing
+	state   *State
+	aloft   map[string]*flight // what is at work, by its nodes
+	landed  chan landing
+	calling bool
+	heard   chan hearing
 }
 
 // Carry carries the flow on from where its events end, until it ends, and gives how it
@@ -87,13 +92,18 @@ func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error)
 	if c.state, err = Fold(c.Plan, events); err != nil {
 		return nil, err
 	}
-	c.aloft, c.landed = map[string]*flight{}, make(chan landing)
+	c.aloft, c.landed, c.heard = map[string]*flight{}, make(chan landing), make(chan hearing)
+	signalled := ctx
 	err = c.Run.Carry(ctx, run.Work{
 		Begin:   func() error { return c.append(Began, run.ActorHost, nil) },
 		Running: func() bool { return c.state.Status == Running },
 		Mail:    c.mail,
 		Step: func(ctx context.Context) error {
-			err := c.take(ctx, Next(c.state, time.Now()))
+			d := Next(c.state, time.Now())
+			if d.goesOn() {
+				c.call(signalled)
+			}
+			err := c.take(ctx, d)
 			c.recall()
 			return err
 		},

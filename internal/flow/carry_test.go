@@ -29,6 +29,7 @@ type bench struct {
 	used map[string]Used // by rooms, as a gateway would count; do may add to it
 	hang bool            // work has no end by itself
 	tell func(run.Event, *State)
+	call func(context.Context, Asking)
 
 	mu     sync.Mutex
 	busy   map[string]bool // rooms
@@ -122,16 +123,24 @@ func beginWith(t *testing.T, text string, given map[string]string, do func(Job) 
 // carry carries it on, and gives how it stands.
 func (b *bench) carry() *State {
 	b.t.Helper()
+	s, c := b.carryIn(b.t.Context())
+	defer c.Host.Close()
+	return s
+}
+
+// carryIn does that as long as ctx has it, and leaves the run to who carried it on.
+func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
+	b.t.Helper()
 	b.jobs = nil
 	h, events, err := b.run.Host()
 	must(b.t, err)
-	defer h.Close()
 	plan := &Plan{}
 	_, err = b.run.Plan(plan)
 	must(b.t, err)
-	s, err := (&Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell}).Carry(b.t.Context(), events)
+	c := &Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell, Call: b.call}
+	s, err := c.Carry(ctx, events)
 	must(b.t, err)
-	return s
+	return s, c
 }
 
 func (b *bench) answer(step string, approved bool) {

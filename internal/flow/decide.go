@@ -165,11 +165,17 @@ func (s *State) Asks() (reason, detail string) {
 	if len(list) == 0 {
 		return "", ""
 	}
-	reason = ReasonApproval
-	if s.node(list[0].ID).Step.Question != nil {
-		reason = ReasonQuestion
+	q := s.ask(list[0])
+	return q.Reason, q.Detail
+}
+
+// ask is what a step asks that waits for a person.
+func (s *State) ask(st *StepState) Asking {
+	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + head(st.Message, maxMissing)}
+	if s.node(st.ID).Step.Question != nil {
+		q.Reason = ReasonQuestion
 	}
-	return reason, list[0].ID + ": " + head(list[0].Message, maxMissing)
+	return q
 }
 
 // outcome is how a flow ends in which nothing is left to do.

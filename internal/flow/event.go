@@ -17,6 +17,7 @@ const (
 	Cut      = "cut"      // Short: it was cut short; what it has used counts, and nothing else
 	Skipped  = "skipped"  // Skip: a step is passed over
 	Asked    = "asked"    // Ask: a person is to decide
+	Called   = "called"   // Call: a person was told what is asked, while others were at work or at the end
 	Answered = "answered" // Answer
 	Ended    = "ended"    // End: nobody carries it on any more
 )
@@ -98,6 +99,12 @@ type Ask struct {
 	Step    string `json:"step"`
 	Hash    string `json:"hash"`
 	Message string `json:"message"`
+}
+
+// Call is that a person was told of a question.
+type Call struct {
+	Step  string `json:"step"`
+	Asked int64  `json:"asked"` // the event
 }
 
 // Answer is what the person decided.

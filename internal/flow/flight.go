@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,8 @@ func (c *Carrier) join(ctx context.Context, until time.Time) error {
 	select {
 	case l := <-c.landed:
 		return c.land(l)
+	case h := <-c.heard:
+		return c.hear(h)
 	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
@@ -120,7 +123,7 @@ func (c *Carrier) recall() {
 	}
 }
 
-// ground gives up all that is at work. The error is about the first that could not be
+// ground gives up all that is at work, and has a call be made. The error is about the first that could not be
 // kept: the others could not for the same reason.
 func (c *Carrier) ground() error {
 	for _, f := range c.aloft {
@@ -131,6 +134,9 @@ func (c *Carrier) ground() error {
 		if err := c.land(<-c.landed); unkept == nil && run.IsUnkept(err) {
 			unkept = err
 		}
+	}
+	if c.calling {
+		unkept = cmp.Or(unkept, c.hear(<-c.heard))
 	}
 	return unkept
 }

@@ -58,10 +58,11 @@ type StepState struct {
 
 	unable bool // it failed because its agent did, whatever came of its work
 
-	done  int64     // the event that settled it, or since which it waits
-	tries int       // that count, for this hash
-	alone bool      // its share of what was left did not do: it is tried when nothing else is
-	since time.Time // the first of the tries
+	done   int64     // the event that settled it, or since which it waits
+	called int64     // likewise, of the last question that a person was told of
+	tries  int       // that count, for this hash
+	alone  bool      // its share of what was left did not do: it is tried when nothing else is
+	since  time.Time // the first of the tries
 
 	// Of the try that is under way:
 	began  int64 // the event
@@ -195,6 +196,8 @@ func (s *State) add(ev run.Event) error {
 				st.Message = a.Message
 			}
 		})
+	case Called:
+		return into(ev, s.called)
 	case Answered:
 		return into(ev, func(a Answer) { s.answered(a, ev) })
 	case Ended:

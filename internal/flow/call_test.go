@@ -1,0 +1,142 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// calls are what a person was told, in its order.
+type calls struct {
+	mu   sync.Mutex
+	list []string
+	more chan struct{} // one for each
+}
+
+func (c *calls) take(_ context.Context, q Asking) {
+	c.mu.Lock()
+	c.list = append(c.list, q.Step+" "+q.Reason+" "+q.Detail)
+	c.mu.Unlock()
+	c.more <- struct{}{}
+}
+
+// heard waits for so many calls.
+func (c *calls) heard(count int) Done {
+	for range count {
+		select {
+		case <-c.more:
+		case <-time.After(patience):
+			return Done{Verdict: "failed", Error: "nobody is told"}
+		}
+	}
+	return Done{Verdict: "ok"}
+}
+
+func called(t *testing.T, b *bench) *calls {
+	t.Helper()
+	c := &calls{more: make(chan struct{}, 16)}
+	b.call = c.take
+	return c
+}
+
+func (c *calls) want(t *testing.T, list ...string) {
+	t.Helper()
+	if !slices.Equal(c.list, list) {
+		t.Errorf("a person was told %q, want %q", c.list, list)
+	}
+	c.list = nil
+}
+
+// asking has two questions be asked while a step is at work.
+const asking = `
+name: asking
+steps:
+  - {id: good, approval: {message: Good?}}
+  - {id: slow, command: do it}
+  - {id: tone, question: {message: Which?}, output: tone.txt}
+  - {id: more, needs: [good], command: do it}
+  - {id: end, needs: [tone], command: do it}
+`
+
+// TestCall has a person hear of each question once, while others are at work.
+func TestCall(t *testing.T) {
+	b := beside(t, 2, asking, nil, nil)
+	c := called(t, b)
+	b.do = func(job Job) Done {
+		if stepOf(job) == "slow" {
+			return c.heard(2)
+		}
+		return fine(job)
+	}
+	b.ended(b.carry(), Waiting, "approval")
+	c.want(t, "good approval good: Good?", "tone question tone: Which?")
+	b.answer("good", true)
+	b.want(b.carry(), Waiting, "question", "more.1")
+	c.want(t) // it was told of tone
+}
+
+// TestCallAlone tells nobody twice: where nothing is at work the flow ends, and whoever
+// carried it on tells that.
+func TestCallAlone(t *testing.T) {
+	b := beside(t, 2, strings.ReplaceAll(asking, "{id: slow,", "{id: slow, needs: [good],"), nil, fine)
+	c := called(t, b)
+	s, carrier := b.carryIn(t.Context())
+	b.ended(s, Waiting, "approval")
+	c.want(t)
+	must(t, carrier.Heard())
+	carrier.Host.Close()
+	b.answer("good", true)
+	b.ended(b.carry(), Waiting, "question") // slow and more were at work meanwhile
+	c.want(t)
+}
+
+// TestCallAgain has a question of which nobody may have heard be told by who goes on: when
+// the host died, and when it was cut short.
+func TestCallAgain(t *testing.T) {
+	b := beside(t, 2, asking, nil, nil)
+	c := called(t, b)
+	b.do = func(Job) Done { return c.heard(2) }
+	b.ended(b.carry(), Waiting, "approval")
+	c.want(t, "good approval good: Good?", "tone question tone: Which?")
+	whole := b.read("events.jsonl")
+	at := strings.Index(whole, `"type":"called"`)
+	lines := bytes.Count([]byte(whole[:at]), []byte("\n"))
+	b.write("events.jsonl", strings.Join(strings.SplitAfter(whole, "\n")[:lines], "")) // before it was kept
+	b.carry()
+	c.want(t, "good approval good: Good?", "tone question tone: Which?")
+
+	b = beside(t, 2, asking, nil, nil)
+	ctx, signal := context.WithCancel(t.Context())
+	b.do = func(Job) Done { <-ctx.Done(); return Done{} }
+	b.call = func(ctx context.Context, _ Asking) { signal(); <-ctx.Done() }
+	s, carrier := b.carryIn(ctx)
+	carrier.Host.Close()
+	b.ended(s, Interrupted, "signal")
+	c = called(t, b)
+	b.do = func(Job) Done { return c.heard(2) }
+	b.carry()
+	c.want(t, "good approval good: Good?", "tone question tone: Which?")
+}
+
+// TestCallMeanwhile goes on while a person is told, whatever is answered meanwhile, and
+// ends when the person was told.
+func TestCallMeanwhile(t *testing.T) {
+	b := beside(t, 2, asking, nil, nil)
+	over := make(chan struct{})
+	count := 0
+	b.call = func(context.Context, Asking) { count++; <-over }
+	b.do = func(job Job) Done {
+		if stepOf(job) == "slow" {
+			close(over)
+		}
+		return fine(job)
+	}
+	b.ended(b.carry(), Waiting, "approval")
+	if count < 1 || count > 2 || strings.Count(b.read("events.jsonl"), `"type":"called"`) != count {
+		t.Errorf("%d calls, and kept is\n%s", count, b.read("events.jsonl"))
+	}
+}
