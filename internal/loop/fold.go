@@ -96,6 +96,7 @@ type State struct {
 	unjudged  bool              // files may be otherwise than what the gates said something of
 	alone     *Verdict          // what the gates said of what a worker did, by itself
 	given     []string          // hints that a worker is told, until it has worked
+	turns     int               // iterations that a worker has begun
 	spent     map[string]int    // iterations at each task, whoever made them
 	sessions  map[string]string // that agents can go on with, by who has a place of his own
 

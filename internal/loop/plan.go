@@ -182,7 +182,8 @@ func checkModel(m string) error {
 	return nil
 }
 
-// ModelOf is which model works in an iteration; empty if nobody says.
+// ModelOf is which model works in an iteration; empty if nobody says. Of several workers
+// each counts its own: by those of all together one might have the same model each time.
 func (p *Plan) ModelOf(iteration int) string {
 	if len(p.Models) == 0 {
 		return ""

@@ -169,7 +169,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)
 	prompt, hints := Prompt(t.Plan, &told, n)
-	model := t.Plan.ModelOf(n)
+	model := t.Plan.ModelOf(w.turn(n))
 	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Model: model}); err != nil {
 		return err
 	}

@@ -300,6 +300,59 @@ func TestTeamRemoved(t *testing.T) {
 	}
 }
 
+// Models take turns with each worker, in all of its tasks; one that is begun again has the
+// model that it had. By the iterations of all together each would always have the same one.
+func TestTeamModels(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b", "c", "d", "e", "f")
+	p.Models = []string{"one", "two"}
+	must(t, p.Check())
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		begun := 0
+		_, err := teamwork(t.Context(), t, p, b, r, d, func(ev run.Event) bool {
+			if ev.Type == Iteration {
+				begun++
+			}
+			return begun == 4
+		})
+		if err == nil {
+			t.Fatal("it did not die")
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || len(s.Closed) != 6 {
+			t.Errorf("it is %s (%s), %d closed", s.Status, s.Detail, len(s.Closed))
+		}
+		events, err := r.Events()
+		must(t, err)
+		turns := map[int][]string{}
+		last := map[int]int{}
+		for _, ev := range events {
+			if ev.Type != Iteration {
+				continue
+			}
+			must(t, into(ev, func(e Begun) {
+				switch turn := turns[e.Worker]; {
+				case last[e.Worker] == e.Iteration && turn[len(turn)-1] != e.Model:
+					t.Errorf("worker %d begins iteration %d again with %s, after %v", e.Worker, e.Iteration, e.Model, turn)
+				case last[e.Worker] != e.Iteration:
+					turns[e.Worker], last[e.Worker] = append(turn, e.Model), e.Iteration
+				}
+			}))
+		}
+		for n := 1; n <= 2; n++ {
+			for i, model := range turns[n] {
+				if model != p.Models[i%2] {
+					t.Errorf("worker %d has %v", n, turns[n])
+				}
+			}
+		}
+		if len(turns[1])+len(turns[2]) != 6 || len(turns[1]) < 2 || s.Repeats == 0 {
+			t.Errorf("there were %v, %d begun again", turns, s.Repeats)
+		}
+	})
+}
+
 // As many as there may be have their hands full, and nobody does what another does.
 func TestTeamMany(t *testing.T) {
 	var titles []string

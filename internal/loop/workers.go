@@ -166,10 +166,19 @@ func (s *State) workerBegan(w *State, b Begun) {
 	if b.Iteration == w.Iteration {
 		s.Repeats++
 	}
+	w.turns = w.turn(b.Iteration)
 	s.untell(w)
 	told := max(0, min(b.Hints, len(s.Hints)))
 	w.given, s.Hints = slices.Clone(s.Hints[:told]), s.Hints[told:]
 	w.iterate(Begun{Iteration: b.Iteration, Agent: b.Agent, Model: b.Model})
+}
+
+// turn is which of its own iterations one is for a worker, from 1.
+func (s *State) turn(iteration int) int {
+	if iteration == s.Iteration { // it is begun again
+		return s.turns
+	}
+	return s.turns + 1
 }
 
 // workerReviewed takes what a reviewer said into the verdict on a worker's own, or on what
