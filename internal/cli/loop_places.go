@@ -94,6 +94,45 @@ func (s *loopShop) settle(ctx context.Context, p checkpoint.Point) error {
 	return err
 }
 
+// Gone tells whether the sandbox of a seat was removed that has one of its own.
+func (s *loopShop) Gone(seat loop.Seat) bool {
+	at := s.at(seat)
+	if at.sandbox.ID == s.sandbox.ID {
+		return false
+	}
+	_, err := s.engine.Find(at.sandbox.ID)
+	return errors.Is(err, spec.ErrNotFound)
+}
+
+// Remake makes an agent's sandbox anew.
+func (s *loopShop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
+	old, mine := s.at(seat), ofSeat(before, seat)
+	if err := unmake(s.engine, mine); err != nil {
+		return p, err
+	}
+	program, err := s.app.house(ctx, s.engine, &lodger{name: old.agent.Name, spec: old.agent}, s.sandbox, "")
+	if err != nil {
+		return p, err
+	}
+	g := engine.Guest{Agent: old.agent, Program: program, Name: old.sandbox.Name}
+	if len(mine) > 0 {
+		g.Lent = mine[0].Lent
+	}
+	sb, err := s.engine.Invite(ctx, s.sandbox, g, func(at *spec.Sandbox) error {
+		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name, Lent: g.Lent}
+		return noted(p)
+	})
+	if err == nil {
+		s.places.put(seat, place{sb, old.agent})
+	}
+	return p, err
+}
+
+// ofSeat are the places of one seat.
+func ofSeat(list []loop.Place, seat loop.Seat) []loop.Place {
+	return slices.DeleteFunc(slices.Clone(list), func(o loop.Place) bool { return o.Seat != seat })
+}
+
 // allow bounds what models may take for a place: to what is left, if others take of it.
 func (s *loopShop) allow(ctx context.Context, at place, used spec.Bill, job loop.Job) error {
 	if !s.places.any() {
@@ -186,7 +225,7 @@ func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbo
 	for _, of := range g.agents {
 		f := g.flags // each has its own
 		f.name = sb.Name + "-" + of.Name
-		_, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
+		made, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget
 			if err := context.Cause(ctx); err != nil {
@@ -195,11 +234,23 @@ func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbo
 			list = append(list, loop.Place{Seat: loop.Seat{Agent: of.Name}, ID: own.ID, Sandbox: own.Name})
 			return noted(list[len(list)-1])
 		})
+		if err == nil {
+			list[len(list)-1].Lent, err = lentTo(g.engine, made)
+		}
 		if err != nil {
 			return list, err
 		}
 	}
 	return list, nil
+}
+
+// lentTo are the names of what a sandbox is lent.
+func lentTo(e *engine.Engine, sb *spec.Sandbox) (names []string, err error) {
+	list, err := e.Leases(sb)
+	for _, l := range list {
+		names = append(names, l.Secret)
+	}
+	return names, err
 }
 
 // unmake removes what nobody will use.
@@ -217,8 +268,7 @@ func unmake(e *engine.Engine, list []loop.Place) error {
 	return errors.Join(errs...)
 }
 
-// placesOf finds the places of a loop that is gone on with. That of one of several workers
-// may be gone: it is made anew.
+// placesOf finds the places of a loop that is gone on with. One may be gone: it is made anew.
 func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*places, error) {
 	agents, err := capable(e, p)
 	if err != nil {
@@ -230,12 +280,8 @@ func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*places, error
 			continue
 		}
 		sb, err := e.Find(at.ID)
-		if errors.Is(err, spec.ErrNotFound) && at.Worker > 0 {
-			sb, err = &spec.Sandbox{ID: at.ID, Name: at.Sandbox}, nil
-		}
 		if errors.Is(err, spec.ErrNotFound) {
-			err = spec.Errorf(spec.ErrNotFound, "the sandbox %s, in which %s works for the loop, is not there", at.Sandbox, at.Who(p.Agent)).
-				WithHint("what was done up to then is in the sandbox of the loop; bothy loop run begins another one")
+			sb, err = &spec.Sandbox{ID: at.ID, Name: at.Sandbox}, nil
 		}
 		if err != nil {
 			return nil, err

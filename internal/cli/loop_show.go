@@ -333,6 +333,11 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return "a hint from " + ev.Actor
 	case loop.Cleared:
 		return "hints that nobody was told are taken back, by " + ev.Actor
+	case loop.Replaced:
+		if s.Again() {
+			return replacedText(ev) + fmt.Sprintf("; iteration %d is begun again", s.Iteration)
+		}
+		return replacedText(ev)
 	case loop.Rewound:
 		return "back " + s.Detail + ", by " + ev.Actor
 	case loop.Ended:
@@ -381,13 +386,17 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.PutBack, loop.Lost:
 		return leftText(ev)
 	case loop.Replaced:
-		var at loop.Place
-		if json.Unmarshal(ev.Data, &at) != nil {
-			return ""
-		}
-		return "the sandbox " + at.Sandbox + " was removed, and is made anew"
+		return replacedText(ev)
 	}
 	return ""
+}
+
+func replacedText(ev run.Event) string {
+	var at loop.Place
+	if json.Unmarshal(ev.Data, &at) != nil {
+		return ""
+	}
+	return "the sandbox " + at.Sandbox + " was removed, and is made anew"
 }
 
 func cutText(ev run.Event) string {

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,20 +116,9 @@ func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
 	return err
 }
 
-// Gone tells whether a worker's sandbox was removed.
-func (b *loopBench) Gone(seat loop.Seat) bool {
-	at := b.at(seat)
-	if at.sandbox.ID == b.sandbox.ID {
-		return false
-	}
-	_, err := b.engine.Find(at.sandbox.ID)
-	return errors.Is(err, spec.ErrNotFound)
-}
-
 // Remake makes a worker's sandbox anew.
 func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
-	half := slices.DeleteFunc(slices.Clone(before), func(o loop.Place) bool { return o.Seat != seat })
-	if err := unmake(b.engine, half); err != nil {
+	if err := unmake(b.engine, ofSeat(before, seat)); err != nil {
 		return p, err
 	}
 	old := b.at(seat)

@@ -179,12 +179,20 @@ func copyDocument(from, to string) error {
 // lendAgain lends one sandbox what is lent to another; by the same placeholders, if its
 // programs have them in memory. What cannot be lent is said.
 func (e *Engine) lendAgain(ctx context.Context, from, to *spec.Sandbox, same bool) {
+	e.lendSome(ctx, from, to, same, func(*spec.Lease) bool { return true })
+}
+
+// lendSome is lendAgain for those that are wanted.
+func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool, wanted func(*spec.Lease) bool) {
 	list, err := e.Leases(from)
 	if err != nil {
 		e.say("nothing is lent to %s: %v", to.Name, err)
 		return
 	}
 	for _, l := range vault.Live(list, time.Now()) {
+		if !wanted(&l) {
+			continue
+		}
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 		if t.Env == nil {
 			t.Env = []string{} // none, and not the usual one

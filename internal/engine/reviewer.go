@@ -45,9 +45,8 @@ func (e *Engine) review(ctx context.Context, of *spec.Sandbox, p checkpoint.Poin
 		return nil, err
 	}
 	settle := func(sb *spec.Sandbox) {
-		sb.Agent, sb.Program, sb.Command, sb.Config, sb.Budget = r.Agent.Name, r.Program, nil, false, r.Budget
-		sb.Env = slices.Concat(agent.Env(r.Agent), without(of.Env, ofAgent(of, worker)))
-		played.Apply(sb)
+		inhabit(sb, worker, r.Agent, r.Program, played)
+		sb.Budget = r.Budget
 	}
 	sb, err := e.proof(ctx, of, p, settle, func(d store.Sandbox) error {
 		return store.WriteFile(d.Policy(), (&policy.File{Block: rules}).Encode())

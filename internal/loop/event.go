@@ -38,7 +38,7 @@ const (
 	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has
 	Rejudged = "rejudged" // Verdict: what the gates said of that
 	Settled  = "settled"  // Settle: the loop's sandbox has it
-	Replaced = "replaced" // Place: a worker's was removed, and this is there instead
+	Replaced = "replaced" // Place: one was removed, and this is there instead
 )
 
 // Made tells what a loop works in.
@@ -52,8 +52,9 @@ type Made struct {
 // became of it.
 type Place struct {
 	Seat
-	ID      string `json:"id"`
-	Sandbox string `json:"sandbox"` // its name
+	ID      string   `json:"id"`
+	Sandbox string   `json:"sandbox"`        // its name
+	Lent    []string `json:"lent,omitempty"` // names of secrets that an agent's was lent when it was made
 }
 
 // Who is who works there, for people; first is whose the loop's sandbox is.

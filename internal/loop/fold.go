@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,7 +96,8 @@ type State struct {
 	before    *Verdict          // and what the gates said of that
 	unjudged  bool              // files may be otherwise than what the gates said something of
 	alone     *Verdict          // what the gates said of what a worker did, by itself
-	given     []string          // hints that a worker is told, until it has worked
+	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
+	lost      bool              // what was done in the iteration is gone with the place
 	turns     int               // iterations that a worker has begun
 	spent     map[string]int    // iterations at each task, whoever made them
 	sessions  map[string]string // that agents can go on with, by who has a place of his own
@@ -175,6 +177,11 @@ func (s *State) Add(ev run.Event) error {
 		})
 	case PutBack, Lost:
 		return into(ev, s.leave)
+	case Replaced:
+		return into(ev, func(p Place) {
+			s.replaced(p)
+			s.lose(p.Agent)
+		})
 	case Rewound:
 		return into(ev, s.rewind)
 	case Restored:
@@ -290,7 +297,7 @@ func (s *State) iterate(b Begun) {
 	if b.Iteration != s.Iteration {
 		s.tries++
 	}
-	s.unjudged = true
+	s.unjudged, s.lost = true, false
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = max(0, min(b.Hints, len(s.Hints)))
 	s.Agent, s.Model = b.Agent, b.Model
@@ -305,6 +312,7 @@ func (s *State) worked(w Work, at time.Time) {
 		s.shown = 0
 		return // as if it had not been: the hints are for the next try
 	}
+	s.given = slices.Clone(s.Hints[:s.shown])
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
 	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
 	s.Asked, s.Question = s.Asked+1, question(w.Message)
@@ -312,6 +320,22 @@ func (s *State) worked(w Work, at time.Time) {
 		s.Asked, s.Question = 0, ""
 	}
 }
+
+// lose is the end of an agent's place. What it did there that was not kept is gone, with
+// what it had to say of it, as are its sessions: an iteration that was under way is begun
+// again with what the loop's sandbox holds, and is told what it was.
+func (s *State) lose(agent string) {
+	delete(s.sessions, agent)
+	if s.Agent != agent || s.step != Iteration && s.step != Worked {
+		return
+	}
+	s.Hints = slices.Concat(s.given, s.Hints)
+	s.step, s.lost, s.shown, s.given = Iteration, true, 0, nil
+	s.SameError, s.fail, s.Asked, s.Question = 0, "", 0, ""
+}
+
+// Again tells whether the iteration is to be begun again because its place was removed.
+func (s *State) Again() bool { return s.lost }
 
 // cut counts what a try has used that came to nothing: its iteration is begun again.
 func (s *State) cut(w Work) {
@@ -327,7 +351,7 @@ func (s *State) use(w Work) {
 }
 
 func (s *State) kept(k Keep) {
-	s.Keep, s.step, s.checked = &k, Kept, k.Checkpoint
+	s.Keep, s.step, s.checked, s.given = &k, Kept, k.Checkpoint, nil
 	s.Unchanged++
 	if k.Changes > 0 {
 		s.Unchanged = 0

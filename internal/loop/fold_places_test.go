@@ -5,9 +5,9 @@ import "testing"
 // Places are known from before they are there, or nobody would remove them if the host
 // died then.
 func TestPlacing(t *testing.T) {
-	one, two := Place{Seat{Worker: 1}, "1", "x-1"}, Place{Seat{Worker: 2}, "2", "x-2"}
+	one, two := Place{Seat: Seat{Worker: 1}, ID: "1", Sandbox: "x-1"}, Place{Seat: Seat{Worker: 2}, ID: "2", Sandbox: "x-2"}
 	s := fold(t, Placing, Made{"x", []Place{one}}, Placing, Made{"x", []Place{two}})
-	if s.Ready || s.Sandbox != "x" || len(s.Places) != 2 || s.Places[1] != two {
+	if s.Ready || s.Sandbox != "x" || len(s.Places) != 2 || s.Places[1].ID != two.ID {
 		t.Errorf("it is ready: %t; in %q, at %v", s.Ready, s.Sandbox, s.Places)
 	}
 	s = fold(t, Placing, Made{"x", []Place{one}}, Ready, Made{"x", []Place{one}})

@@ -32,6 +32,11 @@ type Shop interface {
 	// Review has a reviewer look at a checkpoint. With an error, too, there is in Opinion
 	// what was used.
 	Review(ctx context.Context, job ReviewJob) (Opinion, error)
+	// Gone tells whether somebody has removed the place of a seat that has one of its own.
+	Gone(seat Seat) bool
+	// Remake makes the place of a seat anew, when it is gone. It is noted before it is
+	// there; those of a seat that were noted before, and are no use, are removed.
+	Remake(ctx context.Context, seat Seat, before []Place, noted func(Place) error) (Place, error)
 }
 
 // Job is what the agent does in an iteration.
@@ -209,9 +214,12 @@ const maxMessage = 8 << 10
 
 func (l *Loop) iterate(ctx context.Context, n int) error {
 	seat, model := l.Plan.seatOf(n), l.Plan.ModelOf(n)
+	if l.Shop.Gone(seat) {
+		return l.remake(ctx, seat)
+	}
 	if !l.state.begun(n) { // or it goes on with what it has left
 		if _, err := l.Shop.Begin(ctx, seat); err != nil {
-			return err
+			return l.missed(ctx, seat, err)
 		}
 	}
 	prompt, told := Prompt(l.Plan, l.state, n)
@@ -232,7 +240,31 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 			return kerr
 		}
 	}
-	return err
+	return l.missed(ctx, seat, err)
+}
+
+// missed has a place be made anew if something went wrong there because somebody has
+// removed it. What was there and in no checkpoint is lost: the iteration is begun again.
+func (l *Loop) missed(ctx context.Context, seat Seat, err error) error {
+	if err == nil || ctx.Err() != nil || !l.Shop.Gone(seat) {
+		return err
+	}
+	return l.remake(ctx, seat)
+}
+
+func (l *Loop) remake(ctx context.Context, seat Seat) error {
+	return remake(ctx, l.Shop, l.state, seat, l.keep)
+}
+
+// remake makes a place anew, and keeps that.
+func remake(ctx context.Context, shop Shop, s *State, seat Seat, keep func(kind string, data any) error) error {
+	p, err := shop.Remake(ctx, seat, s.Places, func(p Place) error {
+		return keep(Placing, Made{Sandbox: s.Sandbox, Places: []Place{p}})
+	})
+	if err != nil {
+		return err
+	}
+	return keep(Replaced, p)
 }
 
 // limit is for how long an agent may work.
@@ -267,7 +299,7 @@ func (w Work) used() bool { return w.Tokens > 0 || w.USD > 0 || w.Calls > 0 }
 
 // begun tells whether an iteration was begun, and has no result.
 func (s *State) begun(n int) bool {
-	return s.Iteration == n && (s.step == Iteration || s.step == Worked)
+	return s.Iteration == n && !s.lost && (s.step == Iteration || s.step == Worked)
 }
 
 // tail is the end of a text, whole characters of it.
@@ -277,9 +309,10 @@ func tail(text string, most int) string {
 
 func (l *Loop) checkpoint(ctx context.Context) error {
 	s := l.state
-	n, changes, err := l.Shop.Keep(ctx, Seat{Agent: s.Agent}, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
+	seat := Seat{Agent: s.Agent}
+	n, changes, err := l.Shop.Keep(ctx, seat, "run "+l.Run.ID+" iteration "+strconv.Itoa(s.Iteration), s.checked)
 	if err != nil {
-		return err
+		return l.missed(ctx, seat, err)
 	}
 	return l.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
 }

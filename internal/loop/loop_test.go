@@ -52,6 +52,9 @@ type fake struct {
 
 	restored []int64
 	refuses  error
+
+	gone   map[Seat]bool // whose place somebody has removed
+	remade []Seat
 }
 
 var _ Shop = (*fake)(nil)
@@ -62,15 +65,40 @@ func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.models = append(f.models, job.Model)
 	f.budgets = append(f.budgets, job.Budget)
 	f.seats, f.rest = append(f.seats, job.Seat), append(f.rest, job.Rest.Tokens)
-	return f.work(f.n)
+	w, err := f.work(f.n)
+	if f.gone[job.Seat] {
+		return Work{Tokens: w.Tokens}, errGone
+	}
+	return w, err
+}
+
+// errGone is what there is to say of a place that is not there.
+var errGone = errors.New("it was removed")
+
+func (f *fake) Gone(seat Seat) bool { return f.gone[seat] }
+
+func (f *fake) Remake(_ context.Context, seat Seat, _ []Place, noted func(Place) error) (Place, error) {
+	p := Place{Seat: seat, ID: "new", Sandbox: "box-" + seat.Agent}
+	if err := noted(p); err != nil {
+		return p, err
+	}
+	f.remade = append(f.remade, seat)
+	delete(f.gone, seat)
+	return p, nil
 }
 
 func (f *fake) Begin(_ context.Context, seat Seat) (int64, error) {
+	if f.gone[seat] {
+		return 0, errGone
+	}
 	f.begun = append(f.begun, seat)
 	return 0, nil
 }
 
 func (f *fake) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
+	if f.gone[seat] {
+		return 0, 0, errGone
+	}
 	f.kept = append(f.kept, seat)
 	f.since = append(f.since, since)
 	return int64(len(f.since)), f.changes(f.n), nil

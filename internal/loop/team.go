@@ -22,11 +22,6 @@ type Bench interface {
 	Settle(ctx context.Context, ours, checkpoint int64) error
 	// Spent is what models have taken for a seat since it began to work.
 	Spent(ctx context.Context, seat Seat) (tokens int64, usd float64, err error)
-	// Gone tells whether somebody has removed the place of a seat.
-	Gone(seat Seat) bool
-	// Remake makes the place of a seat anew, when it is gone. It is noted before it is
-	// there; those of a seat that were noted before, and are no use, are removed.
-	Remake(ctx context.Context, seat Seat, before []Place, noted func(Place) error) (Place, error)
 }
 
 // ErrMoved says that somebody has changed the loop's sandbox while it was judged what was

@@ -64,13 +64,7 @@ func (t *Team) remake(ctx context.Context, h *hand, w *State) error {
 	if w.Task != nil {
 		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
 	}
-	p, err := t.Bench.Remake(ctx, h.seat(), t.state.Places, func(p Place) error {
-		return t.keep(Placing, Made{Sandbox: t.state.Sandbox, Places: []Place{p}})
-	})
-	if err != nil {
-		return err
-	}
-	return t.keep(Replaced, p)
+	return remake(ctx, t.Bench, t.state, h.seat(), t.keep)
 }
 
 // joining tells whether something is being brought together: one at a time, or what one

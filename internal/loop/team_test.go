@@ -75,9 +75,6 @@ func (b *bench) point(f files) int64 {
 	return int64(len(b.points))
 }
 
-// errGone is what there is to say of a place that is not there.
-var errGone = errors.New("it was removed")
-
 func (b *bench) Gone(seat Seat) bool {
 	defer b.locked()()
 	return b.gone[seat]

@@ -201,7 +201,7 @@ func (s *State) settled(w *State, e Settle) {
 	}
 }
 
-// replaced has a worker have another place. What else was made for one goes, too: it was
+// replaced has a seat have another place. What else was made for one goes, too: it was
 // removed before.
 func (s *State) replaced(p Place) {
 	s.Places = append(slices.DeleteFunc(slices.Clone(s.Places), func(o Place) bool { return o.Seat == p.Seat }), p)

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Guest is an agent that works at the same as the one that a sandbox was made for, in one
+// of its own.
+type Guest struct {
+	Agent   *spec.Agent
+	Program *spec.Program // nil: that of the template
+	Name    string        // of its sandbox
+	// Lent are the secrets that it is lent, by their names: of those that the other sandbox
+	// is lent, and of what it logs in with. Nil: what it logs in with.
+	Lent []string
+}
+
+// Invite makes a sandbox for a guest: a new one like another, with the guest's program,
+// its variables and what its presets let it reach in the place of those of the agent that
+// the other was made for. noted is told of it before it is there, and none is made if that
+// fails.
+func (e *Engine) Invite(ctx context.Context, of *spec.Sandbox, g Guest, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	sb, err := e.invite(ctx, of, g, noted)
+	if err != nil {
+		return nil, &spec.Error{Op: "make a sandbox like " + of.Name + " for " + g.Agent.Title, Err: err}
+	}
+	return sb, nil
+}
+
+func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
+	first, err := e.Agents.Find(of.Agent)
+	if err != nil {
+		return nil, err // what was opened for it could not be told from what the user wants
+	}
+	played, err := playedBy(of, g.Agent)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := e.rulesFor(of, first, g.Agent)
+	if err != nil {
+		return nil, err
+	}
+	sb := *of
+	sb.ID, sb.Name, sb.CreatedAt = store.NewID(), g.Name, time.Now().UTC()
+	sb.Ports, sb.Checkpoint, sb.Remove = nil, "", false
+	inhabit(&sb, first, g.Agent, g.Program, played)
+	sb.Config = of.Config && (len(g.Agent.Config) > 0 || g.Agent.Servers != nil)
+	if err := noted(&sb); err != nil {
+		return nil, err
+	}
+	script := func(d store.Sandbox) error { return copyDocument(e.Store.Sandbox(of.ID).Mock(), d.Mock()) }
+	if err := e.Create(ctx, &sb, Rules(rules), script); err != nil {
+		return nil, err
+	}
+	if err := e.lendGuest(ctx, of, &sb, g); err != nil {
+		_ = e.Remove(context.WithoutCancel(ctx), &sb, true)
+		return nil, err
+	}
+	return &sb, nil
+}
+
+// inhabit has a sandbox that was described for one agent be another's.
+func inhabit(sb *spec.Sandbox, first, a *spec.Agent, p *spec.Program, played *Mock) {
+	env := without(sb.Env, ofAgent(sb, first))
+	sb.Agent, sb.Program, sb.Command, sb.Config = a.Name, p, nil, false
+	sb.Env = slices.Concat(agent.Env(a), env)
+	played.Apply(sb)
+}
+
+// lendGuest lends a guest what it is to have, and what it logs in with is not what the
+// other agent does.
+func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) error {
+	e.lendSome(ctx, of, sb, false, func(l *spec.Lease) bool { return slices.Contains(g.Lent, l.Secret) })
+	if sb.Mock != nil {
+		return nil
+	}
+	own, err := e.Credential(ctx, g.Agent)
+	if err != nil || own == "" || g.Lent != nil && !slices.Contains(g.Lent, own) {
+		return err
+	}
+	list, err := e.Leases(sb)
+	if err != nil || slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Secret == own }) {
+		return err
+	}
+	_, err = e.Lend(ctx, sb, own, vault.Terms{})
+	return err
+}
