@@ -42,14 +42,38 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// serve accepts commands until the listener is closed.
-func (k *Keeper) serve(ctx context.Context, l *net.UnixListener) {
+// caller is where commands come from.
+type caller interface {
+	AcceptUnix() (*net.UnixConn, error)
+}
+
+// Pauses between attempts to accept a connection while that fails: at first, and at most.
+// The end of a sandbox may wait for one.
+const (
+	acceptPause     = 5 * time.Millisecond
+	acceptPauseMost = 250 * time.Millisecond
+)
+
+// serve accepts commands until the listener is closed. Nothing else ends it: a keeper to
+// which nobody can speak could not even be asked to stop, and no file descriptor being left,
+// or somebody having hung up already, does not last.
+func (k *Keeper) serve(ctx context.Context, l caller) {
+	pause := acceptPause
 	for {
 		uc, err := l.AcceptUnix()
-		if err != nil {
+		switch {
+		case err == nil:
+			k.wg.Go(func() { k.welcome(ctx, unixconn.New(uc)) })
+			pause = acceptPause
+		case errors.Is(err, net.ErrClosed):
 			return
+		default:
+			if pause == acceptPause {
+				k.log.Warn("accept a command", "err", err)
+			}
+			time.Sleep(pause)
+			pause = min(2*pause, acceptPauseMost)
 		}
-		k.wg.Go(func() { k.welcome(ctx, unixconn.New(uc)) })
 	}
 }
 

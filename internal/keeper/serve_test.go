@@ -1,0 +1,79 @@
+package keeper
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+)
+
+// unlucky is a listener that fails before it accepts anybody.
+type unlucky struct {
+	caller
+	fails []error
+	asked int
+}
+
+func (u *unlucky) AcceptUnix() (*net.UnixConn, error) {
+	u.asked++
+	if len(u.fails) > 0 {
+		err := u.fails[0]
+		u.fails = u.fails[1:]
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: err}
+	}
+	return u.caller.AcceptUnix()
+}
+
+// TestServeAgain answers when what kept it from accepting is over, and ends with its
+// listener.
+func TestServeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	l, err := listen(path)
+	must(t, err)
+	k := bare()
+	k.log = quiet()
+	k.wg.Go(func() {
+		k.serve(t.Context(), &unlucky{caller: l, fails: []error{unix.EMFILE, unix.ECONNABORTED, unix.ENFILE, unix.ENOMEM}})
+	})
+	uc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	must(t, uc.SetDeadline(time.Now().Add(patience)))
+	c := unixconn.New(uc)
+	must(t, c.Expect(wire.Hello, &wire.Greeting{}))
+	must(t, c.SendJSON(wire.Request, wire.Ask{Op: wire.OpPing}))
+	must(t, c.Expect(wire.Reply, &struct{}{}))
+	c.Close()
+	l.Close()
+	within(t, "serve", k.wg.Wait)
+}
+
+// TestServePause waits ever longer while it cannot accept anybody, and never for long: its
+// end may have to wait for that.
+func TestServePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unlucky{caller: closed{}}
+		for range 1000 {
+			u.fails = append(u.fails, unix.EMFILE)
+		}
+		k := bare()
+		k.log = quiet()
+		began := time.Now()
+		k.serve(t.Context(), u)
+		if took := time.Since(began); u.asked != 1001 || took < 900*acceptPauseMost || took > 1000*acceptPauseMost {
+			t.Errorf("it tried %d times in %s", u.asked, took)
+		}
+	})
+}
+
+// closed is a listener that was closed.
+type closed struct{}
+
+func (closed) AcceptUnix() (*net.UnixConn, error) {
+	return nil, &net.OpError{Op: "accept", Net: "unix", Err: net.ErrClosed}
+}
