@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -147,7 +149,7 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{e.Group, elementText(e)})
 	}
 	for _, st := range s.Steps {
-		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + stepText(st)})
+		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + timeText(st) + stepText(st)})
 	}
 	for _, st := range s.Questions() {
 		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
@@ -179,6 +181,32 @@ func elementText(e flow.ElementState) string {
 	text := fmt.Sprintf("%-9s %d %s %s", e.Status, e.Number, e.ID, opening(e.Title))
 	if e.Why != "" {
 		text += "  " + opening(e.Why)
+	}
+	return text
+}
+
+// How much is shown of one value of a matrix, and of all of them, in characters.
+const (
+	maxValue  = 24
+	maxMatrix = 60
+)
+
+// timeText tells for which values of its matrix a step is done. They may be of any length.
+func timeText(st *flow.StepState) string {
+	var values []string
+	for _, name := range slices.Sorted(maps.Keys(st.Matrix)) {
+		values = append(values, name+"="+shortened(term.Sanitize(st.Matrix[name]), maxValue))
+	}
+	if values == nil {
+		return ""
+	}
+	return " (" + shortened(strings.Join(values, ", "), maxMatrix) + ")"
+}
+
+// shortened is a text of so many characters at most.
+func shortened(text string, most int) string {
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-3]) + "..."
 	}
 	return text
 }

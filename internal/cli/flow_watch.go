@@ -237,7 +237,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, now time.Time) tui.Li
 	if !ok {
 		mark = tui.Plain.Of(string(st.Status))
 	}
-	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(st.Attempts, took, tokens)), tui.Plain.Of(indent + st.ID)}
+	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(st.Attempts, took, tokens)), tui.Plain.Of(indent + st.ID), tui.Dim.Of(timeText(st))}
 	switch {
 	case st.Status == flow.Running && !p.hosted:
 		return append(l, tui.Yellow.Of("  cut short"))

@@ -249,7 +249,7 @@ refused  x.example (3)
 // what a person is asked meanwhile.
 func TestFlowPageBeside(t *testing.T) {
 	f, err := flow.Parse("f.yaml", []byte("name: many\nparallel: 3\nsteps:\n"+
-		"- {id: work, matrix: {n: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}, command: c}\n- {id: good, approval: {message: Good?}}\n"))
+		"- {id: work, matrix: {os: ["+`"linux\x1b[2J\n"`+"], n: [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}, command: c}\n- {id: good, approval: {message: Good?}}\n"))
 	must(t, err)
 	plan := flow.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
@@ -276,13 +276,32 @@ func TestFlowPageBeside(t *testing.T) {
 	must(t, err)
 	now := l.state.Last.Add(5 * time.Second)
 	got := plainPage(&flowPage{flowing: l, tries: triesOf(l.events)}, 20, 60, now)
-	for _, want := range []string{"and 7 before\n·                             work.8\n▶       5s          0      1  work.9\n▶       5s", "\nnext     bothy flow approve many-2026-11-22-0001\n"} {
+	for _, want := range []string{"and 7 before\n·                             work.8 (n=8, os=linux\\n)\n▶       5s          0      1  work.9 (n=9, os=linux\\n)\n▶       5s", "\nnext     bothy flow approve many-2026-11-22-0001\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
 	if took := l.took(now); took < 5*time.Second || took > 6*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// TestTimeText shows values of any length and kind in a row.
+func TestTimeText(t *testing.T) {
+	for _, tt := range []struct {
+		matrix map[string]string
+		want   string
+	}{
+		{nil, ""},
+		{map[string]string{"os": "linux", "model": "x"}, " (model=x, os=linux)"},
+		{map[string]string{"a": "\x1b]0;title\a\u202eb\nc"}, ` (a=\u202eb\nc)`},
+		{map[string]string{"a": strings.Repeat("ü", 500)}, " (a=" + strings.Repeat("ü", 21) + "...)"},
+		{map[string]string{"a": strings.Repeat("1", 24), "b": strings.Repeat("2", 24), "c": "3"}, " (a=" + strings.Repeat("1", 24) + ", b=" + strings.Repeat("2", 24) + ", c=3)"},
+		{map[string]string{"a": strings.Repeat("1", 24), "b": strings.Repeat("2", 24), "c": "345"}, " (a=" + strings.Repeat("1", 24) + ", b=" + strings.Repeat("2", 24) + ", c...)"},
+	} {
+		if got := timeText(&flow.StepState{Matrix: tt.matrix}); got != tt.want {
+			t.Errorf("of %q it is %q, want %q", tt.matrix, got, tt.want)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ type StepState struct {
 	Group    string       `json:"group,omitempty"`   // the step is done for an element of a list
 	Element  string       `json:"element,omitempty"` // which one
 	Rounds   int          `json:"rounds,omitempty"`  // how often it was sent back by a later step
+	// Matrix are the values for which it is done, if that is several times; they are whoever
+	// wrote the flow's.
+	Matrix map[string]string `json:"matrix,omitempty"`
 
 	unable bool // it failed because its agent did, whatever came of its work
 
@@ -114,7 +117,7 @@ func Fold(p *Plan, events []run.Event) (*State, error) {
 	s.marked, s.definitions = map[string]string{}, map[string]string{}
 	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
-		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group}
+		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group, Matrix: n.Matrix}
 		if n.Element != nil {
 			st.Element = n.Element.ID
 			s.elements[n.spot()] = append(s.elements[n.spot()], st)
