@@ -85,7 +85,7 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	if err != nil {
 		return nil, err
 	}
-	ctx, release := interruptible(cmd.Context())
+	ctx, release := enduring(cmd.Context())
 	defer release()
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		if !cmd.Flags().Changed("agent") || name != f.plan.Agent { // the file says so, whoever wrote it
@@ -364,7 +364,7 @@ func (a *app) flowResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			ctx, release := interruptible(cmd.Context())
+			ctx, release := enduring(cmd.Context())
 			defer release()
 			shop := &flowShop{app: a, engine: l.engine, sandboxes: made, agents: agents}
 			return a.carryFlow(ctx, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}, events)

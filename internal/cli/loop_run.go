@@ -126,7 +126,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		return err
 	}
 	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
-	ctx, release := interruptible(cmd.Context())
+	ctx, release := enduring(cmd.Context())
 	defer release()
 	var r *run.Run
 	var h *run.Host
@@ -404,7 +404,7 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			ctx, release := interruptible(cmd.Context())
+			ctx, release := enduring(cmd.Context())
 			defer release()
 			return a.carry(ctx, &crew{&l.plan, l.run, h, loopShop{a, l.engine, sb, of, &l.plan, places}, deskOf(l.engine, &l.plan, l.run)}, events)
 		},

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -145,6 +149,14 @@ func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) erro
 	return only(errs)
 }
 
+// enduring is [interruptible] for what may take hours: it goes on when whoever reads what it
+// prints goes away, as head does, and nothing but what it prints is lost. What it starts has
+// the signal for that as usual, which it would not if the signal were ignored.
+func enduring(ctx context.Context) (context.Context, func()) {
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // writing is an error from here on
+	return interruptible(ctx)
+}
+
 // carried tells of a run that is carried on no more, and ends with its code.
 func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, code int, view func() (any, error)) error {
 	a.notify(context.WithoutCancel(ctx), e, n) // it may be a signal that ended the run
@@ -153,7 +165,7 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, co
 		if err == nil {
 			err = a.printJSON(v)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, unix.EPIPE) { // nobody listens any more
 			return err
 		}
 	} else {
