@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -219,19 +220,36 @@ func (g *guests) credited(of *spec.Agent) error {
 	return err
 }
 
-// make makes a sandbox for each guest, like the loop's.
-// Each is noted before it is there.
-func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string, noted func(loop.Place) error) (list []loop.Place, err error) {
-	for _, of := range g.agents {
+// seats are those of the guests: one for each, or one with each of several workers.
+func (g *guests) seats(workers int) (list []loop.Seat) {
+	for n := range max(workers, 1) {
+		for _, of := range g.agents {
+			s := loop.Seat{Agent: of.Name}
+			if workers > 1 {
+				s.Worker = n + 1
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// make makes the sandboxes of guests, like the loop's. Each is noted before it is there.
+func (g *guests) make(ctx context.Context, cmd *command.Command, sb *spec.Sandbox, paths []string, workers int, noted func(loop.Place) error) (list []loop.Place, err error) {
+	for i, seat := range g.seats(workers) {
+		of := g.agents[i%len(g.agents)]
 		f := g.flags // each has its own
 		f.name = sb.Name + "-" + of.Name
+		if seat.Worker > 0 {
+			f.name = fmt.Sprintf("%s-%d-%s", sb.Name, seat.Worker, of.Name)
+		}
 		made, err := g.app.makeSandbox(cmd, g.engine, &f, &lodger{name: of.Name, spec: of}, paths, func(own *spec.Sandbox) error {
 			own.Checkpoint, own.Ports = "", nil // those are of the loop's sandbox
 			own.Budget = sb.Budget
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			list = append(list, loop.Place{Seat: loop.Seat{Agent: of.Name}, ID: own.ID, Sandbox: own.Name})
+			list = append(list, loop.Place{Seat: seat, ID: own.ID, Sandbox: own.Name})
 			return noted(list[len(list)-1])
 		})
 		if err == nil {

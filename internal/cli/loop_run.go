@@ -169,8 +169,10 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		_, err := h.Append(loop.Placing, run.ActorHost, loop.Made{Sandbox: sb.Name, Places: []loop.Place{at}})
 		return err
 	}
-	if made.Places, err = invited.make(ctx, cmd, sb, []string{path}, noted); err == nil && f.plan.Parallel() {
-		made.Places, err = hire(ctx, e, &f.plan, sb, noted)
+	if made.Places, err = invited.make(ctx, cmd, sb, []string{path}, f.plan.Workers, noted); err == nil {
+		var hired []loop.Place
+		hired, err = hire(ctx, e, &f.plan, sb, noted)
+		made.Places = append(made.Places, hired...)
 	}
 	var others *places
 	if err == nil {

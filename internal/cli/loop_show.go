@@ -351,7 +351,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	at := fmt.Sprintf("iteration %d/%d: ", w.Iteration, p.Limits.MaxIterations)
 	switch ev.Type {
 	case loop.Iteration:
-		who := p.Agent
+		who := cmp.Or(w.Agent, p.Agent)
 		if w.Model != "" {
 			who += " (" + w.Model + ")"
 		}

@@ -98,6 +98,15 @@ func (b *loopBench) Join(ctx context.Context, base, theirs int64, cause string) 
 	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
 }
 
+// Hand has a worker's sandbox hold a checkpoint.
+func (b *loopBench) Hand(ctx context.Context, seat loop.Seat, number int64) error {
+	p, err := b.engine.Checkpoints(b.sandbox).Find(strconv.FormatInt(number, 10))
+	if err != nil {
+		return err
+	}
+	return b.engine.HandOut(ctx, b.sandbox, p, b.at(seat).sandbox)
+}
+
 // Settle has the loop's sandbox hold a checkpoint.
 func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
 	shelf := b.engine.Checkpoints(b.sandbox)
@@ -118,6 +127,9 @@ func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
 
 // Remake makes a worker's sandbox anew.
 func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
+	if seat.Agent != "" {
+		return b.loopShop.Remake(ctx, seat, before, noted)
+	}
 	if err := unmake(b.engine, ofSeat(before, seat)); err != nil {
 		return p, err
 	}
@@ -184,6 +196,7 @@ type workerView struct {
 	Sandbox   string        `json:"sandbox,omitempty"`
 	Step      string        `json:"step"` // what it is at
 	Iteration int           `json:"iteration"`
+	Agent     string        `json:"agent,omitempty"` // whose turn it is, if not the first's
 	Model     string        `json:"model,omitempty"`
 	Task      *loop.Taken   `json:"task,omitempty"`
 	Work      *loop.Work    `json:"work,omitempty"`
@@ -196,9 +209,9 @@ type workerView struct {
 // workersOf are how the workers of a loop stand.
 func workersOf(s *loop.State) (list []workerView) {
 	for i, w := range s.Workers {
-		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
+		v := workerView{Worker: i + 1, Step: w.At(), Iteration: w.Iteration, Agent: w.Agent, Model: w.Model, Task: w.Task, Work: w.Work, Keep: w.Keep, Verdict: w.Verdict, Reviewing: w.Reviewing, Question: w.Question}
 		for _, at := range s.Places {
-			if at.Worker == i+1 && !s.Status.Final() { // else it is removed
+			if at.Seat == (loop.Seat{Worker: i + 1, Agent: w.Agent}) && !s.Status.Final() { // else it is removed
 				v.Sandbox = at.Sandbox
 			}
 		}

@@ -35,6 +35,7 @@ const (
 	Restored = "restored" // Put: the files are what they were there
 	Ended    = "ended"    // End: nobody carries it on any more
 
+	Handed   = "handed"   // Hand: another of a worker's places holds what it has done
 	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has
 	Rejudged = "rejudged" // Verdict: what the gates said of that
 	Settled  = "settled"  // Settle: the loop's sandbox has it
@@ -59,16 +60,27 @@ type Place struct {
 
 // Who is who works there, for people; first is whose the loop's sandbox is.
 func (s Seat) Who(first string) string {
+	if s.Worker > 0 && s.Agent != "" {
+		return fmt.Sprintf("worker %d, %s", s.Worker, s.Agent)
+	}
 	if s.Worker > 0 {
 		return fmt.Sprintf("worker %d", s.Worker)
 	}
 	return cmp.Or(s.Agent, first)
 }
 
-// Seat says who works: an agent, if it has a place of its own, or one of several workers.
+// Seat says who works: an agent, if it has a place of its own, or one of several workers,
+// who has one for itself, in which the first agent works, and one for each that takes turns
+// with that.
 type Seat struct {
 	Agent  string `json:"agent,omitempty"`
 	Worker int    `json:"worker,omitempty"` // from 1; 0 is the only one
+}
+
+// Hand is that a worker's place for an agent holds what another one held at a checkpoint.
+type Hand struct {
+	Seat
+	Checkpoint int64 `json:"checkpoint"`
 }
 
 // Begun is the beginning of an iteration.

@@ -164,9 +164,6 @@ func (p *Plan) checkWorkers() error {
 	case p.Resume:
 		return spec.Errorf(spec.ErrUsage, "several workers begin each task with a fresh memory").
 			WithHint("leave --parallel or --resume-session out")
-	case len(p.Agents) > 0:
-		return spec.Errorf(spec.ErrUsage, "different agents take turns, and %d are to work at the same time", p.Workers).
-			WithHint("have one agent take turns with several models, or leave --parallel out")
 	}
 	return nil
 }
@@ -203,6 +200,16 @@ func (p *Plan) AgentOf(iteration int) string {
 func (p *Plan) seatOf(iteration int) (s Seat) {
 	if len(p.Agents) > 0 {
 		s.Agent = p.AgentOf(iteration)
+	}
+	return s
+}
+
+// workerSeat is where a worker works in one of its own iterations: in its own place, or in
+// that which it has for an agent that takes turns with the first.
+func (p *Plan) workerSeat(worker, turn int) Seat {
+	s := Seat{Worker: worker}
+	if a := p.AgentOf(turn); a != p.Agent {
+		s.Agent = a
 	}
 	return s
 }

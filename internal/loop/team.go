@@ -14,6 +14,8 @@ import (
 // methods are called by several goroutines.
 type Bench interface {
 	Shop
+	// Hand has a seat's place hold a checkpoint.
+	Hand(ctx context.Context, seat Seat, checkpoint int64) error
 	// Join makes a checkpoint that has what was done from one to another, and what the
 	// loop's sandbox holds now; or says why there can be none.
 	Join(ctx context.Context, base, theirs int64, cause string) (Join, error)
@@ -53,6 +55,7 @@ type hand struct {
 	worker  int
 	stop    context.CancelCauseFunc // nil: nothing is
 	what    string                  // the type of the event that it is to come to
+	at      Seat                    // where
 	task    string                  // that is being taken
 	renewed time.Time               // its claim
 	lost    error                   // it is another's
@@ -268,7 +271,7 @@ func (t *Team) came(ctx context.Context, o outcome) error {
 	if t.ending != nil && (errors.Is(o.err, errSpent) || errors.Is(o.err, context.Canceled)) {
 		return nil // that is why it ends
 	}
-	if o.err != nil && slices.Contains([]string{Took, Worked, Kept}, what) && t.Bench.Gone(h.seat()) {
+	if o.err != nil && slices.Contains([]string{Took, Handed, Worked, Kept}, what) && t.Bench.Gone(h.at) {
 		return nil // it is made anew before anything else is done there
 	}
 	return o.err
@@ -313,11 +316,11 @@ func (t *Team) wind(end *End) {
 	}
 }
 
-// begin has something be done that takes its time. What it gives is kept here when it has
+// begin has something be done at a seat that takes its time. What it gives is kept here when it has
 // come to its end.
-func (t *Team) begin(ctx context.Context, h *hand, what string, do func(context.Context) (func() error, error)) {
+func (t *Team) begin(ctx context.Context, h *hand, at Seat, what string, do func(context.Context) (func() error, error)) {
 	ctx, h.stop = context.WithCancelCause(ctx)
-	h.what = what
+	h.what, h.at = what, at
 	go func() {
 		then, err := do(ctx)
 		t.done <- outcome{h.worker, then, err}

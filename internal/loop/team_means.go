@@ -86,7 +86,7 @@ func (t *Team) follow(ctx context.Context, h *hand) {
 			return
 		case <-time.After(spentEvery):
 		}
-		tokens, usd, err := t.Bench.Spent(ctx, h.seat())
+		tokens, usd, err := t.Bench.Spent(ctx, h.at)
 		if err != nil {
 			continue // its sandbox has a budget, too
 		}

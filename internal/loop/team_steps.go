@@ -20,8 +20,9 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 	if (step.Take || step.Iterate > 0) && t.winding() {
 		return nil
 	}
-	if needsPlace(w, step) && !(step.Take && h.idle) && t.Bench.Gone(h.seat()) {
-		return t.remake(ctx, h, w)
+	at := t.seatOf(h, w, step)
+	if needsPlace(w, step) && !(step.Take && h.idle) && t.Bench.Gone(at) {
+		return t.remake(ctx, h, w, at)
 	}
 	switch {
 	case step.Take:
@@ -29,8 +30,10 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 	case step.End != nil:
 		t.wind(step.End)
 		return nil
+	case step.Iterate > 0 && !w.begun(step.Iterate) && w.holder != at.Agent:
+		return t.hand(ctx, h, w, at)
 	case step.Iterate > 0:
-		return t.iterate(ctx, h, w, step.Iterate)
+		return t.iterate(ctx, h, w, at, step.Iterate)
 	case step.Review != nil:
 		return t.review(ctx, h, w, step.Review)
 	case step.PutBack != "":
@@ -48,7 +51,28 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		what = Kept
 	}
 	now, baseline := *w, t.state.Baseline.Protected
-	t.begin(ctx, h, what, func(ctx context.Context) (func() error, error) { return t.do(ctx, h, now, step, baseline) })
+	t.begin(ctx, h, at, what, func(ctx context.Context) (func() error, error) { return t.do(ctx, h, now, step, baseline) })
+	return nil
+}
+
+// seatOf is where a worker takes a step.
+func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
+	switch {
+	case step.Iterate > 0:
+		return t.Plan.workerSeat(h.worker, w.turn(step.Iterate))
+	case step.Keep:
+		return Seat{Worker: h.worker, Agent: w.Agent}
+	}
+	return h.seat()
+}
+
+// hand has the place of the agent whose turn it is hold what the worker has done up to now.
+func (t *Team) hand(ctx context.Context, h *hand, w *State, at Seat) error {
+	n := w.checked
+	t.begin(ctx, h, at, Handed, func(ctx context.Context) (func() error, error) {
+		err := t.Bench.Hand(ctx, at, n)
+		return t.keeping(err, Handed, Hand{at, n})
+	})
 	return nil
 }
 
@@ -59,12 +83,13 @@ func needsPlace(w *State, step Step) bool {
 }
 
 // remake makes a place anew that somebody has removed. What was there and in no checkpoint
-// is lost: the task is for whoever takes it next.
-func (t *Team) remake(ctx context.Context, h *hand, w *State) error {
-	if w.Task != nil {
+// is lost: the task is for whoever takes it next. Of a place whose agent had its turn before
+// nothing is.
+func (t *Team) remake(ctx context.Context, h *hand, w *State, at Seat) error {
+	if w.Task != nil && w.holder == at.Agent {
 		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
 	}
-	return remake(ctx, t.Bench, t.state, h.seat(), t.keep)
+	return remake(ctx, t.Bench, t.state, at, t.keep)
 }
 
 // joining tells whether something is being brought together: one at a time, or what one
@@ -79,7 +104,7 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 	at := fmt.Sprintf("run %s iteration %d, worker %d", t.Run.ID, w.Iteration, h.worker)
 	switch {
 	case step.Keep:
-		n, changes, err := t.Bench.Keep(ctx, h.seat(), at, w.checked)
+		n, changes, err := t.Bench.Keep(ctx, Seat{Worker: h.worker, Agent: w.Agent}, at, w.checked)
 		return t.keeping(err, Kept, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: n, Changes: changes})
 	case step.Judge:
 		gates, _, err := t.Bench.Judge(ctx, w.checked, baseline)
@@ -150,7 +175,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 		return t.keep(Took, taken)
 	}
 	h.task = taken.ID
-	t.begin(ctx, h, Took, func(ctx context.Context) (func() error, error) {
+	t.begin(ctx, h, h.seat(), Took, func(ctx context.Context) (func() error, error) {
 		n, err := t.Bench.Begin(ctx, h.seat())
 		taken.Base = n
 		return t.keeping(err, Took, taken)
@@ -159,20 +184,20 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 }
 
 // iterate has a worker's agent work.
-func (t *Team) iterate(ctx context.Context, h *hand, w *State, n int) error {
+func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) error {
 	told := *w
 	told.Hints = slices.Concat(w.given, t.state.Hints)
 	prompt, hints := Prompt(t.Plan, &told, n)
 	model := t.Plan.ModelOf(w.turn(n))
-	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Model: model}); err != nil {
+	if err := t.keep(Iteration, Begun{By: h.by(), Iteration: n, Hints: hints, Agent: at.Agent, Model: model}); err != nil {
 		return err
 	}
 	job := Job{
-		Seat: h.seat(), Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
+		Seat: at, Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
 		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
 	}
 	bounded := job.Rest != (spec.Budget{})
-	t.begin(ctx, h, Worked, func(ctx context.Context) (func() error, error) {
+	t.begin(ctx, h, at, Worked, func(ctx context.Context) (func() error, error) {
 		if bounded {
 			watching, stop := context.WithCancel(ctx)
 			var follower sync.WaitGroup
@@ -204,7 +229,7 @@ func (t *Team) review(ctx context.Context, h *hand, w *State, c *Criterion) erro
 		return err
 	}
 	job := t.Plan.reviewJob(t.used(), w, checkpoint, c)
-	t.begin(ctx, h, Reviewed, func(ctx context.Context) (func() error, error) {
+	t.begin(ctx, h, h.seat(), Reviewed, func(ctx context.Context) (func() error, error) {
 		kind, what, err := ask(ctx, t.Bench, job, c, a)
 		if kind == "" {
 			return nil, err

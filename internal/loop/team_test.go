@@ -103,6 +103,15 @@ func (b *bench) Begin(_ context.Context, seat Seat) (int64, error) {
 	return b.point(b.main), nil
 }
 
+func (b *bench) Hand(_ context.Context, seat Seat, checkpoint int64) error {
+	defer b.locked()()
+	if b.gone[seat] {
+		return errGone
+	}
+	b.places[seat] = maps.Clone(b.points[checkpoint-1])
+	return nil
+}
+
 var taskLine = regexp.MustCompile(`(?m)^# (bd-[a-z0-9]+): `)
 
 func (b *bench) Work(ctx context.Context, job Job) (Work, error) {

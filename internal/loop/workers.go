@@ -119,6 +119,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(u Unheard) { s.useReview(u.Usage) })
 	case Settled:
 		return into(ev, func(e Settle) { s.settled(w, e) })
+	case Handed:
+		return into(ev, func(d Hand) { w.holder = d.Agent })
 	case Replaced:
 		return into(ev, s.replaced)
 	case Closed:
@@ -149,6 +151,7 @@ func (s *State) workerTook(w *State, t Taken) {
 	w.letGo()
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.last(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
+	w.holder = ""
 }
 
 // workerBegan is the beginning of an iteration. Who is told a hint has it until it has
@@ -205,7 +208,7 @@ func (s *State) settled(w *State, e Settle) {
 // removed before.
 func (s *State) replaced(p Place) {
 	s.Places = append(slices.DeleteFunc(slices.Clone(s.Places), func(o Place) bool { return o.Seat == p.Seat }), p)
-	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Compare(a.Worker, b.Worker) })
+	slices.SortStableFunc(s.Places, func(a, b Place) int { return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Agent, b.Agent)) })
 }
 
 // untell has a hint that a worker had no use for be for whoever is next.
