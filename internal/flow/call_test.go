@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -103,8 +102,8 @@ func TestCallAgain(t *testing.T) {
 	b.ended(b.carry(), Waiting, "approval")
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
 	whole := b.read("events.jsonl")
-	at := strings.Index(whole, `"type":"called"`)
-	lines := bytes.Count([]byte(whole[:at]), []byte("\n"))
+	before, _, _ := strings.Cut(whole, `"type":"called"`)
+	lines := strings.Count(before, "\n")
 	b.write("events.jsonl", strings.Join(strings.SplitAfter(whole, "\n")[:lines], "")) // before it was kept
 	b.carry()
 	c.want(t, "good approval good: Good?", "tone question tone: Which?")
