@@ -272,7 +272,7 @@ func (a *applying) known(p string) (*dir, error) {
 
 // mkdir makes a directory with a mode that no mask narrows.
 func (d *dir) mkdir(name string, mode uint32) error {
-	if err := unix.Mkdirat(d.fd(), name, 0o700); err != nil {
+	if err := unix.Mkdirat(d.fd(), name, mode|0o700); err != nil {
 		return fmt.Errorf("make directory %s: %w", Quote(name), err)
 	}
 	made, err := d.sub(name)
@@ -283,13 +283,27 @@ func (d *dir) mkdir(name string, mode uint32) error {
 	return made.give(mode)
 }
 
-// give gives a directory its permissions, and leaves whose group files in it get.
+// give gives a directory its permissions, and leaves whose group files in it get. Its
+// times agree then: should we be killed before it is in the record, it must not look
+// like one that somebody moved there (see isOther).
 func (d *dir) give(mode uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(d.fd(), &st); err != nil {
 		return err
 	}
-	return unix.Fchmod(d.fd(), st.Mode&unix.S_ISGID|mode|0o700)
+	mode = st.Mode&unix.S_ISGID | mode | 0o700
+	if st.Mode&0o7777 == mode {
+		return nil
+	}
+	if err := unix.Fchmod(d.fd(), mode); err != nil {
+		return err
+	}
+	return d.touch(".")
+}
+
+// touch makes the times of a directory the same.
+func (d *dir) touch(name string) error {
+	return unix.UtimesNanoAt(d.fd(), name, nil, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // directory makes one, or gives one its mode.

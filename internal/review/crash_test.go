@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // playApply applies everything, and is killed somewhere.
@@ -84,6 +86,34 @@ func survives(t *testing.T, settled string) {
 	if killed < 2 {
 		t.Errorf("only %d were killed in time", killed)
 	}
+}
+
+// What a killed apply had not written down is its own still: a directory that it made,
+// gave a mode or put in the place of a file is not taken for one that somebody moved
+// there.
+func TestDirectoryOfKilledApply(t *testing.T) {
+	p := fresh(t, map[string]string{"mode/a": "1\n", "file": "1\n"})
+	p.inside("mkdir -m 711 made; echo 2 > made/a; chmod 711 mode; echo 2 > mode/a; rm file; mkdir file; echo 2 > file/a")
+	var dirs []Order
+	for _, c := range p.changes() {
+		if c.New.Form == Directory {
+			dirs = append(dirs, Order{Change: c})
+		}
+	}
+	// A clock tick lies between what is done to one of them.
+	l, err := p.w.open()
+	must(t, err)
+	defer l.close()
+	must(t, unix.Mkdirat(l.host.fd(), "made", 0o700))
+	time.Sleep(20 * time.Millisecond)
+	a := &applying{look: l, nonce: newNonce(), orders: dirs, outcome: make([]Outcome, len(dirs))}
+	must(t, a.all())
+	for _, o := range a.outcome {
+		if o.Result != Applied {
+			t.Errorf("%s: %s: %s", o.Path, o.Result, o.Why)
+		}
+	}
+	p.wants("\nadded file/a\nadded made/a\nmodified mode/a\n")
 }
 
 // playDiscard throws everything away that lies in a directory.

@@ -200,6 +200,11 @@ func (a *applying) note(s step) error {
 		a.end(s.order, Applied, "")
 		return nil
 	}
+	if o.New.Form == Directory { // it was moved there, which give tells why not to show
+		if err := s.dir.touch(s.name); err != nil {
+			return err
+		}
+	}
 	st, _, err := s.dir.stat(s.name)
 	if err != nil {
 		return err
