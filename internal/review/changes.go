@@ -38,6 +38,7 @@ type look struct {
 	Workspace
 	upper, host *dir
 	record      *record
+	temps       map[string]bool // see underway
 	list        []Change
 }
 
@@ -52,6 +53,10 @@ type place struct {
 
 func (w Workspace) open() (*look, error) {
 	rec, err := w.Layer.read()
+	if err != nil {
+		return nil, err
+	}
+	temps, err := w.Layer.underway()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +77,7 @@ func (w Workspace) open() (*look, error) {
 		host.close()
 		return nil, err
 	}
-	return &look{Workspace: w, upper: upper, host: host, record: rec}, nil
+	return &look{Workspace: w, upper: upper, host: host, record: rec, temps: temps}, nil
 }
 
 // change opens a layer to be changed, in order again if somebody was stopped in the
@@ -328,7 +333,7 @@ func beginsAsScript(f *os.File) bool {
 // deleted lists what the host has at a name that is not there inside.
 func (l *look) deleted(p place, name, at string) error {
 	was, err := p.host.entry(name)
-	if err != nil || was.Form == Nothing || slices.Contains(l.Over, at) {
+	if err != nil || was.Form == Nothing || slices.Contains(l.Over, at) || l.temps[at] {
 		return err
 	}
 	if k, ok := l.record.of(at); ok && k.Gone {

@@ -116,6 +116,32 @@ func TestDirectoryOfKilledApply(t *testing.T) {
 	p.wants("\nadded file/a\nadded made/a\nmodified mode/a\n")
 }
 
+// What a killed apply has beside the host's files is none of them, and goes with the
+// next one.
+func TestTempOfKilledApply(t *testing.T) {
+	p := fresh(t, map[string]string{"gone/a": "1\n", "gone/b": "1\n"})
+	p.inside("rm -r gone")
+	l, err := p.w.open()
+	must(t, err)
+	defer l.close()
+	list := p.wants("\ndeleted gone/a\ndeleted gone/b\n")
+	dir, err := l.host.sub("gone")
+	must(t, err)
+	a := &applying{look: l, nonce: newNonce(), orders: []Order{{Change: list[1]}}}
+	s := step{dir: dir, name: "a", temp: a.temp(), old: list[1].Old}
+	must(t, a.intend([]step{s}))
+	must(t, os.Rename(p.path("gone/a"), p.path("gone/"+s.temp)))
+	list = p.wants("\ndeleted gone/b\n")
+	for at, r := range p.apply(list, true) {
+		if r != Applied {
+			t.Errorf("%s: %s", at, r)
+		}
+	}
+	if _, err := os.Lstat(p.path("gone")); err == nil {
+		t.Error("something is left of it")
+	}
+}
+
 // playDiscard throws everything away that lies in a directory.
 func playDiscard(args []string) error {
 	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}

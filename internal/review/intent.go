@@ -22,7 +22,7 @@ type intent struct {
 }
 
 type intended struct {
-	Dir   string `json:"dir"`  // as Quote writes it
+	Dir   string `json:"dir"`  // on disk as Quote writes it
 	Name  string `json:"name"` // likewise
 	Temp  string `json:"temp"`
 	Old   Mark   `json:"old"`   // of the host's file
@@ -51,8 +51,7 @@ func (l *look) recover() error {
 	if err := store.RemoveTree(l.Layer.gone()); err != nil {
 		return err
 	}
-	var n intent
-	err := store.ReadJSON(l.Layer.intent(), &n)
+	n, err := l.Layer.readIntent()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -64,22 +63,46 @@ func (l *look) recover() error {
 			return fmt.Errorf("clear away what an interrupted apply left: %w", err)
 		}
 	}
+	l.temps = nil
 	return os.Remove(l.Layer.intent())
 }
 
+// readIntent reads what is under way, or was when somebody was killed.
+func (l Layer) readIntent() (n intent, err error) {
+	if err := store.ReadJSON(l.intent(), &n); err != nil {
+		return n, err
+	}
+	for i := range n.Files {
+		f := &n.Files[i]
+		if f.Dir, err = Unquote(f.Dir); err != nil {
+			return n, err
+		}
+		if f.Name, err = Unquote(f.Name); err != nil {
+			return n, err
+		}
+		if filepath.Base(f.Temp) != f.Temp || filepath.Base(f.Name) != f.Name {
+			return n, fmt.Errorf("%s names no file", l.intent())
+		}
+	}
+	return n, nil
+}
+
+// underway are the paths of the host's at which lies what an apply has not put in place
+// yet, or has taken out of it. It is none of the host's own.
+func (l Layer) underway() (map[string]bool, error) {
+	n, err := l.readIntent()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	temps := make(map[string]bool, len(n.Files))
+	for _, f := range n.Files {
+		temps[path.Join(f.Dir, f.Temp)] = true
+	}
+	return temps, err
+}
+
 func (l *look) clear(f intended) error {
-	where, err := Unquote(f.Dir)
-	if err != nil {
-		return err
-	}
-	name, err := Unquote(f.Name)
-	if err != nil {
-		return err
-	}
-	if filepath.Base(f.Temp) != f.Temp || filepath.Base(name) != name {
-		return fmt.Errorf("%s names no file", l.Layer.intent())
-	}
-	d, err := l.host.sub(where)
+	d, err := l.host.sub(f.Dir)
 	if err != nil {
 		return nil // its directory is gone, and it with it
 	}
@@ -88,7 +111,7 @@ func (l *look) clear(f intended) error {
 	if err != nil || !there {
 		return err
 	}
-	s := &step{dir: d, name: name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh}
+	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh}
 	if st.Ino != f.Old.Inode {
 		s.unstage()
 		return nil
