@@ -68,7 +68,7 @@ var doors = []struct {
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},
-	{"unsafe", []string{"internal/driver/gvisor"}, "only for go:linkname: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},
+	{"unsafe", []string{"internal/driver/gvisor"}, "for go:linkname, and a field that is not exported: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},
 	{"testing", nil, "tests stay out of the binary; suites in packages of their own are named in suites"},
 }
 

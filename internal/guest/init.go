@@ -50,6 +50,7 @@ func Init(args []string) int {
 	if len(args) > 1 && args[1] == "true" {
 		Trust()
 	}
+	setClock()
 	unix.CloseOnExec(initFD)
 	sock := os.NewFile(initFD, "keeper")
 	in := &initProc{out: sock, sessions: map[uint32]*session{}, waits: map[int]chan unix.WaitStatus{}}
@@ -136,6 +137,9 @@ func (in *initProc) answer(f wire.Frame) error {
 	var q wire.InitAsk
 	if err := f.Decode(&q); err != nil {
 		return err
+	}
+	if q.Ask == wire.AskSpeak { // perhaps in a wall that goes on from an image
+		setClock()
 	}
 	if q.Ask == wire.AskSilence || q.Ask == wire.AskSpeak {
 		return in.fall(q.Ask == wire.AskSilence, wire.InitReply{ID: q.ID})

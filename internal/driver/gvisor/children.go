@@ -31,6 +31,7 @@ func RunChild(args []string) {
 		_ = leaveCPUID() // only speed is lost without it
 		readCPUID()
 		noTracePoints()
+		clockEarly()
 	}
 	installFilters()
 	collectLater()
