@@ -1,0 +1,151 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// column is one of a table.
+type column struct {
+	name    string
+	at      int  // its place in a record
+	id      bool // another name for the row's ID, which the record does not have
+	virtual bool // computed, and in no record
+}
+
+// Read calls yield with each row of a table, in the order of their IDs, which is that in
+// which they were inserted. Values of the row are asked for by their place in columns. An
+// error of yield is given back. It is ErrNoTable if there is no such table.
+func (db *DB) Read(table string, columns []string, yield func(*Row) error) error {
+	root, sql, err := db.find(table)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", table, err)
+	}
+	all, err := columnsOf(sql)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", table, err)
+	}
+	cols := make([]column, len(columns))
+	for i, name := range columns {
+		at := slices.IndexFunc(all, func(c column) bool { return strings.EqualFold(c.name, name) })
+		if at < 0 || all[at].virtual {
+			return fmt.Errorf("table %s: it has no column %s that is kept", table, name)
+		}
+		cols[i] = all[at]
+	}
+	var own error // what went wrong is not always ours
+	err = db.walk(root, cols, func(r *Row) error {
+		own = yield(r)
+		return own
+	})
+	if err != nil && own == nil {
+		err = fmt.Errorf("table %s: %w", table, err)
+	}
+	return err
+}
+
+func (db *DB) walk(root uint32, cols []column, yield func(*Row) error) error {
+	s := &scan{db: db, seen: map[uint32]struct{}{}}
+	s.yield = func(r *Row) error {
+		r.cols = cols
+		return yield(r)
+	}
+	return s.tree(root, 0)
+}
+
+// schema are the columns that matter of the table on the first page, which lists all.
+var schema = []column{{at: 0}, {at: 1}, {at: 3}, {at: 4}}
+
+// find gives where a table is, and what made it.
+func (db *DB) find(table string) (root uint32, sql string, err error) {
+	if db.pages == 0 {
+		return 0, "", ErrNoTable
+	}
+	found := false
+	err = db.walk(1, schema, func(r *Row) error {
+		kind, err := r.Value(0)
+		name, err1 := r.Value(1)
+		if s, _ := name.(string); err != nil || err1 != nil || kind != "table" || !strings.EqualFold(s, table) {
+			return errors.Join(err, err1)
+		}
+		place, err := r.Value(2)
+		made, err1 := r.Value(3)
+		if err != nil || err1 != nil {
+			return errors.Join(err, err1)
+		}
+		at, ok := place.(int64)
+		text, also := made.(string)
+		if !ok || !also || at < 1 || at > math.MaxUint32 || found {
+			return errors.New("it is virtual, or its description is broken")
+		}
+		root, sql, found = uint32(at), text, true
+		return nil
+	})
+	if err == nil && !found {
+		err = ErrNoTable
+	}
+	return root, sql, err
+}
+
+// columnsOf reads the columns from CREATE TABLE, as SQLite keeps it.
+func columnsOf(sql string) ([]column, error) {
+	parts, options, err := definitions(sql)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(options, func(t token) bool { return t.is("WITHOUT") }) {
+		return nil, errors.New("a table WITHOUT ROWID is not read")
+	}
+	var cols []column
+	var integers []bool
+	at := 0
+	for _, part := range parts {
+		if part[0].is("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN") {
+			if i := keyOf(part, cols); i >= 0 {
+				cols[i].id = integers[i]
+			}
+			continue
+		}
+		integer := len(part) > 1 && part[1].is("INTEGER")
+		c := column{name: part[0].text, at: at}
+		c.id = integer && has(part, "PRIMARY")
+		c.virtual = has(part, "AS") && !has(part, "STORED")
+		if !c.virtual {
+			at++
+		}
+		if len(cols) == maxColumns {
+			return nil, errors.New("it has too many columns")
+		}
+		cols, integers = append(cols, c), append(integers, integer)
+	}
+	return cols, nil
+}
+
+// keyOf is the place of the column that alone is the primary key by a definition; -1 if
+// there is none. Where its type is INTEGER, and its value missing, it names the row's ID.
+func keyOf(part []token, cols []column) int {
+	at := slices.IndexFunc(part, func(t token) bool { return t.is("PRIMARY") })
+	if at < 0 || at+4 >= len(part) || slices.ContainsFunc(part, func(t token) bool { return t.is(",") }) {
+		return -1
+	}
+	return slices.IndexFunc(cols, func(c column) bool { return strings.EqualFold(c.name, part[at+3].text) })
+}
+
+// has tells whether a word stands in a definition, not within parentheses.
+func has(part []token, word string) bool {
+	depth := 0
+	for _, t := range part {
+		switch {
+		case t.is("("):
+			depth++
+		case t.is(")"):
+			depth--
+		case depth == 0 && t.is(word):
+			return true
+		}
+	}
+	return false
+}

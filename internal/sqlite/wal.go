@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+)
+
+// wal is what a write-ahead log has of committed pages.
+type wal struct {
+	file     File
+	head     []byte // as it was read; shorter if there is no whole one
+	pageSize int
+	pages    uint32           // of the database; 0 if nothing is committed here
+	frames   map[uint32]int64 // where the last state of a page is
+}
+
+const (
+	walHead   = 32
+	frameHead = 24
+	walMagic  = 0x377f0682 // the last bit: checksums are of words with the high byte first
+	walFormat = 3007000
+	maxFrames = 256 << 10
+)
+
+// readWAL reads a log to its last commit. Behind it may be what was never committed, or is
+// left of an earlier round: salts and checksums tell.
+func readWAL(f File) (*wal, error) {
+	w := &wal{file: f, frames: map[uint32]int64{}}
+	if f == nil {
+		return w, nil
+	}
+	var err error
+	if w.head, err = readHead(f); err != nil {
+		return nil, err
+	}
+	if len(w.head) < walHead {
+		return w, nil
+	}
+	word := func(i int) uint32 { return binary.BigEndian.Uint32(w.head[4*i:]) }
+	var order binary.ByteOrder = binary.LittleEndian
+	if word(0)&1 == 1 {
+		order = binary.BigEndian
+	}
+	sum := checksum{order: order}
+	sum.add(w.head[:24])
+	w.pageSize = int(word(2))
+	if word(0)&^1 != walMagic || !isPageSize(w.pageSize) || !sum.is(w.head[24:]) {
+		return w, nil // as SQLite has it, nothing was written yet
+	}
+	if word(1) != walFormat {
+		return nil, fmt.Errorf("its log has the format %d, which is not known", word(1))
+	}
+	return w, w.readFrames(&sum)
+}
+
+// readHead reads as much of a log's header as there is.
+func readHead(f File) ([]byte, error) {
+	head := make([]byte, walHead)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("its log: %w", err)
+	}
+	return head[:n], nil
+}
+
+func (w *wal) readFrames(sum *checksum) error {
+	size := int64(frameHead + w.pageSize)
+	most := min(maxFrames, maxBytes/size)
+	in := bufio.NewReaderSize(io.NewSectionReader(w.file, walHead, most*size+1), 256<<10)
+	frame := make([]byte, size)
+	open := map[uint32]int64{} // what no commit has followed yet
+	for i := range most + 1 {
+		if _, err := io.ReadFull(in, frame); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && i < most {
+			return nil
+		} else if i == most {
+			return fmt.Errorf("its log has more than %d pages", most)
+		} else if err != nil {
+			return fmt.Errorf("its log: %w", err)
+		}
+		page, commit := binary.BigEndian.Uint32(frame), binary.BigEndian.Uint32(frame[4:])
+		sum.add(frame[:8])
+		sum.add(frame[frameHead:])
+		if page == 0 || string(frame[8:16]) != string(w.head[16:24]) || !sum.is(frame[16:]) {
+			return nil
+		}
+		open[page] = walHead + i*size + frameHead
+		if commit == 0 {
+			continue
+		}
+		w.pages = commit
+		maps.Copy(w.frames, open)
+		clear(open)
+	}
+	return nil
+}
+
+// same tells whether the log is in the round it was read in.
+func (w *wal) same() (bool, error) {
+	if w.file == nil {
+		return true, nil
+	}
+	head, err := readHead(w.file)
+	return string(head) == string(w.head), err
+}
+
+// checksum is the running one of a log, over pairs of words.
+type checksum struct {
+	order  binary.ByteOrder
+	s0, s1 uint32
+}
+
+func (c *checksum) add(b []byte) {
+	for ; len(b) >= 8; b = b[8:] {
+		c.s0 += c.order.Uint32(b) + c.s1
+		c.s1 += c.order.Uint32(b[4:]) + c.s0
+	}
+}
+
+func (c *checksum) is(b []byte) bool {
+	return binary.BigEndian.Uint32(b) == c.s0 && binary.BigEndian.Uint32(b[4:]) == c.s1
+}
