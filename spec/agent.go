@@ -31,7 +31,7 @@ type Agent struct {
 	// described it.
 	Headless *AgentHeadless `json:"headless,omitempty"`
 	// Transcript is where it keeps what was said in its sessions; nil if nobody
-	// described it, or that is nothing that can be read line by line.
+	// described it, or that can be read neither line by line nor as a database.
 	Transcript *AgentTranscript `json:"transcript,omitempty"`
 
 	// Env is set for every command in the agent's sandboxes. Home are files its

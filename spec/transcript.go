@@ -5,12 +5,38 @@ import (
 	"time"
 )
 
-// AgentTranscript is where an agent keeps its sessions, and how they are read:
-// files of its home with a JSON document a line, to which it appends.
+// AgentTranscript is where an agent keeps its sessions, and how they are read: either
+// files of its home with a JSON document a line, to which it appends, or a database.
 type AgentTranscript struct {
 	// Files are patterns of paths relative to the home, one file for each session.
-	Files []string `json:"files"`
+	Files    []string       `json:"files,omitempty"`
+	Database *AgentDatabase `json:"database,omitempty"`
 	AgentReading
+}
+
+// AgentDatabase is a file of SQLite that has all sessions. Rules read its rows as if each
+// were a line: of a message, behind its parts, that is {row: message, id, time, message},
+// of a part {row: part, id, time, message, part}, where message and part are what is in
+// their Data. A row that changes is read again, and each rule speaks of it once.
+type AgentDatabase struct {
+	File     string      `json:"file"` // relative to the home
+	Sessions AgentTable  `json:"sessions"`
+	Messages AgentTable  `json:"messages"`
+	Parts    *AgentTable `json:"parts,omitempty"`
+}
+
+// AgentTable names a table and columns of it. Rows count in the order in which they were
+// inserted.
+type AgentTable struct {
+	Table string `json:"table"`
+	ID    string `json:"id"`
+	// In has the ID of what a row belongs to: of a message the session, of a part the
+	// message. A session that belongs to one is that of a helper, and left out.
+	In string `json:"in,omitempty"`
+	// Time is when it was; of a session, when it was changed last. Sessions need it.
+	Time string `json:"time,omitempty"`
+	// Data has a JSON document. Messages and parts need it.
+	Data string `json:"data,omitempty"`
 }
 
 // AgentReading tells what lines of JSON mean. In a path dots lead to what is
@@ -19,6 +45,7 @@ type AgentTranscript struct {
 type AgentReading struct {
 	// Session leads to the session's ID, Time to when it was: as RFC 3339 has it,
 	// or in seconds or milliseconds since 1970. Both hold for lines that have them.
+	// Rows of a database have a session without.
 	Session AgentPaths `json:"session,omitempty"`
 	Time    AgentPaths `json:"time,omitempty"`
 	// Rules are tried in their order, and each that matches speaks. A line of

@@ -127,7 +127,12 @@ func checkTranscript(t *spec.AgentTranscript) error {
 	if t == nil {
 		return nil
 	}
-	err := transcript.CheckFiles(t.Files)
+	var err error
+	if t.Database != nil {
+		err = transcript.CheckDatabase(t)
+	} else {
+		err = transcript.CheckFiles(t.Files)
+	}
 	if err == nil {
 		_, err = transcript.ForTranscript(t)
 	}

@@ -139,3 +139,26 @@ func TestTrouble(t *testing.T) {
 		})
 	}
 }
+
+// TestOpencodeRows reads rows in the forms that a short run has not, as lines.
+func TestOpencodeRows(t *testing.T) {
+	user, agent := `"row":"part","id":"p","message":{"role":"user"},`, `"row":"part","id":"p","message":{"role":"assistant","modelID":"m"},`
+	for row, want := range map[string]string{
+		user + `"part":{"type":"text","text":"a file","synthetic":true}`:                                         `{"kind":"message","role":"system","id":"p","text":"a file"}`,
+		user + `"part":{"type":"file","url":"file:///x"}`:                                                        ``,
+		agent + `"part":{"type":"reasoning","text":"hm"}`:                                                        `{"kind":"thinking","id":"p","text":"hm"}`,
+		agent + `"part":{"type":"text","text":""}`:                                                               ``,
+		agent + `"part":{"type":"tool","tool":"bash","callID":"c","state":{"status":"pending","input":{}}}`:      ``,
+		agent + `"part":{"type":"tool","tool":"bash","callID":"c","state":{"status":"running","input":{"x":1}}}`: `{"kind":"tool_call","id":"c","tool":"bash","input":{"x":1}}`,
+		agent + `"part":{"type":"tool","tool":"bash","callID":"c","state":{"status":"error","input":{"x":1},"error":"no"}}`: `{"kind":"tool_call","id":"c","tool":"bash","input":{"x":1}}
+{"kind":"tool_result","id":"c","text":"no","failed":true}`,
+		agent + `"part":{"type":"retry","attempt":1,"error":{"name":"APIError","data":{"message":"busy"}}}`:                       `{"kind":"error","text":"busy"}`,
+		`"row":"message","id":"m","message":{"role":"assistant","error":{"name":"MessageAbortedError","data":{"message":"off"}}}`: `{"kind":"error","text":"off"}`,
+		`"row":"message","id":"m","message":{"role":"assistant","error":{"name":"MessageOutputLengthError","data":{}}}`:           `{"kind":"error","text":"MessageOutputLengthError"}`,
+		`"row":"message","id":"m","message":{"role":"user"}`:                                                                      ``,
+	} {
+		if got := strings.TrimSpace(string(told(t, rulesFor(t, "opencode", "transcript"), []byte("{"+row+"}")))); got != want {
+			t.Errorf("%s is told as %s", row, got)
+		}
+	}
+}

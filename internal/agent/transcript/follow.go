@@ -15,6 +15,9 @@ import (
 // Read tells the events of a session, to where it has come. What stands incomplete
 // at its end is told as cut short.
 func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.TranscriptEvent) error) error {
+	if s.database != nil {
+		return s.rowTail(one, tell).read(ctx)
+	}
 	f, err := s.open(one.File)
 	if err != nil {
 		return err
@@ -44,7 +47,9 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
 		known, looked := map[string]bool{}, time.Now()
-		s.know(known, one)
+		if err := s.know(ctx, known, one); err != nil {
+			return err
+		}
 		another = func() (Session, error) {
 			if time.Since(looked) < lookEvery {
 				return Session{}, nil
@@ -63,39 +68,63 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 }
 
 // know takes down what there is beside a session that is to be followed.
-func (s *Sessions) know(known map[string]bool, one Session) {
+func (s *Sessions) know(ctx context.Context, known map[string]bool, one Session) error {
 	if one.File == "" {
-		return
+		return nil
 	}
-	for _, f := range s.files() {
-		known[f.name] = true
+	all, err := s.there(ctx)
+	for _, one := range all {
+		known[one.key()] = true
 	}
+	return err
 }
+
+// key tells a session from others, before it was looked into.
+func (s *Session) key() string { return s.File + "\x00" + s.ID }
 
 // fresh gives a session that was not known, and knows it from then on: the zero
 // Session if there is none.
 func (s *Sessions) fresh(ctx context.Context, known map[string]bool) (Session, error) {
-	for _, f := range slices.Backward(s.files()) {
-		if known[f.name] {
+	all, err := s.there(ctx)
+	if err != nil && !errors.Is(err, spec.ErrNotFound) { // a table may be made yet
+		return Session{}, err
+	}
+	for _, one := range slices.Backward(all) {
+		key := one.key()
+		if known[key] {
 			continue
 		}
-		if one, err := s.look(ctx, f); err == nil {
-			known[f.name] = true
+		if one, err := s.look(ctx, one); err == nil {
+			known[key] = true
 			return one, nil
+		} else if s.database != nil && !errors.Is(err, spec.ErrNotFound) {
+			return Session{}, err
 		}
 	}
 	return Session{}, ctx.Err()
 }
 
+// tail is a session that is read on and on.
+type tail interface {
+	drain(ctx context.Context) error // tells what is new
+	end(ctx context.Context) error   // the same, for the last time
+	close()
+}
+
+func (s *Sessions) tail(one Session, tell func(spec.TranscriptEvent) error) tail {
+	if s.database != nil {
+		return s.rowTail(one, tell)
+	}
+	return &fileTail{s: s, name: one.File, tell: tell, r: NewReader(s.rules, tell)}
+}
+
 // follow reads one session until there is another.
 func (s *Sessions) follow(ctx context.Context, one Session, another func() (Session, error), tell func(spec.TranscriptEvent) error) (Session, error) {
-	r := NewReader(s.rules, tell)
-	var f *os.File
-	defer func() { f.Close() }() // nil is fine
+	t := s.tail(one, tell)
+	defer t.close()
 	for {
 		if one.File != "" {
-			var err error
-			if f, r, err = s.drain(ctx, f, one.File, r, tell); err != nil {
+			if err := t.drain(ctx); err != nil {
 				return Session{}, err
 			}
 		}
@@ -104,12 +133,10 @@ func (s *Sessions) follow(ctx context.Context, one Session, another func() (Sess
 			return Session{}, err
 		}
 		if then.File != "" {
-			if f != nil { // what came since
-				if _, err := io.Copy(r, untilDone{ctx, f}); err != nil {
-					return Session{}, err
-				}
+			if one.File == "" {
+				return then, nil
 			}
-			return then, r.Close()
+			return then, t.end(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -119,24 +146,44 @@ func (s *Sessions) follow(ctx context.Context, one Session, another func() (Sess
 	}
 }
 
+// fileTail is the end of a file.
+type fileTail struct {
+	s    *Sessions
+	name string
+	tell func(spec.TranscriptEvent) error
+	f    *os.File // nil: not open
+	r    *Reader
+}
+
 // drain reads what there is. A file that was replaced, or has become shorter, is
 // read from its beginning: the agent has written it anew.
-func (s *Sessions) drain(ctx context.Context, f *os.File, name string, r *Reader, tell func(spec.TranscriptEvent) error) (*os.File, *Reader, error) {
-	if f != nil && s.rewritten(f, name) {
-		f.Close()
-		f, r = nil, NewReader(s.rules, tell)
+func (t *fileTail) drain(ctx context.Context) error {
+	if t.f != nil && t.s.rewritten(t.f, t.name) {
+		t.close()
+		t.f, t.r = nil, NewReader(t.s.rules, t.tell)
 	}
-	if f == nil {
+	if t.f == nil {
 		var err error
-		if f, err = s.open(name); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-			return nil, r, nil // perhaps it comes back
+		if t.f, err = t.s.open(t.name); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+			return nil // perhaps it comes back
 		} else if err != nil {
-			return nil, r, err
+			return err
 		}
 	}
-	_, err := io.Copy(r, untilDone{ctx, f})
-	return f, r, err
+	_, err := io.Copy(t.r, untilDone{ctx, t.f})
+	return err
 }
+
+func (t *fileTail) end(ctx context.Context) error {
+	if t.f != nil { // what came since
+		if _, err := io.Copy(t.r, untilDone{ctx, t.f}); err != nil {
+			return err
+		}
+	}
+	return t.r.Close()
+}
+
+func (t *fileTail) close() { t.f.Close() } // nil is fine
 
 func (s *Sessions) rewritten(f *os.File, name string) bool {
 	there, err := s.home.Lstat(name)

@@ -19,6 +19,7 @@ type Reader struct {
 
 	session string
 	told    map[said]struct{}
+	row     *spoken // nil for a line
 }
 
 // said is what a rule that speaks once has spoken of.
@@ -109,7 +110,7 @@ func (r *Reader) read(v any) error {
 		known = true
 		err = r.say(spec.TranscriptEvent{Kind: spec.TalkEnd, Verdict: r.rules.verdict(v)}, v)
 	}
-	if err == nil && !known {
+	if err == nil && !known && !r.row.again(nil) {
 		err = r.say(unknown(v), v)
 	}
 	return err
@@ -148,7 +149,7 @@ func (r *Reader) apply(rules []*rule, v, line any, ended *bool) (known bool, err
 		}
 		known = true
 		ev, ok := rule.event(v)
-		if !ok || r.again(rule, v) {
+		if !ok || r.again(rule, v) || r.row.again(rule) {
 			continue
 		}
 		if ev.Kind == spec.TalkEnd && r.rules.isEnd(line) {
@@ -172,7 +173,7 @@ func (r *Reader) applyEach(rule *rule, v, line any, ended *bool) (there bool, er
 		for _, e := range list {
 			var known bool
 			known, err = r.apply(rule.rules, e, line, ended)
-			if err == nil && !known {
+			if err == nil && !known && !r.row.again(nil) {
 				err = r.say(unknown(e), line)
 			}
 			if err != nil {

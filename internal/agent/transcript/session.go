@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/sqlite"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -21,6 +22,7 @@ import (
 type Sessions struct {
 	home     *os.Root
 	patterns []string
+	database *spec.AgentDatabase // or else this
 	rules    *Rules
 }
 
@@ -46,14 +48,19 @@ func Open(home string, t *spec.AgentTranscript) (*Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sessions{home: root, patterns: t.Files, rules: rules}, nil
+	return &Sessions{home: root, patterns: t.Files, database: t.Database, rules: rules}, nil
 }
 
 // Close gives the home back.
 func (s *Sessions) Close() { _ = s.home.Close() } // nothing is written to it
 
 // Files are the patterns it looks for.
-func (s *Sessions) Files() []string { return s.patterns }
+func (s *Sessions) Files() []string {
+	if s.database != nil {
+		return []string{s.database.File}
+	}
+	return s.patterns
+}
 
 // CheckFiles judges patterns of files.
 func CheckFiles(patterns []string) error {
@@ -71,10 +78,13 @@ func CheckFiles(patterns []string) error {
 
 // List gives all sessions, the one changed last first.
 func (s *Sessions) List(ctx context.Context) ([]Session, error) {
-	files := s.files()
-	list := make([]Session, 0, len(files))
-	for _, f := range files {
-		if one, err := s.look(ctx, f); err == nil {
+	if s.database != nil {
+		return s.inDatabase(ctx, maxFiles)
+	}
+	all := latestFirst(s.files())
+	list := make([]Session, 0, len(all))
+	for _, one := range all {
+		if one, err := s.look(ctx, one); err == nil {
 			list = append(list, one)
 		}
 	}
@@ -84,8 +94,15 @@ func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 // Latest gives the session that was changed last. The error if there is none is of
 // class [spec.ErrNotFound].
 func (s *Sessions) Latest(ctx context.Context) (Session, error) {
-	for _, f := range s.files() {
-		if one, err := s.look(ctx, f); err == nil {
+	all, err := s.there(ctx)
+	if err != nil {
+		return Session{}, err
+	}
+	for _, one := range all {
+		if s.database != nil {
+			return one, nil
+		}
+		if one, err := s.look(ctx, one); err == nil {
 			return one, nil
 		}
 	}
@@ -119,32 +136,39 @@ func (s *Sessions) Find(ctx context.Context, id string) (Session, error) {
 	return Session{}, spec.Errorf(spec.ErrUsage, "%d sessions begin with %q", len(found), id)
 }
 
-// file is one that a pattern fits.
-type file struct {
-	name    string
-	changed time.Time
-	size    int64
-}
-
-// Bounds of what is looked at: of names in directories, and of files.
+// Bounds of what is looked at: of names in directories or rows of sessions, and of sessions.
 const (
 	maxNames = 20_000
 	maxFiles = 2_000
 )
 
-// files gives those the patterns fit, the one changed last first.
-func (s *Sessions) files() (list []file) {
+// there gives the sessions that there are, the one changed last first, before they were
+// looked into: of files nobody knows the ID. Of a database the first was looked into.
+func (s *Sessions) there(ctx context.Context) ([]Session, error) {
+	if s.database != nil {
+		return s.inDatabase(ctx, 1)
+	}
+	return latestFirst(s.files()), nil
+}
+
+// latestFirst sorts sessions, and leaves out what is too many.
+func latestFirst(list []Session) []Session {
+	slices.SortStableFunc(list, func(a, b Session) int { return b.Changed.Compare(a.Changed) })
+	return list[:min(len(list), maxFiles)]
+}
+
+// files gives those the patterns fit.
+func (s *Sessions) files() (list []Session) {
 	g := glob{home: s.home, left: maxNames}
 	for _, p := range s.patterns {
 		for _, name := range g.find(".", strings.Split(p, "/")) {
 			info, err := s.home.Lstat(name)
 			if err == nil && info.Mode().IsRegular() {
-				list = append(list, file{name, info.ModTime(), info.Size()})
+				list = append(list, Session{Changed: info.ModTime().UTC(), Bytes: info.Size(), File: name})
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b file) int { return b.changed.Compare(a.changed) })
-	return list[:min(len(list), maxFiles)]
+	return list
 }
 
 // glob is a search for files. However many directories there are, and links among
@@ -219,25 +243,27 @@ const (
 var errSeen = errors.New("seen enough")
 
 // look reads the beginning of a session to describe it.
-func (s *Sessions) look(ctx context.Context, from file) (Session, error) {
-	f, err := s.open(from.name)
+func (s *Sessions) look(ctx context.Context, one Session) (Session, error) {
+	if s.database != nil {
+		err := s.query(ctx, func(db *sqlite.DB) error {
+			list := []Session{one}
+			err := s.describe(db, list)
+			one = list[0]
+			return err
+		})
+		return one, err
+	}
+	f, err := s.open(one.File)
 	if err != nil {
 		return Session{}, err
 	}
 	defer f.Close()
-	one := Session{Changed: from.changed.UTC(), Bytes: from.size, File: from.name}
-	r := NewReader(s.rules, func(ev spec.TranscriptEvent) error {
-		one.see(ev)
-		if one.ID != "" && one.Prompt != "" && one.Model != "" {
-			return errSeen
-		}
-		return nil
-	})
+	r := NewReader(s.rules, one.see)
 	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, headBytes)); err != nil && !errors.Is(err, errSeen) {
 		return Session{}, err
 	}
 	if one.ID == "" {
-		one.ID = strings.TrimSuffix(path.Base(from.name), path.Ext(from.name))
+		one.ID = strings.TrimSuffix(path.Base(one.File), path.Ext(one.File))
 	}
 	return one, nil
 }
@@ -249,6 +275,15 @@ type untilDone struct {
 	f   *os.File
 }
 
+func (u untilDone) Stat() (fs.FileInfo, error) { return u.f.Stat() }
+
+func (u untilDone) ReadAt(p []byte, at int64) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.f.ReadAt(p, at)
+}
+
 func (u untilDone) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
@@ -256,8 +291,9 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.f.Read(p)
 }
 
-// see takes what describes the session from its next event.
-func (s *Session) see(ev spec.TranscriptEvent) {
+// see takes what describes the session from its next event. The error is errSeen when there
+// is nothing left to take.
+func (s *Session) see(ev spec.TranscriptEvent) error {
 	if s.ID == "" {
 		s.ID = ev.Session
 	}
@@ -270,4 +306,8 @@ func (s *Session) see(ev spec.TranscriptEvent) {
 	if s.Prompt == "" && ev.Kind == spec.TalkMessage && ev.Role == spec.RoleUser {
 		s.Prompt = strings.ToValidUTF8(ev.Text[:min(len(ev.Text), maxPrompt)], "")
 	}
+	if s.ID != "" && s.Prompt != "" && s.Model != "" {
+		return errSeen
+	}
+	return nil
 }

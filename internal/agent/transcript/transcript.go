@@ -1,6 +1,6 @@
 // Package transcript reads what agents say: lines of JSON, on their standard
-// output or in the files they keep their sessions in, become events of one form
-// (spec.TranscriptEvent). How is told by rules, which are data in the description
+// output or in the files they keep their sessions in, or rows of a database with
+// JSON in them, become events of one form (spec.TranscriptEvent). How is told by rules, which are data in the description
 // of each agent; nothing here knows one by its name.
 //
 // All of it was written inside a sandbox, by a program that may mean harm. Lines
