@@ -3,7 +3,9 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,14 +46,12 @@ func (w *world) told(t *testing.T, printed string) {
 		t.Errorf("its run is judged %q, by the end %v", v, d.End)
 	}
 	w.billed(t, d, !w.cli.quiet)
-	if a.Transcript == nil {
-		if r := w.within(t, "logs", "--agent", box); r.Code != spec.ExitNotFound || !strings.Contains(r.Stderr, "--source output") {
-			t.Errorf("%v", r)
+	if a.Transcript.Database != nil {
+		w.sameAsSQL(t, a.Transcript)
+	} else {
+		for _, file := range w.keeps(t, a.Transcript.Files) {
+			w.record(t, "transcript", file)
 		}
-		return
-	}
-	for _, file := range w.keeps(t, a.Transcript.Files) {
-		w.record(t, "transcript", file)
 	}
 	session := d.Session
 	d = checkTold(t, "what it keeps", w.transcript(t), true)
@@ -164,6 +164,57 @@ func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 	return contents
 }
 
+// sameAsSQL compares what is told from the agent's database with what the same rules tell
+// of it when the real SQLite reads it.
+func (w *world) sameAsSQL(t *testing.T, a *spec.AgentTranscript) {
+	t.Helper()
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		t.Log("not compared: this machine has no sqlite3")
+		return
+	}
+	d := a.Database
+	file := filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "home", d.File)
+	out, err := exec.CommandContext(t.Context(), "sqlite3", "-readonly", file, fmt.Sprintf(`
+select v from (
+  select m.rowid m, p.rowid p, json_object('row', 'part', 'id', p.%s, 'time', p.%s, 'message', json(m.%s), 'part', json(p.%s)) v
+    from %s p join %s m on p.%s = m.%s
+  union all
+  select rowid, 1e18, json_object('row', 'message', 'id', %s, 'time', %s, 'message', json(%s)) from %[6]s
+) order by m, p`, d.Parts.ID, d.Parts.Time, d.Messages.Data, d.Parts.Data, d.Parts.Table, d.Messages.Table, d.Parts.In, d.Messages.ID,
+		d.Messages.ID, d.Messages.Time, d.Messages.Data)).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.record(t, "transcript", string(out))
+	rules, err := transcript.ForTranscript(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []spec.TranscriptEvent
+	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error {
+		want = append(want, ev)
+		return nil
+	})
+	if _, err := r.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	got := w.transcript(t)
+	for i := range got {
+		got[i].Session = "" // which is in the database only
+	}
+	gotText, err := json.MarshalIndent(got, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText, err := json.MarshalIndent(want, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) == 0 || !bytes.Equal(gotText, wantText) {
+		t.Errorf("told is\n%s\nand of what SQLite reads\n%s", gotText, wantText)
+	}
+}
+
 // record keeps what is to be told from, shortened, and without what is of this
 // machine.
 func (w *world) record(t *testing.T, what, text string) {
@@ -224,6 +275,7 @@ func TestAtTerminal(t *testing.T) {
 		{claude, "claude --dangerously-skip-permissions greeting"},
 		{codex, "codex --dangerously-bypass-approvals-and-sandbox greeting"},
 		{gemini, "gemini --yolo --skip-trust -i greeting"},
+		{opencode, "opencode --model anthropic/claude-sonnet-4-5 --prompt greeting"},
 	} {
 		t.Run(tt.cli.name, func(t *testing.T) {
 			inWorld(t, tt.cli, jobs, func(t *testing.T, w *world) {
