@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -53,8 +54,8 @@ type Disk struct {
 // Disk measures all there is.
 func (e *Engine) Disk() (Disk, error) {
 	var items []DiskItem
-	var m store.Meter
-	for _, list := range []func(*store.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
+	var m quota.Meter
+	for _, list := range []func(*quota.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
 		some, err := list(&m)
 		if err != nil {
 			return Disk{}, err
@@ -70,7 +71,7 @@ func (e *Engine) Disk() (Disk, error) {
 // justNow is for how long a sandbox that was used is not removed as one that nobody needs.
 const justNow = 2 * time.Minute
 
-func (e *Engine) diskSandboxes(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 	infos, err := e.List()
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	return e.Store.Remove(sb.ID)
 }
 
-func (e *Engine) diskTemplates(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Templates()
 	list, err := shelf.List()
 	if err != nil {
@@ -144,7 +145,7 @@ func (e *Engine) diskTemplates(m *store.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskImages(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Images()
 	list, err := shelf.List()
 	if err != nil || len(list) == 0 {
@@ -186,7 +187,7 @@ func (e *Engine) diskImages(m *store.Meter) ([]DiskItem, error) {
 }
 
 // diskBuilds are what builds left for later ones.
-func (e *Engine) diskBuilds(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskBuilds(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Builds()
 	kept := ""
 	if shelf.Busy() {
@@ -230,7 +231,7 @@ func brief(name string) string {
 }
 
 // diskDownloads are those of images that broke off, or are being made.
-func (e *Engine) diskDownloads(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskDownloads(m *quota.Meter) ([]DiskItem, error) {
 	shelf := e.Images()
 	parts, err := shelf.Parts()
 	if err != nil || len(parts) == 0 {
@@ -260,7 +261,7 @@ func (e *Engine) diskDownloads(m *store.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-func (e *Engine) diskAgents(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskAgents(m *quota.Meter) ([]DiskItem, error) {
 	list, err := e.ListAgents()
 	if err != nil {
 		return nil, err
@@ -282,7 +283,7 @@ func (e *Engine) diskAgents(m *store.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-func (e *Engine) diskLeftovers(m *store.Meter) ([]DiskItem, error) {
+func (e *Engine) diskLeftovers(m *quota.Meter) ([]DiskItem, error) {
 	names, err := os.ReadDir(e.Store.Agents())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -3,7 +3,7 @@ package engine
 import (
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -14,7 +14,7 @@ func (e *Engine) room() error {
 	if e.StoreLimit <= 0 {
 		return nil
 	}
-	var m store.Meter
+	var m quota.Meter
 	if taken := m.Add(e.Store.Path()); taken > e.StoreLimit {
 		return spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(taken), mebibytes(e.StoreLimit)).
 			WithHint("see what takes the room: bothy system df; have some go: bothy system prune, bothy rm, bothy template rm, bothy checkpoint rm")

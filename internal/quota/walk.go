@@ -1,0 +1,211 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of a walk: how deep a tree is, is for whoever is inside to say.
+const (
+	maxOpen   = 64      // directories that are open at a time, the innermost
+	batchSize = 8 << 10 // bytes of a directory that are read at a time
+	paceEvery = 128     // names between two looks at the clock
+)
+
+// walk goes through one tree.
+type walk struct {
+	meter  *Meter
+	use    Use
+	levels []level // from the top of the tree down
+	paced  int
+}
+
+// level is a directory that is being read. Beyond maxOpen of them the outer ones are
+// closed, which leaves of each where to go on; coming back they are opened again as
+// what lies above.
+type level struct {
+	id   fileID
+	fd   int    // -1: closed
+	from int64  // where in it the next name comes, as getdents counts
+	buf  []byte // read of it; nil while it is closed
+	rest []byte // and not looked at yet
+}
+
+// visit counts a name, and begins on what is in it.
+func (w *walk) visit(ctx context.Context, dir int, name string) error {
+	if err := w.tick(ctx); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		w.unread(err)
+		return nil
+	}
+	w.use = w.use.Plus(Use{Bytes: w.meter.weigh(&st), Files: 1})
+	if w.meter.files++; w.meter.Most > 0 && w.meter.files > w.meter.Most {
+		return ErrMany
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		w.enter(dir, name)
+	}
+	return nil
+}
+
+// unread notes what could not be looked into. What is gone is nothing.
+func (w *walk) unread(err error) {
+	if !errors.Is(err, unix.ENOENT) {
+		w.meter.Unread++
+	}
+}
+
+const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
+
+// enter opens a directory as the innermost one.
+func (w *walk) enter(dir int, name string) {
+	fd, err := unix.Openat(dir, name, openDir, 0)
+	if err != nil {
+		if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) { // it is none any more
+			w.unread(err)
+		}
+		return
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		w.unread(err)
+		return
+	}
+	if outer := len(w.levels) - maxOpen; outer >= 0 {
+		w.levels[outer].close()
+	}
+	w.levels = append(w.levels, level{id: idOf(&st), fd: fd})
+}
+
+// next looks at one more name of the innermost directory, or leaves it.
+func (w *walk) next(ctx context.Context) error {
+	l := &w.levels[len(w.levels)-1]
+	if len(l.rest) == 0 {
+		more, err := l.read()
+		if err != nil {
+			w.unread(err)
+		}
+		if !more {
+			w.leave()
+			return w.tick(ctx)
+		}
+	}
+	name, ok := l.take()
+	if !ok {
+		w.meter.Unread++
+		l.rest = nil
+		return nil
+	}
+	if name == "." || name == ".." {
+		return nil
+	}
+	return w.visit(ctx, l.fd, name)
+}
+
+// read reads more of a directory. At its end there is none.
+func (l *level) read() (more bool, err error) {
+	if l.buf == nil {
+		l.buf = make([]byte, batchSize)
+	}
+	n, err := unix.Getdents(l.fd, l.buf)
+	if err != nil || n <= 0 {
+		return false, err
+	}
+	l.rest = l.buf[:n]
+	return true, nil
+}
+
+// take takes the next name of what was read: a struct linux_dirent64, see getdents(2).
+func (l *level) take() (name string, ok bool) {
+	const head = 8 + 8 + 2 + 1 // inode, where the next name is, length, type
+	if len(l.rest) < head {
+		return "", false
+	}
+	length := int(binary.NativeEndian.Uint16(l.rest[16:]))
+	if length < head || length > len(l.rest) {
+		return "", false
+	}
+	l.from = int64(binary.NativeEndian.Uint64(l.rest[8:]))
+	text, _, _ := bytes.Cut(l.rest[head:length], []byte{0})
+	l.rest = l.rest[length:]
+	return string(text), true
+}
+
+// close lets go of an outer directory.
+func (l *level) close() {
+	if l.fd >= 0 {
+		unix.Close(l.fd)
+	}
+	l.fd, l.buf, l.rest = -1, nil, nil
+}
+
+// leave goes back to the directory around the innermost one. If that was moved away in
+// the meantime, what it lay in is not to be found from it: it ends there.
+func (w *walk) leave() {
+	inner := &w.levels[len(w.levels)-1]
+	w.levels = w.levels[:len(w.levels)-1]
+	defer inner.close()
+	if len(w.levels) == 0 {
+		return
+	}
+	outer := &w.levels[len(w.levels)-1]
+	if outer.fd >= 0 {
+		return
+	}
+	if err := outer.reopen(inner.fd); err != nil {
+		w.meter.Unread += len(w.levels)
+		w.levels = nil // all of them are closed
+	}
+}
+
+var errMoved = errors.New("a directory was moved while it was counted")
+
+// reopen opens a directory again, from one that lay in it.
+func (l *level) reopen(inner int) error {
+	fd, err := unix.Openat(inner, "..", openDir, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && idOf(&st) != l.id {
+		err = errMoved
+	}
+	if err == nil {
+		_, err = unix.Seek(fd, l.from, unix.SEEK_SET)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	l.fd = fd
+	return nil
+}
+
+// tick looks now and then whether to go on.
+func (w *walk) tick(ctx context.Context) error {
+	if w.paced++; w.paced%paceEvery != 0 {
+		return nil
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if w.meter.Pace != nil {
+		return w.meter.Pace(ctx)
+	}
+	return nil
+}
+
+// end closes what is open.
+func (w *walk) end() {
+	for i := range w.levels {
+		w.levels[i].close()
+	}
+}
