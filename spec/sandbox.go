@@ -169,7 +169,7 @@ type Limits struct {
 	CPUs   float64 `json:"cpus,omitempty"`   // processors, may be a fraction
 	Memory int64   `json:"memory,omitempty"` // bytes, everything inside plus the wall itself
 	Pids   int64   `json:"pids,omitempty"`   // processes and threads inside
-	Disk   int64   `json:"disk,omitempty"`   // bytes in the root layer
+	Disk   int64   `json:"disk,omitempty"`   // bytes that it keeps outside of the host's directories and of checkpoints
 }
 
 // Names of the limits, as they stand in an Enforcement and behind the flags.

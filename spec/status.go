@@ -36,7 +36,9 @@ type Status struct {
 	WaitingSince *time.Time `json:"waiting_since,omitempty"`
 
 	Limits []Enforcement `json:"limits,omitempty"`
-	Root   RootLayer     `json:"root_layer"`
+	// Disk is what the sandbox keeps; nil before it was counted.
+	Disk *DiskUse  `json:"disk,omitempty"`
+	Root RootLayer `json:"root_layer"`
 	// Gaps are what the template shows more, or less, than it should on this
 	// host, in sentences.
 	Gaps []string `json:"gaps,omitempty"`
@@ -47,6 +49,32 @@ type Status struct {
 	// its rules; empty if that is not so.
 	NetworkPaused string `json:"network_paused,omitempty"`
 }
+
+// DiskUse is what a sandbox kept on the disk when that was last counted, outside of the
+// host's directories and of checkpoints, and what it may.
+type DiskUse struct {
+	CountedAt time.Time `json:"counted_at"`
+	Bytes     int64     `json:"bytes"` // allocated
+	Files     int64     `json:"files"` // names of files and directories
+	// Limit and FilesLimit are what it may keep while it runs: more than its limit if it was
+	// over that when it started.
+	Limit      int64 `json:"limit"`
+	FilesLimit int64 `json:"files_limit"`
+	// Parts say where it lies, the largest first.
+	Parts []DiskPart `json:"parts"`
+	// Uncounted are directories that could not be looked into.
+	Uncounted int `json:"uncounted,omitempty"`
+}
+
+// DiskPart is one of the places of a sandbox's files.
+type DiskPart struct {
+	What  string `json:"what"` // for a person: "the home directory"
+	Bytes int64  `json:"bytes"`
+	Files int64  `json:"files"`
+}
+
+// Over tells whether it was too much.
+func (d *DiskUse) Over() bool { return d != nil && (d.Bytes > d.Limit || d.Files > d.FilesLimit) }
 
 // RootLayer tells how safe the private layer over the template is.
 type RootLayer struct {

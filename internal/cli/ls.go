@@ -27,6 +27,8 @@ type listed struct {
 	CreatedAt  time.Time   `json:"created_at"`
 	LastUsedAt *time.Time  `json:"last_used_at"`
 	Waiting    *time.Time  `json:"waiting_since"`
+
+	full bool // it was stopped for what it keeps on the disk
 }
 
 func (a *app) lsCommand() *command.Command {
@@ -74,6 +76,7 @@ func rows(list []engine.Info) []listed {
 				l.Waiting = i.Status.WaitingSince
 			}
 		}
+		l.full = i.Status.State == spec.Stopped && i.Status.Disk.Over()
 		for _, m := range i.Spec.Workspaces {
 			l.Workspaces = append(l.Workspaces, workspaceCell(m))
 			if _, err := os.Stat(m.Source); err != nil {
@@ -94,6 +97,9 @@ func workspaceCell(m spec.Mount) string {
 
 // statusCell tells of an agent that waits for a person, and how long.
 func statusCell(l listed, now time.Time) string {
+	if l.full {
+		return string(l.Status) + " (disk limit)"
+	}
 	if l.Waiting == nil {
 		return string(l.Status)
 	}

@@ -226,12 +226,16 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 			return l, spec.Errorf(spec.ErrUsage, "BOTHY_SAVE_EVERY: %w", err)
 		}
 	}
+	disk := "sentry and keeper" // the root layer, and all of it
+	if sb.Build != nil {
+		disk = "sentry"
+	}
 	for _, x := range []struct {
-		name string
-		n    int64
-	}{{spec.LimitPids, l.Pids}, {spec.LimitDisk, l.Disk}} {
+		name, by string
+		n        int64
+	}{{spec.LimitPids, "sentry", l.Pids}, {spec.LimitDisk, disk, l.Disk}} {
 		if x.n > 0 {
-			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: "sentry"})
+			l.Limits = append(l.Limits, spec.Enforcement{Limit: x.name, Value: inUnits(x.n), Enforced: true, By: x.by})
 		}
 	}
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {

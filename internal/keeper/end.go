@@ -65,15 +65,28 @@ func (k *Keeper) unlessFallen(err error) error {
 
 // stop asks for the end. Only the first request counts.
 func (k *Keeper) stop(reason string, grace time.Duration) {
+	if grace <= 0 {
+		grace = stopGrace
+	}
+	k.ask(reason, grace, nil)
+}
+
+// stopFor is stop for what the sandbox did: whoever waits for a program hears of that.
+func (k *Keeper) stopFor(why string) {
+	hint := "what was written is kept, and the next command starts it again, with some room to clean up in"
+	if k.spec.Limits.Disk == 0 {
+		hint += "; or let sandboxes have more: disk in config.yaml"
+	}
+	k.ask(why, verdictGrace, spec.Errorf(spec.ErrSandbox, "sandbox %s was stopped: %s", k.spec.Name, why).WithHint("%s", hint))
+}
+
+func (k *Keeper) ask(reason string, grace time.Duration, verdict error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopping {
 		return
 	}
-	if grace <= 0 {
-		grace = stopGrace
-	}
-	k.stopping, k.reason, k.grace = true, reason, grace
+	k.stopping, k.reason, k.grace, k.verdict = true, reason, grace, verdict
 	close(k.asked)
 }
 
@@ -127,7 +140,7 @@ func (k *Keeper) watchDirectory(ctx context.Context) {
 // and writes the last status.
 func (k *Keeper) shutDown() {
 	k.mu.Lock()
-	discard := k.discard
+	discard, verdict := k.discard, k.verdict
 	k.mu.Unlock()
 	stopping := func() {
 		k.status.update(func(st *spec.Status) { st.State, st.Reason = spec.Stopping, k.reason })
@@ -151,6 +164,9 @@ func (k *Keeper) shutDown() {
 	default:
 		k.saver.wait() // an image of the memory that is being written: nobody is answered until it is
 		err := k.endPrograms()
+		if err == nil && verdict != nil { // a save takes its time, and nothing more is to be written
+			k.halt(context.Background())
+		}
 		if err == nil {
 			err = k.saver.saveLast(context.Background())
 		}
@@ -167,6 +183,9 @@ func (k *Keeper) shutDown() {
 		k.unsaved = k.uncounted(err)
 	}
 	k.traffic.close()
+	if verdict != nil {
+		k.auditDisk()
+	}
 	now := time.Now().UTC()
 	k.status.update(func(st *spec.Status) {
 		st.State, st.StoppedAt, st.KeeperPID = spec.Stopped, &now, 0
@@ -218,7 +237,11 @@ func (k *Keeper) endPrograms() error {
 			return nil
 		}
 		if !asked {
-			k.sessions.tell("the sandbox is being stopped: " + k.reason)
+			if k.verdict != nil {
+				k.sessions.fail(k.verdict)
+			} else {
+				k.sessions.tell("the sandbox is being stopped: " + k.reason)
+			}
 			k.sessions.hangUp() // shells ignore SIGTERM
 			for _, t := range tasks {
 				if t.PID != 1 {

@@ -51,6 +51,7 @@ type Keeper struct {
 	ports    ports
 	happened happenings
 	bill     *bill
+	disk     diskWatch
 	served   atomic.Int64 // connections to published ports that have ended
 
 	memory *Memory        // what belongs to the image that it goes on from; else nil
@@ -69,6 +70,7 @@ type Keeper struct {
 	stopping bool
 	discard  bool // nothing is to be saved
 	reason   string
+	verdict  error // of the sandbox, if it is stopped for what it did
 	grace    time.Duration
 	recorded chan struct{} // closed when the status says that it runs
 	asked    chan struct{} // closed when the sandbox shall stop
@@ -101,6 +103,7 @@ func Begin(dir string) *Boot {
 		made := b.err == nil
 		close(b.made)
 		if made {
+			b.keeper.surveyDisk()
 			b.machine, b.err = b.keeper.machine()
 		}
 	}()
@@ -198,6 +201,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	now := time.Now().UTC()
 	before := dir.ReadStatus()
 	k.ranBefore, k.ports.last = before.StartedAt != nil, before.Ports
+	k.disk.before, k.disk.doubt = before.Disk, before.Crashed
 	k.status = &status{dir: dir, log: k.log, st: spec.Status{
 		Version: spec.Version, State: spec.Starting, KeeperPID: l.PID, Cgroup: l.Cgroup,
 		StartedAt: &now, UsedAt: &now, Limits: l.Limits, Root: before.Root,
@@ -302,6 +306,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	}
 	go k.idle(ctx)
 	go k.guardMemory(ctx)
+	go k.watchDisk(ctx)
 	go k.watchDirectory(ctx)
 	if k.spec.Remove {
 		time.AfterFunc(abandonedAfter, k.destroyUnused)

@@ -83,7 +83,8 @@ type Launch struct {
 	Config []spec.Mount `json:"config,omitempty"`
 	// Hidden are paths inside to be covered by an empty directory.
 	Hidden []string `json:"hidden,omitempty"`
-	// Pids and Disk are the limits the wall itself holds.
+	// Pids is the limit the wall itself holds, Disk what the sandbox may keep, in bytes, of
+	// which the wall bounds the root layer.
 	Pids int64 `json:"pids"`
 	Disk int64 `json:"disk"`
 	// Memory is the limit the keeper watches over itself, in bytes; where a
@@ -101,8 +102,9 @@ type Launched struct {
 // Times a keeper works by.
 const (
 	defaultSaveEvery = 5 * time.Second
-	stopGrace        = 2 * time.Second // between SIGTERM and SIGKILL inside
-	orphanGrace      = 5 * time.Second // for a command whose caller vanished
+	stopGrace        = 2 * time.Second        // between SIGTERM and SIGKILL inside
+	verdictGrace     = 500 * time.Millisecond // the same if it is stopped for what it did
+	orphanGrace      = 5 * time.Second        // for a command whose caller vanished
 
 	startTime      = 2 * time.Second // how long a start may take, roughly
 	startGCPercent = 400             // see Begin

@@ -39,7 +39,7 @@ type session struct {
 	end     context.CancelFunc
 	exit    wire.Ended
 	err     error
-	late    error         // why it had to end, if its time was over
+	late    error         // why it had to end, if its time was over, or the sandbox's
 	limit   time.Duration // how long it may take; 0: as long as it likes
 	until   time.Time     // when that is over
 	mark    string        // what it hands down to all that it starts
@@ -219,6 +219,19 @@ func (t *sessions) tell(text string) {
 	for _, s := range t.live {
 		s.mu.Lock()
 		s.notes = append(s.notes, text)
+		s.mu.Unlock()
+	}
+}
+
+// fail has every program that runs now end with an error.
+func (t *sessions) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.live {
+		s.mu.Lock()
+		if s.late == nil {
+			s.late = err
+		}
 		s.mu.Unlock()
 	}
 }
