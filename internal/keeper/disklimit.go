@@ -21,17 +21,14 @@ const (
 // fills it finds a full disk, as on any other, and is not stopped for it.
 const rootShare = 8
 
-// rootLimit is what the wall lets the root layer take of a limit. One that was saved
-// fits in any case, with something to clean up in.
+// rootLimit is what the wall lets the root layer take of a limit, of which so much was
+// saved: if that is more already, it fits, with something to clean up in.
 func rootLimit(limit, saved int64) int64 {
-	if limit <= 0 {
-		return 0
+	most := limit - limit/rootShare
+	if limit > 0 && saved > most {
+		return saved + spareBytes
 	}
-	least := int64(0)
-	if saved > 0 {
-		least = saved + spareBytes
-	}
-	return max(limit-limit/rootShare, least)
+	return most
 }
 
 // diskLimit is what a sandbox may keep that had so much when it started.
