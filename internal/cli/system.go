@@ -72,7 +72,11 @@ func (a *app) systemDfCommand() *command.Command {
 			}
 			switch {
 			case a.json:
-				return a.printJSON(map[string]any{"items": shownItems(d.Items), "unread": d.Unread})
+				out := map[string]any{"items": shownItems(d.Items), "unread": d.Unread}
+				if d.Limit > 0 {
+					out["bytes"], out["store_limit"] = d.Taken, d.Limit
+				}
+				return a.printJSON(out)
 			case verbose:
 				return a.diskItems(d.Items)
 			}
@@ -114,6 +118,9 @@ func (a *app) diskSums(d engine.Disk) error {
 			}
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", row.title, total, used, formatSize(size), formatSize(free))
+	}
+	if d.Limit > 0 {
+		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", formatSize(d.Taken), formatSize(d.Limit))
 	}
 	return w.Flush()
 }

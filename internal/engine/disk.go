@@ -49,6 +49,9 @@ type DiskItem struct {
 type Disk struct {
 	Items  []DiskItem
 	Unread int // directories that could not be looked into, and are in no sum
+	// Taken is what the whole state directory takes, in bytes, which may be Limit; both are
+	// zero where there is no limit.
+	Taken, Limit int64
 }
 
 // Disk measures all there is.
@@ -65,7 +68,12 @@ func (e *Engine) Disk() (Disk, error) {
 	if n := m.Add(e.Store.Cache()); n > 0 {
 		items = append(items, DiskItem{Kind: DiskCache, Name: "etc", Bytes: n, Kept: "it makes starts fast"})
 	}
-	return Disk{items, m.Unread}, nil
+	d := Disk{Items: items, Unread: m.Unread}
+	if e.StoreLimit > 0 {
+		var all quota.Meter
+		d.Taken, d.Limit = all.Add(e.Store.Path()), e.StoreLimit
+	}
+	return d, nil
 }
 
 // justNow is for how long a sandbox that was used is not removed as one that nobody needs.

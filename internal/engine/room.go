@@ -2,24 +2,75 @@ package engine
 
 import (
 	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/quota"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// believed is how long a count of the state directory is believed that found room, as
+// long as what is free on its disk has not fallen by as much as there was left.
+const believed = time.Minute
+
 // room refuses what would add to the state directory if that takes more of the disk
-// than it may. It is measured only where there is a limit: that takes a look at every
-// file.
+// than it may. Only where there is a limit it is looked at, and every file only if the
+// last such look, and what became of the disk since, do not tell.
 func (e *Engine) room() error {
 	if e.StoreLimit <= 0 {
 		return nil
 	}
+	before, err := diskNow(e.Store.Path())
+	if err != nil {
+		return err
+	}
+	var last storeCount
+	if store.ReadJSON(e.Store.Counted(), &last) == nil && last.leaves(e.StoreLimit, before) {
+		return nil
+	}
 	var m quota.Meter
-	if taken := m.Add(e.Store.Path()); taken > e.StoreLimit {
-		return spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(taken), mebibytes(e.StoreLimit)).
+	before.Taken = m.Add(e.Store.Path())
+	if before.Taken > e.StoreLimit {
+		return spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(e.StoreLimit)).
 			WithHint("see what takes the room: bothy system df; have some go: bothy system prune, bothy rm, bothy template rm, bothy checkpoint rm")
 	}
+	_ = store.WriteJSON(e.Store.Counted(), before) // without it, it is counted again
 	return nil
+}
+
+// storeCount is what the state directory took of the disk.
+type storeCount struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	Taken   int64     `json:"taken"`  // bytes
+	Free    int64     `json:"free"`   // on the disk, before it was counted
+	Device  uint64    `json:"device"` // which disk that is
+}
+
+// diskNow is a count without its result.
+func diskNow(path string) (storeCount, error) {
+	c := storeCount{Version: spec.Version, At: time.Now().UTC()}
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	if err != nil {
+		return c, fmt.Errorf("look at %s: %w", path, err)
+	}
+	free, err := quota.Free(path)
+	if err != nil {
+		return c, fmt.Errorf("ask what is free at %s: %w", path, err)
+	}
+	c.Free, c.Device = free.Bytes, uint64(st.Dev) //nolint:unconvert // its type differs between machines
+	return c, nil
+}
+
+// leaves tells whether there must be room by now, too, unless somebody else has freed
+// what was added.
+func (c storeCount) leaves(limit int64, now storeCount) bool {
+	age := now.At.Sub(c.At)
+	return c.Version == now.Version && c.Device == now.Device && age >= 0 && age < believed &&
+		c.Taken >= 0 && c.Taken < limit && c.Free-now.Free < limit-c.Taken
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

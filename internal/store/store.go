@@ -115,7 +115,11 @@ const (
 	tasksName     = "tasks"
 	buildsName    = "builds"
 	runsName      = "runs"
+	countedName   = "counted.json"
 )
+
+// Counted says what of the disk all of it took when that was last looked at.
+func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
 
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }
@@ -165,7 +169,7 @@ func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
 
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, countedName} {
 		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}
