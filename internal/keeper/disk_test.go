@@ -54,8 +54,10 @@ func TestOverDisk(t *testing.T) {
 	}{
 		"over": {func(*spec.DiskUse) {}, "disk limit of 64 MiB: it keeps 65.3 MiB, most of it in the home directory (60 MiB)"},
 		"just": {func(u *spec.DiskUse) { u.Bytes = u.Limit }, ""},
-		"over what it was allowed": {func(u *spec.DiskUse) { u.Limit, u.Bytes = 128*mib, 128*mib+1 },
-			"disk limit of 64 MiB (128 MiB this time, because it was over it when it started): it keeps 128.0 MiB, most of it in the home directory (60 MiB)"},
+		"over what it was allowed": {
+			func(u *spec.DiskUse) { u.Limit, u.Bytes = 128*mib, 128*mib+1 },
+			"disk limit of 64 MiB (128 MiB this time, because it was over it when it started): it keeps 128.0 MiB, most of it in the home directory (60 MiB)",
+		},
 		"not yet":   {func(u *spec.DiskUse) { u.Limit = 128 * mib }, ""},
 		"a crowd":   {func(u *spec.DiskUse) { u.Bytes, u.Files = mib, 8 }, "disk limit of 64 MiB: it keeps more than 7 files and directories, most of them in the root layer"},
 		"and bytes": {func(u *spec.DiskUse) { u.Bytes, u.Files = 11<<30, 8 }, "disk limit of 64 MiB: it keeps 11.0 GiB, most of it in the home directory (60 MiB)"},

@@ -9,5 +9,5 @@ func Free(path string) (Use, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return Use{}, err
 	}
-	return Use{Bytes: int64(st.Bfree) * st.Frsize, Files: int64(st.Ffree)}, nil //nolint:unconvert // its types differ between machines
+	return Use{Bytes: int64(st.Bfree) * st.Frsize, Files: int64(st.Ffree)}, nil
 }
