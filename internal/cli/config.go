@@ -32,7 +32,7 @@ type config struct {
 	CPUs        float64        `yaml:"cpus"`         // for sandboxes that ask for none
 	Memory      string         `yaml:"memory"`       // default: half of the host's
 	Pids        int64          `yaml:"pids"`         // default 4096
-	Disk        string         `yaml:"disk"`         // of the root layer, default 20g
+	Disk        string         `yaml:"disk"`         // that a sandbox keeps, default 20g
 	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
 	Notify      []string       `yaml:"notify"`       // a program that hears when a run needs a person, or has ended
 	Prices      []price.Price  `yaml:"prices"`       // of models, before the usual ones

@@ -64,7 +64,7 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.Float64Var(&f.cpus, "cpus", 0, "processors the sandbox may use, e.g. 1.5")
 	fs.StringVarP(&f.memory, "memory", "m", "", "memory the sandbox may use, e.g. 4g")
 	fs.Int64Var(&f.pids, "pids", 0, "processes and threads inside")
-	fs.StringVar(&f.disk, "disk", "", "size of the private layer over the template, e.g. 20g")
+	fs.StringVar(&f.disk, "disk", "", "what it may keep on the disk outside of your directories, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
 	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")

@@ -44,6 +44,9 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 		return err
 	}
 	defer review.Unlock()
+	if err := forgetDisk(d); err != nil {
+		return err
+	}
 	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, e.work(to)) })
 }
 

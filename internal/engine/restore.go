@@ -142,6 +142,9 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 		return nil, err
 	}
 	defer review.Unlock()
+	if err := forgetDisk(d); err != nil {
+		return nil, err
+	}
 	shelf := e.Checkpoints(sb)
 	var skipped []string
 	err = e.replaceClones(sb, func() (err error) {
@@ -159,6 +162,17 @@ func (e *Engine) goBack(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoi
 		return err
 	})
 	return skipped, err
+}
+
+// forgetDisk has the next start look what a sandbox keeps on the disk: its files are
+// about to be others.
+func forgetDisk(d store.Sandbox) error {
+	st := d.ReadStatus()
+	if st.Disk == nil {
+		return nil
+	}
+	st.Disk = nil
+	return store.WriteJSON(d.Status(), st)
 }
 
 // finishRestore finishes going back to a checkpoint, if that was interrupted. The caller
