@@ -73,6 +73,13 @@ func (k *Keeper) countDisk(ctx context.Context, m *quota.Meter) (use spec.DiskUs
 			break
 		}
 	}
+	if k.wall != nil && err == nil {
+		var u quota.Use
+		if u, err = m.CountDeleted(ctx, k.wall.Pids(), k.dir.Layers()); u.Files > 0 {
+			use.Bytes, use.Files = use.Bytes+u.Bytes, use.Files+u.Files
+			use.Parts = append(use.Parts, spec.DiskPart{What: "files that are deleted, and still open", Bytes: u.Bytes, Files: u.Files})
+		}
+	}
 	slices.SortStableFunc(use.Parts, func(a, b spec.DiskPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	use.CountedAt, use.Uncounted = time.Now().UTC(), m.Unread
 	return use, m.Unread == 0 && (err == nil || errors.Is(err, quota.ErrMany))
@@ -102,7 +109,9 @@ func (k *Keeper) surveyDisk() {
 		k.disk.allowed = diskLimit(k.launch.Disk, quota.Use{Bytes: known.Bytes, Files: known.Files})
 		now := *known
 		now.Limit, now.FilesLimit = k.disk.allowed.Bytes, k.disk.allowed.Files
-		k.status.st.Disk = &now // nobody else knows the status yet
+		k.status.mu.Lock()
+		k.status.st.Disk = &now // written with what comes next
+		k.status.mu.Unlock()
 	}
 }
 
@@ -155,7 +164,7 @@ func (k *Keeper) counted(use spec.DiskUse, look quota.Look) bool {
 		return true
 	}
 	k.event("disk.over", map[string]any{
-		"used": use.Bytes, "limit": use.Limit, "files": use.Files, "files_limit": use.FilesLimit, "parts": use.Parts, "uncounted": use.Uncounted,
+		"used": use.Bytes, "limit": use.Limit, "files": use.Files, "files_limit": use.FilesLimit, "most": use.Parts[0].What, "uncounted": use.Uncounted,
 	})
 	k.stopFor(why)
 	return false

@@ -59,13 +59,17 @@ func (k *Keeper) machine() (driver.Machine, error) {
 	if err != nil {
 		return driver.Machine{}, fmt.Errorf("find the root layer: %w", err)
 	}
-	saved, err := layerSize(restore)
-	if err != nil {
-		return driver.Machine{}, err
+	limit := k.launch.Disk
+	if k.watchesDisk() { // else it is all of it
+		saved, err := layerSize(restore)
+		if err != nil {
+			return driver.Machine{}, err
+		}
+		limit = rootLimit(limit, saved)
 	}
 	m := driver.Machine{
 		ID: k.spec.ID, Hostname: k.spec.Name,
-		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: rootLimit(k.launch.Disk, saved), Restore: restore,
+		Scratch: run, Root: root, Image: k.launch.ImageFile, Overlay: k.dir.Layers(), RootLimit: limit, Restore: restore,
 		Mounts: mounts, UID: uid, GID: gid,
 		Init:     []string{guest.Path, guest.InitName, strconv.FormatInt(k.launch.Pids, 10), strconv.FormatBool(restore != "")},
 		Env:      []string{"PATH=/usr/bin:/bin", "GOGC=50", "GOMAXPROCS=2"},

@@ -88,18 +88,31 @@ func (m *Meter) weigh(st *unix.Stat_t) int64 {
 	if st.Nlink < 2 || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return size
 	}
-	id := idOf(st)
-	if _, again := m.seen[id]; again {
+	if len(m.seen) >= maxSeen {
+		if _, again := m.seen[idOf(st)]; again {
+			return 0
+		}
+		return size / int64(st.Nlink)
+	}
+	if m.again(idOf(st)) {
 		return 0
 	}
-	if len(m.seen) >= maxSeen {
-		return size / int64(st.Nlink)
+	return size
+}
+
+// again tells whether a file was seen before, and remembers it as long as there are not
+// too many.
+func (m *Meter) again(id fileID) bool {
+	if _, again := m.seen[id]; again {
+		return true
 	}
 	if m.seen == nil {
 		m.seen = map[fileID]struct{}{}
 	}
-	m.seen[id] = struct{}{}
-	return size
+	if len(m.seen) < maxSeen {
+		m.seen[id] = struct{}{}
+	}
+	return false
 }
 
 func idOf(st *unix.Stat_t) fileID {

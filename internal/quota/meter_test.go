@@ -274,6 +274,47 @@ func TestMeterUnreadable(t *testing.T) {
 	}
 }
 
+// What has no name any more takes room as long as somebody has it open. What lies in
+// memory does not, nor what is the process's own.
+func TestMeterDeleted(t *testing.T) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	gone := func(path string) *os.File {
+		write(t, path, 1<<20)
+		f, err := os.Open(path)
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		must(t, os.Remove(path))
+		return f
+	}
+	count := func() Use {
+		var m Meter
+		u, err := m.CountDeleted(t.Context(), []int{os.Getpid(), os.Getpid(), 1 << 30}, own)
+		must(t, err)
+		if m.Unread > 0 {
+			t.Errorf("%d processes were not looked at", m.Unread)
+		}
+		return u
+	}
+	before := count()
+	f := gone(filepath.Join(dir, "one"))
+	again, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(again) })
+	gone(filepath.Join(own, "two"))
+	memory, err := unix.MemfdCreate("three", unix.MFD_CLOEXEC)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(memory) })
+	_, err = unix.Write(memory, make([]byte, 1<<20))
+	must(t, err)
+	there, err := os.Open(write(t, filepath.Join(dir, "four"), 1<<20))
+	must(t, err)
+	t.Cleanup(func() { there.Close() })
+	u := count().Minus(before)
+	between(t, "bytes", u.Bytes, 1<<20, 1<<20+64<<10)
+	between(t, "files", u.Files, 1, 1)
+}
+
 func BenchmarkMeter(b *testing.B) {
 	dir := b.TempDir()
 	for i := range 10_000 {
