@@ -109,9 +109,7 @@ func (k *Keeper) surveyDisk() {
 		k.disk.allowed = diskLimit(k.launch.Disk, quota.Use{Bytes: known.Bytes, Files: known.Files})
 		now := *known
 		now.Limit, now.FilesLimit = k.disk.allowed.Bytes, k.disk.allowed.Files
-		k.status.mu.Lock()
-		k.status.st.Disk = &now // written with what comes next
-		k.status.mu.Unlock()
+		k.status.note(func(st *spec.Status) { st.Disk = &now })
 	}
 }
 
@@ -152,7 +150,7 @@ func (k *Keeper) watchDisk(ctx context.Context) {
 
 // counted notes what the sandbox keeps, and tells whether it may go on.
 func (k *Keeper) counted(use spec.DiskUse, look quota.Look) bool {
-	k.status.update(func(st *spec.Status) {
+	k.status.note(func(st *spec.Status) { // should the keeper die, it is counted anew
 		st.Disk = &use
 		st.Limits = heldDisk(st.Limits, use.Uncounted)
 	})
@@ -176,7 +174,7 @@ func (k *Keeper) auditDisk() {
 	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
 	defer cancel()
 	if use, whole := k.countDisk(ctx, &quota.Meter{}); whole {
-		k.status.update(func(st *spec.Status) { st.Disk = &use })
+		k.status.note(func(st *spec.Status) { st.Disk = &use })
 	}
 }
 

@@ -36,13 +36,18 @@ func (s *status) update(change func(*spec.Status)) {
 	}
 }
 
-// used notes that somebody uses the sandbox now. It is written with the next
-// update, not at once: it would cost every exec a sync.
-func (s *status) used() {
+// note changes the status, which is written with the next update: whoever asks the
+// keeper hears of it at once, and it is not worth a sync.
+func (s *status) note(change func(*spec.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	change(&s.st)
+}
+
+// used notes that somebody uses the sandbox now, which every exec does.
+func (s *status) used() {
 	now := time.Now().UTC()
-	s.st.UsedAt = &now
+	s.note(func(st *spec.Status) { st.UsedAt = &now })
 }
 
 // waiting notes since when the agent waits for a person. What it says next must
