@@ -3,6 +3,8 @@ package quota
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +52,7 @@ func TestDue(t *testing.T) {
 
 // disk is a file system on which somebody writes, and a tree on it.
 type disk struct {
+	mu         sync.Mutex // of what is below: a clock that a test moves orders nothing
 	free, tree Use
 	counts     int
 	takes      time.Duration
@@ -61,18 +64,24 @@ func (d *disk) watch(told func(Look) bool) *Watch {
 	return &Watch{
 		Allowed: Use{100, 100},
 		Free: func() (Use, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			if d.broken {
 				return Use{}, errors.New("no such disk")
 			}
 			return d.free, nil
 		},
 		Count: func(ctx context.Context) (Use, bool) {
+			d.mu.Lock()
 			d.counts++
+			d.mu.Unlock()
 			select {
 			case <-ctx.Done():
 				return Use{}, false
 			case <-time.After(d.takes):
 			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			return d.tree, !d.blind
 		},
 		Worked: func() bool { return true },
@@ -80,15 +89,33 @@ func (d *disk) watch(told func(Look) bool) *Watch {
 	}
 }
 
-func (d *disk) write(u Use) { d.tree, d.free = d.tree.Plus(u), d.free.Minus(u) }
+// write is what fills the tree.
+func (d *disk) write(u Use) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tree, d.free = d.tree.Plus(u), d.free.Minus(u)
+}
+
+// others is what somebody else takes, outside of the tree, or gives back.
+func (d *disk) others(u Use) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = d.free.Minus(u)
+}
+
+func (d *disk) counted() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts
+}
 
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{free: Use{1000, 1000}, takes: 10 * time.Millisecond}
-		var last Look
+		var last atomic.Pointer[Look]
 		ended := make(chan struct{})
 		w := d.watch(func(l Look) bool {
-			last = l
+			last.Store(&l)
 			return l.Use.Within(Use{100, 100})
 		})
 		go func() { defer close(ended); w.Run(t.Context(), Look{}) }()
@@ -96,21 +123,21 @@ func TestWatch(t *testing.T) {
 			t.Helper()
 			time.Sleep(pause)
 			synctest.Wait()
-			if d.counts != counts {
-				t.Errorf("%s: counted %d times, not %d", what, d.counts, counts)
+			if n := d.counted(); n != counts {
+				t.Errorf("%s: counted %d times, not %d", what, n, counts)
 			}
 		}
 		after(1100*time.Millisecond, 1, "at the beginning")
 		d.write(Use{40, 1})
 		after(10*time.Second, 1, "less than is left")
-		d.free = d.free.Plus(Use{500, 0}) // somebody else removes much
+		d.others(Use{-500, 0})
 		after(2*time.Second, 1, "others remove files")
 		d.write(Use{50, 1})
 		after(2*time.Second, 1, "still less than is left")
-		d.free = d.free.Minus(Use{10, 0}) // somebody else writes
+		d.others(Use{10, 0})
 		after(2*time.Second, 2, "what is left, whoever wrote it")
-		if last.Use != (Use{90, 2}) {
-			t.Errorf("counted %+v", last.Use)
+		if got := last.Load().Use; got != (Use{90, 2}) {
+			t.Errorf("counted %+v", got)
 		}
 		after(time.Minute+2*time.Second, 3, "a minute, with little left")
 		d.write(Use{11, 0})
@@ -131,16 +158,16 @@ func TestWatchMeanwhile(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.watch(func(Look) bool { return true }).Run(ctx, Look{}) }()
 		time.Sleep(2 * time.Second)
-		d.free = d.free.Minus(Use{500, 0}) // by somebody who is not found in the tree
+		d.others(Use{500, 0})
 		time.Sleep(4500 * time.Millisecond)
 		synctest.Wait()
-		if d.counts != 1 {
-			t.Errorf("counted %d times", d.counts)
+		if n := d.counted(); n != 1 {
+			t.Errorf("counted %d times", n)
 		}
 		time.Sleep(20 * time.Second) // four times as long as it took
 		synctest.Wait()
-		if d.counts != 2 {
-			t.Errorf("counted %d times", d.counts)
+		if n := d.counted(); n != 2 {
+			t.Errorf("counted %d times", n)
 		}
 		cancel() // in the middle of a count
 		<-ended
@@ -155,7 +182,9 @@ func TestWatchBlind(t *testing.T) {
 		var blind []int
 		w := d.watch(func(l Look) bool {
 			blind = append(blind, l.Blind)
+			d.mu.Lock()
 			d.blind = len(blind) < 3
+			d.mu.Unlock()
 			return len(blind) < 5
 		})
 		d.broken = true

@@ -62,7 +62,8 @@ const (
 )
 
 // Open reads the header of a database, and its write-ahead log, the file that ends with
-// -wal, which is nil if there is none. A database of no bytes has no tables.
+// -wal, which is nil if there is none. A database of no bytes has no tables. What cannot be
+// read because somebody writes meanwhile is ErrChanged.
 func Open(file, log File) (*DB, error) {
 	db := &DB{file: file}
 	var err error
@@ -75,7 +76,13 @@ func Open(file, log File) (*DB, error) {
 	if db.wal.pages == 0 && db.before.Size() == 0 {
 		return db, nil
 	}
-	return db, db.readHeader()
+	if err := db.readHeader(); err != nil {
+		if changed := db.Check(nil); errors.Is(changed, ErrChanged) {
+			err = changed // the log began anew, and the header's place in it is another page's now
+		}
+		return nil, err
+	}
+	return db, nil
 }
 
 // tick is more than the kernel's clock takes to move on: a file that is written twice

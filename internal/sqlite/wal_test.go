@@ -198,6 +198,46 @@ leave()`)
 	must(t, db.Check(fake(t, make([]byte, 512)))) // as it is left where journals are kept
 }
 
+// restarting is a log that begins anew when the header is read out of it.
+type restarting struct {
+	File
+	restart func()
+}
+
+func (r *restarting) ReadAt(b []byte, at int64) (int, error) {
+	if len(b) == headerSize {
+		r.restart()
+	}
+	return r.File.ReadAt(b, at)
+}
+
+// TestRestarted: a log that begins anew while the database is opened makes no database of
+// it that is none.
+func TestRestarted(t *testing.T) {
+	dir := t.TempDir()
+	const begin = "c = connect('page_size=512', 'journal_mode=wal', 'wal_autocheckpoint=0')\n"
+	sqlite3(t, dir, begin+`
+c.execute("create table t(a, b)")
+c.execute("pragma wal_checkpoint(truncate)")
+c.execute("create table u(a)") # page 1 is in the log's first frame
+leave()`)
+	open := func(name string) File {
+		f, err := os.Open(filepath.Join(dir, name))
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	log := &restarting{open("x.db-wal"), func() {
+		sqlite3(t, dir, begin+`
+c.execute("pragma wal_checkpoint(restart)")
+for i in range(20): c.execute("insert into t values(?, zeroblob(400))", (i,))
+leave()`)
+	}}
+	if _, err := Open(open("x.db"), log); !errors.Is(err, ErrChanged) {
+		t.Error(err)
+	}
+}
+
 // TestRacing reads while somebody moves amounts from row to row: what Check lets pass has
 // always the same sum.
 func TestRacing(t *testing.T) {
