@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -132,6 +133,9 @@ func TestCommandInterrupted(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		f := newFamily(t)
 		cmd := reader(f.script)
+		heeded := make(chan os.Signal, 1)
+		signal.Notify(heeded, s) // whoever started the tests may have had it ignored, as nohup does
+		defer signal.Stop(heeded)
 		must(t, cmd.Start())
 		f.up(t)
 		must(t, cmd.Process.Signal(s))
