@@ -40,6 +40,7 @@ func (b *bench) life(ctx context.Context) (err error) {
 			}
 		}
 	}
+	l.report.link()
 	return nil
 }
 
@@ -47,6 +48,7 @@ func (b *bench) life(ctx context.Context) (err error) {
 type life struct {
 	*bench
 	dir     string
+	bare    *bothy // whose sandboxes have no network
 	noBwrap string
 	runc    *runc
 	docker  *docker
@@ -57,6 +59,9 @@ func (l *life) prepare(ctx context.Context) error {
 	var err error
 	if l.noBwrap = noBwrap(ctx); l.noBwrap != "" {
 		l.report.skip(groupLife, caseRun, "bwrap", l.noBwrap)
+	}
+	if l.bare, err = l.buildUnplugged(ctx); err != nil {
+		return err
 	}
 	if l.runc, err = newRunc(ctx, filepath.Join(l.work, "life-runc"), l.dir); err != nil {
 		l.report.skip(groupLife, caseRun, "runc", l.redact(err))
@@ -69,6 +74,9 @@ func (l *life) prepare(ctx context.Context) error {
 		l.report.skip(groupLife, caseImage, "bothy", l.image)
 	}
 	// The first of all copies the host's settings, which later ones share.
+	if _, err := output(l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))); err != nil {
+		return err
+	}
 	if err := l.bothy.do(ctx, "create", "--quiet", "--name", "resident", "shell", l.dir); err != nil {
 		return err
 	}
@@ -115,6 +123,9 @@ func (l *life) actions(ctx context.Context) []action {
 		}
 	}
 	list := []action{{caseRun, "bothy", 120, bothy("run", "--rm", "shell", ".", "--", "true")}}
+	list = append(list, action{caseRun, noNetwork, 0, func(int) *exec.Cmd {
+		return l.in(l.bare.command(ctx, "run", "--rm", "shell", ".", "--", "true"))
+	}})
 	if l.image == "" {
 		list = append(list, action{caseImage, "bothy", 150, bothy("run", "--rm", "-t", benchImage, "shell", ".", "--", "/true")})
 	}

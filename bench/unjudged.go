@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,41 +23,12 @@ const (
 // in one gets is what ours is measured by. The card is the usual way to connect
 // gVisor, a socket on one end of a cable of the kernel's.
 func (b *bench) buildUnjudged(ctx context.Context) (*bothy, error) {
-	card := filepath.Join(b.root, "internal", "driver", "gvisor", "network.go")
-	source, err := os.ReadFile(card)
-	if err != nil {
-		return nil, err
-	}
-	changed := string(source)
-	for as, with := range map[string]string{
+	return b.buildOther(ctx, "unjudged", other{filepath.Join("internal", "driver", "gvisor", "network.go"), map[string]string{
 		"QDisc: config.QDiscNone,": fmt.Sprintf("QDisc: config.QDiscNone,\n"+
 			"LinkAddress: net.HardwareAddr{2, 0, 0, 0, 0, 2}, IsPacket: []bool{true}, PreConfigured: true,\n"+
 			"Neighbors: []boot.Neighbor{{IP: net.ParseIP(%q).To4(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}},", cableAddr),
 		"TXChecksumOffload: true,": "", // the kernel at the other end looks
-	} {
-		if !strings.Contains(changed, as) {
-			return nil, fmt.Errorf("%s no longer says %q: change the bench with it", card, as)
-		}
-		changed = strings.Replace(changed, as, with, 1)
-	}
-	own := filepath.Join(b.work, "network.go")
-	if err := os.WriteFile(own, []byte(changed), 0o644); err != nil {
-		return nil, err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
-		card: own,
-		filepath.Join(b.root, "cmd", "bothy", "network.go"): filepath.Join(b.root, "bench", "testdata", "unjudged.go"),
 	}})
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(b.work, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o644); err != nil {
-		return nil, err
-	}
-	free := &bothy{bin: filepath.Join(b.work, "bin", "bothy-unjudged"), home: filepath.Join(b.work, "unjudged")}
-	free.env = append(cleanEnv(filepath.Join(b.work, "home")), "BOTHY_HOME="+free.home)
-	return free, buildGo(ctx, b.root, file, free.bin, "./cmd/bothy")
 }
 
 // lay lays the cable and hands its far end to the keeper that asks.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -10,13 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
-	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/keeper"
-	"github.com/bothy-dev/bothy/internal/policy"
-	"github.com/bothy-dev/bothy/internal/wire"
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // network takes the place of cmd/bothy/network.go in a binary that only the
@@ -59,25 +54,4 @@ func receive(name string) (*os.File, error) {
 		return nil, errors.Join(errors.New("no card came"), err)
 	}
 	return os.NewFile(uintptr(fds[0]), "network card"), nil
-}
-
-// nobody judges. What a keeper asks of a gateway that works is not asked here.
-type nobody struct{ keeper.Gateway }
-
-func (nobody) SetPolicy(*policy.Policy)   {}
-func (nobody) SetLoans([]wire.Loan) error { return nil }
-
-// Certificate is one that the inside can be made to trust, and nobody uses.
-func (nobody) Certificate() []byte {
-	a, err := ca.New("nobody")
-	if err != nil {
-		panic(err)
-	}
-	return a.Certificate()
-}
-
-func (nobody) Flows() []spec.Flow { return nil }
-func (nobody) Close()             {}
-func (nobody) Dial(context.Context, uint16) (net.Conn, error) {
-	return nil, errors.New("nobody dials")
 }
