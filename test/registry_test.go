@@ -2,6 +2,7 @@ package test
 
 import (
 	"archive/tar"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ type registryKey struct{}
 
 // registry publish NAME@VERSION DIR [PART...] makes a package of a directory, to
 // which packages of the same version belong as parts. What begins with #! is a
-// program.
+// program; what a package.json there says of commands is told as registries do.
 // registry corrupt NAME@VERSION changes its bytes and not its hash.
 // registry stop ends it: nobody answers any more.
 func cmdRegistry(ts *testscript.TestScript, neg bool, args []string) {
@@ -60,6 +61,9 @@ func (r *registry) publish(ts *testscript.TestScript, what, dir string, parts []
 	}
 	name, version := what[:at], what[at+1:]
 	var entries []registrytest.Entry
+	var about struct {
+		Bin map[string]string
+	}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -69,15 +73,22 @@ func (r *registry) publish(ts *testscript.TestScript, what, dir string, parts []
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
 		e := registrytest.Entry{Header: tar.Header{Name: "package/" + rel}, Body: string(body)}
 		if strings.HasPrefix(e.Body, "#!") {
 			e.Mode = 0o755
 		}
 		entries = append(entries, e)
+		if rel == "package.json" {
+			err = json.Unmarshal(body, &about)
+		}
 		return err
 	})
 	ts.Check(err)
 	v := r.server.Publish(name, version, registrytest.Tarball(r.t, entries...))
+	v.Bin = about.Bin
 	for _, part := range parts {
 		if v.Optional == nil {
 			v.Optional = map[string]string{}

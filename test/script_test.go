@@ -74,6 +74,7 @@ func setUp(t *testing.T, env *testscript.Env) error {
 	env.Defer(func() { h.end(t) })
 	env.Values[registryKey{}] = &registry{t: t, versions: map[string]*registrytest.Version{}}
 	env.Values[imagesKey{}] = &images{t: t}
+	env.Values[notesKey{}] = &notes{}
 	person := filepath.Join(env.WorkDir, "home")
 	for _, dir := range []string{person, filepath.Join(env.WorkDir, "proj")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -157,6 +158,8 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"visit":      cmdVisit,
 	"keep":       cmdKeep,
 	"registry":   cmdRegistry,
+	"notes":      cmdNotes,
+	"note":       cmdNote,
 	"image":      cmdImage,
 	"clean":      cmdClean,
 }

@@ -46,6 +46,7 @@ type Version struct {
 	Name     string            `json:"name"`
 	Version  string            `json:"version"`
 	Optional map[string]string `json:"optionalDependencies,omitempty"`
+	Bin      map[string]string `json:"bin,omitempty"`
 	Dist     Dist              `json:"dist"`
 }
 
