@@ -24,6 +24,7 @@ import (
 type images struct {
 	t        *testing.T
 	registry *imagetest.Registry
+	docker   *imagetest.Docker
 }
 
 // imagesKey is where a script keeps it.
@@ -36,10 +37,11 @@ type imagesKey struct{}
 // TAG … as an OCI image layout.
 // image feature REPOSITORY:TAG DIR publishes a feature of development containers.
 // image odd FILE TAG KIND writes one that is not as images should be: see odd.
+// image docker TAG … gives one to the Docker of this machine, as docker build does.
 // image stop ends the registry: nobody answers any more.
 func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: image publish|save|layout|odd|stop")
+		ts.Fatalf("usage: image publish|save|layout|docker|odd|stop")
 	}
 	i := ts.Value(imagesKey{}).(*images)
 	if i.registry == nil {
@@ -66,6 +68,12 @@ func cmdImage(ts *testscript.TestScript, neg bool, args []string) {
 		tiny(i.t, arg(3), arg(4)).Save(i.t, ts.MkAbs(args[1]), args[2])
 	case args[0] == "layout" && len(args) >= 3:
 		tiny(i.t, arg(3), arg(4)).Layout(i.t, ts.MkAbs(args[1]), args[2])
+	case args[0] == "docker" && len(args) >= 2:
+		if i.docker == nil {
+			i.docker = imagetest.NewDocker(i.t, ts.Getenv("WORK"))
+			ts.Setenv("DOCKER_HOST", "unix://"+i.docker.Socket)
+		}
+		i.docker.Tag(args[1], tiny(i.t, arg(2), arg(3)))
 	case args[0] == "odd" && len(args) == 4 && odd[args[3]] != nil:
 		imagetest.New(i.t, imagetest.Config{}, programs(i.t), imagetest.Layer(i.t, odd[args[3]]...)).Save(i.t, ts.MkAbs(args[1]), args[2])
 	case args[0] == "stop" && len(args) == 1:

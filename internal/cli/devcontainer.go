@@ -188,7 +188,7 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 		return nil, err
 	}
 	img, err := b.engine.Images().Find(ref)
-	if b.flags.pull == pullAlways || b.flags.pull != pullNever && errors.Is(err, spec.ErrNotFound) {
+	if b.flags.pull == pullAlways || b.flags.pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
 		img, err = b.app.pullFeature(ctx, b.engine, ref)
 	}
 	if err != nil {

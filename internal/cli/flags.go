@@ -67,8 +67,8 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.StringVar(&f.disk, "disk", "", "what it may keep on the disk outside of your directories, e.g. 20g")
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
-	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never")
-	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine: no registry is asked")
+	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never; local: ask the Docker of this machine")
+	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine, here or with Docker: --pull local")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")
 	fs.BoolVar(&f.config, "agent-config", false, "show it, read-only, what your home has of the agent's configuration and is no secret (default: setting agent_config)")
@@ -168,7 +168,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	// Last: nothing is fetched for a line with a mistake in it.
 	pull := f.pull
 	if f.local {
-		pull = pullNever
+		pull = pullLocal
 	}
 	if isPath(f.template) {
 		if project, file := devcontainerAt(f.template); file != "" {

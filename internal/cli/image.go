@@ -25,6 +25,7 @@ const (
 	pullMissing = "missing"
 	pullAlways  = "always"
 	pullNever   = "never"
+	pullLocal   = "local" // nor then, but Docker
 )
 
 // templateOf is the template that a word on the command line means, and its image,
@@ -68,10 +69,10 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 }
 
 func checkPull(pull string) error {
-	if slices.Contains([]string{pullMissing, pullAlways, pullNever}, pull) {
+	if slices.Contains([]string{pullMissing, pullAlways, pullNever, pullLocal}, pull) {
 		return nil
 	}
-	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s and %s", pull, pullMissing, pullAlways, pullNever)
+	return spec.Errorf(spec.ErrUsage, "--pull %q is none of %s, %s, %s and %s", pull, pullMissing, pullAlways, pullNever, pullLocal)
 }
 
 // imageOf is the image that a reference means, which is fetched if need be. It is foreign
@@ -80,6 +81,9 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 	ref, err := image.ParseReference(word)
 	if err != nil {
 		return image.Image{}, err
+	}
+	if pull == pullLocal {
+		return a.localImage(ctx, e, ref)
 	}
 	img, err := e.Images().Find(ref)
 	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
@@ -164,6 +168,18 @@ func notBuilt(path string, dir bool) error {
 func (a *app) pullImage(ctx context.Context, e *engine.Engine, ref image.Reference, foreign bool) (image.Image, error) {
 	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
 		img, err := e.PullImage(ctx, ref, foreign, progress)
+		return []image.Image{img}, err
+	})
+	if err != nil {
+		return image.Image{}, err
+	}
+	return list[0], nil
+}
+
+// localImage finds an image on this machine, and shows how far it is with Docker's.
+func (a *app) localImage(ctx context.Context, e *engine.Engine, ref image.Reference) (image.Image, error) {
+	list, err := a.fetchImages(ctx, func(ctx context.Context, progress func(image.Event)) ([]image.Image, error) {
+		img, err := e.LocalImage(ctx, ref, progress)
 		return []image.Image{img}, err
 	})
 	if err != nil {

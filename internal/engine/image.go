@@ -39,6 +39,35 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, foreign bool,
 	return result.Images[0], nil
 }
 
+// LocalImage finds an image on this machine. What Docker has under its name is newer than
+// ours, which may be from there: people build with one and run with the other.
+func (e *Engine) LocalImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
+	img, err := e.localImage(ctx, r, progress)
+	if errors.Is(err, spec.ErrNotFound) {
+		err = spec.Errorf(spec.ErrNotFound, "%w", err).
+			WithHint("docker save %[1]s | bothy template load brings it from Docker; bothy template build -t %[1]s DIRECTORY builds it here", r.Short())
+	}
+	return img, err
+}
+
+func (e *Engine) localImage(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {
+	socket := image.DockerSocket()
+	if socket == "" || r.Digest != "" { // which says what it is, wherever it is from
+		return e.Images().Find(r)
+	}
+	result, err := e.addImages(ctx, image.Order{Docker: r.String(), Socket: socket}, progress)
+	if err != nil {
+		return image.Image{}, err
+	}
+	if result.Notice != "" {
+		e.say("%s", result.Notice)
+	}
+	if result.Fresh && !e.sweepLater() {
+		_, _ = e.SweepImages() // what had the name before
+	}
+	return result.Images[0], nil
+}
+
 // PullFeature fetches a feature of development containers, as an image. Files of projects
 // name them.
 func (e *Engine) PullFeature(ctx context.Context, r image.Reference, progress func(image.Event)) (image.Image, error) {

@@ -20,6 +20,10 @@ type Order struct {
 	Pull  string `json:"pull,omitempty"`
 	Load  string `json:"load,omitempty"`
 	Build string `json:"build,omitempty"`
+	// Docker is a reference to an image that the Docker of this machine has, which is asked
+	// at Socket: see [DockerSocket].
+	Docker string `json:"docker,omitempty"`
+	Socket string `json:"socket,omitempty"`
 	// Feature is a reference to a feature of development containers, of which an image is
 	// made: see [FeatureDir].
 	Feature string `json:"feature,omitempty"`
@@ -112,4 +116,6 @@ type Event struct {
 type Result struct {
 	Images []Image `json:"images"`
 	Fresh  bool    `json:"fresh"` // something was fetched
+	// Notice is what people should know of it.
+	Notice string `json:"notice,omitempty"`
 }

@@ -119,6 +119,11 @@ func (i *Image) Layout(t testing.TB, dir, name string) {
 // Save writes an image as docker save did before it wrote layouts.
 func (i *Image) Save(t testing.TB, path string, tags ...string) {
 	t.Helper()
+	must(t, os.WriteFile(path, i.archive(t, tags...), 0o644))
+}
+
+func (i *Image) archive(t testing.TB, tags ...string) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	add := func(name string, b []byte) {
@@ -139,7 +144,7 @@ func (i *Image) Save(t testing.TB, path string, tags ...string) {
 	}
 	add("manifest.json", encode(t, []map[string]any{{"Config": config, "RepoTags": tags, "Layers": layers}}))
 	must(t, w.Close())
-	must(t, os.WriteFile(path, out.Bytes(), 0o644))
+	return out.Bytes()
 }
 
 // Entry is a file of a layer.

@@ -35,6 +35,11 @@ func (w *worker) load(ctx context.Context) ([]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	return w.loadFrom(ctx, from)
+}
+
+// loadFrom reads the images of an archive or a directory, and closes it.
+func (w *worker) loadFrom(ctx context.Context, from files) ([]image.Image, error) {
 	defer func() { _ = from.Close() }()
 	list, err := w.loadLayout(ctx, from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,6 +69,11 @@ func (w *worker) open(ctx context.Context, name string) (files, error) {
 	if f, err = w.plain(ctx, f); err != nil {
 		return nil, err
 	}
+	return indexed(ctx, f)
+}
+
+// indexed is an archive that is not compressed.
+func indexed(ctx context.Context, f *os.File) (files, error) {
 	a, err := index(ctx, f)
 	if err != nil {
 		_ = f.Close()

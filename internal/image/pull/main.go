@@ -38,6 +38,7 @@ type worker struct {
 	order    image.Order
 	progress func(image.Event)
 	fresh    bool
+	notice   string
 }
 
 // Do carries out an order.
@@ -63,6 +64,9 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	case o.Feature != "":
 		list, err = w.feature(ctx)
 		err = failed("pull "+o.Feature, err)
+	case o.Docker != "":
+		list, err = w.docker(ctx)
+		err = failed("take "+o.Docker+" from Docker", err)
 	case o.Load != "":
 		list, err = w.load(ctx)
 		err = failed("load "+cmp.Or(o.From, o.Load), err)
@@ -80,7 +84,7 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	default:
 		err = errors.New("it was given nothing to do")
 	}
-	return image.Result{Images: list, Fresh: w.fresh}, err
+	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, err
 }
 
 func failed(op string, err error) error {

@@ -1,0 +1,43 @@
+package image
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// DockerSocket is where the Docker of this machine is asked, or nothing: where DOCKER_HOST
+// says, or else at the first of its usual places that there is. One behind a network is not
+// of this machine.
+func DockerSocket() string {
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		path, ok := strings.CutPrefix(host, "unix://")
+		if !ok {
+			return ""
+		}
+		return socketAt(path)
+	}
+	home, _ := os.UserHomeDir()
+	for _, place := range []struct{ dir, name string }{
+		{os.Getenv("XDG_RUNTIME_DIR"), "docker.sock"},
+		{home, ".docker/desktop/docker.sock"},
+		{home, ".docker/run/docker.sock"},
+		{"/var/run", "docker.sock"},
+	} {
+		if place.dir == "" {
+			continue
+		}
+		if path := socketAt(filepath.Join(place.dir, place.name)); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// socketAt is the path of a socket, or nothing if there is none.
+func socketAt(path string) string {
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+		return ""
+	}
+	return path
+}

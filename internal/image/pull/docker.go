@@ -1,0 +1,143 @@
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// docker takes an image from the Docker of this machine, unless it is here as Docker has
+// it. If Docker has none, or does not answer, one that is here will do.
+func (w *worker) docker(ctx context.Context) ([]image.Image, error) {
+	ref, err := image.ParseReference(w.order.Docker)
+	if err != nil {
+		return nil, err
+	}
+	d := newDocker(w.order.Socket)
+	defer d.CloseIdleConnections()
+	id, err := d.id(ctx, ref)
+	here, none := w.shelf.Find(ref)
+	if quiet := errors.Is(err, spec.ErrNotFound); quiet || errors.Is(err, errNoDocker) {
+		if none != nil {
+			return nil, spec.Errorf(spec.ErrNotFound, "%w, and %w", none, err)
+		}
+		if !quiet {
+			w.notice = fmt.Sprintf("%s is the one that was here before: %s", ref.Short(), err)
+		}
+		return []image.Image{here}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if none == nil && w.known(here, id) {
+		return []image.Image{here}, nil
+	}
+	return w.save(ctx, d, ref)
+}
+
+// known tells whether an image is one that Docker knows by an id: that of its
+// configuration, or, since Docker keeps images as registries do, of its manifest or list.
+func (w *worker) known(img image.Image, id string) bool {
+	if slices.Contains([]string{img.Digest, img.List}, id) {
+		return true
+	}
+	text, err := w.read(image.Descriptor{Digest: img.Digest}, maxManifest)
+	var m image.Manifest
+	return err == nil && json.Unmarshal(text, &m) == nil && m.Config.Digest == id
+}
+
+// save is docker save, loaded.
+func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]image.Image, error) {
+	w.progress(image.Event{Phase: image.Reading})
+	body, err := d.get(ctx, ref, "get")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	f, err := w.shelf.Spool(&counted{ctx, body, func(int64) {}})
+	if err != nil {
+		return nil, err
+	}
+	from, err := indexed(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	w.order.Name, w.fresh = ref.String(), true
+	return w.loadFrom(ctx, from)
+}
+
+// docker is its engine, behind a socket of this machine.
+type docker struct{ *http.Client }
+
+func newDocker(socket string) docker {
+	return docker{&http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", socket)
+			if err != nil {
+				err = fmt.Errorf("%w: %w", errNoDocker, err)
+			}
+			return conn, err
+		},
+	}}}
+}
+
+var errNoDocker = errors.New("no answer from Docker")
+
+// maxAnswer bounds in bytes what Docker tells of an image.
+const maxAnswer = 4 << 20
+
+// id is what Docker knows an image by now.
+func (d docker) id(ctx context.Context, ref image.Reference) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	body, err := d.get(ctx, ref, "json")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = body.Close() }()
+	text, err := store.ReadAll(body, maxAnswer)
+	if err != nil {
+		return "", err
+	}
+	var about struct{ ID string }
+	if err := json.Unmarshal(text, &about); err != nil {
+		return "", fmt.Errorf("read what Docker tells of %s: %w", ref.Short(), err)
+	}
+	return about.ID, nil
+}
+
+// get asks for something of an image.
+func (d docker) get(ctx context.Context, ref image.Reference, what string) (io.ReadCloser, error) {
+	u := url.URL{Scheme: "http", Host: "docker", Path: "/images/" + ref.Short() + "/" + what}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := d.Do(r)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		return nil, err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return resp.Body, nil
+	case http.StatusNotFound:
+		err = spec.Errorf(spec.ErrNotFound, "Docker has none either")
+	default:
+		err = fmt.Errorf("ask Docker: it answers with status %d", resp.StatusCode)
+	}
+	_ = resp.Body.Close()
+	return nil, err
+}
