@@ -11,6 +11,7 @@ type cli struct {
 	besides                         string   // what else its presets let it ask: "GET HOST /PATH"
 	quiet                           bool     // what it prints has no tokens in it; what it keeps has
 	model                           string   // that it can be told to use
+	project                         string   // a file of the project's for it, if there is one: NAME TEXT
 	// command is what stands behind "--" to give it a prompt of one word.
 	command func(prompt string) []string
 }
@@ -44,8 +45,9 @@ var (
 		place:   "x-api-key: ",
 		flags:   []string{"--preset", "claude"},
 		besides: "GET models.opencode.ai /",
+		project: `opencode.json {"permission":{"bash":"ask","edit":"ask"}}`,
 		command: func(prompt string) []string {
-			return []string{"opencode", "run", "--format", "json", "-m", "anthropic/claude-sonnet-4-5", prompt}
+			return []string{"opencode", "run", "--auto", "--format", "json", "-m", "anthropic/claude-sonnet-4-5", prompt}
 		},
 	}
 	// copilot asks its maker's servers, unless it is told of a provider, as by a mock.

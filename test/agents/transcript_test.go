@@ -263,24 +263,44 @@ func shortened(v any) any {
 	return v
 }
 
-// TestAtTerminal: what is said at a terminal is kept, and read while it is said.
+// unasked is done at a terminal, which nobody sits at: beside the workspace, and with what
+// agents ask about before they read it.
+const unasked = `
+conversations:
+  - match: greeting
+    turns:
+      - tools:
+          - run_command: {command: "echo out > /tmp/beside; cat /tmp/beside > WORK/beside"}
+      - tools:
+          - write_file: {path: /tmp/written, content: "outside"}
+      - tools:
+          - read_file: {path: WORK/.env}
+      - text: It is shouted.
+`
+
+// TestAtTerminal: what is said at a terminal is kept, and read while it is said. The agent
+// is started as Bothy does, and asks nobody whether it may.
 func TestAtTerminal(t *testing.T) {
 	if onHost(t, "script") == "" {
 		t.Skip("skipped: the host, and so the sandbox, has no script(1) to make a terminal inside")
 	}
 	for _, tt := range []struct {
-		cli  cli
-		line string
+		cli    cli
+		more   string
+		script string
 	}{
-		{claude, "claude --dangerously-skip-permissions greeting"},
-		{codex, "codex --dangerously-bypass-approvals-and-sandbox greeting"},
-		{gemini, "gemini --yolo --skip-trust -i greeting"},
-		{opencode, "opencode --model anthropic/claude-sonnet-4-5 --prompt greeting"},
+		{claude, "", jobs},
+		{codex, "", jobs},
+		{gemini, "", jobs},
+		{opencode, "--model anthropic/claude-sonnet-4-5", unasked},
 	} {
 		t.Run(tt.cli.name, func(t *testing.T) {
-			inWorld(t, tt.cli, jobs, func(t *testing.T, w *world) {
+			inWorld(t, tt.cli, tt.script, func(t *testing.T, w *world) {
+				w.Write(t, filepath.Join(w.Work, ".env"), "MINE=1\n")
+				a := described(t, w.cli.name)
+				line := slices.Concat([]string{a.Program}, a.Args, strings.Fields(tt.more), a.Prompt)
 				args := slices.Concat([]string{"run", "-d", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"},
-					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + tt.line, "/dev/null"})
+					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + strings.ReplaceAll(strings.Join(line, " "), "{prompt}", "greeting"), "/dev/null"})
 				if r := w.within(t, args...); r.Code != 0 {
 					t.Fatal(r)
 				}
@@ -289,8 +309,8 @@ func TestAtTerminal(t *testing.T) {
 					return r.Code == 0 && strings.Contains(r.Stdout, "It is shouted.")
 				})
 				for _, ev := range w.transcript(t) {
-					if ev.Kind == spec.TalkUnknown {
-						t.Errorf("not all is known (%s): %.300s%s", ev.Cause, ev.Raw, ev.Text)
+					if ev.Kind == spec.TalkUnknown || ev.Kind == spec.TalkToolResult && ev.Failed {
+						t.Errorf("not all is known, or done (%s): %.300s%s", ev.Cause, ev.Raw, ev.Text)
 					}
 				}
 			})

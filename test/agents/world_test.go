@@ -87,6 +87,9 @@ func inWorldOf(t *testing.T, all []cast, f func(t *testing.T, w *world)) {
 			t.Cleanup(of.model.Close) // first, so that nobody hangs
 			c.Env = append(c.Env, a.variable+"="+of.key)
 			s.Leads(a.host, stage.Host4.String())
+			if name, text, ok := strings.Cut(a.project, " "); ok {
+				c.Write(t, filepath.Join(c.Work, name), text)
+			}
 		}
 		f(t, w)
 	})
