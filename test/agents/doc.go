@@ -26,6 +26,8 @@
 //
 // TestMockClaude and its like run them with --mock as all that is needed.
 //
+// TestForkClaude forks one that waits for an answer, and has it go on from a checkpoint.
+//
 // TestMCP has them use tools of servers inside, on the network and on the host.
 //
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,
