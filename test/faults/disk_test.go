@@ -1,12 +1,13 @@
 package faults
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,24 +18,27 @@ import (
 )
 
 // small gives the caller a state directory on a tmpfs that only a mount
-// namespace of its own has. It returns the path under which this process sees
-// it.
+// namespace of its own has, which is in a user namespace of its own unless root
+// tests. It returns the path under which this process sees it.
 func small(t *testing.T, c *harness.Caller, options string) (outside string, wrap func(args ...string) harness.Result) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a small disk needs a mount, and a user's own mount namespace would be inside another user namespace, where no keeper can start twice")
-	}
 	tool := c.Plant(t, c.Base)
 	c.Mkdir(t, c.State)
 	uid, gid := strconv.Itoa(c.UID), strconv.Itoa(c.GID)
 	holder := exec.Command(tool, "fault-helper", "hold", c.State, options, uid, gid)
-	holder.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	enter := []string{"nsenter", "--mount", "--setuid", uid, "--setgid", gid}
+	if os.Geteuid() == 0 {
+		holder.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	} else {
+		holder.SysProcAttr = c.Namespaced()
+		holder.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNS
+		enter = []string{"nsenter", "--mount", "--user", "--preserve-credentials"}
+	}
 	stdin, err := holder.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	holder.Stdout, holder.Stderr = &out, os.Stderr
+	holder.Stderr = os.Stderr
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,23 +55,14 @@ func small(t *testing.T, c *harness.Caller, options string) (outside string, wra
 		var st syscall.Statfs_t
 		return syscall.Statfs(outside, &st) == nil && st.Type == 0x01021994
 	})
+	enter = append(enter, "--target", strconv.Itoa(holder.Process.Pid), "sh", "-c", `cd "$0" && exec "$@"`, c.Work, c.Binary)
 	return outside, func(args ...string) harness.Result {
-		ctx := t.Context()
-		cmd := c.Command(ctx, args...)
-		cmd.Args = append([]string{tool, "fault-helper", "enter", strconv.Itoa(holder.Process.Pid), uid, gid, c.Binary}, args...)
-		cmd.Path = tool
-		cmd.SysProcAttr.Credential = nil
-		done := make(chan harness.Result, 1)
-		go func() { done <- harness.Finish(ctx, cmd, args) }()
-		select {
-		case r := <-done:
-			return r
-		case <-time.After(harness.Timeout):
-			_ = cmd.Process.Kill()
-			r := <-done
-			r.TimedOut = true
-			return r
-		}
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Timeout)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, enter[0], slices.Concat(enter[1:], args)...)
+		cmd.Env, cmd.SysProcAttr = c.Environment(), &syscall.SysProcAttr{Setpgid: true}
+		cmd.WaitDelay = 5 * time.Second
+		return harness.Finish(ctx, cmd, args)
 	}
 }
 

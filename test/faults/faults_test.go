@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -190,54 +189,22 @@ func readFile(path string) string {
 // helper does what needs a mount namespace of its own:
 //
 //	hold DIR OPTIONS UID GID    mounts a tmpfs on DIR, in private, and stays
-//	enter PID UID GID CMD...    executes a command in the namespace of PID
 func helper(args []string) error {
-	runtime.LockOSThread()
-	switch args[0] {
-	case "hold":
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-			return err
-		}
-		if err := unix.Mount("tmpfs", args[1], "tmpfs", 0, args[2]); err != nil {
-			return err
-		}
-		uid, _ := strconv.Atoi(args[3])
-		gid, _ := strconv.Atoi(args[4])
-		if err := os.Chown(args[1], uid, gid); err != nil {
-			return err
-		}
-		fmt.Println("ready")
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		os.Exit(0)
-	case "enter":
-		fd, err := unix.Open("/proc/"+args[1]+"/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		cwd, err := os.Getwd()
-		if err != nil {
-			return err
-		}
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			return err
-		}
-		if err := unix.Setns(fd, unix.CLONE_NEWNS); err != nil {
-			return err
-		}
-		uid, _ := strconv.Atoi(args[2])
-		gid, _ := strconv.Atoi(args[3])
-		if err := unix.Chdir(cwd); err != nil {
-			return err
-		}
-		// Only this thread changes, and it becomes the program.
-		if uid != 0 {
-			for _, call := range [][]uintptr{{unix.SYS_SETGROUPS, 0, 0, 0}, {unix.SYS_SETRESGID, uintptr(gid), uintptr(gid), uintptr(gid)}, {unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)}} {
-				if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
-					return errno
-				}
-			}
-		}
-		return syscall.Exec(args[4], args[4:], os.Environ())
+	if args[0] != "hold" {
+		return fmt.Errorf("unknown role %q", args)
 	}
-	return fmt.Errorf("unknown role %q", args)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", args[1], "tmpfs", 0, args[2]); err != nil {
+		return err
+	}
+	uid, _ := strconv.Atoi(args[3])
+	gid, _ := strconv.Atoi(args[4])
+	if err := os.Chown(args[1], uid, gid); err != nil {
+		return err
+	}
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	os.Exit(0)
+	return nil
 }
