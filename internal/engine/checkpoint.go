@@ -156,28 +156,35 @@ func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause 
 
 // keepChanges is keep if there is anything new.
 func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) error {
-	unchanged := func() error {
-		same, err := m.Unchanged()
-		if err == nil && same {
-			return errUnchanged
-		}
-		return err
-	}
 	if root := e.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
 		if err := m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID))); err != nil {
 			return err
 		}
-		if err := unchanged(); err != nil {
+		if err := filesDiffer(m); err != nil {
 			return err
 		}
 	}
 	if _, err := e.keep(ctx, sb, m, ""); err != nil {
 		return err
 	}
+	return differs(m)
+}
+
+// differs is errUnchanged where a checkpoint holds what the one before does.
+func differs(m *checkpoint.Making) error {
 	if same, err := layer.Same(m.ParentLayer(), m.Layer()); err != nil || !same {
 		return err
 	}
-	return unchanged()
+	return filesDiffer(m)
+}
+
+// filesDiffer is differs without the root layer.
+func filesDiffer(m *checkpoint.Making) error {
+	same, err := m.Unchanged()
+	if err == nil && same {
+		return errUnchanged
+	}
+	return err
 }
 
 // openCheckpoints gives a sandbox's checkpoints to the caller alone. Locks are taken in

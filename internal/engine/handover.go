@@ -9,7 +9,6 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -33,7 +32,7 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 		return err
 	}
 	defer mine.Unlock()
-	lock, err := e.halt(ctx, to)
+	lock, err := e.halted(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause strin
 		return p, err
 	}
 	defer unlock()
-	lock, err := e.halt(ctx, from)
+	lock, err := e.halted(ctx, from)
 	if err != nil {
 		return p, err
 	}
@@ -95,7 +94,7 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 	if err != nil {
 		return shelf, nil, err
 	}
-	lock, err := e.halt(ctx, sb)
+	lock, err := e.halted(ctx, sb)
 	if err != nil {
 		mine.Unlock()
 		return shelf, nil, err
@@ -113,9 +112,12 @@ func (e *Engine) still(ctx context.Context, sb *spec.Sandbox) (shelf checkpoint.
 	return shelf, unlock, err
 }
 
-// halt stops a sandbox, and gives its lock.
-func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
+// halted stops a sandbox, and gives its lock.
+func (e *Engine) halted(ctx context.Context, sb *spec.Sandbox) (*store.Lock, error) {
+	lock, lost, err := e.halt(ctx, sb, 0)
+	if lost != nil {
+		e.say("%v", lost)
+	}
 	if err == nil && lock == nil {
 		err = errRemoved(sb)
 	}
@@ -232,7 +234,7 @@ func (e *Engine) settle(ctx context.Context, sb *spec.Sandbox, since, p checkpoi
 	}
 	defer unlock()
 	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool { return !isReview(s.Name) })
-	before, err := e.keepBefore(sb, p, sources)
+	before, err := e.keepBefore(sb, p, sources, false)
 	if err != nil {
 		return false, err
 	}

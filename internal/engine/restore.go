@@ -9,7 +9,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
-	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -73,7 +72,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if past != nil && r.Ran {
 		past.authority() // before anything is stopped
 	}
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop}, nil)
+	lock, lost, err := e.halt(ctx, sb, 0)
 	if err != nil {
 		return r, err
 	}
@@ -81,12 +80,15 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, errRemoved(sb)
 	}
 	defer lock.Unlock()
+	if lost != nil && !o.Discard {
+		return r, lost
+	}
 	back, err := shelf.Interrupted()
 	if err != nil {
 		return r, err
 	}
 	if !o.Discard {
-		if r.Before, err = e.keepBefore(sb, p, sources); err != nil {
+		if r.Before, err = e.keepBefore(sb, p, sources, back != nil); err != nil {
 			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
 		}
 	}
@@ -96,9 +98,11 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 			return isWorkspace(s) && (back == nil || !slices.Contains(back.Trees, s.Name))
 		})
 	}
-	r.Skipped, err = e.goBack(sb, p, sources)
-	if err != nil || past == nil {
-		return r, err
+	if r.Skipped, err = e.goBack(sb, p, sources); err != nil {
+		return r, halfway(sb, shelf, r.Before, err)
+	}
+	if past == nil {
+		return r, nil
 	}
 	if len(r.Skipped) > 0 {
 		e.say("programs do not go on: not all files are what they were")
@@ -112,8 +116,23 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	return r, nil
 }
 
+// halfway says what to do about files that are neither what they were nor what they are
+// to be, as where there was no room for them.
+func halfway(sb *spec.Sandbox, shelf checkpoint.Shelf, before *checkpoint.Point, failed error) error {
+	if back, err := shelf.Interrupted(); back == nil && err == nil {
+		return failed
+	}
+	undo := "restore another one"
+	if before != nil {
+		undo = fmt.Sprintf("go back to what there was: bothy checkpoint restore --discard %s %s", sb.Name, before.Name)
+	}
+	return (&spec.Error{Op: "put its files back", Err: failed}).WithHint("once that is mended, start it, which goes on with it; or %s", undo)
+}
+
 // keepBefore makes a checkpoint of what there is. What is not in it is not to be removed.
-func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source) (*checkpoint.Point, error) {
+// Where it is done again, none is made of what the one before it has: somebody may try
+// often.
+func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []checkpoint.Source, again bool) (*checkpoint.Point, error) {
 	m, err := e.Checkpoints(sb).BeginBefore(p)
 	if err != nil {
 		return nil, err
@@ -126,7 +145,13 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 	for i := range sources {
 		sources[i].Before = m.Tree(sources[i].Name)
 	}
+	if err == nil && again {
+		err = differs(m)
+	}
 	before, err := m.End(err)
+	if errors.Is(err, errUnchanged) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +217,7 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	defer lock.Unlock()
 	if err := e.finish(sb, shelf); err != nil {
 		return (&spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}).
-			WithHint("restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
+			WithHint("make room if there is none; else restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
 	}
 	return nil
 }
@@ -209,7 +234,7 @@ func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool {
 		return !slices.Contains(back.Trees, s.Name)
 	})
-	if _, err := e.keepBefore(sb, back.Point, sources); err != nil {
+	if _, err := e.keepBefore(sb, back.Point, sources, true); err != nil {
 		return err
 	}
 	_, err = e.goBack(sb, back.Point, sources)

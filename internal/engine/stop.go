@@ -33,16 +33,22 @@ const askAgain = 50 * time.Millisecond
 
 // Stop ends a sandbox, its state kept. One that does not run is no error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	var lost error
-	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, func(err error) {
-		if !errors.Is(err, spec.ErrStopping) {
-			lost = err
-		}
-	})
+	lock, lost, err := e.halt(ctx, sb, grace)
 	if lock != nil {
 		lock.Unlock()
 	}
 	return errors.Join(lost, err)
+}
+
+// halt is end for a stop. What could not be saved then is lost, and that no failure to
+// stop.
+func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
+	lock, err = e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, func(said error) {
+		if !errors.Is(said, spec.ErrStopping) {
+			lost = said
+		}
+	})
+	return lock, lost, err
 }
 
 // end asks the keeper to end the sandbox and sees to it that it is gone. It

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,15 +25,7 @@ func TestFullDiskOfMemory(t *testing.T) {
 		must("exec", "box", "sh", "-c", "head -c 33554432 /dev/urandom > /tmp/held; cksum < /tmp/held > /tmp/sum; cp /tmp/sum ~/sum")
 		must("checkpoint", "create", "--full", "box", "good")
 		for _, room := range []int64{0, 16 << 20} {
-			free := fill(t, disk)
-			filler := filepath.Join(disk, "filler")
-			info, err := os.Stat(filler)
-			if err == nil {
-				err = os.Truncate(filler, info.Size()-room)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			free := leave(t, disk, room)
 			r := bothy("checkpoint", "create", "--full", "box")
 			if r.Code == 0 || !strings.Contains(r.Stderr, "no space left") && !strings.Contains(r.Stderr, "full") {
 				t.Errorf("with room for %d bytes: %v", room, r)
