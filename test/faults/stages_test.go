@@ -133,6 +133,14 @@ func TestKillDuringCreateAndRemove(t *testing.T) {
 	})
 }
 
+// exists is the moment when something is seen in the state directory.
+func exists(c *harness.Caller, pattern string) func() bool {
+	return func() bool {
+		found, _ := filepath.Glob(filepath.Join(c.State, pattern))
+		return len(found) > 0
+	}
+}
+
 // TestKillAtStages waits for a stage to be seen on disk and then strikes.
 func TestKillAtStages(t *testing.T) {
 	state := func(c *harness.Caller, want spec.State) func() bool {
@@ -145,12 +153,6 @@ func TestKillAtStages(t *testing.T) {
 				}
 			}
 			return false
-		}
-	}
-	exists := func(c *harness.Caller, pattern string) func() bool {
-		return func() bool {
-			found, _ := filepath.Glob(filepath.Join(c.State, pattern))
-			return len(found) > 0
 		}
 	}
 	stages := []struct {
