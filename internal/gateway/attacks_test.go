@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Cases of the attack list that need an inside which makes its own packets, or
@@ -84,6 +85,24 @@ func (r *recorder) told() (calls int, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls, string(r.heard)
+}
+
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = nil
+}
+
+// hears waits until the server has heard so many bytes.
+func (r *recorder) hears(t testing.TB, n int) {
+	t.Helper()
+	for range 2000 {
+		if _, text := r.told(); len(text) >= n {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("the server does not hear %d bytes", n)
 }
 
 // TestA8HandMadePackets: whoever holds the card's other end, with no kernel
@@ -182,6 +201,107 @@ func sum(b []byte, n uint32) uint16 {
 		n = n>>16 + n&0xffff
 	}
 	return uint16(n)
+}
+
+// said is the ClientHello of a client that asks for a name.
+func said(t testing.TB, name string) []byte {
+	t.Helper()
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() { _ = tls.Client(near, &tls.Config{ServerName: name}).Handshake() }()
+	b := make([]byte, 16<<10)
+	n, err := far.Read(b)
+	must(t, err)
+	return b[:n]
+}
+
+// TestA10HelloInDisguise: a ClientHello for another name does not reach the
+// server, however it is spelled, and whatever is said before; one for the right
+// name does.
+func TestA10HelloInDisguise(t *testing.T) {
+	right, evil := said(t, "api.example.com"), said(t, "www.evil.example")
+	tiny := func(b []byte) (out []byte) {
+		for _, x := range b[5:] {
+			out = append(out, b[0], b[1], b[2], 0, 1, x)
+		}
+		return out
+	}
+	dot := bytes.Replace(evil, []byte("www.evil.example"), []byte("www.evil.exampl."), 1)
+	postgres, gss := "\x00\x00\x00\x08\x04\xd2\x16\x2f", "\x00\x00\x00\x08\x04\xd2\x16\x30"
+	mysql := "\x20\x00\x00\x01\x85\xae\xff\x19\x00\x00\x00\x01\x2d" + strings.Repeat("\x00", 23)
+	padding := strings.Repeat("NOOP\r\n", 2000) // more than is looked through
+	for _, yaml := range []string{"allow: [api.example.com, 127.0.0.0/8]\n", "inspect: all\nallow: [api.example.com, 127.0.0.0/8]\n"} {
+		r, _ := newRecorder(t, false, func(net.Conn) {})
+		w := start(t, document(t, 1, yaml), apiHosts)
+		for _, try := range []struct {
+			what   string
+			before string // the server hears it
+			wait   bool   // the hello comes when it has
+			hello  []byte
+			slowly bool
+		}{
+			{what: "plain", hello: evil},
+			{what: "dot", hello: dot},
+			{what: "tiny records", hello: tiny(evil)},
+			{what: "half", hello: evil[:len(evil)/2]},
+			{what: "alert first", hello: append([]byte{21, 3, 1, 0, 2, 1, 90}, evil...)},
+			{what: "old", hello: append([]byte{0x80, 0x2e, 1, 3, 1, 0, 3, 0, 0, 0, 16, 0, 0, 5}, make([]byte, 32)...)},
+			{what: "Postgres", before: postgres, wait: true, hello: evil},
+			{what: "Postgres at once", before: postgres, hello: evil},
+			{what: "Postgres, twice", before: gss + postgres, hello: dot},
+			{what: "Postgres slowly", before: postgres, wait: true, hello: evil, slowly: true},
+			{what: "MySQL", before: mysql, hello: tiny(evil)},
+			{what: "a proxy's word", before: "PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n", hello: evil},
+			{what: "SMTP", before: "EHLO x\r\nSTARTTLS\r\n", wait: true, hello: evil},
+			{what: "SMTP, later", before: padding + "STARTTLS\r\n", wait: true, hello: evil, slowly: true},
+			{what: "SMTP, later, dot", before: padding + "STARTTLS\r\n", wait: true, hello: dot},
+			{what: "SMTP, after half a type", before: padding + "\x16", wait: true, hello: evil},
+		} {
+			if try.what == "old" && !strings.Contains(yaml, "inspect") {
+				continue // it has no name, so the server is the one that was looked up
+			}
+			for _, hello := range [][]byte{try.hello, right} {
+				if &hello[0] == &right[0] && try.before == "" && strings.Contains(yaml, "inspect") {
+					continue // TLS ends in the gateway
+				}
+				r.forget()
+				raw, err := w.in.DialName(t.Context(), "api.example.com", r.port)
+				must(t, err)
+				_, err = io.WriteString(raw, try.before)
+				must(t, err)
+				if try.wait {
+					r.hears(t, len(try.before))
+				}
+				for _, part := range map[bool][][]byte{false: {hello}, true: {hello[:1], hello[1:4], hello[4:20], hello[20:]}}[try.slowly] {
+					_, _ = raw.Write(part)
+					if try.slowly {
+						time.Sleep(time.Millisecond) // in packets of their own
+					}
+				}
+				_ = raw.CloseWrite()
+				_ = raw.SetReadDeadline(time.Now().Add(20 * time.Second))
+				_, err = io.ReadAll(raw)
+				raw.Close()
+				if isTimeout(err) {
+					t.Fatalf("%s: %v", try.what, err)
+				}
+				_, heard := r.told()
+				if &hello[0] == &right[0] {
+					if err != nil || heard != try.before+string(right) {
+						t.Errorf("%s: with the right name the server hears %d bytes of %d: %v", try.what, len(heard), len(try.before)+len(right), err)
+					}
+				} else if !strings.HasPrefix(try.before+string(hello[:6]), heard) || err == nil {
+					t.Errorf("%s: the server hears %d bytes of the hello: %v", try.what, len(heard)-len(try.before), err)
+				}
+			}
+		}
+		for _, why := range []string{"another name than it looked up", `"www.evil.exampl." is no name of a host`, "it breaks off"} {
+			w.record(t, why, func(r spec.NetworkRecord) bool {
+				return r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, why)
+			})
+		}
+		w.record(t, "TLS", func(r spec.NetworkRecord) bool { return r.Verdict == spec.VerdictAllow && r.Protocol == "tls" })
+	}
 }
 
 // TestB2HTTP2InDisguise: neither an upgrade to h2c nor HTTP/2 with prior

@@ -1,15 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/netip"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/hello"
-	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
@@ -97,9 +93,14 @@ func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		return err
 	}
 	f.hold(inside)
-	first := &opening{Conn: inside, name: f.now().Name, scan: g.secrets.Load().Scanner()}
-	err = relay.Run(first, outside, &f.counts)
-	if first.tls {
+	return g.relay(inside, outside, nil, f, r)
+}
+
+// relay carries bytes, of which the inside has said some already.
+func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
+	w := &watched{Conn: inside, name: f.now().Name, ahead: said, scan: g.secrets.Load().Scanner()}
+	err := relay.Run(w, outside, &f.counts)
+	if w.tls {
 		r.Protocol = "tls"
 	}
 	return err
@@ -140,79 +141,4 @@ func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) 
 		return g.conf.Dialer.Addr(ctx, netip.AddrPortFrom(s.Addr, s.Port), judge)
 	}
 	return g.conf.Dialer.Name(ctx, s.Name, s.Port, judge)
-}
-
-// errOtherName is for a client that looked one name up and asks for another.
-var errOtherName = errors.New("the TLS client asks for another name than it looked up")
-
-// helloTime is how long a client may take over its ClientHello.
-const helloTime = 20 * time.Second
-
-// opening is the inside's connection, whose first bytes are looked at: a server
-// may stand behind many names, and the one in the ClientHello decides which of
-// them answers.
-type opening struct {
-	relay.Conn
-	name  string
-	begun bool
-	tls   bool
-	rest  []byte
-	scan  *inject.Scanner // for what stands for secrets; nil: none is lent
-}
-
-// Await has what was read ahead at hand.
-func (o *opening) Await() {
-	if len(o.rest) == 0 {
-		o.Conn.Await()
-	}
-}
-
-func (o *opening) Read(b []byte) (int, error) {
-	n, err := o.read(b)
-	if o.scan == nil || o.tls || n == 0 {
-		return n, err
-	}
-	if err := o.scan.Feed(b[:n]); err != nil {
-		return 0, err
-	}
-	return n, err
-}
-
-func (o *opening) read(b []byte) (int, error) {
-	if len(o.rest) > 0 {
-		n := copy(b, o.rest)
-		o.rest = o.rest[n:]
-		return n, nil
-	}
-	n, err := o.Conn.Read(b)
-	if o.begun || n == 0 || o.name == "" {
-		return n, err
-	}
-	o.begun = true
-	if b[0] != 22 || n > 1 && !hello.Looks(b[:n]) {
-		return n, err
-	}
-	return o.hello(b, n)
-}
-
-// hello reads the ClientHello whose beginning is there, and lets it pass if it
-// names whom the connection is for.
-func (o *opening) hello(b []byte, n int) (int, error) {
-	_ = o.Conn.SetReadDeadline(time.Now().Add(helloTime))
-	info, said, err := hello.Read(io.MultiReader(bytes.NewReader(bytes.Clone(b[:n])), o.Conn))
-	_ = o.Conn.SetReadDeadline(time.Time{})
-	switch {
-	case errors.Is(err, hello.ErrNotTLS):
-		// Something else that begins alike.
-	case err != nil:
-		return 0, err
-	default:
-		if err := asksFor(o.name, info.ServerName); err != nil {
-			return 0, err
-		}
-		o.tls = true
-	}
-	n = copy(b, said)
-	o.rest = said[n:]
-	return n, nil
 }

@@ -84,7 +84,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 			return err
 		}
 		f.hold(inside)
-		return relay.Run(&opening{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts)
+		return relay.Run(&watched{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts)
 	})
 }
 

@@ -66,8 +66,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 			return err
 		}
 	}
-	first := &opening{Conn: inside, name: h.Name, rest: said, begun: len(said) > 0, scan: g.secrets.Load().Scanner()}
-	return relay.Run(first, outside, &f.counts)
+	return g.relay(inside, outside, said, f, r)
 }
 
 // inspect hands a connection that speaks HTTP over.
@@ -112,8 +111,11 @@ func (g *Gateway) listen(c relay.Conn, h *inspect.Host, must bool) (said []byte,
 		return nil, false, err
 	}
 	_ = c.SetReadDeadline(time.Now().Add(helloTime))
-	if said[0] == 22 {
-		return g.listenTLS(c, said, h, must)
+	if hello.Begins(said) != hello.No {
+		said, http, err = g.listenTLS(c, said, h, must)
+		if !errors.Is(err, hello.ErrNotTLS) {
+			return said, http, err
+		}
 	}
 	if must {
 		return said, true, nil
@@ -169,12 +171,9 @@ func isHTTP(line []byte) bool {
 
 // listenTLS reads a ClientHello: whom it asks for, and what it would speak.
 func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, must bool) ([]byte, bool, error) {
-	info, said, err := hello.Read(io.MultiReader(bytes.NewReader(bytes.Clone(begun)), c))
-	if errors.Is(err, hello.ErrNotTLS) {
-		return said, false, nil
-	}
+	info, said, err := hello.Read(begun, c)
 	if err != nil {
-		return nil, false, err
+		return said, false, err
 	}
 	h.TLS = true
 	if err := asksFor(h.Name, info.ServerName); err != nil {
@@ -198,7 +197,7 @@ var otherProtocols = []string{
 
 // asksFor checks whom a ClientHello names.
 func asksFor(name, asked string) error {
-	if name == "" || asked == "" || strings.EqualFold(strings.TrimSuffix(asked, "."), name) {
+	if name == "" || asked == "" || strings.EqualFold(asked, name) {
 		return nil
 	}
 	return fmt.Errorf("%w: %q", errOtherName, asked)

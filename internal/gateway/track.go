@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -39,7 +40,7 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 		r.Verdict, r.Reason = spec.VerdictDeny, why
 	case isRefused:
 		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
-	case errors.Is(err, errOtherName), errors.Is(err, errNoHTTP), isSecret:
+	case errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()

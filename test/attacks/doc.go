@@ -24,7 +24,8 @@
 //	A8   root inside: TestA8RootCannotRemoveTheNetwork, TestA8ToolsOfRoot; G TestA8HandMadePackets
 //	A9   names that lead astray: TestA9NamesThatLeadAstray; G TestA9A15ResolvedAddressIsJudged;
 //	     P TestAttackA9Rebinding
-//	A10  an address under an allowed name: TestA10LiteralWithAllowedName; G TestA10OtherName;
+//	A10  an address under an allowed name: TestA10LiteralWithAllowedName; G TestA10OtherName,
+//	     TestA10HelloInDisguise, hello TestUnreadable, FuzzRead;
 //	     P TestAttackA10LiteralWithAllowedName
 //	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word;
 //	     call by call: TestInspectedGRPC, G TestGRPCMethodIsRefused

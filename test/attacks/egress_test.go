@@ -461,6 +461,9 @@ func TestA10LiteralWithAllowedName(t *testing.T) {
 			ways = append(ways, "sni="+host+":443/"+allowed4, "sni="+host+":443/"+allowed6)
 		}
 		ways = append(ways, "sni="+allowed4+":443/"+p.mark+".evil.example", "sni="+allowed4+":443/"+p.mark+"."+allowed4)
+		for _, how := range []string{"dot", "alert", "postgres"} {
+			ways = append(ways, "disguise="+how+"/"+allowed4+":443/"+p.mark+".evil.example")
+		}
 		p.tries(t, ways...)
 		p.onlyControl(t)
 	})

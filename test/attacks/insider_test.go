@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -70,7 +71,11 @@ func try(kind, target, mark string) (string, error) {
 		return stream(ctx, target, mark+"\n")
 	case "sni": // ADDRESS:PORT/NAME
 		at, name, _ := strings.Cut(target, "/")
-		return "", shake(ctx, at, name)
+		return "", shake(ctx, at, name, func(b []byte) []byte { return b })
+	case "disguise": // HOW/ADDRESS:PORT/NAME
+		how, rest, _ := strings.Cut(target, "/")
+		at, name, _ := strings.Cut(rest, "/")
+		return "", shake(ctx, at, name, func(b []byte) []byte { return disguised(how, name, b) })
 	case "names":
 		return talk(ctx, target)
 	case "http":
@@ -120,15 +125,40 @@ func stream(ctx context.Context, target, say string) (string, error) {
 	return string(buf[:n]), err
 }
 
-// shake begins TLS with one server in the name of another.
-func shake(ctx context.Context, target, name string) error {
+// shake begins TLS with one server in the name of another, in other words than TLS
+// has for it.
+func shake(ctx context.Context, target, name string, said func([]byte) []byte) error {
 	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return tls.Client(c, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+	return tls.Client(other{c, said}, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+}
+
+// other says something else than it is told to.
+type other struct {
+	net.Conn
+	said func([]byte) []byte
+}
+
+func (c other) Write(b []byte) (int, error) {
+	_, err := c.Conn.Write(c.said(b))
+	return len(b), err
+}
+
+// disguised is a ClientHello as some servers understand it all the same.
+func disguised(how, name string, b []byte) []byte {
+	switch how {
+	case "dot":
+		return bytes.Replace(b, []byte(name), []byte(name[:len(name)-1]+"."), 1)
+	case "alert":
+		return append([]byte{21, 3, 1, 0, 2, 1, 90}, b...)
+	case "postgres":
+		return append([]byte{0, 0, 0, 8, 4, 210, 22, 47}, b...)
+	}
+	return nil
 }
 
 // talk connects to names that carry data, below a zone: ZONE,NUMBER.

@@ -1,15 +1,14 @@
 // Package hello reads what a TLS client says first, without answering: the name
-// it wants to talk to.
+// it wants to talk to. It is stricter than servers are, for it must not read
+// another name than they do: what a server might take for a ClientHello, and
+// cannot be read with certainty, is an error.
 package hello
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
-	"net"
-	"time"
+	"slices"
 )
 
 // MaxSize bounds a ClientHello, in bytes. Those with post-quantum keys have
@@ -24,60 +23,127 @@ type Info struct {
 
 // Errors of Read.
 var (
-	ErrNotTLS = errors.New("not a TLS ClientHello")
-	ErrTooBig = errors.New("a ClientHello that does not end")
+	ErrNotTLS     = errors.New("not a TLS ClientHello")
+	ErrUnreadable = errors.New("the TLS ClientHello cannot be read with certainty")
 )
 
-// Looks reports whether bytes may be the beginning of a TLS connection: a
-// handshake record of any version.
-func Looks(b []byte) bool {
-	return len(b) >= 2 && b[0] == 22 && b[1] == 3
+func unreadable(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnreadable, fmt.Sprintf(format, args...))
 }
 
-// Read reads a ClientHello from r. It returns, with or without an error, the
-// bytes it read, to be passed on.
-func Read(r io.Reader) (Info, []byte, error) {
-	rec := &recorder{r: io.LimitReader(r, MaxSize)}
-	var info Info
-	seen := errors.New("seen")
-	err := tls.Server(rec, &tls.Config{
-		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-			info = Info{ServerName: h.ServerName, Protocols: h.SupportedProtos}
-			return nil, seen
-		},
-	}).HandshakeContext(context.Background()) // who reads has set a deadline
-	switch {
-	case errors.Is(err, seen):
-		return info, rec.bytes.Bytes(), nil
-	case rec.err != nil && rec.err != io.EOF:
-		return info, rec.bytes.Bytes(), rec.err
-	case rec.bytes.Len() >= MaxSize:
-		return info, rec.bytes.Bytes(), ErrTooBig
+// Read reads the ClientHello of which some bytes have been read already, and the
+// rest comes from r. It returns, with or without an error, all bytes that were
+// read, to be passed on.
+func Read(begun []byte, r io.Reader) (Info, []byte, error) {
+	s := &source{r: r, said: slices.Clone(begun)}
+	info, err := s.read()
+	return info, s.said, err
+}
+
+func (s *source) read() (Info, error) {
+	for n := 1; ; n++ { // no byte more than it takes to know what is not TLS
+		err := s.need(n)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return Info{}, err
+		}
+		switch l := Begins(s.said); {
+		case l == No, l == Maybe && err != nil:
+			return Info{}, ErrNotTLS
+		case l == Yes:
+			return s.hello()
+		}
 	}
-	return info, rec.bytes.Bytes(), ErrNotTLS
 }
 
-// recorder is a connection that keeps what is read from it, and to which
-// nothing can be written: alerts of the handshake we break off stay here.
-type recorder struct {
-	r     io.Reader
-	bytes bytes.Buffer
-	err   error
-}
-
-func (c *recorder) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.bytes.Write(b[:n])
+func (s *source) hello() (Info, error) {
+	m, err := s.message()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return Info{}, unreadable("it breaks off")
+	}
 	if err != nil {
-		c.err = err
+		return Info{}, err
 	}
-	return n, err
+	return parse(m)
 }
 
-func (*recorder) Write(b []byte) (int, error)      { return 0, io.ErrClosedPipe }
-func (*recorder) Close() error                     { return nil }
-func (*recorder) LocalAddr() net.Addr              { return nil }
-func (*recorder) RemoteAddr() net.Addr             { return nil }
-func (*recorder) SetDeadline(time.Time) error      { return nil }
-func (*recorder) SetReadDeadline(time.Time) error  { return nil }
-func (*recorder) SetWriteDeadline(time.Time) error { return nil }
+// source is what a client says.
+type source struct {
+	r    io.Reader
+	said []byte
+	at   int // how much of it has been understood
+}
+
+// need reads on until there are n bytes that have not been understood.
+func (s *source) need(n int) error {
+	for len(s.said)-s.at < n {
+		if s.at+n > MaxSize {
+			return unreadable("it does not end")
+		}
+		s.said = slices.Grow(s.said, 2048)
+		m, err := s.r.Read(s.said[len(s.said):min(cap(s.said), MaxSize)])
+		s.said = s.said[:len(s.said)+m]
+		switch {
+		case len(s.said)-s.at >= n:
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *source) take(n int) ([]byte, error) {
+	if err := s.need(n); err != nil {
+		return nil, err
+	}
+	s.at += n
+	return s.said[s.at-n : s.at], nil
+}
+
+// message puts the records together over which a ClientHello is spread, and
+// gives it without its head.
+func (s *source) message() ([]byte, error) {
+	var m []byte
+	for {
+		r, err := s.record()
+		if err != nil {
+			return nil, err
+		}
+		m = append(m, r...)
+		if len(m) < 4 {
+			continue
+		}
+		if m[0] != clientHello {
+			return nil, unreadable("it is a message of type %d", m[0])
+		}
+		switch size := 4 + int(m[1])<<16 + int(m[2])<<8 + int(m[3]); {
+		case size > MaxSize:
+			return nil, unreadable("it has %d bytes", size)
+		case len(m) > size:
+			return nil, unreadable("something comes before the server has answered")
+		case len(m) == size:
+			return m[4:], nil
+		}
+	}
+}
+
+// record gives the content of the next one.
+func (s *source) record() ([]byte, error) {
+	h, err := s.take(5)
+	if err != nil {
+		return nil, err
+	}
+	kind, major, minor, size := h[0], h[1], h[2], int(h[3])<<8|int(h[4])
+	switch {
+	case kind >= 0x80:
+		return nil, unreadable("it is one of SSL 2")
+	case kind != handshake:
+		return nil, unreadable("a record of type %d comes before its end", kind)
+	case major != 3 || minor > 4:
+		return nil, unreadable("a record has version %d.%d", major, minor)
+	case size == 0 || size > maxRecord:
+		return nil, unreadable("a record has %d bytes", size)
+	}
+	return s.take(size)
+}

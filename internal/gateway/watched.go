@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/hello"
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+)
+
+// errOtherName is for a client that looked one name up and asks for another.
+var errOtherName = errors.New("the TLS client asks for another name than it looked up")
+
+// helloTime is how long a client may take over its ClientHello.
+const helloTime = 20 * time.Second
+
+// helloDepth is how far into what a client says a ClientHello is looked for at
+// any place: some protocols ask for TLS with a few bytes, and have it follow at
+// once. Behind, it is looked for where a read begins, which is where it is if the
+// client has waited for the server's consent.
+const helloDepth = 4 << 10
+
+// watched is the inside's connection, in which a ClientHello is looked for: a
+// server may stand behind many names, and the one in the ClientHello decides
+// which of them answers.
+type watched struct {
+	relay.Conn
+	name  string
+	ahead []byte // was read, and is to be looked at
+	rest  []byte // was looked at, and is to be passed on
+
+	tls  bool            // there was a ClientHello, and it names whom the connection is for
+	said int             // bytes that were looked at
+	tail []byte          // the last of them, if a ClientHello may begin there
+	scan *inject.Scanner // for what stands for secrets; nil: none is lent
+}
+
+// Await has what was read ahead at hand.
+func (w *watched) Await() {
+	if len(w.rest) == 0 && len(w.ahead) == 0 {
+		w.Conn.Await()
+	}
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.read(b)
+	if w.scan == nil || w.tls || n == 0 {
+		return n, err
+	}
+	if err := w.scan.Feed(b[:n]); err != nil {
+		return 0, err
+	}
+	return n, err
+}
+
+func (w *watched) read(b []byte) (n int, err error) {
+	switch {
+	case len(w.rest) > 0:
+		n = copy(b, w.rest)
+		w.rest = w.rest[n:]
+		return n, nil
+	case len(w.ahead) > 0:
+		n = copy(b, w.ahead)
+		w.ahead = w.ahead[n:]
+	default:
+		n, err = w.Conn.Read(b)
+	}
+	if w.tls || w.name == "" || n == 0 {
+		return n, err
+	}
+	text, before := b[:n], len(w.tail)
+	if before > 0 {
+		text = slices.Concat(w.tail, text)
+	}
+	at, looks := w.find(text, before)
+	w.said += n
+	w.tail = nil
+	switch looks {
+	case hello.Maybe:
+		w.tail = slices.Clone(text[at:])
+	case hello.Yes:
+		return w.hello(b, text, at, before)
+	}
+	return n, err
+}
+
+// find gives the place in text where a ClientHello may begin. Of text some bytes
+// were there before.
+func (w *watched) find(text []byte, before int) (int, hello.Likeness) {
+	if before > 0 {
+		if looks := hello.Looks(text); looks != hello.No {
+			return 0, looks
+		}
+	}
+	if looks := hello.Looks(text[before:]); looks != hello.No {
+		return before, looks
+	}
+	for at := range min(len(text), before+helloDepth-w.said) {
+		if looks := hello.LooksAnywhere(text[at:]); looks != hello.No {
+			return at, looks
+		}
+	}
+	return 0, hello.No
+}
+
+// hello reads the ClientHello that begins in text, and lets it pass if it names
+// whom the connection is for.
+func (w *watched) hello(b, text []byte, at, before int) (int, error) {
+	_ = w.SetReadDeadline(time.Now().Add(helloTime))
+	info, said, err := hello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
+	_ = w.SetReadDeadline(time.Time{})
+	if err == nil {
+		err = asksFor(w.name, info.ServerName)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.tls, w.ahead = true, nil
+	said = slices.Concat(text[:at], said)[before:]
+	n := copy(b, said)
+	w.rest = said[n:]
+	return n, nil
+}
