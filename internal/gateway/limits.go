@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type limits struct {
 	mu    sync.Mutex
 	seen  map[string]bool
 	zones map[string]*ration
+	swept time.Time
 	now   func() time.Time
 }
 
@@ -68,12 +70,31 @@ func (l *limits) name(name string) error {
 	return nil
 }
 
+// isFull tells whether nothing is missing: as if the zone had never been asked for.
+func (r *ration) isFull(now time.Time) bool {
+	return r.names.TokensAt(now) >= nameBurst && r.bits.TokensAt(now) >= bitsBurst
+}
+
+// sweep forgets the zones that have got back all they had, so that there is room
+// for others. It looks at all of them, so it does that once a second.
+func (l *limits) sweep() {
+	now := l.now()
+	if now.Sub(l.swept) < time.Second {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.zones, func(_ string, r *ration) bool { return r.isFull(now) })
+}
+
 // ration gives what a zone has left.
 func (l *limits) ration(zone string) (*ration, error) {
 	r := l.zones[zone]
 	if r == nil {
 		if len(l.zones) >= manyZones {
-			return nil, fmt.Errorf("names in more than %d zones were asked for", manyZones)
+			l.sweep()
+		}
+		if len(l.zones) >= manyZones {
+			return nil, fmt.Errorf("names in %d zones were asked for within a short time", manyZones)
 		}
 		r = &ration{names: rate.NewLimiter(rate.Every(nameEvery), nameBurst), bits: rate.NewLimiter(bitsRate, bitsBurst)}
 		l.zones[zone] = r

@@ -136,3 +136,25 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Errorf("%d zones and %d names are remembered", len(l.zones), len(l.seen))
 	}
 }
+
+// A zone that has got back all it had makes room for another; one that has not
+// is not forgotten.
+func TestZonesAreForgotten(t *testing.T) {
+	l := frozen()
+	for l.name(data(30, "wide.example")) == nil {
+	}
+	for n := range 2 * manyZones {
+		_ = l.name(fmt.Sprintf("www.zone%d.example", n) + fmt.Sprint(n))
+	}
+	if err := l.name("www.late.test"); err == nil || len(l.zones) != manyZones {
+		t.Errorf("%d zones are remembered at once: %v", len(l.zones), err)
+	}
+	at := l.now().Add(time.Minute)
+	l.now = func() time.Time { return at }
+	if err := l.name("www.late.test"); err != nil {
+		t.Error(err)
+	}
+	if err := l.name(data(140, "wide.example")); err == nil || len(l.zones) != 2 {
+		t.Errorf("a zone that is used up is forgotten, %d are left", len(l.zones))
+	}
+}
