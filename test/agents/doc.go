@@ -32,8 +32,8 @@
 //
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,
 // and the host (neighbour, policy, host). C5 and C9: an agent's own login is not
-// rewritten, and the gateway alone asks on its behalf. C10: no agent for keys is
-// passed on.
+// rewritten, and the gateway alone asks on its behalf. C10: none
+// of them is lent an agent for keys (test/attacks TestC10SSHAgent is).
 //
 // The agents are installed once for a run of the tests, at the versions the tests
 // are written for. Where no registry can be reached, the tests skip and say so.
