@@ -3,14 +3,11 @@ package cli
 import (
 	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/review"
-	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -55,8 +52,8 @@ unless --flagged says otherwise. What git keeps in .git is left unless it is nam
 					return spec.Errorf(spec.ErrUsage, "--interactive asks, and there is no terminal").WithHint("name files, or take hunks by what is in them: --match REGEXP")
 				}
 			}
-			if f.patch != "" && (f.dryRun || a.json || len(f.overwrite) > 0) {
-				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run, --json and --overwrite do not go with it")
+			if f.patch != "" && (f.dryRun || a.json) {
+				return spec.Errorf(spec.ErrUsage, "--patch applies nothing: --dry-run and --json do not go with it")
 			}
 			return a.apply(f, args[0], args[1:])
 		},
@@ -84,12 +81,12 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if f.patch != "" {
-		return a.writePatchTo(f, sb, list)
-	}
 	over, err := f.overwritten(list)
 	if err != nil {
 		return err
+	}
+	if f.patch != "" {
+		return a.writePatchTo(f, sb, list, over)
 	}
 	t := settlement{app: a}
 	q := &inquiry{app: a, from: bufio.NewReader(a.stdin)}
@@ -189,65 +186,6 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool, t *settle
 		orders = append(orders, o)
 	}
 	return orders
-}
-
-// writePatchTo writes the changes as a patch instead of applying them. Whoever
-// applies that is not told again what may run something: it is not in it unasked.
-func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed) (err error) {
-	out := a.stdout
-	if f.patch == "-" && term.IsTerminal(a.stdout) {
-		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
-			WithHint("redirect standard output, name a file, or look at it with: bothy diff")
-	}
-	if f.patch != "-" {
-		if out, err = os.CreateTemp(filepath.Dir(f.patch), "."+filepath.Base(f.patch)+".*"); err != nil {
-			return err
-		}
-		defer os.Remove(out.Name()) // fails, as it should, once renamed
-	}
-	w := bufio.NewWriter(out)
-	p := &review.Patch{W: w}
-	left, flagged := 0, 0
-	err = eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
-		p.Prefix = r.prefix
-		if f.pick != nil {
-			var some bool
-			if t, some = t.Picked(f.pick); !some {
-				return nil
-			}
-		}
-		if len(c.Flags) > 0 && c.Refused == "" && !f.flagged {
-			flagged++
-			return nil
-		}
-		if t.Left != "" {
-			left++
-		}
-		return p.Write(c, t)
-	})
-	if ferr := w.Flush(); err == nil {
-		err = ferr
-	}
-	if f.patch != "-" {
-		if err == nil {
-			err = out.Sync()
-		}
-		if cerr := out.Close(); err == nil {
-			err = cerr
-		}
-		if err == nil {
-			err = os.Rename(out.Name(), f.patch)
-		}
-	}
-	if err == nil && left > 0 {
-		a.note("%d changes have no lines, such as those of images: a comment stands for each in the patch", left)
-	}
-	a.noteKept(list)
-	if err == nil && flagged > 0 {
-		err = spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and are not in the patch", flagged).
-			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name)
-	}
-	return err
 }
 
 // settlement is what became of all changes.

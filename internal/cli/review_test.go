@@ -35,7 +35,7 @@ func TestPatchLeavesFlagged(t *testing.T) {
 	for _, flagged := range []bool{false, true} {
 		a, _ := captured(t)
 		f := &applyFlags{patch: filepath.Join(t.TempDir(), "patch"), flagged: flagged}
-		err := a.writePatchTo(f, sb, list)
+		err := a.writePatchTo(f, sb, list, nil)
 		if flagged != (err == nil) || !flagged && !errors.Is(err, spec.ErrDenied) {
 			t.Errorf("flagged %t: %v", flagged, err)
 		}

@@ -134,8 +134,14 @@ type Patch struct {
 }
 
 // Write writes one change. One without lines, such as of an image, leaves a line
-// that is no part of a patch.
+// that is no part of a patch; so does a conflict, before what would undo the host's
+// change.
 func (p *Patch) Write(c Change, t Text) error {
+	if c.Conflict != "" && !c.Implied {
+		if _, err := fmt.Fprintf(p.W, "# CONFLICT %s: %s\n", p.named(c), c.Conflict); err != nil {
+			return err
+		}
+	}
 	if c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory {
 		if c.Implied {
 			return nil
@@ -178,18 +184,22 @@ func (p *Patch) name(side, path string) string {
 	return Quote(side + "/" + path)
 }
 
-func (p *Patch) remark(c Change, why string) error {
-	name := c.Path
+// named is how a remark calls what changed.
+func (p *Patch) named(c Change) string {
 	if p.Prefix != "" {
-		name = p.Prefix + "/" + name
+		return Quote(p.Prefix + "/" + c.Path)
 	}
-	_, err := fmt.Fprintf(p.W, "# %s %s: not shown, %s (%d bytes, were %d)\n", c.Kind, Quote(name), why, c.New.Size, c.Old.Size)
+	return Quote(c.Path)
+}
+
+func (p *Patch) remark(c Change, why string) error {
+	_, err := fmt.Fprintf(p.W, "# %s %s: not shown, %s (%d bytes, were %d)\n", c.Kind, p.named(c), why, c.New.Size, c.Old.Size)
 	return err
 }
 
 func (p *Patch) file(b *strings.Builder, c Change, t Text) {
 	if len(t.hunks) == 0 && c.Old.Form == c.New.Form && gitMode(c.Old) == gitMode(c.New) {
-		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", Quote(c.Path), c.New.Mode, c.Old.Mode)
+		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", p.named(c), c.New.Mode, c.Old.Mode)
 		return
 	}
 	from, to := p.name("a", c.Path), p.name("b", c.Path)

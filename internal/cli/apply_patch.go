@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// writePatchTo writes the changes as a patch instead of applying them. Whoever
+// applies that is told again neither what may run something nor what the host has
+// changed meanwhile: both are in it only if they are asked for.
+func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, over map[*reviewed]map[string]bool) error {
+	if f.patch == "-" && term.IsTerminal(a.stdout) {
+		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
+			WithHint("redirect standard output, name a file, or look at it with: bothy diff")
+	}
+	var left unpatched
+	write := func(out io.Writer) error {
+		w := bufio.NewWriter(out)
+		if err := left.write(w, f, list, over); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	if err := a.to(f.patch, write); err != nil {
+		return err
+	}
+	a.noteKept(list)
+	return left.verdict(a, sb)
+}
+
+// to has something written to standard output, or to a file that is there whole or
+// as it was.
+func (a *app) to(name string, write func(io.Writer) error) error {
+	if name == "-" {
+		return write(a.stdout)
+	}
+	out, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name()) // fails, as it should, once renamed
+	if err = write(out); err == nil {
+		err = out.Sync()
+	}
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), name)
+}
+
+// unpatched counts changes that are meant and not in a patch.
+type unpatched struct{ conflicts, flagged, unwritten int }
+
+func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map[*reviewed]map[string]bool) error {
+	p := &review.Patch{W: w}
+	return eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
+		p.Prefix = r.prefix
+		if f.pick != nil {
+			var some bool
+			if t, some = t.Picked(f.pick); !some {
+				return nil
+			}
+		}
+		switch {
+		case c.Implied:
+			return nil
+		case c.Refused == "" && c.Conflict != "" && !over[r][c.Path]:
+			n.conflicts++
+			return nil
+		case c.Refused == "" && len(c.Flags) > 0 && !f.flagged:
+			n.flagged++
+			return nil
+		case t.Left != "":
+			n.unwritten++
+		}
+		return p.Write(c, t)
+	})
+}
+
+// verdict is how the command ends: the gravest of what is not in the patch. The others
+// are said.
+func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
+	var left []error
+	if n.conflicts > 0 {
+		left = append(left, spec.Errorf(spec.ErrConflict, "%d changes are in conflict with what you have now, and are not in the patch", n.conflicts).
+			WithHint("look at them: bothy diff %s PATH; take the sandbox's: --overwrite PATH; keep yours: bothy discard %s PATH", sb.Name, sb.Name))
+	}
+	if n.unwritten > 0 {
+		a.note("%d changes have no lines, such as those of images: a comment stands for each in the patch", n.unwritten)
+	}
+	if n.flagged > 0 {
+		left = append(left, spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and are not in the patch", n.flagged).
+			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name))
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	for _, err := range left[1:] {
+		a.note("%v", err)
+	}
+	return left[0]
+}
