@@ -131,6 +131,24 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// Whether a file of an overlay's layer is a copy of one below stays known.
+func TestMergeOrigin(t *testing.T) {
+	const origin = overlayAttr + "origin"
+	b := newBox(t)
+	_, trees := b.sides(func() { b.write("x", "x") }, func() { b.write("x", "1") }, func() {
+		b.write("copy", "2")
+		if err := unix.Setxattr(b.path("copy"), origin, nil, 0); err != nil {
+			t.Skipf("attributes: %v", err)
+		}
+	})
+	if _, got := b.merge(trees, all); got != "copy=2 x=1" {
+		t.Errorf("it is %q", got)
+	}
+	if _, err := unix.Getxattr(b.path("copy"), origin, nil); err != nil {
+		t.Errorf("the mark of a copy: %v", err)
+	}
+}
+
 // What each has of its own stays ours, whatever theirs did with what it lies in; and it is
 // told that the two are not the same.
 func TestMergeOurs(t *testing.T) {

@@ -40,6 +40,7 @@ type look struct {
 	record      *record
 	temps       map[string]bool // see underway
 	list        []Change
+	orphans     []orphan
 }
 
 // place is where in the walk we are.
@@ -49,6 +50,7 @@ type place struct {
 	host    *dir   // nil where the host has no such directory
 	opaque  bool   // what the host has and the layer has not, was deleted
 	foreign string // why the host's directory is none the inside has seen
+	made    bool   // by the inside: what is in it never had its name on the host
 }
 
 func (w Workspace) open() (*look, error) {
@@ -106,7 +108,7 @@ func (l *look) changes() ([]Change, error) {
 	if l.upper == nil {
 		return nil, nil
 	}
-	l.list = nil
+	l.list, l.orphans = nil, nil
 	if err := l.walk(place{upper: l.upper, host: l.host, opaque: l.upper.isOpaque()}); err != nil {
 		return nil, fmt.Errorf("look through the changes in %s: %w", l.Source, err)
 	}
@@ -115,6 +117,7 @@ func (l *look) changes() ([]Change, error) {
 	if err := l.renames(); err != nil {
 		return nil, err
 	}
+	l.adopt()
 	return l.list, nil
 }
 
@@ -209,6 +212,7 @@ func (l *look) directory(p place, name string, c Change) error {
 	}
 	defer upper.close()
 	next := place{path: c.Path, upper: upper, foreign: p.foreign, opaque: p.opaque || upper.isOpaque()}
+	next.made = p.made || upper.isOpaque() || !upper.isCopy(".")
 	switch {
 	case c.Old.Form != Directory:
 		c.Kind = kindOf(c.Old, c.New)
@@ -217,7 +221,7 @@ func (l *look) directory(p place, name string, c Change) error {
 			return err
 		}
 		next.foreign = ""
-		if c.Conflict != "" {
+		if c.Conflict != "" && (c.Old.Form != Nothing || p.foreign != "") {
 			next.foreign = "there is something else at " + Quote(c.Path) + " on the host"
 		}
 	default:
@@ -373,7 +377,7 @@ func (l *look) conflict(p place, name string, c Change) string {
 	if p.foreign != "" {
 		return p.foreign
 	}
-	if k, ok := l.record.of(c.Path); ok && c.Old.Form != Directory {
+	if k, ok := l.record.of(c.Path); ok && c.Old.Form != Directory && !k.Moved {
 		if k.Host == c.Old.Mark {
 			return ""
 		}
@@ -381,7 +385,7 @@ func (l *look) conflict(p place, name string, c Change) string {
 	}
 	switch c.Old.Form {
 	case Nothing:
-		return ""
+		return l.withdrawn(p, name, c)
 	case Directory: // what is in it is judged by itself
 		if l.isNew(p.host, name) {
 			return "made on the host since " + l.record.since()

@@ -137,6 +137,7 @@ func (l *look) discardDirectory(o *Outcome) error {
 
 // forget makes the host's file as it is now what the next change is based on.
 func (l *look) forget(c Change) {
+	l.record.inherit(c.heirs)
 	switch c.Old.Form {
 	case File, Link:
 		l.record.set(c.Path, known{Host: c.Old.Mark})

@@ -7,6 +7,7 @@ import "golang.org/x/sys/unix"
 const (
 	opaqueAttr   = "user.overlay.opaque"   // "y": nothing below shows through
 	whiteoutAttr = "user.overlay.whiteout" // another form of a deletion
+	originAttr   = "user.overlay.origin"   // it was copied from below; of what, an overlay of a user does not say
 )
 
 // isWhiteout tells the mark of a deletion from files.
@@ -34,4 +35,21 @@ func (d *dir) isOpaque() bool {
 	b := make([]byte, 8)
 	n, err := unix.Fgetxattr(d.fd(), opaqueAttr, b)
 	return err == nil && n == 1 && b[0] == 'y'
+}
+
+// isCopy reports whether a file or a directory of the layer is one of the host's that
+// the inside changed, wherever it lies by now; one that it made is none. Of links, and of
+// files with several names on either side, it is not known.
+func (d *dir) isCopy(name string) bool {
+	f, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
+		return false
+	}
+	_, err = unix.Fgetxattr(int(f.Fd()), originAttr, nil)
+	return err == nil
 }

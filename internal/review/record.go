@@ -36,6 +36,9 @@ type known struct {
 	Layer Mark `json:"layer"`
 	// Gone says that the layer's mark of a deletion was applied.
 	Gone bool `json:"gone,omitempty"`
+	// Moved says that the layer's file was the host's at another path, and nothing else
+	// is known.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // read reads the record; a layer without one has none of its changes since any

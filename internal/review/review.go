@@ -98,6 +98,8 @@ type Change struct {
 	Conflict string
 	// Refused says why it cannot be applied in any way; empty if it can.
 	Refused string
+
+	heirs []string // files that the inside made of what the host has there; see orphan
 }
 
 // Of lists what the reviewed workspaces of a sandbox are; layer gives the place

@@ -113,13 +113,11 @@ func noTemps(t testing.TB, p *project) {
 	}))
 }
 
-// What the host changed is not overwritten. A file that it deleted comes back if
-// the inside changed it: nothing remembers that there was one.
-// What both changed alike, and what the
-// host changed elsewhere, is no conflict.
+// What the host changed or deleted is not overwritten. What both changed alike, and
+// what the host changed elsewhere, is no conflict.
 func TestConflicts(t *testing.T) {
 	p := fresh(t, map[string]string{
-		"both": "1\n", "alike": "1\n", "mine": "1\n", "theirs": "1\n", "deleted-there": "1\n", "deleted-here": "1\n",
+		"both": "1\n", "alike": "1\n", "mine": "1\n", "theirs": "1\n", "deleted-there": "1\n", "deleted-here": "here\n",
 		"replaced": "1\n", "dir/file": "1\n", "swapped/file": "1\n", "other/file": "other\n", "gone/a": "1\n", "gone/b": "1\n",
 	})
 	p.inside(`
@@ -141,7 +139,7 @@ func TestConflicts(t *testing.T) {
 	p.put("fresh/yours", "host\n")
 	list := p.wants(`
 modified both CONFLICT
-added deleted-here
+added deleted-here CONFLICT
 deleted deleted-there CONFLICT
 added fresh/mine
 deleted gone/a
@@ -154,7 +152,7 @@ modified theirs
 `)
 	got := p.apply(list, false)
 	for path, want := range map[string]Result{
-		"both": Conflicts, "deleted-here": Applied, "deleted-there": Conflicts, "replaced": Conflicts,
+		"both": Conflicts, "deleted-here": Conflicts, "deleted-there": Conflicts, "replaced": Conflicts,
 		"swapped/file": Conflicts, "gone/c": Conflicts, "gone": Conflicts,
 		"new": Applied, "theirs": Applied, "fresh/mine": Applied, "gone/a": Applied,
 	} {
@@ -163,7 +161,7 @@ modified theirs
 		}
 	}
 	for name, want := range map[string]string{
-		"both": "host\n", "deleted-there": "host\n", "deleted-here": "1\ninside\n", "replaced": "host\n", "swapped/file": "other\n",
+		"both": "host\n", "deleted-there": "host\n", "deleted-here": "(none)", "replaced": "host\n", "swapped/file": "other\n",
 		"gone/c": "host\n", "gone/a": "(none)", "mine": "host\n", "theirs": "inside\n", "fresh/yours": "host\n", "fresh/mine": "2\n",
 	} {
 		if now := p.get(name); now != want {

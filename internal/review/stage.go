@@ -195,6 +195,7 @@ func (a *applying) commit() error {
 // note remembers what the host has now.
 func (a *applying) note(s step) error {
 	o := a.orders[s.order]
+	a.record.inherit(o.heirs)
 	if !s.fresh {
 		a.record.set(o.Path, known{Gone: true})
 		a.end(s.order, Applied, "")

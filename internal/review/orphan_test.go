@@ -1,0 +1,109 @@
+package review
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// told are the lines of a file that is like no other.
+func told(name string) string {
+	var b strings.Builder
+	for _, line := range []string{"one", "two", "three", "four"} {
+		b.WriteString(name + " " + line + "\n")
+	}
+	return b.String()
+}
+
+func orphans(t *testing.T) *project {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range []string{"dir/edited", "dir/mode", "dir/old", "dir/same", "dir/linked", "dir/out", "emptied/x", "gone/edited", "whole/x"} {
+		files[name] = told(name)
+	}
+	p := fresh(t, files)
+	p.inside(`
+		echo inside >> dir/edited; chmod 600 dir/mode; echo inside > dir/created
+		mv dir/old dir/new; echo inside >> dir/new; mv dir/same dir/same2; ln dir/linked dir/link
+		mkdir made; mv dir/out made/in; echo inside >> made/in
+		rm emptied/x; echo inside >> gone/edited; echo inside > gone/created; chmod 700 whole
+	`)
+	pause()
+	for _, name := range []string{"dir/edited", "dir/mode", "emptied", "gone", "whole"} {
+		must(t, os.RemoveAll(p.path(name)))
+	}
+	return p
+}
+
+// What the host deleted does not come back because the inside has changed it; what the
+// inside made, or moved there, is no such thing.
+func TestDeletedOnTheHost(t *testing.T) {
+	p := orphans(t)
+	list := p.wants(`
+added dir/created
+added dir/edited CONFLICT
+added dir/link
+added dir/mode CONFLICT
+added dir/new
+deleted dir/old
+deleted dir/out
+deleted dir/same
+added dir/same2 from dir/same
+added emptied CONFLICT
+added gone/created
+added gone/edited CONFLICT
+added made/in
+added whole CONFLICT
+`)
+	// Once the file is gone of which another was made, that is still none.
+	p.apply(slices.DeleteFunc(slices.Clone(list), func(c Change) bool { return c.Kind != Deleted }), true)
+	list = p.wants(`
+added dir/created
+added dir/edited CONFLICT
+added dir/link
+added dir/mode CONFLICT
+added dir/new
+added dir/same2
+added emptied CONFLICT
+added gone/created
+added gone/edited CONFLICT
+added made/in
+added whole CONFLICT
+`)
+	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Implied }), true)
+	for name, want := range map[string]string{
+		"dir/edited": "(none)", "dir/mode": "(none)", "dir/new": told("dir/old") + "inside\n", "made/in": told("dir/out") + "inside\n",
+		"gone/created": "inside\n", "gone/edited": "(none)", "emptied": "(none)", "whole": "(none)",
+	} {
+		if now := p.get(name); now != want {
+			t.Errorf("%s is %q, want %q", name, now, want)
+		}
+	}
+	// Either side can be taken.
+	for _, c := range p.changes() {
+		switch c.Path {
+		case "dir/edited":
+			p.order([]Order{{Change: c, Overwrite: true}}, true)
+		case "dir/mode":
+			_, err := p.w.Discard([]Change{c})
+			must(t, err)
+		}
+	}
+	if now := p.get("dir/edited"); now != told("dir/edited")+"inside\n" {
+		t.Errorf("overwritten, it is %q", now)
+	}
+	p.wants("\nadded emptied CONFLICT\nadded gone/edited CONFLICT\nadded whole CONFLICT\n")
+}
+
+// What was moved is no conflict once the deletion was thrown away of what it was.
+func TestMovedAndBack(t *testing.T) {
+	p := orphans(t)
+	_, err := p.w.Discard(slices.DeleteFunc(p.changes(), func(c Change) bool { return c.Path != "dir/old" }))
+	must(t, err)
+	for _, c := range p.changes() {
+		if c.Path == "dir/new" && c.Conflict != "" || c.Path == "dir/edited" && c.Conflict == "" {
+			t.Errorf("%s: %q", c.Path, c.Conflict)
+		}
+	}
+}
