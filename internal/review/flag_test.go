@@ -25,6 +25,12 @@ func TestFlags(t *testing.T) {
 		"App.csproj": "msbuild", "Directory.Build.props": "msbuild", "x.targets": "msbuild", "NuGet.Config": "nuget",
 		".pylintrc": "pylint", "pylintrc": "pylint", ".prettierrc.js": "prettier", "mise.local.toml": "mise", ".mise.dev.toml": "mise",
 		"x.sublime-project": "editor", ".helix/config.toml": "editor", ".bash_aliases": "shell", ".bash_login": "shell",
+		"BUILD": "bazel", "x/WORKSPACE": "bazel", "build/x": "", "workspace/x": "", "go.mod": "go fetches", "x/go.work": "go fetches", "SConstruct": "scons", "src/SConscript": "scons",
+		"wscript": "waf", "Earthfile": "earthly", "gradle.properties": "gradle", "Cargo.lock": "cargo", "Gemfile.lock": "bundler", ".irbrc": "irb", ".pryrc": "pry",
+		"pytest.ini": "pytest", "Pipfile": "pipenv", "Pipfile.lock": "pipenv", "poetry.lock": "poetry", "uv.lock": "uv", "devbox.json": "devbox", "composer.lock": "composer",
+		"bun.lock": "bun", "bun.lockb": "bun", ".mocharc.yml": "mocha", ".stylelintrc.json": "stylelint", ".lintstagedrc": "lint-staged", "turbo.json": "turbo", "nx.json": "nx",
+		".config/mise/config.toml": "mise", ".config/mise/conf.d/x.toml": "mise", ".config/mise.toml": "mise", ".python-version": "version manager", ".node-version": "version manager",
+		".ruby-version": "version manager", ".nvmrc": "version manager", ".tool-versions": "version manager",
 		".zprofile": "shell", ".zlogin": "shell", ".kiro/x": "agents", ".roo/x": "agents", ".agents/x": "agents",
 	} {
 		c := &Change{Path: path, Kind: Added, New: file}
