@@ -26,15 +26,18 @@ func (a *app) checkpointCommand() *command.Command {
 }
 
 func (a *app) checkpointCreateCommand() *command.Command {
-	var full bool
+	var files, full bool
 	c := &command.Command{
-		Use:   "create [--full] SANDBOX [NAME]",
+		Use:   "create [--files|--full] SANDBOX [NAME]",
 		Short: "Keep what a sandbox is now",
 		Long:  "Keeps what the files of a sandbox are now, under NAME or a number. One that runs\nstands still for a moment and goes on. With --full its programs are kept, too, with all\nthat they hold in memory; but not those that bothy exec waits for without a terminal.\nOnly this build of bothy can have them go on.",
 		Args: func(cmd *command.Command, args []string) error {
 			return errors.Join(atLeast(1, "a sandbox")(cmd, args), atMost(2, "a sandbox and a name")(cmd, args))
 		}, Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error {
+			if files && full {
+				return spec.Errorf(spec.ErrUsage, "--files keeps no programs: --full does not go with it")
+			}
 			e, sb, err := a.existing(args[0])
 			if err != nil {
 				return err
@@ -60,6 +63,7 @@ func (a *app) checkpointCreateCommand() *command.Command {
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&files, "files", false, "keep the files alone, as without a flag")
 	c.Flags().BoolVar(&full, "full", false, "keep the programs that run, too, and their memory")
 	return a.jsonFlag(c)
 }
