@@ -17,7 +17,7 @@ func (a *app) templateSaveCommand() *command.Command {
 	c := &command.Command{
 		Use:     "save -o FILE|- TEMPLATE",
 		Short:   "Write a template as a container image: for docker load, or -t FILE",
-		Long:    "Writes an image, or a template that bothy save made over an image, to a tar archive with\nan OCI image layout, which docker load, podman load and bothy read. What the sandbox had\nchanged, and its home, is a layer over those of the image.\n\nbothy template save SANDBOX NAME[:TAG] is bothy save.",
+		Long:    "Writes an image, or a template that bothy save made over an image, to a tar archive with\nan OCI image layout, which docker load, podman load and bothy read. What the sandbox had\nchanged, and its home, is a layer over those of the image.\n\nbothy template save [-o FILE] SANDBOX NAME[:TAG] is bothy save.",
 		Example: "  bothy save claude-app tools:v1\n  bothy template save -o tools.tar tools:v1\n  docker load -i tools.tar",
 		Args: func(_ *command.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
@@ -27,14 +27,18 @@ func (a *app) templateSaveCommand() *command.Command {
 		},
 		Complete: a.templateNames,
 		RunE: func(cmd *command.Command, args []string) error {
-			if len(args) == 2 && (output != "" || name != "") {
-				return spec.Errorf(spec.ErrUsage, "a sandbox is made a template first, and that is then written as an image").
-					WithHint("bothy save %[1]s %[2]s, and then: bothy template save -o FILE %[2]s", args[0], args[1])
+			if len(args) == 2 && name != "" {
+				return spec.Errorf(spec.ErrUsage, "the image of a sandbox is called as its template").
+					WithHint("bothy template save -o FILE %s %s", args[0], name)
 			}
 			if len(args) == 2 {
-				return a.saveTemplate(cmd, args[0], args[1], "")
+				return a.saveTemplate(cmd, args[0], args[1], output)
 			}
-			return a.writeImage(cmd, args[0], name, output)
+			img, err := a.writeImage(cmd, args[0], name, output)
+			if err != nil || output == "-" {
+				return err
+			}
+			return a.printExported(img)
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")
@@ -44,22 +48,22 @@ func (a *app) templateSaveCommand() *command.Command {
 }
 
 // writeImage writes an image to a file, which is there whole or not at all.
-func (a *app) writeImage(cmd *command.Command, word, name, output string) error {
+func (a *app) writeImage(cmd *command.Command, word, name, output string) (image.Image, error) {
 	if output == "" {
-		return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", word)
+		return image.Image{}, spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", word)
 	}
 	if err := a.takesArchive(output); err != nil {
-		return err
+		return image.Image{}, err
 	}
 	e, of, ref, err := a.exported(word, name)
 	if err != nil {
-		return err
+		return image.Image{}, err
 	}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
 	to, err := a.exportFile(e, output)
 	if err != nil {
-		return err
+		return image.Image{}, err
 	}
 	defer to.Close()
 	defer func() { _ = os.Remove(to.Name()) }() // nothing has that name any more, if all went well
@@ -67,16 +71,13 @@ func (a *app) writeImage(cmd *command.Command, word, name, output string) error 
 	img, err := e.WriteImage(ctx, of, ref.Name(), to, progress)
 	end()
 	if err != nil {
-		return err
+		return image.Image{}, err
 	}
 	if output == "-" {
 		_, err := io.Copy(a.stdout, to)
-		return err
+		return img, err
 	}
-	if err := os.Rename(to.Name(), output); err != nil {
-		return err
-	}
-	return a.printExported(img)
+	return img, os.Rename(to.Name(), output)
 }
 
 // exportFile is the file that an image is written to: beside where it is to be, or, for

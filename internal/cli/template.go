@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -22,11 +23,11 @@ func (a *app) saveCommand() *command.Command {
 	c := &command.Command{
 		Use:   "save SANDBOX NAME[:TAG]",
 		Short: "Make a template of a sandbox: its installed programs and its home",
-		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.",
+		Long:  "Makes a template of what a sandbox has in its root layer and its home, for new\nsandboxes to begin with: bothy run -t NAME. Your directories, its network rules and\nthe secrets lent to it are not in it.\n\nWith -o it is written to a file, too: of a sandbox with an image as a container image,\nfor docker load, another Bothy and registries; of one over the programs of this machine,\nwhich are not in it, as a file that only you can load.",
 		Args:  exactly(2, "a sandbox and a name for the template"), Complete: a.oneSandbox,
 		RunE: func(cmd *command.Command, args []string) error { return a.saveTemplate(cmd, args[0], args[1], output) },
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too; - is standard output")
+	c.Flags().StringVarP(&output, "output", "o", "", "write it to a file, too, as an image if it is over one; - is standard output")
 	c.CompleteFlag("output", command.FileNames)
 	return a.jsonFlag(c)
 }
@@ -45,7 +46,7 @@ func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) e
 		return err
 	}
 	if output != "" {
-		if err := a.export(e.Templates(), t.Name, output); err != nil || output == "-" {
+		if err := a.export(cmd, e, t, output); err != nil || output == "-" {
 			return err
 		}
 	}
@@ -64,12 +65,18 @@ func (a *app) takesArchive(output string) error {
 	return nil
 }
 
-// export writes a template to a file, which is there whole or not at all.
-func (a *app) export(shelf saved.Shelf, name, to string) error {
-	if to == "-" {
-		return shelf.Export(name, a.stdout)
+// export writes a template to a file, which is there whole or not at all: as an image, or
+// for its owner alone if what it lies over is in none.
+func (a *app) export(cmd *command.Command, e *engine.Engine, t saved.Template, to string) error {
+	switch {
+	case t.Base != spec.TemplateHost:
+		_, err := a.writeImage(cmd, t.Name, "", to)
+		return err
+	case to == "-":
+		return e.ExportTemplate(t.Name, a.stdout)
 	}
-	return writeWhole(to, func(w io.Writer) error { return shelf.Export(name, w) })
+	a.note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to)
+	return writeWhole(to, func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
 }
 
 // writeWhole writes a file that is there whole or not at all.

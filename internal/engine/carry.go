@@ -72,6 +72,24 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	if err != nil {
 		return err
 	}
+	return e.sealFile(to, func(sealed io.Writer) error {
+		w := tar.NewWriter(sealed)
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: carriedName, Size: int64(len(about)), Mode: 0o600}); err != nil {
+			return err
+		}
+		if _, err := w.Write(about); err != nil {
+			return err
+		}
+		if err := shelf.Export(p, w); err != nil {
+			return err
+		}
+		return w.Close()
+	})
+}
+
+// sealFile has a function write what only the owner of this state directory can read, or have
+// made.
+func (e *Engine) sealFile(to io.Writer, write func(io.Writer) error) error {
 	key, err := e.ownerKey(true)
 	if err != nil {
 		return err
@@ -80,17 +98,25 @@ func (e *Engine) exportCheckpoint(sb *spec.Sandbox, ref string, to io.Writer) er
 	if err != nil {
 		return err
 	}
-	w := tar.NewWriter(sealed)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: carriedName, Size: int64(len(about)), Mode: 0o600}); err != nil {
+	if err := write(sealed); err != nil {
 		return err
 	}
-	if _, err := w.Write(about); err != nil {
-		return err
+	return sealed.Close()
+}
+
+// openSealed gives what sealFile wrote. Whoever reads it reads to its end, before which
+// nothing of it counts. What was never sealed is envelope.ErrNone.
+func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
+	key, without := e.ownerKey(false)
+	open, err := envelope.NewReader(from, key)
+	switch {
+	case errors.Is(err, envelope.ErrNone):
+	case without != nil:
+		return nil, without
+	case errors.Is(err, envelope.ErrOther):
+		return nil, spec.Errorf(spec.ErrDenied, "%w", err).WithHint("copy owner.key from the state directory of the Bothy that has exported it")
 	}
-	if err := shelf.Export(p, w); err != nil {
-		return err
-	}
-	return errors.Join(w.Close(), sealed.Close())
+	return open, err
 }
 
 // carried collects what goes beside a checkpoint.
@@ -170,7 +196,10 @@ func (e *Engine) ImportCheckpoint(ctx context.Context, from io.Reader, name stri
 }
 
 func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name string, rules workspace.Rules) (*spec.Sandbox, error) {
-	key, err := e.ownerKey(false)
+	open, err := e.openSealed(from)
+	if errors.Is(err, envelope.ErrNone) {
+		err = spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +212,8 @@ func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name stri
 	if err := e.room(); err != nil {
 		return nil, err
 	}
-	c, p, err := receive(from, key, checkpoint.Shelf{Dir: stage})
-	switch {
-	case errors.Is(err, envelope.ErrOther):
-		return nil, spec.Errorf(spec.ErrDenied, "%w", err).WithHint("copy owner.key from the state directory of the Bothy that has exported it")
-	case err != nil:
+	c, p, err := receive(open, checkpoint.Shelf{Dir: stage})
+	if err != nil {
 		return nil, err
 	}
 	if c.Arch != runtime.GOARCH {
@@ -229,19 +255,15 @@ func (e *Engine) stageImport() (string, *store.Lock, error) {
 }
 
 // receive reads a file to its end: nothing of it counts before.
-func receive(from io.Reader, key []byte, shelf checkpoint.Shelf) (*carried, checkpoint.Point, error) {
+func receive(open io.Reader, shelf checkpoint.Shelf) (*carried, checkpoint.Point, error) {
 	var p checkpoint.Point
-	open, err := envelope.NewReader(from, key)
-	if err != nil {
-		return nil, p, err
-	}
 	r := tar.NewReader(open)
 	h, err := r.Next()
 	if err != nil {
 		return nil, p, err
 	}
 	if h.Name != carriedName || h.Size > maxCarried {
-		return nil, p, envelope.ErrDamaged
+		return nil, p, spec.Errorf(spec.ErrUsage, "it holds no checkpoint")
 	}
 	c := &carried{}
 	if err := json.NewDecoder(r).Decode(c); err != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -49,7 +51,7 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 			if lerr != nil {
 				return lerr
 			}
-			if t, err = e.Templates().Save(t, current, d.Home(), e.lendable(sb)...); !errors.Is(err, fs.ErrNotExist) {
+			if t, err = e.Templates().Save(t, current, d.Home(), func(home *os.Root) error { return e.strip(sb, home) }); !errors.Is(err, fs.ErrNotExist) {
 				break
 			} // else a newer save of the layer has taken its place just now
 		}
@@ -77,8 +79,18 @@ func askToSave(c *unixconn.Conn) error {
 	return c.Expect(wire.Reply, &spec.RootLayer{})
 }
 
-// lendable are the files of a home that have placeholders in them. Those stand for
-// what is lent to this sandbox; others begin with their own.
+// strip takes out of a home what is lent to its sandbox, and where that may be used:
+// others begin with their own. Somebody inside may have made anything there.
+func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
+	for _, name := range e.lendable(sb) {
+		if err := home.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return changeNpmrc(home, nil)
+}
+
+// lendable are the files of a home that have placeholders in them.
 func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
 	a, err := e.Agents.Find(sb.Agent)
 	if err != nil {
@@ -127,10 +139,25 @@ func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox
 	}
 }
 
-// ImportTemplate reads one from an archive. The name may be empty.
+// ExportTemplate writes a template as a file that only the owner of this state directory
+// can read, or have made: its layer is one of the wall's own, which is given to the wall
+// as it is.
+func (e *Engine) ExportTemplate(name string, to io.Writer) error {
+	return e.sealFile(to, func(sealed io.Writer) error { return e.Templates().Export(name, sealed) })
+}
+
+// ImportTemplate reads what ExportTemplate wrote. The name may be empty.
 func (e *Engine) ImportTemplate(from io.Reader, name string) (saved.Template, error) {
 	if err := e.room(); err != nil {
 		return saved.Template{}, err
 	}
-	return e.Templates().Import(from, name)
+	open, err := e.openSealed(from)
+	if errors.Is(err, envelope.ErrNone) {
+		err = spec.Errorf(spec.ErrUsage, "it is no image, and no template that bothy save -o has sealed").
+			WithHint("what others have made is taken as an image alone: bothy save -o of a sandbox with an image (-t IMAGE) makes one")
+	}
+	if err != nil {
+		return saved.Template{}, err
+	}
+	return e.Templates().Import(open, name)
 }

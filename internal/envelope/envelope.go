@@ -19,8 +19,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-
-	"github.com/bothy-dev/bothy/spec"
 )
 
 // KeySize is that of an owner's key, in bytes.
@@ -32,6 +30,9 @@ const (
 	saltSize  = 16
 	chunkSize = 64 << 10
 )
+
+// ErrNone says that a file is none of these at all.
+var ErrNone = errors.New("it is not sealed")
 
 // ErrOther says that the file was made with another key.
 var ErrOther = errors.New("it belongs to somebody else: it was made with another key")
@@ -134,7 +135,7 @@ type Reader struct {
 	over bool
 }
 
-// NewReader begins to read a file. One that is none is a usage error.
+// NewReader begins to read a file.
 func NewReader(from io.Reader, key []byte) (*Reader, error) {
 	head := make([]byte, len(magic)+idSize+saltSize)
 	if _, err := io.ReadFull(from, head); err != nil && !isEnd(err) {
@@ -142,7 +143,7 @@ func NewReader(from io.Reader, key []byte) (*Reader, error) {
 	}
 	rest, ok := bytes.CutPrefix(head, []byte(magic))
 	if !ok {
-		return nil, spec.Errorf(spec.ErrUsage, "it is no file that bothy checkpoint export has made")
+		return nil, ErrNone
 	}
 	id, err := derive(key, nil, "id", idSize)
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 	"testing/iotest"
-
-	"github.com/bothy-dev/bothy/spec"
 )
 
 func key(fill byte) []byte { return bytes.Repeat([]byte{fill}, KeySize) }
@@ -107,7 +105,7 @@ func TestOthers(t *testing.T) {
 		t.Error(err)
 	}
 	for _, none := range [][]byte{nil, []byte("bothy"), bytes.Repeat([]byte("x"), 1000)} {
-		if _, err := open(key(1), none); !errors.Is(err, spec.ErrUsage) {
+		if _, err := open(key(1), none); !errors.Is(err, ErrNone) {
 			t.Errorf("%q: %v", none[:min(len(none), 10)], err)
 		}
 	}

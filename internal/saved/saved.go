@@ -197,9 +197,9 @@ func (s Shelf) about(dir string) (Template, error) {
 }
 
 // Save makes a template of a root layer's save, a directory or "" if nothing was
-// changed there, and a home, without some files of it. One of the same name is
-// replaced.
-func (s Shelf) Save(t Template, from, home string, without ...string) (Template, error) {
+// changed there, and a home, of which strip takes out what is not to be in a template.
+// One of the same name is replaced.
+func (s Shelf) Save(t Template, from, home string, strip func(home *os.Root) error) (Template, error) {
 	return s.add(t.Name, func(dir string) (Template, error) {
 		if err := layer.Link(from, filepath.Join(dir, layerName)); err != nil {
 			return t, err
@@ -207,24 +207,13 @@ func (s Shelf) Save(t Template, from, home string, without ...string) (Template,
 		if err := copyTree(home, filepath.Join(dir, homeName)); err != nil {
 			return t, err
 		}
-		return t, leaveOut(filepath.Join(dir, homeName), without)
-	})
-}
-
-// leaveOut removes files from a home, in which somebody inside may have made
-// anything.
-func leaveOut(home string, files []string) error {
-	root, err := os.OpenRoot(home)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, name := range files {
-		if err := root.RemoveAll(name); err != nil {
-			return err
+		root, err := os.OpenRoot(filepath.Join(dir, homeName))
+		if err != nil {
+			return t, err
 		}
-	}
-	return nil
+		defer root.Close()
+		return t, strip(root)
+	})
 }
 
 // add lets fill make a template in a directory, completes it and puts it in its
@@ -404,11 +393,14 @@ func (s Shelf) Export(name string, w io.Writer) error {
 	return archive.Write(w, s.Path(t.Name), archive.WriteOptions{Name: "."})
 }
 
-// Import reads what Export wrote. The name replaces that in the archive, unless
-// it is empty.
+// Import reads what Export wrote, to the end of it; of whoever made it, that is: the layer
+// is given to the wall. The name replaces that in the archive, unless it is empty.
 func (s Shelf) Import(r io.Reader, name string) (Template, error) {
 	return s.add(name, func(dir string) (Template, error) {
 		if err := extract(r, dir); err != nil {
+			return Template{}, err
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil { // an archive may end before its file does
 			return Template{}, err
 		}
 		if err := onlyOurs(dir); err != nil {

@@ -22,6 +22,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// whole strips nothing.
+func whole(*os.Root) error { return nil }
+
 // sandbox makes a layer and a home with a text in each.
 func sandbox(t *testing.T, text string) (layer, home string) {
 	t.Helper()
@@ -62,28 +65,28 @@ func TestSaveAndFill(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a/b:v1", From: "box"}, layer, home)
+	_, err := s.Save(Template{Name: "a/b:v1", From: "box"}, layer, home, whole)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(home, "sub", "file"), []byte("changed"), 0o640))
 	if l, h := filled(t, s, "a/b:v1"); l != "one" || h != "one" {
 		t.Errorf("layer %q, home %q", l, h)
 	}
 	layer, home = sandbox(t, "two")
-	_, err = s.Save(Template{Name: "a/b:v1"}, layer, home)
+	_, err = s.Save(Template{Name: "a/b:v1"}, layer, home, whole)
 	must(t, err)
 	if l, h := filled(t, s, "a/b:v1"); l != "two" || h != "two" {
 		t.Errorf("saved again: layer %q, home %q", l, h)
 	}
 	for _, layer := range []string{filepath.Join(home, "nothing"), t.TempDir()} {
-		if _, err := s.Save(Template{Name: "half:v1"}, layer, home); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Save(Template{Name: "half:v1"}, layer, home, whole); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a layer that has just gone: %v", err)
 		}
 	}
-	_, err = s.Save(Template{Name: "bare:latest"}, "", home, "sub/file", "not/there", "../home/link")
+	_, err = s.Save(Template{Name: "bare:latest"}, "", home, func(r *os.Root) error { return r.RemoveAll("../home/link") })
 	if err == nil {
 		t.Error("what is left out may lie outside")
 	}
-	_, err = s.Save(Template{Name: "bare:latest"}, "", home, "sub/file", "not/there")
+	_, err = s.Save(Template{Name: "bare:latest"}, "", home, func(r *os.Root) error { return r.Remove("sub/file") })
 	must(t, err)
 	dir := t.TempDir()
 	must(t, s.Fill("bare", filepath.Join(dir, "root-1"), filepath.Join(dir, "home")))
@@ -106,14 +109,14 @@ func TestSaveAndFill(t *testing.T) {
 func TestWhatCrashesLeave(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a:v1"}, layer, home)
+	_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
 	must(t, err)
 	must(t, os.Rename(filepath.Join(s.Dir, "a:v1"), filepath.Join(s.Dir, oldPrefix+"a:v1")))
 	for _, name := range []string{newPrefix + "123", endPrefix + "b:v1"} {
 		must(t, os.MkdirAll(filepath.Join(s.Dir, name, "home", "deep"), 0o700))
 		must(t, os.Chmod(filepath.Join(s.Dir, name, "home"), 0o500))
 	}
-	_, err = s.Save(Template{Name: "b:v1"}, layer, home)
+	_, err = s.Save(Template{Name: "b:v1"}, layer, home, whole)
 	must(t, err)
 	if list, err := s.List(); err != nil || len(list) != 2 {
 		t.Errorf("what was about to be replaced has gone: %v, %v", list, err)
@@ -122,7 +125,7 @@ func TestWhatCrashesLeave(t *testing.T) {
 		t.Errorf("left are %q", left)
 	}
 	// One that fails half-way is none.
-	_, err = s.Save(Template{Name: "c:v1"}, layer, filepath.Join(home, "nothing"))
+	_, err = s.Save(Template{Name: "c:v1"}, layer, filepath.Join(home, "nothing"), whole)
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); err == nil || len(left) != 0 {
 		t.Errorf("%v; left are %q", err, left)
 	}
@@ -131,12 +134,12 @@ func TestWhatCrashesLeave(t *testing.T) {
 func TestAtTheSameTime(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "same")
-	_, err := s.Save(Template{Name: "a:v1"}, layer, home)
+	_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
 	must(t, err)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, err := s.Save(Template{Name: "a:v1"}, layer, home); err != nil {
+			if _, err := s.Save(Template{Name: "a:v1"}, layer, home, whole); err != nil {
 				t.Error(err)
 			}
 		})
@@ -156,7 +159,7 @@ func TestAtTheSameTime(t *testing.T) {
 func TestExportAndImport(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost, From: "box"}, layer, home)
+	_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost, From: "box"}, layer, home, whole)
 	must(t, err)
 	var file bytes.Buffer
 	must(t, s.Export("a:v1", &file))
