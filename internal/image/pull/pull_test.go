@@ -271,7 +271,7 @@ func TestGivenUp(t *testing.T) {
 // found out, nobody is asked as nobody.
 func TestLogin(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
-	r.User, r.Password = "me", "secret"
+	r.User, r.Password, r.Identity = "me", "secret", "renewed"
 	r.Publish("private", "v1", small(t, "private"))
 	pull := func() error {
 		_, err := b.do(t, image.Order{Pull: r.Host + "/private:v1"})
@@ -280,22 +280,78 @@ func TestLogin(t *testing.T) {
 	if err := pull(); !errors.Is(err, spec.ErrDenied) || !strings.Contains(spec.Hint(err), "docker login") {
 		t.Errorf("%v", err)
 	}
-	config := filepath.Join(os.Getenv("HOME"), ".docker", "config.json")
-	must(t, os.Mkdir(filepath.Dir(config), 0o700))
-	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
-	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, r.Host, auth), 0o600))
-	must(t, pull())
-
-	helper := filepath.Join(t.TempDir(), "docker-credential-ours")
-	must(t, os.WriteFile(helper, []byte("#!/bin/sh\necho '{\"ServerURL\":\"x\",\"Username\":\"me\",\"Secret\":\"secret\"}'\n"), 0o700))
-	t.Setenv("PATH", filepath.Dir(helper)+":"+os.Getenv("PATH"))
-	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"credHelpers":{%q:"ours"}}`, r.Host), 0o600))
-	must(t, pull())
-
-	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"credHelpers":{%q:"missing"}}`, r.Host), 0o600))
-	before := len(r.Asked(""))
-	if err := pull(); !errors.Is(err, spec.ErrDenied) || !strings.Contains(err.Error(), "docker-credential-missing") || len(r.Asked("")) != before {
-		t.Errorf("%v, asked %v", err, r.Asked("")[before:])
+	helpers := t.TempDir()
+	for name, script := range map[string]string{
+		"ours":  `read host; test "$host" = ` + r.Host + ` && echo '{"ServerURL":"x","Username":"me","Secret":"secret"}'`,
+		"token": `echo '{"Username":"<token>","Secret":"renewed"}'`,
+		"none":  `echo credentials not found in native keychain; exit 1`,
+		"bad":   `echo locked >&2; exit 1`,
+	} {
+		must(t, os.WriteFile(filepath.Join(helpers, "docker-credential-"+name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	}
+	t.Setenv("PATH", helpers+":"+os.Getenv("PATH"))
+	const docker = "$HOME/.docker/config.json"
+	auths := func(user, password string) string {
+		return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	}
+	other := t.TempDir()
+	for _, c := range []struct {
+		name   string
+		env    [2]string
+		files  map[string]string
+		unsaid string // what an error says when nobody may be asked; "-" if nobody is known
+	}{
+		{name: "auths", files: map[string]string{docker: auths("me", "secret")}},
+		{name: "a wrong password", files: map[string]string{docker: auths("me", "other")}, unsaid: "-"},
+		{name: "a user and a password", files: map[string]string{docker: fmt.Sprintf(`{"auths":{"https://%s":{"username":"me","password":"secret"}}}`, r.Host)}},
+		{name: "an identity token", files: map[string]string{docker: fmt.Sprintf(`{"auths":{%q:{"auth":"bWU6","identitytoken":"renewed"}}}`, r.Host)}},
+		{name: "another identity token", files: map[string]string{docker: fmt.Sprintf(`{"auths":{%q:{"identitytoken":"old"}}}`, r.Host)}, unsaid: "-"},
+		{name: "a token of the registry", files: map[string]string{docker: fmt.Sprintf(`{"auths":{%q:{"registrytoken":"token-of-the-registry"}}}`, r.Host)}},
+		{name: "a helper", files: map[string]string{docker: fmt.Sprintf(`{"credHelpers":{%q:"ours"}}`, r.Host)}},
+		{name: "a store", files: map[string]string{docker: fmt.Sprintf(`{"auths":{%q:{}},"credsStore":"ours"}`, r.Host)}},
+		{name: "a store with tokens", files: map[string]string{docker: `{"credsStore":"token"}`}},
+		{name: "a helper before the store", files: map[string]string{docker: fmt.Sprintf(`{"credHelpers":{%q:"ours"},"credsStore":"bad"}`, r.Host)}},
+		{name: "a helper of others", files: map[string]string{docker: `{"credHelpers":{"example.com":"bad"},"credsStore":"ours"}`}},
+		{name: "a store without it", files: map[string]string{docker: `{"credsStore":"none"}`}, unsaid: "-"},
+		{name: "no helper", files: map[string]string{docker: fmt.Sprintf(`{"credHelpers":{%q:"missing"}}`, r.Host)}, unsaid: "docker-credential-missing"},
+		{name: "a store that fails", files: map[string]string{docker: `{"credsStore":"bad"}`}, unsaid: "locked"},
+		{name: "a helper elsewhere", files: map[string]string{docker: `{"credsStore":"../ours"}`}, unsaid: "no program's name"},
+		{name: "no configuration", files: map[string]string{docker: `{"auths":`}, unsaid: docker},
+		{name: "DOCKER_CONFIG", env: [2]string{"DOCKER_CONFIG", other}, files: map[string]string{other + "/config.json": auths("me", "secret"), docker: auths("me", "other")}},
+		{name: "REGISTRY_AUTH_FILE", env: [2]string{"REGISTRY_AUTH_FILE", other + "/podman.json"}, files: map[string]string{other + "/podman.json": auths("me", "secret")}},
+		{name: "podman", env: [2]string{"XDG_RUNTIME_DIR", other}, files: map[string]string{other + "/containers/auth.json": auths("me", "secret")}},
+		{name: "podman's, kept", files: map[string]string{"$HOME/.config/containers/auth.json": auths("me", "secret")}},
+		{name: "docker before podman", files: map[string]string{docker: auths("me", "secret"), "$HOME/.config/containers/auth.json": auths("me", "other")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"DOCKER_CONFIG", "REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"} {
+				t.Setenv(name, "")
+			}
+			if c.env[0] != "" {
+				t.Setenv(c.env[0], c.env[1])
+			}
+			for path, text := range c.files {
+				path = os.ExpandEnv(path)
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must(t, os.WriteFile(path, []byte(text), 0o600))
+				t.Cleanup(func() { os.Remove(path) })
+			}
+			before := len(r.Asked(""))
+			err := pull()
+			switch asked := r.Asked("")[before:]; {
+			case c.unsaid == "":
+				must(t, err)
+				if len(asked) == 0 {
+					t.Error("nobody was asked")
+				}
+			case c.unsaid == "-":
+				if !errors.Is(err, spec.ErrDenied) || len(asked) == 0 {
+					t.Errorf("%v, asked %v", err, asked)
+				}
+			case err == nil || !strings.Contains(err.Error(), os.ExpandEnv(c.unsaid)) || len(asked) != 0:
+				t.Errorf("%v, asked %v", err, asked)
+			}
+		})
 	}
 }
 
