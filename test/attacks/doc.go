@@ -69,18 +69,22 @@
 //	D4   hard links: TestCopyOut, TestHostileWorkspace
 //	D5   raw file protocol: the inside has no channel to the gofer but the sentry's;
 //	     what a sentry taken over could open is TestCanaries (unreachable)
-//	D6   disk fill: TestDiskBomb, TestCopyOutSparse. Workspace and home have no quota
+//	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
+//	     disk-quota-places. A live workspace has no quota
 //	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden
-//	D8   files that are trusted later: TestProjectFilesWidenNothing; review mode: not yet
+//	D8   files that are trusted later: TestProjectFilesWidenNothing; in review
+//	     they are flagged: script review-hostile
 //	D9   stubs left in the workspace: TestNoStubs
 //	D10  predictable and foreign directories: TestControlSocket, TestForeignStateDirectory
 //	D11  markers of the guest's: TestMarkersAreNotTrusted, TestStateDirectoryIsNotForged
 //	D12  set-up through planted links: TestMountPointTricks, TestWorkspaceSwappedByLink,
 //	     TestChownAndDevicesInWorkspace
 //	D13  standard streams that are something else: TestDescriptors, TestHostileWorkspace
-//	D14  archives: TestCopyOut, TestCopyIn
-//	D15  image digests: no images yet; bombs in archives: TestCopyOutSparse
-//	D16  shared stores: TestNothingIsShared
+//	D14  archives: TestCopyOut, TestCopyIn; images: script image-odd; templates of
+//	     strangers: script template; what is written into one: TestSavedImage
+//	D15  image digests: image/pull TestLoadRefused, TestSavedImage (of what is written);
+//	     bombs in archives: TestCopyOutSparse
+//	D16  shared stores: TestNothingIsShared, TestSavedImage
 //	D17  ignored secrets in clones: TestD17CloneHidesSecrets; in the home: TestCanaries
 //
 //	E1   hooks: TestE1E2NothingOfACloneRunsOnTheHost. Into a live workspace they can be
@@ -111,15 +115,20 @@
 //	F13  set-uid launchers: TestPosture
 //	F14  injected annotations: TestProjectFilesWidenNothing
 //	F15  gVisor itself, what bounds it: TestPosture, TestDescriptors; saved layers come
-//	     from the state directory only: TestStateDirectoryStaysHidden
+//	     from the state directory, TestStateDirectoryStaysHidden, or from a file that its owner
+//	     has sealed: script template, checkpoint-carry; envelope TestOthers
 //	F16  the classic break-out set: TestBreakOutSet, TestCanaries
 //	F17  bombs: TestForkBomb, TestThreadBomb, TestMemoryBomb, TestTmpBomb, TestDiskBomb,
 //	     TestDescriptorBomb, TestOutputFlood, TestFrozenInit
 //	F18  probes answered by the guest: TestFrozenInit, TestMarkersAreNotTrusted
 //	F19  project files that run commands on the host: TestProjectFilesWidenNothing
 //
-// Cases C, of credentials, are in internal/gateway, in test/testdata/script, with real
-// agents in test/agents, with git, npm and pip in TestTokensOfTools, and with ssh in TestC10SSHAgent. Not
-// applicable before there are templates other than the host, review mode and
-// checkpoints: the rest of the list.
+//	G1   what forks share: script fork, fork-running
+//	G2   checkpoints of others: script checkpoint-carry; envelope TestOthers
+//	G10  gates that run what agents wrote: script loop-gates
+//
+// Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in
+// scripts, with real agents in test/agents, with git, npm and pip in TestTokensOfTools, with
+// ssh in TestC10SSHAgent, and in what is saved in TestSavedImage. The rest of G is of loops,
+// tested where they are: internal/loop, and scripts loop-*.
 package attacks
