@@ -30,13 +30,18 @@ type Bill struct {
 	// Limited is the last time that a provider said that an allowance is used up; nil:
 	// none did.
 	Limited *Limited `json:"limited,omitempty"`
+	// Overloaded is likewise the last time that one said that it cannot answer just now,
+	// whoever asks.
+	Overloaded *Limited `json:"overloaded,omitempty"`
 }
 
-// Limited is a question that a provider refused, because too much was asked (429).
+// Limited is a question that a provider refused: because too much was asked (429), or
+// because it had too much to do (502, 503, 504, 529).
 type Limited struct {
 	At    time.Time `json:"at"`
 	Host  string    `json:"host"`
 	Until time.Time `json:"until,omitzero"` // when it may be asked again; zero: it did not say
+	Over  bool      `json:"over,omitempty"` // it has answered a question since
 }
 
 // BillItem is what one model answered.

@@ -147,17 +147,27 @@ func (a *app) showCost(c cost) error {
 		return err
 	}
 	a.explainCost(c.Total)
-	if l := c.Limited; l != nil {
-		until := "it did not say until when"
-		if !l.Until.IsZero() {
-			until = "until " + l.Until.Local().Format(time.DateTime)
-		}
-		a.note("%s refused a question at %s, because an allowance is used up; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), until)
-	}
+	a.explainRefusal(c.Limited, "an allowance is used up")
+	a.explainRefusal(c.Overloaded, "it is overloaded")
 	if c.Budget != (spec.Budget{}) {
 		a.note("budget: %s", budgetCell(c))
 	}
 	return nil
+}
+
+// explainRefusal tells of the last question that a provider refused for a reason, if one did.
+func (a *app) explainRefusal(l *spec.Limited, why string) {
+	if l == nil {
+		return
+	}
+	until := "it did not say until when"
+	switch {
+	case l.Over:
+		until = "it has answered since"
+	case !l.Until.IsZero():
+		until = "until " + l.Until.Local().Format(time.DateTime)
+	}
+	a.note("%s refused a question at %s, because %s; %s", term.Sanitize(l.Host), l.At.Local().Format(time.DateTime), why, until)
 }
 
 // explainCost says what of the numbers is not as sure as it looks.

@@ -31,6 +31,8 @@ func talkative(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = io.WriteString(w, modelAnswer)
+	case strings.HasPrefix(r.URL.Path, "/overloaded"):
+		w.WriteHeader(529)
 	case strings.HasPrefix(r.URL.Path, "/broken"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, `data: {"message":{"model":"m","usage":{"input_tokens":100,"output_tokens":1}}}`+"\n\n"+strings.Repeat(" ", 4000))
@@ -68,6 +70,10 @@ func TestMeter(t *testing.T) {
 				ask(h2, "/v1/messages", 200)
 				ask(h2, "/v1/messages/count_tokens", http.StatusTeapot) // asks no model, and may be compressed
 				ask(h2, "/busy/v1/messages", 429)
+				ask(h2, "/overloaded/v1/messages", 529)
+				if b := m.Bill(); b.Limited == nil || b.Limited.Over || b.Overloaded == nil || b.Overloaded.Over {
+					t.Errorf("%+v, %+v", b.Limited, b.Overloaded)
+				}
 				if name == "inspected" {
 					fetch(t, w.client(t, h2), "POST", at("other.example.com", "/v1/messages"), strings.NewReader("x"))
 				}
@@ -93,6 +99,13 @@ func TestMeter(t *testing.T) {
 				t.Error("the answer looks complete")
 			}
 			_ = resp.Body.Close()
+			if b := m.Bill(); !b.Limited.Over || !b.Overloaded.Over {
+				t.Errorf("it has answered since: %+v, %+v", b.Limited, b.Overloaded)
+			}
+			was := m.Bill().Overloaded
+			if status, text, _ := fetch(t, w.client(t, false), "POST", "https://api.example.com:1/v1/messages", strings.NewReader("x")); status != http.StatusBadGateway || m.Bill().Overloaded != was {
+				t.Errorf("a server that is not there: %d %s; %+v", status, text, m.Bill().Overloaded)
+			}
 			eventually(t, "the guess at what broke off", func() bool { return m.Bill().Total().Guessed == 1 })
 			if i := m.Bill().Total(); i.Output < 200 || i.Input != 300 {
 				t.Errorf("%+v", i)

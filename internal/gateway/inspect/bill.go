@@ -61,7 +61,7 @@ func (b *bill) end(r spec.NetworkRecord) {
 	if b.tally == nil {
 		return
 	}
-	b.limit.end(b.tally)
+	b.limit.end()
 	if r.Status == http.StatusSwitchingProtocols {
 		b.tally.Unread()
 	}

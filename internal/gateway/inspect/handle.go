@@ -150,6 +150,11 @@ func (x *exchange) refuse(why string) {
 	x.record.Verdict, x.record.Reason = spec.VerdictDeny, why
 }
 
+// ours tells whether the answer is not the server's, but says that there is none.
+func (x *exchange) ours() bool {
+	return x.record.Verdict == spec.VerdictDeny || x.record.Verdict == spec.VerdictError
+}
+
 // turnAway refuses a request and says why, which may be that a secret was where
 // it must not be.
 func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange, status int, err error) {
@@ -295,7 +300,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		a.x.record.Status = status
-		a.x.bill.headed(a.x.conn.host.Name, status, a.Header())
+		if !a.x.ours() {
+			a.x.bill.headed(a.x.conn.host.Name, status, a.Header())
+		}
 	}
 	if status < 200 {
 		a.x.secrets.Header(a.Header())

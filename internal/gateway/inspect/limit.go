@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// limit is what is read of an answer that says that too much was asked. Its zero value
-// is that of any other answer.
+// limit is what is read of an answer that says that too much was asked, or that there is
+// too much to do. Its zero value is that of any other answer.
 type limit struct {
 	spec.Limited
+	tell func(spec.Limited)
 	body []byte // its beginning, if the head does not say until when
 	more bool   // and whether it is read
 }
@@ -22,15 +22,29 @@ type limit struct {
 // maxRefusal is how much of such an answer is read. They are short.
 const maxRefusal = 16 << 10
 
-// headed looks at the head of the answer.
+// statusOverloaded is how Anthropic says so.
+const statusOverloaded = 529
+
+// headed looks at the head of the answer, which is the server's own.
 func (b *bill) headed(host string, status int, h http.Header) {
-	if b.tally == nil || status != http.StatusTooManyRequests {
+	if b.tally == nil {
+		return
+	}
+	switch status {
+	case http.StatusTooManyRequests:
+		b.limit.tell = b.tally.Limited
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, statusOverloaded:
+		b.limit.tell = b.tally.Overloaded
+	case http.StatusUpgradeRequired: // it was asked in another way than it likes
+		return
+	default:
+		b.tally.Answered(host)
 		return
 	}
 	now := time.Now().UTC()
 	b.limit.Limited = spec.Limited{At: now, Host: host, Until: again(h, now)}
 	b.limit.more = b.limit.Until.IsZero()
-	b.tally.Limited(b.limit.Limited)
+	b.limit.tell(b.limit.Limited)
 }
 
 func (l *limit) read(p []byte) {
@@ -39,14 +53,14 @@ func (l *limit) read(p []byte) {
 	}
 }
 
-// end tells the tally until when, if only the body said it.
-func (l *limit) end(t *meter.Tally) {
+// end tells until when, if only the body said it.
+func (l *limit) end() {
 	if !l.more {
 		return
 	}
 	if until := againIn(l.body, l.At); !until.IsZero() {
 		l.Until = until
-		t.Limited(l.Limited)
+		l.tell(l.Limited)
 	}
 	*l = limit{}
 }

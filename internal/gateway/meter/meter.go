@@ -188,13 +188,36 @@ func (t *Tally) Unread() {
 	m.change()
 }
 
-// Limited notes that the provider refused to answer, because too much was asked.
-func (t *Tally) Limited(l spec.Limited) {
-	m := t.meter
+// Limited notes that the provider refused to answer, because too much was asked. It may be
+// told again, of the same question, until when.
+func (t *Tally) Limited(l spec.Limited) { t.meter.denied(&t.meter.bill.Limited, l) }
+
+// Overloaded notes likewise that it had too much to do.
+func (t *Tally) Overloaded(l spec.Limited) { t.meter.denied(&t.meter.bill.Overloaded, l) }
+
+func (m *Meter) denied(last **spec.Limited, l spec.Limited) {
 	m.mu.Lock()
-	m.bill.Limited = &l
+	if was := *last; was != nil && was.At.Equal(l.At) && was.Host == l.Host {
+		l.Over = was.Over
+	}
+	*last = &l
 	m.mu.Unlock()
 	m.change()
+}
+
+// Answered notes that a host has answered a question: whatever it refused before is over.
+func (t *Tally) Answered(host string) {
+	m := t.meter
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, last := range []**spec.Limited{&m.bill.Limited, &m.bill.Overloaded} {
+		if l := *last; l != nil && l.Host == host && !l.Over {
+			over := *l // who has the bill has this one
+			over.Over = true
+			*last = &over
+			m.change()
+		}
+	}
 }
 
 // Bill is what there was so far.
@@ -202,7 +225,7 @@ func (m *Meter) Bill() spec.Bill {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nothing := func(i spec.BillItem) bool { return i.Answers == 0 && i.Unseen == 0 } // an answer said its name late
-	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited}
+	return spec.Bill{Models: slices.DeleteFunc(slices.Clone(m.bill.Models), nothing), Limited: m.bill.Limited, Overloaded: m.bill.Overloaded}
 }
 
 func (m *Meter) leave() {

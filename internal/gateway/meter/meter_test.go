@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/spec"
@@ -295,6 +296,34 @@ func TestCountable(t *testing.T) {
 	}
 	if err := (&Request{Method: "GET", Path: "/v1/models"}).Countable(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRefused keeps the last refusal of each kind, which is over when the same host has
+// answered.
+func TestRefused(t *testing.T) {
+	changes := 0
+	m := New(spec.Bill{}, prices, spec.Budget{}, func() { changes++ })
+	q, err := m.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	q.Limited(spec.Limited{At: at, Host: "a"})
+	q.Overloaded(spec.Limited{At: at, Host: "b"})
+	before := m.Bill()
+	q.Answered("a")
+	q.Answered("a")
+	if b := m.Bill(); !b.Limited.Over || b.Overloaded.Over || before.Limited.Over || changes != 3 {
+		t.Errorf("%+v, %+v after %d changes", b.Limited, b.Overloaded, changes)
+	}
+	q.Limited(spec.Limited{At: at, Host: "a", Until: at.Add(time.Hour)}) // its body is read by now
+	if b := m.Bill(); !b.Limited.Over || b.Limited.Until.IsZero() {
+		t.Errorf("%+v", b.Limited)
+	}
+	q.Limited(spec.Limited{At: at.Add(time.Second), Host: "a"})
+	if b := m.Bill(); b.Limited.Over {
+		t.Errorf("refused again: %+v", b.Limited)
 	}
 }
 
