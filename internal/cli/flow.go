@@ -76,8 +76,9 @@ type flowView struct {
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Directory string    `json:"run_directory"`
 	*flow.State
-	Elements []flow.ElementState `json:"elements,omitempty"` // of lists
-	Plan     *flow.Plan          `json:"plan"`
+	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
+	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
+	Plan       *flow.Plan          `json:"plan"`
 }
 
 func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
@@ -89,7 +90,7 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 }
 
 func (l *flowing) view() flowView {
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, Elements: l.state.Elements(), Plan: &l.plan}
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Elements: l.state.Elements(), Plan: &l.plan}
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
 		code := l.state.ExitCode()
 		v.ExitCode = &code

@@ -189,7 +189,7 @@ func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget
 
 // count says what a job took: as the gateway saw it, or as the agent says if that is
 // more, for the gateway does not see all of it everywhere.
-// That an allowance is used up is believed if it has seen that, too.
+// That an allowance is used up, or a provider overloaded, is believed if it has seen that.
 func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
 	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill
 	}
 	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
 	meter(&w, before, after, began)
-	d.Verdict, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Error, w.Until, w.Tokens, w.USD
+	d.Verdict, d.Overloaded, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Overloaded, w.Error, w.Until, w.Tokens, w.USD
 	return nil
 }
 

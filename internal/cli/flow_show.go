@@ -139,8 +139,8 @@ func (l *flowing) rows() [][2]string {
 	if n := l.atWork(); n > 0 && l.plan.Most() > 1 {
 		rows = append(rows, [2]string{"at work", fmt.Sprintf("%d, of %d side by side", n, l.plan.Most())})
 	}
-	if !s.Until.IsZero() {
-		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
+	if d, waits := s.Waits(); waits {
+		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
 	for _, room := range l.plan.Copies() {
 		rows = append(rows, [2]string{"copy", room + "  bothy diff " + s.Sandboxes[room]})
@@ -294,10 +294,8 @@ func flowLine(ev run.Event, s *flow.State) string {
 
 func workedText(st *flow.StepState, s *flow.State) string {
 	switch {
-	case st.Detail == flow.Exhausted && s.Until.IsZero():
-		return "its allowance is used up, it does not say until when: waiting"
-	case st.Detail == flow.Exhausted:
-		return "its allowance is used up: waiting until " + s.Until.Local().Format(time.DateTime)
+	case st.Detail == flow.Exhausted, st.Detail == flow.Crowded:
+		return deniedText("its", st.Detail == flow.Crowded, s.Known(), s.Until)
 	case st.Status == flow.Completed && st.Output != nil:
 		return "validated " + filepath.Join(flow.OutputsDir, st.Output.Path)
 	case st.Status == flow.Completed:

@@ -108,7 +108,7 @@ func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: p.took(now), until: s.Until,
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: p.took(now), waiting: s,
 		tokens: s.Tokens, usd: s.USD, most: plan.Limits,
 	}
 	page := v.head(

@@ -78,8 +78,9 @@ type loopView struct {
 	Hosted    bool      `json:"hosted"`              // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
-	Workers []workerView `json:"workers,omitempty"`
-	Plan    *loop.Plan   `json:"plan"`
+	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
+	Workers    []workerView `json:"workers,omitempty"`
+	Plan       *loop.Plan   `json:"plan"`
 }
 
 func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
@@ -91,7 +92,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, Workers: workersOf(l.state), Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Plan: &l.plan}
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code

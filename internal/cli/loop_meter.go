@@ -9,26 +9,35 @@ import (
 
 // meter puts what the gateway has counted beside what the agent says of itself: the
 // agent may be wrong, or lie. Before and after are the bills around the work that
-// began then.
+// began then. Why models could not be asked is what counts at the end: what the agent got
+// over is no reason of its failure.
 func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 	seen := after.Since(before)
-	limited := after.Limited
-	if limited != nil && limited.At.Before(began) {
-		limited = nil
-	}
-	if seen.Answers == 0 && limited == nil {
+	limited, overloaded := refusedSince(after.Limited, began), refusedSince(after.Overloaded, began)
+	if seen.Answers == 0 && limited == nil && overloaded == nil {
 		return // it asks somebody whom nobody here knows, or nobody
 	}
 	w.Seen = &seen
 	w.Tokens, w.USD = max(w.Tokens, seen.Counted()), max(w.USD, seen.USD)
 	switch {
-	case w.Verdict == spec.VerdictLimit && limited == nil:
-		w.Verdict, w.Until = spec.VerdictFailed, time.Time{}
-		w.Error = "it says that its allowance is used up, and no provider has refused a question: " + w.Error
-	case w.Verdict != spec.VerdictOK && limited != nil:
+	case w.Verdict == spec.VerdictOK:
+	case limited != nil && (!limited.Over || w.Verdict == spec.VerdictLimit): // another model may have answered
 		w.Verdict = spec.VerdictLimit
 		if !limited.Until.IsZero() {
 			w.Until = limited.Until
 		}
+	case overloaded != nil && !overloaded.Over:
+		w.Verdict, w.Overloaded, w.Until = spec.VerdictLimit, true, overloaded.Until
+	case w.Verdict == spec.VerdictLimit:
+		w.Verdict, w.Until = spec.VerdictFailed, time.Time{}
+		w.Error = "it says that its allowance is used up, and no provider has refused a question: " + w.Error
 	}
+}
+
+// refusedSince is what a provider has refused, unless that was before.
+func refusedSince(l *spec.Limited, began time.Time) *spec.Limited {
+	if l == nil || l.At.Before(began) {
+		return nil
+	}
+	return l
 }

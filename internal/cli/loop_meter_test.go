@@ -18,26 +18,42 @@ func TestMeter(t *testing.T) {
 	old := &spec.Limited{At: began.Add(-time.Minute), Until: until}
 	now := &spec.Limited{At: began.Add(time.Second), Until: until}
 	silent := &spec.Limited{At: began.Add(time.Second)}
+	over := &spec.Limited{At: began.Add(time.Second), Until: until, Over: true}
+	full := func(b spec.Bill, l *spec.Limited) spec.Bill {
+		b.Overloaded = l
+		return b
+	}
 	for name, c := range map[string]struct {
 		says    loop.Work
 		after   spec.Bill
 		verdict string
 		tokens  int64
 		until   time.Time
+		full    bool
 	}{
-		"nobody was asked":           {loop.Work{Verdict: spec.VerdictLimit, Tokens: 7, Until: until}, bill(100, old), spec.VerdictLimit, 7, until},
-		"it says less":               {loop.Work{Verdict: spec.VerdictOK, Tokens: 7}, bill(300, nil), spec.VerdictOK, 200, time.Time{}},
-		"it says more":               {loop.Work{Verdict: spec.VerdictOK, Tokens: 700}, bill(300, nil), spec.VerdictOK, 700, time.Time{}},
-		"a limit nobody saw":         {loop.Work{Verdict: spec.VerdictLimit, Until: until}, bill(200, old), spec.VerdictFailed, 100, time.Time{}},
-		"a limit that it hides":      {loop.Work{Verdict: spec.VerdictFailed}, bill(200, now), spec.VerdictLimit, 100, until},
-		"a limit at once":            {loop.Work{Verdict: spec.VerdictFailed}, bill(100, now), spec.VerdictLimit, 0, until},
-		"a limit it got over":        {loop.Work{Verdict: spec.VerdictOK}, bill(200, now), spec.VerdictOK, 100, time.Time{}},
-		"until when only it says":    {loop.Work{Verdict: spec.VerdictLimit, Until: until}, bill(200, silent), spec.VerdictLimit, 100, until},
-		"until when the server says": {loop.Work{Verdict: spec.VerdictLimit, Until: began.Add(24 * time.Hour)}, bill(200, now), spec.VerdictLimit, 100, until},
+		"nobody was asked":           {loop.Work{Verdict: spec.VerdictLimit, Tokens: 7, Until: until}, bill(100, old), spec.VerdictLimit, 7, until, false},
+		"it says less":               {loop.Work{Verdict: spec.VerdictOK, Tokens: 7}, bill(300, nil), spec.VerdictOK, 200, time.Time{}, false},
+		"it says more":               {loop.Work{Verdict: spec.VerdictOK, Tokens: 700}, bill(300, nil), spec.VerdictOK, 700, time.Time{}, false},
+		"a limit nobody saw":         {loop.Work{Verdict: spec.VerdictLimit, Until: until}, bill(200, old), spec.VerdictFailed, 100, time.Time{}, false},
+		"a limit that it hides":      {loop.Work{Verdict: spec.VerdictFailed}, bill(200, now), spec.VerdictLimit, 100, until, false},
+		"a limit at once":            {loop.Work{Verdict: spec.VerdictFailed}, bill(100, now), spec.VerdictLimit, 0, until, false},
+		"a limit it got over":        {loop.Work{Verdict: spec.VerdictOK}, bill(200, now), spec.VerdictOK, 100, time.Time{}, false},
+		"until when only it says":    {loop.Work{Verdict: spec.VerdictLimit, Until: until}, bill(200, silent), spec.VerdictLimit, 100, until, false},
+		"until when the server says": {loop.Work{Verdict: spec.VerdictLimit, Until: began.Add(24 * time.Hour)}, bill(200, now), spec.VerdictLimit, 100, until, false},
+
+		"a limit, got over, then a crash":  {loop.Work{Verdict: spec.VerdictFailed}, bill(200, over), spec.VerdictFailed, 100, time.Time{}, false},
+		"a limit of one of two models":     {loop.Work{Verdict: spec.VerdictLimit}, bill(200, over), spec.VerdictLimit, 100, until, false},
+		"overloaded":                       {loop.Work{Verdict: spec.VerdictFailed}, full(bill(200, nil), silent), spec.VerdictLimit, 100, time.Time{}, true},
+		"overloaded at once, for so long":  {loop.Work{Verdict: spec.VerdictFailed}, full(bill(100, old), now), spec.VerdictLimit, 0, until, true},
+		"overloaded, but it got over that": {loop.Work{Verdict: spec.VerdictOK}, full(bill(200, nil), now), spec.VerdictOK, 100, time.Time{}, false},
+		"overloaded, then a crash":         {loop.Work{Verdict: spec.VerdictFailed}, full(bill(200, nil), over), spec.VerdictFailed, 100, time.Time{}, false},
+		"overloaded before":                {loop.Work{Verdict: spec.VerdictFailed}, full(bill(200, nil), old), spec.VerdictFailed, 100, time.Time{}, false},
+		"overloaded, and says of a limit":  {loop.Work{Verdict: spec.VerdictLimit, Until: until}, full(bill(200, nil), silent), spec.VerdictLimit, 100, time.Time{}, true},
+		"a limit, then overloaded":         {loop.Work{Verdict: spec.VerdictFailed}, full(bill(200, now), silent), spec.VerdictLimit, 100, until, false},
 	} {
 		w := c.says
 		meter(&w, bill(100, old), c.after, began)
-		if w.Verdict != c.verdict || w.Tokens != c.tokens || !w.Until.Equal(c.until) {
+		if w.Verdict != c.verdict || w.Tokens != c.tokens || !w.Until.Equal(c.until) || w.Overloaded != c.full {
 			t.Errorf("%s: %+v", name, w)
 		}
 	}

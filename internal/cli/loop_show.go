@@ -166,8 +166,8 @@ func (l *looping) rows() [][2]string {
 	if s.Question != "" {
 		rows = append(rows, [2]string{"question", s.Question})
 	}
-	if !s.Until.IsZero() {
-		rows = append(rows, [2]string{"waits until", s.Until.Local().Format(time.DateTime)})
+	if d, waits := s.Waits(); waits {
+		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
 	v := s.Verdict
 	if v == nil {
@@ -208,13 +208,35 @@ func reviewText(g loop.Gate) string {
 	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+opening(g.Why)+": "+opening(g.Output), ": ")
 }
 
-// delayText tells of a reviewer that is to be asked again.
-func delayText(u *loop.Unheard) string {
-	text := "gate " + u.Gate + ": the reviewer's allowance is used up"
-	if u.Until.IsZero() {
-		return text + ", it does not say until when: waiting"
+// delayText tells what a run waits for, in a row.
+func delayText(d run.Delay) string {
+	text := d.Until.Local().Format(time.DateTime)
+	if d.For == run.Overloaded {
+		return text + ", the provider of a model is overloaded"
 	}
-	return text + ": waiting until " + u.Until.Local().Format(time.DateTime)
+	return text + ", an allowance is used up"
+}
+
+// deniedText tells that somebody could not ask a model, and when it goes on. Known is
+// whether somebody said until when.
+func deniedText(whose string, overloaded, known bool, until time.Time) string {
+	text := whose + " allowance is used up"
+	switch {
+	case overloaded:
+		text = "the provider of " + whose + " model is overloaded"
+	case !known:
+		text += ", it does not say until when"
+	}
+	return text + ": waiting until " + until.Local().Format(time.DateTime)
+}
+
+// unheardText tells of a reviewer that is to be asked again, after which its work stands so.
+func unheardText(ev run.Event, s *loop.State) string {
+	var u loop.Unheard
+	if json.Unmarshal(ev.Data, &u) != nil {
+		return ""
+	}
+	return "gate " + u.Gate + ": " + deniedText("the reviewer's", u.Overloaded, !u.Until.IsZero(), s.Until)
 }
 
 func gateText(g loop.Gate) string {
@@ -288,7 +310,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		}
 		return at + who + " works"
 	case loop.Worked:
-		return at + workText(s.Work)
+		return at + workText(s)
 	case loop.Cut:
 		return at + cutText(ev)
 	case loop.Kept:
@@ -298,11 +320,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
 	case loop.ReviewDelayed:
-		var u loop.Unheard
-		if json.Unmarshal(ev.Data, &u) != nil {
-			return ""
-		}
-		return at + delayText(&u)
+		return at + unheardText(ev, s)
 	case loop.ReviewCut:
 		var u loop.Unheard
 		if json.Unmarshal(ev.Data, &u) != nil {
@@ -359,7 +377,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Cut:
 		return at + cutText(ev)
 	case loop.Worked:
-		return at + workText(w.Work)
+		return at + workText(w)
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", w.Keep.Checkpoint, w.Keep.Changes)
 	case loop.Judged:
@@ -373,6 +391,8 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 		return ""
 	case loop.Reviewing:
 		return at + "gate " + w.Reviewing + " is asked: " + p.Reviewer(w.Reviewing)
+	case loop.ReviewDelayed:
+		return at + unheardText(ev, w)
 	case loop.Reviewed:
 		var r loop.Review
 		if json.Unmarshal(ev.Data, &r) != nil {
@@ -421,13 +441,13 @@ func leftText(ev run.Event) string {
 	return "task " + l.Task + " is put back: " + opening(l.Why)
 }
 
-func workText(w *loop.Work) string {
+// workText tells what became of the agent, after which its work stands so.
+func workText(s *loop.State) string {
+	w := s.Work
 	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
 	switch {
-	case w.Verdict == spec.VerdictLimit && w.Until.IsZero():
-		return "its allowance is used up, it does not say until when: waiting"
 	case w.Verdict == spec.VerdictLimit:
-		return "its allowance is used up: waiting until " + w.Until.Local().Format(time.DateTime)
+		return deniedText("its", w.Overloaded, !w.Until.IsZero(), s.Until)
 	case w.Verdict != spec.VerdictOK:
 		return "the agent failed after " + took + ": " + opening(w.Error)
 	case w.Abort:

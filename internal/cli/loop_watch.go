@@ -138,7 +138,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 		elapsed += max(0, now.Sub(s.Last))
 	}
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, until: s.Until, tokens: s.Tokens, usd: s.USD,
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD,
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(
@@ -227,6 +227,8 @@ func (t *tried) line(under bool, now time.Time) tui.Line {
 // became is what an agent said of its work, in a few words.
 func became(w *loop.Work) (string, tui.Style) {
 	switch {
+	case w.Verdict == spec.VerdictLimit && w.Overloaded:
+		return "its provider was overloaded", tui.Yellow
 	case w.Verdict == spec.VerdictLimit:
 		return "its allowance was used up", tui.Yellow
 	case w.Verdict != spec.VerdictOK:

@@ -58,6 +58,18 @@ func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engi
 	return views, nil
 }
 
+// waiter is a run that may wait for something and go on by itself.
+type waiter interface{ Waits() (run.Delay, bool) }
+
+// waitingFor is what a run waits for; empty if it does not.
+func waitingFor(w waiter) string {
+	d, waits := w.Waits()
+	if !waits {
+		return ""
+	}
+	return d.For
+}
+
 // oneRun completes a run of a kind.
 func (a *app) oneRun(kind string) command.Completer {
 	return func(_ *command.Command, args []string, _ string) ([]string, command.Directive) {

@@ -157,8 +157,8 @@ func (t *outward) lines() []tui.Line {
 type vitals struct {
 	id, status, reason, detail string
 	took                       time.Duration
-	until                      time.Time // an allowance is used up
-	tokens                     int64     // as the run counts
+	waiting                    waiter
+	tokens                     int64 // as the run counts
 	usd                        float64
 	most                       flow.Limits
 }
@@ -190,8 +190,8 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 	if v.detail != "" {
 		page = append(page, tui.Text(v.style(), opening(v.detail)))
 	}
-	if !v.until.IsZero() {
-		page = append(page, tui.Text(tui.Yellow, "waits until "+v.until.Local().Format(time.DateTime)))
+	if d, waits := v.waiting.Waits(); waits {
+		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))
 	}
 	return append(page, nil)
 }

@@ -685,7 +685,7 @@ steps:
 		Start{Step: "b", Attempt: 1, Hash: "h", Room: "mine.2"},
 		Work{Step: "a", Attempt: 1, Verdict: spec.VerdictLimit, Until: at.Add(time.Hour)},
 		Work{Step: "b", Attempt: 1, Verdict: spec.VerdictOK})
-	if got := s.wakes(); !got.Equal(at.Add(time.Hour)) {
+	if got := s.Until; !got.Equal(at.Add(time.Hour)) {
 		t.Errorf("it wakes at %s", got)
 	}
 }
@@ -739,12 +739,28 @@ func TestAllowanceOnce(t *testing.T) {
 			t.Errorf("%s is %s, %s", st.ID, st.Status, st.Detail)
 		}
 	}
-	if s.limits != maxLimits || !s.Until.Equal(until) || !s.wakes().Equal(until) {
-		t.Errorf("%d in a row, until %s; it wakes at %s", s.limits, s.Until, s.wakes())
+	if s.limits != maxLimits || !s.Until.Equal(until) {
+		t.Errorf("%d in a row, until %s", s.limits, s.Until)
 	}
 	happened = append(happened, Start{Step: "try.1", Attempt: 99}, Work{Step: "try.1", Attempt: 99, Verdict: spec.VerdictLimit, Error: "no more"})
 	if st := stateAfter(t, b.plan, at, happened...).Step("try.1"); st.Status != Failed {
 		t.Errorf("after %d rounds it is %s", maxLimits, st.Status)
+	}
+}
+
+// TestCrowded waits ever longer for a provider that has too much to do: that is no try.
+func TestCrowded(t *testing.T) {
+	b := beside(t, 3, tries, nil, nil)
+	at := time.Now()
+	var happened []any
+	for n := 1; n <= 3; n++ {
+		happened = append(happened, Start{Step: "try.1", Attempt: n, Room: "mine"}, Work{Step: "try.1", Attempt: n, Verdict: spec.VerdictLimit, Overloaded: true})
+		s := stateAfter(t, b.plan, at, happened...)
+		s.Status = Running
+		d, waits := s.Waits()
+		if st := s.Step("try.1"); st.Status != Pending || st.Detail != Crowded || st.tries != 0 || !waits || d.For != run.Overloaded || !d.Since.Equal(at) || !d.Until.Equal(at.Add(time.Second<<n)) {
+			t.Errorf("after %d it is %+v, and waits: %+v", n, st, d)
+		}
 	}
 }
 

@@ -54,14 +54,16 @@ type Job struct {
 
 // Done is what became of a job.
 type Done struct {
-	Verdict string    // ok, failed or limit
-	Error   string    // why it failed
-	Until   time.Time // its allowance is used up until then, if known
-	Message string
-	Tokens  int64
-	USD     float64
-	Output  []byte
-	Missing string // why there is no output; empty if there is
+	Verdict string // ok, failed or limit
+	// Overloaded is with the last: the provider has too much to do.
+	Overloaded bool
+	Error      string    // why it failed
+	Until      time.Time // models cannot be asked until then, if known
+	Message    string
+	Tokens     int64
+	USD        float64
+	Output     []byte
+	Missing    string // why there is no output; empty if there is
 }
 
 // Carrier carries one flow on. All that is decided and kept is decided and kept by one

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -30,10 +31,6 @@ type Decision struct {
 	Part  bool        // that is not all that is left
 }
 
-// unknownWait is for how long an agent whose allowance is used up is left alone if it
-// does not say until when.
-const unknownWait = 5 * time.Minute
-
 // Next decides what comes next, at a time.
 func Next(s *State, now time.Time) Decision {
 	for _, n := range s.nodes {
@@ -50,7 +47,7 @@ func Next(s *State, now time.Time) Decision {
 	if why := s.forsaken(); why != "" {
 		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
 	}
-	var wait Decision // an allowance is used up: what needs none is decided meanwhile
+	var wait Decision // models cannot be asked: what needs none is decided meanwhile
 	for _, n := range s.nodes {
 		hash, due := s.due(n)
 		if !due {
@@ -137,8 +134,8 @@ func (s *State) begun(n *Node, hash string, now time.Time) (d Decision, can bool
 	if d.Share, d.Part, can = s.allot(n); !can {
 		return d, false
 	}
-	if until := s.wakes(); until.After(now) {
-		return Decision{Wait: until}, true
+	if s.Until.After(now) {
+		return Decision{Wait: s.Until}, true
 	}
 	d.Work = n
 	return d, true
@@ -321,21 +318,13 @@ func (s *State) elapsed(now time.Time) time.Duration {
 	return used
 }
 
-// wakes is when an agent whose allowance was used up may be asked again. One that names
-// a time again and again that is over is asked ever less often.
-func (s *State) wakes() time.Time {
-	if s.limitedAt.IsZero() {
-		return time.Time{}
-	}
-	least := unknownWait
-	if !s.Until.IsZero() {
-		least = min(time.Second<<min(s.limits, 20), unknownWait)
-	}
-	if at := s.limitedAt.Add(least); at.After(s.Until) {
-		return at
-	}
-	return s.Until
+// Waits tells what the flow waits for that goes on by itself.
+func (s *State) Waits() (run.Delay, bool) {
+	return s.denial, s.Status == Running && !s.Until.IsZero()
 }
+
+// Known tells whether somebody has said for how long models cannot be asked.
+func (s *State) Known() bool { return !s.told.IsZero() }
 
 // Over tells whether nothing is left of a flow that could be gone on with.
 func (s *State) Over() bool {

@@ -75,13 +75,16 @@ type Work struct {
 	// events, of a command by its exit code.
 	Verdict string       `json:"verdict"`
 	Error   string       `json:"error,omitempty"` // why it failed
-	Until   time.Time    `json:"until,omitzero"`  // its allowance is used up until then, if known
+	Until   time.Time    `json:"until,omitzero"`  // models cannot be asked until then, if known
 	Message string       `json:"message,omitempty"`
 	Checks  []gate.Check `json:"checks,omitempty"`
 	Output  *Artefact    `json:"output,omitempty"` // if it passed
 	Tokens  int64        `json:"tokens"`
 	USD     float64      `json:"usd"`
 	Seconds float64      `json:"seconds"`
+	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
+	// has too much to do, as the gateway has seen.
+	Overloaded bool `json:"overloaded,omitempty"`
 	// Scant says that it came to nothing when its share was used up, while others had
 	// theirs: that is no try.
 	Scant bool `json:"scant,omitempty"`

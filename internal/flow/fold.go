@@ -35,6 +35,9 @@ func (s Status) Final() bool { return s == Limited || s == Cancelled }
 // Exhausted is the detail of a step whose agent has to wait.
 const Exhausted = "the agent's allowance is used up"
 
+// Crowded is likewise that of one whose model's provider has too much to do.
+const Crowded = "the provider of its model is overloaded"
+
 // ShareUsed is the detail of a step whose share of what models may take was too small.
 const ShareUsed = "its share of what was left is used up: it is tried again by itself"
 
@@ -86,7 +89,7 @@ type State struct {
 	Ready     bool              `json:"-"`
 	Sandboxes map[string]string `json:"sandboxes,omitempty"`
 
-	Until   time.Time     `json:"until,omitzero"` // an agent's allowance is used up
+	Until   time.Time     `json:"until,omitzero"` // models cannot be asked
 	Tokens  int64         `json:"tokens"`
 	USD     float64       `json:"usd"`
 	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
@@ -98,9 +101,10 @@ type State struct {
 	files     map[string]string // of inputs/, by their hashes
 	looked    bool              // since somebody carries it on
 	back      *SentBack         // by the last event
-	limitedAt time.Time
-	limitedBy int64 // the event
-	limits    int   // in a row
+	told      time.Time         // until when, as somebody said
+	denial    run.Delay         // the last one
+	limitedBy int64             // the event
+	limits    int               // in a row
 
 	definitions map[string]string // of nodes, by their IDs: they stay what they are
 
@@ -248,7 +252,7 @@ func (s *State) begin() {
 		st.lost = st.Status == Running
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
-	s.Until, s.limitedAt = time.Time{}, time.Time{} // whoever goes on with it knows better
+	s.Until = time.Time{} // whoever goes on with it knows better
 }
 
 // reset has a step be done again.
@@ -276,7 +280,7 @@ func (s *State) start(b Start, ev run.Event) {
 		st.reset("")
 	}
 	st.Hash, st.Status, st.Attempts = b.Hash, Running, b.Attempt
-	s.Until, s.limitedAt = time.Time{}, time.Time{} // whatever was waited for, that is over for all
+	s.Until = time.Time{} // whatever was waited for, that is over for all
 	st.began, st.lost, st.room, st.before, st.share = ev.Seq, false, b.Room, b.Before, b.Share
 	if st.since.IsZero() {
 		st.since = ev.Time
@@ -292,12 +296,8 @@ func (s *State) cut(c Short) {
 	}
 }
 
-// What agents say of their allowances is believed so often in a row, and that they have
-// to wait for so long: the longest that are known are given for a week.
-const (
-	maxLimits   = 72
-	longestWait = 8 * 24 * time.Hour
-)
+// maxLimits is how often in a row it is believed that models cannot be asked.
+const maxLimits = 72
 
 func (s *State) worked(w Work, ev run.Event) {
 	s.Tokens += w.Tokens
@@ -310,11 +310,14 @@ func (s *State) worked(w Work, ev run.Event) {
 	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance
 	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been
 		st.Status, st.Detail = Pending, Exhausted
-		s.limited(w.Until, ev, news)
+		if w.Overloaded {
+			st.Detail = Crowded
+		}
+		s.limited(w, ev, news)
 		return
 	}
 	if news {
-		s.limits, s.limitedAt = 0, time.Time{}
+		s.limits, s.Until = 0, time.Time{}
 	}
 	if w.Scant {
 		st.Status, st.Detail, st.alone = Pending, ShareUsed, true
@@ -334,19 +337,17 @@ func (s *State) worked(w Work, ev run.Event) {
 	}
 }
 
-// limited has the flow wait. Those that were under way side by side when an allowance was
-// used up all say so: that counts once, and who knows until when is believed.
-func (s *State) limited(until time.Time, ev run.Event, news bool) {
-	if latest := ev.Time.Add(longestWait); until.After(latest) {
-		until = latest
-	}
-	if news || !until.IsZero() {
-		s.Until = until
+// limited has the flow wait. Those that were under way side by side when models could not be
+// asked any more all say so: that counts once, and who knows until when is believed.
+func (s *State) limited(w Work, ev run.Event, news bool) {
+	if news || !w.Until.IsZero() {
+		s.told = w.Until
 	}
 	if news {
 		s.limits++
 	}
-	s.limitedAt, s.limitedBy = ev.Time, ev.Seq
+	s.denial.Add(run.Why(w.Overloaded), ev.Time, s.told, s.limits)
+	s.Until, s.limitedBy = s.denial.Until, ev.Seq
 }
 
 // SentBack tells that a step failed, and that an earlier one is done again for that.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -30,10 +31,6 @@ type Step struct {
 	Settle  bool // have the loop's sandbox hold it
 	Again   bool // with PutBack: for now
 }
-
-// unknownWait is for how long an agent whose allowance is used up is left alone if it
-// does not say until when.
-const unknownWait = 5 * time.Minute
 
 // Next decides what comes next, at a time.
 func Next(p *Plan, s *State, now time.Time) Step {
@@ -80,7 +77,15 @@ func Next(p *Plan, s *State, now time.Time) Step {
 }
 
 func sameLimit(s *State) *End {
-	return &End{Status: Stalled, Reason: "same_limit", Detail: fmt.Sprintf("the agent said %d times in a row that its allowance is used up", s.SameLimit)}
+	return &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
+}
+
+// denied tells how often in a row somebody could do nothing.
+func (s *State) denied(who string) string {
+	if s.denial.For == run.Overloaded {
+		return fmt.Sprintf("%s could do nothing %d times in a row, now because the provider of its model is overloaded", who, s.SameLimit)
+	}
+	return fmt.Sprintf("%s said %d times in a row that its allowance is used up", who, s.SameLimit)
 }
 
 func tooMany(s *State) *End {
@@ -298,26 +303,43 @@ func (s *State) elapsed(now time.Time) time.Duration {
 	return used
 }
 
-// longestWait is for how long an agent is believed that its allowance is used up: the
-// longest that are known are given for a week.
-const longestWait = 8 * 24 * time.Hour
-
 // clockSlack is by how much clocks are put right without anything being wrong.
 const clockSlack = time.Minute
 
-// wakes is when an agent whose allowance was used up, or a reviewer, may be asked again;
-// zero if none was, or if the clock was set back, by which nobody knows how long that is.
-// One that names a time again and again that is over is asked ever less often.
+// wakes is when an agent that could not ask a model, or a reviewer, may try again; zero if
+// none is waited for, or if the clock was set back, by which nobody knows how long that is.
 func (s *State) wakes(now time.Time) time.Time {
 	if s.step != Worked && !s.delayed || s.limitedAt.Sub(now) > clockSlack {
 		return time.Time{}
 	}
-	least := unknownWait
-	if !s.Until.IsZero() {
-		least = min(time.Second<<min(s.SameLimit, 20), unknownWait)
-	}
-	return s.limitedAt.Add(max(s.Until.Sub(s.limitedAt), least))
+	return s.Until
 }
+
+// Waits tells what the loop waits for that goes on by itself; with several workers, if all
+// of them wait that have a task, for the first.
+func (s *State) Waits() (first run.Delay, ok bool) {
+	if s.Status != Running {
+		return first, false
+	}
+	if len(s.Workers) == 0 {
+		return s.waits()
+	}
+	for _, w := range s.Workers {
+		if w.Task == nil {
+			continue
+		}
+		d, waits := w.waits()
+		if !waits {
+			return run.Delay{}, false
+		}
+		if first.Until.IsZero() || d.Until.Before(first.Until) {
+			first, ok = d, true
+		}
+	}
+	return first, ok
+}
+
+func (s *State) waits() (run.Delay, bool) { return s.denial, !s.Until.IsZero() }
 
 // ExitCode is that of the command that carried a loop on.
 func (s *State) ExitCode() int {

@@ -22,7 +22,7 @@ const (
 	Reviewing = "reviewing" // Asking: a reviewer begins
 	Reviewed  = "reviewed"  // Review: what it said, which is part of the verdict
 
-	ReviewDelayed = "review_delayed" // Unheard: its allowance is used up; it is asked again
+	ReviewDelayed = "review_delayed" // Unheard: no model answers it for now; it is asked again
 	ReviewCut     = "review_cut"     // Unheard: it was cut short; what it has used counts
 
 	Hinted   = "hinted"   // Advice
@@ -101,7 +101,10 @@ type Work struct {
 	// and for limits by what the gateway has seen, if it has seen any answer.
 	Verdict string `json:"verdict"`
 	Error   string `json:"error,omitempty"` // why it failed
-	// Until is when an allowance that was used up is there again; zero if not known.
+	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
+	// has too much to do, as the gateway has seen.
+	Overloaded bool `json:"overloaded,omitempty"`
+	// Until is when models may be asked again; zero if not known.
 	Until   time.Time `json:"until,omitzero"`
 	Message string    `json:"message,omitempty"` // the last one, or its end
 	Done    bool      `json:"done"`              // it promised so

@@ -61,7 +61,7 @@ type State struct {
 	Closed []Finished `json:"closed_tasks,omitempty"`
 	Left   []Left     `json:"put_back,omitempty"` // tasks that it could not do, or that others took
 
-	Until time.Time `json:"until,omitzero"` // it waits
+	Until time.Time `json:"until,omitzero"` // it waits, for models that cannot be asked
 	Hints []string  `json:"hints"`          // for the next iteration
 
 	Tokens  int64         `json:"tokens"`
@@ -89,6 +89,7 @@ type State struct {
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
 	limitedAt time.Time
+	denial    run.Delay         // the last one
 	back      *Back             // that files are to be put back to
 	held      bool              // the task is claimed, as far as this process knows
 	tries     int               // iterations at it
@@ -210,7 +211,7 @@ func into[T any](ev run.Event, f func(T)) error {
 func (s *State) begin() {
 	if s.Status == Stalled {
 		s.Left = nil
-		s.Unchanged, s.SameRed, s.SameError, s.SameLimit = 0, 0, 0, 0
+		s.Unchanged, s.SameRed, s.SameError, s.SameLimit, s.Until = 0, 0, 0, 0, time.Time{}
 		s.anew()
 	}
 	if s.Status == Waiting && s.Reason == reasonQuestion { // as good as answered
@@ -309,7 +310,7 @@ func (s *State) worked(w Work, at time.Time) {
 	s.use(w)
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
-		s.limit(w.Until, at)
+		s.limit(run.Why(w.Overloaded), w.Until, at)
 		s.shown = 0
 		return // as if it had not been: the hints are for the next try
 	}

@@ -245,11 +245,12 @@ func TestLimit(t *testing.T) {
 		t.Errorf("it is %+v", s)
 	}
 	p, at := plan(), time.Now()
-	unknown := &State{Status: Running, Baseline: &Verdict{}, Iteration: 1, Last: at, limitedAt: at, step: Worked, Work: &Work{Verdict: spec.VerdictLimit}}
-	if step := Next(p, unknown, at); !step.Wait.Equal(at.Add(unknownWait)) {
+	unknown := &State{Status: Running, Baseline: &Verdict{}, Iteration: 1, Last: at}
+	unknown.worked(Work{Verdict: spec.VerdictLimit}, at)
+	if step := Next(p, unknown, at); !step.Wait.Equal(at.Add(run.UnknownWait)) {
 		t.Errorf("until nobody knows when: %+v", step)
 	}
-	if step := Next(p, unknown, at.Add(unknownWait)); step.Iterate != 1 {
+	if step := Next(p, unknown, at.Add(run.UnknownWait)); step.Iterate != 1 {
 		t.Errorf("after that: %+v", step)
 	}
 	p.Limits.Time = spec.Duration(time.Minute)
@@ -284,6 +285,66 @@ func TestForgedLimits(t *testing.T) {
 	})
 }
 
+// TestOverloaded has a provider have too much to do: tries are made ever less often, consume
+// no iteration, and stop nothing that goes on then; but not without end.
+func TestOverloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plan()
+		var at []time.Time
+		f := &fake{changes: func(int) int { return 0 }, green: func(int) bool { return true }}
+		f.work = func(n int) (Work, error) {
+			if at = append(at, time.Now()); n <= 10 {
+				return Work{Verdict: spec.VerdictLimit, Overloaded: true, Error: "529"}, nil
+			}
+			return says(done)
+		}
+		s, _ := carry(t, p, f)
+		if s.Status != Completed || s.Iteration != 1 || s.Repeats != 10 || s.Unchanged != 1 || s.SameError != 0 || !s.Until.IsZero() {
+			t.Errorf("it is %+v", s)
+		}
+		for n := 1; n < len(at); n++ {
+			if want, got := min(time.Second<<n, run.UnknownWait), at[n].Sub(at[n-1]); got != want {
+				t.Errorf("try %d is made after %s, not %s", n+1, got, want)
+			}
+		}
+		p.Stall.SameLimit, f.n = 4, 0
+		if s, _ := carry(t, p, f); s.Reason != "same_limit" || f.n != 4 || !strings.Contains(s.Detail, "overloaded") {
+			t.Errorf("after %d tries it is %+v", f.n, s)
+		}
+	})
+}
+
+// TestWaits tells what is waited for, by one or by all that have a task.
+func TestWaits(t *testing.T) {
+	at, s := time.Now(), &State{Status: Running}
+	if d, ok := s.Waits(); ok {
+		t.Errorf("nothing yet, and it waits: %+v", d)
+	}
+	s.limit(run.Overloaded, time.Time{}, at)
+	s.limit(run.RateLimited, at.Add(time.Hour), at.Add(time.Second))
+	if d, ok := s.Waits(); !ok || d != (run.Delay{For: run.RateLimited, Since: at, Until: at.Add(time.Hour)}) {
+		t.Errorf("it waits: %+v, %v", d, ok)
+	}
+	one, two := &State{Task: &Taken{}}, &State{Task: &Taken{}}
+	s = &State{Status: Running, Workers: []*State{one, {}, two}}
+	one.limit(run.RateLimited, at.Add(time.Hour), at)
+	if d, ok := s.Waits(); ok {
+		t.Errorf("another is at work, and it waits: %+v", d)
+	}
+	two.limit(run.Overloaded, at.Add(time.Minute), at)
+	if d, ok := s.Waits(); !ok || d.For != run.Overloaded || !d.Until.Equal(at.Add(time.Minute)) {
+		t.Errorf("it waits: %+v, %v", d, ok)
+	}
+	if s.Status = Waiting; waits(s) {
+		t.Error("nobody carries it on, and it waits")
+	}
+}
+
+func waits(s *State) bool {
+	_, ok := s.Waits()
+	return ok
+}
+
 // TestLongWait does not believe in waits that no allowance has, nor in clocks.
 func TestLongWait(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -297,7 +358,7 @@ func TestLongWait(t *testing.T) {
 		event(Worked, Work{Iteration: 1, Verdict: spec.VerdictLimit, Until: at.AddDate(1000, 0, 0)}),
 	})
 	must(t, err)
-	if step := Next(plan(), s, at); !step.Wait.Equal(at.Add(longestWait)) || !s.Until.Equal(step.Wait) {
+	if step := Next(plan(), s, at); !step.Wait.Equal(at.Add(run.LongestWait)) || !s.Until.Equal(step.Wait) {
 		t.Errorf("it waits until %s, and says %s", step.Wait, s.Until)
 	}
 	if step := Next(plan(), s, at.AddDate(-1, 0, 0)); step.Iterate != 1 {

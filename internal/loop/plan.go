@@ -69,8 +69,8 @@ type Stall struct {
 	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
 	SameRed   int `json:"same_red"`   // that leave the same gates red, with the same answers
 	SameError int `json:"same_error"` // in which the agent fails in the same way
-	// SameLimit is how often an iteration is begun because the agent says that its
-	// allowance was used up, with nothing else in between.
+	// SameLimit is how often an iteration is begun because an allowance was used up, or a
+	// provider overloaded, with nothing else in between.
 	SameLimit int `json:"same_limit"`
 	Questions int `json:"questions"` // iterations that end with a question to a person
 }

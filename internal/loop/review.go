@@ -192,7 +192,7 @@ func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion, a Asking) 
 		return ReviewCut, Unheard{By: a.By, Iteration: a.Iteration, Gate: a.Gate, Usage: used}, ctx.Err()
 	}
 	if err == nil && done.Verdict == spec.VerdictLimit {
-		return ReviewDelayed, Unheard{a.By, a.Iteration, a.Gate, done.Until, oneLine(done.Error), used}, nil
+		return ReviewDelayed, Unheard{a.By, a.Iteration, a.Gate, done.Overloaded, done.Until, oneLine(done.Error), used}, nil
 	}
 	g := verdictOf(done)
 	if err != nil {

@@ -1,18 +1,20 @@
 package loop
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
 )
 
-// Unheard is a reviewer that was asked and could not be heard: its allowance is used up, or
-// it was cut short. It is asked again, about the same checkpoint.
+// Unheard is a reviewer that was asked and could not be heard: no model answers it for now,
+// or it was cut short. It is asked again, about the same checkpoint.
 type Unheard struct {
 	By
-	Iteration int       `json:"iteration"`
-	Gate      string    `json:"gate"`            // its ID
-	Until     time.Time `json:"until,omitzero"`  // when its allowance is there again, if that is known
-	Error     string    `json:"error,omitempty"` // what it said
+	Iteration  int       `json:"iteration"`
+	Gate       string    `json:"gate"`                 // its ID
+	Overloaded bool      `json:"overloaded,omitempty"` // as of Work
+	Until      time.Time `json:"until,omitzero"`       // when models may be asked again, if that is known
+	Error      string    `json:"error,omitempty"`      // what it said
 	Usage
 }
 
@@ -20,7 +22,7 @@ type Unheard struct {
 // perhaps only later, and not without end. What all of them have used is in all.
 func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 	if s.delayed && reached(s.SameLimit, p.Stall.SameLimit) {
-		return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: fmt.Sprintf("the reviewer %s said %d times in a row that its allowance is used up", c.ID, s.SameLimit)}}
+		return Step{End: &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the reviewer " + c.ID)}}
 	}
 	if end := spent(p, all, now); end != nil {
 		return Step{End: end}
@@ -34,16 +36,15 @@ func reviewing(p *Plan, all, s *State, c *Criterion, now time.Time) Step {
 // delay has a reviewer be waited for, as who works is.
 func (s *State) delay(u Unheard, at time.Time) {
 	s.Reviewing, s.delayed = "", true
-	s.limit(u.Until, at)
+	s.limit(run.Why(u.Overloaded), u.Until, at)
 }
 
-// limit takes it that an allowance is used up, until a time that may be anything.
-func (s *State) limit(until, at time.Time) {
-	s.limitedAt, s.Until = at, until
-	if latest := at.Add(longestWait); until.After(latest) {
-		s.Until = latest
-	}
+// limit takes it that models cannot be asked, until a time that may be anything.
+func (s *State) limit(why string, until, at time.Time) {
 	s.SameLimit++
+	s.limitedAt = at
+	s.denial.Add(why, at, until, s.SameLimit)
+	s.Until = s.denial.Until
 }
 
 // asking has a reviewer be at work: nobody waits for it, also if it is cut short.

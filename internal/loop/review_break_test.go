@@ -29,7 +29,7 @@ func TestReviewDelayed(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			f, began := finished(), time.Now()
-			over, until := began.Add(unknownWait), time.Time{}
+			over, until := began.Add(run.UnknownWait), time.Time{}
 			if known {
 				over = began.Add(3 * time.Hour)
 				until = over

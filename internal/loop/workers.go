@@ -242,7 +242,7 @@ func (s *State) rest() {
 func (s *State) anew() {
 	s.spent = nil
 	for _, w := range s.Workers {
-		w.Unchanged, w.SameRed, w.SameError, w.SameLimit, w.tries = 0, 0, 0, 0, 0
+		w.Unchanged, w.SameRed, w.SameError, w.SameLimit, w.tries, w.Until = 0, 0, 0, 0, 0, time.Time{}
 	}
 }
 
