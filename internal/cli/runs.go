@@ -52,11 +52,26 @@ type runView struct {
 	Hosted    bool      `json:"hosted"` // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Next      string    `json:"next,omitempty"` // what a person can do
+	// WaitingFor is run.RateLimited ..., until then; empty if it does not wait for that.
+	WaitingFor string    `json:"waiting_for,omitempty"`
+	Until      time.Time `json:"until,omitzero"`
 
 	asks string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 }
 
-func (v runView) why() string { return cmp.Or(v.Detail, v.Reason) }
+func (v runView) why() string {
+	if v.WaitingFor != "" && v.asks == "" {
+		return "waits until " + delayText(run.Delay{For: v.WaitingFor, Until: v.Until})
+	}
+	return cmp.Or(v.Detail, v.Reason)
+}
+
+// wait notes what a run waits for that goes on by itself.
+func (v *runView) wait(w waiter) {
+	if d, waits := w.Waits(); waits {
+		v.WaitingFor, v.Until = d.For, d.Until
+	}
+}
 
 // allRuns are those that can be read, in the order in which people should look at them.
 func (a *app) allRuns(e *engine.Engine) ([]runView, error) {
@@ -77,6 +92,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+		v.wait(l.State)
 		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
 			v.asks, v.Detail = reason, detail
 		}
@@ -87,6 +103,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+		v.wait(l.State)
 	}
 	v.Next = v.next()
 	return v, nil

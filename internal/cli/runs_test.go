@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// waits is a run that waits for something, or not.
+type waits struct {
+	run.Delay
+	ok bool
+}
+
+func (w waits) Waits() (run.Delay, bool) { return w.Delay, w.ok }
+
+// A run that waits for models says for what, and until when.
+func TestRunWaits(t *testing.T) {
+	until := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
+	v := runView{Detail: "d"}
+	v.wait(waits{run.Delay{For: run.Overloaded, Until: until}, false})
+	if v.WaitingFor != "" || !v.Until.IsZero() || v.why() != "d" {
+		t.Errorf("it waits for nothing: %+v", v)
+	}
+	v.wait(waits{run.Delay{For: run.Overloaded, Until: until}, true})
+	if v.WaitingFor != run.Overloaded || !v.Until.Equal(until) || !strings.Contains(v.why(), "2026-11-22 12:00:00, the provider") {
+		t.Errorf("it waits: %+v: %s", v, v.why())
+	}
+	v.asks = "question"
+	if v.why() != "d" {
+		t.Errorf("it asks a person: %s", v.why())
+	}
+}
