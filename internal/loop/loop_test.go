@@ -479,12 +479,22 @@ func TestSignal(t *testing.T) {
 
 func TestPromised(t *testing.T) {
 	for message, want := range map[string]bool{
-		"<promise>COMPLETE</promise>":            true,
-		"x\n  <promise>COMPLETE</promise> \n\n":  true,
-		"<promise>COMPLETE</promise>\nx":         false,
-		"I will say <promise>COMPLETE</promise>": false,
-		"<promise>complete</promise>":            false,
-		"":                                       false,
+		"<promise>COMPLETE</promise>":                            true,
+		"x\n  <promise>COMPLETE</promise> \n\n":                  true,
+		"<promise>COMPLETE</promise>\nx":                         false,
+		"I will say <promise>COMPLETE</promise>":                 false,
+		"<promise>complete</promise>":                            false,
+		"x\n**<promise>COMPLETE</promise>**":                     true,
+		"`<promise>COMPLETE</promise>`. ":                        true,
+		"> <promise>COMPLETE</promise>":                          false,
+		"\"<promise>COMPLETE</promise>\"":                        false,
+		"<promise>COMPLETE</promise>?":                           false,
+		"not **<promise>COMPLETE</promise>**":                    false,
+		"**<promise>COMPLETE</promise>** 1":                      false,
+		"<promise>COMPLETE</promise> é":                          false,
+		"<promise>**COMPLETE**</promise>":                        false,
+		"<promise>COMPLETE</promise><promise>COMPLETE</promise>": false,
+		"": false,
 	} {
 		if got := promised(message, "COMPLETE"); got != want {
 			t.Errorf("%q: %v", message, got)

@@ -253,15 +253,20 @@ func (p *Plan) Rotate(turns []Turn) {
 	}
 }
 
-// promised tells whether a message ends with a promise: exactly, and on the last line
-// that is not empty. A prompt that is repeated within it promises nothing.
+// markup is what may stand around a promise: what sets it off or ends a sentence, but no
+// words, and nothing that quotes.
+const markup = " \t\r*_`~.!"
+
+// promised tells whether a message ends with a promise: that and nothing else but markup is
+// on the last line that is not empty. A prompt that is repeated within it promises nothing.
 func promised(message, promise string) bool {
 	if promise == "" {
 		return false
 	}
 	message = strings.TrimRight(message, " \t\r\n")
 	last := message[strings.LastIndexByte(message, '\n')+1:]
-	return strings.TrimSpace(last) == "<promise>"+promise+"</promise>"
+	before, after, found := strings.Cut(last, "<promise>"+promise+"</promise>")
+	return found && strings.Trim(before+after, markup) == ""
 }
 
 // left is what remains of a limit of time; 0 is no limit, and less is over.
