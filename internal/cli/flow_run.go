@@ -82,6 +82,9 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 		return nil, err
 	}
 	agents, err := flowAgents(e, &f.plan)
+	if err == nil {
+		agents, err = named(&f.plan, agents)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +182,18 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 		agents[p.AgentOf(n)] = of
 	}
 	return agents, nil
+}
+
+// named are agents by their names, and not by what a flow that begins calls them.
+func named(p *flow.Plan, agents map[string]*spec.Agent) (map[string]*spec.Agent, error) {
+	list, called := map[string]*spec.Agent{}, map[string]string{}
+	for as, of := range agents {
+		list[of.Name] = of
+		if as != of.Name {
+			called[as] = of.Name
+		}
+	}
+	return list, p.Name(called)
 }
 
 // flowMaking makes a run and its sandboxes.

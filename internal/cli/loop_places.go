@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,12 +48,16 @@ func (l *places) put(seat loop.Seat, p place) {
 // any tells whether somebody works elsewhere.
 func (l *places) any() bool { return l != nil && len(l.list) > 0 }
 
-// at is where a seat's work is done: in a place of its own, or in the loop's sandbox.
-func (s *loopShop) at(seat loop.Seat) place {
+// at is where a seat's work is done: in a place of its own, or in the loop's sandbox, if it
+// is that of the loop's own agent.
+func (s *loopShop) at(seat loop.Seat) (place, error) {
 	if p, ok := s.places.at(seat); ok {
-		return p
+		return p, nil
 	}
-	return place{s.sandbox, s.agent}
+	if seat.Worker == 0 && (seat.Agent == "" || seat.Agent == s.plan.Agent) {
+		return place{s.sandbox, s.agent}, nil
+	}
+	return place{}, spec.Errorf(spec.ErrConflict, "%s has no place in this loop", cmp.Or(seat.Agent, fmt.Sprint("worker ", seat.Worker)))
 }
 
 // own tells whether a place has a copy of the files of its own. If the sandboxes write to
@@ -63,9 +68,9 @@ func (s *loopShop) own(p place) bool {
 
 // Begin hands what the loop's sandbox holds to a place.
 func (s *loopShop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
-	at := s.at(seat)
-	if !s.own(at) {
-		return 0, nil
+	at, err := s.at(seat)
+	if err != nil || !s.own(at) {
+		return 0, err
 	}
 	p, err := s.engine.Checkpoint(ctx, s.sandbox, "", "for "+at.sandbox.Name, false)
 	if err == nil {
@@ -78,7 +83,10 @@ func (s *loopShop) Begin(ctx context.Context, seat loop.Seat) (int64, error) {
 // comes into the loop's sandbox with it; what one of several workers did has to be
 // brought together with what the others do.
 func (s *loopShop) point(ctx context.Context, seat loop.Seat, cause string) (checkpoint.Point, error) {
-	at := s.at(seat)
+	at, err := s.at(seat)
+	if err != nil {
+		return checkpoint.Point{}, err
+	}
 	if !s.own(at) {
 		return s.engine.Checkpoint(ctx, s.sandbox, "", cause, false)
 	}
@@ -97,17 +105,21 @@ func (s *loopShop) settle(ctx context.Context, p checkpoint.Point) error {
 
 // Gone tells whether the sandbox of a seat was removed that has one of its own.
 func (s *loopShop) Gone(seat loop.Seat) bool {
-	at := s.at(seat)
-	if at.sandbox.ID == s.sandbox.ID {
+	at, err := s.at(seat)
+	if err != nil || at.sandbox.ID == s.sandbox.ID {
 		return false
 	}
-	_, err := s.engine.Find(at.sandbox.ID)
+	_, err = s.engine.Find(at.sandbox.ID)
 	return errors.Is(err, spec.ErrNotFound)
 }
 
 // Remake makes an agent's sandbox anew.
 func (s *loopShop) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
-	old, mine := s.at(seat), ofSeat(before, seat)
+	old, err := s.at(seat)
+	if err != nil {
+		return p, err
+	}
+	mine := ofSeat(before, seat)
 	if err := unmake(s.engine, mine); err != nil {
 		return p, err
 	}
@@ -304,7 +316,13 @@ func placesOf(e *engine.Engine, p *loop.Plan, list []loop.Place) (*places, error
 		if err != nil {
 			return nil, err
 		}
-		n := max(slices.IndexFunc(agents, func(a *spec.Agent) bool { return a.Name == at.Agent }), 0)
+		n := 0
+		if at.Agent != "" {
+			n = slices.IndexFunc(agents, func(a *spec.Agent) bool { return a.Name == at.Agent })
+		}
+		if n < 0 {
+			return nil, spec.Errorf(spec.ErrConflict, "the sandbox %s is that of %s, who does not work in this loop", at.Sandbox, at.Agent)
+		}
 		all[at.Seat] = place{sb, agents[n]}
 	}
 	return &places{list: all}, nil

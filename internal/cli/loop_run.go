@@ -104,14 +104,14 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err := f.takeOver(a, cmd); err != nil {
 		return err
 	}
-	if err := f.turns(); err != nil {
-		return err
-	}
-	path, err := f.read(args)
+	e, err := a.engine()
 	if err != nil {
 		return err
 	}
-	e, err := a.engine()
+	if err := f.turns(e); err != nil {
+		return err
+	}
+	path, err := f.read(args)
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,18 @@ func (f *loopFlags) about() string {
 	return f.plan.Prompt
 }
 
-// turns reads which agent works with which models.
-func (f *loopFlags) turns() error {
+// turns reads which agent works with which models, by their names.
+func (f *loopFlags) turns(e *engine.Engine) error {
+	name := func(called string) (string, error) {
+		of, err := agentCalled(e.Agents, called)
+		if err != nil {
+			return "", err
+		}
+		return of.Name, nil
+	}
+	if err := f.plan.Name(name); err != nil {
+		return err
+	}
 	switch {
 	case f.rotation == "":
 		if f.model != "" {
@@ -214,11 +224,15 @@ func (f *loopFlags) turns() error {
 	if err != nil {
 		return err
 	}
-	if name := turns[0].Agent; f.plan.Agent != "" && f.plan.Agent != name {
-		return spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation begins with %s", f.plan.Agent, name).
+	given := f.plan.Agent
+	f.plan.Rotate(turns)
+	if err := f.plan.Name(name); err != nil {
+		return err
+	}
+	if first := f.plan.Agent; given != "" && given != first {
+		return spec.Errorf(spec.ErrUsage, "--agent is %s, and the rotation begins with %s", given, first).
 			WithHint("leave --agent out: the rotation says who works")
 	}
-	f.plan.Rotate(turns)
 	return nil
 }
 

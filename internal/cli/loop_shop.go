@@ -46,7 +46,10 @@ const iterationGrace = time.Second
 // Work has the agent work, and then stops the sandbox: servers that it left running
 // would hold ports, and write while the files are judged.
 func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
-	at := s.at(job.Seat)
+	at, err := s.at(job.Seat)
+	if err != nil {
+		return w, err
+	}
 	rules, err := transcript.ForOutput(at.agent.Headless)
 	if err != nil {
 		return w, err

@@ -63,7 +63,11 @@ var _ loop.Bench = (*loopBench)(nil)
 
 // Work notes what had been spent before.
 func (b *loopBench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
-	bill, err := b.engine.Bill(ctx, b.at(job.Seat).sandbox)
+	at, err := b.at(job.Seat)
+	if err != nil {
+		return loop.Work{}, err
+	}
+	bill, err := b.engine.Bill(ctx, at.sandbox)
 	if err != nil {
 		return loop.Work{}, err
 	}
@@ -75,10 +79,14 @@ func (b *loopBench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
 
 // Spent is what the gateway has counted since then.
 func (b *loopBench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
+	at, err := b.at(seat)
+	if err != nil {
+		return 0, 0, err
+	}
 	b.mu.Lock()
 	before := b.before[seat]
 	b.mu.Unlock()
-	now, err := b.engine.Bill(ctx, b.at(seat).sandbox)
+	now, err := b.engine.Bill(ctx, at.sandbox)
 	since := now.Since(before)
 	return since.Counted(), since.USD, err
 }
@@ -104,7 +112,11 @@ func (b *loopBench) Hand(ctx context.Context, seat loop.Seat, number int64) erro
 	if err != nil {
 		return err
 	}
-	return b.engine.HandOut(ctx, b.sandbox, p, b.at(seat).sandbox)
+	at, err := b.at(seat)
+	if err != nil {
+		return err
+	}
+	return b.engine.HandOut(ctx, b.sandbox, p, at.sandbox)
 }
 
 // Settle has the loop's sandbox hold a checkpoint.
@@ -133,7 +145,10 @@ func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Pl
 	if err := unmake(b.engine, ofSeat(before, seat)); err != nil {
 		return p, err
 	}
-	old := b.at(seat)
+	old, err := b.at(seat)
+	if err != nil {
+		return p, err
+	}
 	from, err := b.engine.Checkpoint(ctx, b.sandbox, "", "for "+old.sandbox.Name+", which is made anew", false)
 	if err != nil {
 		return p, err

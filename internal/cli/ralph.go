@@ -169,10 +169,6 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 			WithHint("--until COMMAND, e.g. --until 'make test': the loop ends when it agrees with the agent")
 	}
 	words := []string{"loop", "run"}
-	turns, err := ralphTurns(r.rotation)
-	if err != nil {
-		return nil, err
-	}
 	for _, f := range r.given() {
 		why, idle := ralphIdle[f.Name]
 		switch {
@@ -183,8 +179,6 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 			r.note("--model changes nothing: --rotation says who works")
 		case f.Name == "max-iterations" && r.most == 0:
 			r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
-		case f.Name == "rotation":
-			words = append(words, "--rotation="+turns)
 		case f.Name == "no-questions":
 			words = append(words, "--stall-questions=0")
 		default:
@@ -192,7 +186,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		}
 	}
 	if r.rotation == "" { // open-ralph's agent and model do not count beside one
-		words = append(words, "--agent="+loop.RalphAgent(r.agent))
+		words = append(words, "--agent="+r.agent)
 	}
 	for _, command := range r.until {
 		words = append(words, "--until="+command)
@@ -213,22 +207,6 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 // given are the flags of the line; one that is said not to be so is none.
 func (r *ralphCall) given() []command.Flag {
 	return slices.DeleteFunc(r.cmd.Given(), func(f command.Flag) bool { return r.cmd.IsSwitch(f.Name) && f.Value == "false" })
-}
-
-// ralphTurns is a rotation with the agents as we call them.
-func ralphTurns(rotation string) (string, error) {
-	if rotation == "" {
-		return "", nil
-	}
-	turns, err := loop.Rotate(rotation)
-	if err != nil {
-		return "", err
-	}
-	var words []string
-	for _, t := range turns {
-		words = append(words, loop.RalphAgent(t.Agent)+":"+t.Model)
-	}
-	return strings.Join(words, ","), nil
 }
 
 // loopHere is the newest loop of this directory; if something is to be said to it, the

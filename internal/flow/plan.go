@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,8 @@ type Plan struct {
 	Flow  *Flow  `json:"flow"`
 	File  string `json:"file"`            // of the flow, when it began
 	Agent string `json:"agent,omitempty"` // of steps that name none
+	// Called are the names of agents that steps call otherwise, by what they call them.
+	Called map[string]string `json:"called,omitempty"`
 	// Values are the inputs that are texts, Files those of the inputs that are files
 	// which were given, by their names below inputs/.
 	Values map[string]string `json:"values"`
@@ -133,8 +136,22 @@ func (f *Flow) FileInput(name string) (string, error) {
 	return "", spec.Errorf(spec.ErrUsage, "the flow %s has %d inputs that are files", f.Name, len(files)).WithHint("say which it is: --file NAME=PATH; it has %s", f.inputNames())
 }
 
+// Name has agents be called by their names, whatever they were called: one that is called
+// in two ways is one agent, with one sandbox.
+func (p *Plan) Name(called map[string]string) error {
+	p.Agent = cmp.Or(called[p.Agent], p.Agent)
+	p.Called = called
+	return p.checkParallel()
+}
+
 // AgentOf is who does a step: an agent, or Shell.
 func (p *Plan) AgentOf(n *Node) string {
+	who := p.calls(n)
+	return cmp.Or(p.Called[who], who)
+}
+
+// calls is what who does a step is called.
+func (p *Plan) calls(n *Node) string {
 	switch {
 	case n.Step.Command != "":
 		return Shell

@@ -253,6 +253,23 @@ func (p *Plan) Rotate(turns []Turn) {
 	}
 }
 
+// Name has agents be called by their names, whatever they were called: one that is called
+// in two ways is one agent, with one place.
+func (p *Plan) Name(name func(called string) (string, error)) (err error) {
+	if p.Agent != "" {
+		p.Agent, err = name(p.Agent)
+	}
+	for i := range p.Agents {
+		if err == nil {
+			p.Agents[i], err = name(p.Agents[i])
+		}
+	}
+	if len(p.Others()) == 0 {
+		p.Agents = nil
+	}
+	return err
+}
+
 // markup is what may stand around a promise: what sets it off or ends a sentence, but no
 // words, and nothing that quotes.
 const markup = " \t\r*_`~.!"

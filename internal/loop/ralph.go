@@ -16,7 +16,7 @@ type Ralph struct {
 	MinIterations int
 	MaxIterations int // 0 is without end there
 	Tasks         bool
-	Agent         string // as Bothy calls it
+	Agent         string
 	Models        []string
 	Turns         []Turn   // of several models, or agents
 	Passed        []string // what stands there and was not taken over
@@ -52,7 +52,7 @@ func ReadRalph(data []byte) (*Ralph, error) {
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "read the state of the loop: %w", err)
 	}
-	r := &Ralph{Prompt: s.Prompt, Promise: s.CompletionPromise, Abort: s.AbortPromise, MinIterations: s.MinIterations, MaxIterations: s.MaxIterations, Tasks: s.TasksMode}
+	r := &Ralph{Prompt: s.Prompt, Promise: s.CompletionPromise, Abort: s.AbortPromise, MinIterations: s.MinIterations, MaxIterations: s.MaxIterations, Tasks: s.TasksMode, Agent: s.Agent}
 	for key := range all {
 		if !slices.Contains(ralphKeys, key) {
 			r.Passed = append(r.Passed, key)
@@ -64,24 +64,9 @@ func ReadRalph(data []byte) (*Ralph, error) {
 		if r.Turns, err = Rotate(strings.Join(s.Rotation, ",")); err != nil {
 			return nil, err
 		}
-		for i := range r.Turns {
-			r.Turns[i].Agent = RalphAgent(r.Turns[i].Agent)
-		}
-		s.Agent = r.Turns[0].Agent
+		r.Agent = r.Turns[0].Agent
 	} else if s.Model != "" {
 		r.Models = []string{s.Model}
 	}
-	r.Agent = RalphAgent(s.Agent)
 	return r, nil
-}
-
-// RalphAgent is an agent of open-ralph as Bothy calls it.
-func RalphAgent(name string) string {
-	switch name {
-	case "claude-code":
-		return "claude"
-	case "cursor-agent":
-		return "cursor"
-	}
-	return name
 }
