@@ -452,7 +452,7 @@ func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
 	}
 	switch {
 	case s.Status.Final():
-	case s.Status == loop.Waiting && s.Reason == "question":
+	case s.Status == loop.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))

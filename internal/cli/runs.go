@@ -56,7 +56,8 @@ type runView struct {
 	WaitingFor string    `json:"waiting_for,omitempty"`
 	Until      time.Time `json:"until,omitzero"`
 
-	asks string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
+	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
+	answered bool   // a loop that asks has a hint that it was not told yet
 }
 
 func (v runView) why() string {
@@ -104,6 +105,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 		v.wait(l.State)
+		v.answered = len(l.Hints) > 0
 	}
 	v.Next = v.next()
 	return v, nil
@@ -144,6 +146,8 @@ func (v runView) next() string {
 		return "bothy flow answer " + v.ID
 	case v.Hosted:
 		return ""
+	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered:
+		return "bothy loop hint " + v.ID + " 'TEXT'"
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}

@@ -114,7 +114,7 @@ func taskJudged(p *Plan, s *State) *Step {
 		return &Step{Close: true}
 	case ok && s.Work.Abort:
 		return &Step{PutBack: "the agent gave up"}
-	case end != nil && (end.Reason == reasonQuestion || end.Reason == "same_error"):
+	case end != nil && (end.Reason == ReasonQuestion || end.Reason == "same_error"):
 		return &Step{End: end}
 	case end != nil:
 		return &Step{PutBack: end.Detail}
@@ -257,7 +257,7 @@ func verdict(p *Plan, s *State) *End {
 	case ok && s.Work.Done && len(s.Verdict.Red()) == 0: // only more of it is wanted
 		return nil
 	case reached(s.Asked, p.Stall.Questions):
-		return &End{Status: Waiting, Reason: reasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
+		return &End{Status: Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
 		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged) + s.failure()}
 	case reached(s.SameError, p.Stall.SameError):
@@ -365,8 +365,8 @@ func (s *State) ExitCode() int {
 	return spec.ExitError
 }
 
-// reasonQuestion is why a loop waits whose agent wants to know something of a person.
-const reasonQuestion = "question"
+// ReasonQuestion is why a loop waits whose agent wants to know something of a person.
+const ReasonQuestion = "question"
 
 // reasonCrash is why a loop was interrupted of which nobody said so.
 const reasonCrash = "crash"

@@ -214,7 +214,7 @@ func (s *State) begin() {
 		s.Unchanged, s.SameRed, s.SameError, s.SameLimit, s.Until = 0, 0, 0, 0, time.Time{}
 		s.anew()
 	}
-	if s.Status == Waiting && s.Reason == reasonQuestion { // as good as answered
+	if s.Status == Waiting && s.Reason == ReasonQuestion { // as good as answered
 		s.Asked = 0
 		for _, w := range s.Workers {
 			w.Asked = 0
