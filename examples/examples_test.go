@@ -87,20 +87,20 @@ func TestSandboxRalph(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ralph := func(args ...string) (string, error) {
+	ralph := func(until string, args ...string) (string, error) {
 		cmd := exec.Command("sh", append([]string{"sandbox-ralph.sh"}, args...)...)
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "UNTIL="+until)
 		out, err := cmd.Output()
 		return string(out), err
 	}
-	said, err := ralph("make test", "app", "7", "codex")
-	if want := "loop|run|--workspace|review|--until|make test|--max-iterations|7|--agent|codex|-f|app/PROMPT.md|app|"; err != nil || said != want {
+	said, err := ralph("make test", "app", "50", "codex")
+	if want := "loop|run|--workspace|review|--until|make test|--max-iterations|50|--agent|codex|-f|app/PROMPT.md|app|"; err != nil || said != want {
 		t.Errorf("it asks for %s, %v", said, err)
 	}
-	if said, err := ralph("true"); err != nil || !strings.Contains(said, "|30|--agent|claude|-f|./PROMPT.md|.|") {
+	if said, err := ralph("true", "."); err != nil || !strings.Contains(said, "|30|--agent|claude-code|-f|./PROMPT.md|.|") {
 		t.Errorf("without more it asks for %s, %v", said, err)
 	}
-	if _, err := ralph(); err == nil {
+	if _, err := ralph("", "."); err == nil {
 		t.Error("without a command it goes on")
 	}
 }

@@ -1,4 +1,4 @@
 #!/bin/sh
-# sandbox-ralph.sh COMMAND [DIR] [ITERATIONS] [AGENT]: has AGENT work at DIR/PROMPT.md until
-# COMMAND, such as 'make test', ends with 0. Nothing of it reaches DIR before bothy apply.
-exec bothy loop run --workspace review --until "${1:?a command that ends with 0 when the work is done}" --max-iterations "${3:-30}" --agent "${4:-claude}" -f "${2:-.}/PROMPT.md" "${2:-.}"
+# UNTIL='make test' sandbox-ralph.sh [DIR] [ITERATIONS] [AGENT]: has AGENT work at DIR/PROMPT.md
+# until $UNTIL ends with 0. Nothing of it reaches DIR before bothy apply.
+exec bothy loop run --workspace review --until "${UNTIL:?is to be a command that ends with 0 when the work is done}" --max-iterations "${2:-30}" --agent "${3:-claude-code}" -f "${1:-.}/PROMPT.md" "${1:-.}"
