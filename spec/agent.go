@@ -52,6 +52,9 @@ type Agent struct {
 	// Credentials are services of the vault it can log in with, the best first.
 	// One of them is enough.
 	Credentials []string `json:"credentials,omitempty"`
+	// Reach are further presets for one of its credentials, by the service: who is lent
+	// that needs them, and nobody else.
+	Reach map[string][]string `json:"reach,omitempty"`
 	// Login is where the agent keeps what it logged in with by itself; nil if
 	// that is not lent.
 	Login *AgentLogin `json:"login,omitempty"`

@@ -98,6 +98,8 @@ func TestRefused(t *testing.T) {
 		"a relative program": strings.Replace(own, "/opt/mine", "opt/mine", 1),
 		"no such preset":     strings.Replace(own, "npm", "nowhere", 1),
 		"no such service":    own + "credentials: [nobody]\n",
+		"reach of no such":   own + "credentials: [github]\nreach: {github: [nowhere]}\n",
+		"reach of another":   own + "credentials: [github]\nreach: {anthropic: [anthropic]}\n",
 		"a bad variable":     own + "env: {\"A=B\": x}\n",
 		"a file above":       own + "home: [{path: ../x, text: x}]\n",
 		"an absolute file":   own + "home: [{path: /etc/x, text: x}]\n",

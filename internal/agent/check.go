@@ -31,6 +31,9 @@ func check(a *spec.Agent) error {
 			return err
 		}
 	}
+	if err := checkReach(a); err != nil {
+		return err
+	}
 	for _, name := range a.Credentials {
 		if s := vault.FindService(name); s == nil || s.Name != name {
 			return fail("credentials: no service named %q", name)
@@ -70,10 +73,24 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials, login or mock")
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
 	}
 	return checkInstall(a)
+}
+
+func checkReach(a *spec.Agent) error {
+	for _, service := range slices.Sorted(maps.Keys(a.Reach)) {
+		if !slices.Contains(a.Credentials, service) {
+			return spec.Errorf(spec.ErrUsage, "reach: %q is none of the credentials", service)
+		}
+		for _, name := range a.Reach[service] {
+			if _, err := policy.FindPreset(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func checkEnv(where string, env map[string]string) error {

@@ -63,7 +63,7 @@ func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spe
 		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
 	}
 	if err == nil {
-		err = a.lend(cmd, e, sb, w.secrets)
+		err = a.lend(cmd, e, sb, l.spec, w.secrets)
 	}
 	if err == nil {
 		err = a.lendTokens(cmd, e, sb, w.tokens)

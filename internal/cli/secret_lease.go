@@ -147,8 +147,9 @@ func parseLend(flags []string) ([]lendAt, error) {
 	return out, nil
 }
 
-// lend lends what --secret names, unless it is lent already.
-func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, list []lendAt) error {
+// lend lends a sandbox and its agent, if it has one, what --secret names, unless it is
+// lent already.
+func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, list []lendAt) error {
 	for _, l := range list {
 		leases, err := e.Leases(sb)
 		if err != nil {
@@ -158,7 +159,7 @@ func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, lis
 		if slices.ContainsFunc(leases, has) {
 			continue
 		}
-		made, err := e.Lend(cmd.Context(), sb, l.secret, vault.Terms{For: l.life})
+		made, err := e.LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
 		if err != nil {
 			return err
 		}

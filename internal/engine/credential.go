@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -65,6 +66,41 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 		e.say("%s", c.say)
 	}
 	return c.Secret, nil
+}
+
+// LendCredential lends a sandbox what its agent, which may be nil, logs in with, and has it
+// reach whose that is. The rules come first: a lease without them would be taken for one
+// that needs nothing more.
+func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string, t vault.Terms) (*spec.Lease, error) {
+	if a != nil && sb.Mock == nil {
+		if err := e.reach(ctx, sb, a, secret); err != nil {
+			return nil, err
+		}
+	}
+	return e.Lend(ctx, sb, secret, t)
+}
+
+// reach adds the presets that go with a credential, unless there are to be none.
+func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string) error {
+	have, err := e.Secrets()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret })
+	if i < 0 || len(a.Reach[have[i].Service]) == 0 {
+		return nil
+	}
+	return e.EditPolicy(ctx, sb, func(f *policy.File) error {
+		if slices.Contains(f.Presets, "none") {
+			return nil
+		}
+		for _, name := range a.Reach[have[i].Service] {
+			if err := f.AddPreset(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // inEnvironment is FindCredential for variables.

@@ -89,6 +89,6 @@ func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) e
 	if err != nil || slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Secret == own }) {
 		return err
 	}
-	_, err = e.Lend(ctx, sb, own, vault.Terms{})
+	_, err = e.LendCredential(ctx, sb, g.Agent, own, vault.Terms{})
 	return err
 }

@@ -67,7 +67,7 @@ func (e *Engine) logIn(ctx context.Context, sb *spec.Sandbox, a *spec.Agent) err
 	if err != nil || secret == "" {
 		return err
 	}
-	_, err = e.Lend(ctx, sb, secret, vault.Terms{})
+	_, err = e.LendCredential(ctx, sb, a, secret, vault.Terms{})
 	return err
 }
 
@@ -79,6 +79,9 @@ func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.B
 	}
 	b := own.Block
 	b.Presets = without(b.Presets, worker.Presets)
+	for _, presets := range worker.Reach {
+		b.Presets = without(b.Presets, presets)
+	}
 	if slices.Contains(b.Presets, "none") {
 		return b, nil
 	}

@@ -27,7 +27,7 @@ func presetHosts(t *testing.T, name string) []string {
 }
 
 func TestPresets(t *testing.T) {
-	want := []string{"cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "none", "npm", "open", "opencode", "pypi"}
+	want := []string{"anthropic", "cargo", "claude", "codex", "copilot", "cursor", "debian", "gemini", "github-read", "github-write", "go", "google", "none", "npm", "open", "openai", "opencode", "openrouter", "pypi"}
 	if got := PresetNames(); !slices.Equal(got, want) {
 		t.Errorf("presets are %v", got)
 	}

@@ -43,7 +43,6 @@ var (
 		name: "opencode", model: "anthropic/claude-haiku-4-5", version: "1.18.33",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
 		place:   "x-api-key: ",
-		flags:   []string{"--preset", "claude"},
 		besides: "GET models.opencode.ai /",
 		project: `opencode.json {"permission":{"bash":"ask","edit":"ask"}}`,
 		command: func(prompt string) []string {
