@@ -4,7 +4,7 @@
 // root and as an ordinary user.
 //
 // The cases have the ids of the project's attack list: A for what leaves, B for
-// what is read of requests, D for files, E for git and F for the host's control surface.
+// what is read of requests, C for credentials, D for files, E for git and F for the host's control surface.
 // Cases A are tried on a stage: a host of the test's own, to which every address
 // leads and on which every packet is seen (test/stage). What needs packets
 // made by hand, or a hostile server, is in internal/gateway (G); the decision
@@ -37,7 +37,8 @@
 //	     G TestA16B5PolicyChange, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
 //	A17  SSH: no preset allows it, P TestAttackA17NoSSH. There is no filter for git over
 //	     SSH: what a rule allows at port 22 is a tunnel
-//	A18  allowed hosts with room for anybody: G TestA18BodyLimit; P TestAttackA18MultiTenant
+//	A18  allowed hosts with room for anybody: G TestA18BodyLimit; P TestAttackA18MultiTenant. There
+//	     is no budget of bytes for a host over all requests
 //	A19  presets: P TestAttackA19PresetsAreNarrow
 //	A20  the host and neighbours: TestA20HostAndNeighbours, TestHostLoopbackIsClosed,
 //	     TestOneHostPort, TestPublishedPortsInside, TestPublishedOnLoopbackOnly,
@@ -61,6 +62,26 @@
 //	     G TestB10SlowRequest; floods:
 //	     TestB10Crowd, TestB10Slow, TestB10Names, TestB10Mock
 //	B11  rules by program: there are none
+//
+//	C1   other credentials beside ours: G inject TestC1OtherCredentials
+//	C2   echoes: G inject TestC2Echo, TestC2CompressedEcho, G TestC2EchoOverGRPC,
+//	     TestC2WhatServersRemember
+//	C3   placeholders in disguise: G inject TestC3PlaceholderElsewhere, TestC3Bodies. What is not
+//	     looked into is not searched
+//	C4   placeholders in the clear: G TestC4ClearText, inject TestC4OnlyOnTheBoundRoute
+//	C5   tokens answered into the sandbox: G TestC5RenewalInside, TestLoginShared, for logins of the
+//	     host. What an agent obtains by a login inside stays inside: it is not captured
+//	C6   places where a secret could be read: TestSecretStaysOutside, TestSavedImage; with real
+//	     agents, memory and checkpoints test/agents. Memory of full checkpoints is not searched
+//	C7   other ways to read it: TestTokensOfTools
+//	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection
+//	C9   requests of ours for the sandbox: the renewal of a login goes to the endpoint of its
+//	     description alone and follows no redirect, gateway/renew; its policy is not asked
+//	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,
+//	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
+//	C11  the way to the server: G TestC11UpstreamIsVerified. There are no signed requests
+//	C12  what was taken back: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
+//	     sshagent TestC12LeaseEnds
 //
 //	D1   links the inside lays out, written or read through by the host:
 //	     TestCopyOutIntoHostileWorkspace, TestCopyInRace, TestWorkspaceSwappedByLink
@@ -101,15 +122,16 @@
 //
 //	F1   unix sockets of the host: TestCanaries, TestDescriptors
 //	F2   the control API from inside: TestCanaries (state directory), TestMarkersAreNotTrusted.
-//	     There is no dashboard yet
+//	     There is no dashboard
 //	F3   peers of the control socket: TestControlSocket
-//	F4   provisioning API: none yet; unknown project files: TestProjectFilesWidenNothing
+//	F4   provisioning API: there is none; unknown project files: TestProjectFilesWidenNothing
 //	F5   project files that widen: TestProjectFilesWidenNothing
 //	F6   an off switch inside: there is none; TestNoWallNoStart
 //	F7   silent fallback: TestNoWallNoStart
-//	F8   weaker children: no child sandboxes yet; the environment: TestEnvironmentStaysOutside
+//	F8   weaker children: a sandbox makes none; the environment: TestEnvironmentStaysOutside
 //	F9   decisions on command strings: there are none
-//	F10  an agent's configuration that runs later: TestNothingIsShared; merge-back: not yet
+//	F10  an agent's configuration that runs later: TestNothingIsShared; brought back to the
+//	     host: flagged, script review-hostile
 //	F11  /proc/self/exe and leaked descriptors: TestBreakOutSet, TestDescriptors
 //	F12  auxiliary programs: TestPosture (no program but bothy runs), TestHostileSidecars
 //	F13  set-uid launchers: TestPosture
