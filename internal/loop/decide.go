@@ -2,11 +2,13 @@ package loop
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -226,8 +228,28 @@ func redNames(v *Verdict) string {
 	return few(names)
 }
 
-// noTask ends a loop for which there is no task any more.
-func noTask(s *State) End {
+// noTask ends a loop for which there is no task any more. Open are those that wait for
+// something else than it.
+func noTask(s *State, open map[task.Reason]int) End {
+	e := outOfTasks(s)
+	if len(open) > 0 {
+		e.Open = open
+		e.Detail += "; still open: " + openText(open)
+	}
+	return e
+}
+
+// openText is for example "2 blocked, 1 human".
+func openText(open map[task.Reason]int) string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(open)) {
+		parts = append(parts, fmt.Sprintf("%d %s", open[why], why))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// outOfTasks judges what was done.
+func outOfTasks(s *State) End {
 	green := len(s.last().Red()) == 0
 	switch failed := len(s.Left); {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):

@@ -85,6 +85,24 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 	return g.Claim(id, d.Who, Lease, now)
 }
 
+// Open counts the tasks that are not done, and not among the others, by why none of them
+// can be taken.
+func (d *Desk) Open(ctx context.Context, except []string) (map[task.Reason]int, error) {
+	g, err := d.Store.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := task.Filter{Labels: d.Plan.Labels, Except: except}
+	open := map[task.Reason]int{}
+	for _, t := range g.All() {
+		s := g.State(t, time.Now().UTC())
+		if wanted.Matches(g, t) && !s.Ready && s.Reason != task.ReasonClosed && s.Reason != task.ReasonKept {
+			open[s.Reason]++
+		}
+	}
+	return open, nil
+}
+
 // Renew makes the claim last. If the task is another's by now the error is ErrConflict.
 func (d *Desk) Renew(ctx context.Context, id string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -211,4 +212,6 @@ type End struct {
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 	Signal int    `json:"signal,omitempty"` // that interrupted it
+	// Open counts, of a loop that ends for want of tasks, those that are open nevertheless.
+	Open map[task.Reason]int `json:"open,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -42,6 +43,8 @@ type State struct {
 	Reason string `json:"stop_reason,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Signal int    `json:"-"`
+	// OpenTasks counts tasks that are open although none can be taken, by why.
+	OpenTasks map[task.Reason]int `json:"open_tasks,omitempty"`
 
 	Ready    bool     `json:"-"`
 	Sandbox  string   `json:"sandbox,omitempty"`
@@ -192,7 +195,7 @@ func (s *State) Add(ev run.Event) error {
 		return into(ev, func(e End) {
 			s.held, s.Reviewing = false, ""
 			s.rest()
-			s.Status, s.Reason, s.Detail, s.Signal = e.Status, e.Reason, e.Detail, e.Signal
+			s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks = e.Status, e.Reason, e.Detail, e.Signal, e.Open
 		})
 	}
 	return nil
@@ -220,7 +223,7 @@ func (s *State) begin() {
 			w.Asked = 0
 		}
 	}
-	s.Status, s.Reason, s.Detail, s.Signal, s.held = Running, "", "", 0, false
+	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.held = Running, "", "", 0, nil, false
 	s.Reviewing = ""
 	s.rest()
 }

@@ -68,12 +68,8 @@ func (l *Loop) takeTask(ctx context.Context) error {
 	if s.Task != nil {
 		id = s.Task.ID
 	}
-	var except []string
-	for _, f := range s.Left {
-		except = append(except, f.Task)
-	}
 	l.renewed = time.Now()
-	taken, err := l.Desk.Take(ctx, id, except)
+	taken, err := l.Desk.Take(ctx, id, leftOf(s))
 	switch {
 	case err == nil:
 		return l.keep(Took, taken)
@@ -96,7 +92,19 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 			return err
 		}
 	}
-	return run.Unkept(l.end(run.ActorHost, noTask(l.state)))
+	open, err := l.Desk.Open(ctx, leftOf(l.state))
+	if err != nil {
+		return err
+	}
+	return run.Unkept(l.end(run.ActorHost, noTask(l.state, open)))
+}
+
+// leftOf are the tasks that a loop does not take again.
+func leftOf(s *State) (ids []string) {
+	for _, l := range s.Left {
+		ids = append(ids, l.Task)
+	}
+	return ids
 }
 
 // closedAs is the reason for which a task is closed. The name of the run is not in it: it

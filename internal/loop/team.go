@@ -232,7 +232,7 @@ func (t *Team) step(ctx context.Context) error {
 	case t.kept != before: // there is a next step of somebody
 		return nil
 	default:
-		if over, err := t.quiet(); over || err != nil {
+		if over, err := t.quiet(ctx); over || err != nil {
 			return err
 		}
 	}
@@ -332,7 +332,7 @@ func (t *Team) winding() bool { return t.ending != nil || t.pause != nil }
 
 // quiet ends the loop when nobody is at anything, and nothing is to be begun; or when there
 // is no task any more. While agents wait for their allowances there is.
-func (t *Team) quiet() (over bool, err error) {
+func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	open := slices.ContainsFunc(t.state.Workers, func(w *State) bool { return w.Task != nil })
 	switch {
 	case t.ending != nil:
@@ -344,7 +344,11 @@ func (t *Team) quiet() (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		return true, run.Unkept(t.end(run.ActorHost, noTask(t.state)))
+		left, err := t.Desk.Open(ctx, leftOf(t.state))
+		if err != nil {
+			return true, err
+		}
+		return true, run.Unkept(t.end(run.ActorHost, noTask(t.state, left)))
 	}
 	return false, nil
 }

@@ -149,10 +149,7 @@ func (t *Team) take(ctx context.Context, h *hand, w *State) error {
 	if w.Task != nil {
 		id = w.Task.ID
 	} else {
-		for _, l := range t.state.Left {
-			except = append(except, l.Task)
-		}
-		except = append(except, t.state.hands()...)
+		except = append(leftOf(t.state), t.state.hands()...)
 		for _, other := range t.hands {
 			if other.task != "" {
 				except = append(except, other.task)
