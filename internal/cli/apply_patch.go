@@ -94,12 +94,13 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 		left = append(left, spec.Errorf(spec.ErrConflict, "%d changes are in conflict with what you have now, and are not in the patch", n.conflicts).
 			WithHint("look at them: bothy diff %s PATH; take the sandbox's: --overwrite PATH; keep yours: bothy discard %s PATH", sb.Name, sb.Name))
 	}
-	if n.unwritten > 0 {
-		a.note("%d changes have no lines, such as those of images: a comment stands for each in the patch", n.unwritten)
-	}
 	if n.flagged > 0 {
 		left = append(left, spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and are not in the patch", n.flagged).
 			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name))
+	}
+	if n.unwritten > 0 {
+		left = append(left, spec.Errorf(nil, "%d changes have no lines, such as those of images: a comment stands for each in the patch", n.unwritten).
+			WithHint("bothy apply %s brings them, too", sb.Name))
 	}
 	if len(left) == 0 {
 		return nil

@@ -141,7 +141,7 @@ func (a *app) findings(checks []doctor.Check) error {
 
 // examine checks what an agent needs.
 func examine(ctx context.Context, e *engine.Engine, of *spec.Agent) ([]doctor.Check, error) {
-	hosts, err := engine.PresetHosts(of)
+	hosts, err := e.PresetHosts(of)
 	if err != nil {
 		return nil, err
 	}

@@ -80,21 +80,30 @@ func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.A
 	return e.Lend(ctx, sb, secret, t)
 }
 
-// reach adds the presets that go with a credential, unless there are to be none.
-func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string) error {
-	have, err := e.Secrets()
-	if err != nil {
-		return err
+// reachOf are the presets that go with what an agent logs in with.
+func (e *Engine) reachOf(a *spec.Agent, c Credential) ([]string, error) {
+	if c.add != nil { // it is no secret yet
+		return a.Reach[c.add.Service], nil
 	}
-	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret })
-	if i < 0 || len(a.Reach[have[i].Service]) == 0 {
-		return nil
+	have, err := e.Secrets()
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == c.Secret })
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	return a.Reach[have[i].Service], nil
+}
+
+// reach adds those presets, unless there are to be none.
+func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string) error {
+	presets, err := e.reachOf(a, Credential{Secret: secret})
+	if err != nil || len(presets) == 0 {
+		return err
 	}
 	return e.EditPolicy(ctx, sb, func(f *policy.File) error {
 		if slices.Contains(f.Presets, "none") {
 			return nil
 		}
-		for _, name := range a.Reach[have[i].Service] {
+		for _, name := range presets {
 			if err := f.AddPreset(name); err != nil {
 				return err
 			}

@@ -24,11 +24,19 @@ func (e *Engine) Installed(a *spec.Agent) (string, error) {
 // OnHost tells whether a sandbox finds an agent's program among the host's.
 func OnHost(a *spec.Agent) bool { return onHost(a.Program) == nil }
 
-// PresetHosts are the hosts that the presets of an agent name, each with a port,
-// as HOST:PORT. Patterns are no hosts.
-func PresetHosts(a *spec.Agent) ([]string, error) {
+// PresetHosts are the hosts that the presets of an agent name, and those that come with
+// what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.
+func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
+	lent, err := e.FindCredential(a)
+	if err != nil {
+		return nil, err
+	}
+	more, err := e.reachOf(a, lent)
+	if err != nil {
+		return nil, err
+	}
 	var list []string
-	for _, name := range a.Presets {
+	for _, name := range slices.Concat(a.Presets, more) {
 		p, err := policy.FindPreset(name)
 		if err != nil {
 			return nil, err
