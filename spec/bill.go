@@ -44,6 +44,12 @@ type Limited struct {
 	Over  bool      `json:"over,omitempty"` // it has answered a question since
 }
 
+// Claimed is what an agent says that it used. It may be wrong.
+type Claimed struct {
+	Tokens int64   `json:"tokens"`
+	USD    float64 `json:"usd"`
+}
+
 // BillItem is what one model answered.
 type BillItem struct {
 	Model   string `json:"model"` // as it calls itself; empty: no answer said

@@ -198,6 +198,7 @@ func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill
 	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
 	meter(&w, before, after, began)
 	d.Verdict, d.Overloaded, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Overloaded, w.Error, w.Until, w.Tokens, w.USD
+	d.Said, d.Seen = w.Said, w.Seen
 	return nil
 }
 

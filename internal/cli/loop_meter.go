@@ -18,7 +18,11 @@ func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 		return // it asks somebody whom nobody here knows, or nobody
 	}
 	w.Seen = &seen
+	says := spec.Claimed{Tokens: w.Tokens, USD: w.USD}
 	w.Tokens, w.USD = max(w.Tokens, seen.Counted()), max(w.USD, seen.USD)
+	if says != (spec.Claimed{Tokens: w.Tokens, USD: w.USD}) {
+		w.Said = &says
+	}
 	switch {
 	case w.Verdict == spec.VerdictOK:
 	case limited != nil && (!limited.Over || w.Verdict == spec.VerdictLimit): // another model may have answered

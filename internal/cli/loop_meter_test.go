@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -55,6 +56,18 @@ func TestMeter(t *testing.T) {
 		meter(&w, bill(100, old), c.after, began)
 		if w.Verdict != c.verdict || w.Tokens != c.tokens || !w.Until.Equal(c.until) || w.Overloaded != c.full {
 			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}
+
+// What an agent says of itself is kept beside what was seen, if they differ.
+func TestMeterKeepsBoth(t *testing.T) {
+	seen := spec.Bill{Models: []spec.BillItem{{Answers: 1, Tokens: spec.Tokens{Input: 100}}}}
+	for says, want := range map[int64]*spec.Claimed{7: {Tokens: 7}, 100: nil, 700: nil} {
+		w := loop.Work{Verdict: spec.VerdictOK, Tokens: says}
+		meter(&w, spec.Bill{}, seen, time.Now())
+		if w.Seen == nil || w.Seen.Counted() != 100 || w.Tokens != max(says, 100) || !reflect.DeepEqual(w.Said, want) {
+			t.Errorf("it says %d: %+v, said %+v", says, w, w.Said)
 		}
 	}
 }

@@ -62,6 +62,8 @@ type Done struct {
 	Message    string
 	Tokens     int64
 	USD        float64
+	Said       *spec.Claimed  // as of Work
+	Seen       *spec.BillItem // as of Work
 	Output     []byte
 	Missing    string // why there is no output; empty if there is
 }

@@ -79,9 +79,15 @@ type Work struct {
 	Message string       `json:"message,omitempty"`
 	Checks  []gate.Check `json:"checks,omitempty"`
 	Output  *Artefact    `json:"output,omitempty"` // if it passed
-	Tokens  int64        `json:"tokens"`
-	USD     float64      `json:"usd"`
-	Seconds float64      `json:"seconds"`
+	// Tokens and USD are what models took: what the agent says, or what the gateway
+	// counted, if that is more.
+	Tokens int64   `json:"tokens"`
+	USD    float64 `json:"usd"`
+	// Said is what the agent says, if that is anything else; Seen what the gateway counted,
+	// nil if no model that it knows was asked.
+	Said    *spec.Claimed  `json:"said,omitempty"`
+	Seen    *spec.BillItem `json:"seen,omitempty"`
+	Seconds float64        `json:"seconds"`
 	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
 	// has too much to do, as the gateway has seen.
 	Overloaded bool `json:"overloaded,omitempty"`

@@ -160,7 +160,7 @@ func (c *Carrier) land(l landing) error {
 	}
 	w := Work{
 		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: tail(l.done.Error, maxMessage), Until: l.done.Until,
-		Message: tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Seconds: time.Since(l.began).Seconds(),
+		Message: tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Said: l.done.Said, Seen: l.done.Seen, Seconds: time.Since(l.began).Seconds(),
 		Overloaded: l.done.Overloaded,
 	}
 	if l.node.Output != "" && l.done.Verdict != spec.VerdictLimit {

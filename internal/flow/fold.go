@@ -61,6 +61,9 @@ type StepState struct {
 	// Matrix are the values for which it is done, if that is several times; they are whoever
 	// wrote the flow's.
 	Matrix map[string]string `json:"matrix,omitempty"`
+	// Tokens and USD are what models took for all that was ever tried of it.
+	Tokens int64   `json:"tokens,omitempty"`
+	USD    float64 `json:"usd,omitempty"`
 
 	unable bool // it failed because its agent did, whatever came of its work
 
@@ -289,10 +292,19 @@ func (s *State) start(b Start, ev run.Event) {
 
 // cut counts what a try took that came to nothing.
 func (s *State) cut(c Short) {
-	s.Tokens += c.Tokens
-	s.USD += c.USD
+	s.used(c.Step, c.Tokens, c.USD)
 	if st := s.byID[c.Step]; st != nil && st.Status == Running {
 		st.Status, st.Detail = Pending, "it was cut short"
+	}
+}
+
+// used counts what models took for a step.
+func (s *State) used(step string, tokens int64, usd float64) {
+	s.Tokens += tokens
+	s.USD += usd
+	if st := s.byID[step]; st != nil {
+		st.Tokens += tokens
+		st.USD += usd
 	}
 }
 
@@ -300,8 +312,7 @@ func (s *State) cut(c Short) {
 const maxLimits = 72
 
 func (s *State) worked(w Work, ev run.Event) {
-	s.Tokens += w.Tokens
-	s.USD += w.USD
+	s.used(w.Step, w.Tokens, w.USD)
 	st := s.byID[w.Step]
 	if st == nil {
 		return

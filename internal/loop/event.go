@@ -117,6 +117,8 @@ type Work struct {
 	// that is more.
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
+	// Said is what it says, if that is anything else than what counts.
+	Said *spec.Claimed `json:"said,omitempty"`
 	// Seen is what the gateway counted; nil: no model that it knows was asked.
 	Seen    *spec.BillItem `json:"seen,omitempty"`
 	Seconds float64        `json:"seconds"`
