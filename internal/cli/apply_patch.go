@@ -3,8 +3,6 @@ package cli
 import (
 	"bufio"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -27,34 +25,17 @@ func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, ov
 		}
 		return w.Flush()
 	}
-	if err := a.to(f.patch, write); err != nil {
+	var err error
+	if f.patch == "-" {
+		err = write(a.stdout)
+	} else {
+		err = writeWhole(f.patch, write)
+	}
+	if err != nil {
 		return err
 	}
 	a.noteKept(list)
 	return left.verdict(a, sb)
-}
-
-// to has something written to standard output, or to a file that is there whole or
-// as it was.
-func (a *app) to(name string, write func(io.Writer) error) error {
-	if name == "-" {
-		return write(a.stdout)
-	}
-	out, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(out.Name()) // fails, as it should, once renamed
-	if err = write(out); err == nil {
-		err = out.Sync()
-	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), name)
 }
 
 // unpatched counts changes that are meant and not in a patch.

@@ -156,12 +156,7 @@ func (e *Engine) fillFiles(shelf checkpoint.Shelf, p checkpoint.Point, sb *spec.
 		return err
 	}
 	defer home.Close()
-	for _, name := range e.lendable(sb) {
-		if err := home.RemoveAll(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.removeLendable(sb, home)
 }
 
 // copyDocument copies one that there may be.

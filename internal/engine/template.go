@@ -82,12 +82,20 @@ func askToSave(c *unixconn.Conn) error {
 // strip takes out of a home what is lent to its sandbox, and where that may be used:
 // others begin with their own. Somebody inside may have made anything there.
 func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
+	if err := e.removeLendable(sb, home); err != nil {
+		return err
+	}
+	return changeNpmrc(home, nil)
+}
+
+// removeLendable takes the files with placeholders out of a home.
+func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 	for _, name := range e.lendable(sb) {
 		if err := home.RemoveAll(name); err != nil {
 			return err
 		}
 	}
-	return changeNpmrc(home, nil)
+	return nil
 }
 
 // lendable are the files of a home that have placeholders in them.
