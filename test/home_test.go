@@ -30,17 +30,19 @@ type home struct {
 	also string // another directory of the test's; no process may mention it
 	stop chan struct{}
 	done sync.WaitGroup
+	free func() // calls the watchdog off
 	ids  map[string]bool
 }
 
-// newHome makes a state directory with a short path.
-func newHome() (*home, error) {
+// newHome makes a state directory with a short path, for at most so long.
+func newHome(t *testing.T, limit time.Duration) (*home, error) {
 	dir, err := os.MkdirTemp("/tmp", "bh")
 	if err != nil {
 		return nil, err
 	}
 	h := &home{dir: filepath.Join(dir, "s"), stop: make(chan struct{}), ids: map[string]bool{}}
 	h.done.Go(h.watch)
+	h.free = h.guard(t, limit)
 	return h, nil
 }
 
@@ -72,6 +74,7 @@ func (h *home) end(t *testing.T) {
 			t.Errorf("BOTHY_HOME=%q bothy reset -f: %v\n%s", dir, err, out)
 		}
 	}
+	h.free()
 	close(h.stop)
 	h.done.Wait()
 	var left []string

@@ -66,7 +66,7 @@ func runScript(t *testing.T, file string) {
 
 // setUp gives a script a home and a state directory of its own.
 func setUp(t *testing.T, env *testscript.Env) error {
-	h, err := newHome()
+	h, err := newHome(t, scriptTime+time.Minute)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// testTime is how long a test may take on a slow and busy machine; the soaks, which are
+// told by hand to take longer, have hours.
+var testTime = func() time.Duration {
+	if os.Getenv(soakTime)+os.Getenv(soakIterations) != "" {
+		return 12 * time.Hour
+	}
+	return 6 * time.Minute
+}()
+
 // patience is how long a test waits for what a terminal should show.
 const patience = 30 * time.Second
 
@@ -32,7 +41,7 @@ type lodging struct {
 
 func newLodging(t *testing.T) *lodging {
 	t.Helper()
-	h, err := newHome()
+	h, err := newHome(t, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,67 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A command that never ends, or a child of one that holds its output open, would take
+// the whole run with it at go test's own deadline, and every result that was there.
+// Each home has a time by which all that was started with it must have ended.
+
+// guard ends whatever runs with this home when its time is over, by SIGQUIT first, so
+// that it says where it is, and makes that a failure.
+func (h *home) guard(t *testing.T, limit time.Duration) (release func()) {
+	done := make(chan struct{})
+	dog := time.AfterFunc(limit, func() {
+		defer close(done)
+		for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+			for _, pid := range h.users() {
+				t.Errorf("not ended after %v, %v sent: %s", limit, sig, describe(pid))
+				_ = syscall.Kill(pid, sig)
+			}
+			time.Sleep(5 * time.Second)
+		}
+	})
+	return func() {
+		if !dog.Stop() {
+			<-done
+		}
+	}
+}
+
+// users are the processes that were started with this home as their state directory,
+// and those of its sandboxes.
+func (h *home) users() []int {
+	pids := h.pids()
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00BOTHY_HOME="+h.dir+"\x00")) {
+			continue
+		}
+		if pid, _ := strconv.Atoi(filepath.Base(dir)); pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// describe tells what a process is and what it waits for.
+func describe(pid int) string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	wait, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+	said := fmt.Sprintf("process %d in %s: %.300q", pid, wait, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	for _, fd := range fds {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
+		said += fmt.Sprintf("\n\t%s -> %s", fd.Name(), to)
+	}
+	return said
+}
