@@ -26,7 +26,7 @@ import (
 )
 
 // scriptTime is how long one script may take on a slow and busy machine.
-const scriptTime = 3 * time.Minute
+const scriptTime = 5 * time.Minute
 
 func TestScript(t *testing.T) {
 	needWall(t)

@@ -25,7 +25,7 @@ var testTime = func() time.Duration {
 	if os.Getenv(soakTime)+os.Getenv(soakIterations) != "" {
 		return 12 * time.Hour
 	}
-	return 6 * time.Minute
+	return scriptTime
 }()
 
 // patience is how long a test waits for what a terminal should show.

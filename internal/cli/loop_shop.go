@@ -342,6 +342,7 @@ func (s *loopShop) hash(ctx context.Context, p checkpoint.Point, path string) (s
 			return err
 		}
 		sum, err = hashTree(r)
+		r.Close() // who goes on writing what cannot be read would wait for ever
 		if jerr := job(); errors.Is(jerr, spec.ErrNotFound) {
 			sum, err = absent, nil
 		} else if jerr != nil {
