@@ -8,7 +8,7 @@ import (
 // Kinds of network records.
 const (
 	NetworkLookup     = "lookup"     // of a name; only refusals are recorded
-	NetworkFlow       = "flow"       // a connection: when it was refused, or has ended
+	NetworkFlow       = "flow"       // a connection: when it was refused, was opened, or has ended
 	NetworkRequest    = "request"    // over HTTP that was looked into
 	NetworkSecret     = "secret"     // a secret that was lent was used
 	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or could not be
@@ -23,6 +23,13 @@ const (
 	VerdictError = "error" // allowed, and then something else went wrong
 )
 
+// States of flows. One that was refused, or failed, before anything could pass has
+// none.
+const (
+	FlowOpened = "opened" // from now on something may pass
+	FlowClosed = "closed" // one that was opened has ended
+)
+
 // DirectionIn is that of connections to published ports.
 const DirectionIn = "in"
 
@@ -34,6 +41,7 @@ type NetworkRecord struct {
 	Sandbox    string     `json:"sandbox"`
 	Generation uint64     `json:"generation,omitempty"` // of the policy
 	Verdict    string     `json:"verdict,omitempty"`
+	State      string     `json:"state,omitempty"`     // of a flow: each that was opened has two records
 	Direction  string     `json:"direction,omitempty"` // in: to a published port; empty: out
 	Name       string     `json:"name,omitempty"`
 	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in

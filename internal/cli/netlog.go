@@ -36,7 +36,7 @@ func (a *app) policyLogCommand() *command.Command {
 		Use: "log [SANDBOX]", Short: "Show what was refused and what was let through",
 		Long: `Shows, for all sandboxes or one, whom they tried to reach: how often, with what
 result, why, and for what was refused the command that would allow it. With
---follow, every decision and every connection that ended, as it comes.
+--follow, every decision and every connection that opens and ends, as it comes.
 bothy logs --source network SANDBOX shows single records of the past.`,
 		Complete: a.oneSandbox,
 		Args: func(cmd *command.Command, args []string) error {
@@ -126,7 +126,12 @@ func pointInTime(s string, now time.Time) (time.Time, error) {
 }
 
 func (f *recordFilter) matches(r *spec.NetworkRecord) bool {
-	if r.Time.Before(f.since) || f.verdict != "" && r.Verdict != f.verdict {
+	return (f.verdict == "" || r.Verdict == f.verdict) && f.concerns(r)
+}
+
+// concerns is matches, whatever the verdict.
+func (f *recordFilter) concerns(r *spec.NetworkRecord) bool {
+	if r.Time.Before(f.since) {
 		return false
 	}
 	matches := func(t policy.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
@@ -154,11 +159,19 @@ type traffic struct {
 type tally struct {
 	filter recordFilter
 	rows   map[trafficKey]*traffic
+	open   map[trafficKey]*opened // by sandbox and host
 }
 
 // trafficKey is what makes a row. What was refused for another reason is
 // another row: it takes another command to allow it.
 type trafficKey struct{ sandbox, host, verdict, reason string }
+
+// read takes the next record of a log into account.
+func (t *tally) read(sandbox string, r *spec.NetworkRecord) {
+	if !t.track(sandbox, r) {
+		t.add(sandbox, r)
+	}
+}
 
 func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 	if r.Event == spec.NetworkPolicy || !t.filter.matches(r) {
@@ -173,7 +186,7 @@ func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 		row = &traffic{Host: key.host, Sandbox: sandbox, Verdict: r.Verdict, Since: r.Time}
 		t.rows[key] = row
 	}
-	row.Protocol, row.Rule, row.Reason, row.Suggest, row.Last = r.Protocol, r.Rule, r.Reason, r.Suggest, r.Time
+	row.note(r)
 	switch r.Event {
 	case spec.NetworkRequest:
 		row.Requests += max(r.Count, 1)
@@ -184,6 +197,17 @@ func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 		row.Count += max(r.Count, 1)
 		row.Up, row.Down = row.Up+r.Up, row.Down+r.Down
 	}
+}
+
+// note has the row tell of a record, unless it tells of a later one.
+func (row *traffic) note(r *spec.NetworkRecord) {
+	if r.Time.Before(row.Since) {
+		row.Since = r.Time
+	}
+	if r.Time.Before(row.Last) {
+		return
+	}
+	row.Protocol, row.Rule, row.Reason, row.Suggest, row.Last = r.Protocol, r.Rule, r.Reason, r.Suggest, r.Time
 }
 
 // recordHost is whom a record is about, as a rule would name it.
@@ -241,12 +265,13 @@ func (a *app) sumUpNetwork(e *engine.Engine, names []string, filter recordFilter
 	if err != nil {
 		return err
 	}
-	t := tally{filter: filter, rows: map[trafficKey]*traffic{}}
+	t := newTally(filter)
 	for _, sb := range list {
-		if err := e.NetworkRecords(sb, func(r *spec.NetworkRecord) { t.add(sb.Name, r) }); err != nil {
+		if err := e.NetworkRecords(sb, func(r *spec.NetworkRecord) { t.read(sb.Name, r) }); err != nil {
 			return err
 		}
 	}
+	t.addOpen()
 	rows, more := t.sorted(f.limit)
 	if more > 0 {
 		defer a.note("%d more are not shown; --limit 0 shows all", more)
@@ -341,7 +366,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 		_, err := fmt.Fprintf(a.stdout, "%s\n", ev.Line)
 		return err
 	}
-	words := []string{r.Time.Local().Format(time.RFC3339), sandbox, r.Event, r.Verdict}
+	words := []string{r.Time.Local().Format(time.RFC3339), sandbox, r.Event, r.State, r.Verdict}
 	if r.Event == spec.NetworkPolicy {
 		words = append(words, fmt.Sprintf("generation %d of the rules", r.Generation))
 	} else {

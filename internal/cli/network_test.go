@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -168,7 +169,7 @@ func record(event, verdict, name string, at time.Time) *spec.NetworkRecord {
 func TestTally(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
-	tl := tally{rows: map[trafficKey]*traffic{}}
+	tl := newTally(recordFilter{})
 	tl.add("box", record(spec.NetworkFlow, spec.VerdictAllow, "a.example", at(9)))
 	tl.add("box", record(spec.NetworkFlow, spec.VerdictAllow, "a.example", at(10)))
 	tl.add("box", record(spec.NetworkRequest, spec.VerdictAllow, "a.example", at(11)))
@@ -194,6 +195,54 @@ func TestTally(t *testing.T) {
 	}
 	if rows, more = tl.sorted(1); len(rows) != 1 || more != 3 || rows[0].Host != "a.example:443" {
 		t.Errorf("the latest is %+v, %d more", rows[0], more)
+	}
+}
+
+// TestTallyOfOpenFlows: a flow that was opened and has ended is counted by its end,
+// one that has no end by its beginning, and none twice.
+func TestTallyOfOpenFlows(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	flow := func(state, verdict, name string, count int64) *spec.NetworkRecord {
+		at = at.Add(time.Second)
+		r := record(spec.NetworkFlow, verdict, name, at)
+		if r.State, r.Count = state, count; state == spec.FlowOpened {
+			r.Up, r.Down = 0, 0
+		}
+		return r
+	}
+	records := []*spec.NetworkRecord{
+		flow(spec.FlowClosed, spec.VerdictAllow, "a.example", 0), // its beginning was rotated away
+		flow(spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
+		flow(spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
+		flow(spec.FlowClosed, spec.VerdictAllow, "a.example", 0),
+		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow(spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
+		flow(spec.FlowClosed, spec.VerdictDeny, "b.example", 2), // what repeats is told in one line
+		flow("", spec.VerdictDeny, "b.example", 0),              // and one that never was open
+	}
+	for verdict, want := range map[string]string{
+		"":                "b.example:443 deny 4 30; a.example:443 allow 3 20; ",
+		spec.VerdictAllow: "a.example:443 allow 3 20; ",
+		spec.VerdictDeny:  "b.example:443 deny 4 30; ",
+	} {
+		tl := newTally(recordFilter{verdict: verdict})
+		for _, r := range records {
+			tl.read("box", r)
+		}
+		tl.addOpen()
+		var got strings.Builder
+		rows, _ := tl.sorted(0)
+		for _, r := range rows {
+			fmt.Fprintf(&got, "%s %s %d %d; ", r.Host, r.Verdict, r.Count, r.Up)
+		}
+		if verdict == "" && !rows[1].Last.Equal(at.Add(-6*time.Second)) {
+			t.Errorf("a.example was last seen %s", rows[1].Last)
+		}
+		if got.String() != want {
+			t.Errorf("with verdict %q: %s", verdict, got.String())
+		}
 	}
 }
 

@@ -59,7 +59,8 @@ type world struct {
 
 	mu      sync.Mutex
 	records []spec.NetworkRecord
-	hosts   map[string][]string // what the host's resolver says; nil: it is never asked
+	opened  []spec.NetworkRecord // the first of the two of each flow
+	hosts   map[string][]string  // what the host's resolver says; nil: it is never asked
 	queries []string
 }
 
@@ -81,7 +82,7 @@ func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change
 	must(t, err)
 	c := Config{
 		FD: fd, Sandbox: "box", Policy: p, Dialer: &dial.Dialer{Resolver: w.resolver(t)},
-		Log: func(r spec.NetworkRecord) { w.mu.Lock(); defer w.mu.Unlock(); w.records = append(w.records, r) },
+		Log: w.log,
 	}
 	change(&c, w)
 	w.Gateway, err = New(c)
@@ -89,6 +90,16 @@ func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change
 	t.Cleanup(w.Close)
 	w.in = insidetest.New(t, card, netstack.MTU, names.Gateway4, names.Inside4, names.Inside6)
 	return w
+}
+
+func (w *world) log(r spec.NetworkRecord) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.State == spec.FlowOpened {
+		w.opened = append(w.opened, r)
+		return
+	}
+	w.records = append(w.records, r)
 }
 
 // resolver is the host's: a name server on the loopback.

@@ -82,7 +82,7 @@ func TestHostPort(t *testing.T) {
 	}
 	for port, addr := range map[uint16]string{four: "127.0.0.1", six: "::1"} {
 		r := w.record(t, "the flow", func(r spec.NetworkRecord) bool { return r.Port == port })
-		if r.Verdict != spec.VerdictAllow || r.Name != "host.bothy" || r.Addr.String() != addr || r.Up != 11 || r.Down != 11 ||
+		if r.Verdict != spec.VerdictAllow || r.State != spec.FlowClosed || r.Name != "host.bothy" || r.Addr.String() != addr || r.Up != 11 || r.Down != 11 ||
 			!strings.HasPrefix(r.Rule, "--allow-host-port ") || r.Direction != "" {
 			t.Errorf("it says %+v", r)
 		}

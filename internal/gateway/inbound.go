@@ -99,7 +99,7 @@ func (p *published) carry(outside relay.TCP) {
 	f := &flow{kind: inbound, subject: policy.Flow{Addr: r.Addr, Port: p.port}, cancel: func() {}}
 	p.flows.add(f)
 	defer p.flows.remove(f)
-	g.track(f, r, func(ctx context.Context, _ *spec.NetworkRecord) error {
+	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		f.hold(outside)
 		if p.closed.Load() { // between accepting and adding
 			return net.ErrClosed
@@ -109,6 +109,9 @@ func (p *published) carry(outside relay.TCP) {
 			return err
 		}
 		f.hold(inside)
+		if err := g.opened(f, r); err != nil {
+			return err
+		}
 		return relay.Run(inside, outside, &f.counts)
 	})
 }

@@ -116,7 +116,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("%d bytes came back of %d, or others", len(rest)+1, len(sent))
 	}
 	r := w.record(t, "the flow", inRecord)
-	if r.Event != spec.NetworkFlow || r.Verdict != spec.VerdictAllow || r.Addr.String() != "127.0.0.1" || r.Port != 3000 ||
+	if r.Event != spec.NetworkFlow || r.State != spec.FlowClosed || len(w.openings()) != 1 || r.Verdict != spec.VerdictAllow || r.Addr.String() != "127.0.0.1" || r.Port != 3000 ||
 		r.Up != 4<<20 || r.Down != 4<<20 || !strings.HasPrefix(r.Rule, "--publish 127.0.0.1:") || r.Sandbox != "box" {
 		t.Errorf("the record says %+v", r)
 	}

@@ -76,6 +76,9 @@ func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h
 	if h.TLS {
 		r.Protocol = "https"
 	}
+	if err := g.opened(f, r); err != nil {
+		return err
+	}
 	return g.inspector.Serve(ctx, inside, said, h, &f.counts, &f.requests)
 }
 

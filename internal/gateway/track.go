@@ -48,6 +48,20 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	g.log(r)
 }
 
+// opened records that something may pass on a flow from now on, so that what was
+// let through is known even if nobody is left to record its end. What cannot be
+// recorded does not happen.
+func (g *Gateway) opened(f *flow, r *spec.NetworkRecord) error {
+	o := *r
+	o.State, r.State = spec.FlowOpened, spec.FlowClosed
+	g.log(o)
+	err := g.pausedBy()
+	if err != nil {
+		f.end(err.Error())
+	}
+	return err
+}
+
 // noteSecret tells whether an error is that a placeholder was where it must not
 // be, and writes whose it was into the record.
 func noteSecret(r *spec.NetworkRecord, err error) bool {

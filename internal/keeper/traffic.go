@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// traffic writes the network log: what was refused, and what ended.
+// traffic writes the network log: what was refused, what was opened, and what ended.
 //
 // Whoever is inside decides how often something is refused, so refusals must
 // not be able to push everything else out of a log of bounded size, nor keep the

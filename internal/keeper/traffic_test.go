@@ -191,14 +191,16 @@ func TestRefusalFlood(t *testing.T) {
 	})
 }
 
-// TestAllowedIsNotCounted: every connection that ended has its line.
+// TestAllowedIsNotCounted: every connection has its lines.
 func TestAllowedIsNotCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
 	tr := openTraffic(t, path)
 	for range 20 {
-		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "a.example", Port: 443})
+		for _, state := range []string{spec.FlowOpened, spec.FlowClosed} {
+			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, State: state, Verdict: spec.VerdictAllow, Name: "a.example", Port: 443})
+		}
 	}
-	if list := recorded(t, path); len(list) != 20 {
+	if list := recorded(t, path); len(list) != 40 || list[0].State != spec.FlowOpened || list[39].State != spec.FlowClosed {
 		t.Errorf("there are %d lines", len(list))
 	}
 }
@@ -310,6 +312,26 @@ func testFullLog(t *testing.T, dir string) {
 	}
 	if _, times := counts(list); times != 502 {
 		t.Errorf("it tells of %d refusals:\n%s", times, whole)
+	}
+}
+
+// BenchmarkFlow is what the two lines of a flow cost.
+func BenchmarkFlow(b *testing.B) {
+	log, err := audit.Open(filepath.Join(b.TempDir(), "network.jsonl"), audit.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tr := newTraffic("box", log, quiet(), func() {})
+	defer tr.close()
+	r := spec.NetworkRecord{
+		Event: spec.NetworkFlow, Sandbox: "box", Generation: 7, Verdict: spec.VerdictAllow, Name: "api.example.com", Port: 443, Protocol: "https",
+		Addr: netip.MustParseAddr("192.0.2.1"), Rule: "allow api.example.com:443", Source: "sandbox", Reason: "a rule allows it",
+	}
+	for b.Loop() {
+		r.State, r.Up, r.Down = spec.FlowOpened, 0, 0
+		tr.record(r)
+		r.State, r.Up, r.Down = spec.FlowClosed, 1000, 2000
+		tr.record(r)
 	}
 }
 

@@ -2,14 +2,17 @@ package attacks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
 )
@@ -195,7 +198,7 @@ func TestA2NobodyAsksForADeniedName(t *testing.T) {
 }
 
 // TestA3ICMPStaysInside: in a fresh sandbox, in one that was stopped, and after
-// its keeper was killed.
+// its keeper was killed, whose log tells of the connection that was open.
 func TestA3ICMPStaysInside(t *testing.T) {
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		p := newSpy(t, c, s)
@@ -206,10 +209,44 @@ func TestA3ICMPStaysInside(t *testing.T) {
 		p.tries(t, ways...)
 		c.Must(t, "stop", "box")
 		p.tries(t, ways...)
+		p.holds(t, "held.example")
 		kill(t, c, "box")
+		if list := flows(t, c, "held.example"); len(list) != 1 || list[0].State != spec.FlowOpened || list[0].Verdict != spec.VerdictAllow || list[0].Addr != stage.Host4 {
+			t.Errorf("of an open connection is left %+v", list)
+		}
+		if out := c.Must(t, "policy", "log", "-q", "box"); !regexp.MustCompile(`(?m)^box +held\.example:443 +allow +1 `).MatchString(out) {
+			t.Errorf("it is summed up as\n%s", out)
+		}
 		p.tries(t, ways...)
-		p.onlyControl(t)
+		p.onlyControl(t, "dns held.example")
 	})
+}
+
+// holds has a program inside keep a connection to a host open.
+func (p *spy) holds(t *testing.T, host string) {
+	t.Helper()
+	p.stage.Leads(host, stage.Host4.String())
+	p.Must(t, "policy", "allow", host+":443")
+	p.Must(t, "exec", "-d", "box", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/443 && echo x >&3 && read x <&3 && touch held && sleep 600")
+	harness.WaitFor(t, 30*time.Second, "a connection", func() bool {
+		_, err := os.Stat(filepath.Join(p.Work, "held"))
+		return err == nil
+	})
+}
+
+// flows are the records of the sandbox box about flows to a host.
+func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRecord) {
+	t.Helper()
+	for line := range strings.Lines(c.Must(t, "logs", "--source", "network", "--json", "box")) {
+		var r spec.NetworkRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Event == spec.NetworkFlow && r.Name == host {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // kill ends a sandbox's keeper as the kernel would for want of memory.

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// openings are the records of flows that were opened, so far.
+func (w *world) openings() []spec.NetworkRecord {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]spec.NetworkRecord(nil), w.opened...)
+}
+
+func isFlow(r spec.NetworkRecord) bool { return r.Event == spec.NetworkFlow }
+
+// A flow is in the log from the moment in which something can pass: whoever is
+// killed then leaves a trace of it. Its end is told apart.
+func TestFlowIsRecordedWhenItOpens(t *testing.T) {
+	port, _ := echo(t, "")
+	w := start(t, rules(t, 7, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here})
+	c, err := w.in.DialName(t.Context(), "api.example.com", port)
+	must(t, err)
+	_, err = io.WriteString(c, "x")
+	must(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	must(t, err)
+	list := w.openings()
+	if len(list) != 1 {
+		t.Fatalf("while it is open there is %+v", list)
+	}
+	if r := list[0]; !isFlow(r) || r.State != spec.FlowOpened || r.Verdict != spec.VerdictAllow || r.Name != "api.example.com" ||
+		r.Addr.String() != "127.0.0.1" || r.Port != port || r.Generation != 7 || r.Rule == "" || r.Sandbox != "box" || r.Up != 0 {
+		t.Errorf("it says %+v", r)
+	}
+	must(t, c.CloseWrite())
+	_, err = io.ReadAll(c)
+	must(t, err)
+	if r := w.record(t, "the end", isFlow); r.State != spec.FlowClosed || r.Up != 1 || r.Rule != list[0].Rule || len(w.openings()) != 1 {
+		t.Errorf("in the end it says %+v, and there were %+v", r, w.openings())
+	}
+}
+
+// On a connection that is looked into, however many requests it has.
+func TestInspectedFlowIsOpenedOnce(t *testing.T) {
+	o := newOrigin(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com]\n"), map[string][]string{"api.example.com": here}, o.trusting)
+	c := w.client(t, false)
+	for i := range 3 {
+		if status, text, _ := fetch(t, c, "GET", fmt.Sprintf("https://api.example.com:%d/%d", o.port, i), nil); status != 200 {
+			t.Fatalf("%d %q", status, text)
+		}
+	}
+	if list := w.openings(); len(list) != 1 || list[0].Protocol != "https" || list[0].Verdict != spec.VerdictAllow {
+		t.Errorf("there is %+v", list)
+	}
+	c.CloseIdleConnections()
+	if r := w.record(t, "the end", isFlow); r.State != spec.FlowClosed {
+		t.Errorf("in the end it says %+v", r)
+	}
+}
+
+// Where nothing could ever pass, nothing was opened.
+func TestRefusedFlowIsNotOpened(t *testing.T) {
+	w := start(t, rules(t, 1, "allow api.example.com", "allow gone.example.com", "allow 127.0.0.0/8"),
+		map[string][]string{"api.example.com": {"10.0.0.1"}, "gone.example.com": here})
+	for _, name := range []string{"api.example.com", "gone.example.com"} {
+		if c, err := w.in.DialName(t.Context(), name, 1); err == nil {
+			c.Close()
+			t.Fatalf("%s is reached", name)
+		}
+		if r := w.record(t, name, func(r spec.NetworkRecord) bool { return r.Name == name }); r.State != "" || r.Verdict == spec.VerdictAllow {
+			t.Errorf("it says %+v", r)
+		}
+	}
+	if list := w.openings(); len(list) > 0 {
+		t.Errorf("there is %+v", list)
+	}
+}
+
+// A flow whose opening cannot be recorded is none: the first thing that fails may
+// be that very record.
+func TestUnrecordedFlowIsNotOpened(t *testing.T) {
+	port, seen := echo(t, "welcome")
+	var w *world
+	w = startWith(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here},
+		func(c *Config, me *world) {
+			log := c.Log
+			c.Log = func(r spec.NetworkRecord) {
+				if log(r); r.State == spec.FlowOpened {
+					me.Pause("the log is full")
+				}
+			}
+		})
+	c, err := w.in.DialName(t.Context(), "api.example.com", port)
+	if err == nil {
+		b, err := io.ReadAll(c)
+		if c.Close(); len(b) > 0 || err == nil {
+			t.Errorf("%q came from the server, %v", b, err)
+		}
+	}
+	if r := w.record(t, "the refusal", isFlow); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "the log is full") || seen() > 1 {
+		t.Errorf("it says %+v", r)
+	}
+}
