@@ -59,10 +59,10 @@ func (s *scope) policy(a *app) (*policy.Policy, error) {
 // addFlags are those of policy allow and deny.
 type addFlags struct {
 	scope
-	presets, methods, paths []string
-	websocket               bool
-	life                    time.Duration
-	why                     string
+	conditionFlags
+	presets []string
+	life    time.Duration
+	why     string
 }
 
 func (a *app) policyAddCommand(action policy.Action) *command.Command {
@@ -100,14 +100,10 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 			return err
 		},
 	}
-	f.add(a, c)
+	f.scope.add(a, c)
 	command.WordsVar(c.Flags(), &f.presets, "preset", "name a preset instead of a target, for deny only none; repeatable")
 	c.CompleteFlag("preset", completePresets)
-	command.WordsVar(c.Flags(), &f.methods, "method", "only HTTP requests with this method; repeatable")
-	command.WordsVar(c.Flags(), &f.paths, "path", "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
-	if action == policy.Allow {
-		c.Flags().BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
-	}
+	f.conditionFlags.add(c, action)
 	c.Flags().DurationVar(&f.life, "for", 0, "end the rule after this time, e.g. 1h")
 	c.Flags().StringVar(&f.why, "why", "", "a note, shown with decisions")
 	return c
@@ -125,13 +121,17 @@ func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []stri
 	if f.life <= 0 && cmd.Flags().Changed("for") {
 		return nil, spec.Errorf(spec.ErrUsage, "--for %s is no time", f.life).WithHint("write it as 30m or 1h; leave it out for a rule that stays")
 	}
+	conditions, err := f.conditions(cmd)
+	if err != nil {
+		return nil, err
+	}
 	var rules []policy.Rule
 	for _, text := range args {
 		r, err := policy.ParseRule(action, text)
 		if err != nil {
 			return nil, err
 		}
-		r.HTTP.Methods, r.HTTP.Paths, r.HTTP.WebSocket, r.Why = f.methods, f.paths, f.websocket, f.why
+		r.HTTP, r.Why = conditions, f.why
 		if f.life > 0 {
 			r.Until = time.Now().Add(f.life).UTC().Truncate(time.Second)
 		}
@@ -155,7 +155,7 @@ func (f *addFlags) checkPresets(action policy.Action, cmd *command.Command) erro
 				WithHint("bothy policy rm --preset NAME takes one out; --preset none denies everything")
 		}
 	}
-	for _, name := range []string{"method", "path", "websocket", "for", "why"} {
+	for _, name := range append([]string{"for", "why"}, conditionNames...) {
 		if len(f.presets) > 0 && cmd.Flags().Changed(name) {
 			return spec.Errorf(spec.ErrUsage, "--%s does not go with --preset", name).WithHint("a preset has its own conditions and stays")
 		}

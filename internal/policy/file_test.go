@@ -452,3 +452,17 @@ func FuzzDecodeFile(f *testing.F) {
 		}
 	})
 }
+
+// A size on a command line is read as one in a file.
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "1500": 1500, "2KiB": 2 << 10, "10MiB": 10 << 20, "3GiB": 3 << 30} {
+		if n, err := ParseSize(text); err != nil || n != want {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+	for _, text := range []string{"", "0", "0MiB", "-1", "10MB", "1.5GiB", "MiB", " 1", "01", "9999999999GiB"} {
+		if n, err := ParseSize(text); err == nil {
+			t.Errorf("%q: %d", text, n)
+		}
+	}
+}

@@ -154,6 +154,17 @@ func (n *node) size(key string, into *int64) error {
 	return nil
 }
 
+// ParseSize reads a size as a policy file has it: bytes, or a number with KiB, MiB
+// or GiB behind it.
+func ParseSize(text string) (int64, error) {
+	n := node{kind: nodeString, text: text}
+	var v int64
+	if err := n.size(quote(text), &v); err != nil {
+		return 0, err
+	}
+	return v, nil
+}
+
 // sizeText writes what size reads.
 func sizeText(v int64) string {
 	for _, u := range []struct {

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// conditionFlags are those that hold a rule to some HTTP requests.
+type conditionFlags struct {
+	methods, paths, headers []string
+	maxBody                 string
+	websocket               bool
+}
+
+// conditionNames are the flags' names.
+var conditionNames = []string{"method", "path", "header", "max-body", "websocket"}
+
+func (f *conditionFlags) add(c *command.Command, action policy.Action) {
+	fs := c.Flags()
+	command.WordsVar(fs, &f.methods, "method", "only HTTP requests with this method; repeatable")
+	command.WordsVar(fs, &f.paths, "path", "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
+	command.WordsVar(fs, &f.headers, "header", `only HTTP requests with this header, e.g. "accept: text/html", or "x-trace: *" for any value; repeatable`)
+	c.CompleteFlag("method", command.Words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+	c.CompleteFlag("header", command.Words("accept:", "authorization:", "content-type:", "origin:", "user-agent:"))
+	if action == policy.Allow {
+		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
+		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
+	}
+}
+
+// conditions are what the flags say. The rule's Check judges them.
+func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, error) {
+	c := policy.Conditions{Methods: f.methods, Paths: f.paths, WebSocket: f.websocket}
+	for _, text := range f.headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return c, spec.Errorf(spec.ErrUsage, "--header %q has no colon", text).WithHint(`write --header "accept: text/html", or "accept: *" for any value`)
+		}
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, twice := c.Headers[name]; twice {
+			return c, spec.Errorf(spec.ErrUsage, "--header %s is given twice", name).WithHint("a rule asks for one value of a header: write two rules")
+		}
+		if c.Headers == nil {
+			c.Headers = map[string]string{}
+		}
+		c.Headers[name] = strings.TrimSpace(value)
+	}
+	if !cmd.Flags().Changed("max-body") {
+		return c, nil
+	}
+	var err error
+	if c.MaxBody, err = policy.ParseSize(f.maxBody); err != nil {
+		return c, &spec.Error{Class: spec.ErrUsage, Op: "--max-body", Err: err, Hint: spec.Hint(err)}
+	}
+	return c, nil
+}
