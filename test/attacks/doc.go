@@ -24,7 +24,7 @@
 //	A8   root inside: TestA8RootCannotRemoveTheNetwork, TestA8ToolsOfRoot; G TestA8HandMadePackets
 //	A9   names that lead astray: TestA9NamesThatLeadAstray; G TestA9A15ResolvedAddressIsJudged;
 //	     P TestAttackA9Rebinding
-//	A10  an address under an allowed name: TestA10LiteralWithAllowedName; G TestA10OtherName,
+//	A10  an address under an allowed name: TestA10LiteralWithAllowedName, TestInspectedRequests; G TestA10OtherName,
 //	     TestA10HelloInDisguise, hello TestUnreadable, FuzzRead;
 //	     P TestAttackA10LiteralWithAllowedName
 //	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word;
@@ -51,7 +51,7 @@
 //	B2   HTTP/2 in disguise: G TestB2HTTP2InDisguise; P TestAttackB2Upgrade
 //	B3   method overrides: G TestB3MethodOverride; P TestAttackB3MethodOverride. Bodies are
 //	     not read: GraphQL is a path to which POST is allowed or not
-//	B4   WebSocket: G TestB4WebSocket; P TestAttackB4WebSocket
+//	B4   WebSocket: G TestB4WebSocket; P TestAttackB4WebSocket; both ways and from outside: TestInspectedRequests
 //	B5   connections under old rules: G TestB5PolicyChangeDuringRequest, TestB5KeepAliveEnds,
 //	     TestA16B5PolicyChange, TestB5StreamEndsWithItsRule
 //	B6   redirects: G TestB6RedirectIsNotFollowed; P TestAttackB6C8OtherHost

@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/net/websocket"
 
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
@@ -16,7 +19,8 @@ import (
 // service is a real server of the internet of a stage, over TLS, with HTTP/1 and
 // HTTP/2: it tells what it got, and remembers it.
 type service struct {
-	roots string // a file with whom to trust
+	roots string        // a file with whom to trust
+	seen  chan struct{} // an event was
 
 	mu  sync.Mutex
 	got []string
@@ -24,19 +28,42 @@ type service struct {
 
 func newService(t *testing.T, c *harness.Caller) *service {
 	t.Helper()
-	s := &service{}
+	s := &service{seen: make(chan struct{})}
 	s.roots = c.Write(t, filepath.Join(c.Work, "roots.pem"), stage.Web(t, stage.Listen(t, "8443"), s))
 	return s
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.RequestURI {
+	case "/v1/socket":
+		websocket.Server{Handler: s.socket}.ServeHTTP(w, r)
+		return
+	case "/v1/events":
+		s.events(w, r)
+		return
+	case "/v1/seen":
+		s.seen <- struct{}{}
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	told := fmt.Sprintf("%s %s %s\n%v\n%s\n", r.Proto, r.Method, r.RequestURI, r.Header, body)
-	s.mu.Lock()
-	s.got = append(s.got, told)
-	s.mu.Unlock()
+	s.note(told)
 	w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 	fmt.Fprint(w, told)
+}
+
+// note remembers what arrived.
+func (s *service) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.got = append(s.got, what)
+}
+
+// list is what arrived since saw was called.
+func (s *service) list() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
 }
 
 // saw gives what arrived since the last call.
@@ -51,7 +78,7 @@ func (s *service) saw() string {
 // TestInspectedRequests: a program that knows nothing of Bothy, in a real
 // sandbox, talks to a real server through the gateway; what a rule leaves out,
 // and what a lent secret is, never gets past it, in neither direction (A11, B3,
-// C1, C2, C3, C12).
+// C1, C2, C3, C12). So it is with WebSocket (B4), events, and a database (A10).
 func TestInspectedRequests(t *testing.T) {
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		web := newService(t, c)
@@ -88,6 +115,11 @@ func TestInspectedRequests(t *testing.T) {
 			}
 		}
 
+		me := c.Plant(t, c.Work)
+		web.protocols(t, c, s, me, api)
+		databases(t, c, s, me)
+		web.bodies(t, c, s, curl)
+
 		const value = "ghp_realrealrealrealrealrealrealrealreal"
 		if r := c.RunInput(value, "secret", "set", "token", "--service", "github"); r.Code != 0 {
 			t.Fatal(r)
@@ -117,4 +149,24 @@ func TestInspectedRequests(t *testing.T) {
 		}
 		c.Must(t, "rm", "-f", "box")
 	})
+}
+
+// bodies is what conditions on headers and on the size of a body let through.
+func (s *service) bodies(t *testing.T, c *harness.Caller, st *stage.Stage, curl func(...string) harness.Result) {
+	t.Helper()
+	const up = "up.example.net:8443"
+	st.Leads("up.example.net", stage.Host4.String())
+	c.Must(t, "policy", "allow", up, "--method", "PUT", "--header", "X-Kind: report", "--max-body", "1KiB")
+	put := func(kind string, size int) harness.Result {
+		return curl("-X", "PUT", "https://"+up+"/", "-H", "X-Kind: "+kind, "--data-raw", strings.Repeat("x", size))
+	}
+	if r := put("report", 1024); !strings.Contains(r.Stdout, " 200") || !strings.Contains(s.saw(), "PUT /") {
+		t.Errorf("what the rule asks for: %v", r)
+	}
+	if r := put("other", 1024); !strings.Contains(r.Stdout, " 403") || s.saw() != "" {
+		t.Errorf("another header: %v", r)
+	}
+	if r := put("report", 1025); !strings.Contains(r.Stdout, " 403") || s.saw() != "" {
+		t.Errorf("a larger body: %v", r)
+	}
 }

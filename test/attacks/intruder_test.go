@@ -70,6 +70,8 @@ func intruder(args []string) int {
 		flood(args[1], args[2:])
 	case "grpc":
 		callGRPC(args[1], args[2])
+	case "speak":
+		speak(args[1:])
 	case "leave":
 		return leave(args[1:])
 	case "nouserns":
