@@ -1,76 +1,127 @@
 package attacks
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/trust/clienttest"
 	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
+	"github.com/bothy-dev/bothy/test/stage"
 )
 
-// TestClientsTrustTheGateway: real programs inside speak TLS with the gateway
-// as they come. Their requests are refused, and nobody is asked for that: a
-// refused request was sent by a program that trusted whom it spoke to.
-func TestClientsTrustTheGateway(t *testing.T) {
-	c := harness.New(t, harness.Callers()[0])
-	c.Must(t, "create", "--name", "box", "shell", c.Work)
-	c.Must(t, "policy", "allow", "*.trust.example.com:443", "--method", "PATCH", "--sandbox", "box")
-	other, err := ca.New("other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	others := c.Write(t, filepath.Join(c.Work, "others.pem"), string(other.Certificate()))
-	if asks(t, c, "doubt.trust.example.com", []string{"curl", "--cacert", others, "--capath", c.Work, "https://doubt.trust.example.com"}) {
-		t.Fatal("who trusts somebody else is taken for one who does")
-	}
-	for _, client := range clienttest.Clients {
-		t.Run(client.Name, func(t *testing.T) {
-			for name, content := range client.Files {
-				c.Write(t, filepath.Join(c.Work, name), content)
-			}
-			if r := inside(c, client.Probe()); r.Code != 0 {
-				t.Skipf("skipped: it is not there inside: %s", r.Stderr)
-			}
-			host := client.Name + ".trust.example.com"
-			if !asks(t, c, host, client.Command(host+":443")) {
-				t.Error("it does not trust the gateway")
-			}
-			if !client.Bundle {
-				return
-			}
-			host = "bare-" + host
-			if !asks(t, c, host, append([]string{"env", "-i", "PATH=" + programs, "HOME=" + c.Home}, client.Command(host+":443")...)) {
-				t.Error("it does not trust the gateway if it has no variables")
-			}
-		})
-	}
+// registry is a real server for all clients, and remembers whom it was asked as. The
+// gateway trusts it, and nobody inside does.
+type registry struct {
+	http.Handler
+	mu    sync.Mutex
+	hosts []string
 }
 
-// programs is where the clients are.
-const programs = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin"
-
-func inside(c *harness.Caller, command []string) harness.Result {
-	return c.Run(append([]string{"exec", "-e", "PATH=" + programs, "box"}, command...)...)
+func (s *registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.hosts = append(s.hosts, strings.TrimSuffix(r.Host, ":443"))
+	s.mu.Unlock()
+	s.Handler.ServeHTTP(w, r)
 }
 
-// asks runs a client and looks for its request in the log. A client that makes
-// none ends with success if it trusts its server.
-func asks(t *testing.T, c *harness.Caller, host string, command []string) bool {
+func (s *registry) askedAs(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.hosts, host)
+}
+
+// TestClientsThroughTheGateway: real programs inside, as they come, ask a real server,
+// and get what they want of it. Between them the gateway looks into every request, which
+// no program could bear that does not trust it: nobody inside knows the server's authority.
+func TestClientsThroughTheGateway(t *testing.T) {
+	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
+		if c.Name != harness.Callers()[0] {
+			return // the programs are the same
+		}
+		server := &registry{Handler: clienttest.Handler()}
+		roots := stage.Web(t, s.Take(t, "443"), server)
+		c.Env = append(c.Env, "SSL_CERT_FILE="+c.Write(t, filepath.Join(c.Work, "roots.pem"), roots))
+		create := []string{"create", "--name", "box"}
+		if dir := toolchain(t.Context(), c); dir != "" {
+			create = append(create, "-v", dir+":"+rust+":ro")
+		}
+		c.Must(t, append(create, "shell", c.Work)...)
+		c.Must(t, "exec", "box", "curl", "--version")
+		c.Must(t, "policy", "allow", "*.trust.example.com:443", "--method", "GET", "--method", "HEAD", "--sandbox", "box")
+		other, err := ca.New("other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := c.Write(t, filepath.Join(c.Work, "others.pem"), string(other.Certificate()))
+		const doubt = "doubt.trust.example.com"
+		if r := inside(c, []string{"curl", "-sSf", "--cacert", others, "--capath", c.Work, "https://" + doubt}); r.Code == 0 || server.askedAs(doubt) {
+			t.Fatalf("who trusts somebody else gets an answer: %v", r)
+		}
+		for _, client := range clienttest.Clients {
+			t.Run(client.Name, func(t *testing.T) {
+				for name, content := range client.Files {
+					c.Write(t, filepath.Join(c.Work, name), content)
+				}
+				if r := inside(c, client.Probe()); r.Code != 0 {
+					t.Skipf("skipped: %s is not there inside: %s", client.Name, r.Stderr)
+				}
+				gets(t, c, server, client.Name+".trust.example.com", client, "PATH="+programs)
+				if client.Bundle {
+					gets(t, c, server, "bare-"+client.Name+".trust.example.com", client, "-i", "PATH="+programs, "HOME="+c.Home)
+				}
+			})
+		}
+		c.Must(t, "rm", "-f", "box")
+	})
+}
+
+// gets has a client ask a host, in an environment, and looks at what the server was asked
+// and what the log says of it.
+func gets(t *testing.T, c *harness.Caller, server *registry, host string, client clienttest.Client, environment ...string) {
 	t.Helper()
-	r := inside(c, command)
+	r := inside(c, append(append([]string{"env"}, environment...), client.Command(host+":443")...))
+	if r.Code != 0 || !server.askedAs(host) {
+		t.Errorf("with %q: the server was asked is %t: %v", environment, server.askedAs(host), r)
+	}
 	for line := range strings.Lines(c.Must(t, "logs", "--source", "network", "--json", "box")) {
 		var record spec.NetworkRecord
 		if err := json.Unmarshal([]byte(line), &record); err != nil {
 			t.Fatal(err)
 		}
-		if record.Event == spec.NetworkRequest && record.Name == host {
-			return true
+		if record.Event == spec.NetworkRequest && record.Name == host && record.Status == http.StatusOK {
+			return
 		}
 	}
-	t.Log(r)
-	return r.Code == 0
+	t.Errorf("with %q: no request to %s that was answered with 200 is in the log", environment, host)
+}
+
+// programs is where the clients are, and rust where a host's cargo is shown that is not
+// where programs are.
+const (
+	rust     = "/mnt/rust"
+	programs = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:" + rust + "/bin"
+)
+
+// toolchain is the directory of a cargo that rustup installed for whoever runs the test:
+// that is in a home, which no sandbox sees. It is "" if the caller is somebody else.
+func toolchain(ctx context.Context, c *harness.Caller) string {
+	out, err := exec.CommandContext(ctx, "rustup", "which", "cargo").Output()
+	if err != nil || c.UID != os.Geteuid() {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(strings.TrimSpace(string(out))))
+}
+
+func inside(c *harness.Caller, command []string) harness.Result {
+	return c.Run(append([]string{"exec", "-e", "PATH=" + programs, "box"}, command...)...)
 }

@@ -59,7 +59,10 @@ var Clients = []Client{
 	{Name: "curl", args: []string{"curl", "-sSf", "URL/"}, Alone: []string{"CURL_CA_BUNDLE", "SSL_CERT_FILE"}, Bundle: true},
 	{Name: "wget", args: []string{"wget", "-qO-", "-t1", "URL/"}, Bundle: true},
 	{Name: "git", args: []string{"git", "ls-remote", "URL/repo.git"}, Alone: []string{"GIT_SSL_CAINFO"}, Bundle: true},
-	{Name: "openssl", args: []string{"openssl", "s_client", "-verify_return_error", "-connect", "SERVER"}, Alone: []string{"SSL_CERT_FILE"}},
+	{
+		Name: "openssl", Alone: []string{"SSL_CERT_FILE"}, probe: []string{"openssl", "version"},
+		args: []string{"sh", "-c", `printf 'GET / HTTP/1.1\r\nHost: SERVER\r\nConnection: close\r\n\r\n' | openssl s_client -quiet -verify_return_error -connect SERVER`},
+	},
 	{Name: "node", args: []string{"node", "-e", fetch}, probe: []string{"node", "-e", "fetch"}, Alone: []string{"NODE_EXTRA_CA_CERTS"}},
 	{Name: "npm", args: []string{"npm", "ping", "--fetch-retries=0", "--globalconfig=/dev/null", "--registry", "URL/"}, Alone: []string{"NODE_EXTRA_CA_CERTS"}},
 	{Name: "bun", args: []string{"bun", "-e", fetch}, Alone: []string{"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"}},
