@@ -114,6 +114,10 @@ type AgentFile struct {
 	// {placeholder:SERVICE:-N} for the last N characters of that. All are
 	// written as in a JSON string.
 	Text string `json:"text"`
+	// Lent are services of the vault: the file begins so if something of one of them is
+	// lent. Empty: whatever is lent. Of several with the same path the first counts
+	// that fits; if none does, there is no such file.
+	Lent []string `json:"lent,omitempty"`
 }
 
 // AgentServers is a file of configuration, in JSON or, if it ends with .toml, in TOML,

@@ -63,6 +63,11 @@ func check(a *spec.Agent) error {
 		if _, err := Expand(f.Text, func(string) (string, bool) { return "", true }); err != nil {
 			return fail("home: %s: %w", f.Path, err)
 		}
+		for _, service := range f.Lent {
+			if !mayBeLent(a, service) {
+				return fail("home: %s: lent: %q is neither one of the credentials nor the login's service", f.Path, service)
+			}
+		}
 	}
 	if err := checkWords("prompt", a.Prompt, wordPrompt, true); err != nil {
 		return err
@@ -77,6 +82,11 @@ func check(a *spec.Agent) error {
 		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
 	}
 	return checkInstall(a)
+}
+
+// mayBeLent tells whether something of a service can be lent to an agent by itself.
+func mayBeLent(a *spec.Agent, service string) bool {
+	return slices.Contains(a.Credentials, service) || a.Login != nil && a.Login.Service == service
 }
 
 func checkReach(a *spec.Agent) error {

@@ -87,11 +87,11 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	return list
 }
 
-// withServers adds the file that MCP servers go into to those a home begins
+// withServers adds the file that an agent's MCP servers go into to those a home begins
 // with, if it is not among them.
-func withServers(a *spec.Agent, servers agent.Servers) []spec.AgentFile {
-	if len(servers) == 0 || slices.ContainsFunc(a.Home, func(f spec.AgentFile) bool { return f.Path == a.Servers.File }) {
-		return a.Home
+func withServers(a *spec.Agent, files []spec.AgentFile, servers agent.Servers) []spec.AgentFile {
+	if len(servers) == 0 || slices.ContainsFunc(files, func(f spec.AgentFile) bool { return f.Path == a.Servers.File }) {
+		return files
 	}
-	return append(slices.Clone(a.Home), spec.AgentFile{Path: a.Servers.File})
+	return append(files, spec.AgentFile{Path: a.Servers.File})
 }

@@ -30,24 +30,28 @@ func (e *Engine) furnish(sb *spec.Sandbox) error {
 		return err
 	}
 	servers := e.servers(sb)
-	files := withServers(a, servers)
-	if len(files) == 0 {
+	if len(a.Home) == 0 && len(servers) == 0 {
 		return nil
 	}
-	return e.eachFile(sb, files, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
-		text, err := agent.Expand(f.Text, lookup)
-		if err == nil && len(servers) > 0 && f.Path == a.Servers.File {
-			text, err = agent.AddServers(f.Path, text, a.Servers.Key, servers)
+	return e.atHome(sb, func(home *os.Root, lookup lookup) error {
+		for _, f := range withServers(a, beginnings(a.Home, lookup), servers) {
+			text, err := agent.Expand(f.Text, lookup)
+			if err == nil && len(servers) > 0 && f.Path == a.Servers.File {
+				text, err = agent.AddServers(f.Path, text, a.Servers.Key, servers)
+			}
+			if err == nil {
+				err = place(home, f.Path, text)
+			}
+			if err != nil {
+				return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
+			}
 		}
-		if err != nil {
-			return err
-		}
-		return place(home, f.Path, text)
+		return nil
 	})
 }
 
-// refurnish writes placeholders into files that began without: when nothing had
-// been lent yet. A file that was changed since is somebody's own.
+// refurnish gives files that began when nothing had been lent yet what they begin with
+// when something is. One that was changed since is somebody's own.
 func (e *Engine) refurnish(sb *spec.Sandbox) error {
 	if sb.Agent == agent.Shell {
 		return nil
@@ -56,33 +60,58 @@ func (e *Engine) refurnish(sb *spec.Sandbox) error {
 	if err != nil {
 		return nil // there is none, or its description has gone
 	}
-	files := slices.DeleteFunc(slices.Clone(a.Home), func(f spec.AgentFile) bool { return !lends(f) })
-	if len(files) == 0 {
+	depends := func(f spec.AgentFile) bool { return lends(f) || len(f.Lent) > 0 }
+	if !slices.ContainsFunc(a.Home, depends) {
 		return nil
 	}
-	return e.eachFile(sb, files, func(home *os.Root, f spec.AgentFile, lookup lookup) error {
-		before, err := agent.Expand(f.Text, func(word string) (string, bool) {
-			if strings.HasPrefix(word, placeholderWord) {
-				return "", true
+	return e.atHome(sb, func(home *os.Root, lookup lookup) error {
+		without := lookup.lendingNothing()
+		began := beginnings(a.Home, without)
+		for _, f := range beginnings(a.Home, lookup) {
+			i := slices.IndexFunc(began, func(b spec.AgentFile) bool { return b.Path == f.Path })
+			now, err := agent.Expand(f.Text, lookup)
+			switch {
+			case err != nil:
+			case i < 0:
+				err = place(home, f.Path, now)
+			default:
+				var before string
+				if before, err = agent.Expand(began[i].Text, without); err == nil {
+					err = change(home, f.Path, before, now)
+				}
 			}
-			return lookup(word)
-		})
-		if err != nil {
-			return nil
+			if err != nil { // somebody inside may have made anything there
+				e.say("~/%s of sandbox %s stays as it is: %v", f.Path, sb.Name, err)
+			}
 		}
-		now, err := agent.Expand(f.Text, lookup)
-		if err != nil || now == before || !same(home, spec.AgentFile{Path: f.Path, Text: before}) {
-			return nil
-		}
-		if err := home.Remove(f.Path); err != nil {
-			return err
-		}
-		return place(home, f.Path, now)
+		return nil
 	})
 }
 
-// eachFile does something about files of a sandbox's home.
-func (e *Engine) eachFile(sb *spec.Sandbox, files []spec.AgentFile, do func(*os.Root, spec.AgentFile, lookup) error) error {
+// change gives a file another text, if it still has the one before.
+func change(home *os.Root, name, before, now string) error {
+	if now == before || !same(home, spec.AgentFile{Path: name, Text: before}) {
+		return nil
+	}
+	if err := home.Remove(name); err != nil {
+		return err
+	}
+	return place(home, name, now)
+}
+
+// beginnings are the files that a home begins with by what is lent, each path once.
+func beginnings(files []spec.AgentFile, lookup lookup) (list []spec.AgentFile) {
+	for _, f := range files {
+		there := slices.ContainsFunc(list, func(o spec.AgentFile) bool { return o.Path == f.Path })
+		if !there && (len(f.Lent) == 0 || slices.ContainsFunc(f.Lent, lookup.lends)) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// atHome does something in a sandbox's home, with the words that its files may name.
+func (e *Engine) atHome(sb *spec.Sandbox, do func(*os.Root, lookup) error) error {
 	lookup, err := e.words(sb)
 	if err != nil {
 		return err
@@ -92,16 +121,27 @@ func (e *Engine) eachFile(sb *spec.Sandbox, files []spec.AgentFile, do func(*os.
 		return err
 	}
 	defer home.Close()
-	for _, f := range files {
-		if err := do(home, f, lookup); err != nil {
-			return &spec.Error{Op: "write ~/" + f.Path + " of sandbox " + sb.Name, Err: err}
-		}
-	}
-	return nil
+	return do(home, lookup)
 }
 
 // lookup gives what a word in a file stands for.
-type lookup = func(word string) (string, bool)
+type lookup func(word string) (string, bool)
+
+// lends tells whether something of a service is lent.
+func (l lookup) lends(service string) bool {
+	placeholder, _ := l(placeholderWord + service)
+	return placeholder != ""
+}
+
+// lendingNothing is l for somebody who is lent nothing.
+func (l lookup) lendingNothing() lookup {
+	return func(word string) (string, bool) {
+		if strings.HasPrefix(word, placeholderWord) {
+			return "", true
+		}
+		return l(word)
+	}
+}
 
 // lends tells whether a file names what stands for a credential.
 func lends(f spec.AgentFile) bool { return strings.Contains(f.Text, "{"+placeholderWord) }

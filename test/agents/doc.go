@@ -28,6 +28,8 @@
 //
 // TestForkClaude forks one that waits for an answer, and has it go on from a checkpoint.
 //
+// TestLoginInside and TestLoggedOut have them begin without a credential, and log in.
+//
 // TestMCP has them use tools of servers inside, on the network and on the host.
 //
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,

@@ -60,7 +60,7 @@ func TestMCP(t *testing.T) {
 			inWorld(t, way.cli, remembering, func(t *testing.T, w *world) {
 				w.stage.Leads(mcpHost, stage.Host4.String())
 				heard := make(chan string, 100)
-				w.mcp = mcpServer(func(text string) { heard <- "network: " + text })
+				w.hosts = map[string]http.Handler{mcpHost: mcpServer(func(text string) { heard <- "network: " + text })}
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)

@@ -33,9 +33,9 @@ type world struct {
 	stage *stage.Stage
 	key   string // the real one
 	model *modelserver.Server
-	tired *modelserver.Server // is asked in its place at first, see asked; may be nil
-	mcp   http.Handler        // a server of tools; may be nil
-	mates []*world            // other agents of the same caller, with what is theirs
+	tired *modelserver.Server     // is asked in its place at first, see asked; may be nil
+	hosts map[string]http.Handler // others that somebody stands for, by their names
+	mates []*world                // other agents of the same caller, with what is theirs
 
 	mu        sync.Mutex
 	elsewhere []told // what others than the provider got
@@ -124,9 +124,13 @@ func (w *world) provider(t *testing.T, script string) *modelserver.Server {
 	return m
 }
 
-// ServeHTTP is the provider, which has a place that tells what it was sent, and
+// ServeHTTP is whoever somebody stands for, the provider, which has a place that tells what it was sent, and
 // everybody else, who remember it.
 func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if h := w.hosts[r.Host]; h != nil {
+		h.ServeHTTP(rw, r)
+		return
+	}
 	if r.Host == w.cli.host && r.URL.Path != echoPath {
 		w.asked().ServeHTTP(rw, r)
 		return
@@ -136,10 +140,6 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			m.asked().ServeHTTP(rw, r)
 			return
 		}
-	}
-	if r.Host == mcpHost && w.mcp != nil {
-		w.mcp.ServeHTTP(rw, r)
-		return
 	}
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	got := told{fmt.Sprintf("%s %s %s\n%v", r.Method, r.Host, r.RequestURI, r.Header), string(body)}

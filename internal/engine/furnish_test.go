@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// furnished is a sandbox of an agent whose home was furnished while nothing was lent.
+func furnished(t *testing.T, e *Engine, name string) (sb *spec.Sandbox, home string) {
+	t.Helper()
+	sb = wish(t.TempDir())
+	sb.Name, sb.Agent = name, name
+	must(t, e.Create(t.Context(), sb))
+	must(t, e.furnish(sb))
+	return sb, e.Store.Sandbox(sb.ID).Home()
+}
+
+// Without a credential a home tells no agent that it has one; with the next start at
+// which something is lent it does.
+func TestHomeWithoutCredential(t *testing.T) {
+	e, _, _ := signedIn(t)
+	must(t, e.SetSecret(here, stored("openai", canary)))
+	must(t, e.SetSecret(here, stored("google", canary)))
+	must(t, e.SetSecret(here, stored("anthropic", canary)))
+	must(t, e.SetSecret(here, stored("claude", oauthAccess)))
+	for _, tt := range []struct {
+		agent, secret, file string
+		sign                string // of a credential, in the file
+	}{
+		{"codex", "openai", ".codex/auth.json", `{"OPENAI_API_KEY":"sk-`},
+		{"gemini", "google", ".gemini/settings.json", `{"selectedType":"gemini-api-key"}`},
+		{"claude", "anthropic", ".claude.json", `"customApiKeyResponses":{"approved":["`},
+		{"claude", "claude", ".claude.json", `"hasCompletedOnboarding":true`},
+	} {
+		t.Run(tt.agent+" "+tt.secret, func(t *testing.T) {
+			sb, home := furnished(t, e, tt.agent)
+			defer func() { must(t, e.Remove(t.Context(), sb, true)) }()
+			file := filepath.Join(home, tt.file)
+			text, err := os.ReadFile(file)
+			if tt.agent == "codex" {
+				if !errors.Is(err, fs.ErrNotExist) { // even an empty one is a login to it
+					t.Errorf("%s, %v", text, err)
+				}
+			} else if err != nil || strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
+				t.Errorf("%s, %v", text, err)
+			}
+			_, err = e.Lend(here, sb, tt.secret, vault.Terms{})
+			must(t, err)
+			must(t, e.refurnish(sb))
+			if text, err = os.ReadFile(file); err != nil || !strings.Contains(string(text), tt.sign) || strings.Contains(string(text), `""`) {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
+	}
+}
+
+// What somebody logged in with inside stays, and a home they prepared is no way out of it
+// and keeps no sandbox from starting.
+func TestLoggedInInside(t *testing.T) {
+	e, _, said := signedIn(t)
+	must(t, e.SetSecret(here, stored("openai", canary)))
+	sb, home := furnished(t, e, "codex")
+	file := filepath.Join(home, ".codex/auth.json")
+	must(t, os.WriteFile(file, []byte("their own"), 0o600))
+	_, err := e.Lend(here, sb, "openai", vault.Terms{})
+	must(t, err)
+	must(t, e.refurnish(sb))
+	if text, err := os.ReadFile(file); string(text) != "their own" {
+		t.Errorf("%s, %v", text, err)
+	}
+	elsewhere := t.TempDir()
+	must(t, os.RemoveAll(filepath.Join(home, ".codex")))
+	must(t, os.Symlink(elsewhere, filepath.Join(home, ".codex")))
+	*said = nil
+	must(t, e.refurnish(sb))
+	if list, _ := os.ReadDir(elsewhere); len(list) != 0 || len(*said) == 0 {
+		t.Errorf("outside is %v, said %q", list, *said)
+	}
+}
+
+// An agent's description names for a file only what may be lent to it.
+func TestHomeOfNobody(t *testing.T) {
+	_, err := agent.Decode([]byte("version: 1\nname: a\ntitle: A\nprogram: a\ncredentials: [openai]\nhome: [{path: x, text: y, lent: [github]}]\n"))
+	if !errors.Is(err, spec.ErrUsage) {
+		t.Error(err)
+	}
+}
