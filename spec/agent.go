@@ -8,6 +8,8 @@ type Agent struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases,omitempty"`
 	Title   string   `json:"title"` // as its maker writes it
+	// Default are the commands that mean this agent where none is named.
+	Default []string `json:"default,omitempty"`
 
 	// Runtime says that this is no agent but what the programs of agents run on:
 	// it has a name, a program and a source, and nothing else.

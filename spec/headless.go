@@ -9,8 +9,8 @@ type AgentHeadless struct {
 	// stand in the place of Agent.Args.
 	Args   []string    `json:"args"`
 	Prompt AgentPrompt `json:"prompt"`
-	// Output names the form of standard output, for whoever reads it: events, a
-	// JSON document a line, or "text".
+	// Output names the form of standard output, for whoever reads it: "text", or
+	// any name for events, a JSON document a line.
 	Output string `json:"output"`
 	// Events tells what the lines of Output mean; nil if nobody described it.
 	Events *AgentReading `json:"events,omitempty"`

@@ -22,6 +22,10 @@ import (
 // Shell is the agent that is no agent: the user's own shell, or a program.
 const Shell = "shell"
 
+// Ralph is the command that takes an agent where none is named. Which one, descriptions
+// say.
+const Ralph = "ralph"
+
 //go:embed agents/*.yaml
 var builtin embed.FS
 
@@ -108,6 +112,40 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 	})
 	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
 		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
+}
+
+// Default gives the agent that a command means where none is named. One of the user's
+// comes before ours; the error for none, or for several, is of class [spec.ErrUsage].
+func (c Catalog) Default(command string) (*spec.Agent, error) {
+	names, err := c.Names()
+	if err != nil {
+		return nil, err
+	}
+	var own, ours []*spec.Agent
+	for _, name := range names {
+		d, err := c.open(name)
+		if err != nil || !bytes.Contains(d.data, []byte(command)) {
+			continue
+		}
+		a, err := d.decode()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !slices.Contains(a.Default, command):
+		case d.ours:
+			ours = append(ours, a)
+		default:
+			own = append(own, a)
+		}
+	}
+	if len(own) > 0 {
+		ours = own
+	}
+	if len(ours) != 1 {
+		return nil, spec.Errorf(spec.ErrUsage, "--agent is missing: %d descriptions say that theirs is the default of %s, not one", len(ours), command)
+	}
+	return ours[0], nil
 }
 
 // Text gives a description as it is written, and the user's file it stands in,

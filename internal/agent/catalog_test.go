@@ -89,6 +89,30 @@ func TestUsersOwn(t *testing.T) {
 	}
 }
 
+// Which agent a command means where none is named, descriptions say: the user's before
+// ours.
+func TestDefault(t *testing.T) {
+	ours, err := NewCatalog("").Default(Ralph)
+	if err != nil || ours == nil {
+		t.Fatal("no agent of ours is", err)
+	}
+	dir := t.TempDir()
+	add := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(strings.ReplaceAll(own, "mine", name)+"default: [ralph]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("mine")
+	if a, err := NewCatalog(dir).Default(Ralph); err != nil || a.Name != "mine" {
+		t.Error("the user's own is not before ours", a, err)
+	}
+	add("another")
+	if a, err := NewCatalog(dir).Default(Ralph); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "--agent") {
+		t.Error("two are one", a, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for what, text := range map[string]string{
 		"an unknown key":     own + "colour: red\n",
@@ -100,6 +124,7 @@ func TestRefused(t *testing.T) {
 		"no such service":    own + "credentials: [nobody]\n",
 		"reach of no such":   own + "credentials: [github]\nreach: {github: [nowhere]}\n",
 		"reach of another":   own + "credentials: [github]\nreach: {anthropic: [anthropic]}\n",
+		"any default":        own + "default: [run]\n",
 		"a bad variable":     own + "env: {\"A=B\": x}\n",
 		"a file above":       own + "home: [{path: ../x, text: x}]\n",
 		"an absolute file":   own + "home: [{path: /etc/x, text: x}]\n",
@@ -155,7 +180,7 @@ func TestHeadlessRefused(t *testing.T) {
 		"a limit without a word":    {"\"{limit}\"", "x"},
 		"no resuming":               {", resume: [\"--resume={session}\"]", ""},
 		"no session to be found":    {", field: id", ""},
-		"an unknown form":           {"codex-jsonl", "jsonl"},
+		"a form without a name":     {"codex-jsonl", "JSON lines"},
 		"no end":                    {"end: [{type: result}]", "end: []"},
 		"an end that is everything": {"end: [{type: result}]", "end: [{type: result}, {}]"},
 		"a success that is no end":  {"success: [{type: result,", "success: [{type: other,"},
@@ -194,9 +219,18 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("%v:\n%s", err, e)
 		}
 	}
-	for _, o := range Outputs {
-		if !strings.Contains(string(page), "`"+o+"`") {
-			t.Errorf("the output %s is not explained", o)
+	c := NewCatalog("")
+	names, err := c.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		a, err := c.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Headless != nil && !strings.Contains(string(page), "`"+a.Headless.Output+"`") {
+			t.Errorf("the output %s is not explained", a.Headless.Output)
 		}
 	}
 }

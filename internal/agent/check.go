@@ -23,6 +23,11 @@ func check(a *spec.Agent) error {
 	if a.Title == "" {
 		return fail("title is missing")
 	}
+	for _, command := range a.Default {
+		if command != Ralph {
+			return fail("default: %q is no command that takes an agent unasked; there is %s", command, Ralph)
+		}
+	}
 	if a.Program == "" || strings.Contains(a.Program, "/") && !path.IsAbs(a.Program) {
 		return fail("program must be a name, or an absolute path inside")
 	}
@@ -78,8 +83,8 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no args, prompt, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
+	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no default, args, prompt, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
 	}
 	return checkInstall(a)
 }

@@ -10,19 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Outputs are the forms of output there are names for. OutputText is that of a
-// program that tells no events.
-var Outputs = []string{
-	"claude-stream-json", "codex-jsonl", "gemini-stream-json", "opencode-json",
-	"copilot-jsonl", "cursor-stream-json", OutputEvents, OutputText,
-}
-
-// OutputText is plain text, OutputEvents a form without a name: what there is to
-// know of it is told by the description.
-const (
-	OutputText   = "text"
-	OutputEvents = "events"
-)
+// OutputText is the form of output of a program that tells no events. Any other name
+// is one of events: what there is to know of those is told by the description.
+const OutputText = "text"
 
 // Words that arguments of a headless run stand for.
 const (
@@ -92,8 +82,8 @@ func checkWords(key string, args []string, word string, none bool) error {
 
 // checkOutput wants that each success is an end.
 func checkOutput(h *spec.AgentHeadless) error {
-	if !slices.Contains(Outputs, h.Output) {
-		return spec.Errorf(spec.ErrUsage, "headless: output: %q is none of %s", h.Output, strings.Join(Outputs, ", "))
+	if CheckName(h.Output) != nil {
+		return spec.Errorf(spec.ErrUsage, "headless: output: %q is no name of a form: %s, events, or another of lower-case letters, digits and '-'", h.Output, OutputText)
 	}
 	if events := len(h.End) + len(h.Success); h.Output == OutputText {
 		if events > 0 || h.Session != nil || h.Events != nil {

@@ -76,6 +76,22 @@ var doors = []struct {
 // link them.
 var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/archtest", "test", "bench"}
 
+// namedBy are the files and packages whose strings may have the name of an agent, each
+// with its reason. Everybody else learns what there is to know of one from its
+// description: a user's own agent must lack nothing that one of ours has. Comments,
+// examples and tests are free.
+var namedBy = map[string]string{
+	"internal/vault/service.go":         "providers and their variables, some of which are called as an agent is; services are named by descriptions",
+	"internal/price/usual.go":           "models, which are called so by whoever sells them",
+	"internal/review/flag.go":           "files of projects that programs on the host obey, described here or not",
+	"internal/modelserver":              "the APIs of providers and their clients, for scripts that play a model",
+	"internal/gateway/inspect/limit.go": "headers with which providers tell of limits",
+}
+
+// helpFields are those of a command.Command with help for a person, whose examples may
+// name agents: a literal beside these keys is nothing that code goes by.
+var helpFields = []string{"Long", "Example", "Args"}
+
 // notLinked must not be in the binary.
 var notLinked = map[string]string{
 	"gvisor.dev/gvisor/runsc/cli/maincli":          "it embeds 47 MB; the command map in driver/gvisor is ours",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
@@ -64,7 +65,7 @@ func (r *ralphCall) add(c *command.Command) {
 	fs.Bool("list-tasks", false, "show the tasks of this project")
 	fs.StringVar(&r.addTask, "add-task", "", "write a task down")
 	fs.StringVar(&r.removeTask, "remove-task", "", "close the task of this ID: what goes is still known")
-	fs.StringVar(&r.agent, "agent", "opencode", "who works")
+	fs.StringVar(&r.agent, "agent", "", "who works (default: the agent whose description says default: [ralph])")
 	fs.String("model", "", "the model that works (default: the agent's own choice)")
 	fs.StringVar(&r.rotation, "rotation", "", "who takes turns: agent:model,agent:model")
 	fs.Int("min-iterations", 1, "before which it is not done")
@@ -186,7 +187,11 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		}
 	}
 	if r.rotation == "" { // open-ralph's agent and model do not count beside one
-		words = append(words, "--agent="+r.agent)
+		who, err := r.worker()
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, "--agent="+who)
 	}
 	for _, command := range r.until {
 		words = append(words, "--until="+command)
@@ -202,6 +207,22 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "a prompt is missing").WithHint(`bothy ralph --until 'make test' "make the tests pass"`)
 	}
 	return append(words, args...), nil
+}
+
+// worker is who works, where no rotation says so.
+func (r *ralphCall) worker() (string, error) {
+	if r.agent != "" {
+		return r.agent, nil
+	}
+	e, err := r.engine()
+	if err != nil {
+		return "", err
+	}
+	a, err := e.Agents.Default(agent.Ralph)
+	if err != nil {
+		return "", err
+	}
+	return a.Name, nil
 }
 
 // given are the flags of the line; one that is said not to be so is none.

@@ -150,7 +150,7 @@ type pruneFlags struct {
 const filterHelp = `Filters narrow it down, all of them have to fit:
 
   until=72h         not used for so long, or since a time: 2026-11-01T00:00:00Z
-  name=PATTERN      called so: claude-*
+  name=PATTERN      called so: work-*
   agent=NAME        of this agent`
 
 // pruneCommand removes stopped sandboxes alone.

@@ -129,26 +129,32 @@ func onePerHost() (list []*vault.Service) {
 	return list
 }
 
-// modelHosts are the names of all providers of models.
-func modelHosts() (names []string) {
-	for _, s := range vault.Services {
-		if !s.Model {
-			continue
+// modelHosts are the names of all providers of models that can be played.
+func modelHosts() []string {
+	return namesOf(func(s vault.Service) []string {
+		if s.Model {
+			return s.Hosts
 		}
-		for _, host := range s.Hosts {
+		return nil
+	})
+}
+
+// countedHosts are the names at which models answer that a gateway can read, besides
+// those that can be played.
+func countedHosts() []string {
+	return namesOf(func(s vault.Service) []string { return s.Counted })
+}
+
+// namesOf are the names of some hosts of all services.
+func namesOf(hosts func(vault.Service) []string) (names []string) {
+	for _, s := range vault.Services {
+		for _, host := range hosts(s) {
 			name, _, _ := strings.Cut(host, ":")
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// counted are the names at which models answer that a gateway can read, besides those
-// that can be played.
-var counted = []string{
-	"api.githubcopilot.com", "api.individual.githubcopilot.com", "api.business.githubcopilot.com", "api.enterprise.githubcopilot.com",
-	"openrouter.ai", "router.huggingface.co",
 }
 
 // Apply has a new sandbox played. Its keys come first in the environment: what

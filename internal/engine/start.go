@@ -212,7 +212,7 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, limits []spec.Enforcement) (keeper.Launch, error) {
 	me := caller()
 	l := keeper.Launch{
-		Version: e.Version, Cache: e.Store.Cache(), Models: append(modelHosts(), counted...), Prices: e.Prices,
+		Version: e.Version, Cache: e.Store.Cache(), Models: append(modelHosts(), countedHosts()...), Prices: e.Prices,
 		User: me.name, Home: me.home, Shell: me.shell,
 		Cgroup: group, Limits: limits,
 		Memory: first(sb.Limits.Memory, e.Defaults.Memory),

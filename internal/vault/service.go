@@ -19,6 +19,9 @@ type Service struct {
 	Env []string
 	// Model says that models answer at its hosts, all of them and nothing else.
 	Model bool
+	// Counted are those of its hosts at which models answer in a way that can be read,
+	// but not played.
+	Counted []string
 	// Shapes are what it may look like. A value with none of the prefixes gets
 	// a placeholder of the first.
 	Shapes []Shape
@@ -85,6 +88,10 @@ var Services = []Service{
 			"api.business.githubcopilot.com:443", "api.enterprise.githubcopilot.com:443",
 		},
 		Place: bearer, Env: []string{"COPILOT_GITHUB_TOKEN"},
+		Counted: []string{
+			"api.githubcopilot.com:443", "api.individual.githubcopilot.com:443",
+			"api.business.githubcopilot.com:443", "api.enterprise.githubcopilot.com:443",
+		},
 		Shapes: []Shape{{"github_pat_", 93, base62}, {"gho_", 40, base62}, {"ghu_", 40, base62}},
 	},
 	{
@@ -110,7 +117,8 @@ var Services = []Service{
 	{
 		Name: "huggingface", Aliases: []string{"hf"}, Hosts: []string{"huggingface.co:443", "router.huggingface.co:443"},
 		Place: bearer, Env: []string{"HF_TOKEN"},
-		Shapes: []Shape{{"hf_", 37, base62}},
+		Counted: []string{"router.huggingface.co:443"},
+		Shapes:  []Shape{{"hf_", 37, base62}},
 	},
 	{
 		Name: "openrouter", Hosts: []string{"openrouter.ai:443"},

@@ -1,0 +1,124 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+)
+
+// TestNoAgentByName keeps what is known of an agent in its description: no string of
+// the code has the name of one, nor of its program, but for what namedBy admits and
+// what a command says of itself in its help.
+func TestNoAgentByName(t *testing.T) {
+	names := namesOfAgents(t)
+	used := map[string]bool{}
+	for _, p := range all(t) {
+		if isSuite(p.short()) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			place := p.short() + "/" + name
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, lit := range stringsBut(file, help(file)) {
+				text, err := strconv.Unquote(lit.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found := names.FindString(text)
+				if found == "" {
+					continue
+				}
+				if by := slices.IndexFunc(admitted(), func(tree string) bool { return under(place, tree) }); by >= 0 {
+					used[admitted()[by]] = true
+					continue
+				}
+				t.Errorf("%s:%d says %q: what is known of an agent belongs into its description, see namedBy", place, files.Position(lit.Pos()).Line, found)
+			}
+		}
+	}
+	for _, tree := range admitted() {
+		if !used[tree] {
+			t.Errorf("%s stands in namedBy, and names no agent", tree)
+		}
+	}
+}
+
+func admitted() []string { return slices.Sorted(maps.Keys(namedBy)) }
+
+// namesOfAgents matches those of all agents that come with Bothy, as whole words.
+func namesOfAgents(t *testing.T) *regexp.Regexp {
+	t.Helper()
+	catalog := agent.NewCatalog("")
+	list, err := catalog.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, name := range list {
+		a, err := catalog.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.Runtime {
+			words = append(words, a.Name, regexp.QuoteMeta(a.Program))
+			words = append(words, a.Aliases...)
+		}
+	}
+	if len(words) < 12 {
+		t.Fatalf("only these are known: %v", words)
+	}
+	return regexp.MustCompile(`(?i)(?:^|[^a-z])(?:` + strings.Join(words, "|") + `)(?:[^a-z]|$)`)
+}
+
+// stringsBut gives the string literals of a file, but for those within some nodes.
+func stringsBut(file *ast.File, skip map[ast.Node]bool) (list []*ast.BasicLit) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if skip[n] {
+			return false
+		}
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			list = append(list, lit)
+		}
+		return true
+	})
+	return list
+}
+
+// help is what a person reads of the commands of a file: see helpFields.
+func help(file *ast.File) map[ast.Node]bool {
+	found := map[ast.Node]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		if of, ok := lit.Type.(*ast.SelectorExpr); !ok || of.Sel.Name != "Command" || !isIdent(of.X, "command") {
+			return true
+		}
+		for _, e := range lit.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok && slices.ContainsFunc(helpFields, func(f string) bool { return isIdent(kv.Key, f) }) {
+				found[kv] = true
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func isIdent(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
