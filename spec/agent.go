@@ -26,9 +26,6 @@ type Agent struct {
 	// Args come behind it and give the agent all permissions: the sandbox is
 	// the wall, not the agent's questions.
 	Args []string `json:"args,omitempty"`
-	// Prompt are further arguments for a run at a terminal that begins with one:
-	// {prompt}.
-	Prompt []string `json:"prompt,omitempty"`
 	// Headless is how it works without a terminal; nil if it cannot, or nobody
 	// described it.
 	Headless *AgentHeadless `json:"headless,omitempty"`

@@ -33,7 +33,7 @@ func TestBuiltin(t *testing.T) {
 				t.Errorf("what %s needs is not to be had: %+v, %v", name, r, err)
 			}
 		}
-		if h := a.Headless; !a.Runtime && (len(a.Prompt) == 0 || h == nil || h.Session == nil || h.MCP == nil || len(h.Model) == 0) {
+		if h := a.Headless; !a.Runtime && (h == nil || h.Session == nil || h.MCP == nil || len(h.Model) == 0) {
 			t.Errorf("how %s is driven is not described", name)
 		}
 		for _, f := range a.Home {

@@ -74,17 +74,14 @@ func check(a *spec.Agent) error {
 			}
 		}
 	}
-	if err := checkWords("prompt", a.Prompt, wordPrompt, true); err != nil {
-		return err
-	}
 	if err := checkHeadless(a.Headless); err != nil {
 		return err
 	}
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Prompt) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no default, args, prompt, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
+	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no default, args, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
 	}
 	return checkInstall(a)
 }
