@@ -15,6 +15,10 @@ type Agent struct {
 	// it has a name, a program and a source, and nothing else.
 	Runtime bool `json:"runtime,omitempty"`
 
+	// Told is where a runtime that Bothy did not install tells its version, if it cannot
+	// be asked.
+	Told *AgentTold `json:"told,omitempty"`
+
 	// Install says where the program can be had; nil for one that must be
 	// there: on the host, or in the template.
 	Install *AgentSource `json:"install,omitempty"`
@@ -86,8 +90,16 @@ type AgentSource struct {
 	Needs *AgentNeed `json:"needs,omitempty"`
 }
 
+// AgentTold is a file beside a program that tells the program's version.
+type AgentTold struct {
+	File string `json:"file"` // from the directory of the program: ../include/x.h
+	// Lines are what lines of it begin with that have the parts of the version behind
+	// them, the major first.
+	Lines []string `json:"lines"`
+}
+
 // AgentNeed is a runtime that a program needs. The host's is used if it is new
-// enough and visible inside, else one that is installed as agents are.
+// enough and visible inside, or the image's; else one that is installed as agents are.
 type AgentNeed struct {
 	Name    string `json:"name"`    // of the runtime's description
 	Version string `json:"version"` // the oldest that will do

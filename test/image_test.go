@@ -95,6 +95,10 @@ func archived(ts *testscript.TestScript, dir string) []byte {
 // odd are layers over an image that make it one of a hostile maker, or of a careless
 // one: all of it means nothing outside.
 var odd = map[string][]imagetest.Entry{
+	"engine": {
+		imagetest.Symlink("usr/bin/env", "/bin/env"), imagetest.Symlink("usr/bin/engine", "/bin/sh"),
+		imagetest.File("include/engine.h", "#define MAJOR 3\n#define MINOR 1\n#define PATCH 0\n"),
+	},
 	"links": {
 		imagetest.Symlink("proc", "/etc"), imagetest.Symlink("dev", "/root"), imagetest.Symlink("sys", "../../.."),
 		imagetest.Symlink("tmp", "/nowhere"), imagetest.Symlink(".bothy", "/tmp"), imagetest.Symlink("home", "/var/homes"), imagetest.Dir("var/homes"),

@@ -52,6 +52,9 @@ func check(a *spec.Agent) error {
 	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {
 		return fail("servers: file must be a path below the home directory that ends with .json or .toml, and key is needed")
 	}
+	if err := checkTold(a); err != nil {
+		return err
+	}
 	if err := checkLogin(a.Login); err != nil {
 		return err
 	}

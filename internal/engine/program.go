@@ -16,11 +16,12 @@ import (
 // Ground is what programs of a sandbox run on.
 type Ground struct {
 	agent.Target
-	Host bool // they see those of the host
+	Host  bool        // they see those of the host
+	image *imageFiles // what they see instead
 }
 
 // HostGround is this machine.
-func HostGround() Ground { return Ground{agent.TargetOf("/"), true} }
+func HostGround() Ground { return Ground{Target: agent.TargetOf("/"), Host: true} }
 
 // GroundOf is what programs of a sandbox run on.
 func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error) {
@@ -29,7 +30,7 @@ func (e *Engine) GroundOf(ctx context.Context, sb *spec.Sandbox) (Ground, error)
 		return g, nil
 	}
 	root, err := e.imageRoot(ctx, sb)
-	g.Libc, g.Host = root.Libc, false
+	g.Libc, g.Host, g.image = root.Libc, false, &imageFiles{sandbox: sb, root: root}
 	return g, err
 }
 

@@ -11,7 +11,8 @@ import (
 
 // AgentRuntime gives the installation of what an agent runs on, which is
 // installed if there is none that is new enough. It is nil if it needs nothing,
-// or the host has what it needs.
+// or the host or the image has what it needs. The notices say why what an image has
+// is not used.
 func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, progress Progress) (*spec.Program, []string, error) {
 	if a.Install == nil || a.Install.Needs == nil {
 		return nil, nil, nil
@@ -27,16 +28,26 @@ func (e *Engine) AgentRuntime(ctx context.Context, a *spec.Agent, g Ground, prog
 	if g.Host && agent.AtLeast(hostVersion(ctx, r.Program), need.Version) {
 		return nil, nil, nil
 	}
+	why := ""
+	if g.image != nil {
+		if why = g.image.lacks(r, need.Version); why == "" {
+			return nil, nil, nil
+		}
+	}
 	p, notices, err := e.newEnough(ctx, r, g, need.Version, progress)
 	if err != nil {
 		lacks := "the host"
 		if !g.Host {
-			lacks = "an image" // which is not asked
+			lacks = "the image"
+			err = fmt.Errorf("%s; %w", why, err)
 		}
 		op := fmt.Sprintf("install %s %s or newer, which %s needs and %s has not", r.Title, need.Version, a.Title, lacks)
 		return nil, nil, &spec.Error{Op: op, Err: err}
 	}
 	p.From = r.Name
+	if why != "" {
+		notices = append(notices, fmt.Sprintf("%s runs on %s %s of Bothy: %s", a.Title, r.Title, p.Installation, why))
+	}
 	return p, notices, nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Reader finds files in an image that [Writer] wrote: their names and what describes
-// them. The kernel and gVisor read what they hold.
+// them. What they hold is mostly for the kernel and gVisor to read.
 type Reader struct {
 	r      io.ReaderAt
 	inodes int64
@@ -53,6 +53,11 @@ func (r *Reader) Lookup(name string) (*Node, error) {
 		n, _, err = r.inode(at)
 	}
 	return n, err
+}
+
+// Content reads what a file that was looked up holds.
+func (r *Reader) Content(n *Node) *io.SectionReader {
+	return io.NewSectionReader(r.r, n.Data.offset(), n.Data.Size)
 }
 
 // maxFollow is how many links may be on the way to a file, as the kernel has it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,6 +37,9 @@ func TestReader(t *testing.T) {
 	n, err := r.Lookup("/srv/file")
 	if err != nil || n.Mode != unix.S_IFREG|0o4755 || n.UID != 70000 || n.GID != 8 || n.Mtime != 1234567890 || n.Data != data {
 		t.Errorf("%+v, %v", n, err)
+	}
+	if text, err := io.ReadAll(r.Content(n)); err != nil || string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
 	}
 	for name, want := range many {
 		if n, err := r.Lookup("srv/many/" + name); err != nil || n.UID != want.UID {

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// versionParts are how many numbers a version has.
+const versionParts = 3
+
+func checkTold(a *spec.Agent) error {
+	t := a.Told
+	switch {
+	case t == nil:
+		return nil
+	case !a.Runtime:
+		return spec.Errorf(spec.ErrUsage, "told is for what agents run on: runtime")
+	case t.File == "" || path.IsAbs(t.File) || path.Clean(t.File) != t.File:
+		return spec.Errorf(spec.ErrUsage, "told: %q is no path from the directory of the program", t.File)
+	case len(t.Lines) != versionParts || slices.Contains(t.Lines, ""):
+		return spec.Errorf(spec.ErrUsage, "told: lines must say where the %d parts of the version stand", versionParts)
+	}
+	return nil
+}
+
+// VersionTold is the version that a file tells; empty if it does not tell one, and
+// no other.
+func VersionTold(t *spec.AgentTold, text string) string {
+	parts := make([]string, len(t.Lines))
+	for line := range strings.Lines(text) {
+		for i, begin := range t.Lines {
+			part, ok := strings.CutPrefix(line, begin)
+			if !ok {
+				continue
+			}
+			if parts[i] != "" {
+				return ""
+			}
+			parts[i] = strings.TrimSpace(part)
+		}
+	}
+	if v := strings.Join(parts, "."); Exact(v) {
+		return v
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// imageFiles are those that programs of a sandbox with an image see.
+type imageFiles struct {
+	sandbox *spec.Sandbox
+	root    image.Root
+}
+
+// Bounds of a file that tells a version, in bytes.
+const maxTold = 256 << 10
+
+// lacks tells why a runtime of the image cannot be used; empty if it can. None of the
+// image's programs is asked: the version is what a file beside the program says. In
+// doubt there is none.
+func (i *imageFiles) lacks(r *spec.Agent, least string) (why string) {
+	if sb := i.sandbox; sb.Template != sb.Image.Name && sb.Template != sb.Image.Digest {
+		return fmt.Sprintf("what template %s has changed in its image is not known", sb.Template)
+	}
+	if sets := func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }; slices.ContainsFunc(i.sandbox.Env, sets) ||
+		i.sandbox.Devcontainer != nil && slices.ContainsFunc(i.sandbox.Devcontainer.Env, sets) {
+		return "the sandbox has a PATH of its own"
+	}
+	f, err := store.OpenRegular(i.root.File(), 0)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	version, err := i.version(f, r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("the image has no %s", r.Program)
+	case err != nil:
+		return err.Error()
+	case !agent.AtLeast(version, least):
+		return fmt.Sprintf("the image's is %s, and %s is needed", version, least)
+	}
+	return ""
+}
+
+// version is that of the program of a runtime, as a file tells it. No program is
+// fs.ErrNotExist.
+func (i *imageFiles) version(f *os.File, r *spec.Agent) (string, error) {
+	files, err := erofs.Open(f)
+	if err != nil {
+		return "", err
+	}
+	program, err := i.program(files, r.Program)
+	if err != nil {
+		return "", err
+	}
+	if r.Told == nil {
+		return "", fmt.Errorf("it is not known which version the image's %s is", program)
+	}
+	told, n, err := find(files, path.Join(path.Dir(program), r.Told.File))
+	if err != nil {
+		return "", err
+	}
+	if n == nil || !n.IsFile() || n.Data.Size > maxTold || i.hidden(told) {
+		return "", fmt.Errorf("the image has %s, and no %s to tell which version that is", program, told)
+	}
+	text, err := io.ReadAll(files.Content(n))
+	if err != nil {
+		return "", err
+	}
+	version := agent.VersionTold(r.Told, string(text))
+	if version == "" {
+		return "", fmt.Errorf("the image's %s does not tell which version %s is", told, program)
+	}
+	return version, nil
+}
+
+// program finds a program as the sandbox finds it, links on the way replaced. One that
+// not everybody may run, or that something of the sandbox hides, is not used.
+func (i *imageFiles) program(files *erofs.Reader, name string) (string, error) {
+	search := template.Path
+	for _, kv := range i.root.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok && v != "" {
+			search = v
+		}
+	}
+	for dir := range strings.SplitSeq(i.root.Account.Home+"/.local/bin:"+search, ":") {
+		if !path.IsAbs(dir) {
+			return "", errors.New("the image's PATH has a directory that is not absolute")
+		}
+		program, n, err := find(files, path.Join(dir, name))
+		switch {
+		case err != nil:
+			return "", err
+		case n == nil || n.IsDir():
+			continue
+		case i.hidden(program) || under(program, i.root.Account.Home) || !everybodys(files, program, n):
+			return "", fmt.Errorf("the image's %s may not be there for everybody", program)
+		}
+		magic := make([]byte, len(elf))
+		if _, err := files.Content(n).ReadAt(magic, 0); err != nil || string(magic) != elf {
+			return "", fmt.Errorf("the image's %s is no program, but a script", program)
+		}
+		return program, nil
+	}
+	return "", fs.ErrNotExist
+}
+
+// hidden tells whether the sandbox may see something else at a path.
+func (i *imageFiles) hidden(name string) bool {
+	return shown(i.sandbox, name) || slices.ContainsFunc(i.sandbox.Private, func(dir string) bool { return under(name, dir) })
+}
+
+// elf is what programs begin with.
+const elf = "\x7fELF"
+
+// find gives a file with the links on the way replaced; no node if it is not there.
+func find(files *erofs.Reader, name string) (real string, n *erofs.Node, err error) {
+	real, there, err := files.Resolve(name)
+	if err != nil || !there {
+		return real, nil, err
+	}
+	n, err = files.Lookup(real)
+	return real, n, err
+}
+
+// everybodys tells whether anybody may run a program.
+func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
+	if n.Mode&0o005 != 0o005 {
+		return false
+	}
+	for dir := path.Dir(program); dir != "/"; dir = path.Dir(dir) {
+		if at, err := files.Lookup(dir); err != nil || at.Mode&0o001 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
