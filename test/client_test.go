@@ -110,6 +110,9 @@ func TestClientErrors(t *testing.T) {
 	})
 }
 
+// countSleeps counts those that TestLoopSandbox has started, by looking at what is there.
+const countSleeps = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' '\n' | grep -c '^3210[1-9]$' || true`
+
 // The calls of loops: as often as a step is repeated, each loop its own.
 func TestLoopSandbox(t *testing.T) {
 	clientTest(t, func(t *testing.T, c *client.Client, proj string) {
@@ -131,9 +134,14 @@ func TestLoopSandbox(t *testing.T) {
 		if code != 3 || output != "b in /tmp\n" || err != nil {
 			t.Errorf("%d, %q, %v", code, output, err)
 		}
-		code, _, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "sleep 32101 & sleep 32102"}, client.ExecOptions{Timeout: time.Second})
-		if code != spec.ExitTimeout || err != nil {
-			t.Errorf("too long: %d, %v", code, err)
+		// It ends with all that it has started, also what has left its session.
+		code, output, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", "sleep 32101 & (setsid sleep 32102 &); until [ $(" + countSleeps + ") = 2 ]; do sleep 0.1; done; echo begun; sleep 32103"}, client.ExecOptions{Timeout: 4 * time.Second})
+		if code != spec.ExitTimeout || output != "begun\n" || err != nil {
+			t.Errorf("too long: %d, %q, %v", code, output, err)
+		}
+		code, output, err = c.ExecInSandbox(ctx, names[0], []string{"sh", "-c", countSleeps}, client.ExecOptions{Timeout: time.Minute})
+		if code != 0 || output != "0\n" || err != nil {
+			t.Errorf("what was ended goes on: %d, %q, %v", code, output, err)
 		}
 		if err := errors.Join(c.DestroyLoopSandbox(ctx, "7"), c.DestroyLoopSandbox(ctx, "7")); err != nil {
 			t.Error(err)

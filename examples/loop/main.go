@@ -102,7 +102,11 @@ func (l *loop) place(ctx context.Context) (where, func() error, error) {
 	return at, func() error { return c.DestroyLoopSandbox(context.WithoutCancel(ctx), id) }, nil
 }
 
-// onHost runs a command in a session of its own, all of which ends with it.
+// leftTime is how long what a command left running may keep it from ending.
+const leftTime = time.Second
+
+// onHost runs a command in a group of its own, all of which ends when its time is over.
+// What has left the group goes on, for there is no wall here, but is not waited for.
 func (l *loop) onHost(ctx context.Context, command []string) (int, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -110,7 +114,11 @@ func (l *loop) onHost(ctx context.Context, command []string) (int, string, error
 	cmd.Dir = l.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = leftTime
 	out, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it ended well, and something that it has started holds its output
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && context.Cause(ctx) == nil {
 		return exit.ExitCode(), string(out), nil
 	}
