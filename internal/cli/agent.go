@@ -236,6 +236,9 @@ func (l *lodger) lacking(err error, argv []string, sb *spec.Sandbox) error {
 	if hint == "" {
 		return err
 	}
+	if own := engine.OutOfSight(l.spec.Program); own != "" && sb.Image == nil {
+		hint = own + " lies outside of what sandboxes see; " + hint
+	}
 	return (&spec.Error{Class: spec.ErrNoSuchBinary, Err: err}).WithHint("%s", hint)
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) Installed(a *spec.Agent) (string, error) {
 }
 
 // OnHost tells whether a sandbox finds an agent's program among the host's.
-func OnHost(a *spec.Agent) bool { return onHost(a.Program) == nil }
+func OnHost(a *spec.Agent) bool { return onHost(a) == nil }
 
 // PresetHosts are the hosts that the presets of an agent name, and those that come with
 // what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.

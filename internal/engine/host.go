@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -34,16 +35,35 @@ func hostFile(name string) (string, bool) {
 	return "", false
 }
 
-// onHost refuses a program that a sandbox will not find among the host's.
-func onHost(name string) error {
-	if _, ok := hostFile(name); ok {
+// onHost refuses an agent whose program a sandbox will not find among the host's.
+func onHost(a *spec.Agent) error {
+	if _, ok := hostFile(a.Program); ok {
 		return nil
 	}
-	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", name)
-	if own, lookErr := exec.LookPath(name); lookErr == nil {
+	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", a.Program)
+	own := OutOfSight(a.Program)
+	switch {
+	case a.Install == nil && own != "":
+		return err.WithHint("%s lies outside of them; %s", own, cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users"))
+	case a.Install == nil:
+		return err.WithHint("%s", cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users"))
+	case own != "":
 		return err.WithHint("%s lies outside of them; install it for all users, or let Bothy install it: leave --agent-version out", own)
 	}
 	return err.WithHint("let Bothy install it: leave --agent-version out")
+}
+
+// OutOfSight finds a program among those of the user of the host that no sandbox sees:
+// that of somebody who installed it for themselves. Empty if there is none.
+func OutOfSight(name string) string {
+	if _, seen := hostFile(name); seen {
+		return ""
+	}
+	own, err := exec.LookPath(name)
+	if err != nil {
+		return ""
+	}
+	return own
 }
 
 // versionTime is how long a program may take to tell its version.

@@ -48,7 +48,7 @@ func (e *Engine) AgentProgram(ctx context.Context, a *spec.Agent, g Ground, vers
 		return nil, nil, spec.Errorf(spec.ErrUsage, "a sandbox with the root of an image does not see the programs of the host").
 			WithHint("use the image's own program: --agent-version %s", TemplateVersion)
 	case version == HostVersion:
-		return nil, nil, onHost(a.Program)
+		return nil, nil, onHost(a)
 	case version == TemplateVersion, a.Install == nil && version == "":
 		return nil, nil, nil
 	}
