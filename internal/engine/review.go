@@ -139,3 +139,21 @@ func (e *Engine) readyLayers(sb *spec.Sandbox) error {
 	}
 	return nil
 }
+
+// rememberNames writes down what the host has below a sandbox's layers. What of that
+// fails is not known later, and then in conflict: no reason not to start.
+func (e *Engine) rememberNames(sb *spec.Sandbox) {
+	d := e.Store.Sandbox(sb.ID)
+	list := review.Of(sb, d.Review)
+	if len(list) == 0 {
+		return
+	}
+	lock, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return
+	}
+	defer lock.Unlock()
+	for _, w := range list {
+		_ = w.Remember()
+	}
+}

@@ -166,6 +166,9 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	if err := e.readyLayers(sb); err != nil {
 		return nil, err
 	}
+	remembering := make(chan struct{})
+	go func() { defer close(remembering); e.rememberNames(sb) }() // while the wall comes up
+	defer func() { <-remembering }()
 	reading, enough := context.WithCancel(ctx)
 	lent := make(chan lending, 1)
 	go func() { defer close(lent); lent <- e.lending(reading, sb) }()

@@ -38,6 +38,7 @@ type look struct {
 	Workspace
 	upper, host *dir
 	record      *record
+	names       *names          // see had
 	temps       map[string]bool // see underway
 	list        []Change
 	orphans     []orphan

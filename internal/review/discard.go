@@ -138,8 +138,8 @@ func (l *look) discardDirectory(o *Outcome) error {
 // forget makes the host's file as it is now what the next change is based on.
 func (l *look) forget(c Change) {
 	l.record.inherit(c.heirs)
-	switch c.Old.Form {
-	case File, Link:
+	switch {
+	case c.Old.Form == File, c.Old.Form == Link, c.Old.Form == Nothing && l.had(c.Path) != absent:
 		l.record.set(c.Path, known{Host: c.Old.Mark})
 	default:
 		l.record.drop(c.Path)

@@ -97,6 +97,7 @@ func (p *project) start() {
 	p.t.Helper()
 	must(p.t, p.w.Settle())
 	must(p.t, p.w.Prepare())
+	must(p.t, p.w.Remember())
 }
 
 // inside runs a script where the sandbox would.

@@ -13,25 +13,35 @@ import (
 // from, in bytes.
 const maxSources = 16 << 20
 
-// orphan is a file that is a copy of one of the host's, where the host has none: the host
-// deleted it since, or the inside moved it there from another place. The overlay does
-// not say which.
+// orphan is a file that is a copy of one of the host's, where the host has none, and had
+// none that is known of: the host made and deleted it since, or the inside moved it there
+// from another place. The overlay does not say which.
 type orphan struct {
 	path    string
 	suspect bool // names came or went on the host where it lies
 }
 
-// withdrawn says that the host deleted what the inside changed; of files, that is found
-// out at the end. Nobody inside can move a directory that is a copy.
+// withdrawn says that the host deleted what the inside changed or replaced: it had the
+// name when the layer began, and has it no more. Where that is not known, and of a name
+// that came later, the mark of a copy tells; of files, that is found out at the end.
+// Nobody inside can move a directory that is a copy.
 func (l *look) withdrawn(p place, name string, c Change) string {
-	if p.made || c.New.Form != File && c.New.Form != Directory || !p.upper.isCopy(name) {
+	if k, ok := l.record.of(c.Path); ok && k.Moved {
 		return ""
 	}
-	if c.New.Form == Directory {
+	had := l.had(c.Path)
+	if had == present {
 		return l.deletedThere()
 	}
-	if k, ok := l.record.of(c.Path); !ok || !k.Moved {
+	if !p.made && (c.New.Form == File || c.New.Form == Directory) && p.upper.isCopy(name) {
+		if c.New.Form == Directory {
+			return l.deletedThere()
+		}
 		l.orphans = append(l.orphans, orphan{c.Path, l.sinceChanged(p.host)})
+		return ""
+	}
+	if had == unknown && !p.made && l.sinceChanged(p.host) {
+		return "names came or went beside it on the host since " + l.record.since() + ", and it is not known whether this was one"
 	}
 	return ""
 }

@@ -16,7 +16,8 @@
 //
 // An overlay does not remember what was below a file when the inside changed it.
 // The layer therefore has a record: the time since when it holds changes, and for
-// paths that were applied or discarded since, what the host had then. A file of
+// paths that were applied or discarded since, what the host had then; and the names that
+// the host had ([Workspace.Remember]). A file of
 // the host's whose inode changed at or after that time, or that is another one
 // than the record has, is in conflict with what the inside made of it, and left
 // alone. The kernel sets the time of an inode's change, and no program can set it
@@ -46,6 +47,7 @@ type Layer struct{ Dir string }
 func (l Layer) Upper() string  { return filepath.Join(l.Dir, "up") }
 func (l Layer) Work() string   { return filepath.Join(l.Dir, "work") } // the kernel's own
 func (l Layer) record() string { return filepath.Join(l.Dir, "record.json") }
+func (l Layer) names() string  { return filepath.Join(l.Dir, "names") }
 func (l Layer) intent() string { return filepath.Join(l.Dir, "applying.json") }
 func (l Layer) gone() string   { return filepath.Join(l.Dir, "gone") } // is being deleted
 

@@ -1,0 +1,138 @@
+package review
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// replaced is a project of whose files the inside has made others that say nothing of
+// where they come from, and of which the host then deleted some.
+func replaced(t *testing.T) *project {
+	t.Helper()
+	files := map[string]string{"dir/other": "x\n", "dir/twin": "twin\n", "outer/inner/deep": "deep\n"}
+	for _, name := range []string{"renamed", "edited", "remade", "relinked", "relied", "kept", "back"} {
+		files["dir/"+name] = told(name)
+	}
+	p := fresh(t, files)
+	must(t, os.Link(p.path("dir/twin"), p.path("dir/twin2")))
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	pause()
+	p.start()
+	pause()
+	p.inside(`
+		for f in renamed edited kept; do cp dir/$f t; echo inside >> t; mv t dir/$f; done
+		echo more >> dir/edited
+		rm dir/remade; echo new > dir/remade
+		rm dir/relinked; ln -s other dir/relinked
+		rm -r outer; mkdir -p outer/inner; echo new > outer/inner/deep; echo new > outer/inner/created
+		echo inside >> dir/twin
+		echo new > dir/created; mkdir dir/made; echo new > dir/made/in; ln -s other dir/link
+		rm dir/back
+	`)
+	pause()
+	for _, name := range []string{"dir/renamed", "dir/edited", "dir/remade", "dir/relinked", "dir/twin", "dir/back", "outer"} {
+		must(t, os.RemoveAll(p.path(name)))
+	}
+	p.put("dir/of the host", "x\n")
+	return p
+}
+
+// That the host deleted a file is no less true because the inside has put another one into
+// its place; and what the inside made where nothing was is no such thing, whatever the host
+// did beside it.
+func TestReplacedAndDeletedOnTheHost(t *testing.T) {
+	p := replaced(t)
+	list := p.wants(`
+added dir/created
+added dir/edited CONFLICT
+modified dir/kept
+added dir/link
+added dir/made/in
+added dir/relinked CONFLICT
+added dir/remade CONFLICT
+added dir/renamed CONFLICT
+added dir/twin CONFLICT
+added outer/inner/created
+added outer/inner/deep CONFLICT
+`)
+	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path != "dir/created" && c.Conflict == "" }), true)
+	for _, name := range []string{"dir/edited", "dir/relinked", "dir/remade", "dir/renamed", "dir/twin", "outer/inner/deep"} {
+		if now := p.get(name); now != "(none)" {
+			t.Errorf("%s is back on the host: %q", name, now)
+		}
+	}
+	if now := p.get("dir/created"); now != "new\n" {
+		t.Errorf("dir/created is %q", now)
+	}
+}
+
+// Once it was discarded, the inside knows that it is gone: what it makes there is new.
+func TestMadeAgainAfterDiscard(t *testing.T) {
+	p := replaced(t)
+	of := func(c Change) bool { return c.Path == "dir/renamed" }
+	_, err := p.w.Discard(slices.DeleteFunc(p.changes(), func(c Change) bool { return !of(c) }))
+	must(t, err)
+	if list := p.changes(); slices.ContainsFunc(list, of) {
+		t.Errorf("discarded, there is\n%s", summary(list))
+	}
+	p.start()
+	p.inside("echo again > dir/renamed")
+	list := p.changes()
+	i := slices.IndexFunc(list, of)
+	if i < 0 || list[i].Conflict != "" {
+		t.Fatalf("made again, there is\n%s", summary(list))
+	}
+	p.apply(list[i:i+1], true)
+	if now := p.get("dir/renamed"); now != "again\n" {
+		t.Errorf("it is %q", now)
+	}
+}
+
+// Where it is not known what the host had, what the host may have deleted is in conflict.
+func TestNamesNotKnown(t *testing.T) {
+	for name, forget := range map[string]func(*project){
+		"none":   func(p *project) { must(t, os.Remove(p.w.Layer.names())) },
+		"broken": func(p *project) { must(t, os.WriteFile(p.w.Layer.names(), []byte(namesHeader+"1"), 0o600)) },
+		"few": func(p *project) {
+			must(t, os.Remove(p.w.Layer.names()))
+			must(t, p.w.remember(1))
+		},
+		"late": func(p *project) {
+			must(t, os.Remove(p.w.Layer.names()))
+			must(t, p.w.Remember())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fresh(t, map[string]string{"dir/a": "1\n", "still/a": "1\n"})
+			p.inside("echo new > dir/t; mv dir/t dir/a; echo new > still/new; mkdir made; echo new > made/in")
+			pause()
+			must(t, os.Remove(p.path("dir/a")))
+			forget(p)
+			p.wants("\nadded dir/a CONFLICT\nadded made/in\nadded still/new\n")
+		})
+	}
+}
+
+// Names are found again whatever they are, and of what was no directory nothing was in it.
+func TestNamesRemembered(t *testing.T) {
+	odd := "a\nb \xff"
+	p := fresh(t, map[string]string{"d/" + odd: "1\n", "file": "1\n"})
+	n, err := p.w.Layer.readNames()
+	must(t, err)
+	for at, want := range map[string]answer{
+		"d": present, "d/" + odd: present, "file": present, "d/none": absent, "none/at/all": absent, "file/in": absent,
+	} {
+		if got := n.had(at); got != want {
+			t.Errorf("of %q it is known %v, want %v", at, got, want)
+		}
+	}
+	before, err := os.ReadFile(p.w.Layer.names())
+	must(t, err)
+	p.put("later", "1\n")
+	must(t, p.w.Remember())
+	if after, err := os.ReadFile(p.w.Layer.names()); err != nil || string(after) != string(before) || strings.Contains(string(after), "later") {
+		t.Errorf("the names were written anew: %q %v", after, err)
+	}
+}
