@@ -832,6 +832,24 @@ func TestParallelChecked(t *testing.T) {
 	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
 		t.Error(err)
 	}
+	// One sandbox of the agent is called try, and those of the copies try.1 and try.2.
+	for _, agent := range []string{"try", Shell} {
+		p := &Plan{Agent: agent, Flow: parse(t, strings.ReplaceAll("name: n\nsteps: [{id: AGENT, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, command: p}]\n", "AGENT", agent))}
+		if err := p.checkParallel(); err != nil {
+			t.Errorf("one at a time: %v", err)
+		}
+		of := map[string]string{}
+		for _, n := range p.Nodes() {
+			room := p.roomOf(n)
+			if who := p.AgentOf(n); of[room] != "" && (of[room] != who || n.Step.Copy) {
+				t.Errorf("%s is done in the sandbox %s, which is another's", n.ID, room)
+			}
+			of[room] = p.AgentOf(n)
+		}
+		if rooms := p.Rooms(); len(rooms) != len(of) {
+			t.Errorf("%v, and steps are done in %v", rooms, of)
+		}
+	}
 }
 
 // brokenShop has a room in which nothing can be done.
