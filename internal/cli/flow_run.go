@@ -410,13 +410,15 @@ func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
 
 // carryFlow carries a flow on, tells how it goes, and ends as it does.
 func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event) error {
+	shop := c.Shop.(*flowShop)
+	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
+	h := &herald{app: a, engine: shop.engine, notice: n}
 	c.Tell = func(ev run.Event, s *flow.State) {
 		if line := flowLine(ev, s); line != "" {
 			a.note("%s", line)
 		}
+		h.look(ctx, s)
 	}
-	shop := c.Shop.(*flowShop)
-	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
 	if len(a.config.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
@@ -425,6 +427,7 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		}
 	}
 	s, err := c.Carry(ctx, events)
+	h.end()
 	shop.stop(ctx)
 	if err != nil {
 		return err

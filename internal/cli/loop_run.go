@@ -462,22 +462,24 @@ func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
 
 // carry carries a loop on, tells how it goes, and ends as it does.
 func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
+	e := c.shop.engine
+	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
+	h := &herald{app: a, engine: e, notice: n}
 	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
 		if line := lineOf(c.plan, ev, s); line != "" {
 			a.note("%s", line)
 		}
+		h.look(ctx, s)
 	})
+	h.end()
 	if err != nil {
 		return err
 	}
-	e := c.shop.engine
 	a.dismiss(e, s)
 	for _, line := range whatNow(c.run.ID, c.shop.sandbox, s) {
 		a.note("%s", line)
 	}
-	n := engine.Notice{
-		Run: c.run.ID, Kind: c.run.Kind, Status: string(s.Status), Reason: s.Reason, Detail: term.Sanitize(s.Detail), Directory: c.plan.Directory,
-	}
+	n.Status, n.Reason, n.Detail = string(s.Status), s.Reason, term.Sanitize(s.Detail)
 	return a.carried(ctx, e, n, s.ExitCode(), func() (any, error) {
 		v, err := loopViewOf(e, c.run)
 		v.Hosted = false

@@ -210,11 +210,14 @@ func reviewText(g loop.Gate) string {
 
 // delayText tells what a run waits for, in a row.
 func delayText(d run.Delay) string {
-	text := d.Until.Local().Format(time.DateTime)
+	return d.Until.Local().Format(time.DateTime) + ", " + delayReason(d)
+}
+
+func delayReason(d run.Delay) string {
 	if d.For == run.Overloaded {
-		return text + ", the provider of a model is overloaded"
+		return "the provider of a model is overloaded"
 	}
-	return text + ", an allowance is used up"
+	return "an allowance is used up"
 }
 
 // deniedText tells that somebody could not ask a model, and when it goes on. Known is

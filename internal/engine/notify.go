@@ -25,14 +25,16 @@ type Notice struct {
 	Detail    string `json:"detail"`
 	Directory string `json:"directory"`
 	Step      string `json:"step,omitempty"` // of a flow that goes on: what asks
+	// Until is when a run goes on by itself that waits for a model.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // notifyTime bounds how long the program may take: the run waits for it.
 const notifyTime = 10 * time.Second
 
 // Notify has a program of the user's hear of something: as variables (BOTHY_RUN,
-// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY, BOTHY_STEP), and as JSON
-// on its standard input. No shell reads any of it.
+// BOTHY_KIND, BOTHY_STATUS, BOTHY_REASON, BOTHY_DETAIL, BOTHY_DIRECTORY, BOTHY_STEP,
+// BOTHY_UNTIL), and as JSON on its standard input. No shell reads any of it.
 func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -40,9 +42,13 @@ func (e *Engine) Notify(ctx context.Context, argv []string, n Notice) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyTime)
 	defer cancel()
+	until := ""
+	if !n.Until.IsZero() {
+		until = n.Until.UTC().Format(time.RFC3339)
+	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "BOTHY_RUN="+n.Run, "BOTHY_KIND="+n.Kind, "BOTHY_STATUS="+n.Status,
-		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory, "BOTHY_STEP="+n.Step)
+		"BOTHY_REASON="+n.Reason, "BOTHY_DETAIL="+strings.ReplaceAll(n.Detail, "\x00", ""), "BOTHY_DIRECTORY="+n.Directory, "BOTHY_STEP="+n.Step, "BOTHY_UNTIL="+until)
 	cmd.Stdin = bytes.NewReader(append(text, '\n'))
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }

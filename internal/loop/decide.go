@@ -338,7 +338,7 @@ func (s *State) wakes(now time.Time) time.Time {
 }
 
 // Waits tells what the loop waits for that goes on by itself; with several workers, if all
-// of them wait that have a task, for the first.
+// of them wait that have a task, for the first, since the last of them does.
 func (s *State) Waits() (first run.Delay, ok bool) {
 	if s.Status != Running {
 		return first, false
@@ -346,6 +346,7 @@ func (s *State) Waits() (first run.Delay, ok bool) {
 	if len(s.Workers) == 0 {
 		return s.waits()
 	}
+	var since time.Time
 	for _, w := range s.Workers {
 		if w.Task == nil {
 			continue
@@ -354,10 +355,14 @@ func (s *State) Waits() (first run.Delay, ok bool) {
 		if !waits {
 			return run.Delay{}, false
 		}
+		if d.Since.After(since) {
+			since = d.Since
+		}
 		if first.Until.IsZero() || d.Until.Before(first.Until) {
 			first, ok = d, true
 		}
 	}
+	first.Since = since
 	return first, ok
 }
 

@@ -331,8 +331,8 @@ func TestWaits(t *testing.T) {
 	if d, ok := s.Waits(); ok {
 		t.Errorf("another is at work, and it waits: %+v", d)
 	}
-	two.limit(run.Overloaded, at.Add(time.Minute), at)
-	if d, ok := s.Waits(); !ok || d.For != run.Overloaded || !d.Until.Equal(at.Add(time.Minute)) {
+	two.limit(run.Overloaded, at.Add(time.Minute), at.Add(time.Second))
+	if d, ok := s.Waits(); !ok || d != (run.Delay{For: run.Overloaded, Since: at.Add(time.Second), Until: at.Add(time.Minute)}) {
 		t.Errorf("it waits: %+v, %v", d, ok)
 	}
 	if s.Status = Waiting; waits(s) {

@@ -4,8 +4,8 @@ import "time"
 
 // Delay is that a run goes on by itself, and only later: models cannot be asked before.
 type Delay struct {
-	For   string // RateLimited or Overloaded
-	Since time.Time
+	For   string    // RateLimited or Overloaded
+	Since time.Time // the first of the tries in a row: the same for all of one wait
 	Until time.Time
 }
 
@@ -37,6 +37,13 @@ func (d *Delay) Add(why string, at, until time.Time, row int) {
 	wait := min(max(until.Sub(at), least), LongestWait)
 	d.For, d.Until = why, at.Add(wait)
 }
+
+// LongWait is how long a wait may take of which nobody needs to be told.
+const LongWait = time.Minute
+
+// Long tells whether a person should hear of the delay: all of it, with the tries that
+// came to nothing meanwhile, is longer than [LongWait].
+func (d Delay) Long() bool { return d.Until.Sub(d.Since) > LongWait }
 
 // Why is what there is a delay for.
 func Why(overloaded bool) string {

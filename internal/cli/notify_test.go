@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// TestHerald tells of a long wait once, however often it turns out to be longer, and of
+// the next one again.
+func TestHerald(t *testing.T) {
+	dir := t.TempDir()
+	heard, script := filepath.Join(dir, "heard"), filepath.Join(dir, "hear.sh")
+	text := "#!/bin/sh\necho $BOTHY_STATUS $BOTHY_REASON $BOTHY_UNTIL: $BOTHY_DETAIL >> " + heard + "\ngrep -o '\"until\":.*' >> " + heard + "\n"
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	a.config.Notify = []string{script}
+	now := time.Now().Truncate(time.Second)
+	var want []string
+	h := &herald{app: a, engine: &engine.Engine{}, notice: engine.Notice{Run: "r", Kind: run.Loops}}
+	var d run.Delay
+	look := func(ok bool) {
+		h.look(t.Context(), waits{d, ok})
+		h.end()
+	}
+	tell := func(line string) {
+		until := d.Until.UTC().Format(time.RFC3339)
+		want = append(want, strings.Replace(line, "UNTIL", until, 1), `"until":"`+d.Until.Format(time.RFC3339)+`"}`)
+	}
+	check := func(when string) {
+		t.Helper()
+		got, _ := os.ReadFile(heard)
+		if string(got) != strings.Join(append(want, ""), "\n") {
+			t.Fatalf("%s: heard\n%s\nand not\n%s", when, got, strings.Join(want, "\n"))
+		}
+	}
+	look(false)
+	d.Add(run.Overloaded, now, time.Time{}, 1)
+	look(true)
+	check("a short wait")
+	for row := 2; row < 10; row++ { // tried again and again
+		d.Add(run.Overloaded, now, time.Time{}, row)
+		look(true)
+		if row == 6 {
+			tell("running overloaded UNTIL: the provider of a model is overloaded")
+		}
+	}
+	check("one wait")
+	d.Add(run.RateLimited, now.Add(time.Second), now.Add(time.Hour), 1)
+	look(false)
+	check("somebody works")
+	look(true)
+	tell("running rate_limited UNTIL: an allowance is used up")
+	check("another wait")
+	d.Add(run.RateLimited, now.Add(-2*time.Hour), now.Add(-time.Hour), 1)
+	look(true)
+	check("one that is over")
+}
