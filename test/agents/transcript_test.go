@@ -289,18 +289,18 @@ func TestAtTerminal(t *testing.T) {
 		more   string
 		script string
 	}{
-		{claude, "", jobs},
-		{codex, "", jobs},
-		{gemini, "", jobs},
-		{opencode, "--model anthropic/claude-sonnet-4-5", unasked},
+		{claude, "greeting", jobs},
+		{codex, "greeting", jobs},
+		{gemini, "-i greeting", jobs},
+		{opencode, "--model anthropic/claude-sonnet-4-5 --prompt greeting", unasked},
 	} {
 		t.Run(tt.cli.name, func(t *testing.T) {
 			inWorld(t, tt.cli, tt.script, func(t *testing.T, w *world) {
 				w.Write(t, filepath.Join(w.Work, ".env"), "MINE=1\n")
 				a := described(t, w.cli.name)
-				line := slices.Concat([]string{a.Program}, a.Args, strings.Fields(tt.more), a.Prompt)
+				line := slices.Concat([]string{a.Program}, a.Args, strings.Fields(tt.more))
 				args := slices.Concat([]string{"run", "-d", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"},
-					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + strings.ReplaceAll(strings.Join(line, " "), "{prompt}", "greeting"), "/dev/null"})
+					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + strings.Join(line, " "), "/dev/null"})
 				if r := w.within(t, args...); r.Code != 0 {
 					t.Fatal(r)
 				}
