@@ -87,8 +87,7 @@ func TestRefusedFlowIsNotOpened(t *testing.T) {
 // be that very record.
 func TestUnrecordedFlowIsNotOpened(t *testing.T) {
 	port, seen := echo(t, "welcome")
-	var w *world
-	w = startWith(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here},
+	w := startWith(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here},
 		func(c *Config, me *world) {
 			log := c.Log
 			c.Log = func(r spec.NetworkRecord) {

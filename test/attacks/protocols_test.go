@@ -261,8 +261,11 @@ func pgSecure(c net.Conn, roots, name string) (net.Conn, error) {
 		return nil, err
 	}
 	consent := make([]byte, 1)
-	if _, err := io.ReadFull(c, consent); err != nil || consent[0] != 'S' {
-		return nil, fmt.Errorf("it answers %q, %v", consent, err)
+	if _, err := io.ReadFull(c, consent); err != nil {
+		return nil, err
+	}
+	if consent[0] != 'S' {
+		return nil, fmt.Errorf("it answers %q", consent)
 	}
 	secure := tls.Client(c, &tls.Config{RootCAs: pool, ServerName: name})
 	return secure, secure.Handshake()
