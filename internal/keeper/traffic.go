@@ -20,7 +20,8 @@ import (
 // disk busy. The first of its kind is written at once. What repeats it is
 // counted, and told in one line each time a window ends that grows with every
 // such line. Different ones come out of a bucket; beyond it they are only
-// counted.
+// counted. A connection that was opened was not refused: it has both of its lines,
+// whatever it ends by.
 //
 // What cannot be recorded must not happen: while the log cannot be written the
 // gateway lets nothing new through.
@@ -92,7 +93,7 @@ func (t *traffic) record(r spec.NetworkRecord) {
 	shorten(&r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.Verdict != spec.VerdictDeny && r.Verdict != spec.VerdictError {
+	if r.State != "" || r.Verdict != spec.VerdictDeny && r.Verdict != spec.VerdictError {
 		t.write(r)
 		return
 	}

@@ -205,6 +205,29 @@ func TestAllowedIsNotCounted(t *testing.T) {
 	}
 }
 
+// TestEndsAreNotCounted: a flow that was opened has a line for its end, whatever that
+// is: each one that was opened and has none is one that is open.
+func TestEndsAreNotCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	tr := openTraffic(t, path)
+	for range 20 {
+		for _, verdict := range []string{spec.VerdictDeny, spec.VerdictError} {
+			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, State: spec.FlowClosed, Verdict: verdict, Name: "a.example", Port: 443})
+			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
+		}
+	}
+	list := recorded(t, path)
+	ends := 0
+	for _, r := range list {
+		if r.State == spec.FlowClosed {
+			ends++
+		}
+	}
+	if ends != 40 || len(list) != 42 {
+		t.Errorf("there are %d ends in %d lines", ends, len(list))
+	}
+}
+
 // TestRecordKind: whatever of a record is no text made up inside is no kind of
 // its own, and everything else is.
 func TestRecordKind(t *testing.T) {
