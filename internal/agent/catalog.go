@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 
@@ -36,11 +37,51 @@ const (
 
 // Catalog is what there is: the agents that come with Bothy, and above them
 // those of a directory of the user's, one file NAME.yaml for each.
-type Catalog struct{ dir string }
+type Catalog struct {
+	dir  string
+	read *memory
+}
 
 // NewCatalog reads the user's descriptions from a directory, which need not
 // exist; without one there are none.
-func NewCatalog(dir string) Catalog { return Catalog{dir} }
+func NewCatalog(dir string) Catalog { return Catalog{dir, &memory{of: map[string]reading{}}} }
+
+// memory keeps what descriptions were read as. A command asks for the same one several
+// times, and each reading takes milliseconds.
+type memory struct {
+	mu sync.Mutex
+	of map[string]reading // by the name
+}
+
+// reading is what some text was read as.
+type reading struct {
+	text  []byte
+	agent *spec.Agent
+}
+
+// find gives what the same text was read as before; nil if it was not.
+func (m *memory) find(d document) *spec.Agent {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was := m.of[d.name]; was.agent != nil && bytes.Equal(was.text, d.data) {
+		same := *was.agent
+		return &same
+	}
+	return nil
+}
+
+func (m *memory) keep(d document, a *spec.Agent) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	same := *a
+	m.of[d.name] = reading{d.data, &same}
+}
 
 // Names lists the agents there are, the shell left out.
 func (c Catalog) Names() ([]string, error) {
@@ -88,7 +129,7 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).WithHint("it is your own shell, and has no description")
 	}
 	if CheckName(name) == nil {
-		a, err := c.read(name)
+		a, err := c.describe(name)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return a, err
 		}
@@ -102,14 +143,11 @@ func (c Catalog) Find(name string) (*spec.Agent, error) {
 		if err != nil || d.ours && !bytes.Contains(d.data, []byte(name)) {
 			continue // ours write their aliases plainly, and to decode all takes milliseconds
 		}
-		if a, err := d.decode(); err == nil && slices.Contains(a.Aliases, name) {
+		if a, err := c.decode(d); err == nil && slices.Contains(a.Aliases, name) {
 			return a, nil
 		}
 	}
-	names = slices.DeleteFunc(names, func(n string) bool {
-		a, err := c.read(n)
-		return err == nil && a.Runtime
-	})
+	names = slices.DeleteFunc(names, c.isRuntime)
 	return nil, spec.Errorf(spec.ErrNotFound, "no agent named %q", name).
 		WithHint("there are: %s, %s", strings.Join(names, ", "), Shell)
 }
@@ -127,7 +165,7 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 		if err != nil || !bytes.Contains(d.data, []byte(command)) {
 			continue
 		}
-		a, err := d.decode()
+		a, err := c.decode(d)
 		if err != nil {
 			return nil, err
 		}
@@ -148,6 +186,16 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 	return ours[0], nil
 }
 
+// isRuntime tells whether a description is of what others run on.
+func (c Catalog) isRuntime(name string) bool {
+	d, err := c.open(name)
+	if err != nil || !bytes.Contains(d.data, []byte("runtime:")) {
+		return false // to decode all takes milliseconds
+	}
+	a, err := c.decode(d)
+	return err == nil && a.Runtime
+}
+
 // Text gives a description as it is written, and the user's file it stands in,
 // which is empty for one that comes with Bothy.
 func (c Catalog) Text(name string) (text []byte, file string, err error) {
@@ -161,13 +209,13 @@ func (c Catalog) Text(name string) (text []byte, file string, err error) {
 	return d.data, file, err
 }
 
-// read gives one description.
-func (c Catalog) read(name string) (*spec.Agent, error) {
+// describe gives one description.
+func (c Catalog) describe(name string) (*spec.Agent, error) {
 	d, err := c.open(name)
 	if err != nil {
 		return nil, err
 	}
-	return d.decode()
+	return c.decode(d)
 }
 
 // document is a description as it is written.
@@ -207,19 +255,35 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-func (d document) decode() (*spec.Agent, error) {
-	a, err := Decode(d.data)
+// decode reads a description. Ours are known to be good: a test judges them.
+func (c Catalog) decode(d document) (*spec.Agent, error) {
+	if a := c.read.find(d); a != nil {
+		return a, nil
+	}
+	a, err := parse(d.data)
+	if err == nil && !d.ours {
+		err = check(a)
+	}
 	if err == nil && a.Name != d.name {
 		err = spec.Errorf(spec.ErrUsage, "it describes %q: name the file %s%s", a.Name, a.Name, ext)
 	}
 	if err != nil {
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: d.from, Err: err}
 	}
+	c.read.keep(d, a)
 	return a, nil
 }
 
-// Decode reads a description. Unknown keys are errors.
+// Decode reads a description, and judges it. Unknown keys are errors.
 func Decode(data []byte) (*spec.Agent, error) {
+	a, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return a, check(a)
+}
+
+func parse(data []byte) (*spec.Agent, error) {
 	var v any
 	docs := yaml.NewDecoder(bytes.NewReader(data))
 	if err := docs.Decode(&v); err != nil {
@@ -238,5 +302,5 @@ func Decode(data []byte) (*spec.Agent, error) {
 	if err := strict.Decode(a); err != nil {
 		return nil, err
 	}
-	return a, check(a)
+	return a, nil
 }

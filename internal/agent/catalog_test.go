@@ -20,6 +20,9 @@ func TestBuiltin(t *testing.T) {
 	}
 	for _, name := range names {
 		a, err := c.Find(name)
+		if err == nil {
+			err = check(a) // nobody else does
+		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -75,6 +78,13 @@ func TestUsersOwn(t *testing.T) {
 	write("mine.yaml", own)
 	if a, err := c.Find("mine"); err != nil || a.Program != "/opt/mine/bin/mine" {
 		t.Error(a, err)
+	}
+	if n := testing.AllocsPerRun(5, func() { _, _ = c.Find("mine") }); n > 50 {
+		t.Errorf("to find one again it is read again: %v allocations", n)
+	}
+	write("mine.yaml", strings.Replace(own, "title: Mine", "title: Changed", 1))
+	if a, err := c.Find("mine"); err != nil || a.Title != "Changed" {
+		t.Error("what was changed is not seen", a, err)
 	}
 	write("claude.yaml", strings.ReplaceAll(own, "mine", "claude"))
 	if a, err := c.Find("claude"); err != nil || a.Title != "Mine" {
