@@ -55,6 +55,9 @@ func (b *bench) agent(ctx context.Context) (err error) {
 		if err := a.round(ctx, round); err != nil {
 			return err
 		}
+		if err := a.firstBytes(ctx, round); err != nil {
+			return err
+		}
 	}
 	return nil
 }
