@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
@@ -31,7 +32,9 @@ type Inside struct {
 // New starts a stack with these addresses on the sandbox's end of a card.
 func New(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
 	t.Helper()
-	link, err := fdbased.New(&fdbased.Options{FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, TXChecksumOffload: true})
+	link, err := fdbased.New(&fdbased.Options{FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, TXChecksumOffload: true,
+		ProcessorsPerChannel: 1, // with more, they outlive the link
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +58,18 @@ func New(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Ad
 		routes = append(routes, tcpip.Route{Destination: all, NIC: 1})
 	}
 	s.SetRouteTable(routes)
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { end(s, link, fd) })
 	return &Inside{Stack: s, FD: fd, NameServer: nameServer}
+}
+
+// end takes the stack down with all that it runs. The gateway's end of the card is
+// not touched.
+func end(s *stack.Stack, link stack.LinkEndpoint, fd int) {
+	s.Close()
+	_ = unix.Shutdown(fd, unix.SHUT_RD) // or a gateway that goes on sending keeps its reader
+	link.Attach(nil)
+	s.RemoveNIC(1)
+	s.Wait()
 }
 
 func try(t testing.TB, err tcpip.Error) {
