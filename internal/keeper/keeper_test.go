@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(dialRole); path != "" {
 		os.Exit(dial(path))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m) // what a keeper began must end with it
 }
 
 // dial asks a keeper for everything a stranger could want.
