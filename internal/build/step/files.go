@@ -22,6 +22,7 @@ import (
 	"github.com/moby/buildkit/solver/pb"
 	"github.com/moby/sys/user"
 	copy "github.com/tonistiigi/fsutil/copy"
+	"github.com/ulikunitz/xz"
 
 	"github.com/bothy-dev/bothy/internal/build"
 )
@@ -292,14 +293,14 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 	}
 	defer f.Close()
 	plain, err := decompress(f)
-	if errors.Is(err, errXZ) {
-		return false, err
-	}
 	if err != nil {
 		return false, nil
 	}
 	buffered := bufio.NewReaderSize(plain, archiveHead)
-	head, _ := buffered.Peek(archiveHead)
+	head, err := buffered.Peek(archiveHead)
+	if _, isXZ := plain.(*xz.Reader); isXZ && err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("what xz compressed in %s cannot be unpacked (%w): COPY it, and RUN tar", name, err) // such as with a filter that we have not
+	}
 	if _, err := tar.NewReader(bytes.NewReader(head)).Next(); err != nil {
 		return false, nil
 	}
@@ -316,9 +317,8 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 	return true, unpack(buffered, to, u)
 }
 
-var errXZ = errors.New("an archive that xz compressed cannot be unpacked by ADD: COPY it, and RUN tar")
-
-// decompress gives what a file holds, whatever it is compressed with.
+// decompress gives what a file holds, whatever it is compressed with. No program is run
+// for that.
 func decompress(f io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(f)
 	head, _ := r.Peek(6)
@@ -330,7 +330,7 @@ func decompress(f io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
-		return nil, errXZ
+		return xz.NewReader(r)
 	}
 	return r, nil
 }

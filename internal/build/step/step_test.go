@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -259,7 +260,36 @@ func TestDecompress(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	if _, err := decompress(strings.NewReader("\xfd7zXZ\x00rest")); !errors.Is(err, errXZ) {
-		t.Error(err)
+}
+
+// Both hold dir/a, and were made by xz: by xz -9, and by xz --x86 --lzma2, of which we know
+// only the second.
+const (
+	ofXZ       = "/Td6WFoAAATm1rRGAgAhARwAAAAQz1jM4Cf/AF1dADIaSqclS/NCXWq6cG4VJvWaiyX38K/lskalEEprCg8dzuPkkKvYMEQUn9N7PnLtmCBrjQ8ndAo1p55Sk3PO1kuL2zPXcLZfRa8RXsG6yO6cddjQ2QnNw0MaNbgAAAAAAACNWjaNq97ZLgABeYBQAAAA5DeTlbHEZ/sCAAAAAARZWg=="
+	ofXZFilter = "/Td6WFoAAATm1rRGAgEEACEBEACLIW9J4Cf/AFtdADIaSqclS/NCXWq6cGyr5xjannPWC6GfkS1FbUK8keEG5LPcBMp7hQ47hv0mLIaX17HC2cj1jrVrRQA4fjObesXcDGxzgKjfeYab06PRoJT09snPeCUWrW/LQQAAAI1aNo2r3tkuAAF3gFAAAACUVpmvscRn+wIAAAAABFla"
+)
+
+// What xz compressed is unpacked without xz, or the build fails: it is never just copied.
+func TestUnpackXZ(t *testing.T) {
+	t.Setenv("PATH", "")
+	me := &copy.User{UID: os.Geteuid(), GID: os.Getegid()}
+	for name, tt := range map[string]struct {
+		of   string
+		cut  int
+		want bool
+	}{"plain": {ofXZ, 0, true}, "filter": {ofXZFilter, 0, false}, "cut off": {ofXZ, 40, false}} {
+		t.Run(name, func(t *testing.T) {
+			data, err := base64.StdEncoding.DecodeString(tt.of)
+			must(t, err)
+			from, to := t.TempDir(), t.TempDir()
+			must(t, os.WriteFile(filepath.Join(from, "a.tar.xz"), data[:len(data)-tt.cut], 0o600))
+			done, err := root(to).unpackArchive(from, "a.tar.xz", "/", &pb.FileActionCopy{Timestamp: -1, Owner: &pb.ChownOpt{}}, me)
+			if b, _ := os.ReadFile(filepath.Join(to, "dir/a")); tt.want != (done && err == nil && string(b) == "text\n") {
+				t.Errorf("%t, %v; in it is %q", done, err, b)
+			}
+			if !tt.want && err == nil {
+				t.Error("nothing is said")
+			}
+		})
 	}
 }
