@@ -113,10 +113,11 @@ func (b *bench) forkAbreast(ctx context.Context, name string, mib int) error {
 	}
 	s := b.report.series(groupCheckpoint, what+", private, each", "bothy", unitMiB)
 	s.Target = forkTarget
+	all = slices.DeleteFunc(all, func(fork string) bool { return slices.Contains(before, fork) || !strings.HasPrefix(fork, name) })
+	if err := b.apart(ctx, all, abreast); err != nil {
+		return err
+	}
 	for _, fork := range all {
-		if slices.Contains(before, fork) || !strings.HasPrefix(fork, name) {
-			continue
-		}
 		keeper, err := b.bothy.keeper(ctx, fork)
 		if err != nil {
 			return err
@@ -128,6 +129,24 @@ func (b *bench) forkAbreast(ctx context.Context, name string, mib int) error {
 			}
 		}
 		s.add(float64(u.total()) / 1024)
+	}
+	return nil
+}
+
+// apart has so many forks be there, each with a name, an identity and a chance of its own.
+func (b *bench) apart(ctx context.Context, forks []string, want int) error {
+	seen := map[string]bool{}
+	for _, fork := range forks {
+		out, err := output(b.bothy.command(ctx, "exec", fork, "sh", "-c", "hostname; cat /etc/machine-id; head -c 16 /dev/urandom | od -An -tx1"))
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(out) {
+			seen[line] = true
+		}
+	}
+	if len(forks) != want || len(seen) != 3*want {
+		return fmt.Errorf("of %d forks there are %d, with %d names, identities and random numbers of their own", want, len(forks), len(seen))
 	}
 	return nil
 }
