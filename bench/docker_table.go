@@ -51,9 +51,14 @@ func show(files []string) error {
 		fmt.Println(r.markdown())
 		runs = append(runs, &r)
 	}
-	if slices.ContainsFunc(runs, func(r *Report) bool { return len(r.of(groupLife)) == 0 }) {
-		return nil
+	common := func(group string) bool {
+		return !slices.ContainsFunc(runs, func(r *Report) bool { return len(r.of(group)) == 0 })
 	}
-	fmt.Print(dockerTable(runs))
+	if common(groupLife) {
+		fmt.Print(dockerTable(runs))
+	}
+	if common(groupCheckpoint) {
+		fmt.Print(pastTable(runs))
+	}
 	return nil
 }
