@@ -20,7 +20,7 @@ import (
 
 // maxRemembered is how many of the host's directories are read for that, those nearest to
 // the top first. What is in others is not known.
-const maxRemembered = 1 << 14
+const maxRemembered = 1 << 12
 
 // Remember writes down which names the host has, unless that is done for this layer. It
 // may take its time: what is mounted meanwhile shows the same names, and of directories
