@@ -254,8 +254,7 @@ func (a *app) loopRmCommand() *command.Command {
 	}
 }
 
-// remove removes a loop that nobody carries on: its workers' sandboxes first, of which
-// nobody knows without the run.
+// remove removes a loop that nobody carries on.
 func (l *looping) remove() error {
 	h, events, err := l.run.Host()
 	if err != nil {
@@ -265,8 +264,28 @@ func (l *looping) remove() error {
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
+	_, err = l.erase(h)
+	return err
+}
+
+// erase removes a run: its workers' sandboxes first, of which nobody knows without it. If
+// it never was ready its own sandbox goes, too, unless somebody has started that: it is kept
+// then, and so is one in which something was done.
+func (l *looping) erase(h *run.Host) (kept string, err error) {
 	if err := unmake(l.engine, workplaces(l.state)); err != nil {
-		return err
+		return "", err
 	}
-	return h.Remove()
+	sb, err := l.engine.Find(l.plan.Sandbox)
+	switch {
+	case errors.Is(err, spec.ErrNotFound):
+	case err != nil:
+		return "", err
+	case l.state.Ready || l.engine.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil:
+		kept = sb.Name
+	default:
+		if err := l.engine.Remove(context.Background(), sb, false); err != nil {
+			return "", err
+		}
+	}
+	return kept, h.Remove()
 }

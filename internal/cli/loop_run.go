@@ -408,6 +408,9 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err := l.open(); err != nil {
 				return err
 			}
+			if !l.state.Ready {
+				return l.unmade(h)
+			}
 			sb, err := l.workplace()
 			if err != nil {
 				return err
@@ -427,13 +430,25 @@ func (a *app) loopResumeCommand() *command.Command {
 	})
 }
 
+// unmade ends a loop that was cut short while its sandboxes were made: they may lack what
+// they are lent, and nothing was done yet.
+func (l *looping) unmade(h *run.Host) error {
+	kept, err := l.erase(h)
+	if err != nil {
+		return err
+	}
+	hint := "begin anew: bothy loop run"
+	if kept != "" {
+		hint = "but for the sandbox " + kept + ", which somebody has started since: bothy rm " + kept + "; " + hint
+	}
+	return spec.Errorf(spec.ErrConflict, "the run %s was cut short while its sandboxes were made: nothing was done, and all that there was of it is removed", l.run.ID).
+		WithHint("%s", hint)
+}
+
 // workplace is the sandbox of a loop that is gone on with.
 func (l *looping) workplace() (*spec.Sandbox, error) {
 	sb, err := l.engine.Find(l.plan.Sandbox)
-	if err == nil && !l.state.Ready { // it may lack what it is lent
-		err = spec.Errorf(spec.ErrConflict, "sandbox %s was not ready when the run %s was cut short", sb.Name, l.run.ID).
-			WithHint("nothing was done yet: bothy rm %s; bothy loop rm %s; and begin anew", sb.Name, l.run.ID)
-	} else if errors.Is(err, spec.ErrNotFound) {
+	if errors.Is(err, spec.ErrNotFound) {
 		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.state.Sandbox, l.plan.Sandbox), l.run.ID).
 			WithHint("what was done is gone with it: bothy loop rm %s", l.run.ID)
 	}
