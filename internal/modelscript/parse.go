@@ -180,8 +180,8 @@ func (f Failure) check() error {
 		return errors.New("negative")
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("status %d is no error", f.Status)
-	case f.Status != 0 && f.After > 0:
-		return errors.New("after belongs to hang and cut")
+	case f.After > 0 && (f.Body != "" || f.Headers != nil || f.RetryAfter != 0 || f.Limit != nil):
+		return errors.New("behind the events of after there are no headers and no body: only type and message")
 	case f.Status == 0 && ofStatus:
 		return errors.New("type, message, body, headers, retry_after and limit belong to status")
 	case f.RetryAfter < 0 || f.RetryAfter == Forever:

@@ -103,9 +103,10 @@ type Failure struct {
 	// Cut closes the connection.
 	Cut bool `yaml:"cut"`
 
-	// After is how many events of the stream are sent before Hang or Cut, at most
-	// all but the last. Zero sends nothing, not even a status. Of an answer that
-	// is not a stream, anything above zero sends the first half.
+	// After is how many events of the stream are sent before Hang, Cut or Status, at
+	// most all but the last. Zero sends nothing, not even a status. Of an answer that
+	// is not a stream, anything above zero sends the first half. Behind events a Status
+	// is an event, too, as the provider has it for errors that come late.
 	After int `yaml:"after"`
 
 	// The rest belongs to Status. What is empty is as the provider has it for

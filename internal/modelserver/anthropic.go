@@ -172,3 +172,5 @@ func (anthropic) failure(f trouble) (obj, http.Header) {
 	}
 	return body, h
 }
+
+func (anthropic) failed(body obj) event { return event{"error", body} }

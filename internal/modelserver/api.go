@@ -19,6 +19,8 @@ type api interface {
 	// failure completes f by what is usual, and gives the body and the headers of
 	// the answer.
 	failure(f trouble) (obj, http.Header)
+	// failed is the failure as an event that ends a stream, in the body of failure.
+	failed(body obj) event
 }
 
 // event is one server-sent event. Without a name it has a data line only.

@@ -119,3 +119,5 @@ func (p chat) stream(a answer) []event {
 	last["usage"] = p.usage(a)
 	return append(out, event{"", last}, event{"", done{}})
 }
+
+func (chat) failed(body obj) event { return event{"", body} }

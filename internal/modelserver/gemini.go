@@ -159,3 +159,5 @@ func (gemini) failure(f trouble) (obj, http.Header) {
 	}
 	return obj{"error": e}, http.Header{}
 }
+
+func (gemini) failed(body obj) event { return event{"", body} }

@@ -198,3 +198,12 @@ func itemDeltas(item obj, text string) []obj {
 	}
 	return deltas(item["arguments"].(string), "response.function_call_arguments.delta", "delta")
 }
+
+func (responses) failed(body obj) event {
+	e, _ := body["error"].(obj)
+	why := obj{"code": e["code"], "message": e["message"]}
+	if why["code"] == nil {
+		why["code"] = e["type"]
+	}
+	return event{"response.failed", obj{"type": "response.failed", "response": obj{"object": "response", "status": "failed", "error": why}}}
+}

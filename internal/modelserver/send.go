@@ -50,6 +50,13 @@ func (r reply) broken(f modelscript.Failure) reply {
 	return r
 }
 
+// failing is the stream up to where it says that it fails.
+func (r reply) failing(p api, f trouble) reply {
+	body, _ := p.failure(f)
+	r.events = append(r.events[:min(f.After, len(r.events)-1)], p.failed(body))
+	return r
+}
+
 // send sends an answer, in its time.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, out reply) {
 	if out.delay > 0 && !s.sleep(r, out.delay) {

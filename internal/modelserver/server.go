@@ -322,9 +322,12 @@ func (s *Server) perform(p api, d dialogue, turn modelscript.Turn, a answer, q *
 	case fail == nil || fail.Times > 0 && q.Attempt > fail.Times:
 		q.Outcome = Answered
 		out = spoken(p, d, a)
-	case fail.Status != 0:
+	case fail.Status != 0 && (fail.After == 0 || !d.stream):
 		q.Outcome = Failed
 		out = trouble{*fail, q.Time}.reply(p)
+	case fail.Status != 0:
+		q.Outcome = Failed
+		out = spoken(p, d, a).failing(p, trouble{*fail, q.Time})
 	default:
 		q.Outcome = Failed
 		out = spoken(p, d, a).broken(*fail)

@@ -51,6 +51,27 @@ turns:
 	}
 }
 
+// TestFailedLate says in the stream what is wrong, in each provider's own form; who does not
+// want a stream is told by the status.
+func TestFailedLate(t *testing.T) {
+	_, url := serve(t, `turns: [{text: "`+longText+`", fail: {status: 529, type: overloaded_error, after: 1}}]`)
+	for name, want := range map[string]string{
+		"anthropic": "event: error\ndata: {\"error\":{\"message\":\"Overloaded\",\"type\":\"overloaded_error\"},\"type\":\"error\"}\n\n",
+		"responses": "event: response.failed\ndata: {\"response\":{\"error\":{\"code\":\"overloaded_error\",\"message\":\"Overloaded\"},\"object\":\"response\",\"status\":\"failed\"},\"type\":\"response.failed\"}\n\n",
+		"chat":      "data: {\"error\":{\"code\":\"overloaded_error\",\"message\":\"Overloaded\",\"param\":null,\"type\":\"overloaded_error\"}}\n\n",
+		"gemini":    "data: {\"error\":{\"code\":529,\"message\":\"Overloaded\",\"status\":\"overloaded_error\"}}\n\n",
+	} {
+		a := asks[name]
+		resp, body := post(t, url+a.path, a.body)
+		equal(t, name, resp.StatusCode, 200)
+		if text := string(body); !strings.HasSuffix(text, want) || strings.Count(text, "data: ") != 2 {
+			t.Errorf("%s: the stream is %s", name, text)
+		}
+	}
+	resp, _ := post(t, url+"/v1/messages", claude(false))
+	equal(t, "whole", resp.StatusCode, 529)
+}
+
 func TestBody(t *testing.T) {
 	_, url := serve(t, `turns: [{fail: {status: 502, body: "<html>", headers: {content-type: text/html}}}]`)
 	resp, body := post(t, url+"/v1/messages", claude(true))

@@ -205,8 +205,12 @@ func (m *Meter) denied(last **spec.Limited, l spec.Limited) {
 	m.change()
 }
 
-// Answered notes that a host has answered a question: whatever it refused before is over.
+// Answered notes that a host has begun to answer a question: whatever it refused before is
+// over. If it says in its answer that it goes on no further it has refused this one.
 func (t *Tally) Answered(host string) {
+	t.mu.Lock()
+	t.from = host
+	t.mu.Unlock()
 	m := t.meter
 	m.mu.Lock()
 	defer m.mu.Unlock()

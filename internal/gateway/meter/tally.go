@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -29,6 +30,9 @@ type Tally struct {
 	final  bool   // and that at its end: what follows is nothing
 
 	told told
+
+	from    string // the host that answers
+	refusal refusal
 }
 
 // figures are the numbers of the last usage that was said, by their paths, without
@@ -57,6 +61,7 @@ var wraps = []string{"message.", "response."}
 
 // found notes what stands at a path.
 func (t *Tally) found(path, text string) {
+	t.refusal.found(path, text)
 	atBegin := strings.HasPrefix(path, "message.") // Anthropic says it there, and again at the end
 	for _, w := range wraps {
 		path = strings.TrimPrefix(path, w)
@@ -161,6 +166,7 @@ func (t *Tally) Write(p []byte) (int, error) {
 
 // said is at the end of a document.
 func (t *Tally) documented() {
+	t.refuses(time.Now().UTC())
 	if t.heard {
 		t.tell(t.said.tokens(), t.said.hour())
 	}
@@ -195,6 +201,15 @@ func (t *Tally) End(asked, answered int64, broken bool) {
 		now.Output = max(now.Output, cmp.Or(t.most, usualMost))
 	}
 	t.meter.count(t.told, now, 1)
+}
+
+// number is that of a text; 0 if it is none that could be true.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > maxTokens {
+		return 0
+	}
+	return n
 }
 
 func (t *Tally) guess(asked, answered int64) spec.Tokens {

@@ -1,0 +1,86 @@
+package meter
+
+import (
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// An answer that has begun, with 200, may say in its stream that it goes on no further:
+// Anthropic by an event "error", OpenAI by "response.failed", others by a document with an
+// error in it. For the question that is what a refusal by the status is.
+
+// refusal is what the current document says of that.
+type refusal struct {
+	kind, code     string // of the document itself
+	limited, laden bool   // too much was asked; there is too much to do
+	resets         int64  // when the limit is over, in seconds since 1970
+	in             int64  // or in how many seconds
+}
+
+// limitedCodes and ladenCodes are what the errors of providers are called, by type, code or
+// status. The numbers are those of HTTP.
+var (
+	limitedCodes = map[string]bool{"rate_limit_error": true, "rate_limit_exceeded": true, "usage_limit_reached": true, "insufficient_quota": true, "RESOURCE_EXHAUSTED": true, "429": true}
+	ladenCodes   = map[string]bool{"overloaded_error": true, "server_is_overloaded": true, "slow_down": true, "service_unavailable_error": true, "UNAVAILABLE": true, "502": true, "503": true, "504": true, "529": true}
+)
+
+// found notes what stands at a path of the document.
+func (r *refusal) found(path, text string) {
+	path = strings.TrimPrefix(path, "response.")
+	switch path {
+	case "type":
+		r.kind = text
+	case "code":
+		r.code = text
+	case "error.type", "error.code", "error.status":
+		r.called(text)
+	case "error.resets_at":
+		r.resets = number(text)
+	case "error.resets_in_seconds":
+		r.in = number(text)
+	}
+}
+
+// called notes what the error is called.
+func (r *refusal) called(name string) {
+	r.limited, r.laden = r.limited || limitedCodes[name], r.laden || ladenCodes[name]
+}
+
+// until is when the provider can be asked again, if it said so.
+func (r *refusal) until(at time.Time) time.Time {
+	until := time.Time{}
+	switch {
+	case r.resets > 0:
+		until = time.Unix(r.resets, 0).UTC()
+	case r.in > 0 && r.in <= int64(maxReset/time.Second):
+		until = at.Add(time.Duration(r.in) * time.Second)
+	}
+	if until.Before(at) || until.Sub(at) > maxReset {
+		return time.Time{}
+	}
+	return until
+}
+
+// maxReset is the longest that is believed: allowances are those of a month at most.
+const maxReset = 32 * 24 * time.Hour
+
+// refuses is at the end of a document. What it is called that is no error counts for nothing.
+func (t *Tally) refuses(at time.Time) {
+	r := t.refusal
+	t.refusal = refusal{}
+	if t.from == "" || r.kind != "" && r.kind != "error" && r.kind != "response.failed" {
+		return
+	}
+	if r.kind == "error" {
+		r.called(r.code)
+	}
+	l := spec.Limited{At: at, Host: t.from, Until: r.until(at)}
+	switch {
+	case r.limited:
+		t.Limited(l)
+	case r.laden:
+		t.Overloaded(l)
+	}
+}
