@@ -26,7 +26,13 @@ meaning here is named. bothy loop and bothy task can do more.`,
 		Example: `  bothy ralph "make the tests pass" --agent claude-code --max-iterations 20 --until 'make test'
   bothy ralph --status --tasks
   bothy ralph --add-context "the auth module first"`,
-		Args: atMost(1, "a prompt"),
+		Args: func(cmd *command.Command, args []string) error {
+			if err := atMost(1, "a prompt")(cmd, args); err != nil {
+				return spec.Errorf(spec.ErrUsage, "there is more than a prompt: %q", args[1]).
+					WithHint("what stands behind -- is told no agent here: how it is started is in its description, see bothy agent show")
+			}
+			return nil
+		},
 		RunE: func(cmd *command.Command, args []string) error { return r.run(cmd, args) },
 	}
 	r.add(c)
@@ -39,6 +45,8 @@ type ralphCall struct {
 	cmd                             *command.Command // which has what is only passed on
 	status, tasks, noAllow          bool
 	context, addTask, removeTask    string
+	config                          string
+	initConfig                      bool
 	agent, rotation, file, activity string
 	most                            int
 	until, protect                  []string
@@ -80,6 +88,8 @@ func (r *ralphCall) add(c *command.Command) {
 	fs.Bool("no-questions", false, "do not wait for you when the agent asks")
 	fs.BoolVar(&r.noAllow, "no-allow-all", false, "refused: an agent may do everything in its sandbox")
 	fs.StringVar(&r.activity, "last-activity-timeout", "", "refused: see --iteration-timeout of bothy loop run")
+	fs.StringVar(&r.config, "config", "", "refused: agents are described by files of their own, see bothy agent show")
+	fs.BoolVar(&r.initConfig, "init-config", false, "refused likewise")
 	for name, why := range ralphIdle {
 		fs.Bool(name, false, "accepted: "+why)
 	}
@@ -95,6 +105,14 @@ func (r *ralphCall) add(c *command.Command) {
 
 // run says a line in our words, and has that done.
 func (r *ralphCall) run(cmd *command.Command, args []string) error {
+	if r.config != "" || r.initConfig {
+		name := "config"
+		if r.initConfig {
+			name = "init-config"
+		}
+		return spec.Errorf(spec.ErrUsage, "--%s: an agent is described by a file of its own here, and by no agents.json", name).
+			WithHint("bothy agent show NAME prints one to begin with; docs/agents.md tells where it belongs")
+	}
 	words, err := r.words(args)
 	if err != nil {
 		return err

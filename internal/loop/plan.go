@@ -105,7 +105,7 @@ func (p *Plan) Check() error {
 			return fail("a task is to be tried %d times", p.Tasks.Tries)
 		case l.MinIterations > 1:
 			return fail("a loop that takes tasks ends when there are none left, and not after so many iterations")
-		case !strings.Contains(p.Template, "{{task}}"):
+		case !strings.Contains(p.Template, "{{task}}") && !strings.Contains(p.Template, "{{tasks}}"):
 			return fail("the template has no {{task}}")
 		}
 	}

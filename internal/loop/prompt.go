@@ -32,6 +32,7 @@ with the line <promise>{{completion_promise}}</promise> and nothing behind it.
 var variables = []string{
 	"iteration", "max_iterations", "min_iterations", "prompt", "completion_promise", "abort_promise",
 	"context", "gates", "checks", "abort", "memory", "task", "task_id", "task_title",
+	"tasks", "task_promise", // open-ralph's
 }
 
 // checkTemplate refuses words that mean nothing, and a template without the task.
@@ -86,6 +87,8 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 		"{{abort}}", abortOf(p),
 		"{{memory}}", memoryOf(p.session(s, iteration)),
 		"{{task}}", taskOf(s.Task),
+		"{{tasks}}", taskOf(s.Task),
+		"{{task_promise}}", p.Promise,
 	}
 	if s.Task == nil {
 		words = append(words, "{{task_id}}", "", "{{task_title}}", "")
@@ -106,7 +109,7 @@ func (p *Plan) Fixed() int {
 	if p.Tasks == nil {
 		return len(text)
 	}
-	return len(text) + strings.Count(p.Template, "{{task}}")*(maxTaskText+4*task.MaxTitle)
+	return len(text) + (strings.Count(p.Template, "{{task}}")+strings.Count(p.Template, "{{tasks}}"))*(maxTaskText+4*task.MaxTitle)
 }
 
 // taskOf tells what is to be done now.

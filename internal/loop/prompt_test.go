@@ -64,3 +64,21 @@ func TestPromptWhole(t *testing.T) {
 		t.Errorf("of %d hints:\n%s", told, text)
 	}
 }
+
+// TestPromptOpenRalph tells what open-ralph's words mean in a template of its own.
+func TestPromptOpenRalph(t *testing.T) {
+	p := plan()
+	p.Tasks = &Tasks{Project: "/p", Tries: 3}
+	p.Template = "{{prompt}}\n{{tasks}}{{context}}Iteration {{iteration}} of {{min_iterations}} to {{max_iterations}}: {{task_promise}}, {{completion_promise}}{{abort_promise}}\n"
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p.Promise, p.Abort = "ALL", ""
+	text, _ := Prompt(p, &State{Task: &Taken{ID: "bd-1", Title: "the first {{prompt}}", Text: "All of it.\n"}}, 2)
+	if want := fmt.Sprintf("%s\n# bd-1: the first {{prompt}}\n\nAll of it.\nIteration 2 of %d to %d: ALL, ALL\n", p.Prompt, p.Limits.MinIterations, p.Limits.MaxIterations); text != want {
+		t.Errorf("it is told\n%s\nand not\n%s", text, want)
+	}
+	if with := p.Fixed(); with < maxTaskText {
+		t.Errorf("there is no room for a task: %d", with)
+	}
+}
