@@ -240,7 +240,7 @@ func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) 
 	s, n := c.state, d.Work
 	at := place(c.Shop.Place(name))
 	job = Job{
-		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.roomOf(n)), Of: n.judges(), Fresh: n.Step.Fresh, Model: n.Model(), Command: n.Step.Command, Place: string(at),
+		Agent: c.Plan.AgentOf(n), Room: cmp.Or(d.Room, c.Plan.roomOf(n)), Of: n.judges(), Fresh: n.Step.Fresh, Model: c.Plan.ModelOf(n), Command: n.Step.Command, Place: string(at),
 		Files: map[string][]byte{}, Drafts: map[string][]byte{}, Limit: c.limit(n), Budget: d.Share,
 	}
 	var names []string

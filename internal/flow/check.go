@@ -315,11 +315,14 @@ func (l *lint) words(s *Step) error {
 	for where, text := range map[string]string{"agent": s.Agent, "model": s.Model} {
 		_, err := expand(text, func(name string) (string, error) {
 			w, err := parseWord(name)
-			if err == nil && w.kind != wordMatrix && w.kind != wordEach {
-				err = fmt.Errorf("only what varies in the matrix or the group of the step may stand in it, not %s", name)
+			if err == nil && w.kind != wordMatrix && w.kind != wordEach && w.kind != wordInput {
+				err = fmt.Errorf("only an input, and what varies in the matrix or the group of the step, may stand in it, not %s", name)
 			}
 			if err == nil {
 				err = l.known(s, w)
+			}
+			if err == nil && w.kind == wordInput && l.flow.input(w.name).File != "" {
+				err = fmt.Errorf("the input %s is a file", w.name)
 			}
 			return "", err
 		})

@@ -175,18 +175,6 @@ func (n *Node) sees(other *Node) bool {
 	return n.Group == "" || n.Group != other.Group || n.Number == other.Number
 }
 
-// varied is a text in which what varies is put in.
-func (n *Node) varied(text string) string {
-	text, _ = expand(text, func(name string) (string, error) { // it was checked
-		w, err := parseWord(name)
-		return n.values()[w], err
-	})
-	return text
-}
-
-// Model is the one that is to do a prompt; empty if it is the agent's choice.
-func (n *Node) Model() string { return n.varied(n.Step.Model) }
-
 // judges is the node whose copy this one judges; empty if it judges none.
 func (n *Node) judges() string {
 	if n.Step.Of == "" {

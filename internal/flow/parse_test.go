@@ -163,7 +163,9 @@ func TestLint(t *testing.T) {
 		{copies + ", {id: b, command: c, of: a, env: {A: '${{ sandbox }}'}}", "who judges a copy gets no files"},
 		{copies + ", {id: b, command: c, of: a, env: {A: '${{ matrix.n }}'}}", "there is no matrix.n"},
 		{copies + ", {id: b, command: c, of: a, output: x}", "in the way of x"},
-		{"{id: a, prompt: p, agent: '${{ inputs.t }}'}", "only what varies"},
+		{"{id: a, prompt: p, agent: '${{ inputs.o }}'}", "the input o is a file"},
+		{"{id: a, prompt: p, agent: '${{ inputs.x }}'}", "there is no input x"},
+		{"{id: a, prompt: p, agent: '${{ sandbox }}'}", "only an input, and what varies"},
 		{"{id: a, prompt: p, model: '${{ matrix.x }}'}", "there is no matrix.x"},
 		{"&x {id: a, prompt: p}, *x", "names for parts"},
 	} {

@@ -152,16 +152,26 @@ func (p *Plan) AgentOf(n *Node) string {
 
 // calls is what who does a step is called.
 func (p *Plan) calls(n *Node) string {
-	switch {
-	case n.Step.Command != "":
+	if n.Step.Command != "" {
 		return Shell
-	case n.Step.Agent != "":
-		return n.varied(n.Step.Agent)
-	case p.Agent != "":
-		return p.Agent
 	}
-	return p.Flow.Agent
+	return cmp.Or(p.varied(n, n.Step.Agent), p.Agent, p.Flow.Agent)
 }
+
+// varied is a text in which inputs are put in, and what varies from one time of a step to the other.
+func (p *Plan) varied(n *Node, text string) string {
+	text, _ = expand(text, func(name string) (string, error) { // it was checked
+		w, err := parseWord(name)
+		if w.kind == wordInput {
+			return strings.TrimSpace(p.Values[w.name]), err
+		}
+		return n.values()[w], err
+	})
+	return text
+}
+
+// ModelOf is the model that is to do a prompt; empty if it is the agent's choice.
+func (p *Plan) ModelOf(n *Node) string { return p.varied(n, n.Step.Model) }
 
 // Room is a sandbox in which steps are done.
 type Room struct {

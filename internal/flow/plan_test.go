@@ -1,0 +1,31 @@
+package flow
+
+import "testing"
+
+// TestAgentByInput has inputs say who does a step, and with which model; without a word it
+// is whoever does the others.
+func TestAgentByInput(t *testing.T) {
+	f := parse(t, "name: n\ninputs: [{name: who}, {name: model, default: big}]\nsteps: [{id: a, prompt: p, agent: '${{ inputs.who }}', model: '${{ inputs.model }}'}, {id: b, prompt: p}]\n")
+	for _, c := range []struct {
+		values     map[string]string
+		who, model string
+	}{
+		{map[string]string{}, "usual", "big"},
+		{map[string]string{"who": "other", "model": ""}, "other", ""},
+		{map[string]string{"who": " "}, "usual", "big"},
+	} {
+		p := &Plan{Flow: f, Agent: "usual", Values: c.values}
+		must(t, p.Check(nil))
+		a, b := p.Nodes()[0], p.Nodes()[1]
+		if p.AgentOf(a) != c.who || p.ModelOf(a) != c.model || p.AgentOf(b) != "usual" || p.ModelOf(b) != "" {
+			t.Errorf("%v: %s with %q, and %s", c.values, p.AgentOf(a), p.ModelOf(a), p.AgentOf(b))
+		}
+		if want := map[bool]int{true: 1, false: 2}[c.who == "usual"]; len(p.Rooms()) != want {
+			t.Errorf("%v: they work in %v", c.values, p.Rooms())
+		}
+	}
+	p := &Plan{Flow: f, Values: map[string]string{"who": "other"}}
+	if p.Check(nil) == nil {
+		t.Error("nobody does b")
+	}
+}
