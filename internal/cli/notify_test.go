@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,4 +66,47 @@ func TestHerald(t *testing.T) {
 	d.Add(run.RateLimited, now.Add(-2*time.Hour), now.Add(-time.Hour), 1)
 	look(true)
 	check("one that is over")
+}
+
+// TestDocumentedWebhook has the program of the documentation tell a server of a run, which
+// tells when that refuses to hear it.
+func TestDocumentedWebhook(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip(err)
+	}
+	text, err := os.ReadFile("../../docs/flows.md")
+	must(t, err)
+	_, after, _ := strings.Cut(string(text), "\n    notify: ")
+	line, _, _ := strings.Cut(after, "\n")
+	type call struct {
+		notice engine.Notice
+		kind   string
+	}
+	calls, answers := make(chan call, 2), make(chan int, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := call{kind: r.Header.Get("Content-Type")}
+		if err := json.NewDecoder(r.Body).Decode(&c.notice); err != nil {
+			t.Error(err)
+		}
+		calls <- c
+		w.WriteHeader(<-answers)
+	}))
+	defer server.Close()
+	line = strings.Replace(line, "https://hooks.example/bothy", server.URL, 1)
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	must(t, os.MkdirAll(filepath.Join(dir, "bothy"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "bothy", "config.yaml"), []byte("notify: "+line+"\n"), 0o600))
+	c, err := loadConfig()
+	must(t, err)
+	told := engine.Notice{Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
+	answers <- http.StatusNoContent
+	must(t, (&engine.Engine{}).Notify(t.Context(), c.Notify, told))
+	if heard := <-calls; heard != (call{told, "application/json"}) {
+		t.Errorf("heard %+v", heard)
+	}
+	answers <- http.StatusInternalServerError
+	if err := (&engine.Engine{}).Notify(t.Context(), c.Notify, told); err == nil {
+		t.Error("nobody knows that it was not heard")
+	}
 }
