@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // images is the container registry of a script, from its first command on.
@@ -138,13 +139,13 @@ func programs(t *testing.T) []byte {
 	for _, name := range []string{"cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			t.Skipf("no image can be made here: %v", err)
+			harness.Missing(t, "no image can be made here: %v", err)
 		}
 		collect(t, files, path, "/bin/"+name)
 	}
 	sh, err := filepath.EvalSymlinks("/bin/sh")
 	if err != nil {
-		t.Skipf("no image can be made here: %v", err)
+		harness.Missing(t, "no image can be made here: %v", err)
 	}
 	collect(t, files, sh, "/bin/sh")
 	var list []imagetest.Entry
@@ -165,17 +166,17 @@ func collect(t *testing.T, files map[string]string, from, to string) {
 	t.Helper()
 	f, err := elf.Open(from)
 	if err != nil {
-		t.Skipf("no image can be made here: %s: %v", from, err)
+		harness.Missing(t, "no image can be made here: %s: %v", from, err)
 	}
 	_ = f.Close()
 	files[to] = from
 	out, err := exec.Command("ldd", from).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Skipf("no image can be made here: %v", err)
+		harness.Missing(t, "no image can be made here: %v", err)
 	}
 	if err != nil && !strings.Contains(string(out), "not a dynamic executable") {
-		t.Skipf("no image can be made here: %v", fmt.Errorf("ldd %s: %w: %s", from, err, out))
+		harness.Missing(t, "no image can be made here: %v", fmt.Errorf("ldd %s: %w: %s", from, err, out))
 	}
 	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
 		files[m[1]] = m[1]

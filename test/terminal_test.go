@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // testTime is how long a test may take on a slow and busy machine; the soaks, which are
@@ -108,7 +110,7 @@ func openTerminal(t *testing.T) *terminal {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
+		harness.Missing(t, "no pseudo terminals here: %v", err)
 	}
 	emulator := os.NewFile(uintptr(fd), "emulator")
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {

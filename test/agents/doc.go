@@ -38,7 +38,8 @@
 // of them is lent an agent for keys (test/attacks TestC10SSHAgent is).
 //
 // The agents are installed once for a run of the tests, at the versions the tests
-// are written for. Where no registry can be reached, the tests skip and say so.
+// are written for. Where no registry can be reached, the tests skip and say so; with
+// BOTHY_TEST_COMPLETE they fail.
 // BOTHY_TEST_AGENTS names a directory that keeps what is installed from run to
 // run; BOTHY_TEST_AGENTS_LATEST=1 takes the newest versions.
 package agents

@@ -131,7 +131,7 @@ func (w *sshWorld) came() []string {
 func TestC10SSHAgent(t *testing.T) {
 	for _, program := range []string{"/usr/bin/ssh", "/usr/bin/ssh-add", "/usr/bin/ssh-keygen"} {
 		if _, err := os.Stat(program); err != nil {
-			t.Skip(err)
+			harness.Missing(t, "%v", err)
 		}
 	}
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {

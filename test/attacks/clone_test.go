@@ -15,7 +15,7 @@ import (
 func needGit(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("there is no git")
+		harness.Missing(t, "there is no git")
 	}
 }
 

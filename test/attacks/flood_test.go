@@ -205,7 +205,7 @@ func newFlooded(t *testing.T) *flooded {
 	t.Helper()
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max < crowdSize+1000 {
-		t.Skipf("skipped: only %d files may be open here, and that cannot be raised", files.Max)
+		harness.Missing(t, "only %d files may be open here, and that cannot be raised", files.Max)
 	}
 	l, err := net.Listen("tcp", netip.AddrPortFrom(ownAddress(t), 0).String())
 	if err != nil {
