@@ -13,8 +13,8 @@
 //	C2   an endpoint that tells what it was sent: TestHostileModel (echo)
 //	C3   the placeholder to another host: TestHostileModel (send)
 //	C4   in clear text, in the head of a proxy's request: TestHostileModel (plain)
-//	C6   in arguments, environment, memory, files, logs: TestClaude, TestCodex,
-//	     TestGemini, TestOpencode
+//	C6   in arguments, environment, memory, core dumps (gVisor makes none), files, logs:
+//	     TestClaude, TestCodex, TestGemini, TestOpencode
 //	C7   by way of what other programs tell: TestHostileModel (look)
 //	C8   a base URL in the repository: TestHostileRepository
 //	C11  somebody else in the provider's place: TestSomebodyElseIsProvider

@@ -3,6 +3,7 @@ package agents
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,7 +48,9 @@ func hostile(t *testing.T, a cli) {
 		).Replace(attempts))
 		w.Must(t, slices.Concat([]string{"create", "--name", box}, a.flags, []string{a.name, w.Work})...)
 		w.allowCollector(t)
+		w.Must(t, "exec", box, "true")
 		before, rules := w.Inspect(t, box), w.Must(t, "policy", "ls", "--sandbox", box)
+		limits, state := w.limits(), w.decisive()
 		w.stage.Forget(t)
 
 		r := w.asksAgain(t, "mischief")
@@ -81,9 +84,49 @@ func hostile(t *testing.T, a cli) {
 		if got := w.Must(t, "policy", "ls", "--sandbox", box); got != rules {
 			t.Errorf("the rules were changed from inside:\n%s\nthey were\n%s", got, rules)
 		}
+		if got := w.limits(); !maps.Equal(got, limits) {
+			t.Errorf("the limits were changed from inside: they are %q and were %q", got, limits)
+		}
+		if got := w.decisive(); len(got) < 3 || !maps.Equal(got, state) {
+			t.Errorf("the state was changed from inside: it is %q and was %q", got, state)
+		}
+		if strings.Contains(heard, "AGE-SECRET-KEY-") || strings.Contains(heard, `"recipient"`) {
+			t.Error("the agent read the vault")
+		}
 		w.Must(t, "checkpoint", "create", box)
 		w.absentInFiles(t)
 	})
+}
+
+// limits are those that the host enforces, if it lets this caller.
+func (w *world) limits() map[string]string {
+	var patterns []string
+	for _, dir := range w.Cgroups() {
+		for _, name := range []string{"*.max", "*limit_in_bytes", "*quota_us", "*.weight"} {
+			patterns = append(patterns, filepath.Join(dir, name))
+		}
+	}
+	return contents(patterns...)
+}
+
+// decisive is what of the state decides about what a sandbox may: rules, leases, secrets.
+func (w *world) decisive() map[string]string {
+	in := func(name string) string { return filepath.Join(w.State, name) }
+	return contents(in("policy*"), in("sandboxes/*/policy*"), in("sandboxes/*/leases*"), in("secrets/vault.json"), in("secrets/identity"))
+}
+
+// contents gives what files hold, by their paths.
+func contents(patterns ...string) map[string]string {
+	all := map[string]string{}
+	for _, p := range patterns {
+		files, _ := filepath.Glob(p)
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil {
+				all[file] = string(text)
+			}
+		}
+	}
+	return all
 }
 
 // allowCollector lets the sandbox reach a host that is not the provider, in

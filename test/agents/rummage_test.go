@@ -9,9 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/test/harness"
 )
@@ -39,19 +43,24 @@ type rummager struct {
 	buf   []byte
 	out   io.Writer
 
+	holders          []int // processes with the placeholder in their memory
 	processes, files int
 	bytes            int64 // that were something
 }
 
 // rummage is what root can do inside: it looks for words in the environment, the
 // arguments and the memory of every process, as a core dump has it, and in every
-// file. They are given as NAME=VEILED; the one named placeholder only shows that
+// file: also those that processes with the placeholder leave which are made to dump their
+// core. They are given as NAME=VEILED; the one named placeholder only shows that
 // what is there is found, and is looked for in clear.
 func rummage(args []string) int {
 	r := newRummager(args)
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range procs {
 		r.process(dir)
+	}
+	for _, pid := range r.holders {
+		r.abort(pid)
 	}
 	r.tree("/")
 	fmt.Fprintf(r.out, "LOOKED %d %d %d\n", r.processes, r.files, r.bytes)
@@ -149,9 +158,30 @@ func (r *rummager) memory(dir, of string) {
 		}
 		touched := 0
 		if _, err := fmt.Sscanf(line, "Rss: %d kB", &touched); err == nil && touched > 0 && perm[0] == 'r' {
-			r.look(fmt.Sprintf("memory%s at %x", of, from), io.NewSectionReader(mem, from, min(to-from, most)))
+			found := r.look(fmt.Sprintf("memory%s at %x", of, from), io.NewSectionReader(mem, from, min(to-from, most)))
+			if pid, _ := strconv.Atoi(filepath.Base(dir)); found["placeholderclear"] && pid > 1 && !slices.Contains(r.holders, pid) {
+				r.holders = append(r.holders, pid)
+			}
 		}
 	}
+}
+
+// abort has a process dump its core, if anything here makes one, and waits for its end.
+func (r *rummager) abort(pid int) {
+	all := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	limit := unix.Prlimit(pid, unix.RLIMIT_CORE, &all, nil)
+	if err := unix.Kill(pid, unix.SIGABRT); err != nil {
+		fmt.Fprintf(r.out, "CANNOT abort %d: %v\n", pid, err)
+		return
+	}
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if _, state, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(state, "Z") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Fprintf(r.out, "ABORTED %d (its core may be large: %v)\n", pid, limit == nil)
 }
 
 // tree reads every file. What is the host's and read-only has nothing of the
@@ -175,6 +205,11 @@ func (r *rummager) tree(root string) {
 		}
 		defer f.Close()
 		r.files++
+		if head := make([]byte, 4); strings.HasPrefix(d.Name(), "core") {
+			if _, err := f.ReadAt(head, 0); err == nil && string(head) == "\x7fELF" {
+				fmt.Fprintf(r.out, "CORE %s\n", path)
+			}
+		}
 		r.look(path, f)
 		return nil
 	})

@@ -63,6 +63,10 @@ func (w *world) searchedInside(t *testing.T, placeholder string) {
 	if !inMemory.MatchString(r.Stdout) || !inEnviron.MatchString(r.Stdout) {
 		t.Errorf("the search does not even find the placeholder: %v", r)
 	}
+	if !strings.Contains(r.Stdout, "ABORTED ") || strings.Contains(r.Stdout, "CANNOT abort") {
+		t.Errorf("no process with the placeholder was made to dump its core: %v", r)
+	}
+	t.Logf("cores that were left, and searched: %d", strings.Count(r.Stdout, "CORE "))
 	var processes, files, bytes int64
 	_, looked, _ := strings.Cut(r.Stdout, "LOOKED ")
 	if _, err := fmt.Sscan(looked, &processes, &files, &bytes); err != nil || processes < 2 || files < 50 || bytes < 50<<20 {
