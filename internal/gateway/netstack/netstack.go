@@ -13,9 +13,7 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
-	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
@@ -85,35 +83,10 @@ func New(conf Config) (*Stack, error) {
 	return s, nil
 }
 
-// openLink makes a link of a socket.
-func openLink(fd int) (stack.LinkEndpoint, error) {
-	// Packets of a card stay in this host's memory, and the sandbox's stack does
-	// not check sums. Behind a device is a kernel, which does.
-	card, err := fdbased.IsSocketFD(fd)
-	if err != nil {
-		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
-	}
-	link, err := fdbased.New(&fdbased.Options{
-		FDs: []int{fd}, MTU: MTU, TXChecksumOffload: card,
-		PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, IsPacketSocket: []bool{false},
-		// Whoever reads a packet delivers it. With more than one, packets wait in
-		// between for a processor, and nothing bounds how many.
-		ProcessorsPerChannel: 1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the sandbox's link: %w", err)
-	}
-	return link, nil
-}
-
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
-	// Whoever reads packets looks for its end only when there are none. An inside
-	// that never stops sending must not keep it: no more are taken from there. What
-	// is no socket cannot be shut, and has a kernel behind it, not an inside.
-	_ = unix.Shutdown(s.conf.FD, unix.SHUT_RD)
-	// It ends before the stack does: a packet that it delivers just now may wait for
+	// The reader of packets ends before the stack does: a packet that it delivers just now may wait for
 	// the stack, which waits for the reader while it removes the card.
 	s.link.Attach(nil)
 	s.stack.RemoveNIC(nic)

@@ -328,6 +328,29 @@ func TestB10PacketsWaitOutside(t *testing.T) {
 	}
 }
 
+// What is no packet does not end the link, nor hold up those behind it.
+func TestNoPackets(t *testing.T) {
+	gateway, sandbox, err := Card()
+	must(t, err)
+	c := serving(t, func(c *Conn) { _, _ = io.WriteString(c, "here"); _ = c.CloseWrite() })
+	c.FD, c.Gateway = gateway, []netip.Addr{gateway4, gateway6}
+	s, err := New(c)
+	must(t, err)
+	t.Cleanup(s.Close)
+	for _, p := range []string{"", "x", "\x40", "\x60" + strings.Repeat("x", packetMax-2), "\xff" + strings.Repeat("x", packetMax)} {
+		for range batch { // as many as are read at once
+			_, err := unix.SendmsgN(sandbox, []byte(p), nil, nil, 0)
+			must(t, err)
+		}
+	}
+	conn, err := insidetest.New(t, sandbox, MTU, gateway4, guest4, guest6).Dial(t.Context(), far4)
+	must(t, err)
+	defer conn.Close()
+	if b, err := io.ReadAll(conn); err != nil || string(b) != "here" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
 // A stack ends whatever is under way.
 func TestCloseUnderTraffic(t *testing.T) {
 	for range 20 {

@@ -1,0 +1,136 @@
+package netstack
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+)
+
+// link is the gateway's end of a card. Packets are written as gVisor does it, and
+// read here: gVisor's own reader sleeps in a system call, which holds a thread, and
+// has Go's runtime look every 20 microseconds whether it still does. This one waits
+// as all connections do.
+type link struct {
+	*fdbased.InjectableEndpoint
+	in   source
+	card bool            // not a device
+	wake *os.File        // readable when there are packets
+	raw  syscall.RawConn // of wake
+
+	reader sync.WaitGroup
+	ended  atomic.Bool
+	closed sync.Once
+}
+
+var _ stack.LinkEndpoint = (*link)(nil)
+
+// openLink makes a link of a socket or a device.
+func openLink(fd int) (*link, error) {
+	card, err := fdbased.IsSocketFD(fd)
+	if err != nil {
+		return nil, fmt.Errorf("look at the sandbox's link: %w", err)
+	}
+	// Packets of a card stay in this host's memory, and the sandbox's stack does
+	// not check sums. Behind a device is a kernel, which does.
+	caps := stack.CapabilityRXChecksumOffload
+	if card {
+		caps |= stack.CapabilityTXChecksumOffload
+	}
+	out, err := fdbased.NewInjectable(fd, MTU, caps) // from here on fd does not block
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's link: %w", err)
+	}
+	wake, err := awake(fd)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the sandbox's link: %w", err)
+	}
+	raw, err := wake.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("wait for the sandbox's link: %w", err)
+	}
+	in, err := newSource(fd, card)
+	if err != nil {
+		_ = wake.Close()
+		return nil, fmt.Errorf("read the sandbox's link: %w", err)
+	}
+	return &link{InjectableEndpoint: out, in: in, card: card, wake: wake, raw: raw}, nil
+}
+
+// awake gives a file that can be read, for Go's runtime, when there are packets. The
+// link itself would also wake who waits each time that the other end has taken one.
+func awake(fd int) (*os.File, error) {
+	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		unix.EpollCtl(events, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET}),
+		unix.SetNonblock(events, true), // else Go would not wait for it
+	)
+	if err != nil {
+		unix.Close(events)
+		return nil, err
+	}
+	return os.NewFile(uintptr(events), "packets of the sandbox"), nil
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// Attach begins to deliver packets. Without a dispatcher it ends that, and returns
+// when none is under way.
+func (l *link) Attach(d stack.NetworkDispatcher) {
+	l.InjectableEndpoint.Attach(d)
+	if d == nil {
+		l.ended.Store(true)
+		_ = l.wake.SetReadDeadline(past)
+		l.reader.Wait()
+		l.closed.Do(func() { _ = l.wake.Close(); l.in.close() })
+		return
+	}
+	l.reader.Go(func() { _ = l.raw.Read(func(uintptr) bool { l.drain(); return false }) })
+}
+
+// Wait returns when nothing is read any more.
+func (l *link) Wait() { l.reader.Wait() }
+
+// drain delivers packets until there are none, or nobody wants them. Whoever reads a
+// packet delivers it: what the stack has no time for stays on the card, which is
+// bounded.
+func (l *link) drain() {
+	for !l.ended.Load() {
+		n, more := l.in.read()
+		for i := range n {
+			l.deliver(l.in.take(i))
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// deliver hands a packet over, if it is one.
+func (l *link) deliver(packet *buffer.View) {
+	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(packet)})
+	defer pkt.DecRef()
+	pkt.RXChecksumValidated = l.card
+	switch header.IPVersion(packet.AsSlice()) {
+	case header.IPv4Version:
+		pkt.NetworkProtocolNumber = header.IPv4ProtocolNumber
+	case header.IPv6Version:
+		pkt.NetworkProtocolNumber = header.IPv6ProtocolNumber
+	default:
+		return
+	}
+	l.InjectInbound(pkt.NetworkProtocolNumber, pkt)
+}
