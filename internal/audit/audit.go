@@ -96,7 +96,10 @@ func (l *Log) append(now time.Time, line []byte) error {
 
 // write makes one write of note and line, and tells the loss what arrived.
 func (l *Log) write(note, line []byte) error {
-	record := append(slices.Clip(note), line...)
+	record := line
+	if len(note) > 0 {
+		record = append(slices.Clip(note), line...)
+	}
 	if err := l.file.makeRoom(len(record) + 1); err != nil {
 		return err
 	}

@@ -36,35 +36,34 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 			}
 		}
 	}
-	head, err := encodeJSON(struct {
-		Time  string `json:"time"`
-		Event string `json:"event"`
-	}{now.UTC().Format(time.RFC3339Nano), kind})
-	if err != nil || fields == nil {
-		return head, err
-	}
-	tail, err := encodeJSON(fields)
-	switch {
-	case err != nil:
+	out := bytes.NewBuffer(make([]byte, 0, usualLine))
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	_, _ = out.WriteString(`{"time":"`)
+	_, _ = out.Write(now.UTC().AppendFormat(out.AvailableBuffer(), time.RFC3339Nano))
+	_, _ = out.WriteString(`","event":`)
+	if err := enc.Encode(kind); err != nil {
 		return nil, err
+	}
+	out.Truncate(out.Len() - 1) // the line end
+	head := out.Len()
+	if err := enc.Encode(fields); err != nil {
+		return nil, err
+	}
+	switch tail := out.Bytes()[head:]; {
 	case string(tail) == "{}\n", string(tail) == "null\n":
-		return head, nil
+		out.Truncate(head)
+		_, _ = out.WriteString("}\n")
 	case tail[0] != '{':
 		return nil, fmt.Errorf("fields are %T, which is no object", fields)
-	}
-	head = append(bytes.TrimSuffix(head, []byte("}\n")), ',')
-	return append(head, tail[1:]...), nil // tail is {…}\n
-}
-
-func encodeJSON(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	default:
+		tail[0] = ',' // the object goes on
 	}
 	return escapeInvisible(out.Bytes()), nil
 }
+
+// usualLine is longer than most lines, in bytes.
+const usualLine = 512
 
 // escapeInvisible writes DEL, the C1 controls and the bidirectional controls as
 // \uXXXX, as encoding/json does with the C0 controls: a log holds text that an
@@ -73,6 +72,10 @@ func escapeInvisible(line []byte) []byte {
 	var out []byte
 	done := 0
 	for i := 0; i < len(line); {
+		if line[i] < 0x7f {
+			i++
+			continue
+		}
 		r, size := utf8.DecodeRune(line[i:])
 		if isInvisible(r) {
 			out = append(out, line[done:i]...)
