@@ -27,7 +27,7 @@
 //	A10  an address under an allowed name: TestA10LiteralWithAllowedName, TestInspectedRequests; G TestA10OtherName,
 //	     TestA10HelloInDisguise, hello TestUnreadable, FuzzRead;
 //	     P TestAttackA10LiteralWithAllowedName
-//	A11  fronting: G TestA11Fronting; P TestAttackA11Fronting, with the linter's word;
+//	A11  fronting: G TestA11Fronting, TestA11FrontingOnOneConnection; P TestAttackA11Fronting, with the linter's word;
 //	     call by call: TestInspectedGRPC, G TestGRPCMethodIsRefused
 //	A12  patterns: TestA12Names; P TestAttackA12Suffixes
 //	A13  plain HTTP: TestA13PlainHTTP; P TestAttackA13PlainHTTP
@@ -47,7 +47,8 @@
 //	     P TestAttackA21NarrowAllowWideDeny; cli TestAttackA21NarrowAllowInFlags
 //	A22  URLs opened by the host: nothing inside can ask for it
 //
-//	B1   smuggling: G TestB1Smuggling, inspect FuzzStrict; P TestAttackB1QueryInjection
+//	B1   smuggling: G TestB1Smuggling, TestB1SmugglingInFrames, inspect FuzzStrict;
+//	     P TestAttackB1QueryInjection
 //	B2   HTTP/2 in disguise: G TestB2HTTP2InDisguise; P TestAttackB2Upgrade
 //	B3   method overrides: G TestB3MethodOverride; P TestAttackB3MethodOverride. Bodies are
 //	     not read: GraphQL is a path to which POST is allowed or not

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -209,11 +210,21 @@ func unsound(x *exchange, r *http.Request) error {
 		return errors.New("the Connection field names one that belongs to the request")
 	case !plainText(strings.ReplaceAll(x.request.Upgrade, " ", "")):
 		return errors.New("the Upgrade field names no protocol")
+	case r.ProtoMajor == 2 && !lengthHolds(r):
+		return errors.New("the Content-Length field does not tell how long the body is")
 	}
 	if r.URL.RequestURI() != r.RequestURI {
 		return errors.New("the target cannot be sent on as it is")
 	}
 	return nil
+}
+
+// lengthHolds tells whether a request over HTTP/2 says once, if at all, and as a number
+// is written, how long its body is. Its frames tell that, too, and whoever goes by them
+// alone does not look. Over HTTP/1 strict has looked.
+func lengthHolds(r *http.Request) bool {
+	said := r.Header["Content-Length"]
+	return len(said) == 0 || len(said) == 1 && said[0] == strconv.FormatInt(r.ContentLength, 10)
 }
 
 // hopsOnly tells whether Connection takes nothing out of a request on its way

@@ -1,0 +1,344 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// framed speaks HTTP/2 from inside, frame by frame, with whatever in them.
+type framed struct {
+	*http2.Framer
+	c    *tls.Conn
+	port uint16
+}
+
+func (w *world) framed(t testing.TB, port uint16) *framed {
+	t.Helper()
+	raw, err := w.in.DialName(t.Context(), "api.example.com", port)
+	must(t, err)
+	conf := w.trust()
+	conf.ServerName, conf.NextProtos = "api.example.com", []string{"h2"}
+	c := tls.Client(raw, conf)
+	t.Cleanup(func() { _ = raw.Close() })
+	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.WriteString(c, http2.ClientPreface)
+	must(t, err)
+	f := &framed{http2.NewFramer(c, c), c, port}
+	f.AllowIllegalWrites = true
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	must(t, f.WriteSettings())
+	return f
+}
+
+// field is a header field, or what claims to be one.
+type field struct{ name, value string }
+
+// usual is the head of a request that is let through.
+func (f *framed) usual(method string) []field {
+	return []field{{":method", method}, {":scheme", "https"}, {":authority", f.authority()}, {":path", "/ok"}}
+}
+
+func (f *framed) authority() string { return fmt.Sprintf("api.example.com:%d", f.port) }
+
+// head sends a HEADERS frame. What fails here is seen in the answer.
+func (f *framed) head(stream uint32, end bool, fields ...field) {
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block(fields...), EndHeaders: true, EndStream: end})
+}
+
+func block(fields ...field) []byte {
+	var b bytes.Buffer
+	enc := hpack.NewEncoder(&b)
+	for _, x := range fields {
+		_ = enc.WriteField(hpack.HeaderField{Name: x.name, Value: x.value})
+	}
+	return b.Bytes()
+}
+
+// outcome is how the gateway answers a stream: a status, or the end of the stream or of
+// the connection.
+func (f *framed) outcome(t testing.TB, stream uint32) string {
+	t.Helper()
+	status := ""
+	for {
+		frame, err := f.ReadFrame()
+		switch {
+		case isTimeout(err):
+			t.Fatalf("stream %d: no answer", stream)
+		case err != nil:
+			return status + "closed"
+		}
+		ended := false
+		switch x := frame.(type) {
+		case *http2.SettingsFrame:
+			if !x.IsAck() {
+				_ = f.WriteSettingsAck()
+			}
+		case *http2.GoAwayFrame:
+			if x.ErrCode != http2.ErrCodeNo {
+				return status + "gone"
+			}
+		case *http2.RSTStreamFrame:
+			if x.StreamID == stream {
+				return status + "reset"
+			}
+		case *http2.MetaHeadersFrame:
+			if x.StreamID == stream {
+				status, ended = x.PseudoValue("status"), x.StreamEnded()
+			}
+		case *http2.DataFrame:
+			ended = x.StreamID == stream && x.StreamEnded()
+		}
+		if ended {
+			return status
+		}
+	}
+}
+
+// listener is a real server of one version of HTTP. It keeps all of each request.
+type listener struct {
+	port uint16
+	mu   sync.Mutex
+	all  []string
+}
+
+func newListener(t testing.TB, h2 bool) (*listener, *origin) {
+	t.Helper()
+	trust, l := newOrigin(t, true, func(http.ResponseWriter, *http.Request) {}), &listener{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil {
+			return // it broke off, and is no request
+		}
+		l.all = append(l.all, fmt.Sprintf("%s %s %s %q %q %q", r.Method, r.Host, r.RequestURI, r.Header, body, r.Trailer))
+	}))
+	s.Config.ErrorLog = trust.Config.ErrorLog
+	s.EnableHTTP2, s.TLS = h2, &tls.Config{GetCertificate: trust.TLS.GetCertificate}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, err := fmt.Sscanf(s.URL, "https://127.0.0.1:%d", &l.port)
+	must(t, err)
+	return l, trust
+}
+
+// take gives what arrived since it was last asked.
+func (l *listener) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.all
+	l.all = nil
+	return all
+}
+
+// TestA11FrontingOnOneConnection: on a connection with a host that is allowed, a stream
+// may ask for no other, also not for one that is allowed itself, and the streams before
+// and after it go on.
+func TestA11FrontingOnOneConnection(t *testing.T) {
+	l, trust := newListener(t, true)
+	w := start(t, document(t, 1, "inspect: all\nallow: [api.example.com, other.example.com]\n"), apiHosts, trust.trusting)
+	f := w.framed(t, l.port)
+	stream := uint32(1)
+	ask := func(fields ...field) string {
+		defer func() { stream += 2 }()
+		f.head(stream, true, fields...)
+		return f.outcome(t, stream)
+	}
+	plain := []field{{":method", "GET"}, {":scheme", "https"}, {":path", "/ok"}}
+	other := fmt.Sprintf("other.example.com:%d", l.port)
+	for what, more := range map[string][]field{
+		"authority":            {{":authority", other}},
+		"no port":              {{":authority", "other.example.com"}},
+		"not allowed at all":   {{":authority", "evil.example"}},
+		"host alone":           {{"host", other}},
+		"host beside":          {{":authority", f.authority()}, {"host", other}},
+		"authority beside":     {{":authority", other}, {"host", f.authority()}},
+		"user":                 {{":authority", f.authority() + "@" + other}},
+		"name, a dot after it": {{":authority", fmt.Sprintf("other.example.com.:%d", l.port)}},
+	} {
+		if got := ask(f.usual("GET")...); got != "200" {
+			t.Fatalf("before %s: %s", what, got)
+		}
+		if n := len(l.take()); n != 1 {
+			t.Fatalf("before %s the server saw %d requests", what, n)
+		}
+		if got := ask(append(slices.Clone(plain), more...)...); got == "200" {
+			if saw := l.take(); len(saw) != 1 || !strings.HasPrefix(saw[0], "GET "+f.authority()+" ") || strings.Contains(saw[0], "other.example.com") {
+				t.Errorf("%s: the server saw %q", what, saw)
+			}
+		} else if got != "421" && got != "400" && got != "reset" {
+			t.Errorf("%s: %s", what, got)
+		}
+		if saw := l.take(); len(saw) > 0 {
+			t.Errorf("%s: the server saw %q", what, saw)
+		}
+	}
+	if got := ask(f.usual("GET")...); got != "200" {
+		t.Errorf("behind all of them: %s", got)
+	}
+}
+
+// TestB1SmugglingInFrames: what HTTP/2 lets one write, and HTTP/1 would read as more than
+// one request or as another one, reaches no server of either version.
+func TestB1SmugglingInFrames(t *testing.T) {
+	const evil = "GET /smuggled HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
+	type attempt struct {
+		what string
+		sent int // requests that may arrive
+		do   func(*framed)
+	}
+	var attempts []attempt
+	add := func(what string, sent int, do func(*framed)) { attempts = append(attempts, attempt{what, sent, do}) }
+	// with adds fields to a usual head; without exchanges one of it.
+	with := func(what string, fields ...field) {
+		add(what, 0, func(f *framed) { f.head(1, true, append(f.usual("GET"), fields...)...) })
+	}
+	instead := func(what, name string, values ...string) {
+		add(what, 0, func(f *framed) {
+			var all []field
+			for _, x := range f.usual("GET") {
+				if x.name != name {
+					all = append(all, x)
+					continue
+				}
+				for _, v := range values {
+					all = append(all, field{name, strings.ReplaceAll(v, "OWN", f.authority())})
+				}
+			}
+			f.head(1, true, all...)
+		})
+	}
+	for _, x := range []field{
+		{"connection", "close"}, {"keep-alive", "timeout=5"}, {"proxy-connection", "keep-alive"}, {"transfer-encoding", "chunked"}, {"upgrade", "h2c"}, {"te", "gzip"},
+		{":smuggled", "x"}, {":status", "200"}, {":protocol", "websocket"}, {":path", "/smuggled"}, {":method", "DELETE"}, {":authority", "other.example.com"}, {":scheme", "http"},
+		{"X-Smuggled", "x"}, {"x smuggled", "x"}, {"x-a:smuggled", "x"}, {"x\r\nsmuggled", "x"}, {"x\x00smuggled", "x"}, {"", "smuggled"}, {"x-a: b\r\nx-smuggled", "x"},
+		{"x-a", "b\r\nX-Smuggled: c"}, {"x-a", "b\nX-Smuggled: c"}, {"x-a", "b\rX-Smuggled: c"}, {"x-a", "b\x00smuggled"}, {"x-a", "b\r\n\r\n" + evil},
+		{"content-length", "+0"}, {"content-length", "-1"}, {"content-length", "0, 0"}, {"content-length", "0x0"}, {"content-length", "60"},
+	} {
+		with(fmt.Sprintf("%q: %q", x.name, x.value), x)
+	}
+	with("two lengths", field{"content-length", "0"}, field{"content-length", "60"})
+	for _, name := range []string{":method", ":scheme", ":path"} {
+		instead("no "+name, name)
+		instead("empty "+name, name, "")
+	}
+	instead("no authority", ":authority")
+	for _, v := range []string{"ok", "*", "http://other.example.com/smuggled", "/ok HTTP/1.1\r\nX-Smuggled: x", "/ok\x00smuggled", "/ok/../smuggled", "/ok smuggled", "//other.example.com/ok", "?smuggled"} {
+		instead(fmt.Sprintf("path %q", v), ":path", v)
+	}
+	for _, v := range []string{"get", "GET /smuggled HTTP/1.1\r\nX: ", "G ET", "CONNECT", "PRI", "GET\x00"} {
+		instead(fmt.Sprintf("method %q", v), ":method", v)
+	}
+	for _, v := range []string{"ftp", "https://other.example.com/smuggled?", "https\r\nX-Smuggled: x"} {
+		instead(fmt.Sprintf("scheme %q", v), ":scheme", v)
+	}
+	for _, v := range []string{"other.example.com", "api.example.com:1", "OWN/smuggled", "smuggled@OWN", "OWN\r\nX-Smuggled: x", "OWN other.example.com", "OWN,other.example.com"} {
+		instead(fmt.Sprintf("authority %q", v), ":authority", v)
+	}
+	add("CONNECT as it should be", 0, func(f *framed) {
+		f.head(1, false, field{":method", "CONNECT"}, field{":authority", "other.example.com:443"})
+	})
+	add("CONNECT to itself", 0, func(f *framed) { f.head(1, false, field{":method", "CONNECT"}, field{":authority", f.authority()}) })
+	add("pseudo behind others", 0, func(f *framed) {
+		all := f.usual("GET")
+		f.head(1, true, all[0], all[1], all[2], field{"x-a", "b"}, all[3])
+	})
+	// What it says it has arrives, and nothing of what is more.
+	add("more than the length", 1, func(f *framed) {
+		f.head(1, false, append(f.usual("POST"), field{"content-length", "0"})...)
+		_ = f.WriteData(1, true, []byte(evil))
+	})
+	add("less than the length", 0, func(f *framed) {
+		f.head(1, false, append(f.usual("POST"), field{"content-length", "60"})...)
+		_ = f.WriteData(1, true, []byte("a"))
+	})
+	add("broken off", 0, func(f *framed) {
+		f.head(1, false, append(f.usual("POST"), field{"content-length", "60"})...)
+		_ = f.WriteData(1, false, []byte("a"))
+		_ = f.WriteRSTStream(1, http2.ErrCodeCancel)
+		f.head(1, true, f.usual("GET")...)
+	})
+	add("trailers that were not announced", 1, func(f *framed) { // go no further
+		f.head(1, false, f.usual("POST")...)
+		_ = f.WriteData(1, false, []byte("a"))
+		f.head(1, true, field{"transfer-encoding", "chunked"}, field{"x-smuggled", "x"})
+	})
+	for what, trailer := range map[string][]field{
+		"pseudo trailer": {{":path", "/smuggled"}}, "trailer with line ends": {{"x-a", "b\r\n\r\n" + evil}}, "upper trailer": {{"X-Smuggled", "x"}},
+	} {
+		add(what, 0, func(f *framed) {
+			f.head(1, false, f.usual("POST")...)
+			_ = f.WriteData(1, false, []byte("a"))
+			f.head(1, true, trailer...)
+		})
+	}
+	add("trailer without an end", 0, func(f *framed) {
+		f.head(1, false, f.usual("POST")...)
+		f.head(1, false, field{"x-a", "b"})
+	})
+	smuggled := func(f *framed) []field { all := f.usual("GET"); all[3].value = "/smuggled"; return all }
+	add("a head behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) })
+	add("data behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); _ = f.WriteData(1, true, []byte(evil)) })
+	add("an old stream", 1, func(f *framed) { f.head(3, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) })
+	add("a stream of the server's", 0, func(f *framed) { f.head(2, true, smuggled(f)...) })
+	add("no stream", 0, func(f *framed) { f.head(0, true, smuggled(f)...) })
+	add("data first", 0, func(f *framed) { _ = f.WriteData(1, true, []byte(evil)) })
+	add("the rest of no head", 0, func(f *framed) { _ = f.WriteContinuation(1, true, block(smuggled(f)...)) })
+	add("the rest of another head", 0, func(f *framed) {
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(f.usual("GET")...), EndStream: true})
+		_ = f.WriteContinuation(3, true, block(field{"x-smuggled", "x"}))
+	})
+	add("a promise", 0, func(f *framed) {
+		_ = f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, BlockFragment: block(smuggled(f)...), EndHeaders: true})
+	})
+	add("HTTP/1 behind the preface", 0, func(f *framed) { _, _ = io.WriteString(f.c, evil) })
+
+	for _, h2 := range []bool{false, true} {
+		l, trust := newListener(t, h2)
+		w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, methods: [GET, POST], paths: [/ok]}, other.example.com]\n"), apiHosts, trust.trusting)
+		check := func(what string, most int) {
+			saw := l.take()
+			for _, s := range saw {
+				if strings.Contains(strings.ToLower(s), "smuggled") || strings.Contains(s, "other.example.com") || !strings.HasPrefix(s[strings.Index(s, " ")+1:], fmt.Sprintf("api.example.com:%d /ok ", l.port)) {
+					t.Errorf("h2 %t: %s: the server saw %s", h2, what, s)
+				}
+			}
+			if len(saw) > most {
+				t.Errorf("h2 %t: %s: the server saw %d requests: %q", h2, what, len(saw), saw)
+			}
+		}
+		for _, a := range attempts {
+			f := w.framed(t, l.port)
+			a.do(f)
+			// What comes behind is answered, unless the connection ended with the attempt:
+			// then nothing of it is still on its way.
+			f.head(5, true, f.usual("GET")...)
+			behind := f.outcome(t, 5)
+			_ = f.c.Close()
+			sent := a.sent
+			if behind == "200" {
+				sent++
+			}
+			// Over the same connection to the server, if it was kept.
+			control := w.framed(t, l.port)
+			control.head(1, true, control.usual("GET")...)
+			if got := control.outcome(t, 1); got != "200" {
+				t.Errorf("h2 %t: behind %s: %s", h2, a.what, got)
+			}
+			_ = control.c.Close()
+			check(a.what, sent+1)
+		}
+	}
+}
