@@ -103,10 +103,30 @@ func TestAnswers(t *testing.T) {
 			if got := body(m); got != tt.body {
 				t.Errorf("%s %v: %q, want %q", tt.name, tt.typ, got, tt.body)
 			}
-			if tt.body == "" && len(m.Authorities) != 1 {
-				t.Errorf("%s %v: nothing says for how long", tt.name, tt.typ)
-			}
+			checkTimes(t, m)
 		}
+	}
+}
+
+// checkTimes makes sure that an answer says for how long it may be believed: an address
+// for long, and that there is none for a moment, as the next policy may allow it.
+func checkTimes(t *testing.T, m dnsmessage.Message) {
+	t.Helper()
+	for _, a := range m.Answers {
+		if a.Header.TTL != ttl || a.Header.Class != dnsmessage.ClassINET {
+			t.Errorf("%v: believed for %d s", m.Questions, a.Header.TTL)
+		}
+	}
+	if len(m.Answers) > 0 {
+		return
+	}
+	if len(m.Authorities) != 1 {
+		t.Errorf("%v: nothing says for how long", m.Questions)
+		return
+	}
+	soa, ok := m.Authorities[0].Body.(*dnsmessage.SOAResource)
+	if name := m.Authorities[0].Header.Name; !ok || name.String() != "." || m.Authorities[0].Header.TTL != negativeTTL || soa.MinTTL != negativeTTL {
+		t.Errorf("%v: %s", m.Questions, m.Authorities[0].GoString())
 	}
 }
 
