@@ -210,6 +210,14 @@ func (l *linter) names(r *Rule) {
 			break
 		}
 	}
+	if r.Target.port == portHTTP && l.unseen(r) {
+		instead := "mark it inspect"
+		if r.Passthrough {
+			instead = "mark it inspect in place of passthrough, for there is no certificate to pin"
+		}
+		l.add(KindFronting, r, "is not looked into: in plain HTTP a client may ask the same server for any other name; %s", instead)
+		return
+	}
 	if !r.HTTP.none() || r.Inspect || l.p.inspectAll {
 		return
 	}
@@ -219,6 +227,20 @@ func (l *linter) names(r *Rule) {
 			break
 		}
 	}
+}
+
+// portHTTP is where a rule that names it is about plain HTTP. A rule for any port is
+// mostly meant for TLS, and would be found at every second host.
+const portHTTP = 80
+
+// unseen tells whether a connection that the rule is for is passed on as it is.
+func (l *linter) unseen(r *Rule) bool {
+	name := r.Target.name
+	if r.Target.kind != exact {
+		name = "x." + name
+	}
+	d := l.p.Decide(Query{Stage: StageConnect, Name: name, Port: r.Target.port, Now: l.now})
+	return d.Allowed() && (d.Inspection == InspectNo || d.Inspection == InspectNever)
 }
 
 // tooWide says what a pattern reaches that nobody can oversee.
