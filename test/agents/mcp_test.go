@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,28 +31,36 @@ turns:
 // mcpHost is a server on the network that the rules allow.
 const mcpHost = "mcp.example"
 
-// The agents' own ways to have MCP servers: in files of the project, in words of
-// the command line.
+// The agents' own ways to have MCP servers: in files of the project, and in those of their
+// user, which are brought in by choice.
 var mcpWays = []struct {
-	cli     cli
-	file    string
-	text    string // of the file; ME is the test binary, URL the host's server
-	command []string
-	flags   []string // of bothy run
+	cli   cli
+	files map[string]string // in the home, or in the project; ME is the test binary, URL the host's server
+	flags []string          // of bothy run
 }{
-	{claude, ".mcp.json", `{"mcpServers":{
-		"own":{"command":"ME","args":["mcp"]},
-		"remote":{"type":"http","url":"https://` + mcpHost + `/mcp"},
-		"local":{"type":"http","url":"URL"}}}`, nil, []string{"-e", "ENABLE_TOOL_SEARCH=false"}}, // else the model has to search first
-	{codex, "", "", []string{
-		"-c", `mcp_servers.own={command="ME",args=["mcp"],required=true}`,
-		"-c", `mcp_servers.remote={url="https://` + mcpHost + `/mcp",required=true}`,
-		"-c", `mcp_servers.local={url="URL",required=true}`,
+	{claude, map[string]string{
+		"~/.claude.json": `{"mcpServers":{"own":{"command":"ME","args":["mcp"]}}}`,
+		".mcp.json": `{"mcpServers":{
+			"remote":{"type":"http","url":"https://` + mcpHost + `/mcp"},
+			"local":{"type":"http","url":"URL"}}}`,
+	}, []string{"-e", "ENABLE_TOOL_SEARCH=false"}}, // else the model has to search first
+	{codex, map[string]string{"~/.codex/config.toml": `
+		[mcp_servers]
+		own = {command="ME", args=["mcp"], required=true}
+		remote = {url="https://` + mcpHost + `/mcp", required=true}
+		local = {url="URL", required=true}`}, nil},
+	{gemini, map[string]string{
+		"~/.gemini/settings.json": `{"mcpServers":{"own":{"command":"ME","args":["mcp"]}}}`,
+		".gemini/settings.json": `{"mcpServers":{
+			"remote":{"httpUrl":"https://` + mcpHost + `/mcp"},
+			"local":{"httpUrl":"URL"}}}`,
 	}, nil},
-	{opencode, "opencode.json", `{"mcp":{
-		"own":{"type":"local","command":["ME","mcp"],"enabled":true},
-		"remote":{"type":"remote","url":"https://` + mcpHost + `/mcp","enabled":true,"oauth":false},
-		"local":{"type":"remote","url":"URL","enabled":true,"oauth":false}}}`, nil, nil},
+	{opencode, map[string]string{
+		"~/.config/opencode/opencode.json": `{"mcp":{"own":{"type":"local","command":["ME","mcp"],"enabled":true}}}`,
+		"opencode.json": `{"mcp":{
+			"remote":{"type":"remote","url":"https://` + mcpHost + `/mcp","enabled":true,"oauth":false},
+			"local":{"type":"remote","url":"URL","enabled":true,"oauth":false}}}`,
+	}, nil},
 }
 
 func TestMCP(t *testing.T) {
@@ -70,20 +79,18 @@ func TestMCP(t *testing.T) {
 				t.Cleanup(func() { _ = host.Close() })
 				_, port, _ := net.SplitHostPort(l.Addr().String())
 				fill := strings.NewReplacer("ME", w.Plant(t, w.Work), "URL", "http://host.bothy:"+port+"/mcp")
-				if way.file != "" {
-					w.Write(t, w.Work+"/"+way.file, fill.Replace(way.text))
+				for name, text := range way.files {
+					path := filepath.Join(w.Work, name)
+					if rest, ok := strings.CutPrefix(name, "~/"); ok {
+						path = filepath.Join(w.Home, rest)
+					}
+					w.Mkdir(t, filepath.Dir(path))
+					w.Write(t, path, fill.Replace(text))
 				}
 				w.Must(t, "policy", "allow", mcpHost+":443", "--method", "POST", "--method", "GET", "--method", "DELETE", "--path", "/mcp")
-				args := w.start("remember", append(way.flags, "--allow-host-port", port)...)
-				if way.command != nil {
-					at := slices.Index(args, "exec") + 1
-					for _, word := range slices.Backward(way.command) {
-						args = slices.Insert(args, at, fill.Replace(word))
-					}
-				}
-				r := w.within(t, args...)
+				r := w.within(t, w.start("remember", append(way.flags, "--agent-config", "--allow-host-port", port)...)...)
 				if r.Code != 0 || !strings.Contains(r.Stdout, "All is remembered.") {
-					t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+					t.Fatalf("%v\nthe model was asked\n%s\n%s", r, summary(w.model.Requests()), w.Must(t, "logs", "--source", "network", box))
 				}
 				if got := w.read(t, "remembered.txt"); got != "of my own, on 4.19.0-gvisor\n" {
 					t.Errorf("its own server wrote %q", got)
