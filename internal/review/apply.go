@@ -118,6 +118,7 @@ type step struct {
 	old    Entry
 	fresh  bool // a file comes
 	partly bool // not all of it
+	mine   Mark // of the file that comes, before it went there
 }
 
 func (a *applying) all() error {

@@ -1,6 +1,8 @@
 package review
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // pause is longer than the tick of the clock that files are dated by.
@@ -376,26 +380,113 @@ func TestApplyRaces(t *testing.T) {
 	}
 }
 
-// An edit of the host's in the moment of an apply is never lost: it is in place, or
-// it was there before and what was applied was based on it.
+// An edit of the host's in the moment of an apply is never lost, whether it comes before,
+// after, or in the middle of it.
 func TestApplyRacesWithAnEditor(t *testing.T) {
 	p := fresh(t, map[string]string{"file": "host\n"})
 	p.inside("echo inside > file")
-	for round := range 200 {
-		list := p.changes()
-		must(t, os.WriteFile(p.path("edit.tmp"), []byte("edited\n"), 0o644))
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = os.Rename(p.path("edit.tmp"), p.path("file"))
-		}()
-		got := p.apply(list, false)
-		<-done
-		if now := p.get("file"); now != "edited\n" {
-			t.Fatalf("round %d: it is %q, and the apply says %v", round, now, got)
+	upper := filepath.Join(p.w.Layer.Upper(), "file")
+	// Both must have been first for this to be a race. That it was in place and was taken back
+	// is for luck to bring about: see TestTakenBackUnderAnEditor.
+	var before, after, amid int
+	for round := 0; round < 60 || before < 3 || after < 3; round++ {
+		if round > 1000 {
+			t.Fatalf("nothing meets: %d times it was applied first, %d times the editor was", before, after)
 		}
-		if got["file"] == Applied { // before the edit: then it is what the edit replaced
-			return
+		must(t, os.WriteFile(upper, fmt.Appendf(nil, "inside %d\n", round), 0o644))
+		list := p.changes()
+		const edits = 8
+		for n := range edits {
+			must(t, os.WriteFile(p.path(fmt.Sprint(n, ".tmp")), fmt.Appendf(nil, "edit %d.%d\n", round, n), 0o644))
+		}
+		applied := func() bool {
+			b, _ := os.ReadFile(p.path("file"))
+			return strings.HasPrefix(string(b), "inside")
+		}
+		over, seen := make(chan struct{}), make(chan bool)
+		go func() {
+			for waits := round%2 == 0; waits && !applied(); { // it edits what was applied just now
+				select {
+				case <-over:
+					waits = false
+				default:
+				}
+			}
+			some := false
+			for n := range edits {
+				some = some || applied()
+				_ = os.Rename(p.path(fmt.Sprint(n, ".tmp")), p.path("file"))
+			}
+			seen <- some
+		}()
+		got := p.order([]Order{{Change: list[0], Overwrite: true}}, false)
+		close(over)
+		some := <-seen
+		if now, want := p.get("file"), fmt.Sprintf("edit %d.%d\n", round, edits-1); now != want {
+			t.Fatalf("round %d: it is %q, want %q, and the apply says %v", round, now, want, got)
+		}
+		if left := glob(t, p.path(".*")); len(left) > 0 {
+			t.Fatalf("round %d: %v lies about", round, left)
+		}
+		switch {
+		case got["file"] == Applied:
+			before++ // all edits were later, and have replaced it
+		case got["file"] != Conflicts:
+			t.Fatalf("round %d: the apply says %v", round, got)
+		case some:
+			amid++ // it was there for a moment, and was taken back
+		default:
+			after++
 		}
 	}
+	t.Logf("applied %d times, conflicts %d times, taken back %d times", before, after, amid)
+}
+
+// What an editor puts into the place of the file that is about to be taken back is newer
+// than what goes back.
+func TestTakenBackUnderAnEditor(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fresh bool
+		edit  func(p *project)
+		want  string
+	}{
+		"replaced":          {true, func(p *project) {}, "edit 1\n"},
+		"replaced twice":    {true, func(p *project) { p.put("new", "edit 2\n"); must(p.t, os.Rename(p.path("new"), p.path("file"))) }, "edit 2\n"},
+		"then moved away":   {true, func(p *project) { must(p.t, os.Rename(p.path("file"), p.path("elsewhere"))) }, "edit 1\n"},
+		"deleted":           {false, func(p *project) {}, "edit 1\n"},
+		"deleted, then new": {false, func(p *project) { p.put("file", "edit 2\n") }, "edit 2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fresh(t, map[string]string{"file": "host\n"})
+			top, err := openTop(p.w.Source)
+			must(t, err)
+			defer top.close()
+			s := step{dir: top, name: "file", temp: "temp", fresh: tt.fresh}
+			s.old, err = top.entry("file")
+			must(t, err)
+			// The first edit comes between the look at the file and its going: as place leaves it.
+			p.put("temp", "edit 1\n")
+			must(t, os.Remove(p.path("file")))
+			if tt.fresh {
+				p.put("file", "ours\n")
+				st, _, err := top.stat("file")
+				must(t, err)
+				s.mine = markOf(&st).aside()
+			}
+			tt.edit(p)
+			if err := s.finish(); !errors.Is(err, spec.ErrConflict) {
+				t.Errorf("it says %v", err)
+			}
+			if now := p.get("file"); now != tt.want || p.get("temp") != "(none)" {
+				t.Errorf("it is %q, want %q; beside it is %q", now, tt.want, p.get("temp"))
+			}
+		})
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	list, err := filepath.Glob(pattern)
+	must(t, err)
+	return list
 }

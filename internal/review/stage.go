@@ -250,6 +250,9 @@ func (s *step) place() error {
 	if !there || markOf(&st) != s.old.Mark {
 		return errNewer()
 	}
+	if s.mine, err = s.aside(); err != nil {
+		return err
+	}
 	if !s.fresh {
 		if err := unix.Renameat2(at, s.name, at, s.temp, unix.RENAME_NOREPLACE); err != nil {
 			if !errors.Is(err, unix.EINVAL) {
@@ -283,16 +286,50 @@ func (s *step) finish() error {
 	return errNewer()
 }
 
+// aside is what lies beside the name; no mark if nothing does.
+func (s *step) aside() (Mark, error) {
+	st, there, err := s.dir.stat(s.temp)
+	if err != nil || !there {
+		return Mark{}, err
+	}
+	return markOf(&st).aside(), nil
+}
+
+// putBack undoes place. What comes out again must be what was put there: else somebody put
+// a newer file there meanwhile, to which ours was the older one as much as what goes back.
 func (s *step) putBack() error {
 	at := s.dir.fd()
-	if !s.fresh {
-		return unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_NOREPLACE)
+	for there := s.mine; ; {
+		back, err := s.aside()
+		if err != nil {
+			return err
+		}
+		if s.fresh {
+			err = unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_EXCHANGE)
+		}
+		if !s.fresh || errors.Is(err, unix.ENOENT) { // ours was moved away, or removed
+			err = unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_NOREPLACE)
+			if !errors.Is(err, unix.EEXIST) {
+				return err
+			}
+			if !s.fresh { // the newer one stays
+				return unix.Unlinkat(at, s.temp, 0)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		out, err := s.aside()
+		if err != nil {
+			return err
+		}
+		if out == there {
+			s.unstage()
+			return nil
+		}
+		there = back
 	}
-	if err := unix.Renameat2(at, s.temp, at, s.name, unix.RENAME_EXCHANGE); err != nil {
-		return err
-	}
-	s.unstage()
-	return nil
 }
 
 // placeNew puts a file where there is none.
