@@ -61,6 +61,13 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 			n.flagged++
 			return nil
 		case t.Left != "":
+			b, ok, err := t.Blobs()
+			if ok {
+				return p.WriteBinary(c, b)
+			}
+			if err != nil {
+				t.Left = "it was changed just now, or cannot be read"
+			}
 			n.unwritten++
 		}
 		return p.Write(c, t)
@@ -80,8 +87,8 @@ func (n *unpatched) verdict(a *app, sb *spec.Sandbox) error {
 			WithHint("look at them: bothy diff %s PATH; then add --flagged", sb.Name))
 	}
 	if n.unwritten > 0 {
-		left = append(left, spec.Errorf(nil, "%d changes have no lines, such as those of images: a comment stands for each in the patch", n.unwritten).
-			WithHint("bothy apply %s brings them, too", sb.Name))
+		left = append(left, spec.Errorf(nil, "%d changes cannot be written into a patch, such as of more than 32 MiB: a comment stands for each", n.unwritten).
+			WithHint("bothy apply %s brings what can be applied of them", sb.Name))
 	}
 	if len(left) == 0 {
 		return nil

@@ -32,6 +32,7 @@ type Text struct {
 	old   []string
 	now   []string
 	hunks []hunk
+	sides func() (Blobs, error) // of what has no lines; nil if it has too many bytes
 }
 
 // Reader reads both sides of changes.
@@ -64,11 +65,11 @@ func (r *Reader) Text(c Change) (Text, error) {
 	}
 	old, left, err := r.side(r.old(c.Path), c.Path, c.Old)
 	if err != nil || left != "" {
-		return Text{Left: left}, err
+		return Text{Left: left, sides: r.blobs(c)}, err
 	}
 	now, left, err := r.side(r.now(c.Path), c.Path, c.New)
 	if err != nil || left != "" {
-		return Text{Left: left}, err
+		return Text{Left: left, sides: r.blobs(c)}, err
 	}
 	t := Text{old: lines(old), now: lines(now), Digest: sha256.Sum256([]byte(now))}
 	edits := editsOf(t.old, t.now)
@@ -137,10 +138,8 @@ type Patch struct {
 // that is no part of a patch; so does a conflict, before what would undo the host's
 // change.
 func (p *Patch) Write(c Change, t Text) error {
-	if c.Conflict != "" && !c.Implied {
-		if _, err := fmt.Fprintf(p.W, "# CONFLICT %s: %s\n", p.named(c), c.Conflict); err != nil {
-			return err
-		}
+	if err := p.conflict(c); err != nil {
+		return err
 	}
 	if c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory {
 		if c.Implied {
@@ -152,13 +151,7 @@ func (p *Patch) Write(c Change, t Text) error {
 		return p.remark(c, t.Left)
 	}
 	var b strings.Builder
-	parts := []Change{c}
-	if c.Kind == Type && c.Old.Form != Directory { // as git has it: one goes, the other comes
-		gone, come := c, c
-		gone.Kind, gone.New = Deleted, Entry{}
-		come.Kind, come.Old = Added, Entry{}
-		parts = []Change{gone, come}
-	}
+	parts := partsOf(c)
 	for _, part := range parts {
 		if len(parts) > 1 {
 			t2 := Text{}
@@ -174,6 +167,27 @@ func (p *Patch) Write(c Change, t Text) error {
 		p.file(&b, part, t)
 	}
 	_, err := io.WriteString(p.W, b.String())
+	return err
+}
+
+// partsOf are the changes that git knows: where something else takes the place of a file,
+// one goes and the other comes.
+func partsOf(c Change) []Change {
+	if c.Kind != Type || c.Old.Form == Directory {
+		return []Change{c}
+	}
+	gone, come := c, c
+	gone.Kind, gone.New = Deleted, Entry{}
+	come.Kind, come.Old = Added, Entry{}
+	return []Change{gone, come}
+}
+
+// conflict tells of one before the change.
+func (p *Patch) conflict(c Change) error {
+	if c.Conflict == "" || c.Implied {
+		return nil
+	}
+	_, err := fmt.Fprintf(p.W, "# CONFLICT %s: %s\n", p.named(c), c.Conflict)
 	return err
 }
 
@@ -202,7 +216,19 @@ func (p *Patch) file(b *strings.Builder, c Change, t Text) {
 		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", p.named(c), c.New.Mode, c.Old.Mode)
 		return
 	}
-	from, to := p.name("a", c.Path), p.name("b", c.Path)
+	from, to := p.header(b, c)
+	if len(t.hunks) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "--- %s\n+++ %s\n", ended(from), ended(to))
+	for _, h := range t.hunks {
+		h.text(b, t.old, t.now, p.show)
+	}
+}
+
+// header writes what stands before the lines of a file, and gives the names for them.
+func (p *Patch) header(b *strings.Builder, c Change) (from, to string) {
+	from, to = p.name("a", c.Path), p.name("b", c.Path)
 	fmt.Fprintf(b, "diff --git %s %s\n", from, to)
 	switch {
 	case c.Old.Form == Nothing || c.Old.Form == Directory:
@@ -214,13 +240,7 @@ func (p *Patch) file(b *strings.Builder, c Change, t Text) {
 	case gitMode(c.Old) != gitMode(c.New):
 		fmt.Fprintf(b, "old mode %s\nnew mode %s\n", gitMode(c.Old), gitMode(c.New))
 	}
-	if len(t.hunks) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "--- %s\n+++ %s\n", ended(from), ended(to))
-	for _, h := range t.hunks {
-		h.text(b, t.old, t.now, p.show)
-	}
+	return from, to
 }
 
 // ended puts the tab behind a name with spaces that tells patch where it ends.

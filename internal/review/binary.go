@@ -1,0 +1,148 @@
+package review
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/store"
+)
+
+// maxBinary is the size up to which a file without lines is in a patch, in bytes.
+const maxBinary = 32 << 20
+
+// Blobs are both sides of a change of a file as bytes.
+type Blobs struct{ old, now []byte }
+
+// Blobs reads both sides of a change that has no lines; ok is false where there is
+// nothing that a patch could have: of what is refused, of directories, and of more than
+// 32 MiB.
+func (t Text) Blobs() (b Blobs, ok bool, err error) {
+	if t.sides == nil {
+		return b, false, nil
+	}
+	b, err = t.sides()
+	return b, err == nil, err
+}
+
+// blobs is how Text gets at the bytes of a change; nil for what has too many.
+func (r *Reader) blobs(c Change) func() (Blobs, error) {
+	if max(c.Old.Size, c.New.Size) > maxBinary || c.Old.Form == Directory || c.New.Form == Directory {
+		return nil
+	}
+	return func() (b Blobs, err error) {
+		if b.old, err = bytesOf(r.old(c.Path), c.Path, c.Old); err == nil {
+			b.now, err = bytesOf(r.now(c.Path), c.Path, c.New)
+		}
+		return b, err
+	}
+}
+
+func bytesOf(d *dir, path string, e Entry) ([]byte, error) {
+	switch e.Form {
+	case Link:
+		return []byte(e.Target), nil
+	case File:
+	default:
+		return nil, nil
+	}
+	f, err := d.read(path, e.Mark)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := store.ReadAll(f, maxBinary)
+	if err == nil {
+		err = unchanged(f, e.Mark) // half of an old file and half of a new one is neither
+	}
+	return b, err
+}
+
+// WriteBinary writes a change as git diff --binary does, for git apply: with the whole of
+// both sides, so that it can be taken back, too.
+func (p *Patch) WriteBinary(c Change, b Blobs) error {
+	if err := p.conflict(c); err != nil {
+		return err
+	}
+	var s strings.Builder
+	for _, part := range partsOf(c) {
+		side := b
+		switch {
+		case part.New.Form == Nothing:
+			side.now = nil
+		case part.Old.Form == Nothing || part.Old.Form == Directory:
+			side.old = nil
+		}
+		if bytes.Equal(side.old, side.now) {
+			p.file(&s, part, Text{}) // its mode, or an empty file that comes or goes
+			continue
+		}
+		p.header(&s, part)
+		fmt.Fprintf(&s, "index %s..%s", objectName(part.Old, side.old), objectName(part.New, side.now))
+		if part.Old.Form == part.New.Form && gitMode(part.Old) == gitMode(part.New) {
+			s.WriteString(" " + gitMode(part.New))
+		}
+		s.WriteString("\nGIT binary patch\n")
+		literal(&s, side.now)
+		literal(&s, side.old)
+	}
+	_, err := io.WriteString(p.W, s.String())
+	return err
+}
+
+// objectName is what git calls a file's content, in repositories that use SHA-1; of none,
+// zeros.
+func objectName(e Entry, content []byte) string {
+	var sum [sha1.Size]byte
+	if e.Form == File || e.Form == Link {
+		sum = sha1.Sum(append([]byte("blob "+strconv.Itoa(len(content))+"\x00"), content...))
+	}
+	return hex.EncodeToString(sum[:])
+}
+
+// literal writes one side: its length, and it packed, in lines of which the first letter
+// tells how many bytes they stand for.
+func literal(to *strings.Builder, content []byte) {
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, _ = z.Write(content) // a Buffer takes everything
+	_ = z.Close()
+	fmt.Fprintf(to, "literal %d\n", len(content))
+	const most = 52
+	for rest := packed.Bytes(); len(rest) > 0; {
+		line := rest[:min(most, len(rest))]
+		rest = rest[len(line):]
+		if n := byte(len(line)); n <= 26 {
+			to.WriteByte('A' + n - 1)
+		} else {
+			to.WriteByte('a' + n - 27)
+		}
+		base85(to, line)
+		to.WriteByte('\n')
+	}
+	to.WriteByte('\n')
+}
+
+const digits85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+
+// base85 writes each four bytes as five digits, with zeros behind the last ones. It is not
+// encoding/ascii85, whose digits are others.
+func base85(to *strings.Builder, b []byte) {
+	for ; len(b) > 0; b = b[min(4, len(b)):] {
+		var four [4]byte
+		copy(four[:], b)
+		n := binary.BigEndian.Uint32(four[:])
+		var five [5]byte
+		for i := len(five) - 1; i >= 0; i-- {
+			five[i] = digits85[n%85]
+			n /= 85
+		}
+		to.Write(five[:])
+	}
+}
