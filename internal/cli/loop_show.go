@@ -102,11 +102,18 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 			list = append(list, x)
 		}
 	}
+	used, err := loop.Tolls(l.events)
+	if err != nil {
+		return err
+	}
 	t := &taskCall{app: a}
 	if !a.json {
-		return t.taskTable(g, list)
+		return cmp.Or(t.taskTable(g, list), a.tollTable(used))
 	}
-	also := map[string]any{"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...)}
+	also := map[string]any{
+		"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...),
+		"used": append([]loop.Toll{}, used...),
+	}
 	if s.Task != nil {
 		also["task"] = s.Task.ID
 	}
@@ -114,6 +121,19 @@ func (a *app) loopTasks(ctx context.Context, l *looping) error {
 		also["tasks_in_hand"] = hands
 	}
 	return t.printTasks(g, list, also)
+}
+
+// tollTable prints what tasks took, if any was taken.
+func (a *app) tollTable(list []loop.Toll) error {
+	if len(list) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\nID\tITERATIONS\tTOKENS\tUSD")
+	for _, t := range list {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\n", t.Task, t.Iterations, t.Tokens, t.USD)
+	}
+	return w.Flush()
 }
 
 // rows are how a loop stands, for people.

@@ -147,6 +147,12 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
+	if plan.Tasks != nil {
+		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "tasks")), tui.Plain.Of(fmt.Sprintf("%d closed, %d put back", len(s.Closed), len(s.Left)))})
+	}
+	if s.Task != nil {
+		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "task")), tui.Plain.Of(s.Task.ID + " " + opening(s.Task.Title))})
+	}
 	page = append(page, workerLines(workersOf(s), max(4, rows/3))...)
 	return append(page, v.means(cols, &p.traffic)...)
 }

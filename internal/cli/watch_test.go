@@ -107,6 +107,19 @@ hint     look at b
 	if got := page(200, nil); strings.Contains(got, "before") || strings.Count(got, "1 of 2 gates red") != 5 {
 		t.Errorf("%s", got)
 	}
+	keep(loop.Took, loop.Taken{ID: "bd-1"})
+	keep(loop.Closed, loop.Finished{Task: "bd-1"})
+	keep(loop.Took, loop.Taken{ID: "bd-2"})
+	keep(loop.PutBack, loop.Left{Task: "bd-2"})
+	keep(loop.Took, loop.Taken{ID: "bd-3", Title: "the third"})
+	keep(loop.Iteration, loop.Begun{Iteration: 7})
+	keep(loop.Worked, loop.Work{Iteration: 7, Verdict: spec.VerdictOK, USD: 1.25})
+	got = page(40, func(p *watched) { p.plan.Tasks = &loop.Tasks{} })
+	for _, want := range []string{"\ntasks      1 closed, 1 put back\ntask       bd-3 the third\n", "\ncost       1.25"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not there:\n%s", want, got)
+		}
+	}
 }
 
 // However many work, there is room for what else there is to see.
