@@ -169,7 +169,11 @@ func (w *world) keeps(t *testing.T, patterns []string) (contents []string) {
 func (w *world) sameAsSQL(t *testing.T, a *spec.AgentTranscript) {
 	t.Helper()
 	if _, err := exec.LookPath("sqlite3"); err != nil {
-		harness.Missing(t, "this machine has no sqlite3 to compare with")
+		if os.Getenv(harness.CompleteVar) != "" {
+			t.Error("this machine has no sqlite3 to compare with")
+		}
+		t.Log("not compared: this machine has no sqlite3")
+		return
 	}
 	d := a.Database
 	file := filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "home", d.File)
