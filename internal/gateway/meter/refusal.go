@@ -19,21 +19,15 @@ type refusal struct {
 	in             int64  // or in how many seconds
 }
 
-// limitedCodes and ladenCodes are what the errors of providers are called, by type, code or
-// status. The numbers are those of HTTP.
-var (
-	limitedCodes = map[string]bool{"rate_limit_error": true, "rate_limit_exceeded": true, "usage_limit_reached": true, "insufficient_quota": true, "RESOURCE_EXHAUSTED": true, "429": true}
-	ladenCodes   = map[string]bool{"overloaded_error": true, "server_is_overloaded": true, "slow_down": true, "service_unavailable_error": true, "UNAVAILABLE": true, "502": true, "503": true, "504": true, "529": true}
-)
-
 // found notes what stands at a path of the document.
 func (r *refusal) found(path, text string) {
-	path = strings.TrimPrefix(path, "response.")
 	switch path {
 	case "type":
 		r.kind = text
 	case "code":
 		r.code = text
+	}
+	switch strings.TrimPrefix(path, "response.") {
 	case "error.type", "error.code", "error.status":
 		r.called(text)
 	case "error.resets_at":
@@ -43,9 +37,15 @@ func (r *refusal) found(path, text string) {
 	}
 }
 
-// called notes what the error is called.
+// called notes what the error is called, by its type, code or status. The numbers are those
+// of HTTP.
 func (r *refusal) called(name string) {
-	r.limited, r.laden = r.limited || limitedCodes[name], r.laden || ladenCodes[name]
+	switch name {
+	case "rate_limit_error", "rate_limit_exceeded", "usage_limit_reached", "insufficient_quota", "RESOURCE_EXHAUSTED", "429":
+		r.limited = true
+	case "overloaded_error", "server_is_overloaded", "slow_down", "service_unavailable_error", "UNAVAILABLE", "502", "503", "504", "529":
+		r.laden = true
+	}
 }
 
 // until is when the provider can be asked again, if it said so.

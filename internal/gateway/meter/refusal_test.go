@@ -24,6 +24,7 @@ func TestRefusedLate(t *testing.T) {
 			limited: true,
 		},
 		"responses, overloaded": {text: "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_is_overloaded\"}}}\n\n", over: true},
+		"responses, later":      {text: "data: {\"type\":\"response.output_item.done\",\"response\":{\"type\":\"error\",\"error\":{\"code\":\"slow_down\"}}}\n\n"},
 		"responses, other":      {text: "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n"},
 		"responses, an error":   {text: "event: error\ndata: {\"type\":\"error\",\"code\":\"slow_down\",\"message\":\"x\"}\n\n", over: true},
 		"responses, until": {
