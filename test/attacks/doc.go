@@ -15,7 +15,7 @@
 //	     TestA1ManyNames; P TestAttackA1DataInNames
 //	A2   asked before it is judged: TestA2NobodyAsksForADeniedName; G, P as A1
 //	A3   echoes: TestA3ICMPStaysInside; G netstack TestA3EchoRefused, TestA3Disguise
-//	A4   a start without the policy: TestA4EveryWayToRun
+//	A4   a start without the policy: TestA4EveryWayToRun; archtest TestSingles
 //	A5   empty lists: TestA5NothingIsNotEverything, TestA21ProjectNarrowsOnly;
 //	     P TestAttackA5EmptyLists; cli TestAttackA5EmptyFlags
 //	A6   rules dropped for others: TestA6ContradictionsAreErrors; P TestAttackA6Contradictions;

@@ -329,7 +329,40 @@ func TestA4EveryWayToRun(t *testing.T) {
 				})
 			})
 		}
-		c.Must(t, "rm", "-f", "new", "docked", "away")
+		// From what was kept, and beside what there is.
+		point := []string{"checkpoint", "restore", "-f", "kin", "point"}
+		for _, way := range []struct {
+			name  string
+			first [][]string
+			args  []string
+		}{
+			{"in review", [][]string{{"create", "--name", "kin", "--workspace", "review", "shell", c.Work}}, with("exec", "kin")},
+			{"from a full checkpoint", [][]string{{"checkpoint", "create", "kin", "point"}, point}, with("exec", "kin")},
+			{"from its files", [][]string{append(point, "--files")}, with("exec", "kin")},
+			{"a fork of a running one", [][]string{{"fork", "--name", "twin", "kin"}}, with("exec", "twin")},
+			{"from a template", [][]string{{"save", "kin", "kept:v1"}}, with("run", "--rm", "-t", "kept:v1", "shell", ".", "--")},
+		} {
+			for _, args := range way.first {
+				c.Must(t, args...)
+			}
+			t.Run(way.name, func(t *testing.T) { p.reaches(t, c.Must(t, way.args...)) })
+		}
+		flow := c.Write(t, filepath.Join(c.Base, "flow.yaml"), fmt.Sprintf("name: spied\nsteps:\n  - {id: a, output: a.txt, command: '%[1]s > \"$BOTHY_OUTPUT\"'}\n  - {id: b, fresh: true, output: b.txt, command: '%[1]s'}\n", strings.Join(argv, " ")))
+		c.Must(t, "flow", "run", "--rm", flow, c.Work)
+		for _, step := range []string{"a", "b"} {
+			t.Run("step "+step+" of a flow", func(t *testing.T) {
+				made, err := filepath.Glob(filepath.Join(c.State, "runs", "spied-*", "outputs", step+".txt"))
+				if err != nil || len(made) != 1 {
+					t.Fatalf("its output is %q: %v", made, err)
+				}
+				b, err := os.ReadFile(made[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.reaches(t, string(b))
+			})
+		}
+		c.Must(t, "rm", "-f", "new", "docked", "away", "kin", "twin")
 		p.onlyControl(t)
 	})
 }
