@@ -27,7 +27,8 @@
 //	A10  an address under an allowed name: TestA10LiteralWithAllowedName, TestInspectedRequests; G TestA10OtherName,
 //	     TestA10HelloInDisguise, hello TestUnreadable, FuzzRead;
 //	     P TestAttackA10LiteralWithAllowedName
-//	A11  fronting: G TestA11Fronting, TestA11FrontingOnOneConnection; P TestAttackA11Fronting, with the linter's word;
+//	A11  fronting: G TestA11Fronting, TestA11FrontingOnOneConnection; P TestAttackA11Fronting, with
+//	     the linter's word;
 //	     call by call: TestInspectedGRPC, G TestGRPCMethodIsRefused
 //	A12  patterns: TestA12Names; P TestAttackA12Suffixes
 //	A13  plain HTTP: TestA13PlainHTTP; P TestAttackA13PlainHTTP
@@ -80,7 +81,8 @@
 //	     description alone and follows no redirect, gateway/renew; its policy is not asked
 //	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,
 //	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
-//	C11  the way to the server: G TestC11UpstreamIsVerified. There are no signed requests
+//	C11  the way to the server: G TestC11UpstreamIsVerified; the key of the authority, in files,
+//	     memory and checkpoints: TestSecretStaysOutside. There are no signed requests
 //	C12  what was taken back: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
 //	     sshagent TestC12LeaseEnds
 //

@@ -1,9 +1,13 @@
 package attacks
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,6 +67,7 @@ func TestSecretStaysOutside(t *testing.T) {
 		if n := harness.AbsentInFiles(t, c.State, value); n < 8 {
 			t.Errorf("only %d files were looked at", n)
 		}
+		absentAuthority(t, c)
 		// Another value, another start, and the end of it.
 		next := value[:20] + strings.Repeat("z", 20)
 		run(c.RunInput(next+"\n", "secret", "set", "github"))
@@ -76,6 +81,39 @@ func TestSecretStaysOutside(t *testing.T) {
 			harness.Absent(t, "what was said", []byte(said), v)
 		}
 	})
+}
+
+// absentAuthority looks for the key of whom the inside trusts (C11): in its files and in
+// all of its memory, as a full checkpoint has it, and in what is kept outside.
+func absentAuthority(t *testing.T, c *harness.Caller) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return // root alone can look into a keeper
+	}
+	key := authorityKey(t, c.Machine(t, "box").Keeper)
+	c.Must(t, "exec", "-u", "root", "box", "sh", "-c", "echo $((40+2))-is-in-memory > /dev/shm/bait; sleep 1000 < /dev/shm/bait &")
+	c.Must(t, "checkpoint", "create", "--full", "box", "whole")
+	images := 0
+	for _, dir := range []string{c.State, c.Home} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil
+			}
+			b, err := os.ReadFile(path)
+			if bytes.Contains(b, []byte("42-is-in-memory")) {
+				images++
+			}
+			harness.Absent(t, path, b, key)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if images == 0 {
+		t.Error("the memory of the inside is in no file that was looked into")
+	}
+	harness.AbsentInProcesses(t, key)
 }
 
 // TestSecretSearchBites makes sure that the test above can fail.
