@@ -32,7 +32,8 @@ type Inside struct {
 // New starts a stack with these addresses on the sandbox's end of a card.
 func New(t testing.TB, fd, mtu int, nameServer netip.Addr, addresses ...netip.Addr) *Inside {
 	t.Helper()
-	link, err := fdbased.New(&fdbased.Options{FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, TXChecksumOffload: true,
+	link, err := fdbased.New(&fdbased.Options{
+		FDs: []int{fd}, MTU: uint32(mtu), PacketDispatchMode: fdbased.RecvMMsg, RXChecksumOffload: true, TXChecksumOffload: true,
 		ProcessorsPerChannel: 1, // with more, they outlive the link
 	})
 	if err != nil {
