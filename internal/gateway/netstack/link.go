@@ -120,11 +120,12 @@ func (l *link) drain() {
 }
 
 // deliver hands a packet over, if it is one.
-func (l *link) deliver(packet *buffer.View) {
-	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(packet)})
+func (l *link) deliver(packet buffer.Buffer) {
+	pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: packet})
 	defer pkt.DecRef()
 	pkt.RXChecksumValidated = l.card
-	switch header.IPVersion(packet.AsSlice()) {
+	first, _ := pkt.Data().PullUp(1)
+	switch header.IPVersion(first) {
 	case header.IPv4Version:
 		pkt.NetworkProtocolNumber = header.IPv4ProtocolNumber
 	case header.IPv6Version:

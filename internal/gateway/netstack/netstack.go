@@ -86,8 +86,8 @@ func New(conf Config) (*Stack, error) {
 // Close ends every connection and the card.
 func (s *Stack) Close() {
 	s.stack.Close()
-	// The reader of packets ends before the stack does: a packet that it delivers just now may wait for
-	// the stack, which waits for the reader while it removes the card.
+	// The reader of packets ends before the stack does: a packet that it delivers just
+	// now may wait for the stack, which waits for the reader while it removes the card.
 	s.link.Attach(nil)
 	s.stack.RemoveNIC(nic)
 	s.stack.Wait()

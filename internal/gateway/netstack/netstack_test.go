@@ -337,7 +337,7 @@ func TestNoPackets(t *testing.T) {
 	s, err := New(c)
 	must(t, err)
 	t.Cleanup(s.Close)
-	for _, p := range []string{"", "x", "\x40", "\x60" + strings.Repeat("x", packetMax-2), "\xff" + strings.Repeat("x", packetMax)} {
+	for _, p := range []string{"", "x", "\x40", "\x60" + strings.Repeat("x", bodyMax-2), "\xff" + strings.Repeat("x", headMax+bodyMax)} {
 		for range batch { // as many as are read at once
 			_, err := unix.SendmsgN(sandbox, []byte(p), nil, nil, 0)
 			must(t, err)

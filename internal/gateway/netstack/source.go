@@ -7,8 +7,11 @@ import (
 )
 
 const (
-	// packetMax is more than the largest packet of IP, in bytes.
-	packetMax = 1 << 16
+	// headMax is more than the headers of a packet take, in bytes. They lie apart: the
+	// stack copies a piece of memory in which it looks at headers.
+	headMax = 128
+	// bodyMax is more than the largest packet of IP has behind them.
+	bodyMax = 1 << 16
 	// batch is how many packets are read at once.
 	batch = 8
 )
@@ -18,9 +21,14 @@ type source struct {
 	fd    int
 	card  bool // a socket, of which several packets can be read at once
 	never int  // can always be read: who waits for that, too, never waits
-	rooms []*buffer.View
-	parts []unix.Iovec
-	heads []rawfile.MMsgHdr
+	slots []slot
+	into  []rawfile.MMsgHdr // the slots, as the kernel wants them
+}
+
+// slot is room for a packet.
+type slot struct {
+	head, body *buffer.View
+	parts      [2]unix.Iovec
 }
 
 func newSource(fd int, card bool) (source, error) {
@@ -33,11 +41,13 @@ func newSource(fd int, card bool) (source, error) {
 		}
 		n = batch
 	}
-	s.rooms, s.parts, s.heads = make([]*buffer.View, n), make([]unix.Iovec, n), make([]rawfile.MMsgHdr, n)
-	for i := range s.rooms {
-		s.heads[i].Msg.Iov = &s.parts[i]
-		s.heads[i].Msg.SetIovlen(1)
-		s.renew(i)
+	s.slots, s.into = make([]slot, n), make([]rawfile.MMsgHdr, n)
+	for i := range s.slots {
+		slot := &s.slots[i]
+		slot.renewHead()
+		slot.renewBody()
+		s.into[i].Msg.Iov = &slot.parts[0]
+		s.into[i].Msg.SetIovlen(len(slot.parts))
 	}
 	return s, nil
 }
@@ -48,37 +58,45 @@ func (s *source) close() {
 	}
 }
 
-// renew makes room for a packet.
-func (s *source) renew(i int) {
-	s.rooms[i] = buffer.NewViewSize(packetMax)
-	s.parts[i] = rawfile.IovecFromBytes(s.rooms[i].AsSlice())
+func (s *slot) renewHead() {
+	s.head = buffer.NewViewSize(headMax)
+	s.parts[0] = rawfile.IovecFromBytes(s.head.AsSlice())
+}
+
+func (s *slot) renewBody() {
+	s.body = buffer.NewViewSize(bodyMax)
+	s.parts[1] = rawfile.IovecFromBytes(s.body.AsSlice())
 }
 
 // read reads some packets, and tells whether there may be more.
 func (s *source) read() (n int, more bool) {
 	if s.card {
-		n, errno := rawfile.BlockingRecvMMsgUntilStopped(s.never, s.fd, s.heads)
+		n, errno := rawfile.BlockingRecvMMsgUntilStopped(s.never, s.fd, s.into)
 		return max(n, 0), n == batch && errno == 0
 	}
-	size, err := unix.Read(s.fd, s.rooms[0].AsSlice())
+	size, err := unix.Readv(s.fd, [][]byte{s.slots[0].head.AsSlice(), s.slots[0].body.AsSlice()})
 	if err != nil || size <= 0 {
 		return 0, false
 	}
-	s.heads[0].Len = uint32(size)
+	s.into[0].Len = uint32(size)
 	return 1, true
 }
 
 // take gives one of the packets that were read.
-func (s *source) take(i int) *buffer.View {
-	size := int(s.heads[i].Len)
-	room := s.rooms[i]
-	if size > packetMax/2 {
-		s.renew(i)
-		room.CapLength(size)
-		return room
+func (s *source) take(i int) (packet buffer.Buffer) {
+	slot, size := &s.slots[i], int(s.into[i].Len)
+	head := slot.head
+	head.CapLength(min(size, headMax))
+	slot.renewHead()
+	_ = packet.Append(head)
+	switch rest := size - headMax; {
+	case rest <= 0:
+	case rest > bodyMax/2:
+		slot.body.CapLength(rest)
+		_ = packet.Append(slot.body)
+		slot.renewBody()
+	default: // a small packet must not hold much memory while it waits
+		_ = packet.Append(buffer.NewViewWithData(slot.body.AsSlice()[:rest]))
 	}
-	// A small packet must not hold much memory while it waits.
-	packet := buffer.NewViewSize(max(size, 1))
-	packet.CapLength(copy(packet.AsSlice(), room.AsSlice()[:size]))
 	return packet
 }
