@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -19,13 +21,26 @@ func layered(t *testing.T, files ...string) []*reviewed {
 	r := &reviewed{Workspace: review.Workspace{Source: filepath.Join(base, "host"), Layer: review.Layer{Dir: filepath.Join(base, "layer")}}}
 	must(t, os.Mkdir(r.Source, 0o755))
 	must(t, os.Mkdir(r.Layer.Dir, 0o755))
+	older(t, r.Source)
 	must(t, r.Prepare())
+	must(t, r.Remember())
 	for _, name := range files {
 		must(t, os.WriteFile(filepath.Join(r.Layer.Upper(), name), []byte("in "+name+"\n"), 0o644))
 	}
 	r.changes, err = r.Changes()
 	must(t, err)
 	return []*reviewed{r}
+}
+
+// older waits until a directory is older than what begins now, by the clock that files
+// are dated by.
+func older(t *testing.T, dir string) {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Stat(dir, &st))
+	for now := st.Ctim; now.Nano() <= st.Ctim.Nano(); {
+		must(t, unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now))
+	}
 }
 
 // What may make something run is in no patch unless it is asked for.
