@@ -42,6 +42,7 @@ type NetworkRecord struct {
 	Generation uint64     `json:"generation,omitempty"` // of the policy
 	Verdict    string     `json:"verdict,omitempty"`
 	State      string     `json:"state,omitempty"`     // of a flow: each that was opened has two records
+	Flow       string     `json:"flow,omitempty"`      // which one, of all of the sandbox's: both records have the same
 	Direction  string     `json:"direction,omitempty"` // in: to a published port; empty: out
 	Name       string     `json:"name,omitempty"`
 	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in

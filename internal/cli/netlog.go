@@ -126,16 +126,13 @@ func pointInTime(s string, now time.Time) (time.Time, error) {
 }
 
 func (f *recordFilter) matches(r *spec.NetworkRecord) bool {
-	return (f.verdict == "" || r.Verdict == f.verdict) && f.concerns(r)
+	return !r.Time.Before(f.since) && f.asks(r)
 }
 
-// concerns is matches, whatever the verdict.
-func (f *recordFilter) concerns(r *spec.NetworkRecord) bool {
-	if r.Time.Before(f.since) {
-		return false
-	}
+// asks is matches, whenever it was.
+func (f *recordFilter) asks(r *spec.NetworkRecord) bool {
 	matches := func(t policy.Target) bool { return t.Matches(r.Name, r.Addr, r.Port) }
-	return len(f.targets) == 0 || slices.ContainsFunc(f.targets, matches)
+	return (f.verdict == "" || r.Verdict == f.verdict) && (len(f.targets) == 0 || slices.ContainsFunc(f.targets, matches))
 }
 
 // traffic is whom one sandbox tried to reach, with one result.
@@ -159,7 +156,7 @@ type traffic struct {
 type tally struct {
 	filter recordFilter
 	rows   map[trafficKey]*traffic
-	open   map[trafficKey]*opened // by sandbox and host
+	open   map[openFlow]*spec.NetworkRecord
 }
 
 // trafficKey is what makes a row. What was refused for another reason is
@@ -174,9 +171,13 @@ func (t *tally) read(sandbox string, r *spec.NetworkRecord) {
 }
 
 func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
-	if r.Event == spec.NetworkPolicy || !t.filter.matches(r) {
-		return
+	if r.Event != spec.NetworkPolicy && t.filter.matches(r) {
+		t.count(sandbox, r)
 	}
+}
+
+// count adds a record to its row.
+func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 	key := trafficKey{sandbox: sandbox, host: recordHost(r), verdict: r.Verdict}
 	if r.Verdict == spec.VerdictDeny {
 		key.reason = r.Reason

@@ -2,44 +2,33 @@ package cli
 
 import "github.com/bothy-dev/bothy/spec"
 
-// opened are flows whose end is not in the log: they go on, or the keeper was
-// killed under them.
-type opened struct {
-	latest spec.NetworkRecord
-	n      int64
-}
+// openFlow names one that was opened, of all sandboxes'.
+type openFlow struct{ sandbox, flow string }
 
 func newTally(f recordFilter) *tally {
-	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[trafficKey]*opened{}}
+	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[openFlow]*spec.NetworkRecord{}}
 }
 
-// track counts flows that are open. It tells whether a record is of one that was
+// track notes which flows are open. It tells whether a record is of one that was
 // opened: of each there is another when it ends, by which it is added.
 func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
-	if r.State == "" || !t.filter.concerns(r) {
-		return r.State == spec.FlowOpened
-	}
-	key := trafficKey{sandbox: sandbox, host: recordHost(r)}
-	o := t.open[key]
-	if o == nil {
-		o = &opened{}
-		t.open[key] = o
-	}
-	if r.State == spec.FlowOpened {
-		o.latest = *r
-		o.n++
+	switch r.State {
+	case spec.FlowOpened:
+		o := *r
+		t.open[openFlow{sandbox, r.Flow}] = &o
 		return true
+	case spec.FlowClosed:
+		delete(t.open, openFlow{sandbox, r.Flow})
 	}
-	o.n = max(0, o.n-1) // the beginning of the log is lost some time
 	return false
 }
 
-// addOpen adds the flows that have no end. They count as let through.
+// addOpen adds the flows that have no end, whenever they were opened: they go on, or the
+// keeper was killed under them. They count as let through.
 func (t *tally) addOpen() {
-	for key, o := range t.open {
-		if o.n > 0 {
-			o.latest.Count = o.n
-			t.add(key.sandbox, &o.latest)
+	for key, r := range t.open {
+		if t.filter.asks(r) {
+			t.count(key.sandbox, r)
 		}
 	}
 	clear(t.open)

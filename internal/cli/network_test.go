@@ -202,25 +202,25 @@ func TestTally(t *testing.T) {
 // one that has no end by its beginning, and none twice.
 func TestTallyOfOpenFlows(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	flow := func(state, verdict, name string, count int64) *spec.NetworkRecord {
+	flow := func(number, state, verdict, name string, count int64) *spec.NetworkRecord {
 		at = at.Add(time.Second)
 		r := record(spec.NetworkFlow, verdict, name, at)
-		if r.State, r.Count = state, count; state == spec.FlowOpened {
+		if r.Flow, r.State, r.Count = number, state, count; state == spec.FlowOpened {
 			r.Up, r.Down = 0, 0
 		}
 		return r
 	}
 	records := []*spec.NetworkRecord{
-		flow(spec.FlowClosed, spec.VerdictAllow, "a.example", 0), // its beginning was rotated away
-		flow(spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
-		flow(spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
-		flow(spec.FlowClosed, spec.VerdictAllow, "a.example", 0),
-		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
-		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
-		flow(spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
-		flow(spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
-		flow(spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
-		flow("", spec.VerdictDeny, "b.example", 7), // those that never were open, in one line
+		flow("a-1", spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
+		flow("a-0", spec.FlowClosed, spec.VerdictAllow, "a.example", 0), // its beginning was rotated away
+		flow("a-2", spec.FlowOpened, spec.VerdictAllow, "a.example", 0),
+		flow("a-2", spec.FlowClosed, spec.VerdictAllow, "a.example", 0),
+		flow("a-3", spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow("a-4", spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow("a-5", spec.FlowOpened, spec.VerdictAllow, "b.example", 0),
+		flow("a-4", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
+		flow("a-3", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
+		flow("", "", spec.VerdictDeny, "b.example", 7), // those that never were open, in one line
 	}
 	for verdict, want := range map[string]string{
 		"":                "b.example:443 deny 9 30; b.example:443 allow 1 0; a.example:443 allow 3 20; ",
@@ -243,6 +243,24 @@ func TestTallyOfOpenFlows(t *testing.T) {
 		if got.String() != want {
 			t.Errorf("with verdict %q: %s", verdict, got.String())
 		}
+	}
+}
+
+// TestTallySince: what is open now counts whenever it was opened.
+func TestTallySince(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	tl := newTally(recordFilter{since: at})
+	for _, r := range []*spec.NetworkRecord{
+		{Time: at.Add(-2 * time.Hour), Flow: "a-1", State: spec.FlowOpened, Name: "open.example"},
+		{Time: at.Add(-2 * time.Hour), Flow: "a-2", State: spec.FlowOpened, Name: "ended.example"},
+		{Time: at.Add(-time.Hour), Flow: "a-2", State: spec.FlowClosed, Name: "ended.example"},
+	} {
+		r.Event, r.Verdict = spec.NetworkFlow, spec.VerdictAllow
+		tl.read("box", r)
+	}
+	tl.addOpen()
+	if rows, _ := tl.sorted(0); len(rows) != 1 || rows[0].Host != "open.example" || rows[0].Count != 1 {
+		t.Errorf("there are %+v", rows)
 	}
 }
 

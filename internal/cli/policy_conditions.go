@@ -24,7 +24,7 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	command.WordsVar(fs, &f.paths, "path", "only HTTP requests with this path, e.g. /repos/acme/**; repeatable")
 	command.WordsVar(fs, &f.headers, "header", `only HTTP requests with this header, e.g. "accept: text/html", or "x-trace: *" for any value; repeatable`)
 	c.CompleteFlag("method", command.Words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-	c.CompleteFlag("header", command.Words("accept:", "authorization:", "content-type:", "origin:", "user-agent:"))
+	c.CompleteFlag("header", command.Words("accept:", "content-type:", "origin:", "user-agent:"))
 	if action == policy.Allow {
 		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")

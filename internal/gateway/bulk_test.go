@@ -14,7 +14,7 @@ import (
 // the heap grew by 30 MiB, as it does here; that takes 12 s of a processor.
 const (
 	bulk      = 128 << 20
-	bulkBound = 48 << 20
+	bulkBound = 96 << 20
 )
 
 // watcher looks at the heap as bytes pass.

@@ -98,7 +98,7 @@ func (g *Gateway) join(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 
 // relay carries bytes, of which the inside has said some already.
 func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spec.NetworkRecord) error {
-	if err := g.opened(f, r); err != nil {
+	if err := g.opened(f, *r); err != nil {
 		return err
 	}
 	w := &watched{Conn: inside, name: f.now().Name, ahead: said, scan: g.secrets.Load().Scanner()}

@@ -27,6 +27,10 @@ type flow struct {
 	looked   bool          // somebody looked what it speaks
 	requests inspect.Track // if that is HTTP
 
+	opening sync.Mutex // held while that is recorded
+	number  string     // in the log, once it is
+	over    bool       // its end is about to be
+
 	mu      sync.Mutex
 	subject policy.Flow
 	conns   []relay.Conn

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +95,7 @@ type Gateway struct {
 	callers  atomic.Int64 // connections to published ports
 	meetings meetings
 	refusals refusals
+	numbers  numbers // of flows
 
 	ctx    context.Context // ends with the gateway
 	cancel context.CancelFunc
@@ -115,6 +117,7 @@ func New(c Config) (*Gateway, error) {
 		c.now = time.Now
 	}
 	g := &Gateway{conf: c, names: c.Names, limits: newLimits()}
+	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}
 	g.policy.Store(c.Policy)

@@ -84,7 +84,7 @@ func (g *Gateway) toHost(a *netstack.Attempt) {
 			return err
 		}
 		f.hold(inside)
-		if err := g.opened(f, r); err != nil {
+		if err := g.opened(f, *r); err != nil {
 			return err
 		}
 		return relay.Run(&watched{Conn: inside, scan: g.secrets.Load().Scanner()}, outside, &f.counts)

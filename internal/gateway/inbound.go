@@ -109,7 +109,7 @@ func (p *published) carry(outside relay.TCP) {
 			return err
 		}
 		f.hold(inside)
-		if err := g.opened(f, r); err != nil {
+		if err := g.opened(f, *r); err != nil {
 			return err
 		}
 		return relay.Run(inside, outside, &f.counts)

@@ -76,9 +76,8 @@ func (g *Gateway) inspect(ctx context.Context, inside relay.Conn, said []byte, h
 	if h.TLS {
 		r.Protocol = "https"
 	}
-	if err := g.opened(f, r); err != nil {
-		return err
-	}
+	first := *r
+	f.requests.Passes = func() error { return g.opened(f, first) }
 	return g.inspector.Serve(ctx, inside, said, h, &f.counts, &f.requests)
 }
 

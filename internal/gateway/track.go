@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
@@ -32,6 +35,7 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	// One that began while the gateway was being closed ends too.
 	defer context.AfterFunc(g.ctx, func() { f.end("the sandbox is stopped") })()
 	err := join(ctx, &r)
+	r.Flow, r.State = f.closed()
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
 	refused, isRefused := errors.AsType[*dial.Refused](err)
 	isSecret := noteSecret(&r, err)
@@ -48,19 +52,46 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	g.log(r)
 }
 
-// opened records that something may pass on a flow from now on, so that what was
-// let through is known even if nobody is left to record its end. What cannot be
-// recorded does not happen.
-func (g *Gateway) opened(f *flow, r *spec.NetworkRecord) error {
-	o := *r
-	o.State, r.State = spec.FlowOpened, spec.FlowClosed
-	g.log(o)
-	err := g.pausedBy()
-	if err != nil {
-		f.end(err.Error())
+// opened records that something may pass on a flow from now on, unless that is known, so
+// that what was let through is known even if nobody is left to record its end. What
+// cannot be recorded does not happen.
+func (g *Gateway) opened(f *flow, r spec.NetworkRecord) error {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	switch {
+	case f.over:
+		return net.ErrClosed
+	case f.number != "":
+		return nil
 	}
-	return err
+	r.Flow, r.State = g.numbers.next(), spec.FlowOpened
+	g.log(r)
+	if err := g.pausedBy(); err != nil {
+		f.end(err.Error())
+		return err
+	}
+	f.number = r.Flow
+	return nil
 }
+
+// closed ends what opened begins, and gives what both records have in common.
+func (f *flow) closed() (number, state string) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	f.over = true
+	if f.number == "" {
+		return "", ""
+	}
+	return f.number, spec.FlowClosed
+}
+
+// numbers tell flows apart, also those of another run of the sandbox.
+type numbers struct {
+	run  string
+	last atomic.Uint64
+}
+
+func (n *numbers) next() string { return n.run + "-" + strconv.FormatUint(n.last.Add(1), 10) }
 
 // noteSecret tells whether an error is that a placeholder was where it must not
 // be, and writes whose it was into the record.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -59,8 +60,9 @@ func TestInspectedFlowIsOpenedOnce(t *testing.T) {
 	if list := w.openings(); len(list) != 1 || list[0].Protocol != "https" || list[0].Verdict != spec.VerdictAllow {
 		t.Errorf("there is %+v", list)
 	}
+	number := w.openings()[0].Flow
 	c.CloseIdleConnections()
-	if r := w.record(t, "the end", isFlow); r.State != spec.FlowClosed {
+	if r := w.record(t, "the end", isFlow); r.State != spec.FlowClosed || r.Flow != number || number == "" {
 		t.Errorf("in the end it says %+v", r)
 	}
 }
@@ -77,6 +79,34 @@ func TestRefusedFlowIsNotOpened(t *testing.T) {
 		if r := w.record(t, name, func(r spec.NetworkRecord) bool { return r.Name == name }); r.State != "" || r.Verdict == spec.VerdictAllow {
 			t.Errorf("it says %+v", r)
 		}
+	}
+	if list := w.openings(); len(list) > 0 {
+		t.Errorf("there is %+v", list)
+	}
+}
+
+// Nor was it on a connection that is looked into, if none of its requests passed: who
+// only says hello, or asks for what is refused, may do so as often as they like, and the
+// log must count them.
+func TestUselessFlowIsNotOpened(t *testing.T) {
+	o := newOrigin(t, true, func(http.ResponseWriter, *http.Request) { t.Error("it is asked") })
+	w := start(t, document(t, 1, "allow: [{host: api.example.com, methods: [GET]}]\n"), map[string][]string{"api.example.com": here}, o.trusting)
+	c := w.client(t, false)
+	if status, _, _ := fetch(t, c, "POST", fmt.Sprintf("https://api.example.com:%d/", o.port), nil); status != http.StatusForbidden {
+		t.Errorf("status %d", status)
+	}
+	c.CloseIdleConnections()
+	if r := w.record(t, "the end of what was refused", isFlow); r.State != "" || r.Flow != "" {
+		t.Errorf("it says %+v", r)
+	}
+	raw, err := w.in.DialName(t.Context(), "api.example.com", o.port)
+	must(t, err)
+	defer raw.Close()
+	if err := tls.Client(raw, &tls.Config{ServerName: "api.example.com"}).HandshakeContext(t.Context()); err == nil {
+		t.Fatal("who does not know the authority trusts it")
+	}
+	if r := w.record(t, "the end of who does not trust", func(r spec.NetworkRecord) bool { return isFlow(r) && r.Verdict == spec.VerdictError }); r.State != "" {
+		t.Errorf("it says %+v", r)
 	}
 	if list := w.openings(); len(list) > 0 {
 		t.Errorf("there is %+v", list)
@@ -103,7 +133,7 @@ func TestUnrecordedFlowIsNotOpened(t *testing.T) {
 			t.Errorf("%q came from the server, %v", b, err)
 		}
 	}
-	if r := w.record(t, "the refusal", isFlow); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "the log is full") || seen() > 1 {
+	if r := w.record(t, "the refusal", isFlow); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "the log is full") || r.State != "" || seen() > 1 {
 		t.Errorf("it says %+v", r)
 	}
 }

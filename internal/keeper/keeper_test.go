@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
+	"github.com/bothy-dev/bothy/internal/leaktest"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(dialRole); path != "" {
 		os.Exit(dial(path))
 	}
-	goleak.VerifyTestMain(m) // what a keeper began must end with it
+	leaktest.Main(m)
 }
 
 // dial asks a keeper for everything a stranger could want.

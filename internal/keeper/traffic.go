@@ -93,7 +93,7 @@ func (t *traffic) record(r spec.NetworkRecord) {
 	shorten(&r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.State != "" || r.Verdict != spec.VerdictDeny && r.Verdict != spec.VerdictError {
+	if !repeats(r) {
 		t.write(r)
 		return
 	}
@@ -117,6 +117,15 @@ func (t *traffic) record(r spec.NetworkRecord) {
 		t.lost++
 		t.schedule(now)
 	}
+}
+
+// repeats tells whether a record is of something that costs somebody inside nothing: a
+// refusal, a failure, a connection over which nothing could pass.
+func repeats(r spec.NetworkRecord) bool {
+	if r.Event == spec.NetworkFlow {
+		return r.State == ""
+	}
+	return r.Verdict == spec.VerdictDeny || r.Verdict == spec.VerdictError
 }
 
 // shorten bounds what somebody inside may have made up. A command that would be

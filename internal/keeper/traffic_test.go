@@ -228,6 +228,21 @@ func TestEndsAreNotCounted(t *testing.T) {
 	}
 }
 
+// TestUselessIsCounted: connections over which nothing could pass cost who makes them
+// nothing, and must not push the rest out of the log.
+func TestUselessIsCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	tr := openTraffic(t, path)
+	for range 20 {
+		for _, verdict := range []string{spec.VerdictAllow, spec.VerdictError} {
+			tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: verdict, Name: "a.example", Port: 443})
+		}
+	}
+	if list := recorded(t, path); len(list) != 2 {
+		t.Errorf("there are %d lines", len(list))
+	}
+}
+
 // TestRecordKind: whatever of a record is no text made up inside is no kind of
 // its own, and everything else is.
 func TestRecordKind(t *testing.T) {

@@ -106,6 +106,9 @@ func checkQuery(a Action, q string) error {
 	return nil
 }
 
+// credentials are headers by which somebody proves who they are.
+var credentials = []string{"authorization", "proxy-authorization", "cookie", "x-api-key", "x-goog-api-key"}
+
 func checkHeader(name, value string) error {
 	switch {
 	case !IsToken(name) || strings.ToLower(name) != name:
@@ -114,6 +117,8 @@ func checkHeader(name, value string) error {
 		return spec.Errorf(spec.ErrUsage, "header %s frames the request and cannot be a condition", name)
 	case value == "":
 		return spec.Errorf(spec.ErrUsage, "header %s has no value", name).WithHint(`write "*" for any value`)
+	case slices.Contains(credentials, name) && value != "*":
+		return spec.Errorf(spec.ErrUsage, "header %s holds a secret, and rules are told to the sandbox and in logs", name).WithHint(`write "*" for any value, and lend it with "bothy secret lease"`)
 	case strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 		return spec.Errorf(spec.ErrUsage, "header %s: value %s has a character that cannot be compared", name, quote(value))
 	}

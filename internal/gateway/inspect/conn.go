@@ -65,6 +65,10 @@ func owner(c net.Conn) *conn { return c.(*tls.Conn).NetConn().(*conn) }
 // Track knows the requests under way on one connection. The zero Track is ready
 // for use.
 type Track struct {
+	// Passes is called when a request was let through, before any of it passes. With an
+	// error it does not. It must be safe for concurrent use; nil: nobody is asked.
+	Passes func() error
+
 	mu  sync.Mutex
 	set map[*exchange]struct{}
 }
@@ -94,6 +98,14 @@ type ended struct{ why error }
 func (e *ended) Error() string { return e.why.Error() }
 
 func (e *ended) Unwrap() error { return e.why }
+
+// passes tells whoever wants to know that a request is about to.
+func (t *Track) passes() error {
+	if t.Passes == nil {
+		return nil
+	}
+	return t.Passes()
+}
 
 func (t *Track) add(ctx context.Context, x *exchange) context.Context {
 	ctx, x.cancel = context.WithCancelCause(ctx)

@@ -72,6 +72,10 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
 	if player != nil {
+		if err := c.track.passes(); err != nil {
+			i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+			return
+		}
 		i.mock(ctx, w, r, x, player)
 		x.bill.broken = ctx.Err() != nil
 		return
@@ -87,6 +91,10 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		return
 	}
 	if !i.metered(w, r, x) {
+		return
+	}
+	if err := c.track.passes(); err != nil {
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
 	i.forward(ctx, w, r, x)

@@ -3,9 +3,7 @@ package netstack
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/bothy-dev/bothy/internal/leaktest"
 )
 
-// What a test began must end with it: a flow that outlives its gateway is one that
-// nobody judges any more.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

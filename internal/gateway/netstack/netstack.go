@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
@@ -89,6 +90,7 @@ func (s *Stack) Close() {
 	// The reader of packets ends before the stack does: a packet that it delivers just
 	// now may wait for the stack, which waits for the reader while it removes the card.
 	s.link.Attach(nil)
+	_ = unix.Shutdown(s.conf.FD, unix.SHUT_RDWR) // nobody reads what is sent from now on; other cards are no sockets
 	s.stack.RemoveNIC(nic)
 	s.stack.Wait()
 }
