@@ -118,7 +118,7 @@ type step struct {
 	old    Entry
 	fresh  bool // a file comes
 	partly bool // not all of it
-	mine   Mark // of the file that comes, before it went there
+	mine   own  // the file that comes, as it was before it went there
 }
 
 func (a *applying) all() error {

@@ -176,6 +176,32 @@ func (m Mark) aside() Mark {
 	return m
 }
 
+// own is a file that an apply made. Its number alone is that of another one, once it is
+// removed.
+type own struct {
+	Mark Mark  `json:"mark"`
+	Born int64 `json:"born"` // nanoseconds; zero where nobody knows
+}
+
+// own looks at a name in the directory; it is none if nothing is there.
+func (d *dir) own(name string) (own, error) {
+	st, there, err := d.stat(name)
+	if err != nil || !there {
+		return own{}, err
+	}
+	return own{markOf(&st), d.bornAt(name)}, nil
+}
+
+func (o own) none() bool { return o == own{} }
+
+// is tells whether both are the same file, whatever was done to it.
+func (o own) is(f own) bool { return o.Mark.Inode == f.Mark.Inode && o.Born == f.Born }
+
+// has tells whether both are the same file, that nobody wrote to.
+func (o own) has(f own) bool {
+	return o.is(f) && o.Mark.Size == f.Mark.Size && o.Mark.Modified == f.Mark.Modified
+}
+
 // errChanged says that a file is being written just now.
 func errChanged() error {
 	return spec.Errorf(spec.ErrConflict, "it was changed while it was looked at").WithHint("try again, or stop the sandbox first")

@@ -142,6 +142,62 @@ func TestTempOfKilledApply(t *testing.T) {
 	}
 }
 
+// Of what a killed apply had put in place, what somebody wrote meanwhile is kept: into the
+// file that was taken out, at the name, or in the moment before.
+func TestWrittenAfterKilledApply(t *testing.T) {
+	write := func(p *project, name, text string) {
+		must(p.t, os.WriteFile(p.path(name), []byte(text), 0o644))
+	}
+	replace := func(p *project, name, text string) {
+		p.put("new", text)
+		must(p.t, os.Rename(p.path("new"), p.path(name)))
+	}
+	for name, tt := range map[string]struct {
+		before, after func(p *project, temp string)
+		waits         bool // it is not in place yet
+		want          string
+	}{
+		"nothing":                  {want: "inside\n"},
+		"not in place":             {waits: true, want: "host\n"},
+		"written":                  {after: func(p *project, temp string) { write(p, temp, "edit\n") }, want: "edit\n"},
+		"replaced":                 {after: func(p *project, _ string) { replace(p, "file", "edit\n") }, want: "edit\n"},
+		"replaced before":          {before: func(p *project, _ string) { replace(p, "file", "edit\n") }, want: "edit\n"},
+		"written and replaced":     {after: func(p *project, temp string) { write(p, temp, "edit 1\n"); replace(p, "file", "edit 2\n") }, want: "edit 2\n"},
+		"written and ours":         {after: func(p *project, temp string) { write(p, temp, "edit 1\n"); write(p, "file", "edit 2\n") }, want: "edit 2\n"},
+		"written and gone":         {after: func(p *project, temp string) { write(p, temp, "edit\n"); must(p.t, os.Remove(p.path("file"))) }, want: "edit\n"},
+		"written and not in place": {waits: true, after: func(p *project, _ string) { write(p, "file", "edit\n") }, want: "edit\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fresh(t, map[string]string{"file": "host\n"})
+			p.inside("echo inside > file")
+			list := p.wants("\nmodified file\n")
+			l, err := p.w.open()
+			must(t, err)
+			defer l.close()
+			a := &applying{look: l, nonce: newNonce(), orders: []Order{{Change: list[0]}}, outcome: make([]Outcome, 1)}
+			a.batch = []step{{dir: l.host, name: "file", temp: a.temp(), old: list[0].Old, fresh: true}}
+			s := &a.batch[0]
+			must(t, a.intend(a.batch))
+			must(t, a.stage(s))
+			must(t, a.intend(a.batch))
+			if tt.before != nil {
+				tt.before(p, s.temp)
+			}
+			if !tt.waits {
+				must(t, unix.Renameat2(l.host.fd(), s.temp, l.host.fd(), s.name, unix.RENAME_EXCHANGE))
+			}
+			if tt.after != nil {
+				tt.after(p, s.temp)
+			}
+			p.start()
+			if now := p.get("file"); now != tt.want {
+				t.Errorf("it is %q, want %q", now, tt.want)
+			}
+			noTemps(t, p)
+		})
+	}
+}
+
 // playDiscard throws everything away that lies in a directory.
 func playDiscard(args []string) error {
 	w := Workspace{Source: args[0], Layer: Layer{Dir: args[1]}}

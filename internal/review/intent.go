@@ -27,6 +27,8 @@ type intended struct {
 	Temp  string `json:"temp"`
 	Old   Mark   `json:"old"`   // of the host's file
 	Fresh bool   `json:"fresh"` // a file comes
+	// Mine is the file that comes in the place of another; none before it may be there.
+	Mine own `json:"mine,omitzero"`
 }
 
 // intend writes down what a batch is about to do; without a batch, that nothing
@@ -38,7 +40,7 @@ func (a *applying) intend(batch []step) error {
 	n := intent{Version: spec.Version}
 	for _, s := range batch {
 		n.Files = append(n.Files, intended{
-			Dir: Quote(path.Dir(a.orders[s.order].Path)), Name: Quote(s.name), Temp: s.temp, Old: s.old.Mark, Fresh: s.fresh,
+			Dir: Quote(path.Dir(a.orders[s.order].Path)), Name: Quote(s.name), Temp: s.temp, Old: s.old.Mark, Fresh: s.fresh, Mine: s.mine,
 		})
 	}
 	return store.WriteJSON(a.Layer.intent(), n)
@@ -107,12 +109,24 @@ func (l *look) clear(f intended) error {
 		return nil // its directory is gone, and it with it
 	}
 	defer d.close()
-	st, there, err := d.stat(f.Temp)
-	if err != nil || !there {
+	beside, err := d.own(f.Temp)
+	if err != nil || beside.none() {
 		return err
 	}
-	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh}
-	if st.Ino != f.Old.Inode {
+	there, err := d.own(f.Name)
+	if err != nil {
+		return err
+	}
+	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh, mine: f.Mine}
+	if f.Fresh && f.Mine.none() && beside.Mark.Inode == f.Old.Inode {
+		s.mine = there // an older Bothy wrote this, before what it tells of was in place
+	}
+	switch {
+	case !f.Fresh: // beside it is what was at the name
+	case s.mine.none(), s.mine.is(beside): // ours is not in place, or is no more
+		s.unstage()
+		return nil
+	case !there.none() && !s.mine.has(there): // what is at the name now came last
 		s.unstage()
 		return nil
 	}

@@ -452,6 +452,7 @@ func TestTakenBackUnderAnEditor(t *testing.T) {
 	}{
 		"replaced":          {true, func(p *project) {}, "edit 1\n"},
 		"replaced twice":    {true, func(p *project) { p.put("new", "edit 2\n"); must(p.t, os.Rename(p.path("new"), p.path("file"))) }, "edit 2\n"},
+		"and ours touched":  {true, func(p *project) { must(p.t, os.Chtimes(p.path("file"), time.Time{}, time.Unix(1, 0))) }, "edit 1\n"},
 		"then moved away":   {true, func(p *project) { must(p.t, os.Rename(p.path("file"), p.path("elsewhere"))) }, "edit 1\n"},
 		"deleted":           {false, func(p *project) {}, "edit 1\n"},
 		"deleted, then new": {false, func(p *project) { p.put("file", "edit 2\n") }, "edit 2\n"},
@@ -469,9 +470,8 @@ func TestTakenBackUnderAnEditor(t *testing.T) {
 			must(t, os.Remove(p.path("file")))
 			if tt.fresh {
 				p.put("file", "ours\n")
-				st, _, err := top.stat("file")
+				s.mine, err = top.own("file")
 				must(t, err)
-				s.mine = markOf(&st).aside()
 			}
 			tt.edit(p)
 			if err := s.finish(); !errors.Is(err, spec.ErrConflict) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,14 @@ func (a *applying) temp() string {
 
 // stage writes a new file beside the place it shall have.
 func (a *applying) stage(s *step) error {
+	err := a.fill(s)
+	if err == nil && a.outcome[s.order].Result == "" {
+		s.mine, err = s.dir.own(s.temp)
+	}
+	return err
+}
+
+func (a *applying) fill(s *step) error {
 	o := a.orders[s.order]
 	switch o.New.Form {
 	case Link:
@@ -141,8 +150,9 @@ func (s *step) write(durable bool, mode uint32, fill func(io.Writer) error) erro
 }
 
 // commit carries a batch out. What will lie about meanwhile is noted before it
-// appears, so that it is found after a crash. What was written is made durable
-// before it takes its place, and is in its place before that is written down, which
+// appears, so that it is found after a crash, and again before it takes the place of others:
+// beside the name lies ours until then, and later it is the host's. What was written is made
+// durable before it takes its place, and is in its place before that is written down, which
 // may be some batches later.
 func (a *applying) commit() error {
 	if len(a.batch) == 0 {
@@ -161,6 +171,11 @@ func (a *applying) commit() error {
 			if ferr := a.failed(s.order, err); ferr != nil {
 				return ferr
 			}
+		}
+	}
+	if slices.ContainsFunc(a.batch, step.replaces) {
+		if err := a.intend(a.batch); err != nil {
+			return err
 		}
 	}
 	if err := a.sync(); err != nil {
@@ -191,6 +206,9 @@ func (a *applying) commit() error {
 	}
 	return a.intend(nil)
 }
+
+// replaces tells whether a file comes in the place of another.
+func (s step) replaces() bool { return s.fresh && s.old.Form != Nothing }
 
 // note remembers what the host has now.
 func (a *applying) note(s step) error {
@@ -250,9 +268,6 @@ func (s *step) place() error {
 	if !there || markOf(&st) != s.old.Mark {
 		return errNewer()
 	}
-	if s.mine, err = s.aside(); err != nil {
-		return err
-	}
 	if !s.fresh {
 		if err := unix.Renameat2(at, s.name, at, s.temp, unix.RENAME_NOREPLACE); err != nil {
 			if !errors.Is(err, unix.EINVAL) {
@@ -286,21 +301,13 @@ func (s *step) finish() error {
 	return errNewer()
 }
 
-// aside is what lies beside the name; no mark if nothing does.
-func (s *step) aside() (Mark, error) {
-	st, there, err := s.dir.stat(s.temp)
-	if err != nil || !there {
-		return Mark{}, err
-	}
-	return markOf(&st).aside(), nil
-}
-
-// putBack undoes place. What comes out again must be what was put there: else somebody put
-// a newer file there meanwhile, to which ours was the older one as much as what goes back.
+// putBack undoes place. What comes out again must be the file that was put there: else
+// somebody put a newer one there meanwhile, to which ours was the older one as much as what
+// goes back. That somebody touched it does not make it a newer one.
 func (s *step) putBack() error {
 	at := s.dir.fd()
 	for there := s.mine; ; {
-		back, err := s.aside()
+		back, err := s.dir.own(s.temp)
 		if err != nil {
 			return err
 		}
@@ -320,11 +327,11 @@ func (s *step) putBack() error {
 		if err != nil {
 			return err
 		}
-		out, err := s.aside()
+		out, err := s.dir.own(s.temp)
 		if err != nil {
 			return err
 		}
-		if out == there {
+		if out.is(there) {
 			s.unstage()
 			return nil
 		}
