@@ -2,6 +2,7 @@ package review
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -115,4 +116,42 @@ func TestDiscardDirectories(t *testing.T) {
 	if got := p.inside("stat -c %a dir; ls; ls made"); got != "755\ndir\nkept\nmade\n" {
 		t.Errorf("inside there is %q", got)
 	}
+}
+
+// What the inside deleted, and was deleted on the host by an apply, it can make again, if
+// something else waits in the layer meanwhile, too.
+func TestMadeAgainAfterApply(t *testing.T) {
+	for name, settled := range map[string]bool{"stopped": true, "running": false} {
+		t.Run(name, func(t *testing.T) {
+			p := fresh(t, map[string]string{"gen": "1\n", "dir/a": "1\n", "dir/b": "1\n", "part/a": "1\n", "part/b": "1\n", "waits": "1\n"})
+			p.inside("rm -r gen dir part/a; echo 2 > waits")
+			list := p.changes()
+			p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path == "waits" }), settled)
+			p.wants("\nmodified waits\n")
+			p.start()
+			p.start()
+			p.inside("echo 2 > gen; mkdir dir; echo 2 > dir/a; echo 2 > part/a")
+			list = p.wants("\nadded dir/a\nadded gen\nadded part/a\nmodified waits\n")
+			p.apply(list, true)
+			for _, file := range []string{"gen", "dir/a", "part/a", "waits"} {
+				if now := p.get(file); now != "2\n" {
+					t.Errorf("%s is %q", file, now)
+				}
+			}
+		})
+	}
+}
+
+// What the host put there after a deletion was applied is the host's.
+func TestMadeOnTheHostAfterApply(t *testing.T) {
+	p := fresh(t, map[string]string{"gen": "1\n", "dir/a": "1\n", "waits": "1\n"})
+	p.inside("rm -r gen dir; echo 2 > waits")
+	list := p.changes()
+	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path == "waits" }), true)
+	p.start()
+	pause()
+	p.put("gen", "host\n")
+	p.put("dir/a", "host\n")
+	p.inside("echo 2 > gen; rm -r dir")
+	p.wants("\ndeleted dir/a CONFLICT\nmodified gen CONFLICT\nmodified waits\n")
 }

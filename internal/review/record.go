@@ -173,11 +173,7 @@ func (r *record) drop(path string) {
 
 // taken says that the layer has nothing at a path any more.
 func (r *record) taken(path string) {
-	k, ok := r.of(path)
-	switch {
-	case ok && k.Gone:
-		r.drop(path)
-	case ok:
-		r.set(path, known{Host: k.Host})
+	if k, ok := r.of(path); ok {
+		r.set(path, known{Host: k.Host}) // of what is gone, that the host has none
 	}
 }
