@@ -160,14 +160,19 @@ type Joined struct {
 }
 
 // ReadyToJoin has the layers of a sandbox be ready for others to be brought into: from here
-// on what the host changes is known to be newer than what is done inside.
+// on what the host changes is known to be newer than what is done inside, and what it
+// deletes to have been there.
 func (e *Engine) ReadyToJoin(ctx context.Context, sb *spec.Sandbox) error {
 	_, unlock, err := e.still(ctx, sb)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return e.readyLayers(sb)
+	if err := e.readyLayers(sb); err != nil {
+		return err
+	}
+	e.rememberNames(sb)
+	return nil
 }
 
 // Join makes a checkpoint of a sandbox that has what it holds now, and what was done from

@@ -50,6 +50,17 @@ func (b reviewedBox) want(dir, name, text string) {
 	}
 }
 
+// What the inside of another made is known to be new, or to be in the place of what the
+// host deleted.
+func TestReadyToJoinKnowsNames(t *testing.T) {
+	b := newReviewedBox(t)
+	list, err := b.Reviewed(b.sb)
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(list[0].Layer.Dir, "names")); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is settled comes into the workspaces, and nothing else is what it was back then.
 func TestSettle(t *testing.T) {
 	b := newReviewedBox(t)
