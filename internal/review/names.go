@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,16 +19,20 @@ import (
 // own at one: whether the host deleted it since, or never had it, cannot be seen in the
 // layer. So the names are written down when it begins, beside the record.
 
-// maxRemembered is how many of the host's directories are read for that, those nearest to
-// the top first. What is in others is not known.
-const maxRemembered = 1 << 12
+// How much is written down, that nearest to the top first. What the host had besides is not
+// known.
+const (
+	maxRemembered = 1 << 12  // directories that are read
+	maxNames      = 1 << 20  // of those and of what is in them
+	maxNamesFile  = 64 << 20 // bytes
+)
 
 // Remember writes down which names the host has, unless that is done for this layer. It
 // may take its time: what is mounted meanwhile shows the same names, and of directories
 // that the host changes before they are read it is not claimed that all are known.
-func (w Workspace) Remember() error { return w.remember(maxRemembered) }
+func (w Workspace) Remember() error { return w.remember(maxRemembered, maxNames) }
 
-func (w Workspace) remember(most int) error {
+func (w Workspace) remember(dirs, most int) error {
 	rec, err := w.Layer.read()
 	if err != nil {
 		return err
@@ -43,13 +48,14 @@ func (w Workspace) remember(most int) error {
 		return err
 	}
 	defer host.close()
-	b := bytes.NewBuffer(strconv.AppendInt([]byte(namesHeader), rec.Since, 10))
-	b.WriteByte(0)
-	for queue := []string{"."}; len(queue) > 0 && most > 0; queue, most = queue[1:], most-1 {
-		below := list(b, host, queue[0], rec.Since)
+	l := &lister{top: host, since: rec.Since, left: most}
+	l.to.Write(strconv.AppendInt([]byte(namesHeader), rec.Since, 10))
+	l.to.WriteByte(0)
+	for queue := []string{"."}; len(queue) > 0 && dirs > 0 && l.left > 0; queue, dirs = queue[1:], dirs-1 {
+		below := l.list(queue[0])
 		queue = append(queue, below...)
 	}
-	return store.WriteFile(w.Layer.names(), b.Bytes())
+	return store.WriteFile(w.Layer.names(), l.to.Bytes())
 }
 
 // Of each directory the file has a letter and the path, of each name in it a letter and
@@ -57,15 +63,23 @@ func (w Workspace) remember(most int) error {
 const (
 	namesHeader = "bothy names 1 "
 	wholeList   = '='
-	lateList    = '~' // the host changed it before it was read
+	lateList    = '~' // there may have been more: the host changed it before it was read, or it is too long
 	subdir      = 'd'
 	otherName   = 'f'
 )
 
+// lister writes down what is in directories.
+type lister struct {
+	to    bytes.Buffer
+	top   *dir
+	since int64
+	left  int // how many names there is room for
+}
+
 // list writes down what is in a directory, and gives the directories among it. One that
 // cannot be read is left out: it is not known what was in it.
-func list(to *bytes.Buffer, top *dir, at string, since int64) (below []string) {
-	f, err := top.open(at, asDirectory)
+func (l *lister) list(at string) (below []string) {
+	f, err := l.top.open(at, asDirectory)
 	if err != nil {
 		return nil
 	}
@@ -77,31 +91,58 @@ func list(to *bytes.Buffer, top *dir, at string, since int64) (below []string) {
 	// Where the file system does not tell what a name is, it is looked at by this path.
 	here := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
 	defer here.Close()
-	entries, err := here.ReadDir(-1)
+	start := l.to.Len()
+	if !l.put(wholeList, at) {
+		return nil
+	}
+	below, whole, err := l.entries(here, at)
 	if err != nil {
+		l.to.Truncate(start)
 		return nil
 	}
 	var st unix.Stat_t
-	state := byte(wholeList)
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Ctim.Nano() >= since {
-		state = lateList
-	}
-	put(to, state, at)
-	for _, e := range entries {
-		kind := byte(otherName)
-		if e.IsDir() {
-			kind = subdir
-			below = append(below, path.Join(at, e.Name()))
-		}
-		put(to, kind, e.Name())
+	if !whole || unix.Fstat(int(f.Fd()), &st) != nil || st.Ctim.Nano() >= l.since {
+		l.to.Bytes()[start] = lateList
 	}
 	return below
 }
 
-func put(to *bytes.Buffer, kind byte, name string) {
-	to.WriteByte(kind)
-	to.WriteString(name)
-	to.WriteByte(0)
+// entries writes down the names in a directory. It is not the whole of them if there is no
+// room for all.
+func (l *lister) entries(d *os.File, at string) (below []string, whole bool, err error) {
+	const atOnce = 1 << 10
+	for {
+		some, err := d.ReadDir(atOnce)
+		for _, e := range some {
+			kind := byte(otherName)
+			if e.IsDir() {
+				kind = subdir
+				below = append(below, path.Join(at, e.Name()))
+			}
+			if !l.put(kind, e.Name()) {
+				return below, false, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return below, true, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// put writes a line, if there is room for it.
+func (l *lister) put(kind byte, name string) bool {
+	if l.left == 0 || l.to.Len()+len(name)+2 > maxNamesFile {
+		l.left = 0
+		return false
+	}
+	l.left--
+	l.to.WriteByte(kind)
+	l.to.WriteString(name)
+	l.to.WriteByte(0)
+	return true
 }
 
 // names are those that the host had when a layer began.
@@ -116,11 +157,28 @@ type listing struct {
 }
 
 func (l Layer) readNames() (*names, error) {
-	data, err := os.ReadFile(l.names())
+	f, err := os.Open(l.names())
 	if err != nil {
 		return nil, err
 	}
-	damaged := fmt.Errorf("read %s: it is damaged", l.names())
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxNamesFile+1))
+	if err != nil {
+		return nil, err
+	}
+	n, err := parseNames(data, maxNames)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", l.names(), err)
+	}
+	return n, nil
+}
+
+// parseNames reads what Remember wrote, of at most so many names.
+func parseNames(data []byte, most int) (_ *names, err error) {
+	if len(data) > maxNamesFile {
+		return nil, errors.New("it is too large")
+	}
+	damaged := errors.New("it is damaged")
 	data, found := bytes.CutPrefix(data, []byte(namesHeader))
 	since, data, ended := bytes.Cut(data, []byte{0})
 	n := &names{dirs: map[string]listing{}}
@@ -128,7 +186,10 @@ func (l Layer) readNames() (*names, error) {
 		return nil, damaged
 	}
 	var in map[string]bool
-	for len(data) > 0 {
+	for ; len(data) > 0; most-- {
+		if most == 0 {
+			return nil, errors.New("it has too many names")
+		}
 		line, rest, ended := bytes.Cut(data, []byte{0})
 		if !ended || len(line) < 2 {
 			return nil, damaged

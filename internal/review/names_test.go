@@ -97,7 +97,7 @@ func TestNamesNotKnown(t *testing.T) {
 		"broken": func(p *project) { must(t, os.WriteFile(p.w.Layer.names(), []byte(namesHeader+"1"), 0o600)) },
 		"few": func(p *project) {
 			must(t, os.Remove(p.w.Layer.names()))
-			must(t, p.w.remember(1))
+			must(t, p.w.remember(1, maxNames))
 		},
 		"late": func(p *project) {
 			must(t, os.Remove(p.w.Layer.names()))
@@ -112,6 +112,44 @@ func TestNamesNotKnown(t *testing.T) {
 			forget(p)
 			p.wants("\nadded dir/a CONFLICT\nadded made/in\nadded still/new\n")
 		})
+	}
+}
+
+// There is an end to what is written down; of what comes then nothing is claimed.
+func TestNamesAreBounded(t *testing.T) {
+	p := fresh(t, map[string]string{"a": "1\n", "d/a": "1\n", "d/b": "1\n", "d/c": "1\n", "d/e/f": "1\n"})
+	whole, err := os.ReadFile(p.w.Layer.names())
+	must(t, err)
+	count := strings.Count(string(whole), "\x00") - 1 // without the first line
+	if _, err := parseNames(whole, count); err != nil {
+		t.Error(err)
+	}
+	if _, err := parseNames(whole, count-1); err == nil {
+		t.Error("more names are read than may be")
+	}
+	if _, err := parseNames(append(whole, make([]byte, maxNamesFile)...), maxNames); err == nil || !strings.Contains(err.Error(), "large") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	must(t, os.Remove(p.w.Layer.names()))
+	must(t, p.w.remember(maxRemembered, 5)) // the top, what is in it, the directory and one of what is in that
+	n, err := p.w.Layer.readNames()
+	must(t, err)
+	known := 0
+	for _, name := range []string{"a", "b", "c", "e"} {
+		switch n.had("d/" + name) {
+		case present:
+			known++
+		case absent:
+			t.Errorf("d/%s was not there, it says", name)
+		}
+	}
+	for at, want := range map[string]answer{"a": present, "d": present, "none": absent, "d/none": unknown, "d/e/f": unknown} {
+		if got := n.had(at); got != want {
+			t.Errorf("of %q it is known %v, want %v", at, got, want)
+		}
+	}
+	if known != 1 {
+		t.Errorf("%d names of the directory are known, want 1", known)
 	}
 }
 
