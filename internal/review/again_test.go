@@ -155,3 +155,22 @@ func TestMadeOnTheHostAfterApply(t *testing.T) {
 	p.inside("echo 2 > gen; rm -r dir")
 	p.wants("\ndeleted dir/a CONFLICT\nmodified gen CONFLICT\nmodified waits\n")
 }
+
+// What the host put there after that, and deleted again, does not come back because the
+// inside has changed it; what the inside moved there is no such thing.
+func TestDeletedOnTheHostAfterApply(t *testing.T) {
+	p := fresh(t, map[string]string{"gen": "1\n", "dir/a": "1\n", "to": "1\n", "from": told("from"), "waits": "1\n"})
+	p.inside("rm -r gen dir to; echo 2 > waits")
+	list := p.changes()
+	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path == "waits" }), true)
+	p.start()
+	p.put("gen", "host\n")
+	p.put("dir/a", "host\n")
+	p.inside("echo 2 >> gen; echo 2 >> dir/a; mv from to; echo 2 >> to")
+	must(t, os.Remove(p.path("gen")))
+	must(t, os.RemoveAll(p.path("dir")))
+	list = p.wants("\nadded dir/a CONFLICT\ndeleted from\nadded gen CONFLICT\nadded to\nmodified waits\n")
+	p.apply(slices.DeleteFunc(list, func(c Change) bool { return c.Path != "from" }), true)
+	p.start()
+	p.wants("\nadded dir/a CONFLICT\nadded gen CONFLICT\nadded to\nmodified waits\n")
+}

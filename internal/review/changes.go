@@ -379,10 +379,12 @@ func (l *look) conflict(p place, name string, c Change) string {
 		return p.foreign
 	}
 	if k, ok := l.record.of(c.Path); ok && c.Old.Form != Directory && !k.Moved {
-		if k.Host == c.Old.Mark {
+		if k.Host != c.Old.Mark {
+			return "changed on the host since it was last applied or discarded"
+		}
+		if c.Old.Form != Nothing || k.Gone { // of what was gone the inside saw nothing that came since
 			return ""
 		}
-		return "changed on the host since it was last applied or discarded"
 	}
 	switch c.Old.Form {
 	case Nothing:

@@ -26,10 +26,14 @@ type orphan struct {
 // that came later, the mark of a copy tells; of files, that is found out at the end.
 // Nobody inside can move a directory that is a copy.
 func (l *look) withdrawn(p place, name string, c Change) string {
-	if k, ok := l.record.of(c.Path); ok && k.Moved {
+	k, noted := l.record.of(c.Path)
+	if k.Moved {
 		return ""
 	}
 	had := l.had(c.Path)
+	if noted { // it had none when that was applied or discarded
+		had = absent
+	}
 	if had == present {
 		return l.deletedThere()
 	}
@@ -154,7 +158,7 @@ func text(d *dir, path string) []string {
 // none that the host deleted: the other is going.
 func (r *record) inherit(heirs []string) {
 	for _, p := range heirs {
-		if _, ok := r.of(p); !ok {
+		if k, ok := r.of(p); !ok || k == (known{Path: k.Path}) {
 			r.set(p, known{Moved: true})
 		}
 	}
