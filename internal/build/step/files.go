@@ -293,13 +293,16 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 	}
 	defer f.Close()
 	plain, err := decompress(f)
+	if _, isXZ := errors.AsType[*xzError](err); isXZ {
+		return false, fmt.Errorf("ADD of %s: %w", name, err)
+	}
 	if err != nil {
 		return false, nil
 	}
 	buffered := bufio.NewReaderSize(plain, archiveHead)
 	head, err := buffered.Peek(archiveHead)
-	if _, isXZ := plain.(*xz.Reader); isXZ && err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("what xz compressed in %s cannot be unpacked (%w): COPY it, and RUN tar", name, err) // such as with a filter that we have not
+	if _, isXZ := errors.AsType[*xzError](err); isXZ {
+		return false, fmt.Errorf("ADD of %s: %w", name, err)
 	}
 	if _, err := tar.NewReader(bytes.NewReader(head)).Next(); err != nil {
 		return false, nil
@@ -330,7 +333,39 @@ func decompress(f io.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
-		return xz.NewReader(r)
+		plain, err := xz.NewReader(r)
+		if _, short := r.Peek(minXZ - xz.HeaderLen); short != nil && err == nil {
+			err = io.ErrUnexpectedEOF // the reader takes it for one that holds nothing
+		}
+		if err != nil {
+			return nil, &xzError{err}
+		}
+		return xzReader{plain}, nil
 	}
 	return r, nil
+}
+
+// minXZ is how long the shortest file of xz is, in bytes: a header, an empty index, a footer.
+const minXZ = xz.HeaderLen + 8 + 12
+
+// xzError is why what begins as xz does cannot be unpacked: it is damaged, or made in a way
+// that we have not, such as with a filter. It is an error of the build, which would else go
+// on with the archive where its files should be.
+type xzError struct{ err error }
+
+func (e *xzError) Error() string {
+	return fmt.Sprintf("what xz compressed cannot be unpacked (%v): COPY it, and RUN tar", e.err)
+}
+
+func (e *xzError) Unwrap() error { return e.err }
+
+// xzReader tells errors of xz from those of others.
+type xzReader struct{ r *xz.Reader }
+
+func (x xzReader) Read(p []byte) (int, error) {
+	n, err := x.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &xzError{err}
+	}
+	return n, err
 }

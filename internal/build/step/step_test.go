@@ -10,8 +10,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/pem"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math/big"
 	"os"
@@ -275,20 +277,35 @@ func TestUnpackXZ(t *testing.T) {
 	me := &copy.User{UID: os.Geteuid(), GID: os.Getegid()}
 	for name, tt := range map[string]struct {
 		of   string
-		cut  int
+		as   func(data []byte) []byte // nil: as it is
 		want bool
-	}{"plain": {ofXZ, 0, true}, "filter": {ofXZFilter, 0, false}, "cut off": {ofXZ, 40, false}} {
+	}{
+		"plain":                 {of: ofXZ, want: true},
+		"filter":                {of: ofXZFilter},
+		"cut off":               {of: ofXZ, as: func(data []byte) []byte { return data[:len(data)-40] }},
+		"cut off in its header": {of: ofXZ, as: func(data []byte) []byte { return data[:8] }},
+		"cut off behind it":     {of: ofXZ, as: func(data []byte) []byte { return data[:12] }},
+		"one byte flipped":      {of: ofXZ, as: func(data []byte) []byte { data[8] ^= 0xff; return data }},
+		"an unknown check": {of: ofXZ, as: func(data []byte) []byte {
+			data[7] = 2
+			binary.LittleEndian.PutUint32(data[8:], crc32.ChecksumIEEE(data[6:8]))
+			return data
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := base64.StdEncoding.DecodeString(tt.of)
 			must(t, err)
+			if tt.as != nil {
+				data = tt.as(data)
+			}
 			from, to := t.TempDir(), t.TempDir()
-			must(t, os.WriteFile(filepath.Join(from, "a.tar.xz"), data[:len(data)-tt.cut], 0o600))
+			must(t, os.WriteFile(filepath.Join(from, "a.tar.xz"), data, 0o600))
 			done, err := root(to).unpackArchive(from, "a.tar.xz", "/", &pb.FileActionCopy{Timestamp: -1, Owner: &pb.ChownOpt{}}, me)
 			if b, _ := os.ReadFile(filepath.Join(to, "dir/a")); tt.want != (done && err == nil && string(b) == "text\n") {
 				t.Errorf("%t, %v; in it is %q", done, err, b)
 			}
-			if !tt.want && err == nil {
-				t.Error("nothing is said")
+			if _, is := errors.AsType[*xzError](err); is == tt.want {
+				t.Errorf("xz is to blame: %t: %v", is, err)
 			}
 		})
 	}
