@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,23 +18,34 @@ func TestOnHostLeft(t *testing.T) {
 		t.Skip(err)
 	}
 	for what, x := range map[string]struct {
-		then string
-		code int
+		then    string
+		timeout time.Duration
+		code    int
 	}{
-		"its time is over": {"sleep 54321", 124},
-		"it ends":          {"exit 0", 0},
-		"it fails":         {"exit 3", 3},
+		"its time is over": {"sleep 54321", 3 * time.Second, 124},
+		"it ends":          {"exit 0", 30 * time.Second, 0},
+		"it fails":         {"exit 3", 30 * time.Second, 3},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			l := &loop{dir: t.TempDir(), timeout: 3 * time.Second}
+			l := &loop{dir: t.TempDir(), timeout: x.timeout}
 			code, output, err := l.onHost(t.Context(), []string{"sh", "-c", `setsid sh -c 'echo $$ > pid; exec sleep 54322' & until [ -s pid ]; do sleep 0.01; done; cat pid; ` + x.then})
-			pid, perr := strconv.Atoi(strings.TrimSpace(output))
-			if code != x.code || err != nil || perr != nil {
-				t.Fatalf("%d, %q, %v", code, output, err)
+			if code != x.code || err != nil {
+				t.Errorf("%d, %q, %v", code, output, err)
 			}
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Errorf("what has left the group: %v", err)
+			// From the file, for on failure nothing may have been said.
+			said, err := os.ReadFile(filepath.Join(l.dir, "pid"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(said)))
+			if err != nil || strings.TrimSpace(output) != strconv.Itoa(pid) {
+				t.Errorf("it said %q, and has left %q: %v", output, said, err)
+			}
+			if pid > 1 {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					t.Errorf("what has left the group: %v", err)
+				}
 			}
 		})
 	}
