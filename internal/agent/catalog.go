@@ -162,7 +162,8 @@ func (c Catalog) Default(command string) (*spec.Agent, error) {
 	var own, ours []*spec.Agent
 	for _, name := range names {
 		d, err := c.open(name)
-		if err != nil || !bytes.Contains(d.data, []byte(command)) {
+		replaced, _ := builtin.ReadFile(path.Join("agents", name+ext)) // what it inherits from
+		if err != nil || !bytes.Contains(d.data, []byte(command)) && !bytes.Contains(replaced, []byte(command)) {
 			continue
 		}
 		a, err := c.decode(d)
@@ -262,6 +263,7 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 	}
 	a, err := parse(d.data)
 	if err == nil && !d.ours {
+		c.inherit(a)
 		err = check(a)
 	}
 	if err == nil && a.Name != d.name {
@@ -272,6 +274,27 @@ func (c Catalog) decode(d document) (*spec.Agent, error) {
 	}
 	c.read.keep(d, a)
 	return a, nil
+}
+
+// inherit gives a description that is used instead of ours what it says nothing of: for
+// which commands it is meant. [] is to say so.
+func (c Catalog) inherit(a *spec.Agent) {
+	if a.Default != nil || CheckName(a.Name) != nil {
+		return
+	}
+	data, err := builtin.ReadFile(path.Join("agents", a.Name+ext))
+	if err != nil {
+		return // we have none of that name
+	}
+	if ours, err := parse(data); err == nil && !a.Runtime {
+		a.Default = ours.Default
+	}
+}
+
+// obsolete are keys of a description that mean nothing any more. Users have them, for we
+// wrote them.
+type obsolete struct {
+	Prompt json.RawMessage `json:"prompt"`
 }
 
 // Decode reads a description, and judges it. Unknown keys are errors.
@@ -298,9 +321,12 @@ func parse(data []byte) (*spec.Agent, error) {
 	}
 	strict := json.NewDecoder(bytes.NewReader(doc))
 	strict.DisallowUnknownFields()
-	a := &spec.Agent{}
-	if err := strict.Decode(a); err != nil {
+	var a struct {
+		spec.Agent
+		obsolete
+	}
+	if err := strict.Decode(&a); err != nil {
 		return nil, err
 	}
-	return a, nil
+	return &a.Agent, nil
 }

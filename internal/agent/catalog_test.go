@@ -123,6 +123,31 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// What is used instead of ours is meant where ours was, unless it says otherwise. What
+// we wrote once is still read.
+func TestInstead(t *testing.T) {
+	ours, err := NewCatalog("").Default(Ralph)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(more string) {
+		t.Helper()
+		text := strings.ReplaceAll(own, "mine", ours.Name) + "prompt: [-i, \"{prompt}\"]\n" + more
+		if err := os.WriteFile(filepath.Join(dir, ours.Name+".yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	if a, err := NewCatalog(dir).Default(Ralph); err != nil || a.Title != "Mine" {
+		t.Error(a, err)
+	}
+	write("default: []\n")
+	if a, err := NewCatalog(dir).Default(Ralph); !errors.Is(err, spec.ErrUsage) {
+		t.Error(a, err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for what, text := range map[string]string{
 		"an unknown key":     own + "colour: red\n",
