@@ -139,16 +139,19 @@ func (h *home) processes() []string {
 }
 
 // pids are the processes that mention a directory of the test's.
-func (h *home) pids() []int {
-	var pids []int
+func (h *home) pids() []int { return others(h.mentioned) }
+
+// mentioned tells whether a process, by its place in /proc, mentions such a directory.
+func (h *home) mentioned(proc string) bool {
+	line, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
+	return bytes.Contains(line, []byte(h.dir)) || h.also != "" && bytes.Contains(line, []byte(h.also))
+}
+
+// others are the processes of which something is true by their place in /proc. We are none.
+func others(is func(proc string) bool) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if bytes.Contains(line, []byte(h.dir)) || h.also != "" && bytes.Contains(line, []byte(h.also)) {
+		if pid, _ := strconv.Atoi(filepath.Base(dir)); pid != os.Getpid() && is(dir) {
 			pids = append(pids, pid)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -39,18 +38,10 @@ func (h *home) guard(t *testing.T, limit time.Duration) (release func()) {
 // users are the processes that were started with this home as their state directory,
 // and those of its sandboxes.
 func (h *home) users() []int {
-	pids := h.pids()
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		env, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || !bytes.Contains(append([]byte{0}, env...), []byte("\x00BOTHY_HOME="+h.dir+"\x00")) {
-			continue
-		}
-		if pid, _ := strconv.Atoi(filepath.Base(dir)); pid != os.Getpid() {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return others(func(proc string) bool {
+		env, _ := os.ReadFile(filepath.Join(proc, "environ"))
+		return h.mentioned(proc) || bytes.Contains(append([]byte{0}, env...), []byte("\x00BOTHY_HOME="+h.dir+"\x00"))
+	})
 }
 
 // describe tells what a process is and what it waits for.

@@ -46,7 +46,7 @@ func mountable(home string) string {
 		return "/home/user" // those are mounts of their own
 	}
 	for _, taken := range []string{"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/.bothy"} {
-		if home == taken || strings.HasPrefix(home, taken+"/") {
+		if under(home, taken) {
 			return "/home/user"
 		}
 	}

@@ -52,7 +52,7 @@ func (e *Engine) configured(sb *spec.Sandbox) *spec.Agent {
 // shown tells whether something that is shared lies at a path, or above it.
 func shown(sb *spec.Sandbox, path string) bool {
 	return slices.ContainsFunc(slices.Concat(sb.Workspaces, sb.Volumes), func(m spec.Mount) bool {
-		return path == m.Target || strings.HasPrefix(path, m.Target+"/")
+		return under(path, m.Target)
 	})
 }
 

@@ -41,16 +41,17 @@ func onHost(a *spec.Agent) error {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrNotFound, "%s is not among the programs of the host that a sandbox sees", a.Program)
-	own := OutOfSight(a.Program)
+	own, hint := OutOfSight(a.Program), "let Bothy install it: leave --agent-version out"
 	switch {
-	case a.Install == nil && own != "":
-		return err.WithHint("%s lies outside of them; %s", own, cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users"))
 	case a.Install == nil:
-		return err.WithHint("%s", cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users"))
+		hint = cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users")
 	case own != "":
-		return err.WithHint("%s lies outside of them; install it for all users, or let Bothy install it: leave --agent-version out", own)
+		hint = "install it for all users, or " + hint
 	}
-	return err.WithHint("let Bothy install it: leave --agent-version out")
+	if own != "" {
+		hint = own + " lies outside of them; " + hint
+	}
+	return err.WithHint("%s", hint)
 }
 
 // OutOfSight finds a program among those of the user of the host that no sandbox sees:

@@ -149,4 +149,5 @@ func everybodys(files *erofs.Reader, program string, n *erofs.Node) bool {
 	return true
 }
 
+// under tells whether a path is a directory, or lies below it.
 func under(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

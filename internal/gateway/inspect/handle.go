@@ -72,8 +72,7 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
 	if player != nil {
-		if err := c.track.passes(); err != nil {
-			i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+		if !i.passes(w, r, x) {
 			return
 		}
 		i.mock(ctx, w, r, x, player)
@@ -90,14 +89,20 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
-	if !i.metered(w, r, x) {
-		return
-	}
-	if err := c.track.passes(); err != nil {
-		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+	if !i.metered(w, r, x) || !i.passes(w, r, x) {
 		return
 	}
 	i.forward(ctx, w, r, x)
+}
+
+// passes tells whoever wants to know that a request is about to pass. It is false if it
+// was refused for that.
+func (i *Inspector) passes(w http.ResponseWriter, r *http.Request, x *exchange) bool {
+	err := x.conn.track.passes()
+	if err != nil {
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+	}
+	return err == nil
 }
 
 // closed is why no request may pass, if that is so.

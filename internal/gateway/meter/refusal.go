@@ -31,9 +31,9 @@ func (r *refusal) found(path, text string) {
 	case "error.type", "error.code", "error.status":
 		r.called(text)
 	case "error.resets_at":
-		r.resets = number(text)
+		r.resets, _ = number(text)
 	case "error.resets_in_seconds":
-		r.in = number(text)
+		r.in, _ = number(text)
 	}
 }
 

@@ -70,7 +70,7 @@ func (t *Tally) found(path, text string) {
 	case path == "model", path == "modelVersion":
 		t.model = plain(text)
 	case strings.HasPrefix(path, "usage."), strings.HasPrefix(path, "usageMetadata."):
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= maxTokens {
+		if n, ok := number(text); ok {
 			_, field, _ := strings.Cut(path, ".")
 			t.heard = true
 			t.final = t.final || !atBegin && strings.HasPrefix(path, "usage.") // Gemini says it all the time
@@ -97,7 +97,7 @@ func (t *Tally) wanted(path, text string) {
 	case "background":
 		t.apart = text == "true"
 	case "max_tokens", "max_completion_tokens", "max_output_tokens", "generationConfig.maxOutputTokens", "request.generationConfig.maxOutputTokens":
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n <= maxTokens {
+		if n, ok := number(text); ok && n > 0 {
 			t.most = n
 		}
 	}
@@ -203,13 +203,13 @@ func (t *Tally) End(asked, answered int64, broken bool) {
 	t.meter.count(t.told, now, 1)
 }
 
-// number is that of a text; 0 if it is none that could be true.
-func number(text string) int64 {
+// number is that of a text; 0, and not ok, if it is none that could be true.
+func number(text string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > maxTokens {
-		return 0
+		return 0, false
 	}
-	return n
+	return n, true
 }
 
 func (t *Tally) guess(asked, answered int64) spec.Tokens {
