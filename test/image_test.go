@@ -3,14 +3,8 @@ package test
 import (
 	"archive/tar"
 	"bytes"
-	"debug/elf"
-	"errors"
-	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -135,19 +129,7 @@ func tiny(t *testing.T, user, text string) *imagetest.Image {
 // programs is a layer of programs of this host with what they are linked to.
 func programs(t *testing.T) []byte {
 	t.Helper()
-	files := map[string]string{}
-	for _, name := range []string{"cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			harness.Missing(t, "no image can be made here: %v", err)
-		}
-		collect(t, files, path, "/bin/"+name)
-	}
-	sh, err := filepath.EvalSymlinks("/bin/sh")
-	if err != nil {
-		harness.Missing(t, "no image can be made here: %v", err)
-	}
-	collect(t, files, sh, "/bin/sh")
+	files := harness.Programs(t, "cat", "id", "ls", "rm", "stat", "mkdir", "chown", "readlink", "touch", "env", "grep", "sleep", "true", "chmod", "ln", "truncate", "getent")
 	var list []imagetest.Entry
 	for _, to := range slices.Sorted(maps.Keys(files)) {
 		b, err := os.ReadFile(files[to])
@@ -157,28 +139,4 @@ func programs(t *testing.T) []byte {
 		list = append(list, imagetest.Program(strings.TrimPrefix(to, "/"), string(b)))
 	}
 	return imagetest.Layer(t, list...)
-}
-
-var library = regexp.MustCompile(`(/\S+) \(0x`)
-
-// collect adds a program and its libraries, as ldd tells them.
-func collect(t *testing.T, files map[string]string, from, to string) {
-	t.Helper()
-	f, err := elf.Open(from)
-	if err != nil {
-		harness.Missing(t, "no image can be made here: %s: %v", from, err)
-	}
-	_ = f.Close()
-	files[to] = from
-	out, err := exec.Command("ldd", from).CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		harness.Missing(t, "no image can be made here: %v", err)
-	}
-	if err != nil && !strings.Contains(string(out), "not a dynamic executable") {
-		harness.Missing(t, "no image can be made here: %v", fmt.Errorf("ldd %s: %w: %s", from, err, out))
-	}
-	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
-		files[m[1]] = m[1]
-	}
 }

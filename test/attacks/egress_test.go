@@ -330,23 +330,42 @@ func TestA4EveryWayToRun(t *testing.T) {
 			})
 		}
 		// From what was kept, and beside what there is.
-		point := []string{"checkpoint", "restore", "-f", "kin", "point"}
+		c.Must(t, "create", "--name", "kin", "--workspace", "review", "shell", c.Work)
+		c.Must(t, "exec", "-u", "root", "kin", "cp", p.me, inImage)
+		c.Must(t, "exec", "-d", "kin", "sh", "-c", "until [ -e /tmp/go ]; do sleep 0.1; done; "+p.saying("went-on"))
+		carried := filepath.Join(c.Base, "carried")
+		restore := []string{"checkpoint", "restore", "-f", "kin", "point"}
+		goOn := func(name string) []string { return []string{"exec", name, "touch", "/tmp/go"} }
 		for _, way := range []struct {
-			name  string
-			first [][]string
-			args  []string
+			name   string
+			first  [][]string
+			args   []string
+			wentOn bool
 		}{
-			{"in review", [][]string{{"create", "--name", "kin", "--workspace", "review", "shell", c.Work}}, with("exec", "kin")},
-			{"from a full checkpoint", [][]string{{"checkpoint", "create", "kin", "point"}, point}, with("exec", "kin")},
-			{"from its files", [][]string{append(point, "--files")}, with("exec", "kin")},
-			{"a fork of a running one", [][]string{{"fork", "--name", "twin", "kin"}}, with("exec", "twin")},
-			{"from a template", [][]string{{"save", "kin", "kept:v1"}}, with("run", "--rm", "-t", "kept:v1", "shell", ".", "--")},
+			{"in review", nil, with("exec", "kin"), false},
+			{"from a full checkpoint", [][]string{{"checkpoint", "create", "--full", "kin", "point"}, restore, goOn("kin")}, with("exec", "kin"), true},
+			{"from its files", [][]string{append(restore, "--files")}, with("exec", "kin"), false},
+			{"a new one from a full checkpoint", [][]string{{"checkpoint", "restore", "--to", "sprung", "kin", "point"}, goOn("sprung")}, with("exec", "sprung"), true},
+			{"a new one from a file", [][]string{{"checkpoint", "export", "-o", carried, "kin", "point"}, {"checkpoint", "import", "--name", "carried", carried}}, with("exec", "carried"), false},
+			{"a fork of a running one", [][]string{{"fork", "--name", "twin", "kin"}}, with("exec", "twin"), false},
+			{"from a template", [][]string{{"save", "kin", "kept:v1"}}, with("run", "--rm", "-t", "kept:v1", "shell", ".", "--"), false},
 		} {
+			s.Saw()
 			for _, args := range way.first {
 				c.Must(t, args...)
 			}
-			t.Run(way.name, func(t *testing.T) { p.reaches(t, c.Must(t, way.args...)) })
+			t.Run(way.name, func(t *testing.T) {
+				p.reaches(t, c.Must(t, way.args...))
+				if way.wentOn {
+					p.heard(t, "went-on")
+				}
+			})
 		}
+		t.Run("a loop", func(t *testing.T) { p.loops(t, "kept:v1") })
+		image := p.image(t)
+		t.Run("a build", func(t *testing.T) { p.builds(t, image) })
+		t.Run("a devcontainer.json", func(t *testing.T) { p.devcontainers(t, image) })
+		t.Run("a clone", func(t *testing.T) { p.clones(t, "kept:v1") })
 		flow := c.Write(t, filepath.Join(c.Base, "flow.yaml"), fmt.Sprintf("name: spied\nsteps:\n  - {id: a, output: a.txt, command: '%[1]s > \"$BOTHY_OUTPUT\"'}\n  - {id: b, fresh: true, output: b.txt, command: '%[1]s'}\n", strings.Join(argv, " ")))
 		c.Must(t, "flow", "run", "--rm", flow, c.Work)
 		for _, step := range []string{"a", "b"} {
@@ -362,7 +381,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 				p.reaches(t, string(b))
 			})
 		}
-		c.Must(t, "rm", "-f", "new", "docked", "away", "kin", "twin")
+		c.Must(t, "rm", "-f", "new", "docked", "away", "kin", "sprung", "carried", "twin")
 		p.onlyControl(t)
 	})
 }

@@ -67,6 +67,9 @@ func try(kind, target, mark string) (string, error) {
 	switch kind {
 	case "hello":
 		return stream(ctx, target, "hello\n")
+	case "say": // ADDRESS:PORT/WORD
+		at, word, _ := strings.Cut(target, "/")
+		return stream(ctx, at, word+"\n")
 	case "tcp":
 		return stream(ctx, target, mark+"\n")
 	case "sni": // ADDRESS:PORT/NAME

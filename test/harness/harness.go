@@ -46,7 +46,7 @@ func Main(m *testing.M) int {
 	}
 	if err == nil {
 		binary = filepath.Join(dir, "bothy")
-		err = build(binary)
+		err = build("bothy", binary)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
@@ -55,16 +55,28 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-func build(to string) error {
+// Builder makes sure that what builds images is beside the bothy under test.
+func Builder(t *testing.T) {
+	t.Helper()
+	to := filepath.Join(filepath.Dir(binary), "bothy-build")
+	if _, err := os.Lstat(to); err == nil {
+		return
+	}
+	if err := build("bothy-build", to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func build(name, to string) error {
 	_, here, _, ok := runtime.Caller(0)
 	if !ok {
 		return errors.New("find the module: no caller information")
 	}
-	cmd := exec.Command("go", "build", "-o", to, "./cmd/bothy")
+	cmd := exec.Command("go", "build", "-o", to, "./cmd/"+name)
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build bothy: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return nil
 }
