@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type framed struct {
 	*http2.Framer
 	c    *tls.Conn
 	port uint16
+	mark string // that its usual requests carry
 }
 
 func (w *world) framed(t testing.TB, port uint16) *framed {
@@ -35,7 +37,7 @@ func (w *world) framed(t testing.TB, port uint16) *framed {
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	_, err = io.WriteString(c, http2.ClientPreface)
 	must(t, err)
-	f := &framed{http2.NewFramer(c, c), c, port}
+	f := &framed{Framer: http2.NewFramer(c, c), c: c, port: port}
 	f.AllowIllegalWrites = true
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must(t, f.WriteSettings())
@@ -47,8 +49,16 @@ type field struct{ name, value string }
 
 // usual is the head of a request that is let through.
 func (f *framed) usual(method string) []field {
-	return []field{{":method", method}, {":scheme", "https"}, {":authority", f.authority()}, {":path", "/ok"}}
+	head := []field{{":method", method}, {":scheme", "https"}, {":authority", f.authority()}, {":path", "/ok"}}
+	if f.mark != "" {
+		head = append(head, field{markHeader, f.mark})
+	}
+	return head
 }
+
+// markHeader is how requests are told apart that a server sees: which came late is not
+// taken for one of what was tried after it.
+const markHeader = "x-mark"
 
 func (f *framed) authority() string { return fmt.Sprintf("api.example.com:%d", f.port) }
 
@@ -70,16 +80,33 @@ func block(fields ...field) []byte {
 // the connection.
 func (f *framed) outcome(t testing.TB, stream uint32) string {
 	t.Helper()
-	status := ""
-	for {
+	return f.outcomes(t, stream)[0]
+}
+
+// outcomes is how the gateway answers some streams, when it has answered all.
+func (f *framed) outcomes(t testing.TB, streams ...uint32) []string {
+	t.Helper()
+	said, open := map[uint32]string{}, slices.Clone(streams)
+	end := func(stream uint32, how string) {
+		if !slices.Contains(open, stream) {
+			return
+		}
+		said[stream] += how
+		open = slices.DeleteFunc(open, func(s uint32) bool { return s == stream })
+	}
+	endAll := func(how string) {
+		for _, s := range slices.Clone(open) {
+			end(s, how)
+		}
+	}
+	for len(open) > 0 {
 		frame, err := f.ReadFrame()
 		switch {
 		case isTimeout(err):
-			t.Fatalf("stream %d: no answer", stream)
+			t.Fatalf("streams %d: no answer", open)
 		case err != nil:
-			return status + "closed"
+			endAll("closed")
 		}
-		ended := false
 		switch x := frame.(type) {
 		case *http2.SettingsFrame:
 			if !x.IsAck() {
@@ -87,23 +114,25 @@ func (f *framed) outcome(t testing.TB, stream uint32) string {
 			}
 		case *http2.GoAwayFrame:
 			if x.ErrCode != http2.ErrCodeNo {
-				return status + "gone"
+				endAll("gone")
 			}
 		case *http2.RSTStreamFrame:
-			if x.StreamID == stream {
-				return status + "reset"
-			}
+			end(x.StreamID, "reset")
 		case *http2.MetaHeadersFrame:
-			if x.StreamID == stream {
-				status, ended = x.PseudoValue("status"), x.StreamEnded()
+			if said[x.StreamID] = x.PseudoValue("status"); x.StreamEnded() {
+				end(x.StreamID, "")
 			}
 		case *http2.DataFrame:
-			ended = x.StreamID == stream && x.StreamEnded()
-		}
-		if ended {
-			return status
+			if x.StreamEnded() {
+				end(x.StreamID, "")
+			}
 		}
 	}
+	how := make([]string, len(streams))
+	for i, s := range streams {
+		how[i] = said[s]
+	}
+	return how
 }
 
 // listener is a real server of one version of HTTP. It keeps all of each request.
@@ -195,15 +224,18 @@ func TestA11FrontingOnOneConnection(t *testing.T) {
 func TestB1SmugglingInFrames(t *testing.T) {
 	const evil = "GET /smuggled HTTP/1.1\r\nHost: other.example.com\r\n\r\n"
 	type attempt struct {
-		what string
-		sent int // requests that may arrive
-		do   func(*framed)
+		what    string
+		sent    int // requests that may arrive
+		do      func(*framed)
+		answers []uint32 // the streams that the gateway must answer, one way or another
 	}
 	var attempts []attempt
-	add := func(what string, sent int, do func(*framed)) { attempts = append(attempts, attempt{what, sent, do}) }
+	add := func(what string, sent int, do func(*framed), answers ...uint32) {
+		attempts = append(attempts, attempt{what, sent, do, answers})
+	}
 	// with adds fields to a usual head; without exchanges one of it.
 	with := func(what string, fields ...field) {
-		add(what, 0, func(f *framed) { f.head(1, true, append(f.usual("GET"), fields...)...) })
+		add(what, 0, func(f *framed) { f.head(1, true, append(f.usual("GET"), fields...)...) }, 1)
 	}
 	instead := func(what, name string, values ...string) {
 		add(what, 0, func(f *framed) {
@@ -218,7 +250,7 @@ func TestB1SmugglingInFrames(t *testing.T) {
 				}
 			}
 			f.head(1, true, all...)
-		})
+		}, 1)
 	}
 	for _, x := range []field{
 		{"connection", "close"},
@@ -274,32 +306,32 @@ func TestB1SmugglingInFrames(t *testing.T) {
 	}
 	add("CONNECT as it should be", 0, func(f *framed) {
 		f.head(1, false, field{":method", "CONNECT"}, field{":authority", "other.example.com:443"})
-	})
-	add("CONNECT to itself", 0, func(f *framed) { f.head(1, false, field{":method", "CONNECT"}, field{":authority", f.authority()}) })
+	}, 1)
+	add("CONNECT to itself", 0, func(f *framed) { f.head(1, false, field{":method", "CONNECT"}, field{":authority", f.authority()}) }, 1)
 	add("pseudo behind others", 0, func(f *framed) {
 		all := f.usual("GET")
 		f.head(1, true, all[0], all[1], all[2], field{"x-a", "b"}, all[3])
-	})
+	}, 1)
 	// What it says it has arrives, and nothing of what is more.
 	add("more than the length", 1, func(f *framed) {
 		f.head(1, false, append(f.usual("POST"), field{"content-length", "0"})...)
 		_ = f.WriteData(1, true, []byte(evil))
-	})
+	}, 1)
 	add("less than the length", 0, func(f *framed) {
 		f.head(1, false, append(f.usual("POST"), field{"content-length", "60"})...)
 		_ = f.WriteData(1, true, []byte("a"))
-	})
+	}, 1)
 	add("broken off", 0, func(f *framed) {
 		f.head(1, false, append(f.usual("POST"), field{"content-length", "60"})...)
 		_ = f.WriteData(1, false, []byte("a"))
 		_ = f.WriteRSTStream(1, http2.ErrCodeCancel)
 		f.head(1, true, f.usual("GET")...)
-	})
+	}) // nobody waits for an answer any more
 	add("trailers that were not announced", 1, func(f *framed) { // go no further
 		f.head(1, false, f.usual("POST")...)
 		_ = f.WriteData(1, false, []byte("a"))
 		f.head(1, true, field{"transfer-encoding", "chunked"}, field{"x-smuggled", "x"})
-	})
+	}, 1)
 	for what, trailer := range map[string][]field{
 		"pseudo trailer": {{":path", "/smuggled"}}, "trailer with line ends": {{"x-a", "b\r\n\r\n" + evil}}, "upper trailer": {{"X-Smuggled", "x"}},
 	} {
@@ -307,24 +339,24 @@ func TestB1SmugglingInFrames(t *testing.T) {
 			f.head(1, false, f.usual("POST")...)
 			_ = f.WriteData(1, false, []byte("a"))
 			f.head(1, true, trailer...)
-		})
+		}, 1)
 	}
 	add("trailer without an end", 0, func(f *framed) {
 		f.head(1, false, f.usual("POST")...)
 		f.head(1, false, field{"x-a", "b"})
-	})
+	}, 1)
 	smuggled := func(f *framed) []field { all := f.usual("GET"); all[3].value = "/smuggled"; return all }
-	add("a head behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) })
-	add("data behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); _ = f.WriteData(1, true, []byte(evil)) })
-	add("an old stream", 1, func(f *framed) { f.head(3, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) })
+	add("a head behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) }, 1)
+	add("data behind the end", 1, func(f *framed) { f.head(1, true, f.usual("GET")...); _ = f.WriteData(1, true, []byte(evil)) }, 1)
+	add("an old stream", 1, func(f *framed) { f.head(3, true, f.usual("GET")...); f.head(1, true, smuggled(f)...) }, 3)
 	add("a stream of the server's", 0, func(f *framed) { f.head(2, true, smuggled(f)...) })
 	add("no stream", 0, func(f *framed) { f.head(0, true, smuggled(f)...) })
-	add("data first", 0, func(f *framed) { _ = f.WriteData(1, true, []byte(evil)) })
-	add("the rest of no head", 0, func(f *framed) { _ = f.WriteContinuation(1, true, block(smuggled(f)...)) })
+	add("data first", 0, func(f *framed) { _ = f.WriteData(1, true, []byte(evil)) }, 1)
+	add("the rest of no head", 0, func(f *framed) { _ = f.WriteContinuation(1, true, block(smuggled(f)...)) }, 1)
 	add("the rest of another head", 0, func(f *framed) {
 		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block(f.usual("GET")...), EndStream: true})
 		_ = f.WriteContinuation(3, true, block(field{"x-smuggled", "x"}))
-	})
+	}, 1)
 	add("a promise", 0, func(f *framed) {
 		_ = f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, BlockFragment: block(smuggled(f)...), EndHeaders: true})
 	})
@@ -333,37 +365,52 @@ func TestB1SmugglingInFrames(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		l, trust := newListener(t, h2)
 		w := start(t, document(t, 1, "inspect: all\nallow: [{host: api.example.com, methods: [GET, POST], paths: [/ok]}, other.example.com]\n"), apiHosts, trust.trusting)
-		check := func(what string, most int) {
-			saw := l.take()
-			for _, s := range saw {
-				if strings.Contains(strings.ToLower(s), "smuggled") || strings.Contains(s, "other.example.com") || !strings.HasPrefix(s[strings.Index(s, " ")+1:], fmt.Sprintf("api.example.com:%d /ok ", l.port)) {
-					t.Errorf("h2 %t: %s: the server saw %s", h2, what, s)
-				}
-			}
-			if len(saw) > most {
-				t.Errorf("h2 %t: %s: the server saw %d requests: %q", h2, what, len(saw), saw)
-			}
-		}
-		for _, a := range attempts {
+		behind := make([]string, len(attempts))
+		for i, a := range attempts {
 			f := w.framed(t, l.port)
+			f.mark = fmt.Sprint("attempt ", i)
 			a.do(f)
 			// What comes behind is answered, unless the connection ended with the attempt:
-			// then nothing of it is still on its way.
+			// then nothing of it is still on its way. Nor is anything of the attempt once that
+			// is answered.
+			f.mark = fmt.Sprint("behind ", i)
 			f.head(5, true, f.usual("GET")...)
-			behind := f.outcome(t, 5)
+			behind[i] = f.outcomes(t, append([]uint32{5}, a.answers...)...)[0]
 			_ = f.c.Close()
-			sent := a.sent
-			if behind == "200" {
-				sent++
-			}
 			// Over the same connection to the server, if it was kept.
 			control := w.framed(t, l.port)
+			control.mark = fmt.Sprint("control ", i)
 			control.head(1, true, control.usual("GET")...)
 			if got := control.outcome(t, 1); got != "200" {
 				t.Errorf("h2 %t: behind %s: %s", h2, a.what, got)
 			}
 			_ = control.c.Close()
-			check(a.what, sent+1)
+		}
+		saw := map[string]int{}
+		for _, s := range l.take() {
+			if strings.Contains(strings.ToLower(s), "smuggled") || strings.Contains(s, "other.example.com") || !strings.HasPrefix(s[strings.Index(s, " ")+1:], fmt.Sprintf("api.example.com:%d /ok ", l.port)) {
+				t.Errorf("h2 %t: the server saw %s", h2, s)
+			}
+			m := marked.FindStringSubmatch(s)
+			if m == nil {
+				t.Errorf("h2 %t: nobody asked the server for %s", h2, s)
+				continue
+			}
+			saw[m[1]]++
+		}
+		for i, a := range attempts {
+			if n := saw[fmt.Sprint("attempt ", i)]; n > a.sent {
+				t.Errorf("h2 %t: %s: the server saw %d of %d requests", h2, a.what, n, a.sent)
+			}
+			if n := saw[fmt.Sprint("behind ", i)]; n > 1 || (n == 1) != (behind[i] == "200") {
+				t.Errorf("h2 %t: what is behind %s was answered %q, and the server saw %d of it", h2, a.what, behind[i], n)
+			}
+			if n := saw[fmt.Sprint("control ", i)]; n != 1 {
+				t.Errorf("h2 %t: the request after %s arrived %d times", h2, a.what, n)
+			}
 		}
 	}
 }
+
+// marked finds the mark of a request that a listener took down.
+var marked = regexp.MustCompile(`"X-Mark":\["((?:attempt|behind|control) [0-9]+)"\]`)
