@@ -74,7 +74,7 @@
 //	C5   tokens answered into the sandbox: G TestC5RenewalInside, TestLoginShared, for logins of the
 //	     host. What an agent obtains by a login inside stays inside: it is not captured
 //	C6   places where a secret could be read: TestSecretStaysOutside, TestSavedImage; with real
-//	     agents, memory and checkpoints test/agents. Memory of full checkpoints is not searched
+//	     agents, memory and checkpoints test/agents
 //	C7   other ways to read it: TestTokensOfTools
 //	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection
 //	C9   requests of ours for the sandbox: the renewal of a login goes to the endpoint of its
@@ -82,7 +82,8 @@
 //	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,
 //	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
 //	C11  the way to the server: G TestC11UpstreamIsVerified; the key of the authority, in files,
-//	     memory and checkpoints: TestSecretStaysOutside. There are no signed requests
+//	     memory and checkpoints, looked for from outside and by root inside: TestSecretStaysOutside.
+//	     There are no signed requests
 //	C12  what was taken back: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
 //	     sshagent TestC12LeaseEnds
 //

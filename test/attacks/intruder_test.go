@@ -46,6 +46,8 @@ func intruder(args []string) int {
 		}
 	case "search":
 		search(args[1], args[2:])
+	case "rummage":
+		rummage(args[1:])
 	case "connect":
 		connect(args[1:])
 	case "breakout":
