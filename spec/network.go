@@ -13,7 +13,7 @@ const (
 	NetworkSecret     = "secret"     // a secret that was lent was used
 	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or could not be
 	NetworkPolicy     = "policy"     // other rules came into force
-	NetworkSuppressed = "suppressed" // refusals of which there were too many to record
+	NetworkSuppressed = "suppressed" // of which there was too much to record one by one
 )
 
 // Verdicts of network records.
@@ -62,7 +62,9 @@ type NetworkRecord struct {
 	Duration   int64      `json:"duration_ms,omitempty"`
 	// Mocked says that the sandbox's mock has answered in the place of the server.
 	Mocked bool `json:"mocked,omitempty"`
-	// Count is how often the same was refused, in a row, if more than once.
+	// Count is how often the same was refused, in a row, if more than once; or how much of
+	// the kind was let through to the same destination, where that is very much. Such a
+	// record of flows is of one state, and has no Flow; what could differ is left out.
 	Count int64 `json:"count,omitempty"`
 	// Suppressed is NetworkSuppressed's: how many.
 	Suppressed int64 `json:"suppressed,omitempty"`

@@ -157,6 +157,7 @@ type tally struct {
 	filter recordFilter
 	rows   map[trafficKey]*traffic
 	open   map[openFlow]*spec.NetworkRecord
+	crowds map[crowd]*crowded
 }
 
 // trafficKey is what makes a row. What was refused for another reason is
@@ -194,6 +195,7 @@ func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 	case spec.NetworkSecret, spec.NetworkRenewal:
 	case spec.NetworkSuppressed:
 		row.Count += r.Suppressed
+		row.Up, row.Down = row.Up+r.Up, row.Down+r.Down
 	default:
 		row.Count += max(r.Count, 1)
 		row.Up, row.Down = row.Up+r.Up, row.Down+r.Down

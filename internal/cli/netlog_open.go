@@ -2,16 +2,29 @@ package cli
 
 import "github.com/bothy-dev/bothy/spec"
 
-// openFlow names one that was opened, of all sandboxes'.
+// openFlow names one that was opened, of all sandboxes'; one of very many, which are only
+// counted, has no number.
 type openFlow struct{ sandbox, flow string }
 
+// crowd is connections to one host that were only counted.
+type crowd struct{ sandbox, host string }
+
+// crowded is how many of them are open, and the last that was said of it.
+type crowded struct {
+	n    int64
+	last *spec.NetworkRecord
+}
+
 func newTally(f recordFilter) *tally {
-	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[openFlow]*spec.NetworkRecord{}}
+	return &tally{filter: f, rows: map[trafficKey]*traffic{}, open: map[openFlow]*spec.NetworkRecord{}, crowds: map[crowd]*crowded{}}
 }
 
 // track notes which flows are open. It tells whether a record is of one that was
 // opened: of each there is another when it ends, by which it is added.
 func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
+	if r.State != "" && r.Flow == "" {
+		return t.trackCrowd(crowd{sandbox, recordHost(r)}, r)
+	}
 	switch r.State {
 	case spec.FlowOpened:
 		o := *r
@@ -23,6 +36,23 @@ func (t *tally) track(sandbox string, r *spec.NetworkRecord) bool {
 	return false
 }
 
+// trackCrowd is track for those that are only counted.
+func (t *tally) trackCrowd(key crowd, r *spec.NetworkRecord) bool {
+	c := t.crowds[key]
+	if c == nil {
+		c = &crowded{}
+		t.crowds[key] = c
+	}
+	n := max(r.Count, 1)
+	if r.State == spec.FlowClosed {
+		c.n -= n
+		return false
+	}
+	o := *r
+	c.n, c.last = c.n+n, &o
+	return true
+}
+
 // addOpen adds the flows that have no end, whenever they were opened: they go on, or the
 // keeper was killed under them. They count as let through.
 func (t *tally) addOpen() {
@@ -32,4 +62,11 @@ func (t *tally) addOpen() {
 		}
 	}
 	clear(t.open)
+	for key, c := range t.crowds {
+		if c.n > 0 && t.filter.asks(c.last) {
+			c.last.Count = c.n
+			t.count(key.sandbox, c.last)
+		}
+	}
+	clear(t.crowds)
 }

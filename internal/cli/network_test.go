@@ -221,10 +221,15 @@ func TestTallyOfOpenFlows(t *testing.T) {
 		flow("a-4", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
 		flow("a-3", spec.FlowClosed, spec.VerdictDeny, "b.example", 0),
 		flow("", "", spec.VerdictDeny, "b.example", 7), // those that never were open, in one line
+		// Of very many none has a number.
+		flow("", spec.FlowOpened, spec.VerdictAllow, "c.example", 0),
+		flow("", spec.FlowClosed, spec.VerdictAllow, "c.example", 300),
+		flow("", spec.FlowOpened, spec.VerdictAllow, "c.example", 304),
+		flow("", spec.FlowClosed, spec.VerdictError, "c.example", 0),
 	}
 	for verdict, want := range map[string]string{
-		"":                "b.example:443 deny 9 30; b.example:443 allow 1 0; a.example:443 allow 3 20; ",
-		spec.VerdictAllow: "b.example:443 allow 1 0; a.example:443 allow 3 20; ",
+		"":                "b.example:443 deny 9 30; c.example:443 error 1 10; c.example:443 allow 304 10; b.example:443 allow 1 0; a.example:443 allow 3 20; ",
+		spec.VerdictAllow: "c.example:443 allow 304 10; b.example:443 allow 1 0; a.example:443 allow 3 20; ",
 		spec.VerdictDeny:  "b.example:443 deny 9 30; ",
 	} {
 		tl := newTally(recordFilter{verdict: verdict})
@@ -237,7 +242,7 @@ func TestTallyOfOpenFlows(t *testing.T) {
 		for _, r := range rows {
 			fmt.Fprintf(&got, "%s %s %d %d; ", r.Host, r.Verdict, r.Count, r.Up)
 		}
-		if verdict == "" && !rows[2].Last.Equal(at.Add(-6*time.Second)) {
+		if verdict == "" && !rows[4].Last.Equal(at.Add(-10*time.Second)) {
 			t.Errorf("a.example was last seen %s", rows[2].Last)
 		}
 		if got.String() != want {

@@ -118,7 +118,7 @@ type outward struct {
 
 // trafficOf asks the gateways of sandboxes, since the run was begun.
 func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, since time.Time) (t outward) {
-	refused := map[string]int{}
+	refused := map[string]int64{}
 	var bill spec.Bill
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -133,7 +133,7 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 		bill.Models = append(bill.Models, b.Models...)
 		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
 			if r.Verdict == spec.VerdictDeny && r.Time.After(since) {
-				refused[term.Sanitize(recordHost(r))]++
+				refused[term.Sanitize(recordHost(r))] += max(r.Count, r.Suppressed, 1)
 			}
 		})
 	}

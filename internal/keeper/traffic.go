@@ -21,7 +21,8 @@ import (
 // counted, and told in one line each time a window ends that grows with every
 // such line. Different ones come out of a bucket; beyond it they are only
 // counted. A connection that was opened was not refused: it has both of its lines,
-// whatever it ends by.
+// whatever it ends by, or, where there are very many, neither, and both are counted: see
+// allowance.
 //
 // What cannot be recorded must not happen: while the log cannot be written the
 // gateway lets nothing new through.
@@ -36,7 +37,9 @@ type traffic struct {
 	reason string              // why it is paused, if it is
 	held   map[spec.NetworkRecord]*repeated
 	lines  map[string]*rate.Limiter // by kind of event: many names do not hide a connection
-	lost   int64                    // refusals that were not recorded, nor told of
+	passed *allowance               // for what was let through
+	many   int                      // of those held, how many were let through
+	lost   lost                     // what was not recorded, nor told of
 	told   time.Time                // when they were last told of
 	timer  *time.Timer              // for the next window that ends; nil: none is open
 	closed chan struct{}
@@ -50,8 +53,15 @@ type repeated struct {
 	due    time.Time
 }
 
+// lost is what has no line, not even a common one.
+type lost struct {
+	refused          int64
+	passed, up, down int64 // what was let through, and its bytes
+}
+
 const (
 	maxHeld       = 1024
+	maxPassed     = 4 * maxDestinations // kinds of what was let through that are held
 	firstWindow   = 2 * time.Second
 	longestWindow = firstWindow << 7
 	shortestSweep = 500 * time.Millisecond // between two looks at the table
@@ -59,6 +69,7 @@ const (
 	lineBurst = 500
 	lineEvery = 10 * time.Second
 	tellEvery = time.Minute // between two lines that tell of lost ones
+	usualLine = 512         // bytes
 	longest   = 1 << 10     // text in a record, which is kept while it is held
 
 	mendEvery = time.Second // between two attempts to write again
@@ -67,7 +78,7 @@ const (
 func newTraffic(sandbox string, log *audit.Log, said *slog.Logger, changed func()) *traffic {
 	return &traffic{
 		sandbox: sandbox, log: log, said: said, changed: changed,
-		held: map[spec.NetworkRecord]*repeated{}, lines: map[string]*rate.Limiter{}, closed: make(chan struct{}),
+		held: map[spec.NetworkRecord]*repeated{}, lines: map[string]*rate.Limiter{}, passed: newAllowance(), closed: make(chan struct{}),
 	}
 }
 
@@ -93,30 +104,52 @@ func (t *traffic) record(r spec.NetworkRecord) {
 	shorten(&r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := time.Now()
 	if !repeats(r) {
-		t.write(r)
-		return
+		if isRare(r) || t.passed.has(&r, now) {
+			t.write(r)
+			return
+		}
+		r = summed(r)
 	}
-	now, key := time.Now(), kind(r)
+	key := kind(r)
 	if again := t.held[key]; again != nil {
 		again.add(r)
 		return
 	}
-	var first *repeated
-	if len(t.held) < maxHeld && !t.isClosed() {
-		first = &repeated{window: firstWindow, due: now.Add(firstWindow)}
-		t.held[key] = first
-		t.schedule(now)
-	}
+	first := t.hold(key, now)
 	switch {
-	case t.reason == "" && t.take(r.Event, now):
+	case t.reason == "" && t.take(r, now):
 		t.write(r)
 	case first != nil:
 		first.add(r)
 	default:
-		t.lost++
+		t.lose(&r, 1)
 		t.schedule(now)
 	}
+}
+
+// hold makes room for the repetitions of a record, if there is some.
+func (t *traffic) hold(key spec.NetworkRecord, now time.Time) *repeated {
+	isFull := len(t.held)-t.many >= maxHeld
+	if !repeats(key) {
+		isFull = t.many >= maxPassed
+	}
+	if isFull || t.isClosed() {
+		return nil
+	}
+	a := &repeated{window: firstWindow, due: now.Add(firstWindow)}
+	t.held[key] = a
+	if !repeats(key) {
+		t.many++
+	}
+	t.schedule(now)
+	return a
+}
+
+// isRare tells whether a record is of something that nobody inside can make happen.
+func isRare(r spec.NetworkRecord) bool {
+	return r.Event == spec.NetworkPolicy || r.Event == spec.NetworkRenewal
 }
 
 // repeats tells whether a record is of something that costs somebody inside nothing: a
@@ -147,20 +180,37 @@ func kind(r spec.NetworkRecord) spec.NetworkRecord {
 	return r
 }
 
+// lose counts what a record tells of, n times, as lost. The end of a connection is: not
+// its beginning, too.
+func (t *traffic) lose(r *spec.NetworkRecord, n int64) {
+	switch {
+	case repeats(*r):
+		t.lost.refused += n
+	case r.State != spec.FlowOpened:
+		t.lost.passed += n
+		t.lost.up, t.lost.down = t.lost.up+r.Up, t.lost.down+r.Down
+	}
+}
+
 func (a *repeated) add(r spec.NetworkRecord) {
 	r.Up, r.Down = r.Up+a.latest.Up, r.Down+a.latest.Down
 	a.latest = r
 	a.n++
 }
 
-// take takes a line from the bucket of a kind of event.
-func (t *traffic) take(event string, now time.Time) bool {
-	left := t.lines[event]
+// take takes a line from the bucket of a kind of event, several for a long one; what was
+// let through has other buckets.
+func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
+	of := r.Event
+	if !repeats(r) {
+		of = "passed " + of
+	}
+	left := t.lines[of]
 	if left == nil {
 		left = rate.NewLimiter(rate.Every(lineEvery), lineBurst)
-		t.lines[event] = left
+		t.lines[of] = left
 	}
-	return left.AllowN(now, 1)
+	return left.AllowN(now, max(1, lineSize(&r)/usualLine))
 }
 
 // schedule has the table looked at when the next window ends.
@@ -172,7 +222,7 @@ func (t *traffic) schedule(now time.Time) {
 
 func (t *traffic) next(now time.Time) time.Time {
 	at := now.Add(longestWindow)
-	if t.lost > 0 {
+	if t.lost != (lost{}) {
 		at = now.Add(tellEvery)
 	}
 	for _, a := range t.held {
@@ -201,8 +251,14 @@ func (t *traffic) sweep() {
 		case now.Before(a.due):
 		case a.n == 0:
 			delete(t.held, key)
+			if !repeats(key) {
+				t.many--
+			}
 		default:
-			t.tell(a, now)
+			if !t.tell(a, now) && repeats(key) {
+				t.lose(&a.latest, a.n)
+				a.clear()
+			}
 			a.window = min(2*a.window, longestWindow)
 			a.due = now.Add(a.window)
 		}
@@ -210,7 +266,7 @@ func (t *traffic) sweep() {
 	if t.reason == "" && now.Sub(t.told) >= tellEvery {
 		t.tellLost(now)
 	}
-	if len(t.held) > 0 || t.lost > 0 {
+	if len(t.held) > 0 || t.lost != (lost{}) {
 		t.schedule(now)
 	}
 }
@@ -222,43 +278,65 @@ func (t *traffic) flush() {
 	defer t.mu.Unlock()
 	now := time.Now()
 	for _, a := range t.held {
-		t.tell(a, now)
+		switch {
+		case t.tell(a, now):
+		case repeats(a.latest), t.reason != "":
+			t.lose(&a.latest, a.n)
+		default:
+			t.put(a)
+		}
 	}
 	clear(t.held)
+	t.many = 0
 	if t.reason == "" {
 		t.tellLost(now)
 	}
 }
 
-// tell writes one line for all repetitions, if there is one left to write.
-func (t *traffic) tell(a *repeated, now time.Time) {
-	switch {
-	case a.n == 0:
-		return
-	case t.reason == "" && t.take(a.latest.Event, now):
-		if a.latest.Count = 0; a.n > 1 {
-			a.latest.Count = a.n
-		}
-		t.write(a.latest)
-	default:
-		t.lost += a.n
+// tell writes one line for all repetitions, if there is one left to write. What was let
+// through is held until there is one.
+func (t *traffic) tell(a *repeated, now time.Time) bool {
+	if a.n == 0 {
+		return true
 	}
-	a.n, a.latest.Up, a.latest.Down = 0, 0, 0
+	if t.reason != "" || !t.take(a.latest, now) {
+		return false
+	}
+	t.put(a)
+	return true
 }
 
-// tellLost writes one line for all refusals that have none.
+// put writes one line for all repetitions.
+func (t *traffic) put(a *repeated) {
+	if a.latest.Count = 0; a.n > 1 {
+		a.latest.Count = a.n
+	}
+	t.write(a.latest)
+	a.clear()
+}
+
+func (a *repeated) clear() { a.n, a.latest.Up, a.latest.Down = 0, 0, 0 }
+
+// tellLost writes one line for all that was refused and has none, and one for what was let
+// through.
 func (t *traffic) tellLost(now time.Time) {
-	if t.lost == 0 {
+	if t.lost == (lost{}) {
 		return
 	}
-	n := t.lost
-	t.lost, t.told = 0, now
-	t.write(spec.NetworkRecord{
-		Event: spec.NetworkSuppressed, Sandbox: t.sandbox, Verdict: spec.VerdictDeny, Suppressed: n,
-		Reason: "more was refused than can be recorded one by one",
-	})
+	was := t.lost
+	t.lost, t.told = lost{}, now
+	r := spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: t.sandbox}
+	if was.refused > 0 {
+		r.Verdict, r.Suppressed, r.Reason = spec.VerdictDeny, was.refused, "more was refused than can be recorded one by one"
+		t.write(r)
+	}
+	if was.passed > 0 {
+		r.Verdict, r.Suppressed, r.Reason = spec.VerdictAllow, was.passed, tooMuch
+		r.Up, r.Down = was.up, was.down
+		t.write(r)
+	}
 	if t.log.Lost() {
-		t.lost = n
+		t.lost = was
 	}
 }
 

@@ -155,11 +155,12 @@ func TestRefusalFlood(t *testing.T) {
 		must(t, err)
 		tr := newTraffic("box", log, quiet(), func() {})
 		tr.record(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "useful.example"})
-		n, path64k := int64(0), strings.Repeat("/y", 32<<10)
+		n, path64k := int64(0), strings.Repeat("/<", 32<<10)
 		for range 3600 { // an hour
 			for range 10 {
 				r := denial(fmt.Sprintf("%d.%s.example", n, strings.Repeat("x", 200)))
-				r.Path = path64k
+				r.Event = []string{spec.NetworkLookup, spec.NetworkRequest, spec.NetworkFlow, spec.NetworkSecret}[n%4]
+				r.Path, r.Reason = path64k, path64k
 				tr.record(r)
 				n++
 			}
@@ -185,8 +186,11 @@ func TestRefusalFlood(t *testing.T) {
 		if times != n+1 {
 			t.Errorf("it tells of %d refusals, there were %d", times, n+1)
 		}
-		if lines > lineBurst+3600/10+3600/60+3 {
+		if lines > 4*(lineBurst+3600/10)+3600/60+3 {
 			t.Errorf("in %d lines", lines)
+		}
+		if n := size(t, path) + size(t, path+".1"); n > 4*usualLine*(lineBurst+3600/10)*3/2 {
+			t.Errorf("in %d bytes", n)
 		}
 	})
 }
@@ -241,6 +245,134 @@ func TestUselessIsCounted(t *testing.T) {
 	if list := recorded(t, path); len(list) != 2 {
 		t.Errorf("there are %d lines", len(list))
 	}
+}
+
+// passing is a connection that the rules allow, and a request over it: what they leave.
+func passing(tr *traffic, n int, name, path string) {
+	r := spec.NetworkRecord{
+		Event: spec.NetworkFlow, Sandbox: "box", Verdict: spec.VerdictAllow, Name: name, Port: 443, Protocol: "tls",
+		Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), Rule: "allow " + name, Source: "sandbox", Reason: "a rule allows it",
+	}
+	r.State, r.Flow = spec.FlowOpened, fmt.Sprint("run-", n)
+	tr.record(r)
+	q := r
+	q.Event, q.State, q.Flow, q.Method, q.Path, q.Status = spec.NetworkRequest, "", "", fmt.Sprint("M", n), path, 200+n%100
+	tr.record(q)
+	r.State, r.Up, r.Down, r.Duration = spec.FlowClosed, 1000, 10, int64(n)
+	if n%3 == 0 {
+		r.Verdict, r.Reason = spec.VerdictError, fmt.Sprint("broken off at ", n)
+	}
+	tr.record(r)
+}
+
+// TestPassedFlood: nobody who makes connections and requests that the rules allow, as many
+// as they can, to one host or to many, can push out of the log what was done before, nor hide
+// to whom something is sent meanwhile; and all of it is counted.
+func TestPassedFlood(t *testing.T) {
+	for _, what := range []string{"one host", "many hosts"} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "network.jsonl")
+			synctest.Test(t, func(t *testing.T) {
+				log, err := audit.Open(path, audit.Options{})
+				must(t, err)
+				tr := newTraffic("box", log, quiet(), func() {})
+				passing(tr, 0, "before.example", "/taken")
+				n := 1
+				flood := func(times int) {
+					for range times {
+						name := "flood.example"
+						if what == "many hosts" {
+							name = fmt.Sprintf("h%d.flood.example", n%400)
+						}
+						passing(tr, n, name, fmt.Sprint("/", n, strings.Repeat("<", 900)))
+						n++
+					}
+				}
+				flood(20_000)
+				passing(tr, n, "meanwhile.example", "/taken")
+				n++
+				for range 600 { // ten minutes
+					flood(50)
+					time.Sleep(time.Second)
+				}
+				tr.close()
+				if held := len(tr.passed.crowded); held != 0 {
+					t.Errorf("%d flows that have ended are remembered", held)
+				}
+				seen := map[string]int{}
+				var opened, closed, requests, up, told int64
+				for _, r := range recorded(t, path) {
+					seen[r.Name+r.Path]++
+					times := max(r.Count, 1)
+					switch {
+					case r.State == spec.FlowOpened:
+						opened += times
+					case r.State == spec.FlowClosed:
+						closed += times
+						up += r.Up
+					case r.Event == spec.NetworkRequest:
+						requests += times
+					default:
+						t.Errorf("there is %+v", r)
+					}
+					if r.Count > 0 {
+						told++
+					}
+				}
+				if seen["before.example"] != 2 || seen["before.example/taken"] != 1 {
+					t.Errorf("what was done before is not in the log: %v", seen)
+				}
+				if seen["meanwhile.example"] < 2 {
+					t.Errorf("that something was sent meanwhile is not in the log: %v", seen)
+				}
+				if all := int64(n); opened != all || closed != all || requests != all || up != 1000*all {
+					t.Errorf("of %d connections it tells of %d openings, %d ends with %d bytes, and %d requests", all, opened, closed, up, requests)
+				}
+				if told == 0 {
+					t.Error("nothing was summed up")
+				}
+				if size := size(t, path) + size(t, path+".1"); size > 5<<20 {
+					t.Errorf("it takes %d bytes", size)
+				}
+			})
+		})
+	}
+}
+
+// size is how long a file is, 0 if there is none.
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0
+	}
+	must(t, err)
+	return info.Size()
+}
+
+// TestPassedFloodOfHosts: beyond the hosts that can be told apart there is one line for all.
+func TestPassedFloodOfHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		log, err := audit.Open(path, audit.Options{})
+		must(t, err)
+		tr := newTraffic("box", log, quiet(), func() {})
+		const all = 8 * maxDestinations
+		for n := range all {
+			passing(tr, n, fmt.Sprintf("h%d.example", n), "/")
+		}
+		if len(tr.passed.each) > maxDestinations || tr.many > maxPassed {
+			t.Errorf("%d hosts are remembered, %d kinds are held", len(tr.passed.each), tr.many)
+		}
+		tr.close()
+		var up int64
+		for _, r := range recorded(t, path) {
+			up += r.Up
+		}
+		if up != 1000*all {
+			t.Errorf("it tells of %d of %d bytes", up, 1000*all)
+		}
+	})
 }
 
 // TestRecordKind: whatever of a record is no text made up inside is no kind of
