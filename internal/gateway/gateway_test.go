@@ -439,18 +439,24 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A server that is not there is no server that accepts.
+// A server that is not there is no server that accepts: who asks is told at once, and the
+// log has the name, the address that was tried, and why.
 func TestDeadServer(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
 	w := start(t, rules(t, 1, "allow a.example", "allow gone.example", "allow 127.0.0.0/8"), map[string][]string{"a.example": here})
-	for _, name := range []string{"a.example", "gone.example"} {
+	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
+	for name, want := range map[string]spec.NetworkRecord{
+		"a.example":    {Addr: at.Addr(), Reason: at.String() + " does not answer: connection refused"},
+		"gone.example": {Reason: "there is no host gone.example"},
+	} {
 		if _, err := w.in.DialName(t.Context(), name, port); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if r := w.record(t, name, func(r spec.NetworkRecord) bool { return r.Name == name }); r.Verdict != spec.VerdictError || r.Reason == "" {
+		r := w.record(t, name, func(r spec.NetworkRecord) bool { return r.Name == name })
+		if r.Verdict != spec.VerdictError || r.State != "" || r.Port != port || r.Addr != want.Addr || r.Reason != want.Reason || r.Rule != name {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

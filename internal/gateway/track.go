@@ -48,6 +48,9 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
+		if failed, ok := errors.AsType[*dial.Failed](err); ok {
+			r.Addr = failed.Addr.Addr()
+		}
 	}
 	g.log(r)
 }

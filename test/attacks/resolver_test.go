@@ -1,9 +1,12 @@
 package attacks
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
 )
@@ -29,6 +32,7 @@ func TestDeadResolver(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		s.OnlyLeft(t, leaves...)
+		nobodyThere(t, p, s)
 		for _, ill := range []stage.Illness{stage.Mute, stage.Failing} {
 			s.Forget(t)
 			s.Saw()
@@ -42,7 +46,7 @@ func TestDeadResolver(t *testing.T) {
 				t.Errorf("with illness %d of the name server: %v", ill, r)
 			}
 			s.OnlyLeft(t, "dns "+allowed4, "dns "+allowed6, "tcp "+address)
-			if log := c.Must(t, "logs", "--source", "network", "box"); !strings.Contains(log, "name="+allowed6+" ") || !strings.Contains(log, "verdict=error") {
+			if log := c.Must(t, "policy", "log", "box"); !regexp.MustCompile(`(?m)^box +` + allowed6 + `:443 +error .* the host's resolver ` + stage.Resolver.String() + `:53 does not tell where ` + allowed6 + ` is: `).MatchString(log) {
 				t.Errorf("the log does not tell:\n%s", log)
 			}
 			s.Falls(stage.Healthy)
@@ -53,4 +57,29 @@ func TestDeadResolver(t *testing.T) {
 		}
 		p.ends(t)
 	})
+}
+
+// nobodyThere: where nobody listens outside, who asks inside is refused at once, and whoever
+// looks learns which address did not answer, and why.
+func nobodyThere(t *testing.T, p *spy, s *stage.Stage) {
+	t.Helper()
+	const port = ":9999"
+	at := stage.Host4.String() + port
+	p.Must(t, "policy", "allow", allowed4+port, "203.14.0.1"+port)
+	out := p.tries(t, "hello="+allowed4+port, "hello=203.14.0.1"+port)
+	if strings.Count(out, "connect: connection refused") != 2 {
+		t.Errorf("inside it is not refused:\n%s", out)
+	}
+	log := p.Must(t, "policy", "log", "box")
+	for who, where := range map[string]string{allowed4: at, "203.14.0.1": "203.14.0.1" + port} {
+		if !regexp.MustCompile(`(?m)^box +` + who + port + ` +error +1 .* ` + where + ` does not answer: connection refused$`).MatchString(log) {
+			t.Errorf("of %s the log does not tell:\n%s", who, log)
+		}
+	}
+	if list := flows(t, p.Caller, allowed4); !slices.ContainsFunc(list, func(r spec.NetworkRecord) bool {
+		return r.Port == 9999 && r.Verdict == spec.VerdictError && r.Addr == stage.Host4 && r.State == ""
+	}) {
+		t.Errorf("it is recorded as %+v", list)
+	}
+	s.OnlyLeft(t, append([]string{"tcp " + stage.Host4.String() + ":80", "tcp 203.14.0.1:443", "tcp " + at, "tcp 203.14.0.1" + port}, controlLeaves...)...)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,7 +67,7 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, judge Judge
 	if r, ok := errors.AsType[*Refused](err); ok {
 		return relay.TCP{}, r
 	}
-	return relay.TCP{}, err
+	return relay.TCP{}, failed(strings.TrimSuffix(host, "."), err)
 }
 
 // check asks the judge about an address as the kernel will get it.

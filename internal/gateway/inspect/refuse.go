@@ -121,6 +121,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		if ours {
 			x.record.Reason = err.Error()
 		}
+		if failed, ok := errors.AsType[*dial.Failed](err); ok && failed.Addr.IsValid() {
+			x.record.Addr = failed.Addr.Addr()
+		}
 		i.say(w, r, http.StatusBadGateway, refusal{Reason: why})
 	}
 }
