@@ -37,7 +37,7 @@ func (w Workspace) remember(dirs, most int) error {
 	if err != nil {
 		return err
 	}
-	if old, err := w.Layer.readNames(); err == nil && old.since == rec.Since {
+	if since, err := w.Layer.namesSince(); err == nil && since == rec.Since {
 		return nil
 	}
 	host, err := openTop(w.Source)
@@ -173,17 +173,44 @@ func (l Layer) readNames() (*names, error) {
 	return n, nil
 }
 
+// namesSince tells of which layer the names are. It is the beginning of the file, so that a
+// start does not read all of it.
+func (l Layer) namesSince() (int64, error) {
+	f, err := os.Open(l.names())
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	const digits = 20 // of a number of 64 bits, with a sign
+	head, err := io.ReadAll(io.LimitReader(f, int64(len(namesHeader)+digits+1)))
+	if err != nil {
+		return 0, err
+	}
+	since, _, err := cutHeader(head)
+	return since, err
+}
+
+var errNames = errors.New("it is damaged")
+
+// cutHeader gives of which layer names are, and what comes behind that.
+func cutHeader(data []byte) (since int64, rest []byte, err error) {
+	data, found := bytes.CutPrefix(data, []byte(namesHeader))
+	text, rest, ended := bytes.Cut(data, []byte{0})
+	since, err = strconv.ParseInt(string(text), 10, 64)
+	if !found || !ended || err != nil {
+		return 0, nil, errNames
+	}
+	return since, rest, nil
+}
+
 // parseNames reads what Remember wrote, of at most so many names.
 func parseNames(data []byte, most int) (_ *names, err error) {
 	if len(data) > maxNamesFile {
 		return nil, errors.New("it is too large")
 	}
-	damaged := errors.New("it is damaged")
-	data, found := bytes.CutPrefix(data, []byte(namesHeader))
-	since, data, ended := bytes.Cut(data, []byte{0})
 	n := &names{dirs: map[string]listing{}}
-	if n.since, err = strconv.ParseInt(string(since), 10, 64); !found || !ended || err != nil {
-		return nil, damaged
+	if n.since, data, err = cutHeader(data); err != nil {
+		return nil, err
 	}
 	var in map[string]bool
 	for ; len(data) > 0; most-- {
@@ -192,7 +219,7 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 		}
 		line, rest, ended := bytes.Cut(data, []byte{0})
 		if !ended || len(line) < 2 {
-			return nil, damaged
+			return nil, errNames
 		}
 		switch name := string(line[1:]); line[0] {
 		case wholeList, lateList:
@@ -200,11 +227,11 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 			n.dirs[name] = listing{late: line[0] == lateList, in: in}
 		case subdir, otherName:
 			if in == nil {
-				return nil, damaged
+				return nil, errNames
 			}
 			in[name] = line[0] == subdir
 		default:
-			return nil, damaged
+			return nil, errNames
 		}
 		data = rest
 	}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -172,5 +173,33 @@ func TestNamesRemembered(t *testing.T) {
 	must(t, p.w.Remember())
 	if after, err := os.ReadFile(p.w.Layer.names()); err != nil || string(after) != string(before) || strings.Contains(string(after), "later") {
 		t.Errorf("the names were written anew: %q %v", after, err)
+	}
+}
+
+// Whose the names are is told without reading them: every start asks.
+func TestWhoseNames(t *testing.T) {
+	files := map[string]string{}
+	for i := range 2000 {
+		files[fmt.Sprintf("d/%d", i)] = ""
+	}
+	p := fresh(t, files)
+	if n := testing.AllocsPerRun(1, func() { must(t, p.w.Remember()) }); n > 200 {
+		t.Errorf("%.0f allocations with 2000 names", n)
+	}
+	rec, err := p.w.Layer.read()
+	must(t, err)
+	since, err := p.w.Layer.namesSince()
+	if err != nil || since != rec.Since {
+		t.Errorf("%d, %v, of %d", since, err, rec.Since)
+	}
+	for _, head := range []string{"", namesHeader, namesHeader + "12", namesHeader + "x\x00", "bothy names 2 12\x00", namesHeader + "123456789012345678901\x00"} {
+		must(t, os.WriteFile(p.w.Layer.names(), []byte(head), 0o600))
+		if since, err := p.w.Layer.namesSince(); err == nil {
+			t.Errorf("%q is of %d", head, since)
+		}
+		must(t, p.w.Remember()) // anew
+		if since, err := p.w.Layer.namesSince(); err != nil || since != rec.Since {
+			t.Errorf("%q stays: %d, %v", head, since, err)
+		}
 	}
 }
