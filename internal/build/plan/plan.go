@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/buildkit/client/llb"
 	"github.com/moby/buildkit/client/llb/sourceresolver"
@@ -65,10 +66,14 @@ func told(o build.Order, err error) error {
 // convert has the frontend read the Dockerfile. A line "# syntax=" names another
 // frontend, a program from a registry; it is not asked, and this one is always used.
 func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition, any, []string, error) {
+	epoch, err := epoch(o.Args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	var warnings []string
 	opt := dockerfile2llb.ConvertOpt{
 		Config: dockerui.Config{
-			BuildArgs: o.Args, Target: o.Target, CacheIDNamespace: namespace(filepath.Join(o.Context, o.Within)),
+			BuildArgs: o.Args, Target: o.Target, Epoch: epoch, CacheIDNamespace: namespace(filepath.Join(o.Context, o.Within)),
 			BuildPlatforms: []ocispecs.Platform{{OS: "linux", Architecture: o.Arch}},
 		},
 		SourceMap:      llb.NewSourceMap(nil, o.Dockerfile, "Dockerfile", o.Text),
@@ -90,7 +95,25 @@ func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if epoch != nil {
+		config.Created = epoch
+	}
 	return def.ToPB(), config, warnings, nil
+}
+
+// epoch is the time that the image and what the frontend makes in it are from, in seconds
+// since 1970, if an argument says so.
+func epoch(args map[string]string) (*time.Time, error) {
+	text := args["SOURCE_DATE_EPOCH"]
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("invalid SOURCE_DATE_EPOCH: %w", err)
+	}
+	t := time.Unix(n, 0).UTC()
+	return &t, nil
 }
 
 // namespace tells the caches of one directory from those of others: what a Dockerfile

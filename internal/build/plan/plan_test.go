@@ -94,6 +94,36 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// What the frontend makes is from the time that an argument says.
+func TestEpoch(t *testing.T) {
+	text := "FROM base\nENV C=d\nWORKDIR /w\n"
+	made := func(at string) (c struct {
+		Created string
+		History []struct{ Created string }
+	}, op []byte, err error) {
+		o := order(t, t.TempDir(), text)
+		o.Args = map[string]string{"SOURCE_DATE_EPOCH": at}
+		p, err := Make(t.Context(), o)
+		if err == nil {
+			must(t, json.Unmarshal(p.Config, &c))
+			op = p.Vertices[p.Result].Op
+		}
+		return c, op, err
+	}
+	const want = "2023-11-14T22:13:20Z"
+	c, op, err := made("1700000000")
+	must(t, err)
+	if c.Created != want || len(c.History) != 2 || c.History[0].Created != want {
+		t.Errorf("%+v", c)
+	}
+	if without, plain, err := made(""); err != nil || without.Created != "" || bytes.Equal(plain, op) {
+		t.Errorf("%+v, %v", without, err)
+	}
+	if _, _, err := made("soon"); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "invalid SOURCE_DATE_EPOCH") {
+		t.Error(err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"url":      {"FROM base\nADD https://127.0.0.1:1/x /\n", "ADD of https://127.0.0.1:1/x is not supported"},

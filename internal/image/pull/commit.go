@@ -184,8 +184,10 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	if err := json.Unmarshal(orNull(c["history"]), &history); err != nil {
 		return nil, err
 	}
-	made := x.Made.UTC().Truncate(time.Second)
-	var err error
+	made, err := madeAt(c["created"], x.Made)
+	if err != nil {
+		return nil, err
+	}
 	set := func(key string, v any) {
 		text, merr := json.Marshal(v)
 		c[key], err = text, errors.Join(err, merr)
@@ -195,6 +197,11 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 	if history = told(history, below); history == nil {
 		delete(c, "history")
 	} else {
+		for _, h := range history {
+			if h["created"] == nil {
+				h["created"] = made
+			}
+		}
 		if len(diffIDs) > below {
 			history = append(history, map[string]any{"created": made, "created_by": "bothy template build"})
 		}
@@ -204,6 +211,16 @@ func committed(x image.Commit, below int, diffIDs []string) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(c)
+}
+
+// madeAt is when an image is from: as its configuration says, if it does.
+func madeAt(created json.RawMessage, now time.Time) (time.Time, error) {
+	var at *time.Time
+	err := json.Unmarshal(orNull(created), &at)
+	if at == nil {
+		at = &now
+	}
+	return at.UTC().Truncate(time.Second), err
 }
 
 func orNull(text json.RawMessage) json.RawMessage {

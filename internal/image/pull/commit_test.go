@@ -43,7 +43,7 @@ func TestCommit(t *testing.T) {
 	plain := got.Images[0].Digest
 	config, err := json.Marshal(map[string]any{
 		"architecture": image.Host().Architecture, "os": "linux", "config": map[string]any{"User": "node", "Labels": map[string]string{"k": "v"}},
-		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{}},
+		"created": "2001-02-03T04:05:06Z", "rootfs": map[string]any{"type": "layers", "diff_ids": []string{}},
 		"history": []map[string]any{{"created_by": "base"}, {"created_by": "RUN x"}, {"created_by": "USER node", "empty_layer": true}},
 	})
 	must(t, err)
@@ -59,10 +59,12 @@ func TestCommit(t *testing.T) {
 	must(t, err)
 	must(t, json.Unmarshal(text, &m))
 	type step struct {
-		Empty bool `json:"empty_layer"`
+		Empty   bool `json:"empty_layer"`
+		Created string
 	}
 	var is struct {
-		RootFS struct {
+		Created string
+		RootFS  struct {
 			DiffIDs []string `json:"diff_ids"`
 		}
 		History []step
@@ -72,8 +74,11 @@ func TestCommit(t *testing.T) {
 	must(t, err)
 	must(t, json.Unmarshal(text, &is))
 	full := slices.DeleteFunc(slices.Clone(is.History), func(h step) bool { return h.Empty })
-	if len(m.Layers) != 1 || len(is.RootFS.DiffIDs) != 1 || len(is.History) != 3 || len(full) != 1 || is.Config.Labels["k"] != "v" {
+	if len(m.Layers) != 1 || len(is.RootFS.DiffIDs) != 1 || len(is.History) != 3 || len(full) != 1 || is.Config.Labels["k"] != "v" || is.Created != "2001-02-03T04:05:06Z" {
 		t.Errorf("%+v, %+v", m, is)
+	}
+	if slices.ContainsFunc(is.History, func(h step) bool { return h.Created != is.Created }) {
+		t.Errorf("steps are of no time: %+v", is.History)
 	}
 	c.Name, c.Digest = "tools:v2", made.Digest
 	got, err = b.do(t, image.Order{Commit: &c})
