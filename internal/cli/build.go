@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/builder"
@@ -169,12 +170,15 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	return ref.Name(), nil
 }
 
+// dockerfiles are the names that a Dockerfile has, the one that counts first.
+var dockerfiles = []string{"Dockerfile", "dockerfile", "Containerfile"}
+
 // dockerfileAt is the Dockerfile that a path means, and the directory it is built in;
 // empty for none. A directory with an image is that.
 func dockerfileAt(path string, dir bool) (context, file string) {
 	if !dir {
 		base := filepath.Base(path)
-		if base == "Dockerfile" || base == "Containerfile" || strings.HasSuffix(base, ".Dockerfile") {
+		if slices.Contains(dockerfiles, base) || strings.HasSuffix(base, ".Dockerfile") {
 			return filepath.Dir(path), path
 		}
 		return "", ""
@@ -182,7 +186,7 @@ func dockerfileAt(path string, dir bool) (context, file string) {
 	if _, err := os.Stat(filepath.Join(path, "index.json")); err == nil {
 		return "", ""
 	}
-	for _, name := range []string{"Dockerfile", "Containerfile"} {
+	for _, name := range dockerfiles {
 		file := filepath.Join(path, name)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 			return path, file
