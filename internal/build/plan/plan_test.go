@@ -220,6 +220,9 @@ func TestSnapshot(t *testing.T) {
 	must(t, err)
 	var names []string
 	must(t, filepath.WalkDir(o.Snapshot, func(p string, e os.DirEntry, err error) error {
+		if !e.IsDir() && !e.Type().IsRegular() && e.Type() != fs.ModeSymlink {
+			t.Errorf("%s is a %v", p, e.Type())
+		}
 		if rel, _ := filepath.Rel(o.Snapshot, p); rel != "." && err == nil {
 			names = append(names, rel)
 			if b, rerr := os.ReadFile(p); e.Type().IsRegular() && (rerr != nil || string(b) == "secret") {
@@ -228,7 +231,7 @@ func TestSnapshot(t *testing.T) {
 		}
 		return err
 	}))
-	if want := []string{"a", "b", "b/in", "b/keep", "b/out", "b/outdir"}; !slices.Equal(names, want) {
+	if want := []string{"a", "b", "b/in", "b/in-sock", "b/keep", "b/out", "b/outdir"}; !slices.Equal(names, want) {
 		t.Errorf("%q, not %q", names, want)
 	}
 	if to, err := os.Readlink(filepath.Join(o.Snapshot, "b/out")); err != nil || to != filepath.Join(outside, "secret") {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	continuity "github.com/containerd/continuity/fs"
 	"github.com/moby/buildkit/solver/pb"
@@ -110,13 +111,19 @@ type dirMode struct {
 }
 
 func (d dirMode) settle() error {
-	if err := os.Chmod(d.path, d.info.Mode().Perm()); err != nil {
+	if err := os.Chmod(d.path, permissions(d.info)); err != nil {
 		return err
 	}
 	return os.Chtimes(d.path, d.info.ModTime(), d.info.ModTime())
 }
 
-// add copies one entry. Sockets, pipes and devices are not copied.
+// permissions are those of a file, with what is set beside them.
+func permissions(info fs.FileInfo) fs.FileMode {
+	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+}
+
+// add copies one entry. Pipes and devices are not copied; a socket becomes an empty file,
+// as BuildKit has it.
 func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMode) error {
 	info, err := e.Info()
 	if err != nil {
@@ -132,11 +139,31 @@ func (s *snapshot) add(from inContext, name string, e fs.DirEntry, dirs *[]dirMo
 		if !ok {
 			return fmt.Errorf("%s: what it leads to is not known", name)
 		}
-		return os.Symlink(st.Linkname, to)
+		return link(st.Linkname, to, info.ModTime())
 	case info.Mode().IsRegular():
 		return s.file(from, name, to, info)
+	case info.Mode()&fs.ModeSocket != 0:
+		return empty(to, info)
 	}
 	return nil
+}
+
+// link makes one, of the time it was made at: that goes into the image.
+func link(target, to string, at time.Time) error {
+	if err := os.Symlink(target, to); err != nil {
+		return err
+	}
+	tv := unix.NsecToTimeval(at.UnixNano())
+	return unix.Lutimes(to, []unix.Timeval{tv, tv})
+}
+
+// empty makes a file that holds nothing.
+func empty(to string, info fs.FileInfo) error {
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Chmod(to, permissions(info)), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // file copies one. One that went away meanwhile is not there.
@@ -158,7 +185,7 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 		err = cerr
 	}
 	if err == nil {
-		err = os.Chmod(to, info.Mode().Perm())
+		err = os.Chmod(to, permissions(info))
 	}
 	if err == nil {
 		err = os.Chtimes(to, info.ModTime(), info.ModTime())

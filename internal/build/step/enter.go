@@ -80,6 +80,14 @@ func (c command) arrange() error {
 			return fmt.Errorf("mount %s: %w", m.To, err)
 		}
 	}
+	for _, m := range c.Mounts { // in which others have got their mount points by now
+		if !m.ReadOnly {
+			continue
+		}
+		if err := seal(m.To); err != nil {
+			return fmt.Errorf("have nobody write to %s: %w", m.To, err)
+		}
+	}
 	hidden := []string{build.Dir}
 	if _, err := os.Lstat(build.Stage); err == nil {
 		hidden = append(hidden, build.Stage)
@@ -90,6 +98,16 @@ func (c command) arrange() error {
 		}
 	}
 	return nil
+}
+
+// seal makes a mount read-only. Flags that are not named again would be gone.
+func seal(at string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(at, &st); err != nil {
+		return err
+	}
+	flags := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME)
+	return unix.Mount("none", at, "", flags|unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
 func (m mount) apply(i int) error {

@@ -23,6 +23,7 @@ import (
 	"github.com/moby/sys/user"
 	copy "github.com/tonistiigi/fsutil/copy"
 	"github.com/ulikunitz/xz"
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/build"
 )
@@ -77,8 +78,9 @@ func owner(u *copy.User) copy.Chowner {
 	}
 }
 
-// findUser is who is meant by --chown. A name that nobody has is root, as BuildKit has it.
-func findUser(c *pb.ChownOpt) (*copy.User, error) {
+// findUser is who is meant by --chown, by the accounts of the root. A name that nobody has
+// is root, as BuildKit has it; without a root that could have accounts it is an error.
+func (at root) findUser(c *pb.ChownOpt) (*copy.User, error) {
 	if c == nil {
 		return nil, nil
 	}
@@ -87,8 +89,12 @@ func findUser(c *pb.ChownOpt) (*copy.User, error) {
 	case *pb.UserOpt_ByID:
 		u.UID, u.GID = int(o.ByID), int(o.ByID)
 	case *pb.UserOpt_ByName:
-		list, err := user.ParsePasswdFileFilter("/etc/passwd", func(x user.User) bool { return x.Name == o.ByName.Name })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := named(o.ByName); err != nil {
+			return nil, err
+		}
+		is := func(x user.User) bool { return x.Name == o.ByName.Name }
+		list, err := accounts(at, "/etc/passwd", func(f io.Reader) ([]user.User, error) { return user.ParsePasswdFilter(f, is) })
+		if err != nil {
 			return nil, err
 		}
 		if len(list) > 0 {
@@ -99,8 +105,12 @@ func findUser(c *pb.ChownOpt) (*copy.User, error) {
 	case *pb.UserOpt_ByID:
 		u.GID = int(o.ByID)
 	case *pb.UserOpt_ByName:
-		list, err := user.ParseGroupFileFilter("/etc/group", func(x user.Group) bool { return x.Name == o.ByName.Name })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := named(o.ByName); err != nil {
+			return nil, err
+		}
+		is := func(x user.Group) bool { return x.Name == o.ByName.Name }
+		list, err := accounts(at, "/etc/group", func(f io.Reader) ([]user.Group, error) { return user.ParseGroupFilter(f, is) })
+		if err != nil {
 			return nil, err
 		}
 		if len(list) > 0 {
@@ -110,8 +120,33 @@ func findUser(c *pb.ChownOpt) (*copy.User, error) {
 	return u, nil
 }
 
+// named refuses a name where nothing came before that could have it.
+func named(o *pb.NamedUserOpt) error {
+	if o.Input < 0 {
+		return fmt.Errorf("there is no account %q in a stage that begins with nothing: name an id", o.Name)
+	}
+	return nil
+}
+
+// accounts reads those of a root that are looked for; none where there is no such file.
+func accounts[T any](at root, name string, parse func(io.Reader) ([]T, error)) ([]T, error) {
+	p, err := continuity.RootPath(string(at), name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(p)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parse(f)
+}
+
 func (at root) mkdir(a *pb.FileActionMkDir) error {
-	u, err := findUser(a.Owner)
+	u, err := at.findUser(a.Owner)
 	if err != nil {
 		return err
 	}
@@ -142,7 +177,7 @@ func own(p string, u *copy.User, at *time.Time) error {
 }
 
 func (at root) mkfile(a *pb.FileActionMkFile) error {
-	u, err := findUser(a.Owner)
+	u, err := at.findUser(a.Owner)
 	if err != nil {
 		return err
 	}
@@ -157,7 +192,7 @@ func (at root) mkfile(a *pb.FileActionMkFile) error {
 }
 
 func (at root) symlink(a *pb.FileActionSymlink) error {
-	u, err := findUser(a.Owner)
+	u, err := at.findUser(a.Owner)
 	if err != nil {
 		return err
 	}
@@ -206,7 +241,7 @@ func cleaned(s string) string {
 }
 
 func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
-	u, err := findUser(a.Owner)
+	u, err := at.findUser(a.Owner)
 	if err != nil {
 		return err
 	}
@@ -232,6 +267,11 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 			return fmt.Errorf("%s is not there", src)
 		}
 	}
+	for _, name := range a.RequiredPaths {
+		if err := required(from, name); err != nil {
+			return err
+		}
+	}
 	if len(names) > 0 {
 		if err := at.giveWay(dest); err != nil {
 			return err
@@ -241,6 +281,19 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 		if err := at.copyOne(from, name, dest, a, u); err != nil {
 			return shown(err, from)
 		}
+	}
+	return nil
+}
+
+// required misses what COPY --parents names without a wildcard: to a pattern, what is not
+// there is nothing to copy.
+func required(from, name string) error {
+	p, err := continuity.RootPath(from, name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(p); err != nil {
+		return fmt.Errorf("%s is not there", name)
 	}
 	return nil
 }
@@ -317,20 +370,20 @@ func (at root) unpackArchive(from, name, dest string, a *pb.FileActionCopy, u *c
 	if a.Owner == nil {
 		u = nil // an archive says itself whose its files are
 	}
-	return true, unpack(buffered, to, u)
+	return true, merge(buffered, to, u)
 }
 
 // decompress gives what a file holds, whatever it is compressed with. No program is run
 // for that.
 func decompress(f io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(f)
-	head, _ := r.Peek(6)
+	head, _ := r.Peek(8)
 	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}):
 		return gzip.NewReader(r)
 	case bytes.HasPrefix(head, []byte("BZh")):
 		return bzip2.NewReader(r), nil
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), skippable(head):
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
 		plain, err := xz.NewReader(r)
@@ -343,6 +396,12 @@ func decompress(f io.Reader) (io.Reader, error) {
 		return xzReader{plain}, nil
 	}
 	return r, nil
+}
+
+// skippable tells whether a file begins with a frame of zstd that holds nothing of it, as
+// those do that were compressed in parallel.
+func skippable(head []byte) bool {
+	return len(head) == 8 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
 // minXZ is how long the shortest file of xz is, in bytes: a header, an empty index, a footer.

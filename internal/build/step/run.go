@@ -42,13 +42,15 @@ type mount struct {
 	To   string `json:"to"`
 	// Within says that it lies in another mount, where it gets its mount point: a
 	// directory, or a file. To is then as the Dockerfile has it.
-	Within bool   `json:"within,omitempty"`
-	Dir    bool   `json:"dir,omitempty"`
-	Size   int64  `json:"size,omitempty"`
-	Secret []byte `json:"secret,omitempty"` // what the file holds that is mounted
-	Mode   uint32 `json:"mode,omitempty"`
-	UID    int    `json:"uid,omitempty"`
-	GID    int    `json:"gid,omitempty"`
+	Within bool `json:"within,omitempty"`
+	Dir    bool `json:"dir,omitempty"`
+	// ReadOnly says that nobody writes to it.
+	ReadOnly bool   `json:"read_only,omitempty"`
+	Size     int64  `json:"size,omitempty"`
+	Secret   []byte `json:"secret,omitempty"` // what the file holds that is mounted
+	Mode     uint32 `json:"mode,omitempty"`
+	UID      int    `json:"uid,omitempty"`
+	GID      int    `json:"gid,omitempty"`
 }
 
 // exitCannot is the exit code of a process that did not become the command.
@@ -70,7 +72,7 @@ func run(s build.Step, e *pb.ExecOp) (int, error) {
 	}
 	var made points
 	defer made.remove()
-	for i, m := range e.Mounts {
+	for i, m := range e.Mounts { // what lies in another comes behind it
 		if m.Dest == "/" {
 			continue
 		}
@@ -78,12 +80,25 @@ func run(s build.Step, e *pb.ExecOp) (int, error) {
 			return 0, fmt.Errorf("mount %s: %w", m.Dest, err)
 		}
 	}
-	if _, err := os.Stat(c.Dir); errors.Is(err, os.ErrNotExist) {
-		if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-			return 0, err
-		}
+	if err := c.makeDir(); err != nil {
+		return 0, err
 	}
 	return c.start(e.Network == pb.NetMode_NONE)
+}
+
+// makeDir makes the directory in which the command begins, unless it is there. It belongs
+// to whom the command runs as.
+func (c *command) makeDir() error {
+	at, err := continuity.RootPath("/", c.Dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(at); err == nil {
+		return nil
+	}
+	u := &copy.User{UID: c.UID, GID: c.GID}
+	_, err = copy.MkdirAll(at, 0o755, owner(u), nil)
+	return err
 }
 
 // whose sets as whom the command runs, and its environment.
@@ -93,6 +108,9 @@ func (c *command) whose(m *pb.Meta) error {
 		return fmt.Errorf("user %q: %w", m.User, err)
 	}
 	c.UID, c.GID, c.Groups = who.Uid, who.Gid, who.Sgids
+	if !slices.Contains(c.Groups, c.GID) {
+		c.Groups = append([]int{c.GID}, c.Groups...)
+	}
 	c.Env = slices.Clone(m.Env)
 	if p := m.ProxyEnv; p != nil {
 		for _, v := range []struct{ name, value string }{
@@ -118,7 +136,7 @@ func (c *command) whose(m *pb.Meta) error {
 }
 
 func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
-	out := mount{At: path.Clean(m.Dest), To: m.Dest}
+	out := mount{At: path.Clean(m.Dest), To: m.Dest, ReadOnly: m.Readonly}
 	dir := true
 	switch m.MountType {
 	case pb.MountType_SECRET:
@@ -128,6 +146,7 @@ func (c *command) mount(s build.Step, i int, m *pb.Mount, made *points) error {
 		}
 		o := m.SecretOpt
 		dir, out.Secret, out.Mode, out.UID, out.GID = false, append([]byte{}, v...), o.Mode, int(o.Uid), int(o.Gid)
+		out.ReadOnly = true
 	case pb.MountType_TMPFS:
 		if m.TmpfsOpt != nil {
 			out.Size = m.TmpfsOpt.Size

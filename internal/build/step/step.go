@@ -95,7 +95,7 @@ func receive(r io.Reader, name string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	return unpack(r, dir, nil)
+	return unpack(r, dir)
 }
 
 // store makes an archive of a directory.
@@ -117,25 +117,31 @@ func send(w io.Writer, s build.Step) error {
 	p := newPacker(w, "/")
 	p.image = true
 	p.without = []string{"/proc", "/sys", "/dev", "/.bothy", build.Stage}
+	err := p.read(op, s.Input)
+	if err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// read packs what an operation reads from an input.
+func (p *packer) read(op *pb.Op, input int) error {
 	var err error
 	switch o := op.Op.(type) {
 	case *pb.Op_Exec:
 		for _, m := range o.Exec.Mounts {
-			if err == nil && m.Dest != "/" && m.Input == int64(s.Input) {
+			if err == nil && m.Dest != "/" && m.Input == int64(input) {
 				err = p.followed(m.Selector)
 			}
 		}
 	case *pb.Op_File:
 		for _, a := range o.File.Actions {
-			if c, ok := a.Action.(*pb.FileAction_Copy); ok && err == nil && a.SecondaryInput == int64(s.Input) {
+			if c, ok := a.Action.(*pb.FileAction_Copy); ok && err == nil && a.SecondaryInput == int64(input) {
 				err = p.copied(c.Copy)
 			}
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return p.close()
+	return err
 }
 
 // do carries out an operation on the root.

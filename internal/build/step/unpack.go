@@ -9,22 +9,50 @@ import (
 	"log"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
+	continuity "github.com/containerd/continuity/fs"
 	copy "github.com/tonistiigi/fsutil/copy"
 	"golang.org/x/sys/unix"
 )
 
-// unpack writes the files of an archive below a directory. Owners are those in it,
-// unless one is given for all. Links in it are not left by way of: what another stage
-// sends does not reach what it was not copied to.
-func unpack(r io.Reader, dir string, owner *copy.User) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+// unpack writes the files of an archive below a directory, which becomes what the archive
+// says of its root. Links in it are not left by way of: what another stage sends does not
+// reach what it was not copied to.
+func unpack(r io.Reader, dir string) error { return (&unpacker{}).from(r, dir) }
+
+// merge adds the files of an archive to those below a directory, which itself stays as it
+// is. Links that are there lead on as if the directory were all there is. Owners are those
+// of the archive, unless one is given for all.
+func merge(r io.Reader, dir string, owner *copy.User) error {
+	return (&unpacker{merge: true, owner: owner}).from(r, dir)
+}
+
+type unpacker struct {
+	merge bool
+	owner *copy.User
+	root  *os.Root
+	buf   []byte
+	// at is the directory of the last entry, which is mostly that of the next one, and
+	// really where that is.
+	at, really string
+	open       *os.Root
+	dirs       []filled
+}
+
+// filled is a directory, whose time changes as long as it is filled.
+type filled struct {
+	path string
+	h    *tar.Header
+}
+
+func (u *unpacker) from(r io.Reader, dir string) (err error) {
+	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
-	defer root.Close()
-	u := &unpacker{root: root, owner: owner, buf: make([]byte, 1<<20)}
+	defer u.root.Close()
+	u.buf = make([]byte, 1<<20)
 	defer u.leave()
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
@@ -44,30 +72,36 @@ func unpack(r io.Reader, dir string, owner *copy.User) error {
 	return u.finish()
 }
 
-type unpacker struct {
-	root  *os.Root
-	owner *copy.User
-	buf   []byte
-	// at is the directory of the last entry, which is mostly that of the next one.
-	at   string
-	open *os.Root
-	dirs []*tar.Header // whose times change as long as they are filled
-}
-
 // enter opens the directory that an entry lies in, and those that are missing above it.
 func (u *unpacker) enter(dir string) (*os.Root, error) {
 	if u.open != nil && u.at == dir {
 		return u.open, nil
 	}
 	u.leave()
-	if err := u.root.MkdirAll(dir, 0o755); err != nil {
+	really, err := u.resolve(dir)
+	if err != nil {
 		return nil, err
 	}
-	in, err := u.root.OpenRoot(dir)
+	if err := u.root.MkdirAll(really, 0o755); err != nil {
+		return nil, err
+	}
+	in, err := u.root.OpenRoot(really)
 	if err == nil {
-		u.at, u.open = dir, in
+		u.at, u.really, u.open = dir, really, in
 	}
 	return in, err
+}
+
+// resolve follows links on the way to a directory, if they are to be followed.
+func (u *unpacker) resolve(dir string) (string, error) {
+	if !u.merge {
+		return dir, nil
+	}
+	p, err := continuity.RootPath(u.root.Name(), dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(u.root.Name(), p)
 }
 
 func (u *unpacker) leave() {
@@ -91,7 +125,10 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 		h.Uid, h.Gid = u.owner.UID, u.owner.GID
 	}
 	if h.Name == "." {
-		u.dirs = append(u.dirs, h)
+		if u.merge {
+			return nil
+		}
+		u.dirs = append(u.dirs, filled{".", h})
 		return u.root.Chown(".", h.Uid, h.Gid)
 	}
 	in, err := u.enter(path.Dir(h.Name))
@@ -116,13 +153,13 @@ func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) err
 		if info, lerr := in.Lstat(name); err != nil && (lerr != nil || !info.IsDir()) {
 			return err
 		}
-		u.dirs = append(u.dirs, h)
+		u.dirs = append(u.dirs, filled{path.Join(u.really, name), h})
 	case tar.TypeSymlink:
 		if err := in.Symlink(h.Linkname, name); err != nil {
 			return err
 		}
 	case tar.TypeLink:
-		return u.root.Link(within(h.Linkname), h.Name)
+		return u.link(within(h.Linkname), path.Join(u.really, name))
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		return u.file(in, name, h, r)
 	case tar.TypeFifo:
@@ -134,6 +171,15 @@ func (u *unpacker) put(in *os.Root, name string, h *tar.Header, r io.Reader) err
 		return fmt.Errorf("a file of the kind %q cannot be made here", h.Typeflag)
 	}
 	return in.Lchown(name, h.Uid, h.Gid)
+}
+
+// link makes another name for a file of the archive, or of what was there.
+func (u *unpacker) link(old, name string) error {
+	dir, err := u.resolve(path.Dir(old))
+	if err != nil {
+		return err
+	}
+	return u.root.Link(path.Join(dir, path.Base(old)), name)
 }
 
 func (u *unpacker) file(in *os.Root, name string, h *tar.Header, r io.Reader) error {
@@ -172,11 +218,11 @@ func (u *unpacker) fifo(in *os.Root, name string, h *tar.Header) error {
 
 // finish gives directories what the archive says of them, now that they are filled.
 func (u *unpacker) finish() error {
-	for _, h := range slices.Backward(u.dirs) {
-		if err := u.root.Chmod(h.Name, h.FileInfo().Mode()); err != nil {
+	for _, d := range slices.Backward(u.dirs) {
+		if err := u.root.Chmod(d.path, d.h.FileInfo().Mode()); err != nil {
 			return err
 		}
-		if err := u.root.Chtimes(h.Name, h.ModTime, h.ModTime); err != nil {
+		if err := u.root.Chtimes(d.path, d.h.ModTime, d.h.ModTime); err != nil {
 			return err
 		}
 	}
