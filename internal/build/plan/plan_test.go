@@ -100,7 +100,8 @@ func TestEpoch(t *testing.T) {
 	made := func(at string) (c struct {
 		Created string
 		History []struct{ Created string }
-	}, op []byte, err error) {
+	}, op []byte, err error,
+	) {
 		o := order(t, t.TempDir(), text)
 		o.Args = map[string]string{"SOURCE_DATE_EPOCH": at}
 		p, err := Make(t.Context(), o)

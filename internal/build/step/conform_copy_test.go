@@ -22,7 +22,8 @@ func TestConformCopy(t *testing.T) {
 		"to nothing":       {text: "FROM base\nENV empty=\"\"\nWORKDIR /w\nCOPY foo.go $empty\n", context: copied, want: []string{`755 0:0 /w/`, `600 0:0 /w/foo.go foo`}},
 		"relative": {text: "FROM base\nWORKDIR /a\nWORKDIR b\nCOPY foo.go ./\nCOPY foo.go ./c/d\nWORKDIR ..\nCOPY foo.go ./\nWORKDIR /e/f\nCOPY foo.go ../\n", context: copied, want: []string{
 			`755 0:0 /a/`, `755 0:0 /a/b/`, `755 0:0 /a/b/c/`, `600 0:0 /a/b/c/d foo`, `600 0:0 /a/b/foo.go foo`, `600 0:0 /a/foo.go foo`,
-			`755 0:0 /e/`, `755 0:0 /e/f/`, `600 0:0 /e/foo.go foo`}},
+			`755 0:0 /e/`, `755 0:0 /e/f/`, `600 0:0 /e/foo.go foo`,
+		}},
 		"wildcard":             {text: "FROM base\nCOPY *.go /x/\n", context: copied, want: []string{`755 0:0 /x/`, `644 0:0 /x/bar.go bar`, `600 0:0 /x/foo.go foo`}},
 		"wildcard to a name":   {text: "FROM base\nCOPY f*.go /x\n", context: copied, want: []string{`600 0:0 /x foo`}},
 		"wildcard, characters": {text: "FROM base\nCOPY [bf]?[ro].go /x/\n", context: copied, want: []string{`755 0:0 /x/`, `644 0:0 /x/bar.go bar`, `600 0:0 /x/foo.go foo`}},
@@ -88,7 +89,8 @@ func TestConformCopyFlags(t *testing.T) {
 		"chmod too large":     {text: "FROM base\nCOPY --chmod=10000 run /a\n", context: copied, fails: "invalid chmod parameter: '10000'"},
 		"link":                {text: "FROM base\nWORKDIR /w\nCOPY --link foo.go .\nCOPY --link sub /x\n", context: copied, want: []string{`755 0:0 /w/`, `600 0:0 /w/foo.go foo`, `755 0:0 /x/`, `755 0:0 /x/dir1/`, `755 0:0 /x/dir1/dir2/`, `644 0:0 /x/dir1/dir2/foo deep`}},
 		"existing, from": {text: "FROM existing\nCOPY --from=tree /file .\nCOPY --from=tree /dir /dir\nCOPY --from=tree /dir/. /old\n", want: []string{
-			`755 0:0 /dir/`, `755 101:201 /dir/sub/`, `640 102:202 /dir/sub/nested n`, `755 101:201 /old/sub/`, `640 102:202 /old/sub/nested n`, `755 0:0 /w/`, `644 100:200 /w/file f`}},
+			`755 0:0 /dir/`, `755 101:201 /dir/sub/`, `640 102:202 /dir/sub/nested n`, `755 101:201 /old/sub/`, `640 102:202 /old/sub/nested n`, `755 0:0 /w/`, `644 100:200 /w/file f`,
+		}},
 		"existing, chown": {text: "FROM existing\nCOPY --from=tree --chown=300:400 /dir/. /old\n", want: []string{`755 300:400 /old/sub/`, `640 300:400 /old/sub/nested n`}},
 		"modes of dirs":   {text: "FROM base\nCOPY --from=tree /sticky /x\nCOPY --from=tree /setgid /y\n", want: []string{`755 0:0 /x/`, `2755 0:0 /y`}},
 		"unknown flag":    {text: "FROM base\nCOPY --nothing=1 run /a\n", context: copied, fails: "unknown flag: --nothing"},
@@ -124,7 +126,8 @@ func TestConformExclude(t *testing.T) {
 	}
 	conform(t, map[string]conformance{
 		"patterns": {text: "FROM scratch\nCOPY --exclude=*/*.png --exclude=*/*.mp* . /1\n", context: context, want: []string{
-			`755 0:0 /1/`, `755 0:0 /1/dir1/`, `644 0:0 /1/dir1/102.txt 3`, `755 0:0 /1/dir2/`, `644 0:0 /1/dir2/201.pdf 6`, `755 0:0 /1/dir3/`, `755 0:0 /1/dir4/`, `644 0:0 /1/dir4/401.txt 11`, `/1/dir4/402.txt -> 401.txt`}},
+			`755 0:0 /1/`, `755 0:0 /1/dir1/`, `644 0:0 /1/dir1/102.txt 3`, `755 0:0 /1/dir2/`, `644 0:0 /1/dir2/201.pdf 6`, `755 0:0 /1/dir3/`, `755 0:0 /1/dir4/`, `644 0:0 /1/dir4/401.txt 11`, `/1/dir4/402.txt -> 401.txt`,
+		}},
 		"add":      {text: "FROM scratch\nADD --exclude=*.mp3 dir3/ /3/\n", context: context, want: []string{`755 0:0 /3/`, `644 0:0 /3/302.mpeg 10`}},
 		"wildcard": {text: "FROM scratch\nCOPY --exclude=*.png --exclude=*.mp3 --exclude=*.txt dir* /4/\n", context: context, want: []string{`755 0:0 /4/`, `644 0:0 /4/201.pdf 6`, `644 0:0 /4/302.mpeg 10`}},
 		"all":      {text: "FROM scratch\nCOPY --exclude=* . /6\n", context: context, want: []string{`755 0:0 /6/`}},

@@ -298,20 +298,20 @@ func (c conformance) carry(t *testing.T) (*carried, error) {
 var listings = map[string]map[string]string{}
 
 // before lists what an image holds.
-func (x *carried) before(name string) map[string]string {
+func (c *carried) before(name string) map[string]string {
 	if listings[name] == nil {
-		listings[name] = listing(x.t, fill(x.t, images[name].files))
+		listings[name] = listing(c.t, fill(c.t, images[name].files))
 	}
 	return maps.Clone(listings[name])
 }
 
 // result lists what is new or other than in the image that the last stage began with.
-func (x *carried) result() (list []string) {
-	if x.plan.Result == build.None {
+func (c *carried) result() (list []string) {
+	if c.plan.Result == build.None {
 		return nil
 	}
-	before := x.before(x.base[x.plan.Result])
-	for name, line := range listing(x.t, x.roots[x.plan.Result]) {
+	before := c.before(c.base[c.plan.Result])
+	for name, line := range listing(c.t, c.roots[c.plan.Result]) {
 		if before[name] != line {
 			list = append(list, line)
 		}
