@@ -87,6 +87,9 @@ func take(sources []Source, known []Tree, p *pack) ([]Tree, int, error) {
 			return nil, 0, fmt.Errorf("read the clock: %w", err)
 		}
 		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
+		if n := len(find(known, s.Name).Entries); n > 0 { // about as many as there were: a list that grows is copied while all stand still
+			t.tree.Entries = make([]Entry, 0, n+n/16+16)
+		}
 		if err := t.leaveOut(s); err != nil {
 			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}

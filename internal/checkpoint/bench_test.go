@@ -1,0 +1,42 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// BenchmarkTake is the walk through 10,000 names, all of which are kept already: what a
+// sandbox stands still for.
+func BenchmarkTake(b *testing.B) {
+	dir := b.TempDir()
+	for i := range 10_000 {
+		file := filepath.Join(dir, fmt.Sprint("dir", i%100), fmt.Sprint("file", i))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(file), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f, err := os.Create(filepath.Join(b.TempDir(), "pack"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	p, sources := &pack{f: f, number: 1}, []Source{{Name: "home", Dir: dir}}
+	known, _, err := take(sources, nil, p)
+	if err == nil { // once more: what was just written may still change
+		known, _, err = take(sources, known, p)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := take(sources, known, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
