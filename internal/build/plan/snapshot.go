@@ -29,8 +29,9 @@ import (
 // snapshot is a copy of what the build uses of its context: nobody changes it while
 // the build runs.
 type snapshot struct {
-	dir  string
-	left int64 // of what files in it may hold, in bytes, holes included
+	dir   string
+	left  int64                // of what files in it may hold, in bytes, holes included
+	links map[[2]uint64]string // files with several names, by their first
 }
 
 // maxContext is what the files may hold that a build uses of its context, in bytes. It
@@ -63,7 +64,7 @@ func take(ctx context.Context, o build.Order, attrs map[string]string) (*snapsho
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, ".dockerignore: %w", err)
 	}
-	s := &snapshot{o.Snapshot, maxContext}
+	s := &snapshot{o.Snapshot, maxContext, map[[2]uint64]string{}}
 	var dirs []dirMode
 	var failed error // the filter would take what is not there for a reason to go on elsewhere
 	err = filtered.Walk(ctx, "", func(name string, e fs.DirEntry, err error) error {
@@ -176,6 +177,16 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 		return err
 	}
 	defer func() { _ = in.Close() }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(in.Fd()), &st); err != nil {
+		return err
+	}
+	if id := [2]uint64{st.Dev, st.Ino}; st.Nlink > 1 {
+		if first, ok := s.links[id]; ok {
+			return os.Link(first, to)
+		}
+		s.links[id] = to
+	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

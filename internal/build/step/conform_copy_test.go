@@ -43,6 +43,7 @@ func TestConformCopy(t *testing.T) {
 		"dir over a file":      {text: "FROM base\nCOPY sub /etc/group\n", context: copied, fails: "cannot copy to non-directory"},
 		"nested dir, file":     {text: "FROM base\nCOPY a /\n", context: map[string]string{"a/etc": "file"}, fails: "etc"},
 		"setuid, sticky":       {text: "FROM base\nCOPY . /x/\n", context: map[string]string{"s 4755": "s", "t/ 1777": ""}, want: []string{`755 0:0 /x/`, `4755 0:0 /x/s s`, `1777 0:0 /x/t/`}},
+		"hard links":           {text: "FROM base\nCOPY . /x/\nCOPY b /y\n", context: map[string]string{"a 600": "1", "b": "=> a", "d/c": "=> a"}, want: []string{`755 0:0 /x/`, `600 0:0 /x/a (3 names) 1`, `600 0:0 /x/b (3 names) 1`, `755 0:0 /x/d/`, `600 0:0 /x/d/c (3 names) 1`, `600 0:0 /y 1`}},
 		"scratch":              {text: "FROM scratch\nCOPY foo.go /\n", context: copied, want: []string{`600 0:0 /foo.go foo`}},
 	})
 }

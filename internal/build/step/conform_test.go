@@ -67,7 +67,8 @@ var images = map[string]struct {
 }
 
 // put makes a file in a directory. Its name may be followed by a mode and by owners, as in
-// "name 755:1:2"; it is a directory if it ends in a slash, and a link if it holds an arrow.
+// "name 755:1:2"; it is a directory if it ends in a slash, a link if it holds "-> ", and another name of a
+// file that comes before it if it holds "=> ".
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	name, rest, _ := strings.Cut(name, " ")
@@ -78,6 +79,9 @@ func put(t *testing.T, dir, name, text string) {
 	switch to, link := strings.CutPrefix(text, "-> "); {
 	case link:
 		must(t, os.Symlink(to, at))
+		return
+	case strings.HasPrefix(text, "=> "):
+		must(t, os.Link(filepath.Join(dir, text[3:]), at))
 		return
 	case strings.HasSuffix(name, "/"):
 		must(t, os.MkdirAll(at, 0o755))
@@ -148,6 +152,9 @@ func listing(t *testing.T, dir string) map[string]string {
 			b, err := os.ReadFile(p)
 			if err != nil {
 				return err
+			}
+			if st.Nlink > 1 {
+				line += fmt.Sprintf(" (%d names)", st.Nlink)
 			}
 			line += " " + strings.TrimSuffix(fmt.Sprintf("%q", b)[1:], `"`)
 		default:
