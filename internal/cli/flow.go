@@ -64,6 +64,9 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	}
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
 		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
+		if !s.Ready && len(l.plan.Sandboxes) > 0 {
+			s.Detail = "it was cut short while its sandboxes were made: nothing was done"
+		}
 	}
 	return l, nil
 }
@@ -222,18 +225,33 @@ func (a *app) flowRmCommand() *command.Command {
 // run has, and go with it; but those that work on files of the host only if that was
 // asked for, and copies that wait for a person never.
 func (l *flowing) remove(cmd *command.Command) error {
-	h, _, err := l.run.Host()
+	h, events, err := l.run.Host()
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	if l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0 {
-		err = removeAll(cmd.Context(), l.engine, &l.plan)
-	}
-	if err != nil {
+	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
-	return h.Remove()
+	if l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0 {
+		if err := removeAll(cmd.Context(), l.engine, &l.plan); err != nil {
+			return err
+		}
+	}
+	_, err = l.erase(h)
+	return err
+}
+
+// erase removes a run: if it never was ready its sandboxes first, of which nobody knows without
+// it, but for those that somebody has started since.
+func (l *flowing) erase(h *run.Host) (kept []string, err error) {
+	if !l.state.Ready {
+		kept, err = removeUntouched(l.engine, slices.Sorted(maps.Values(l.plan.Sandboxes))...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kept, h.Remove()
 }
 
 // readFlowFile reads what a flow is to do.

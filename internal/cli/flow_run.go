@@ -360,10 +360,6 @@ func (a *app) flowResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			agents, err := flowAgents(l.engine, &l.plan)
-			if err != nil {
-				return err
-			}
 			h, events, err := l.run.Host()
 			if err != nil {
 				return err
@@ -373,6 +369,20 @@ func (a *app) flowResumeCommand() *command.Command {
 				return err
 			}
 			if err := l.open(); err != nil {
+				return err
+			}
+			if !l.state.Ready {
+				if len(l.plan.Sandboxes) > 0 {
+					return l.unmade(h)
+				}
+				ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
+				if err != nil {
+					return err
+				}
+				events = append(events, ready)
+			}
+			agents, err := flowAgents(l.engine, &l.plan)
+			if err != nil {
 				return err
 			}
 			made, err := l.workplaces()
@@ -387,12 +397,18 @@ func (a *app) flowResumeCommand() *command.Command {
 	})
 }
 
+// unmade ends a flow that was cut short while its sandboxes were made: some may be missing, or
+// lack what they are lent, and nothing was done yet.
+func (l *flowing) unmade(h *run.Host) error {
+	kept, err := l.erase(h)
+	if err != nil {
+		return err
+	}
+	return unmade(l.run, kept)
+}
+
 // workplaces are the sandboxes of a flow that is gone on with.
 func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
-	if !l.state.Ready { // they may lack what they are lent
-		return nil, spec.Errorf(spec.ErrConflict, "the sandboxes of the run %s were not ready when it was cut short", l.run.ID).
-			WithHint("nothing was done yet: bothy flow rm %s, and begin anew", l.run.ID)
-	}
 	made := map[string]*spec.Sandbox{}
 	for name, id := range l.plan.Sandboxes {
 		sb, err := l.engine.Find(id)

@@ -271,21 +271,13 @@ func (l *looping) remove() error {
 // erase removes a run: its workers' sandboxes first, of which nobody knows without it. If
 // it never was ready its own sandbox goes, too, unless somebody has started that: it is kept
 // then, and so is one in which something was done.
-func (l *looping) erase(h *run.Host) (kept string, err error) {
-	if err := unmake(l.engine, workplaces(l.state)); err != nil {
-		return "", err
+func (l *looping) erase(h *run.Host) (kept []string, err error) {
+	err = unmake(l.engine, workplaces(l.state))
+	if err == nil && !l.state.Ready {
+		kept, err = removeUntouched(l.engine, l.plan.Sandbox)
 	}
-	sb, err := l.engine.Find(l.plan.Sandbox)
-	switch {
-	case errors.Is(err, spec.ErrNotFound):
-	case err != nil:
-		return "", err
-	case l.state.Ready || l.engine.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil:
-		kept = sb.Name
-	default:
-		if err := l.engine.Remove(context.Background(), sb, false); err != nil {
-			return "", err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return kept, h.Remove()
 }

@@ -437,12 +437,7 @@ func (l *looping) unmade(h *run.Host) error {
 	if err != nil {
 		return err
 	}
-	hint := "begin anew: bothy loop run"
-	if kept != "" {
-		hint = "but for the sandbox " + kept + ", which somebody has started since: bothy rm " + kept + "; " + hint
-	}
-	return spec.Errorf(spec.ErrConflict, "the run %s was cut short while its sandboxes were made: nothing was done, and all that there was of it is removed", l.run.ID).
-		WithHint("%s", hint)
+	return unmade(l.run, kept)
 }
 
 // workplace is the sandbox of a loop that is gone on with.

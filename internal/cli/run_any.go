@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -187,4 +188,36 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, co
 		return &spec.Exited{Code: code}
 	}
 	return nil
+}
+
+// removeUntouched removes sandboxes that were made for a run which never was ready. Those that
+// somebody has started since are kept, and their names given.
+func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error) {
+	for _, id := range ids {
+		sb, err := e.Find(id)
+		switch {
+		case errors.Is(err, spec.ErrNotFound):
+			continue
+		case err != nil:
+			return nil, err
+		case e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil:
+			kept = append(kept, sb.Name)
+			continue
+		}
+		if err := e.Remove(context.Background(), sb, false); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// unmade says that nothing can be gone on with of a run that was cut short while its sandboxes
+// were made, and that it was removed, but for the sandboxes that were kept.
+func unmade(r *run.Run, kept []string) error {
+	hint := "begin anew: bothy " + r.Kind + " run"
+	if len(kept) > 0 {
+		hint = "but for what somebody has started since: bothy rm " + strings.Join(kept, " ") + "; " + hint
+	}
+	return spec.Errorf(spec.ErrConflict, "the run %s was cut short while its sandboxes were made: nothing was done, and all that there was of it is removed", r.ID).
+		WithHint("%s", hint)
 }
