@@ -104,10 +104,19 @@ func TooMany(steps int) error {
 	return spec.Errorf(spec.ErrUsage, "%d steps cannot be done side by side", steps).WithHint("there can be 1 to %d", MaxParallel)
 }
 
-// checkParallel refuses what could not be done side by side.
-func (p *Plan) checkParallel() error {
+// checkCount refuses so many side by side as there cannot be.
+func (p *Plan) checkCount() error {
 	if p.Parallel < 0 || p.Parallel > MaxParallel {
 		return TooMany(p.Parallel)
+	}
+	return nil
+}
+
+// checkParallel refuses what could not be done side by side, of a plan whose agents have their
+// names.
+func (p *Plan) checkParallel() error {
+	if err := p.checkCount(); err != nil {
+		return err
 	}
 	pools := p.pools()
 	for _, n := range p.Nodes() {

@@ -832,6 +832,20 @@ func TestParallelChecked(t *testing.T) {
 	if err := p.checkParallel(); err == nil || !strings.Contains(err.Error(), "called like an agent") {
 		t.Error(err)
 	}
+	// An agent may be called like a step, if its name is another.
+	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
+	must(t, p.Check(nil))
+	must(t, p.Name(map[string]string{"try": "claude"}))
+	for room, agent := range map[string]string{"claude.2": "claude", "try.1": "claude"} {
+		if !slices.Contains(p.Rooms(), Room{Name: room, Agent: agent, Copy: room == "try.1"}) {
+			t.Errorf("there is no %s among the sandboxes %v", room, p.Rooms())
+		}
+	}
+	p = &Plan{Parallel: 2, Agent: "try", Flow: p.Flow}
+	must(t, p.Check(nil))
+	if err := p.Name(nil); !errors.Is(err, spec.ErrUsage) {
+		t.Errorf("an agent whose name is that of a step: %v", err)
+	}
 	// One sandbox of the agent is called try, and those of the copies try.1 and try.2.
 	for _, agent := range []string{"try", Shell} {
 		p := &Plan{Agent: agent, Flow: parse(t, strings.ReplaceAll("name: n\nsteps: [{id: AGENT, matrix: {n: [1, 2]}, copy: true, prompt: p}, {id: b, prompt: p}, {id: c, command: p}]\n", "AGENT", agent))}

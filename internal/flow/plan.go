@@ -100,7 +100,7 @@ func (p *Plan) Check(given map[string][]byte) error {
 			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", n.Step.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
-	return p.checkParallel()
+	return p.checkCount() // what its agents' names are in the way of is known when they have them
 }
 
 func (f *Flow) inputNames() string {
@@ -137,7 +137,7 @@ func (f *Flow) FileInput(name string) (string, error) {
 }
 
 // Name has agents be called by their names, whatever they were called: one that is called
-// in two ways is one agent, with one sandbox.
+// in two ways is one agent, with one sandbox. It refuses names that are in the way of a step's.
 func (p *Plan) Name(called map[string]string) error {
 	p.Agent = cmp.Or(called[p.Agent], p.Agent)
 	p.Called = called
