@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// soakIterations is the variable that makes the soak of a loop longer, as 500.
+// soakIterations is the variable that makes the soak of a loop longer, as 500; at least 2.
 const soakIterations = "BOTHY_SOAK_ITERATIONS"
 
 // scribe is an agent that writes down which iteration it is told to be in.
@@ -54,7 +55,7 @@ func TestSoakLoop(t *testing.T) {
 		last := "note-" + strconv.Itoa(iterations)
 		cmd := l.command("loop", "run", "--name", "soak", "--agent", "scribe", "--workspace", "review", "--stall-gates", "0",
 			"--max-iterations", strconv.Itoa(iterations), "--until", "test -e "+last, "write it down")
-		kills := 0
+		kills, began := 0, time.Now()
 		for !l.killedWithin(cmd, time.Duration(2000+rand.IntN(20_000))*time.Millisecond) {
 			kills++
 			cmd = l.command("loop", "resume", filepath.Base(l.runs()[0]))
@@ -73,7 +74,8 @@ func TestSoakLoop(t *testing.T) {
 		if s.Status != "limit" || s.Iteration != iterations || s.Repeats > kills || len(s.Verdict.Gates) != 1 || !s.Verdict.Gates[0].Green {
 			t.Errorf("after %d kills: %+v", kills, s)
 		}
-		for n, line := range strings.Split(strings.TrimSpace(l.bothy("loop", "log", "--json")), "\n") {
+		events := strings.Split(strings.TrimSpace(l.bothy("loop", "log", "--json")), "\n")
+		for n, line := range events {
 			if want := `{"seq":` + strconv.Itoa(n+1) + `,`; !strings.HasPrefix(line, want) {
 				t.Fatalf("event %d is %s", n+1, line)
 			}
@@ -87,7 +89,9 @@ func TestSoakLoop(t *testing.T) {
 		if points := strings.Count(l.bothy("checkpoint", "ls", "soak"), "\n") - 1; points < iterations || points > iterations+1+kills {
 			t.Errorf("%d checkpoints of %d iterations, with %d kills", points, iterations, kills)
 		}
-		t.Logf("%d iterations, %d kills, %d of them in an iteration that was begun again", iterations, kills, s.Repeats)
+		atFirst, atLast := paces(t, events)
+		t.Logf("%d iterations in %v, %d events; %d kills, %d of them in an iteration that was begun again; an iteration took %v at the beginning and %v at the end",
+			iterations, time.Since(began).Round(time.Second), len(events), kills, s.Repeats, atFirst, atLast)
 		// Who was killed last may have left a copy that was just started: its keeper waits for
 		// its command, but not for long.
 		waitFor(t, "nothing but its sandbox", func() bool {
@@ -96,6 +100,39 @@ func TestSoakLoop(t *testing.T) {
 			return l.bothy("ls", "-q") == "soak\n"
 		})
 	})
+}
+
+// paced is of how many iterations the pace is told.
+const paced = 50
+
+// paces are the medians of the times from the start of one iteration to that of the next, among
+// the first and the last: what a loop remembers shall make it no slower.
+func paces(t *testing.T, events []string) (first, last time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	var began time.Time
+	for _, line := range events {
+		var ev struct {
+			Type string
+			Time time.Time
+		}
+		if err := json.Unmarshal([]byte(line), &ev); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if ev.Type != "iteration" {
+			continue
+		}
+		if !began.IsZero() {
+			took = append(took, ev.Time.Sub(began))
+		}
+		began = ev.Time
+	}
+	median := func(list []time.Duration) time.Duration {
+		list = slices.Sorted(slices.Values(list))
+		return list[len(list)/2].Round(time.Millisecond)
+	}
+	n := min(len(took), paced)
+	return median(took[:n]), median(took[len(took)-n:])
 }
 
 // runs are the directories of runs.
