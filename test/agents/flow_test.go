@@ -42,7 +42,7 @@ func TestFlowCodex(t *testing.T) {
 func TestFlowClaude(t *testing.T) {
 	_, played := shipped(t, "writing-kit")
 	text := read(t, "examples", "flows", "writing-kit.md")
-	inWorld(t, claude, played, func(t *testing.T, w *world) {
+	inWorld(t, claude, played+drafted, func(t *testing.T, w *world) {
 		run := w.kit(t, "writing-kit.md", text)
 		if !regexp.MustCompile(`^writing-kit-\d{4}-\d\d-\d\d-[0-9a-f]{4}$`).MatchString(run) {
 			t.Errorf("the run is called %q", run)
@@ -66,8 +66,35 @@ func TestFlowClaude(t *testing.T) {
 				t.Errorf("what was validated is asked for again: %s", q.Prompt)
 			}
 		}
+		w.drafts(t)
 		w.madeKit(t, run)
 	})
+}
+
+// drafted is one more conversation: a flow is wanted.
+const drafted = `
+  - match: Write a flow for this
+    turns:
+      - tools: [{run_command: {command: "echo '{name: hello, steps: [{id: a, command: echo hello}]}' > \"$BOTHY_OUTPUT\""}}]
+      - {text: There it is.}
+`
+
+// drafts: the agent drafts a flow, and what was said is kept where Looplia keeps it.
+func (w *world) drafts(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(w.Base, "drafted.yaml")
+	r := w.within(t, "flow", "build", "--agent", w.cli.name, "say hello", file)
+	run := strings.TrimSpace(r.Stdout)
+	if r.Code != 0 || !regexp.MustCompile(`^build-\d{4}-\d\d-\d\d-[0-9a-f]{4}$`).MatchString(run) {
+		t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+	}
+	log, err := os.ReadFile(filepath.Join(w.State, "runs", run, "logs", "draft.1.log"))
+	if err != nil || !strings.Contains(string(log), "There it is.") {
+		t.Errorf("%v: %s", err, log)
+	}
+	if out := w.Must(t, "flow", "show", file); !strings.Contains(out, "a command") {
+		t.Errorf("the draft is %s", out)
+	}
 }
 
 // kit has a flow make a writing kit, and gives its run. The agent is sent back once.
