@@ -116,9 +116,15 @@ func TestBounds(t *testing.T) {
 		s.must(t, spec.ExitNotFound, "create", "x", "--parent", "none") // tries count
 	}
 	s.must(t, spec.ExitDenied, "create", strings.Repeat("x", 8<<10))
-	s.written = 0
-	for n := range 90 {
-		s.must(t, 0, "create", fmt.Sprint("large ", n), "-d", strings.Repeat("x", 60<<10))
+	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // at once: each change reads all there is
+		for n := range 90 {
+			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
+				break
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 	if out := s.must(t, spec.ExitError, "list", "--json"); !strings.Contains(out, "ask for less") {
 		t.Errorf("%.200s", out)
