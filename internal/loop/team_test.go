@@ -362,7 +362,7 @@ func TestTeamModels(t *testing.T) {
 // As many as there may be have their hands full, and nobody does what another does.
 func TestTeamMany(t *testing.T) {
 	var titles []string
-	for n := range 100 {
+	for n := range manyTasks {
 		titles = append(titles, fmt.Sprintf("t%d", n))
 	}
 	p, r, d := hire(t, MaxWorkers, titles...)
@@ -370,7 +370,7 @@ func TestTeamMany(t *testing.T) {
 		b := newBench(t)
 		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
 		must(t, err)
-		if s.Status != Completed || len(s.Closed) != 100 || len(b.main) != 100 || b.jobs != 100 || b.most != MaxWorkers || s.Retries != 0 {
+		if s.Status != Completed || len(s.Closed) != manyTasks || len(b.main) != manyTasks || b.jobs != manyTasks || b.most != MaxWorkers || s.Retries != 0 {
 			t.Errorf("it is %s (%s), %d closed, %d jobs, %d at a time, %d tried again", s.Status, s.Detail, len(s.Closed), b.jobs, b.most, s.Retries)
 		}
 	})
@@ -473,7 +473,7 @@ func TestTeamAgain(t *testing.T) {
 // whatever is closed is there.
 func TestTeamCrash(t *testing.T) {
 	seed := rand.Uint64()
-	for round := range uint64(12) {
+	for round := range uint64(crashes) {
 		r := rand.New(rand.NewPCG(seed, round))
 		var titles []string
 		for n := range 3 + r.IntN(4) {

@@ -76,7 +76,7 @@ func TestTeamTurns(t *testing.T) {
 // A host that dies behind any event, and whoever goes on: every worker goes on with the agent
 // whose turn it is, and with what there is.
 func TestTeamTurnsCrash(t *testing.T) {
-	for n := 1; ; n++ {
+	for n := 1; ; n += everyNth {
 		died := false
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			p, r, d, bench := inTurns(t, "a", "b", "c")

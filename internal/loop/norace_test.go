@@ -1,0 +1,9 @@
+//go:build !race
+
+package loop
+
+const (
+	manyTasks = 100 // that are worked at
+	crashes   = 12  // teams that are cut off again and again
+	everyNth  = 1   // event is one at which a team is cut off
+)
