@@ -13,12 +13,12 @@ import (
 // thousand connections or requests in a few seconds, so that nothing is left in a log
 // of bounded size of what was done just before. So what was let through has lines of
 // its own for so many bytes, to each destination and to all together: enough for an
-// installation of a thousand packages, and less than a quarter of the log. Beyond that
+// installation of some thousand packages, and a quarter of the log. Beyond that
 // it is summed up, by destination. The first that goes to a destination has its line
 // whatever there was before: no flood hides that.
 const (
-	eachBurst, eachRate = 768 << 10, 256 // bytes, and bytes a second
-	allBurst, allRate   = 1 << 20, 512
+	eachBurst, eachRate = 3 << 19, 1 << 10 // bytes, and bytes a second
+	allBurst, allRate   = 2 << 20, 2 << 10
 
 	maxDestinations = 1024
 	bareLine        = 360 // bytes of a line without its texts
