@@ -180,6 +180,8 @@ func TestUnpackHostile(t *testing.T) {
 		"up":       {{Name: "../../x", Typeflag: tar.TypeReg, Mode: 0o600}},
 		"through":  {{Name: "d", Typeflag: tar.TypeSymlink, Linkname: "/"}, {Name: "d/x", Typeflag: tar.TypeReg, Mode: 0o600}},
 		"hardlink": {{Name: "x", Typeflag: tar.TypeLink, Linkname: "../../../etc/passwd"}},
+		"linked":   {{Name: "d", Typeflag: tar.TypeSymlink, Linkname: "../../../../../../etc"}, {Name: "x", Typeflag: tar.TypeLink, Linkname: "d/passwd"}},
+		"mode":     {{Name: "d", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "d/x", Typeflag: tar.TypeDir, Mode: 0o777}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var archive bytes.Buffer
@@ -189,15 +191,24 @@ func TestUnpackHostile(t *testing.T) {
 				must(t, w.WriteHeader(&h))
 			}
 			must(t, w.Close())
-			above := t.TempDir()
-			dir := filepath.Join(above, "a", "b")
-			must(t, os.MkdirAll(dir, 0o755))
-			err := unpack(&archive, dir)
-			if _, lerr := os.Lstat(filepath.Join(above, "x")); lerr == nil {
-				t.Errorf("it came out: %v", err)
-			}
-			if _, lerr := os.Lstat("/x"); lerr == nil {
-				t.Errorf("it came out: %v", err)
+			for way, write := range map[string]func(io.Reader, string) error{
+				"unpacked": unpack,
+				"merged":   func(r io.Reader, dir string) error { return merge(r, dir, nil) },
+			} {
+				above := t.TempDir()
+				dir := filepath.Join(above, "a", "b")
+				must(t, os.MkdirAll(dir, 0o755))
+				err := write(bytes.NewReader(archive.Bytes()), dir)
+				for _, out := range []string{filepath.Join(above, "x"), "/x"} {
+					if _, lerr := os.Lstat(out); lerr == nil {
+						t.Errorf("%s, it came out: %v", way, err)
+					}
+				}
+				if a, aerr := os.Stat(filepath.Join(dir, "x")); aerr == nil {
+					if b, berr := os.Stat("/etc/passwd"); berr == nil && os.SameFile(a, b) {
+						t.Errorf("%s, a file of the host's has another name", way)
+					}
+				}
 			}
 		})
 	}
