@@ -3,6 +3,7 @@ package agents
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,52 +66,169 @@ func TestLoginInside(t *testing.T) {
 	})
 }
 
-// TestLoggedOut: agents without a credential begin with a login of their own.
+// TestLoggedOut: agents without a credential begin with a login of their own. One is
+// logged in inside to its end, as somebody does at a terminal who has a browser elsewhere.
 func TestLoggedOut(t *testing.T) {
 	inWorldOf(t, []cast{{claude, jobs}, {gemini, jobs}}, func(t *testing.T, w *world) {
 		w.once(t)
 		w.keyless()
-		hello := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/api/hello" && r.URL.Path != "/v1/oauth/hello" {
-				http.NotFound(rw, r)
-			}
-		})
-		w.hosts = map[string]http.Handler{"api.anthropic.com": hello, "platform.claude.com": hello}
+		account := &subscription{code: newKey("code-"), access: newKey("sk-ant-oat01-"), refresh: newKey("sk-ant-ort01-"), model: w.model}
+		w.model.RequireKey = account.access
+		w.hosts = map[string]http.Handler{"api.anthropic.com": account, "platform.claude.com": account}
 		w.stage.Leads("platform.claude.com", stage.Host4.String())
 
 		if r := w.within(t, "run", "--name", box, "claude", w.Work, "--", "claude", "auth", "status"); r.Code != 1 || !strings.Contains(r.Stdout, `"loggedIn": false`) {
 			t.Errorf("%v", r)
 		}
-		w.shows(t, "Select login method", "Dark", "claude --dangerously-skip-permissions")
+		w.pastes(t, account)
+		if r := w.within(t, "exec", box, "claude", "auth", "status"); r.Code != 0 || !strings.Contains(r.Stdout, `"loggedIn": true`) {
+			t.Errorf("%v", r)
+		}
+		if r := w.asksAgain(t, "greeting"); r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
+			t.Errorf("%v\n%s", r, summary(w.model.Requests()))
+		}
+		if q := w.model.Requests(); len(q) == 0 || q[0].Header.Get("Authorization") != "Bearer "+account.access {
+			t.Errorf("the model was not asked with the token: %s", summary(q))
+		}
 		if r := w.within(t, "run", "--name", "gem", "gemini", w.Work, "--", "gemini", "--skip-trust", "-p", "hi"); r.Code != 41 || !strings.Contains(r.Stderr, "set an Auth method") {
 			t.Errorf("%v", r)
 		}
 	})
 }
 
-// escapes are what moves the cursor and colours what is at it.
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|[\r\n ]+`)
-
-// shows starts a command at a terminal inside, answers the first question as it is
-// proposed, and waits for a text on the screen.
-func (w *world) shows(t *testing.T, text, first, command string) {
+// pastes logs claude in at a terminal: the link it shows is opened elsewhere, and the code
+// that is read there is pasted.
+func (w *world) pastes(t *testing.T, account *subscription) {
 	t.Helper()
-	file := filepath.Join(w.Work, "screen")
-	line := fmt.Sprintf(`(until grep -q %q screen; do sleep 0.1; done; printf '\r'; sleep 60) | script -qfc "stty rows 40 cols 120; exec timeout -s KILL 60 %s" screen`, first, command)
-	if r := w.within(t, "exec", "-d", box, "sh", "-c", line); r.Code != 0 {
-		t.Fatal(r)
+	tty := w.sitsAt(t, "claude --dangerously-skip-permissions")
+	tty.reads(t, "Dark")
+	tty.types(t, "\r")
+	tty.reads(t, "Select login method")
+	tty.types(t, "\r")
+	link := consent.FindStringSubmatch(tty.reads(t, "Paste code here"))
+	if link == nil {
+		t.Fatal("it shows no link")
 	}
-	screen := ""
+	account.challenge.Store(link[1])
+	tty.types(t, account.code+"#state")
+	tty.reads(t, "#state") // at once it would be a part of what is pasted
+	tty.types(t, "\r")
+	tty.reads(t, "Login successful")
+	tty.leaves()
+}
+
+// consent is where somebody is asked for theirs: a short link, of which the last part is
+// the challenge (RFC 7636).
+var consent = regexp.MustCompile(`https://claude\.ai/oauth/authorize\?\S*?([\w-]{43})\s`)
+
+// subscription is where somebody has one: it gives tokens for a code, says whose they are,
+// and has the model behind it.
+type subscription struct {
+	code, access, refresh string
+	challenge             atomic.Value // of who asked for the code
+	model                 http.Handler
+}
+
+func (s *subscription) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	mine := r.Header.Get("Authorization") == "Bearer "+s.access
+	switch {
+	case r.URL.Path == "/api/hello" || r.URL.Path == "/v1/oauth/hello":
+	case r.URL.Path == "/v1/oauth/token":
+		s.grant(rw, r)
+	case r.URL.Path == "/api/oauth/profile" && mine:
+		say(rw, map[string]any{
+			"account":      map[string]any{"uuid": "account", "email": "somebody@example.com", "display_name": "Somebody", "created_at": "2026-01-01T00:00:00Z"},
+			"organization": map[string]any{"uuid": "organization", "organization_type": "claude_pro", "name": "Somebody's", "rate_limit_tier": "default_claude_ai"},
+		})
+	case r.URL.Path == "/v1/messages":
+		s.model.ServeHTTP(rw, r)
+	default:
+		http.NotFound(rw, r)
+	}
+}
+
+// grant gives tokens to who shows that they asked for the code.
+func (s *subscription) grant(rw http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Code     string `json:"code"`
+		Verifier string `json:"code_verifier"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&asked)
+	sum := sha256.Sum256([]byte(asked.Verifier))
+	if asked.Code != s.code || base64.RawURLEncoding.EncodeToString(sum[:]) != s.challenge.Load() {
+		http.Error(rw, `{"error":"invalid_grant"}`, http.StatusBadRequest)
+		return
+	}
+	say(rw, map[string]any{
+		"token_type": "Bearer", "access_token": s.access, "refresh_token": s.refresh, "expires_in": 28800, "scope": "user:inference user:profile",
+		"account":      map[string]any{"uuid": "account", "email_address": "somebody@example.com"},
+		"organization": map[string]any{"uuid": "organization", "name": "Somebody's"},
+	})
+}
+
+// say answers in JSON.
+func say(rw http.ResponseWriter, v any) {
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(v)
+}
+
+// escapes are what moves the cursor and colours what is at it.
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\r\n ─]+`)
+
+// terminal is one inside that somebody sits at.
+type terminal struct {
+	keys   io.WriteCloser
+	file   string
+	hangUp context.CancelFunc
+	ended  chan error
+}
+
+// sitsAt starts a command at a terminal inside. It is wide: a link is one line of it.
+func (w *world) sitsAt(t *testing.T, command string) *terminal {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	line := fmt.Sprintf(`script -qfc "stty rows 40 cols 1000; exec %s" screen`, command)
+	cmd := w.Command(ctx, "exec", "-i", box, "sh", "-c", line)
+	keys, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty := &terminal{keys: keys, file: filepath.Join(w.Work, "screen"), hangUp: cancel, ended: make(chan error, 1)}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { tty.ended <- cmd.Wait() }()
+	return tty
+}
+
+// reads waits for texts to be on the screen, and gives all that has been there.
+func (tty *terminal) reads(t *testing.T, texts ...string) (screen string) {
+	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Log(screen)
+			t.Log(screen[max(0, len(screen)-4000):])
 		}
 	}()
-	harness.WaitFor(t, time.Minute, text, func() bool {
-		b, _ := os.ReadFile(file)
+	harness.WaitFor(t, time.Minute, strings.Join(texts, ", "), func() bool {
+		b, _ := os.ReadFile(tty.file)
 		screen = escapes.ReplaceAllString(string(b), " ")
-		return strings.Contains(screen, text)
+		return !slices.ContainsFunc(texts, func(s string) bool { return !strings.Contains(screen, s) })
 	})
+	return screen
+}
+
+func (tty *terminal) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := io.WriteString(tty.keys, keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaves hangs up.
+func (tty *terminal) leaves() {
+	tty.hangUp()
+	<-tty.ended
 }
 
 // keyless takes the keys out of the caller's environment.
