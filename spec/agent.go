@@ -173,6 +173,14 @@ type AgentLogin struct {
 	Lock bool `json:"lock,omitempty"`
 	// Again is what to run on the host to log in again.
 	Again string `json:"again"`
+	// Capture keeps what is got by logging in inside on the host; nil: it is not known how.
+	Capture *AgentCapture `json:"capture,omitempty"`
+}
+
+// AgentCapture says what comes in of a server's answer to a login inside, beside what
+// stands for the tokens.
+type AgentCapture struct {
+	Pass []string `json:"pass,omitempty"` // members of the answer that are no secrets
 }
 
 // FormJSON is the form of an endpoint that is asked in JSON.

@@ -30,6 +30,9 @@ type Lease struct {
 	// Settings tell programs inside of it.
 	Tool     string    `json:"tool,omitempty"`
 	Settings []Setting `json:"settings,omitempty"`
+	// Captured is the agent that logged in inside; empty for what is lent from the host.
+	// The secret is in no vault: it is this sandbox's alone, and goes with the lease.
+	Captured string    `json:"captured,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
 

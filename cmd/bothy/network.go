@@ -35,6 +35,9 @@ func (network) Open(o keeper.NetworkOptions) (*driver.Network, keeper.Gateway, e
 		FD: fd, Sandbox: o.Sandbox, Policy: o.Policy, HostPorts: o.HostPorts, Mock: mock, Join: o.Join, Log: o.Log,
 		KnownHosts: o.KnownHosts, Models: o.Models, Turn: o.Turn, Meter: o.Meter, Identity: o.Identity,
 	}
+	if c := o.Capture; c != nil {
+		conf.Capture = &gateway.Capture{How: c.How, Keep: c.Keep}
+	}
 	if t := o.Tasks; t != nil {
 		conf.Tasks = &taskserver.Server{Store: t.Store, Who: t.Who, Access: t.Access}
 	}

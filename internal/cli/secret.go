@@ -106,6 +106,9 @@ func (a *app) secretLsCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			for _, l := range leases {
+				secrets = append(secrets, e.Captured([]spec.Lease{l.Lease})...)
+			}
 			return a.printSecrets(secrets, leases)
 		},
 	}

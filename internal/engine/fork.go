@@ -188,6 +188,10 @@ func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 		if !wanted(&l) {
 			continue
 		}
+		if isCaptured(l) {
+			e.say("%s stays with %s alone: log in inside %s", l.Secret, from.Name, to.Name)
+			continue
+		}
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 		if t.Env == nil {
 			t.Env = []string{} // none, and not the usual one

@@ -222,6 +222,7 @@ func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 			return nil, err
 		}
 	}
+	e.forgetLogins(sb, gone)
 	return gone, errors.Join(unread, e.announceLoans(ctx, sb, left, nil))
 }
 

@@ -37,11 +37,14 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 		if err != nil {
 			return lending{unlent: e.allUnlent(sb, live, err)}
 		}
-		values = e.values(ctx, d, secretsOf(live))
+		values = e.values(ctx, d, secretsOf(slices.DeleteFunc(slices.Clone(live), isCaptured)))
 	}
 	var out lending
 	for _, l := range list {
 		v := values[l.Secret]
+		if isCaptured(l) {
+			v = e.readCaptured(sb, &l)
+		}
 		if err := l.Place.Check(); err != nil { // the gateway would have none of them
 			if l.Live(now) {
 				err = spec.Errorf(nil, "secret %s: %w", l.Secret, err).WithHint("bothy secret revoke %s, and lend it to another place", l.ID)
@@ -52,7 +55,7 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 		loan := wire.Loan{Lease: l}
 		if l.Live(now) {
 			loan = v.loan(l)
-			if v.err == nil && v.login != nil && l.Renewal != "" {
+			if v.err == nil && v.login != nil && l.Renewal != "" && !isCaptured(l) {
 				v.err = v.login.file(&out, &l)
 			}
 			if v.err != nil {

@@ -75,16 +75,14 @@ func withHint(err error) string {
 
 // standIn makes what stands inside for the tokens.
 func (h *hostLogin) standIn(s *vault.Secret, l *spec.Lease) {
-	if token, ok := h.StandIn(); ok {
-		l.Placeholder = token
-	}
-	l.Renewal = vault.Placeholder(vault.FindService(s.Service), []byte(h.Refresh))
+	access, _ := h.StandIn()
+	vault.StandIn(l, s.Service, access, h.Refresh)
 }
 
 // complete says in a loan what the keeper needs to renew it.
 func (h *hostLogin) complete(l *wire.Loan) {
 	l.Masked = []wire.Value{wire.Value(h.Refresh)}
-	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Expires: h.Expires, Due: h.Due}
+	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Expires: h.Expires, Due: h.Due}
 }
 
 // file adds the login as it is inside.

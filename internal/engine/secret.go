@@ -168,6 +168,10 @@ func (e *Engine) RemoveSecret(ctx context.Context, name string) error {
 	}
 	defer c.End()
 	if _, err := c.Find(name); err != nil {
+		gone, rerr := e.revoke(ctx, c, nil, func(l *spec.Lease) bool { return isCaptured(*l) && l.Secret == name })
+		if len(gone) > 0 || rerr != nil {
+			return rerr
+		}
 		return err
 	}
 	c.Remove(name)

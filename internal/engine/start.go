@@ -249,7 +249,7 @@ func (e *Engine) launch(ctx context.Context, sb *spec.Sandbox, group string, lim
 			l.Roots[name] = v
 		}
 	}
-	l.KnownHosts = knownHosts()
+	l.KnownHosts, l.Login = knownHosts(), e.loginInside(sb)
 	var err error
 	if l.Program, l.Runtime, err = e.programDirs(sb); err != nil {
 		return l, err

@@ -27,7 +27,7 @@ func (e *Engine) SecretEvents() ([]audit.Event, error) {
 	}
 	for _, sb := range list {
 		err := e.networkEvents(sb, func(ev audit.Event) {
-			if _, named := ev.Fields["secret"]; named || ev.Kind == spec.NetworkSecret {
+			if _, named := ev.Fields["secret"]; named || ev.Kind == spec.NetworkSecret || ev.Kind == spec.NetworkRenewal {
 				all = append(all, ev)
 			}
 		})

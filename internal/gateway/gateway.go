@@ -28,6 +28,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -58,6 +59,8 @@ type Config struct {
 	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
 	// to them that is not looked into.
 	Meter *meter.Meter
+	// Capture keeps what programs inside are given to log in with; nil: nobody does.
+	Capture *Capture
 	// Tasks answers about the tasks of the project; nil: they are not shared.
 	Tasks http.Handler
 	// Join asks init for servers that Dial cannot reach itself; may be nil.
@@ -67,6 +70,21 @@ type Config struct {
 	Log func(spec.NetworkRecord)
 
 	now func() time.Time // of the authority; a test moves it
+}
+
+// Capture keeps on the host what programs inside are given to log in with.
+type Capture struct {
+	How spec.AgentLogin // which says where that is
+	// Keep keeps tokens, and lends them before it returns.
+	Keep func(login.Grant) (lease *spec.Lease, identity string, err error)
+}
+
+// at is how the inspector sees it.
+func (c *Capture) at() *inspect.Capture {
+	if c == nil || c.How.Capture == nil {
+		return nil
+	}
+	return &inspect.Capture{At: inject.NewEndpoint(c.How.Endpoint), Pass: c.How.Capture.Pass, Keep: c.Keep}
 }
 
 // Gateway is a running one.
@@ -138,7 +156,7 @@ func New(c Config) (*Gateway, error) {
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
 		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
-		Secrets: g.secrets.Load, Logins: g.logins, Sandbox: c.Sandbox, Log: g.logRequest,
+		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
 		Mock: g.mock, Sent: g.sent(), Meter: g.meter,
 		Local: func(h inspect.Host) http.Handler {
 			if h.Name == adviceName {

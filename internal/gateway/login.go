@@ -106,7 +106,7 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 // meet takes over the value that the keeper lends, unless it is one that was
 // renewed since.
 func (h *heldLogin) meet(o *wire.Loan) {
-	h.file = login.File{Path: o.Login.Path, How: o.Login.How}
+	h.file = login.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside}
 	if value := string(o.Value); value != h.Access && !h.had(value) {
 		h.take(renew.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}
@@ -260,12 +260,12 @@ func (l *logins) state(lease string) error {
 	if h == nil || h.failed == nil || h.rejected == "" && (h.Expires.IsZero() || time.Now().Before(h.Expires)) {
 		return nil // it may be good yet: the server says
 	}
-	return told(h.failed, &h.file.How)
+	return told(h.failed, h.file)
 }
 
 // told is what the inside hears of a renewal that failed. Where the login lies on
 // the host, and what is wrong there or on its network, is for the log.
-func told(err error, how *spec.AgentLogin) error {
+func told(err error, f login.File) error {
 	_, refused := errors.AsType[*renew.Refused](err)
 	server, asked := errors.AsType[*renew.Unrenewed](err)
 	_, silent := errors.AsType[*renew.Unreachable](err)
@@ -281,7 +281,7 @@ func told(err error, how *spec.AgentLogin) error {
 	default:
 		err = errors.New("the login of the host could not be renewed just now: bothy secret audit says why, on the host")
 	}
-	return &spec.Error{Err: err, Hint: "log in again on the host: " + how.Again}
+	return &spec.Error{Err: err, Hint: f.Again()}
 }
 
 // Rejected is [inspect.Logins]. A server may have its reasons that no new token

@@ -43,6 +43,7 @@ type Keeper struct {
 	gateway  Gateway
 	traffic  *traffic
 	mock     *Mock                          // nil: no server is played
+	logins   int                            // inside that were kept; under the lock of the vault
 	refused  string                         // why the gateway would not have the secrets
 	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver

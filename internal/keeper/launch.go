@@ -66,6 +66,8 @@ type Launch struct {
 	Loans []wire.Loan `json:"loans,omitempty"`
 	// Unlent are leases without effect, for the status.
 	Unlent []spec.Unlent `json:"unlent,omitempty"`
+	// Login is how a login inside is kept on the host; nil: it is not.
+	Login *LoginInside `json:"login,omitempty"`
 	// GoOn is the directory of a memory image that programs go on from; none if init
 	// is to be booted. Authority is whom they trust, with its key; nil: a new one, whom
 	// they do not.

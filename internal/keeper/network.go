@@ -44,6 +44,8 @@ type NetworkOptions struct {
 	Turn   func()
 	// Tasks are those of the project; nil: they are not shared.
 	Tasks *Tasks
+	// Capture keeps what programs inside are given to log in with; nil: nobody does.
+	Capture *Capture
 	// Meter counts what they take.
 	Meter *meter.Meter
 	// Identity is what programs inside know their gateway by already; zero: they know
@@ -119,7 +121,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Tasks: k.tasks(), Identity: id,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Tasks: k.tasks(), Capture: k.captures(), Identity: id,
 	})
 	if err != nil {
 		return nil, err

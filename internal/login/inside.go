@@ -46,6 +46,11 @@ func (d *Document) StandIn() (token string, ok bool) {
 	return standIn(d.Access, d.how.Claims, rand.Text()+rand.Text()), true
 }
 
+// StandInIdentity is what stands inside for an ID token.
+func (d *Document) StandInIdentity(token string) string {
+	return standIn(token, d.how.Claims, "unsigned")
+}
+
 // standIn is a JWT with some of the claims of another.
 func standIn(token string, keep []string, signature string) string {
 	from, to := claims(token), map[string]any{}

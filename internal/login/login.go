@@ -27,6 +27,16 @@ import (
 type File struct {
 	Path string
 	How  spec.AgentLogin
+	// Inside tells one that was made in a sandbox, and is that sandbox's alone.
+	Inside bool
+}
+
+// Again says how to get another login.
+func (f File) Again() string {
+	if f.Inside {
+		return "log in again in the sandbox, as the first time"
+	}
+	return "log in again on the host: " + f.How.Again
 }
 
 // Find says where the login of a description lies: below a home directory, or
@@ -80,7 +90,7 @@ func (f File) open(path string) (*Document, *os.File, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
-		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("log in on the host: %s", f.How.Again)
+		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("%s", f.Again())
 	case errors.Is(err, unix.ELOOP):
 		err = spec.Errorf(spec.ErrDenied, "the login %s is a symbolic link, which its renewal would replace", path).WithHint("put the file itself there")
 	default:

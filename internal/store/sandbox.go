@@ -18,10 +18,16 @@ import (
 type Sandbox struct{ Dir string }
 
 // Names of the files in a sandbox's directory.
-func (d Sandbox) Spec() string    { return filepath.Join(d.Dir, "spec.json") }
-func (d Sandbox) Policy() string  { return filepath.Join(d.Dir, "policy.yaml") }
-func (d Sandbox) Leases() string  { return filepath.Join(d.Dir, "leases.json") }
-func (d Sandbox) Lent() string    { return filepath.Join(d.Dir, "lent") } // there once a credential was
+func (d Sandbox) Spec() string   { return filepath.Join(d.Dir, "spec.json") }
+func (d Sandbox) Policy() string { return filepath.Join(d.Dir, "policy.yaml") }
+func (d Sandbox) Leases() string { return filepath.Join(d.Dir, "leases.json") }
+func (d Sandbox) Lent() string   { return filepath.Join(d.Dir, "lent") } // there once a credential was
+
+// Login is where the tokens lie of a lease whose login was made inside.
+func (d Sandbox) Login(lease string) string {
+	return filepath.Join(d.Dir, "login", lease+".json")
+}
+
 func (d Sandbox) Mock() string    { return filepath.Join(d.Dir, "mock.yaml") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
 func (d Sandbox) Lock() string    { return filepath.Join(d.Dir, "lock") }

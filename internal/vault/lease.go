@@ -111,6 +111,15 @@ func NewLease(s *Secret, sandbox string, t Terms, value []byte, now time.Time) (
 	return l, nil
 }
 
+// StandIn makes what stands inside for the tokens of a login. Access may be empty: the
+// usual placeholder stands for the token then.
+func StandIn(l *spec.Lease, service, access, refresh string) {
+	if access != "" {
+		l.Placeholder = access
+	}
+	l.Renewal = Placeholder(FindService(service), []byte(refresh))
+}
+
 // defaultVariable is the variable of a secret of no known service: that it comes
 // from, or its name in capitals.
 func defaultVariable(s *Secret) []string {

@@ -22,6 +22,7 @@ const (
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
 	SourceLogin       SourceKind = "login"   // what an agent of the host logged in with, renewed as it ends
 	SourceTool        SourceKind = "tool"    // what a tool of the host, such as npm, has for a server
+	SourceInside      SourceKind = "inside"  // what an agent got that logged in inside; never in the document
 )
 
 // Source tells where a value comes from.
@@ -47,6 +48,8 @@ func (s Source) String() string {
 		return s.Path
 	case SourceLogin:
 		return "login: " + s.Path
+	case SourceInside:
+		return "login inside: " + s.Path
 	case SourceTool:
 		return s.Tool + ": " + s.For
 	case SourceKeyring:

@@ -28,6 +28,7 @@ type Loan struct {
 type Login struct {
 	Path    string          `json:"path"`
 	How     spec.AgentLogin `json:"how"`
+	Inside  bool            `json:"inside,omitempty"` // it was made in the sandbox, and is of no use elsewhere
 	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if somebody says so
 	Due     time.Time       `json:"due,omitzero"`     // when it has to be renewed
 }

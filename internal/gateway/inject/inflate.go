@@ -75,6 +75,18 @@ func (p *plainBody) Read(b []byte) (int, error) {
 	return p.z.Read(b)
 }
 
+// Plain gives the body of an answer as it is when nothing is compressed.
+func Plain(resp *http.Response) (io.Reader, error) {
+	switch c := coding(resp.Header); c {
+	case "":
+		return resp.Body, nil
+	case "other":
+		return nil, spec.Errorf(spec.ErrDenied, "the answer has an unknown content encoding")
+	default:
+		return &plainBody{r: bufio.NewReader(resp.Body), coding: c}, nil
+	}
+}
+
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -25,7 +25,7 @@ func newLoan(w *wire.Loan) (*loan, error) {
 		l.masked = append(l.masked, string(v))
 	}
 	if w.Login != nil {
-		l.login = newEndpoint(w.Login.How.Endpoint)
+		l.login = NewEndpoint(w.Login.How.Endpoint)
 	}
 	for _, check := range []func() error{l.checkPlaceholder, l.checkValue, l.Place.Check} {
 		if err := check(); err != nil {
@@ -33,6 +33,14 @@ func newLoan(w *wire.Loan) (*loan, error) {
 		}
 	}
 	return l, l.compileRules()
+}
+
+// again says how to have it once more.
+func (l *loan) again() string {
+	if l.Captured != "" {
+		return "log in again, as the first time"
+	}
+	return "bothy secret lease " + l.Secret + " --sandbox " + l.Sandbox + ", on the host, lends it again"
 }
 
 // checkPlaceholder refuses what could occur by chance or be written in two ways.

@@ -5,6 +5,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,20 +15,20 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// endpoint is where a login is renewed: by the host, whatever the inside asks.
-type endpoint struct {
+// Endpoint is where a server gives tokens: for a login, and to renew one.
+type Endpoint struct {
 	name string
 	port uint16
 	path string
 }
 
-// newEndpoint reads a URL. One that cannot be anybody's is nowhere.
-func newEndpoint(text string) *endpoint {
+// NewEndpoint reads a URL. One that cannot be anybody's is nowhere.
+func NewEndpoint(text string) *Endpoint {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
-		return &endpoint{} // nobody asks there, and who renews says why not
+		return &Endpoint{} // nobody asks there, and who renews says why not
 	}
-	e := &endpoint{name: strings.ToLower(u.Hostname()), port: 443, path: u.EscapedPath()}
+	e := &Endpoint{name: strings.ToLower(u.Hostname()), port: 443, path: u.EscapedPath()}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		e.port = uint16(n)
 	}
@@ -34,8 +36,19 @@ func newEndpoint(text string) *endpoint {
 }
 
 // is tells whether a target is the endpoint's server.
-func (e *endpoint) is(to Target) bool {
+func (e *Endpoint) is(to Target) bool {
 	return e != nil && e.name != "" && to.Port == e.port && strings.EqualFold(to.Name, e.name)
+}
+
+// Answers tells whether a request goes where tokens are given, however its path is
+// spelled: more is taken for it than is.
+func (e *Endpoint) Answers(r *http.Request, to Target) bool {
+	return e.is(to) && to.Secure && strings.EqualFold(path.Clean("/"+r.URL.Path), path.Clean("/"+e.path))
+}
+
+// LendsLogin tells whether a login of the host is lent that is renewed at a server.
+func (s *Set) LendsLogin(to Target, now time.Time) bool {
+	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.is(to) && l.Captured == "" && l.lent(now) })
 }
 
 // Logins gives the leases of logins whose placeholders will be exchanged in a

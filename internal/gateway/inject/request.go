@@ -108,7 +108,7 @@ func (l *loan) elsewhere(to Target, now time.Time) string {
 	case !to.Secure:
 		return "it is exchanged over TLS only"
 	case l.taken || l.value == "":
-		return "its lease was taken back"
+		return "its lease was taken back: " + l.again()
 	case !l.Live(now):
 		return "its lease has ended"
 	}

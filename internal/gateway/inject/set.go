@@ -41,7 +41,7 @@ type loan struct {
 	folded []string       // the placeholders in small letters
 	rules  *policy.Policy // hosts, methods and paths
 	hosts  string         // for people
-	login  *endpoint      // where it is renewed, if it is a login
+	login  *Endpoint      // where it is renewed, if it is a login
 }
 
 // standIns are what stands inside for the loan.

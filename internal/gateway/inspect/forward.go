@@ -28,6 +28,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if i.renewed(ctx, w, r, x) {
 		return
 	}
+	captured := i.captures(r, x)
 	r, ok := i.lend(ctx, w, r, x)
 	if !ok {
 		return
@@ -35,6 +36,9 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	out := outgoing(ctx, r)
 	if x.bill.tally != nil {
 		out.Header["Accept-Encoding"] = []string{"identity"} // so that the answer can be read
+	}
+	if captured {
+		out.Header["Accept-Encoding"] = []string{"identity"}
 	}
 	resp, err := i.up.roundTrip(ctx, x.conn.host, out, x)
 	if err != nil && ctx.Err() == nil && x.endGRPC(in, err) {
@@ -49,6 +53,9 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	from, _ := resp.Body.(*answerBody)
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		removeHops(resp.Header)
+	}
+	if captured && i.capture(w, in, x, resp) {
+		return
 	}
 	if err := i.answered(resp, x); err != nil {
 		i.failed(ctx, w, in, x, err)

@@ -75,6 +75,9 @@ type Config struct {
 	Secrets func() *inject.Set
 	// Logins renews those of them that are logins of the host; nil: there are none.
 	Logins Logins
+	// Capture keeps on the host what programs inside are given to log in with; nil:
+	// nobody does.
+	Capture *Capture
 	// Sandbox is its name, for what is said to the inside.
 	Sandbox string
 	// Local gives who answers for a host that is the gateway itself; nil for all

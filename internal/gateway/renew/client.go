@@ -161,22 +161,33 @@ func silence(host string, err error) error {
 // granted reads the answer of RFC 6749, section 5.
 func granted(status int, text []byte) (login.Grant, error) {
 	var a struct {
-		Access   string          `json:"access_token"`
-		Refresh  string          `json:"refresh_token"`
-		Identity json.RawMessage `json:"id_token"`
-		Lifetime json.RawMessage `json:"expires_in"`
-		Error    json.RawMessage `json:"error"`
+		Error json.RawMessage `json:"error"`
 	}
-	err := json.Unmarshal(text, &a)
-	switch {
-	case status == http.StatusOK && err == nil && a.Access != "":
-		g := login.Grant{Access: a.Access, Refresh: a.Refresh, Lifetime: lifetime(a.Lifetime)}
-		_ = json.Unmarshal(a.Identity, &g.Identity) // without it the others are good
+	if g, ok := Given(text); ok && status == http.StatusOK {
 		return g, nil
+	}
+	_ = json.Unmarshal(text, &a)
+	switch {
 	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden && code(a.Error) != "":
 		return login.Grant{}, &Refused{Status: status, Code: code(a.Error)}
 	}
 	return login.Grant{}, fmt.Errorf("the server gives no tokens (status %d)", status)
+}
+
+// Given reads the tokens of an answer, of which the access token must be there.
+func Given(text []byte) (login.Grant, bool) {
+	var a struct {
+		Access   string          `json:"access_token"`
+		Refresh  string          `json:"refresh_token"`
+		Identity json.RawMessage `json:"id_token"`
+		Lifetime json.RawMessage `json:"expires_in"`
+	}
+	if json.Unmarshal(text, &a) != nil || a.Access == "" {
+		return login.Grant{}, false
+	}
+	g := login.Grant{Access: a.Access, Refresh: a.Refresh, Lifetime: lifetime(a.Lifetime)}
+	_ = json.Unmarshal(a.Identity, &g.Identity) // without it the others are good
+	return g, true
 }
 
 // lifetime reads a number of seconds, which some servers write as text; zero for

@@ -107,7 +107,7 @@ func (r *Refused) Error() string {
 func hint(err error, f login.File) error {
 	out := &spec.Error{Op: "renew the login " + f.Path, Err: err}
 	if _, ok := errors.AsType[*Refused](err); ok {
-		return out.WithHint("log in again on the host: %s", f.How.Again)
+		return out.WithHint("%s", f.Again())
 	}
-	return out.WithHint("try again, or log in again on the host: %s", f.How.Again)
+	return out.WithHint("try again, or %s", f.Again())
 }

@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// keeping is who keeps logins, and has no wish to if err says why.
+type keeping struct {
+	got []login.Grant
+	err error
+}
+
+func (k *keeping) keep(w **world, p *provider) func(login.Grant) (*spec.Lease, string, error) {
+	return func(g login.Grant) (*spec.Lease, string, error) {
+		k.got = append(k.got, g)
+		if k.err != nil {
+			return nil, "", k.err
+		}
+		l := spec.Lease{
+			ID: "lease1", Secret: "tool-login@box", Captured: "tool", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
+			Placeholder: accessStandIn, Renewal: refreshStandIn,
+		}
+		err := (*w).SetLoans([]wire.Loan{{
+			Lease: l, Value: wire.Value(g.Access), Masked: []wire.Value{wire.Value(g.Refresh)},
+			Login: &wire.Login{Path: "/nonexistent/login.json", How: p.how(), Inside: true},
+		}})
+		return &l, "", err
+	}
+}
+
+// capturing makes a sandbox whose logins are kept.
+func (p *provider) capturing(t testing.TB, k *keeping) *world {
+	t.Helper()
+	how := p.how()
+	how.Capture = &spec.AgentCapture{Pass: []string{"scope", "account"}}
+	var w *world
+	w = start(t, document(t, 1, "allow: [{host: auth.example.com, methods: [POST]}, {host: api.example.com, methods: [POST]}]\n"), loginHosts, p.trusting,
+		func(c *Config) { c.Capture = &Capture{How: how, Keep: k.keep(&w, p)} })
+	return w
+}
+
+// logsIn is a program inside that has a code.
+func (p *provider) logsIn(t testing.TB, c *http.Client, url string) (int, string, head) {
+	t.Helper()
+	return fetch(t, c, "POST", url, strings.NewReader(`{"grant_type":"authorization_code","code":"x"}`), "Content-Type", "application/json", "Accept-Encoding", "gzip")
+}
+
+// giving is a provider that answers a code in its own way.
+func giving(t testing.TB, status int, kind, text string, header ...string) *provider {
+	p := newProvider(t)
+	serve := p.Config.Handler
+	p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.EqualFold(r.URL.Path, "/oauth/token") {
+			serve.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("X-Token", access(1))
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		for _, piece := range strings.SplitAfter(text, ",") { // it comes in pieces
+			_, _ = w.Write([]byte(piece))
+			if len(header) == 0 {
+				_ = http.NewResponseController(w).Flush()
+			}
+		}
+	})
+	return p
+}
+
+func zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write([]byte(text))
+	must(t, errors.Join(err, z.Close()))
+	return b.String()
+}
+
+var tokens = fmt.Sprintf(`{"access_token":%q,"refresh_token":%q,"expires_in":60,"scope":"a b","account":{"say":%q},"more":%q}`, access(1), refresh(1), access(1), "more-REALREALREAL")
+
+// What a program inside gets by logging in stays outside, and works inside at once.
+func TestCapture(t *testing.T) {
+	for name, p := range map[string]*provider{
+		"in pieces":  giving(t, 200, "application/json; charset=utf-8", tokens),
+		"compressed": giving(t, 200, "application/json", zipped(t, tokens), "Content-Encoding", "gzip"),
+		"twice":      giving(t, 200, "application/json", `{"access_token":"other-REALREALREALREAL",`+tokens[1:]),
+	} {
+		for _, h2 := range []bool{true, false} {
+			for _, url := range []string{p.how().Endpoint, strings.Replace(p.how().Endpoint, "/oauth/token", "/OAuth/%74oken?x", 1)} {
+				k := &keeping{}
+				w := p.capturing(t, k)
+				c := w.client(t, h2)
+				status, text, head := p.logsIn(t, c, url)
+				p.clean(t, text+fmt.Sprint(head))
+				var body struct {
+					Access  string         `json:"access_token"`
+					Refresh string         `json:"refresh_token"`
+					Expires int            `json:"expires_in"`
+					Scope   string         `json:"scope"`
+					Account map[string]any `json:"account"`
+				}
+				if err := json.Unmarshal([]byte(text), &body); err != nil || status != 200 || body.Access != accessStandIn || body.Refresh != refreshStandIn ||
+					body.Expires < 1e6 || body.Scope != "a b" || body.Account["say"] == nil || strings.Contains(text, "more") {
+					t.Errorf("%s, h2 %v: %d %s %v", name, h2, status, text, err)
+				}
+				if len(k.got) != 1 || k.got[0].Access != access(1) || k.got[0].Refresh != refresh(1) || k.got[0].Lifetime.Seconds() != 60 {
+					t.Fatalf("%s, h2 %v: kept are %d", name, h2, len(k.got))
+				}
+				if status, text := p.call(t, w, c); status != 200 {
+					t.Errorf("%s, h2 %v: used: %d %s", name, h2, status, text)
+				}
+				if r := w.renewal(t); r.Verdict != spec.VerdictAllow || r.Secret != "tool-login@box" || !strings.Contains(r.Reason, "kept on the host") {
+					t.Errorf("%+v", r)
+				}
+				w.realless(t)
+			}
+		}
+	}
+}
+
+// What is not understood, or cannot be kept, does not come in, and it is said why.
+func TestNotCaptured(t *testing.T) {
+	huge := `{"fill":"` + strings.Repeat("x", 256<<10) + `",` + tokens[1:]
+	for name, tt := range map[string]struct {
+		p      *provider
+		err    error
+		kept   int
+		status int
+		want   string
+	}{
+		"no JSON":        {p: giving(t, 200, "text/plain", tokens), status: 502, want: "not 200 in JSON"},
+		"created":        {p: giving(t, 201, "application/json", tokens), status: 502, want: "status 201"},
+		"huge":           {p: giving(t, 200, "application/json", huge), status: 502, want: "more than 262144 bytes"},
+		"a bomb":         {p: giving(t, 200, "application/json", zipped(t, huge), "Content-Encoding", "gzip"), status: 502, want: "more than 262144 bytes"},
+		"unreadable":     {p: giving(t, 200, "application/json", tokens, "Content-Encoding", "br"), status: 502, want: "unknown content encoding"},
+		"no gzip":        {p: giving(t, 200, "application/json", tokens, "Content-Encoding", "gzip"), status: 502, want: "breaks off"},
+		"two values":     {p: giving(t, 200, "application/json", tokens+tokens), status: 502, want: "it is no login"},
+		"no renewal":     {p: giving(t, 200, "application/json", fmt.Sprintf(`{"access_token":%q}`, access(1))), status: 502, want: "it is no login"},
+		"no tokens":      {p: giving(t, 200, "application/json", `{"ok":true}`), status: 502, want: "it is no login"},
+		"nobody keeps":   {p: giving(t, 200, "application/json", tokens), err: os.ErrPermission, kept: 1, status: 502, want: "bothy secret audit says why"},
+		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: login.ErrNoToken, kept: 1, status: 502, want: "is no token"},
+		"a refusal":      {p: giving(t, 400, "application/json", `{"error":"invalid_grant"}`), status: 400, want: "invalid_grant"},
+		"somewhere else": {p: giving(t, 307, "application/json", `{}`, "Location", "https://x.example.com/"), status: 307},
+	} {
+		k := &keeping{err: tt.err}
+		w := tt.p.capturing(t, k)
+		c := w.client(t, true)
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		status, text, head := tt.p.logsIn(t, c, tt.p.how().Endpoint)
+		if tt.status == 502 {
+			tt.p.clean(t, text+fmt.Sprint(head))
+			if r := w.renewal(t); r.Verdict != spec.VerdictError || r.Reason == "" {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+		if status != tt.status || !strings.Contains(text, tt.want) || len(k.got) != tt.kept {
+			t.Errorf("%s: %d %.300s; kept %d", name, status, text, len(k.got))
+		}
+		w.realless(t)
+	}
+}
+
+// While a login of the host is lent, one inside is the sandbox's own affair, and so is one at
+// another place.
+func TestCaptureNobodys(t *testing.T) {
+	p := giving(t, 200, "application/json", tokens)
+	k := &keeping{}
+	w := p.capturing(t, k)
+	c := w.client(t, false)
+	if _, text, _ := p.logsIn(t, c, strings.Replace(p.how().Endpoint, "token", "other", 1)); strings.Contains(text, accessStandIn) {
+		t.Error(text)
+	}
+	f := p.signIn(t, 3, time.Now().Add(later))
+	must(t, w.SetLoans(p.loan(t, f)))
+	if status, text, _ := p.logsIn(t, c, p.how().Endpoint); status != 200 || !strings.Contains(text, access(1)) {
+		t.Errorf("%d %s", status, text)
+	}
+	if len(k.got) != 0 {
+		t.Errorf("%d are kept", len(k.got))
+	}
+}

@@ -1,0 +1,133 @@
+package inspect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/renew"
+	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Capture keeps on the host what a program inside is given when it logs in.
+type Capture struct {
+	At   *inject.Endpoint // where it is given
+	Pass []string         // members of the answer that come in as they are
+	// Keep keeps tokens, and has what stands for them exchanged when it returns: what the
+	// lease has, and identity for the ID token. It is called concurrently.
+	Keep func(login.Grant) (lease *spec.Lease, identity string, err error)
+}
+
+// captures tells whether the answer to a request may be a login that is to be kept. While
+// one of the host's is lent for the same server, nobody need log in.
+func (i *Inspector) captures(r *http.Request, x *exchange) bool {
+	to := x.conn.host.target()
+	return i.conf.Capture != nil && i.conf.Capture.At.Answers(r, to) && !x.secrets.LendsLogin(to, time.Now())
+}
+
+// maxGiven bounds an answer with tokens, in bytes.
+const maxGiven = 256 << 10
+
+// errGiven is of class answers with which nobody is logged in. They hold nothing of the
+// host's, and are told the inside.
+var errGiven = errors.New("what the server gave is not kept, and so not passed on")
+
+// capture keeps the tokens of an answer, and answers with what stands for them. It is
+// false for answers that give none. One that might and is not understood, or cannot be
+// kept, is not passed on: a token inside of which nobody knows is worse than no login.
+func (i *Inspector) capture(w *answer, r *http.Request, x *exchange, resp *http.Response) bool {
+	if s := resp.StatusCode; s != http.StatusSwitchingProtocols && (s < 200 || s > 299) {
+		return false
+	}
+	body, err := i.kept(resp, x)
+	if err != nil {
+		x.refuse(err.Error())
+		x.record.Verdict = spec.VerdictError
+		i.conf.Log(x.captured(err.Error()), &x.decision)
+		if !errors.Is(err, errGiven) {
+			err = errors.New("the login could not be kept: bothy secret audit says why, on the host")
+		}
+		i.sayToken(w, r, http.StatusBadGateway, map[string]any{"error": "server_error", "error_description": "bothy: " + err.Error()})
+		return true
+	}
+	i.conf.Log(x.captured("a login inside, kept on the host"), &x.decision)
+	i.sayToken(w, r, http.StatusOK, body)
+	return true
+}
+
+// captured is a record of what became of a login.
+func (x *exchange) captured(why string) spec.NetworkRecord {
+	record := x.record
+	record.Event, record.Reason = spec.NetworkRenewal, why
+	if record.Verdict == "" {
+		record.Verdict = spec.VerdictAllow
+	}
+	return record
+}
+
+// kept keeps the tokens of an answer, and gives the answer that the inside gets: nothing
+// of the server's but what is known to be no secret.
+func (i *Inspector) kept(resp *http.Response, x *exchange) (map[string]any, error) {
+	text, err := given(resp)
+	if err != nil {
+		return nil, err
+	}
+	g, ok := renew.Given(text)
+	if !ok || g.Refresh == "" {
+		return nil, fmt.Errorf("%w: it is no login with a token for requests and one that renews it", errGiven)
+	}
+	lease, identity, err := i.conf.Capture.Keep(g)
+	if errors.Is(err, login.ErrNoToken) {
+		return nil, fmt.Errorf("%w: %w", errGiven, login.ErrNoToken)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.record.Lease, x.record.Secret = lease.ID, lease.Secret
+	body := i.passed(text)
+	body["access_token"], body["refresh_token"], body["token_type"] = lease.Placeholder, lease.Renewal, "Bearer"
+	body["expires_in"], body["refresh_token_expires_in"] = int64(lasting/time.Second), int64(lasting/time.Second)
+	if identity != "" {
+		body["id_token"] = identity
+	}
+	return body, nil
+}
+
+// passed are the members of an answer that come in, without the tokens that are lent now.
+func (i *Inspector) passed(text []byte) map[string]any {
+	all, out := map[string]json.RawMessage{}, map[string]any{}
+	_ = json.Unmarshal(text, &all) // it was read already
+	secrets := i.conf.Secrets()
+	for _, name := range i.conf.Capture.Pass {
+		if masked := secrets.Mask(string(all[name])); json.Valid([]byte(masked)) {
+			out[name] = json.RawMessage(masked)
+		}
+	}
+	return out
+}
+
+// given reads an answer in JSON.
+func given(resp *http.Response) ([]byte, error) {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode != http.StatusOK || kind != "application/json" {
+		return nil, fmt.Errorf("%w: the answer has the status %d, and is not 200 in JSON", errGiven, resp.StatusCode)
+	}
+	r, err := inject.Plain(resp)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errGiven, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxGiven+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: the answer breaks off", errGiven)
+	case len(text) > maxGiven:
+		return nil, fmt.Errorf("%w: the answer has more than %d bytes", errGiven, maxGiven)
+	}
+	return text, nil
+}

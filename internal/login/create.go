@@ -1,0 +1,48 @@
+package login
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Create writes a login that there was none of, and reads it. Its directory is made if
+// need be, for its owner alone. When it returns without an error the tokens are on the
+// disk; with one, there is no file.
+func (f File) Create(g Grant, now time.Time) (*Document, error) {
+	d, err := f.create(g, now)
+	if err != nil {
+		_ = os.Remove(f.Path)
+		return nil, &spec.Error{Op: "keep a login", Err: err}
+	}
+	return d, nil
+}
+
+func (f File) create(g Grant, now time.Time) (*Document, error) {
+	if !g.usable() || g.Refresh == "" {
+		return nil, ErrNoToken
+	}
+	dir := filepath.Dir(f.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	h := Held{Document: &Document{how: f.How, all: map[string]any{}}, f: f}
+	data, err := h.with(g, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it has more than %d bytes", maxFile)
+	}
+	if err := f.replace(data, 0o600); err != nil {
+		return nil, err
+	}
+	if err := store.SyncDir(filepath.Dir(dir)); err != nil {
+		return nil, err
+	}
+	return f.Read()
+}
