@@ -384,7 +384,7 @@ func TestC5RenewalInside(t *testing.T) {
 		// Written otherwise, or sent elsewhere, it is refused like every placeholder.
 		for _, to := range []string{p.how().Endpoint, p.how().Endpoint + "2"} {
 			status, text, _ := fetch(t, c, "POST", to, strings.NewReader("<x>"+refreshStandIn+"</x>"))
-			if status != 403 || !strings.Contains(text, "placeholder of secret tool-login") {
+			if status != 403 || !strings.Contains(text, "placeholder of secret tool-login") || !strings.Contains(text, "taken back: bothy secret lease") {
 				t.Errorf("%s: %d %s", to, status, text)
 			}
 		}
@@ -656,7 +656,7 @@ func TestLoginTakenBack(t *testing.T) {
 	must(t, w.SetLoans(loans))
 	c := w.client(t, false)
 	status, text := p.call(t, w, c)
-	if status != 403 || !strings.Contains(text, "taken back") {
+	if status != 403 || !strings.Contains(text, "taken back: bothy secret lease tool-login --sandbox ") {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text, _ = fetch(t, c, "POST", p.how().Endpoint, strings.NewReader(fmt.Sprintf(`{"refresh_token":%q}`, refreshStandIn)), "Content-Type", "application/json")

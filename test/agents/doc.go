@@ -28,7 +28,8 @@
 //
 // TestForkClaude forks one that waits for an answer, and has it go on from a checkpoint.
 //
-// TestLoginInside and TestLoggedOut have them begin without a credential, and log in.
+// TestLoginInside and TestLoggedOut have them begin without a credential, and log in; what
+// they get is kept outside.
 //
 // TestMCP has them use tools of servers inside, on the network and on the host.
 //

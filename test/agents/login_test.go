@@ -24,8 +24,8 @@ import (
 )
 
 // TestLoginInside: an agent without a credential says so, and is logged in inside by its
-// own means: with a key, and in the browser of the host. What it gets stays in the
-// sandbox's home, is used by later runs, and is nobody else's.
+// own means: with a key, which stays in the sandbox's home, and in the browser of the host:
+// what it gets there is kept outside. Later runs use both, and they are nobody else's.
 func TestLoginInside(t *testing.T) {
 	inWorld(t, codex, jobs, func(t *testing.T, w *world) {
 		w.once(t)
@@ -92,7 +92,7 @@ func TestLoggedOut(t *testing.T) {
 			t.Errorf("the model was not asked with the token: %s", summary(q))
 		}
 		w.isKept(t, box, "claude-login@"+box, account.access, account.refresh)
-		if r := w.asksAgain(t, "greeting"); r.Code == 0 || !strings.Contains(r.Stdout, "its lease was taken back: log in again") {
+		if r := w.within(t, "exec", box, "env", "CLAUDE_CODE_MAX_RETRIES=0", "claude", "-p", "greeting"); r.Code == 0 || !strings.Contains(r.Stdout, "its lease was taken back: log in again") {
 			t.Errorf("after its end: %v", r)
 		}
 		if r := w.within(t, "run", "--name", "gem", "gemini", w.Work, "--", "gemini", "--skip-trust", "-p", "hi"); r.Code != 41 || !strings.Contains(r.Stderr, "set an Auth method") {

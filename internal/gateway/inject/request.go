@@ -103,6 +103,8 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 // target, but possibly in one place.
 func (l *loan) elsewhere(to Target, now time.Time) string {
 	switch {
+	case l.taken && l.login.is(to):
+		return "its lease was taken back: " + l.again()
 	case !l.bound(to, now):
 		return "its lease is only for " + l.hosts
 	case !to.Secure:
