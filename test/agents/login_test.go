@@ -119,7 +119,26 @@ func (w *world) pastes(t *testing.T, account *subscription) {
 	tty.reads(t, "#state") // at once it would be a part of what is pasted
 	tty.types(t, "\r")
 	tty.reads(t, "Login successful")
+	w.rummagesFor(t, account.access, account.refresh)
 	tty.leaves()
+}
+
+// rummagesFor searches memory, environment and files inside while the agent runs that has just
+// logged in: there is what stands for the tokens, and no token.
+func (w *world) rummagesFor(t *testing.T, access, refresh string) {
+	t.Helper()
+	var list struct {
+		Leases []struct{ Placeholder string }
+	}
+	if err := json.Unmarshal([]byte(w.Must(t, "secret", "ls", "--json")), &list); err != nil || len(list.Leases) != 1 {
+		t.Fatalf("there are the leases %+v: %v", list, err)
+	}
+	me := w.Plant(t, w.Work)
+	r := w.within(t, "exec", "-u", "root", box, me, "rummage", "key="+veiled(access), "renewal="+veiled(refresh), "placeholder="+veiled(list.Leases[0].Placeholder))
+	if r.Code != 0 || strings.Contains(r.Stdout, "FOUND key ") || strings.Contains(r.Stdout, "FOUND renewal ") ||
+		strings.Contains(r.Stdout, "CANNOT read memory") || !strings.Contains(r.Stdout, "FOUND placeholder ") {
+		t.Errorf("%v", r)
+	}
 }
 
 // consent is where somebody is asked for theirs: a short link, of which the last part is
