@@ -11,7 +11,7 @@ const (
 	NetworkFlow       = "flow"       // a connection: when it was refused, was opened, or has ended
 	NetworkRequest    = "request"    // over HTTP that was looked into
 	NetworkSecret     = "secret"     // a secret that was lent was used
-	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or could not be
+	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or one made inside was kept, or could not be
 	NetworkPolicy     = "policy"     // other rules came into force
 	NetworkSuppressed = "suppressed" // of which there was too much to record one by one
 )

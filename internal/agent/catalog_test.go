@@ -309,6 +309,8 @@ func TestLoginRefused(t *testing.T) {
 		{"client: mine", "form: json"},
 		{"client: mine", "client: mine\n  form: xml"},
 		{"again: mine login", "lock: true"},
+		{"again: mine login", "again: mine login\n  capture: {pass: [id_token]}"},
+		{"again: mine login", "again: mine login\n  capture: {keep: [scope]}"},
 		{"client: mine", "client: mine\n  secret: x"},
 	} {
 		text := strings.Replace(ownLogin, change[0], change[1], 1)
