@@ -65,7 +65,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
 		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
 		if !s.Ready && len(l.plan.Sandboxes) > 0 {
-			s.Detail = "it was cut short while its sandboxes were made: nothing was done"
+			s.Detail = cutInMaking
 		}
 	}
 	return l, nil

@@ -65,7 +65,9 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 		return nil, err
 	}
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
-		s.Crash()
+		if s.Crash(); !s.Ready {
+			s.Detail = cutInMaking
+		}
 	}
 	l.pause = l.state.Expect(mail) && l.hosted
 	return l, nil

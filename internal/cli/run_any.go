@@ -190,6 +190,9 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, co
 	return nil
 }
 
+// cutInMaking is why a run was interrupted that never was ready.
+const cutInMaking = "it was cut short while its sandboxes were made: nothing was done"
+
 // removeUntouched removes sandboxes that were made for a run which never was ready. Those that
 // somebody has started since are kept, and their names given.
 func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error) {
