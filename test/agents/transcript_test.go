@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/modelserver"
 	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 )
@@ -307,6 +308,9 @@ func TestAtTerminal(t *testing.T) {
 				if r := w.within(t, args...); r.Code != 0 {
 					t.Fatal(r)
 				}
+				w.waits(t, "the agent to come to an end", func(q modelserver.Request) bool { // to look for that in what it keeps costs much
+					return q.Outcome == modelserver.Answered && q.Turn >= 2
+				})
 				harness.WaitFor(t, patience, "the agent to be done", func() bool {
 					r := w.within(t, "logs", "--agent", "--json", box)
 					return r.Code == 0 && strings.Contains(r.Stdout, "It is shouted.")
