@@ -101,14 +101,18 @@ func (p *placeFlags) place(basic bool) (*spec.Place, error) {
 	return nil, spec.Errorf(spec.ErrUsage, "--bearer, --header, --query and --basic exclude each other").WithHint("lend the secret once more for another place")
 }
 
-// warnUnreachable tells of hosts that the policy keeps the sandbox from.
+// warnUnreachable tells of hosts that the policy keeps the sandbox from, and of those that will
+// hardly be sent the secret.
 func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease) {
 	p, err := e.Policy(sb)
 	if err != nil {
 		return
 	}
 	for _, host := range l.Hosts {
-		name, _, _ := strings.Cut(host, ":")
+		name, port, _ := strings.Cut(host, ":")
+		if port == "80" {
+			a.note("a secret is exchanged over TLS only, and port 80 is plain HTTP as a rule: over that %s gets none", host)
+		}
 		clean, err := policy.CleanName(name)
 		if err != nil {
 			continue // a pattern, or an address
