@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
@@ -340,6 +342,49 @@ func TestB10Crowd(t *testing.T) {
 		end()
 		harness.WaitFor(t, harness.Timeout, "the end of all connections", func() bool { return f.open.Load() == 0 })
 	})
+	f.countsAll(t)
+}
+
+// countsAll makes sure that the crowd has not pushed out of the log what was done before it,
+// and that each of its connections is counted although not all have lines.
+func (f *flooded) countsAll(t *testing.T) {
+	t.Helper()
+	f.Must(t, "stop", "box")
+	var opened, closed, lines int64
+	list := flows(t, f.Caller, "")
+	for _, r := range list {
+		lines++
+		switch r.State {
+		case spec.FlowOpened:
+			opened += max(r.Count, 1)
+		case spec.FlowClosed:
+			closed += max(r.Count, 1)
+		}
+	}
+	if opened < crowdSize || opened != closed || lines > crowdSize {
+		t.Errorf("of %d connections the log tells of %d that were opened and %d that have ended, in %d lines", crowdSize, opened, closed, lines)
+	}
+	if len(list) == 0 || list[0].State != spec.FlowOpened || list[0].Addr != f.server.Addr() || list[0].Count != 0 {
+		t.Errorf("the log begins with %+v", list[:min(1, len(list))])
+	}
+	var sum struct {
+		Allowed []struct {
+			Host  string `json:"host"`
+			Count int64  `json:"count_since"`
+		} `json:"allowed_hosts"`
+	}
+	if err := json.Unmarshal([]byte(f.Must(t, "policy", "log", "--json", "box")), &sum); err != nil {
+		t.Fatal(err)
+	}
+	var counted int64
+	for _, h := range sum.Allowed {
+		if h.Host == f.server.String() {
+			counted += h.Count
+		}
+	}
+	if counted != opened {
+		t.Errorf("policy log counts %d of %d", counted, opened)
+	}
 }
 
 // TestB10Slow: heads of requests and greetings of TLS that never end are cut off,
