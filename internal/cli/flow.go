@@ -215,16 +215,16 @@ func (a *app) flowRmCommand() *command.Command {
 				if err != nil {
 					return nil, err
 				}
-				return l.run, l.remove(cmd)
+				return l.run, a.removeFlow(cmd, l)
 			})
 		},
 	}
 }
 
-// remove removes a run that nobody carries on. Its sandboxes hold copies of what the
+// removeFlow removes a run that nobody carries on. Its sandboxes hold copies of what the
 // run has, and go with it; but those that work on files of the host only if that was
 // asked for, and copies that wait for a person never.
-func (l *flowing) remove(cmd *command.Command) error {
+func (a *app) removeFlow(cmd *command.Command, l *flowing) error {
 	h, events, err := l.run.Host()
 	if err != nil {
 		return err
@@ -233,12 +233,13 @@ func (l *flowing) remove(cmd *command.Command) error {
 	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
-	if l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0 {
+	if l.state.Ready && (l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0) {
 		if err := removeAll(cmd.Context(), l.engine, &l.plan); err != nil {
 			return err
 		}
 	}
-	_, err = l.erase(h)
+	kept, err := l.erase(h)
+	a.sayKept(kept)
 	return err
 }
 

@@ -242,7 +242,7 @@ func (l *looping) cancel() error {
 
 func (a *app) loopRmCommand() *command.Command {
 	return &command.Command{
-		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; their sandboxes stay",
+		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; the sandbox of one that was ready stays",
 		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
@@ -250,14 +250,14 @@ func (a *app) loopRmCommand() *command.Command {
 				if err != nil {
 					return nil, err
 				}
-				return l.run, l.remove()
+				return l.run, a.removeLoop(l)
 			})
 		},
 	}
 }
 
-// remove removes a loop that nobody carries on.
-func (l *looping) remove() error {
+// removeLoop removes a loop that nobody carries on.
+func (a *app) removeLoop(l *looping) error {
 	h, events, err := l.run.Host()
 	if err != nil {
 		return err
@@ -266,17 +266,22 @@ func (l *looping) remove() error {
 	if l.state, err = loop.Fold(events); err != nil {
 		return err
 	}
-	_, err = l.erase(h)
+	kept, err := l.erase(h)
+	a.sayKept(kept)
 	return err
 }
 
 // erase removes a run: its workers' sandboxes first, of which nobody knows without it. If
-// it never was ready its own sandbox goes, too, unless somebody has started that: it is kept
-// then, and so is one in which something was done.
+// it never was ready all its sandboxes go, but for those that somebody has started since.
 func (l *looping) erase(h *run.Host) (kept []string, err error) {
-	err = unmake(l.engine, workplaces(l.state))
-	if err == nil && !l.state.Ready {
-		kept, err = removeUntouched(l.engine, l.plan.Sandbox)
+	if l.state.Ready {
+		err = unmake(l.engine, workplaces(l.state))
+	} else {
+		ids := []string{l.plan.Sandbox}
+		for _, at := range l.state.Places {
+			ids = append(ids, at.ID)
+		}
+		kept, err = removeUntouched(l.engine, ids...)
 	}
 	if err != nil {
 		return nil, err

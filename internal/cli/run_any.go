@@ -194,7 +194,8 @@ func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, co
 const cutInMaking = "it was cut short while its sandboxes were made: nothing was done"
 
 // removeUntouched removes sandboxes that were made for a run which never was ready. Those that
-// somebody has started since are kept, and their names given.
+// somebody has started since are kept, and those of which that is not known, and their names
+// given.
 func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error) {
 	for _, id := range ids {
 		sb, err := e.Find(id)
@@ -203,7 +204,7 @@ func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error)
 			continue
 		case err != nil:
 			return nil, err
-		case e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil:
+		case e.Store.Sandbox(sb.ID).MayHaveStarted():
 			kept = append(kept, sb.Name)
 			continue
 		}
@@ -212,6 +213,13 @@ func removeUntouched(e *engine.Engine, ids ...string) (kept []string, err error)
 		}
 	}
 	return kept, nil
+}
+
+// sayKept names what stays of a run that is removed.
+func (a *app) sayKept(kept []string) {
+	if len(kept) > 0 {
+		a.note("what somebody has started since stays: bothy rm %s", strings.Join(kept, " "))
+	}
 }
 
 // unmade says that nothing can be gone on with of a run that was cut short while its sandboxes

@@ -201,6 +201,13 @@ func (d Sandbox) ReadStatus() spec.Status {
 	return st
 }
 
+// MayHaveStarted tells whether a sandbox was started once, or whether that is not known.
+func (d Sandbox) MayHaveStarted() bool {
+	var st spec.Status
+	err := ReadJSON(d.Status(), &st)
+	return st.StartedAt != nil || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
 // removedPrefix marks directories that are on their way out. What carries it
 // belongs to no sandbox and may be deleted by anybody at any time.
 const removedPrefix = ".gone-"
