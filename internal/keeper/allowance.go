@@ -13,10 +13,14 @@ import (
 // thousand connections or requests in a few seconds, so that nothing is left in a log
 // of bounded size of what was done just before. So what was let through has lines of
 // its own for so many bytes, to each destination and to all together: enough for an
-// installation of some thousand packages, and a quarter of the log. Beyond that
-// it is summed up, by destination. The first that goes to a destination has its line
-// whatever there was before: no flood hides that.
+// installation of some thousand packages. Beyond that it is summed up, by destination.
+// The first that goes to a destination has its line whatever there was before, for as
+// many destinations as there are lines for that. All these lines at once are half of
+// what a file of the log holds, and what stood at the end of the one before is there
+// until it is full.
 const (
+	networkBytes = 8 << 20 // of a file of the log
+
 	eachBurst, eachRate = 3 << 19, 1 << 10 // bytes, and bytes a second
 	allBurst, allRate   = 2 << 20, 2 << 10
 

@@ -211,7 +211,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	if k.events, err = audit.Open(dir.Log("events.jsonl"), audit.Options{}); err != nil {
 		return nil, err
 	}
-	records, err := audit.Open(dir.NetworkLog(), audit.Options{})
+	records, err := audit.Open(dir.NetworkLog(), audit.Options{MaxBytes: networkBytes})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -337,6 +338,60 @@ func TestPassedFlood(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNothingIsPushedOut: what was done just before a file of the log was full is there for
+// five minutes whatever is tried, with names and paths as long as can be: all lines that there
+// are at once, for what is let through, for the first of each destination, for uses of a secret,
+// for refusals of each kind, and those that come back meanwhile.
+func TestNothingIsPushedOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	synctest.Test(t, func(t *testing.T) {
+		log, err := audit.Open(path, audit.Options{MaxBytes: networkBytes})
+		must(t, err)
+		tr := newTraffic("box", log, quiet(), func() {})
+		for size(t, path) < networkBytes-4000 {
+			tr.write(spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: strings.Repeat("a", 1000)})
+		}
+		passing(tr, 0, "before.example", "/taken")
+		label := strings.Repeat(strings.Repeat("a", 60)+".", 3) + "example"
+		passed := func(event, name string) spec.NetworkRecord {
+			return spec.NetworkRecord{
+				Event: event, Sandbox: "box", Verdict: spec.VerdictAllow, Name: name, Port: 443, Protocol: "HTTP/1.1",
+				Addr: netip.MustParseAddr("192.0.2.1"), Rule: "allow **.example", Source: "sandbox", Method: "POST", Path: "/" + strings.Repeat("a", 500), Status: 200,
+			}
+		}
+		flood := func(n int) {
+			tr.record(passed(spec.NetworkRequest, "one.example"))
+			tr.record(passed(spec.NetworkRequest, "two.example"))
+			name := fmt.Sprint("h", n, ".", label)
+			r := passed(spec.NetworkFlow, name)
+			r.State, r.Flow = spec.FlowOpened, fmt.Sprint("run-", n)
+			tr.record(r)
+			tr.record(passed(spec.NetworkRequest, name))
+			r.State = spec.FlowClosed
+			tr.record(r)
+			r = passed(spec.NetworkSecret, name)
+			r.Secret, r.Lease = "anthropic", "lease-0c8f38ea19e0"
+			tr.record(r)
+			for _, event := range []string{spec.NetworkLookup, spec.NetworkFlow, spec.NetworkRequest, spec.NetworkSecret} {
+				r = passed(event, "no-"+name)
+				r.Verdict, r.Suggest = spec.VerdictDeny, "bothy policy allow box "+r.Name
+				tr.record(r)
+			}
+		}
+		for n := range 3000 {
+			flood(n)
+		}
+		for n := range 300 { // five minutes
+			flood(3000 + n)
+			time.Sleep(time.Second)
+		}
+		tr.close()
+		if !slices.ContainsFunc(recorded(t, path), func(r spec.NetworkRecord) bool { return r.Name == "before.example" && r.Path == "/taken" }) {
+			t.Errorf("it is gone: %d and %d bytes were written since", size(t, path+".1"), size(t, path))
+		}
+	})
 }
 
 // size is how long a file is, 0 if there is none.
