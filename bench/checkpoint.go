@@ -19,6 +19,7 @@ var below = []struct {
 }{
 	{"nothing", 0, 0},
 	{"1 GiB in 64 files", 64, 0},
+	{"10 GiB in 640 files", 640, 0},
 	{"10,000 small files", 0, 10_000},
 }
 
