@@ -118,6 +118,11 @@ func TestConformParents(t *testing.T) {
 		"missing, pivot":  {text: "FROM scratch\nCOPY --parents foo1/./nothing /\n", context: context, fails: "foo1"},
 		"missing, stage":  {text: "FROM scratch\nCOPY --from=tree --parents /a/nothing /out/\n", fails: "nothing"},
 		"none, wildcard":  {text: "FROM base\nCOPY --from=tree --parents /a/b/./c9* /out/\n", want: []string{`755 0:0 /out/`}},
+		"dangling":        {text: "FROM base\nCOPY --parents l /d/\n", context: map[string]string{"l": "-> nothing"}, want: []string{`755 0:0 /d/`, `/d/l -> nothing`}},
+		"absolute":        {text: "FROM base\nCOPY --parents l /d/\n", context: map[string]string{"l": "-> /etc/nothing"}, want: []string{`755 0:0 /d/`, `/d/l -> /etc/nothing`}},
+		"dangling, pivot": {text: "FROM base\nCOPY --parents s/./l /d/\n", context: map[string]string{"s/l": "-> nothing"}, want: []string{`755 0:0 /d/`, `/d/l -> nothing`}},
+		"dangling, stage": {text: "FROM base AS a\nCOPY . /s/\nFROM base\nCOPY --from=a --parents /s/l /d/\n", context: map[string]string{"l": "-> nothing"}, want: []string{`755 0:0 /d/`, `755 0:0 /d/s/`, `/d/s/l -> nothing`}},
+		"dangling, alone": {text: "FROM base\nCOPY l /d/\n", context: map[string]string{"l": "-> nothing"}, fails: "not"},
 	})
 }
 

@@ -286,13 +286,13 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 }
 
 // required misses what COPY --parents names without a wildcard: to a pattern, what is not
-// there is nothing to copy.
+// there is nothing to copy. A link is copied as it is, wherever it leads.
 func required(from, name string) error {
-	p, err := continuity.RootPath(from, name)
+	dir, err := continuity.RootPath(from, filepath.Dir(name))
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(p); err != nil {
+	if _, err := os.Lstat(filepath.Join(dir, filepath.Base(name))); err != nil {
 		return fmt.Errorf("%s is not there", name)
 	}
 	return nil
