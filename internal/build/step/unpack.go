@@ -138,11 +138,20 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	name := path.Base(h.Name)
 	err = u.put(in, name, h, r)
 	if errors.Is(err, fs.ErrExist) { // what was there goes
+		if info, lerr := in.Lstat(name); lerr == nil && info.IsDir() {
+			u.forget(path.Join(u.really, name))
+		}
 		if err = in.RemoveAll(name); err == nil {
 			err = u.put(in, name, h, r)
 		}
 	}
 	return err
+}
+
+// forget drops directories that go, with all in them: what takes their place is not to get
+// what the archive said of them.
+func (u *unpacker) forget(gone string) {
+	u.dirs = slices.DeleteFunc(u.dirs, func(d filled) bool { return d.path == gone || below(d.path, gone) })
 }
 
 // put makes a file; fs.ErrExist if there is one.
