@@ -129,6 +129,7 @@ func TestConformAdd(t *testing.T) {
 		"a link for a dir": as(onto("existing", "/", [2]string{"k/ 777", ""}, [2]string{"k", "-> old"}), `/k -> old`),
 		"absolute link":    as(onto("existing", "/", [2]string{"k/ 777", ""}, [2]string{"k", "-> /old"}), `/k -> /old`),
 		"dangling link":    as(onto("existing", "/", [2]string{"k/ 777", ""}, [2]string{"k", "-> nothing"}), `/k -> nothing`),
+		"a dir twice":      as(onto("base", "/", [2]string{"k/ 777", ""}, [2]string{"k/ 700", ""}), `700 7:8 /k/`),
 		"over a link":      as(onto("existing", "/", [2]string{"into", "1"}), `640 7:8 /into 1`),
 		"a dir over one":   as(onto("existing", "/", [2]string{"var/run/ 755", ""}), `755 7:8 /var/run/`),
 		"through a link":   as(onto("existing", "/", [2]string{"var/run/x", "1"}), `640 7:8 /run/x 1`),

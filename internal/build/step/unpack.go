@@ -225,9 +225,15 @@ func (u *unpacker) fifo(in *os.Root, name string, h *tar.Header) error {
 	return in.Chmod(name, h.FileInfo().Mode())
 }
 
-// finish gives directories what the archive says of them, now that they are filled.
+// finish gives directories what the archive says of them, now that they are filled. What it
+// says last counts.
 func (u *unpacker) finish() error {
+	done := map[string]bool{}
 	for _, d := range slices.Backward(u.dirs) {
+		if done[d.path] {
+			continue
+		}
+		done[d.path] = true
 		if err := u.root.Chmod(d.path, d.h.FileInfo().Mode()); err != nil {
 			return err
 		}
