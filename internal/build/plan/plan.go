@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -101,8 +102,12 @@ func convert(ctx context.Context, o build.Order, images *images) (*pb.Definition
 	return def.ToPB(), config, warnings, nil
 }
 
+// maxEpoch is the last second that is a number of nanoseconds, in the year 2262.
+const maxEpoch = math.MaxInt64 / int64(time.Second)
+
 // epoch is the time that the image and what the frontend makes in it are from, in seconds
-// since 1970, if an argument says so.
+// since 1970, if an argument says so. Operations count in
+// nanoseconds: one that they cannot say is refused.
 func epoch(args map[string]string) (*time.Time, error) {
 	text := args["SOURCE_DATE_EPOCH"]
 	if text == "" {
@@ -111,6 +116,9 @@ func epoch(args map[string]string) (*time.Time, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("invalid SOURCE_DATE_EPOCH: %w", err)
+	}
+	if n < 0 || n > maxEpoch {
+		return nil, fmt.Errorf("invalid SOURCE_DATE_EPOCH: %d is not between 0 and %d", n, maxEpoch)
 	}
 	t := time.Unix(n, 0).UTC()
 	return &t, nil

@@ -120,8 +120,13 @@ func TestEpoch(t *testing.T) {
 	if without, plain, err := made(""); err != nil || without.Created != "" || bytes.Equal(plain, op) {
 		t.Errorf("%+v, %v", without, err)
 	}
-	if _, _, err := made("soon"); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "invalid SOURCE_DATE_EPOCH") {
-		t.Error(err)
+	for _, at := range []string{"soon", "-1", "9223372037", "253402300800", "9223372036854775807"} {
+		if _, _, err := made(at); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), "invalid SOURCE_DATE_EPOCH") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if c, _, err := made("9223372036"); err != nil || c.Created != "2262-04-11T23:47:16Z" {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
