@@ -279,6 +279,38 @@ func TestSparse(t *testing.T) {
 	}
 }
 
+// A file with several names is copied, and counts, as often as its copy can have no other.
+func TestNames(t *testing.T) {
+	dir := directory(t, map[string]string{"a": "123456"})
+	must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	defer func(n int64, f func(string, string) error) { maxContext, anotherName = n, f }(maxContext, anotherName)
+	maxContext = 10
+	snapshot := func() (string, error) {
+		o := order(t, dir, "FROM base\nCOPY . /\n")
+		_, err := Make(t.Context(), o)
+		b, _ := os.ReadFile(filepath.Join(o.Snapshot, "b"))
+		return string(b), err
+	}
+	if b, err := snapshot(); err != nil || b != "123456" {
+		t.Errorf("as one file: %q, %v", b, err)
+	}
+	for _, refused := range []unix.Errno{unix.EPERM, unix.EOPNOTSUPP, unix.EMLINK} {
+		anotherName = func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: refused} }
+		maxContext = 12
+		if b, err := snapshot(); err != nil || b != "123456" {
+			t.Errorf("%v: %q, %v", refused, b, err)
+		}
+		maxContext = 10
+		if _, err := snapshot(); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%v: it does not count: %v", refused, err)
+		}
+	}
+	anotherName = func(string, string) error { return unix.EIO }
+	if _, err := snapshot(); !errors.Is(err, unix.EIO) {
+		t.Error(err)
+	}
+}
+
 // A directory that becomes a link while it is read leads nowhere.
 func TestSwapped(t *testing.T) {
 	dir := directory(t, map[string]string{"b/secret": "1"})

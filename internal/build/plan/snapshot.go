@@ -38,6 +38,19 @@ type snapshot struct {
 // is a variable for tests.
 var maxContext = int64(64 << 30)
 
+// anotherName gives a file one more name. It is a variable for tests.
+var anotherName = os.Link
+
+// sharedName gives a file the name of one that is there; false where the file system has no
+// such names, or no more of them.
+func sharedName(first, to string) (bool, error) {
+	err := anotherName(first, to)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EMLINK) {
+		return false, nil
+	}
+	return true, err
+}
+
 // openContext opens the directory that is copied from.
 func openContext(o build.Order) (*os.Root, error) {
 	root, err := os.OpenRoot(o.Context)
@@ -183,9 +196,11 @@ func (s *snapshot) file(from inContext, name, to string, info fs.FileInfo) error
 	}
 	if id := [2]uint64{st.Dev, st.Ino}; st.Nlink > 1 {
 		if first, ok := s.links[id]; ok {
-			return os.Link(first, to)
+			if done, err := sharedName(first, to); done {
+				return err
+			}
 		}
-		s.links[id] = to
+		s.links[id] = to // what comes next shares this one: the first may have no more names to give
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
