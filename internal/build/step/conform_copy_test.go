@@ -122,6 +122,11 @@ func TestConformParents(t *testing.T) {
 		"absolute":        {text: "FROM base\nCOPY --parents l /d/\n", context: map[string]string{"l": "-> /etc/nothing"}, want: []string{`755 0:0 /d/`, `/d/l -> /etc/nothing`}},
 		"dangling, pivot": {text: "FROM base\nCOPY --parents s/./l /d/\n", context: map[string]string{"s/l": "-> nothing"}, want: []string{`755 0:0 /d/`, `/d/l -> nothing`}},
 		"dangling, stage": {text: "FROM base AS a\nCOPY . /s/\nFROM base\nCOPY --from=a --parents /s/l /d/\n", context: map[string]string{"l": "-> nothing"}, want: []string{`755 0:0 /d/`, `755 0:0 /d/s/`, `/d/s/l -> nothing`}},
+		"through a link":  {text: "FROM base\nCOPY --parents l/f /d/\n", context: map[string]string{"d/f": "x", "l": "-> d"}, fails: "/l/f is not there"},
+		"link, pivot":     {text: "FROM base\nCOPY --parents l/./f /d/\n", context: map[string]string{"d/f": "x", "l": "-> d"}, want: []string{`755 0:0 /d/`, `644 0:0 /d/f x`}},
+		"excluded":        {text: "FROM base\nCOPY --parents --exclude=f f /d/\n", context: map[string]string{"f": "x"}, fails: "/f is not there"},
+		"excluded above":  {text: "FROM base\nCOPY --parents --exclude=s s/f /d/\n", context: map[string]string{"s/f": "x"}, fails: "/s/f is not there"},
+		"excluded but":    {text: "FROM base\nCOPY --parents --exclude=s --exclude=!s/f s /d/\n", context: map[string]string{"s/f": "x"}, want: []string{`755 0:0 /d/`, `755 0:0 /d/s/`, `644 0:0 /d/s/f x`}},
 		"dangling, alone": {text: "FROM base\nCOPY l /d/\n", context: map[string]string{"l": "-> nothing"}, fails: "not"},
 	})
 }

@@ -20,6 +20,7 @@ import (
 	continuity "github.com/containerd/continuity/fs"
 	"github.com/klauspost/compress/zstd"
 	"github.com/moby/buildkit/solver/pb"
+	"github.com/moby/patternmatcher"
 	"github.com/moby/sys/user"
 	copy "github.com/tonistiigi/fsutil/copy"
 	"github.com/ulikunitz/xz"
@@ -268,7 +269,7 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 		}
 	}
 	for _, name := range a.RequiredPaths {
-		if err := required(from, name); err != nil {
+		if err := required(from, name, a); err != nil {
 			return err
 		}
 	}
@@ -286,16 +287,44 @@ func (at root) copyFiles(from string, a *pb.FileActionCopy) error {
 }
 
 // required misses what COPY --parents names without a wildcard: to a pattern, what is not
-// there is nothing to copy. A link is copied as it is, wherever it leads.
-func required(from, name string) error {
-	dir, err := continuity.RootPath(from, filepath.Dir(name))
+// there is nothing to copy. From where it is copied on no link is followed, and a link is
+// copied as it is, wherever it leads.
+func required(from, name string, a *pb.FileActionCopy) error {
+	missing := fmt.Errorf("%s is not there", name)
+	src := filepath.Join("/", a.Src)
+	rel, err := filepath.Rel(src, filepath.Join("/", name))
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, filepath.Base(name))); err != nil {
-		return fmt.Errorf("%s is not there", name)
+	at, err := continuity.RootPath(from, src)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(at); err == nil && rel == "." { // all of it is copied
+		return nil
+	}
+	for part := range strings.SplitSeq(rel, "/") {
+		if info, err := os.Lstat(at); err != nil || !info.IsDir() {
+			return missing
+		}
+		at = filepath.Join(at, part)
+	}
+	if _, err := os.Lstat(at); err != nil {
+		return missing
+	}
+	if out, err := excluded(rel, a.ExcludePatterns); out || err != nil {
+		return errors.Join(missing, err)
 	}
 	return nil
+}
+
+// excluded tells whether nothing of a path is copied.
+func excluded(name string, patterns []string) (bool, error) {
+	m, err := patternmatcher.New(patterns)
+	if err != nil || m.Exclusions() { // of what is below it, something may be
+		return false, err
+	}
+	return m.MatchesOrParentMatches(name)
 }
 
 // shown leaves out of an error where we have files.
