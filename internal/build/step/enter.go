@@ -47,6 +47,9 @@ func enter([]string) int {
 	if err := c.arrange(); err != nil {
 		return fail(err)
 	}
+	if err := c.makeDir(); err != nil { // the root's lies below a mount
+		return fail(err)
+	}
 	if err := os.Chdir(c.Dir); err != nil {
 		return fail(err)
 	}
