@@ -117,7 +117,7 @@ func kept(t *testing.T, names ...string) (runs []*Report) {
 // The tables of the READMEs are those of the results they name.
 func TestReadmeTable(t *testing.T) {
 	life := kept(t, "2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root-life.json")
-	past := kept(t, "2026-11-22-vm-2cpu-root-checkpoint.json", "2026-11-23-vm-2cpu-root-checkpoint.json")
+	past := kept(t, "2026-11-22-vm-2cpu-root-checkpoint.json", "2026-11-23-vm-2cpu-root-checkpoint.json", "2026-11-24-vm-2cpu-root-checkpoint.json")
 	for _, tt := range []struct{ file, want string }{
 		{"../README.md", dockerTable(life)},
 		{"README.md", pastTable(past)},
