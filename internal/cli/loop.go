@@ -123,25 +123,30 @@ func (l *looping) open() error {
 func (a *app) loopHintCommand() *command.Command {
 	var clear bool
 	c := &command.Command{
-		Use: "hint RUN TEXT|--clear", Short: "Tell the next iteration something", Complete: a.oneRun(run.Loops),
+		Use: "hint [RUN] TEXT|--clear", Short: "Tell the next iteration something; without RUN of the newest loop", Complete: a.oneRun(run.Loops),
 		Example: "  bothy loop hint RUN 'look at the parser first'\n  bothy loop hint --clear RUN",
 		Args: func(cmd *command.Command, args []string) error {
 			if clear {
-				return exactly(1, "a run beside --clear, and nothing else")(cmd, args)
+				return atMost(1, "a run beside --clear")(cmd, args)
 			}
-			return exactly(2, "a run and a text")(cmd, args)
+			return between(1, 2, "a text, and before it a run, unless it is the newest")(cmd, args)
 		},
 		RunE: func(_ *command.Command, args []string) error {
-			l, err := a.loopCalled(args[0])
+			named, m := args, run.Message{Kind: run.Clear, Actor: actor()}
+			if !clear {
+				named, m = args[:len(args)-1], run.Message{Kind: run.Hint, Text: args[len(args)-1], Actor: actor()}
+				if strings.TrimSpace(m.Text) == "" {
+					return spec.Errorf(spec.ErrUsage, "the hint is empty").WithHint("--clear takes back what no iteration was told yet")
+				}
+				if len(named) == 0 {
+					if err := a.notARun(m.Text); err != nil {
+						return err
+					}
+				}
+			}
+			l, err := a.loopMeant(named)
 			if err == nil {
 				err = l.open()
-			}
-			m := run.Message{Kind: run.Clear, Actor: actor()}
-			if !clear {
-				m.Kind, m.Text = run.Hint, args[1]
-				if err == nil && strings.TrimSpace(m.Text) == "" {
-					err = spec.Errorf(spec.ErrUsage, "the hint is empty").WithHint("--clear takes back what no iteration was told yet")
-				}
 			}
 			if err == nil {
 				err = l.run.Leave(m)
@@ -158,11 +163,11 @@ func (a *app) loopHintCommand() *command.Command {
 
 func (a *app) loopPauseCommand() *command.Command {
 	return &command.Command{
-		Use: "pause RUN", Short: "Have a loop wait for you after its iteration",
+		Use: "pause [RUN]", Short: "Have a loop wait for you after its iteration; without RUN the newest",
 		Long: "Has the process that carries a loop on end with code 3 as soon as its iteration is over.\nbothy loop resume goes on.",
-		Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
+		Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
-			l, err := a.loopCalled(args[0])
+			l, err := a.loopMeant(args)
 			if err == nil {
 				err = l.open()
 			}
@@ -182,10 +187,10 @@ func (a *app) loopPauseCommand() *command.Command {
 
 func (a *app) loopStopCommand() *command.Command {
 	return &command.Command{
-		Use: "stop RUN", Short: "End a loop for good", Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
+		Use: "stop [RUN]", Short: "End a loop for good; without RUN the newest", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		Long: "Ends a loop at once, with the agent if it works just now. What was done stays in the\nsandbox.",
 		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.loopCalled(args[0])
+			l, err := a.loopMeant(args)
 			if err == nil {
 				err = l.open()
 			}

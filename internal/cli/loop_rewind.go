@@ -16,15 +16,16 @@ func (a *app) loopRewindCommand() *command.Command {
 	var hint string
 	var force bool
 	c := &command.Command{
-		Use: "rewind [-f] RUN N", Short: "Have a loop go on from where iteration N ended",
-		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used.",
-		Args: exactly(2, "a run and the number of an iteration"), Complete: a.oneRun(run.Loops),
+		Use: "rewind [-f] [RUN] N", Short: "Have a loop go on from where iteration N ended",
+		Long: "Puts the files of the sandbox back to the checkpoint of iteration N, and has the loop wait\nthere: bothy loop resume goes on with the next. 0 is before the first. What there was is\nkept as a checkpoint of its own. Tasks that were closed later are open again. What was\nused stays used. Without RUN it is the newest.",
+		Args: between(1, 2, "the number of an iteration, and before it a run, unless it is the newest"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
-			n, err := strconv.Atoi(args[1])
-			if err != nil || n < 0 {
-				return spec.Errorf(spec.ErrUsage, "%q is no number of an iteration", args[1]).WithHint("usage: %s", cmd.UseLine())
+			last := len(args) - 1
+			n, err := iterationArg(cmd, args[last])
+			if err != nil {
+				return err
 			}
-			l, err := a.loopCalled(args[0])
+			l, err := a.loopMeant(args[:last])
 			if err != nil {
 				return err
 			}

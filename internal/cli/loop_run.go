@@ -386,11 +386,11 @@ func protectable(root *os.Root, path string) error {
 
 func (a *app) loopResumeCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "resume RUN", Short: "Carry a loop on that was cut short, paused or stalled",
+		Use: "resume [RUN]", Short: "Carry a loop on that was cut short, paused or stalled; without RUN the newest",
 		Long: "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them.",
-		Args: exactly(1, "a run"), Complete: a.oneRun(run.Loops),
+		Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.loopCalled(args[0])
+			l, err := a.loopMeant(args)
 			if err != nil {
 				return err
 			}
