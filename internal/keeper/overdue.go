@@ -62,5 +62,13 @@ func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
 func (s *session) overdue(limit time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.late = spec.Errorf(spec.ErrTimeout, "the command took longer than %s, and was ended", limit)
+	s.late = spec.Errorf(spec.ErrTimeout, "the command took longer than %s, and was ended", spoken(limit))
+}
+
+// spoken rounds a time for people: what is left of a longer one is not a round number.
+func spoken(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
 }
