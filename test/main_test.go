@@ -84,8 +84,10 @@ func prepare() (dir string, err error) {
 	if err := compile("examples/loop", filepath.Join(lab.bin, "loop")); err != nil {
 		return dir, err
 	}
-	if err := copyProgram(filepath.Join("..", "examples", "sandbox-ralph.sh"), filepath.Join(lab.bin, "sandbox-ralph.sh")); err != nil {
-		return dir, err
+	for _, name := range []string{"sandbox-ralph.sh", "webhook.py"} {
+		if err := copyProgram(filepath.Join("..", "examples", name), filepath.Join(lab.bin, name)); err != nil {
+			return dir, err
+		}
 	}
 	for _, name := range []string{"sandbox", "devcontainer", "flows"} {
 		if err := os.CopyFS(filepath.Join(lab.bin, name), os.DirFS(filepath.Join("..", "examples", name))); err != nil {
