@@ -104,3 +104,34 @@ func TestSandboxRalph(t *testing.T) {
 		t.Error("without a command it goes on")
 	}
 }
+
+// TestLooplia has the script that knows Looplia's words run a bothy that only tells what it
+// was asked for.
+func TestLooplia(t *testing.T) {
+	bin, home := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "bothy"), []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string // empty: it is refused
+	}{
+		{[]string{"run", "kit", "--file", "./my article.md"}, "flow|run|--rm|--agent|claude|--file|./my article.md|" + home + "/.looplia/workflows/kit.md|"},
+		{[]string{"run", "kit", "--sandbox-id", "kit-2026-01-12-ab3f"}, "flow|resume|--|kit-2026-01-12-ab3f|"},
+		{[]string{"build", "--mock $(id)"}, "flow|build|--agent|claude|--|--mock $(id)|"},
+		{[]string{"run", "kit"}, ""},
+		{[]string{"run", "kit", "--file"}, ""},
+		{[]string{"build"}, ""},
+		{nil, ""},
+	} {
+		cmd := exec.Command("sh", append([]string{"-e", "looplia"}, c.args...)...)
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + home, "BOTHY_HOME=" + home + "/state"}
+		said, err := cmd.Output()
+		if (err != nil) != (c.want == "") || string(said) != c.want {
+			t.Errorf("%q asks for %s, %v", c.args, said, err)
+		}
+	}
+	if to, err := os.Readlink(filepath.Join(home, ".looplia", "sandbox")); err != nil || to != home+"/state/runs" {
+		t.Errorf("the runs are in %q, %v", to, err)
+	}
+}

@@ -84,7 +84,7 @@ func prepare() (dir string, err error) {
 	if err := compile("examples/loop", filepath.Join(lab.bin, "loop")); err != nil {
 		return dir, err
 	}
-	for _, name := range []string{"sandbox-ralph.sh", "webhook.py"} {
+	for _, name := range []string{"sandbox-ralph.sh", "looplia", "webhook.py"} {
 		if err := copyProgram(filepath.Join("..", "examples", name), filepath.Join(lab.bin, name)); err != nil {
 			return dir, err
 		}
