@@ -42,16 +42,19 @@ const maxLogins = 16
 
 // keepLogin makes a login of tokens, which is this sandbox's alone, in the place of the one
 // made before, and lends it. It waits for the lock under which leases change, which
-// nobody holds who waits for k.mu.
+// nobody holds who waits for k.mu. One login is kept after the other: the lock on a file
+// orders nothing within a process.
 func (k *Keeper) keepLogin(g login.Grant) (*spec.Lease, string, error) {
+	k.keeping.Lock()
+	defer k.keeping.Unlock()
+	if k.logins >= maxLogins {
+		return nil, "", spec.Errorf(spec.ErrDenied, "it has logged in %d times since it was started", maxLogins).WithHint("bothy stop %s, and start it again", k.spec.Name)
+	}
 	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
 	if err != nil {
 		return nil, "", err
 	}
 	defer c.End()
-	if k.logins++; k.logins > maxLogins {
-		return nil, "", spec.Errorf(spec.ErrDenied, "it has logged in %d times since it was started", maxLogins).WithHint("bothy stop %s, and start it again", k.spec.Name)
-	}
 	list, err := vault.ReadLeases(k.dir.Leases())
 	if err != nil {
 		return nil, "", err
@@ -74,6 +77,7 @@ func (k *Keeper) keepLogin(g login.Grant) (*spec.Lease, string, error) {
 	for _, l := range before {
 		_ = os.Remove(k.dir.Login(l.ID))
 	}
+	k.logins++
 	k.noteLogin(c, loan, before)
 	return &loan.Lease, identity, nil
 }

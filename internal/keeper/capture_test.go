@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,6 +123,42 @@ func TestKeepLoginFails(t *testing.T) {
 				t.Errorf("in force is %s", got)
 			}
 		})
+	}
+}
+
+// Logins that come at once are kept one after the other, and those that fail do not count.
+func TestKeepLoginAtOnce(t *testing.T) {
+	k, _ := keeps(t)
+	var wg sync.WaitGroup
+	for i := range 2 * maxLogins {
+		wg.Go(func() {
+			odd := grant(i)
+			odd.Refresh = ""
+			if _, _, err := k.keepLogin(odd); err == nil {
+				t.Error("one without a renewal is kept")
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 4 {
+		wg.Go(func() {
+			if _, _, err := k.keepLogin(grant(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A sandbox that may log in no more does not touch the lock of the others.
+func TestKeepLoginWithoutLock(t *testing.T) {
+	k, _ := keeps(t)
+	k.logins = maxLogins
+	if _, _, err := k.keepLogin(grant(1)); err == nil {
+		t.Error("one is kept")
+	}
+	if _, err := os.Stat(k.launch.Login.Vault); !os.IsNotExist(err) {
+		t.Errorf("the vault was opened: %v", err)
 	}
 }
 

@@ -43,7 +43,8 @@ type Keeper struct {
 	gateway  Gateway
 	traffic  *traffic
 	mock     *Mock                          // nil: no server is played
-	logins   int                            // inside that were kept; under the lock of the vault
+	keeping  sync.Mutex                     // held while a login made inside is kept
+	logins   int                            // that were
 	refused  string                         // why the gateway would not have the secrets
 	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver
