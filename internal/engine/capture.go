@@ -34,7 +34,7 @@ func (e *Engine) readCaptured(sb *spec.Sandbox, l *spec.Lease) got {
 	if err != nil {
 		return got{err: err}
 	}
-	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: *how, Inside: true}
+	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: *how, Inside: true, Secret: l.Secret}
 	f.How.Lock = false
 	d, err := f.Read()
 	if err != nil {

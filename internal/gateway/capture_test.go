@@ -155,6 +155,7 @@ func TestNotCaptured(t *testing.T) {
 		"no tokens":      {p: giving(t, 200, "application/json", `{"ok":true}`), status: 502, want: "it is no login"},
 		"nobody keeps":   {p: giving(t, 200, "application/json", tokens), err: os.ErrPermission, kept: 1, status: 502, want: "bothy secret audit says why"},
 		"unfit to lend":  {p: giving(t, 200, "application/json", tokens), err: login.ErrNoToken, kept: 1, status: 502, want: "is no token"},
+		"logged in":      {p: giving(t, 200, "application/json", tokens), err: fmt.Errorf("%w; revoke it", login.ErrLoggedIn), kept: 1, status: 502, want: "it is logged in already; revoke it"},
 		"a refusal":      {p: giving(t, 400, "application/json", `{"error":"invalid_grant"}`), status: 400, want: "invalid_grant"},
 		"somewhere else": {p: giving(t, 307, "application/json", `{}`, "Location", "https://x.example.com/"), status: 307},
 	} {

@@ -36,50 +36,50 @@ func (k *Keeper) captures() *Capture {
 	return &Capture{How: k.launch.Login.How, Keep: k.keepLogin}
 }
 
-// maxLogins is how many logins a sandbox keeps from a start to the next: programs inside
-// can have a server of theirs give any number.
-const maxLogins = 16
-
-// keepLogin makes a login of tokens, which is this sandbox's alone, in the place of the one
-// made before, and lends it. It waits for the lock under which leases change, which
+// keepLogin makes a login of tokens, which is this sandbox's alone, and lends it. While one
+// is lent there is no other: a program inside that has tokens of somebody else's would have
+// all that the agent says go there. It waits for the lock under which leases change, which
 // nobody holds who waits for k.mu. One login is kept after the other: the lock on a file
 // orders nothing within a process.
 func (k *Keeper) keepLogin(g login.Grant) (*spec.Lease, string, error) {
 	k.keeping.Lock()
 	defer k.keeping.Unlock()
-	if k.logins >= maxLogins {
-		return nil, "", spec.Errorf(spec.ErrDenied, "it has logged in %d times since it was started", maxLogins).WithHint("bothy stop %s, and start it again", k.spec.Name)
+	now := time.Now()
+	if _, err := k.loggedOut(now); err != nil { // others need the lock
+		return nil, "", err
 	}
 	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
 	if err != nil {
 		return nil, "", err
 	}
 	defer c.End()
-	list, err := vault.ReadLeases(k.dir.Leases())
+	list, err := k.loggedOut(now)
 	if err != nil {
 		return nil, "", err
 	}
-	loan, identity, err := k.newLogin(g, time.Now())
+	loan, identity, err := k.newLogin(g, now)
 	if err != nil {
 		return nil, "", err
 	}
-	var before []spec.Lease
-	list = slices.DeleteFunc(list, func(l spec.Lease) bool {
-		if l.Captured == "" {
-			return false
-		}
-		before = append(before, l)
-		return true
-	})
 	if err := k.lendLogin(list, loan); err != nil {
 		return nil, "", errors.Join(err, os.Remove(k.dir.Login(loan.ID)))
 	}
-	for _, l := range before {
-		_ = os.Remove(k.dir.Login(l.ID))
-	}
-	k.logins++
-	k.noteLogin(c, loan, before)
+	k.noteLogin(c, &loan.Lease)
 	return &loan.Lease, identity, nil
+}
+
+// loggedOut gives the leases, if none is of a login that was made inside.
+func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
+	list, err := vault.ReadLeases(k.dir.Leases())
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		if l.Captured != "" && l.Live(now) {
+			return nil, fmt.Errorf("%w; to log in anew: bothy secret revoke %s, on the host, first", login.ErrLoggedIn, l.Secret)
+		}
+	}
+	return list, nil
 }
 
 // newLogin writes a login, and makes a lease of it.
@@ -91,7 +91,7 @@ func (k *Keeper) newLogin(g login.Grant, now time.Time) (*wire.Loan, string, err
 		return nil, "", err
 	}
 	l.Captured = from.Agent
-	f := login.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true}
+	f := login.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
 	d, err := f.Create(g, now)
 	if err != nil {
 		return nil, "", err
@@ -109,7 +109,7 @@ func (k *Keeper) newLogin(g login.Grant, now time.Time) (*wire.Loan, string, err
 }
 
 // lendLogin puts a lease on the disk beside others, and into force. If the gateway will not
-// have it, it is on the disk no more.
+// have it, it is on the disk no more, and the others are lent as they were.
 func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
 	if err := store.WriteFile(k.dir.Lent(), nil); err != nil {
 		return err
@@ -130,15 +130,9 @@ func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
 
 // noteLogin writes into the log of the secrets what was kept. What cannot be logged is done
 // all the same, but not in silence.
-func (k *Keeper) noteLogin(c *vault.Change, loan *wire.Loan, before []spec.Lease) {
-	note := func(what string, l *spec.Lease) {
-		err := c.Note(what, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": k.spec.Name, "sandbox_id": k.spec.ID, "hosts": l.Hosts, "place": l.Place.Kind})
-		if err != nil {
-			k.log.Warn("write the log of the secrets", "err", err)
-		}
+func (k *Keeper) noteLogin(c *vault.Change, l *spec.Lease) {
+	err := c.Note("login", map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": k.spec.Name, "sandbox_id": k.spec.ID, "hosts": l.Hosts, "place": l.Place.Kind})
+	if err != nil {
+		k.log.Warn("write the log of the secrets", "err", err)
 	}
-	for i := range before {
-		note("revoke", &before[i])
-	}
-	note("login", &loan.Lease)
 }

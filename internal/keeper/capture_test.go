@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,45 +40,78 @@ func grant(n int) login.Grant {
 	return login.Grant{Access: fmt.Sprintf("sk-ant-oat01-REALREALREALREALREAL-%d", n), Refresh: fmt.Sprintf("sk-ant-ort01-REALREALREALREALREAL-%d", n), Lifetime: time.Hour}
 }
 
-// A login made inside is lent to the sandbox, in the place of the one before, and its tokens
-// lie in one file, for its owner alone.
+// A login made inside is lent to the sandbox, and its tokens lie in one file, for its owner
+// alone. No other takes its place: whose it would be, nobody knows.
 func TestKeepLogin(t *testing.T) {
 	k, g := keeps(t)
-	first, _, err := k.keepLogin(grant(1))
+	l, _, err := k.keepLogin(grant(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := k.keepLogin(grant(2))
-	if err != nil {
-		t.Fatal(err)
+	if _, _, err := k.keepLogin(grant(2)); !errors.Is(err, login.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
+		t.Errorf("a second one: %v", err)
 	}
 	if l.Secret != "tool-login@box" || l.Captured != "tool" || l.Sandbox != k.spec.ID || len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" ||
 		!strings.HasPrefix(l.Placeholder, "sk-ant-oat01-") || !strings.HasPrefix(l.Renewal, "sk-ant-ort01-") || strings.Contains(l.Placeholder+l.Renewal, "REAL") {
 		t.Errorf("%+v", l)
 	}
-	if got, want := g.holds(), "a=one "+first.ID+"=*"+grant(1).Access+" "+l.ID+"="+grant(2).Access; got != want {
-		t.Errorf("in force is %s\nand not %s", got, want)
-	}
-	list, err := vault.ReadLeases(k.dir.Leases())
-	if err != nil || len(list) != 2 || list[0].ID != "a" || list[1].ID != l.ID {
-		t.Errorf("%+v, %v", list, err)
-	}
-	if names, _ := filepath.Glob(filepath.Join(k.dir.Dir, "login", "*")); len(names) != 1 || names[0] != k.dir.Login(l.ID) {
-		t.Errorf("there are %v", names)
-	}
+	k.has(t, g, "a=one "+l.ID+"="+grant(1).Access, l.ID)
 	if info, err := os.Stat(k.dir.Login(l.ID)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	d, err := login.File{Path: k.dir.Login(l.ID), How: k.launch.Login.How}.Read()
-	if err != nil || d.Access != grant(2).Access || d.Refresh != grant(2).Refresh || time.Until(d.Expires) > time.Hour {
+	if err != nil || d.Access != grant(1).Access || d.Refresh != grant(1).Refresh || time.Until(d.Expires) > time.Hour {
 		t.Errorf("%+v, %v", d, err)
 	}
 	log, _ := os.ReadFile(filepath.Join(k.launch.Login.Vault, "audit.jsonl"))
-	if strings.Contains(string(log), "REAL") || strings.Count(string(log), "tool-login@box") != 3 {
+	if strings.Contains(string(log), "REAL") || strings.Count(string(log), "tool-login@box") != 1 {
 		t.Errorf("%s", log)
 	}
 	if _, err := os.Stat(k.dir.Lent()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Once its lease is ended another is kept. One that the gateway does not take changes
+// nothing for what is lent, and the next is kept.
+func TestKeepLoginAfterRevoke(t *testing.T) {
+	k, g := keeps(t)
+	first, _, err := k.keepLogin(grant(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := loan("a", "one").Lease
+	if err := errors.Join(vault.WriteLeases(k.dir.Leases(), []spec.Lease{other}), k.changeLoans(wire.LoanChange{Keep: []string{"a"}}), os.Remove(k.dir.Login(first.ID))); err != nil {
+		t.Fatal(err)
+	}
+	gateway := k.gateway
+	k.gateway = refusing{gateway}
+	if _, _, err := k.keepLogin(grant(2)); err == nil {
+		t.Error("what the gateway refused is kept")
+	}
+	k.has(t, g, "a=one "+first.ID+"=*"+grant(1).Access)
+	k.gateway = gateway
+	l, _, err := k.keepLogin(grant(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.has(t, g, "a=one "+first.ID+"=*"+grant(1).Access+" "+l.ID+"="+grant(3).Access, l.ID)
+}
+
+// has checks what is in force, and that of logins there is on the disk and on the list of
+// leases what is named.
+func (k *Keeper) has(t *testing.T, g *lender, force string, logins ...string) {
+	t.Helper()
+	if got := g.holds(); got != force {
+		t.Errorf("in force is %s\nand not %s", got, force)
+	}
+	list, err := vault.ReadLeases(k.dir.Leases())
+	if want := append([]string{"a"}, logins...); err != nil || !slices.EqualFunc(list, want, func(l spec.Lease, id string) bool { return l.ID == id }) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	names, _ := filepath.Glob(filepath.Join(k.dir.Dir, "login", "*"))
+	if !slices.EqualFunc(names, logins, func(name, id string) bool { return name == k.dir.Login(id) }) {
+		t.Errorf("there are %v", names)
 	}
 }
 
@@ -101,7 +136,6 @@ func TestKeepLoginFails(t *testing.T) {
 		"broken leases":  func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(k.dir.Leases(), []byte("{"), 0o600) },
 		"no place":       func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(filepath.Join(k.dir.Dir, "login"), nil, 0o600) },
 		"an old gateway": func(k *Keeper, _ *login.Grant) { k.gateway = refusing{k.gateway} },
-		"too many":       func(k *Keeper, _ *login.Grant) { k.logins = maxLogins },
 	} {
 		t.Run(what, func(t *testing.T) {
 			k, g := keeps(t)
@@ -126,11 +160,11 @@ func TestKeepLoginFails(t *testing.T) {
 	}
 }
 
-// Logins that come at once are kept one after the other, and those that fail do not count.
+// Of logins that come at once one is kept, and those that fail do not count.
 func TestKeepLoginAtOnce(t *testing.T) {
 	k, _ := keeps(t)
 	var wg sync.WaitGroup
-	for i := range 2 * maxLogins {
+	for i := range 20 {
 		wg.Go(func() {
 			odd := grant(i)
 			odd.Refresh = ""
@@ -140,22 +174,31 @@ func TestKeepLoginAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	var kept atomic.Int32
 	for i := range 4 {
 		wg.Go(func() {
-			if _, _, err := k.keepLogin(grant(i)); err != nil {
+			if _, _, err := k.keepLogin(grant(i)); err == nil {
+				kept.Add(1)
+			} else if !errors.Is(err, login.ErrLoggedIn) {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
+	if n := kept.Load(); n != 1 {
+		t.Errorf("%d are kept", n)
+	}
 }
 
-// A sandbox that may log in no more does not touch the lock of the others.
+// A sandbox that is logged in does not touch the lock of the others.
 func TestKeepLoginWithoutLock(t *testing.T) {
 	k, _ := keeps(t)
-	k.logins = maxLogins
-	if _, _, err := k.keepLogin(grant(1)); err == nil {
-		t.Error("one is kept")
+	if _, _, err := k.keepLogin(grant(1)); err != nil {
+		t.Fatal(err)
+	}
+	k.launch.Login.Vault += "-other"
+	if _, _, err := k.keepLogin(grant(2)); !errors.Is(err, login.ErrLoggedIn) {
+		t.Error(err)
 	}
 	if _, err := os.Stat(k.launch.Login.Vault); !os.IsNotExist(err) {
 		t.Errorf("the vault was opened: %v", err)

@@ -44,7 +44,6 @@ type Keeper struct {
 	traffic  *traffic
 	mock     *Mock                          // nil: no server is played
 	keeping  sync.Mutex                     // held while a login made inside is kept
-	logins   int                            // that were
 	refused  string                         // why the gateway would not have the secrets
 	trust    func(certificate []byte) error // makes the inside trust an authority
 	saver    *saver

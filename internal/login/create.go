@@ -1,6 +1,7 @@
 package login
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// ErrLoggedIn says that a sandbox has a login that was made inside already.
+var ErrLoggedIn = errors.New("it is logged in already")
 
 // Create writes a login that there was none of, and reads it. Its directory is made if
 // need be, for its owner alone. When it returns without an error the tokens are on the

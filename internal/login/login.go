@@ -27,14 +27,16 @@ import (
 type File struct {
 	Path string
 	How  spec.AgentLogin
-	// Inside tells one that was made in a sandbox, and is that sandbox's alone.
+	// Inside tells one that was made in a sandbox, and is that sandbox's alone. Secret is
+	// by what name its lease is ended.
 	Inside bool
+	Secret string
 }
 
 // Again says how to get another login.
 func (f File) Again() string {
 	if f.Inside {
-		return "log in again in the sandbox, as the first time"
+		return "bothy secret revoke " + f.Secret + ", on the host, then log in again in the sandbox, as the first time"
 	}
 	return "log in again on the host: " + f.How.Again
 }

@@ -484,3 +484,15 @@ func TestSurvivesKill(t *testing.T) {
 		only(t, f)
 	}
 }
+
+// How to log in anew depends on where the login was made.
+func TestAgain(t *testing.T) {
+	f := File{How: spec.AgentLogin{Again: "tool login"}}
+	if again := f.Again(); again != "log in again on the host: tool login" {
+		t.Error(again)
+	}
+	f.Inside, f.Secret = true, "tool-login@box"
+	if again := f.Again(); !strings.HasPrefix(again, "bothy secret revoke tool-login@box, on the host, then log in again in the sandbox") {
+		t.Error(again)
+	}
+}

@@ -83,8 +83,11 @@ func (i *Inspector) kept(resp *http.Response, x *exchange) (map[string]any, erro
 		return nil, fmt.Errorf("%w: it is no login with a token for requests and one that renews it", errGiven)
 	}
 	lease, identity, err := i.conf.Capture.Keep(g)
-	if errors.Is(err, login.ErrNoToken) {
+	switch {
+	case errors.Is(err, login.ErrNoToken):
 		return nil, fmt.Errorf("%w: %w", errGiven, login.ErrNoToken)
+	case errors.Is(err, login.ErrLoggedIn):
+		return nil, fmt.Errorf("%w: %w", errGiven, err)
 	}
 	if err != nil {
 		return nil, err
