@@ -43,15 +43,10 @@ func (e *Engine) readCaptured(sb *spec.Sandbox, l *spec.Lease) got {
 	return got{value: []byte(d.Access), login: &hostLogin{f, d}}
 }
 
-// forgetLogins removes the tokens of leases that have ended.
-func (e *Engine) forgetLogins(sb *spec.Sandbox, gone []spec.Lease) {
-	for _, l := range gone {
-		if !isCaptured(l) {
-			continue
-		}
-		if err := os.Remove(e.Store.Sandbox(sb.ID).Login(l.ID)); err != nil && !os.IsNotExist(err) {
-			e.say("the tokens of %s are not removed: %v", l.Secret, err)
-		}
+// forgetLogins removes the tokens of all leases but those on a list.
+func (e *Engine) forgetLogins(sb *spec.Sandbox, left []spec.Lease) {
+	if err := login.Sweep(e.Store.Sandbox(sb.ID), left); err != nil {
+		e.say("tokens of logins that were made in sandbox %s are left in %s: %v", sb.Name, e.Store.Sandbox(sb.ID).Logins(), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -53,19 +54,40 @@ func TestCaptured(t *testing.T) {
 		t.Error("it is lent to another")
 	}
 
+	must(t, os.WriteFile(dir.Login(l.ID)+".bothy", nil, 0o600))
 	must(t, e.RemoveSecret(here, "claude-login@box"))
-	if _, err := os.Stat(dir.Login(l.ID)); !os.IsNotExist(err) {
-		t.Errorf("its tokens: %v", err)
-	}
+	tokenless(t, dir)
 	if leases, err := e.Leases(sb); err != nil || len(leases) != 0 {
 		t.Errorf("%+v, %v", leases, err)
 	}
 	if err := e.RemoveSecret(here, "claude-login@box"); err == nil {
 		t.Error("it is removed twice")
 	}
+	// What has no lease goes at the next start, and with leases that cannot be read all do.
+	must(t, os.WriteFile(dir.Login("killed"), nil, 0o600))
+	e.lending(here, sb)
+	tokenless(t, dir)
+	must(t, os.WriteFile(dir.Leases(), []byte("{"), 0o600))
+	must(t, os.WriteFile(dir.Login(l.ID), nil, 0o600))
+	e.lending(here, sb)
+	if _, err := os.Stat(dir.Login(l.ID)); err != nil {
+		t.Errorf("a start with leases that cannot be read: %v", err)
+	}
+	if _, err := e.Revoke(here, sb, func(*spec.Lease) bool { return false }); err == nil {
+		t.Error("nobody hears that the leases cannot be read")
+	}
+	tokenless(t, dir)
 	// A login of the host is none of it.
 	sb.Mock = &spec.Mock{}
 	if e.loginInside(sb) != nil {
 		t.Error("a model that is played has logins")
+	}
+}
+
+// tokenless wants nothing of a login in a sandbox's directory.
+func tokenless(t *testing.T, dir store.Sandbox) {
+	t.Helper()
+	if left, err := os.ReadDir(dir.Logins()); err != nil || len(left) > 0 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }

@@ -214,15 +214,17 @@ func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 			left = append(left, l)
 		}
 	}
+	// After the keeper knows: what a renewal under way puts back then, its gateway removes.
+	defer func() { e.forgetLogins(sb, left) }()
 	if len(gone) == 0 && unread == nil {
 		return nil, nil
 	}
 	if unread == nil {
 		if err := writeLeases(path, left); err != nil {
+			left = list
 			return nil, err
 		}
 	}
-	e.forgetLogins(sb, gone)
 	return gone, errors.Join(unread, e.announceLoans(ctx, sb, left, nil))
 }
 

@@ -29,6 +29,7 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 	if err != nil {
 		return lending{unlent: []spec.Unlent{e.unlent(sb, spec.Lease{}, err)}}
 	}
+	e.forgetLogins(sb, list) // nobody is there who would make one
 	now := time.Now()
 	live := vault.Live(list, now)
 	values := map[string]got{}

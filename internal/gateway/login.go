@@ -223,6 +223,9 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 	} else {
 		h.rejected = ""
 	}
+	if o, _ := l.of(who.ID); h.file.Inside && o != nil && o.Taken {
+		err = errors.Join(err, h.file.Remove()) // whoever took it back did, maybe before it was written
+	}
 	if err != nil || r.Access != before {
 		l.g.log(renewal(h, r, err, who))
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -641,6 +642,40 @@ func TestLoginOutlivesRefusedLoans(t *testing.T) {
 				t.Errorf("asked %d times", asked)
 			}
 		})
+	}
+}
+
+// What a server gives for a login that was made inside, and was taken back meanwhile, does
+// not stay on the disk. One of the host's is the host's.
+func TestLoginTakenBackMeanwhile(t *testing.T) {
+	for _, inside := range []bool{true, false} {
+		p := newProvider(t)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		serve := p.Config.Handler
+		p.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/oauth/token" {
+				asked <- struct{}{}
+				<-answer
+			}
+			serve.ServeHTTP(w, r)
+		})
+		f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+		w := p.lends(t, f)
+		loans := p.loan(t, f)
+		loans[0].Login.Inside = inside
+		must(t, w.SetLoans(loans))
+		c := w.client(t, false)
+		var wg sync.WaitGroup
+		wg.Go(func() { p.call(t, w, c) })
+		<-asked
+		loans[0].Taken = true
+		must(t, w.SetLoans(loans))
+		close(answer)
+		w.renewal(t)
+		wg.Wait()
+		if d, err := f.Read(); inside != errors.Is(err, login.ErrNone) || err == nil && d.Access != access(2) {
+			t.Errorf("inside %v: %v", inside, err)
+		}
 	}
 }
 

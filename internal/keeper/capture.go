@@ -3,7 +3,6 @@ package keeper
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -62,7 +61,10 @@ func (k *Keeper) keepLogin(g login.Grant) (*spec.Lease, string, error) {
 		return nil, "", err
 	}
 	if err := k.lendLogin(list, loan); err != nil {
-		return nil, "", errors.Join(err, os.Remove(k.dir.Login(loan.ID)))
+		return nil, "", errors.Join(err, login.Sweep(k.dir, list))
+	}
+	if err := login.Sweep(k.dir, append(list, loan.Lease)); err != nil {
+		k.log.Warn("remove what is left of logins", "err", err)
 	}
 	k.noteLogin(c, &loan.Lease)
 	return &loan.Lease, identity, nil

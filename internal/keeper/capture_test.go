@@ -160,6 +160,20 @@ func TestKeepLoginFails(t *testing.T) {
 	}
 }
 
+// What is left of logins that have no lease goes when another is made.
+func TestKeepLoginSweeps(t *testing.T) {
+	k, g := keeps(t)
+	left := k.dir.Login("lease-killed")
+	if err := errors.Join(os.Mkdir(k.dir.Logins(), 0o700), os.WriteFile(left, []byte("{}"), 0o600), os.WriteFile(left+".bothy", []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := k.keepLogin(grant(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.has(t, g, "a=one "+l.ID+"="+grant(1).Access, l.ID)
+}
+
 // Of logins that come at once one is kept, and those that fail do not count.
 func TestKeepLoginAtOnce(t *testing.T) {
 	k, _ := keeps(t)

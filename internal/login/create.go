@@ -20,7 +20,7 @@ var ErrLoggedIn = errors.New("it is logged in already")
 func (f File) Create(g Grant, now time.Time) (*Document, error) {
 	d, err := f.create(g, now)
 	if err != nil {
-		_ = os.Remove(f.Path)
+		_ = f.Remove()
 		return nil, &spec.Error{Op: "keep a login", Err: err}
 	}
 	return d, nil

@@ -23,10 +23,10 @@ func (d Sandbox) Policy() string { return filepath.Join(d.Dir, "policy.yaml") }
 func (d Sandbox) Leases() string { return filepath.Join(d.Dir, "leases.json") }
 func (d Sandbox) Lent() string   { return filepath.Join(d.Dir, "lent") } // there once a credential was
 
-// Login is where the tokens lie of a lease whose login was made inside.
-func (d Sandbox) Login(lease string) string {
-	return filepath.Join(d.Dir, "login", lease+".json")
-}
+// Login is where the tokens lie of a lease whose login was made inside, and Logins where all
+// do. It need not exist.
+func (d Sandbox) Login(lease string) string { return filepath.Join(d.Logins(), lease+".json") }
+func (d Sandbox) Logins() string            { return filepath.Join(d.Dir, "login") }
 
 func (d Sandbox) Mock() string    { return filepath.Join(d.Dir, "mock.yaml") }
 func (d Sandbox) Status() string  { return filepath.Join(d.Dir, "status.json") }
