@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ type keeping struct {
 	err error
 }
 
-func (k *keeping) keep(w **world, p *provider) func(login.Grant) (*spec.Lease, string, error) {
-	return func(g login.Grant) (*spec.Lease, string, error) {
+func (k *keeping) keep(w **world, p *provider) func(context.Context, login.Grant) (*spec.Lease, string, error) {
+	return func(_ context.Context, g login.Grant) (*spec.Lease, string, error) {
 		k.got = append(k.got, g)
 		if k.err != nil {
 			return nil, "", k.err
@@ -42,13 +43,13 @@ func (k *keeping) keep(w **world, p *provider) func(login.Grant) (*spec.Lease, s
 }
 
 // capturing makes a sandbox whose logins are kept.
-func (p *provider) capturing(t testing.TB, k *keeping) *world {
+func (p *provider) capturing(t testing.TB, k *keeping, change ...func(*Config)) *world {
 	t.Helper()
 	how := p.how()
 	how.Capture = &spec.AgentCapture{Pass: []string{"scope", "account"}}
 	var w *world
-	w = start(t, document(t, 1, "allow: [{host: auth.example.com, methods: [POST]}, {host: api.example.com, methods: [POST]}]\n"), loginHosts, p.trusting,
-		func(c *Config) { c.Capture = &Capture{How: how, Keep: k.keep(&w, p)} })
+	w = start(t, document(t, 1, "allow: [{host: auth.example.com, methods: [POST]}, {host: api.example.com, methods: [POST]}]\n"), loginHosts,
+		append([]func(*Config){p.trusting, func(c *Config) { c.Capture = &Capture{How: how, Keep: k.keep(&w, p)} }}, change...)...)
 	return w
 }
 
@@ -175,6 +176,31 @@ func TestNotCaptured(t *testing.T) {
 		}
 		w.realless(t)
 	}
+}
+
+// Who waits for a login to be kept is told when the sandbox ends, and it ends soon.
+func TestCaptureEndsWithGateway(t *testing.T) {
+	p := giving(t, 200, "application/json", tokens)
+	kept := make(chan struct{})
+	w := p.capturing(t, &keeping{}, func(c *Config) {
+		c.Capture.Keep = func(ctx context.Context, _ login.Grant) (*spec.Lease, string, error) {
+			close(kept)
+			<-ctx.Done()
+			return nil, "", context.Cause(ctx)
+		}
+	})
+	c := w.client(t, false)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		resp, err := c.Post(p.how().Endpoint, "application/json", strings.NewReader("{}"))
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-kept
+	w.Close()
+	<-ended
 }
 
 // While a login of the host is lent, one inside is the sandbox's own affair, and so is one at

@@ -75,8 +75,9 @@ type Config struct {
 // Capture keeps on the host what programs inside are given to log in with.
 type Capture struct {
 	How spec.AgentLogin // which says where that is
-	// Keep keeps tokens, and lends them before it returns.
-	Keep func(login.Grant) (lease *spec.Lease, identity string, err error)
+	// Keep keeps tokens, and lends them before it returns. The context ends with the
+	// request, if not before.
+	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 // at is how the inspector sees it.

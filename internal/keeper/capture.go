@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +26,8 @@ type Capture struct {
 	How spec.AgentLogin
 	// Keep lends them to the sandbox, and gives what stands for them inside. Identity is
 	// for the ID token; empty if there is none.
-	Keep func(login.Grant) (lease *spec.Lease, identity string, err error)
+	// It gives up if it cannot have a lock soon, or the context ends.
+	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 func (k *Keeper) captures() *Capture {
@@ -35,19 +37,27 @@ func (k *Keeper) captures() *Capture {
 	return &Capture{How: k.launch.Login.How, Keep: k.keepLogin}
 }
 
+// keepTime is how long a login waits to be kept.
+const keepTime = 10 * time.Second
+
+var errKeepTime = fmt.Errorf("it took longer than %v", keepTime)
+
 // keepLogin makes a login of tokens, which is this sandbox's alone, and lends it. While one
 // is lent there is no other: a program inside that has tokens of somebody else's would have
 // all that the agent says go there. It waits for the lock under which leases change, which
-// nobody holds who waits for k.mu. One login is kept after the other: the lock on a file
+// nobody holds who waits for k.mu, but not for long: a user may be asked something under
+// it. One login is kept after the other: the lock on a file
 // orders nothing within a process.
-func (k *Keeper) keepLogin(g login.Grant) (*spec.Lease, string, error) {
+func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // also of those before it
+	defer cancel()
 	k.keeping.Lock()
 	defer k.keeping.Unlock()
 	now := time.Now()
 	if _, err := k.loggedOut(now); err != nil { // others need the lock
 		return nil, "", err
 	}
-	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
+	c, err := vault.Vault{Dir: k.launch.Login.Vault}.TryBegin(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,11 +45,11 @@ func grant(n int) login.Grant {
 // alone. No other takes its place: whose it would be, nobody knows.
 func TestKeepLogin(t *testing.T) {
 	k, g := keeps(t)
-	l, _, err := k.keepLogin(grant(1))
+	l, _, err := k.keepLogin(t.Context(), grant(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.keepLogin(grant(2)); !errors.Is(err, login.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
+	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, login.ErrLoggedIn) || !strings.Contains(err.Error(), "bothy secret revoke tool-login@box, on the host, first") {
 		t.Errorf("a second one: %v", err)
 	}
 	if l.Secret != "tool-login@box" || l.Captured != "tool" || l.Sandbox != k.spec.ID || len(l.Env) != 0 || l.Hosts[0] != "api.anthropic.com:443" ||
@@ -76,7 +77,7 @@ func TestKeepLogin(t *testing.T) {
 // nothing for what is lent, and the next is kept.
 func TestKeepLoginAfterRevoke(t *testing.T) {
 	k, g := keeps(t)
-	first, _, err := k.keepLogin(grant(1))
+	first, _, err := k.keepLogin(t.Context(), grant(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +87,12 @@ func TestKeepLoginAfterRevoke(t *testing.T) {
 	}
 	gateway := k.gateway
 	k.gateway = refusing{gateway}
-	if _, _, err := k.keepLogin(grant(2)); err == nil {
+	if _, _, err := k.keepLogin(t.Context(), grant(2)); err == nil {
 		t.Error("what the gateway refused is kept")
 	}
 	k.has(t, g, "a=one "+first.ID+"=*"+grant(1).Access)
 	k.gateway = gateway
-	l, _, err := k.keepLogin(grant(3))
+	l, _, err := k.keepLogin(t.Context(), grant(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestKeepIdentity(t *testing.T) {
 	k, _ := keeps(t)
 	g := grant(1)
 	g.Identity = "e30.eyJwbGFuIjoicGx1cyIsImVtYWlsIjoibWUifQ.REAL" // {"plan":"plus","email":"me"}
-	_, identity, err := k.keepLogin(g)
+	_, identity, err := k.keepLogin(t.Context(), g)
 	if parts := strings.Split(identity, "."); err != nil || len(parts) != 3 || parts[2] == "REAL" || strings.Contains(g.Identity, parts[1]) {
 		t.Errorf("%s, %v", identity, err)
 	}
@@ -142,7 +143,7 @@ func TestKeepLoginFails(t *testing.T) {
 			tokens := grant(1)
 			spoil(k, &tokens)
 			before, _ := os.ReadFile(k.dir.Leases())
-			if l, _, err := k.keepLogin(tokens); err == nil || l != nil {
+			if l, _, err := k.keepLogin(t.Context(), tokens); err == nil || l != nil {
 				t.Errorf("%+v", l)
 			} else if text, _ := json.Marshal(err.Error()); strings.Contains(string(text), "REAL") {
 				t.Errorf("%s", text)
@@ -160,6 +161,24 @@ func TestKeepLoginFails(t *testing.T) {
 	}
 }
 
+// A login does not wait for who holds the lock, such as a user that is asked for a
+// passphrase, longer than who is to have it.
+func TestKeepLoginLocked(t *testing.T) {
+	k, g := keeps(t)
+	c, err := vault.Vault{Dir: k.launch.Login.Vault}.BeginBlind()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.End()
+	ended := errors.New("it is stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	if _, _, err := k.keepLogin(ctx, grant(1)); !errors.Is(err, ended) || !strings.Contains(err.Error(), "another bothy changes them") {
+		t.Error(err)
+	}
+	k.has(t, g, "a=one")
+}
+
 // What is left of logins that have no lease goes when another is made.
 func TestKeepLoginSweeps(t *testing.T) {
 	k, g := keeps(t)
@@ -167,7 +186,7 @@ func TestKeepLoginSweeps(t *testing.T) {
 	if err := errors.Join(os.Mkdir(k.dir.Logins(), 0o700), os.WriteFile(left, []byte("{}"), 0o600), os.WriteFile(left+".bothy", []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := k.keepLogin(grant(1))
+	l, _, err := k.keepLogin(t.Context(), grant(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +201,7 @@ func TestKeepLoginAtOnce(t *testing.T) {
 		wg.Go(func() {
 			odd := grant(i)
 			odd.Refresh = ""
-			if _, _, err := k.keepLogin(odd); err == nil {
+			if _, _, err := k.keepLogin(t.Context(), odd); err == nil {
 				t.Error("one without a renewal is kept")
 			}
 		})
@@ -191,7 +210,7 @@ func TestKeepLoginAtOnce(t *testing.T) {
 	var kept atomic.Int32
 	for i := range 4 {
 		wg.Go(func() {
-			if _, _, err := k.keepLogin(grant(i)); err == nil {
+			if _, _, err := k.keepLogin(t.Context(), grant(i)); err == nil {
 				kept.Add(1)
 			} else if !errors.Is(err, login.ErrLoggedIn) {
 				t.Error(err)
@@ -207,11 +226,11 @@ func TestKeepLoginAtOnce(t *testing.T) {
 // A sandbox that is logged in does not touch the lock of the others.
 func TestKeepLoginWithoutLock(t *testing.T) {
 	k, _ := keeps(t)
-	if _, _, err := k.keepLogin(grant(1)); err != nil {
+	if _, _, err := k.keepLogin(t.Context(), grant(1)); err != nil {
 		t.Fatal(err)
 	}
 	k.launch.Login.Vault += "-other"
-	if _, _, err := k.keepLogin(grant(2)); !errors.Is(err, login.ErrLoggedIn) {
+	if _, _, err := k.keepLogin(t.Context(), grant(2)); !errors.Is(err, login.ErrLoggedIn) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(k.launch.Login.Vault); !os.IsNotExist(err) {

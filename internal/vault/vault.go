@@ -9,6 +9,7 @@
 package vault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -194,6 +195,32 @@ func (v Vault) BeginBlind() (*Change, error) {
 		return nil, err
 	}
 	return &Change{vault: v, held: held}, nil
+}
+
+// lockPoll is how often a lock is tried that others hold.
+const lockPoll = 50 * time.Millisecond
+
+// TryBegin is BeginBlind for who cannot wait for a user that is asked something: it fails
+// when the context ends.
+func (v Vault) TryBegin(ctx context.Context) (*Change, error) {
+	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
+		return nil, &spec.Error{Op: "open the secrets", Err: err}
+	}
+	for {
+		held, err := store.TryLock(v.lock())
+		if err == nil {
+			return &Change{vault: v, held: held}, nil
+		}
+		if !errors.Is(err, store.ErrLocked) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, (&spec.Error{Op: "open the secrets", Err: fmt.Errorf("another bothy changes them and holds %s: %w", v.lock(), context.Cause(ctx))}).
+				WithHint("see whether a bothy secret command waits for an answer, and try again")
+		case <-time.After(lockPoll):
+		}
+	}
 }
 
 // Save writes the document.

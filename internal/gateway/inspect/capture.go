@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type Capture struct {
 	Pass []string         // members of the answer that come in as they are
 	// Keep keeps tokens, and has what stands for them exchanged when it returns: what the
 	// lease has, and identity for the ID token. It is called concurrently.
-	Keep func(login.Grant) (lease *spec.Lease, identity string, err error)
+	Keep func(context.Context, login.Grant) (lease *spec.Lease, identity string, err error)
 }
 
 // captures tells whether the answer to a request may be a login that is to be kept. While
@@ -41,11 +42,11 @@ var errGiven = errors.New("what the server gave is not kept, and so not passed o
 // capture keeps the tokens of an answer, and answers with what stands for them. It is
 // false for answers that give none. One that might and is not understood, or cannot be
 // kept, is not passed on: a token inside of which nobody knows is worse than no login.
-func (i *Inspector) capture(w *answer, r *http.Request, x *exchange, resp *http.Response) bool {
+func (i *Inspector) capture(ctx context.Context, w *answer, r *http.Request, x *exchange, resp *http.Response) bool {
 	if s := resp.StatusCode; s != http.StatusSwitchingProtocols && (s < 200 || s > 299) {
 		return false
 	}
-	body, err := i.kept(resp, x)
+	body, err := i.kept(ctx, resp, x)
 	if err != nil {
 		x.refuse(err.Error())
 		x.record.Verdict = spec.VerdictError
@@ -73,7 +74,7 @@ func (x *exchange) captured(why string) spec.NetworkRecord {
 
 // kept keeps the tokens of an answer, and gives the answer that the inside gets: nothing
 // of the server's but what is known to be no secret.
-func (i *Inspector) kept(resp *http.Response, x *exchange) (map[string]any, error) {
+func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) (map[string]any, error) {
 	text, err := given(resp)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (i *Inspector) kept(resp *http.Response, x *exchange) (map[string]any, erro
 	if !ok || g.Refresh == "" {
 		return nil, fmt.Errorf("%w: it is no login with a token for requests and one that renews it", errGiven)
 	}
-	lease, identity, err := i.conf.Capture.Keep(g)
+	lease, identity, err := i.conf.Capture.Keep(ctx, g)
 	switch {
 	case errors.Is(err, login.ErrNoToken):
 		return nil, fmt.Errorf("%w: %w", errGiven, login.ErrNoToken)

@@ -54,7 +54,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		removeHops(resp.Header)
 	}
-	if captured && i.capture(w, in, x, resp) {
+	if captured && i.capture(ctx, w, in, x, resp) {
 		return
 	}
 	if err := i.answered(resp, x); err != nil {
