@@ -38,8 +38,8 @@ func (k *Keeper) notLent() []spec.Unlent {
 	return slices.Clone(k.unlent)
 }
 
-// setLoans puts secrets into force. When the gateway refuses them nothing is
-// lent any more.
+// setLoans puts secrets into force. When the gateway refuses them, those before stay in
+// force: not for a moment shall nothing be masked.
 func (k *Keeper) setLoans(loans []wire.Loan) error {
 	if len(loans) == 0 && len(k.loans) == 0 {
 		return nil
@@ -47,11 +47,10 @@ func (k *Keeper) setLoans(loans []wire.Loan) error {
 	err := k.gateway.SetLoans(loans)
 	if err != nil {
 		k.log.Warn("lend secrets", "err", err)
-		loans = nil
-		err = errors.Join(err, k.gateway.SetLoans(nil))
+		return err
 	}
 	k.loans = loans
-	return err
+	return nil
 }
 
 // noteUnlent keeps the status true to them.
@@ -74,7 +73,7 @@ func (k *Keeper) answerLoans(c *unixconn.Conn, change wire.LoanChange) error {
 }
 
 // changeLoans takes away what is not to be kept, whatever the gateway thinks of
-// what is new.
+// what is new. If it does not even take that, nothing is lent any more.
 func (k *Keeper) changeLoans(change wire.LoanChange) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,16 +93,24 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 		}
 	}
 	k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool { return !slices.Contains(change.Keep, u.Lease) })
-	err := k.setLoans(slices.Concat(latest(old), put))
+	old = latest(old)
+	err := k.setLoans(slices.Concat(old, put))
 	if err == nil {
 		k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool {
 			return slices.ContainsFunc(put, func(n wire.Loan) bool { return n.ID == u.Lease })
 		})
 	}
-	if err != nil && len(put) > 0 {
-		err = errors.Join(err, k.setLoans(old))
+	if err == nil {
+		return nil
 	}
-	return err
+	if len(put) > 0 {
+		left := k.setLoans(old)
+		if left == nil {
+			return err
+		}
+		err = errors.Join(err, left)
+	}
+	return errors.Join(err, k.setLoans(nil))
 }
 
 // maxTaken bounds the loans that were taken back. They serve to tell a

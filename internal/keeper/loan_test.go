@@ -14,15 +14,21 @@ import (
 // lender is a gateway that takes secrets, unless one of them is bad.
 type lender struct {
 	Gateway
-	has []wire.Loan
+	has  []wire.Loan
+	had  int   // how often it was given something
+	none error // why it takes nothing but nothing
 }
 
 func (g *lender) SetLoans(loans []wire.Loan) error {
+	if g.none != nil && len(loans) > 0 {
+		return g.none
+	}
 	for _, l := range loans {
 		if l.Secret == "bad" {
 			return errors.New("it is bad")
 		}
 	}
+	g.had++
 	g.has = slices.Clone(loans)
 	return nil
 }
@@ -77,6 +83,39 @@ func TestLoans(t *testing.T) {
 	if len(k.launch.Loans) != 0 {
 		t.Error("the launch still has the secrets")
 	}
+}
+
+// What is refused is not in the way of what was lent: at no time is there nothing. Only a
+// gateway that would go on lending what was taken back has nothing in the end.
+func TestRefusedLoans(t *testing.T) {
+	g := &lender{}
+	k := bare()
+	k.gateway, k.log = g, quiet()
+	k.launch.Loans = []wire.Loan{loan("a", "one"), loan("b", "two")}
+	k.lend()
+	bad := loan("c", "x")
+	bad.Secret = "bad"
+	k.gateway = never{t, g}
+	if err := k.changeLoans(wire.LoanChange{Put: []wire.Loan{bad}, Keep: []string{"a", "b", "c"}}); err == nil || g.holds() != "a=one b=two" || g.had != 2 {
+		t.Errorf("it has %s, %v", g.holds(), err)
+	}
+	k.gateway, g.none = g, errors.New("it takes none")
+	if err := k.changeLoans(wire.LoanChange{Keep: []string{"a"}}); !errors.Is(err, g.none) || len(g.has) > 0 || len(k.lent(time.Now())) > 0 {
+		t.Errorf("it has %s, %v", g.holds(), err)
+	}
+}
+
+// never is a gateway that shall not be left without secrets.
+type never struct {
+	t *testing.T
+	*lender
+}
+
+func (g never) SetLoans(loans []wire.Loan) error {
+	if len(loans) == 0 {
+		g.t.Error("for a moment there are no secrets")
+	}
+	return g.lender.SetLoans(loans)
 }
 
 // A gateway that refuses at the start has nothing, and the starter hears it.
