@@ -310,6 +310,7 @@ func TestLoginRefused(t *testing.T) {
 		{"client: mine", "client: mine\n  form: xml"},
 		{"again: mine login", "lock: true"},
 		{"again: mine login", "again: mine login\n  capture: {pass: [id_token]}"},
+		{"again: mine login", "again: mine login\n  capture: {pass: [scope, Access_Token]}"},
 		{"again: mine login", "again: mine login\n  capture: {keep: [scope]}"},
 		{"client: mine", "client: mine\n  secret: x"},
 	} {

@@ -47,7 +47,7 @@ func checkLogin(l *spec.AgentLogin) error {
 	if l.Form != "" && l.Form != spec.FormJSON {
 		return fail("form is %q, not %s", l.Form, spec.FormJSON)
 	}
-	if l.Capture != nil && slices.ContainsFunc(l.Capture.Pass, func(name string) bool { return strings.HasSuffix(name, "_token") }) {
+	if l.Capture != nil && slices.ContainsFunc(l.Capture.Pass, func(name string) bool { return strings.HasSuffix(strings.ToLower(name), "_token") }) {
 		return fail("capture: what stands for a token comes in by itself, and no other token does")
 	}
 	if l.Client == "" || l.Again == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,6 +133,18 @@ func TestCapture(t *testing.T) {
 				w.realless(t)
 			}
 		}
+	}
+}
+
+// The ID token is not passed in another member either.
+func TestCaptureIdentity(t *testing.T) {
+	const identity = "e30.eyJzdWIiOiJtZSJ9.IDREALREALREALREAL"
+	text := fmt.Sprintf(`"id_token":%q,"account":{"id":%q,"spelled":%q,"name":"me",`, identity, identity, base64.StdEncoding.EncodeToString([]byte(identity)))
+	p := giving(t, 200, "application/json", strings.Replace(tokens, `"account":{`, strings.ReplaceAll(text, "eyJz", `\u0065yJz`), 1))
+	w := p.capturing(t, &keeping{})
+	status, text, _ := p.logsIn(t, w.client(t, false), p.how().Endpoint)
+	if status != 200 || strings.Contains(text, "REAL") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(identity))[:20]) || !strings.Contains(text, `"name":"me"`) {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

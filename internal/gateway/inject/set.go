@@ -180,6 +180,15 @@ func (s *Set) Mask(text string) string {
 	return s.values.maskText(text)
 }
 
+// MaskToken gives text without a token that is not lent, in whatever way it is written. One
+// that is too short to be told from other text is none.
+func MaskToken(text, token string) string {
+	if len(token) < minValue {
+		return text
+	}
+	return newFinder([]needle{{text: token}}).maskText(text)
+}
+
 // Find looks for a placeholder in a text that stands for itself, such as a name
 // that is looked up: letters of any case count. Where says what it is, for the
 // error, which is nil if there is none.

@@ -94,7 +94,7 @@ func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) 
 		return nil, err
 	}
 	x.record.Lease, x.record.Secret = lease.ID, lease.Secret
-	body := i.passed(text)
+	body := i.passed(text, g.Identity)
 	body["access_token"], body["refresh_token"], body["token_type"] = lease.Placeholder, lease.Renewal, "Bearer"
 	body["expires_in"], body["refresh_token_expires_in"] = int64(lasting/time.Second), int64(lasting/time.Second)
 	if identity != "" {
@@ -103,13 +103,14 @@ func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) 
 	return body, nil
 }
 
-// passed are the members of an answer that come in, without the tokens that are lent now.
-func (i *Inspector) passed(text []byte) map[string]any {
+// passed are the members of an answer that come in, without the tokens that are lent now, and
+// without the ID token.
+func (i *Inspector) passed(text []byte, identity string) map[string]any {
 	all, out := map[string]json.RawMessage{}, map[string]any{}
 	_ = json.Unmarshal(text, &all) // it was read already
 	secrets := i.conf.Secrets()
 	for _, name := range i.conf.Capture.Pass {
-		if masked := secrets.Mask(string(all[name])); json.Valid([]byte(masked)) {
+		if masked := inject.MaskToken(secrets.Mask(string(all[name])), identity); json.Valid([]byte(masked)) {
 			out[name] = json.RawMessage(masked)
 		}
 	}
