@@ -68,12 +68,13 @@ func (g *Gateway) opened(f *flow, r spec.NetworkRecord) error {
 		return nil
 	}
 	r.Flow, r.State = g.numbers.next(), spec.FlowOpened
+	f.number = r.Flow // also if the pause begins with this record: it may be on the disk
 	g.log(r)
 	if err := g.pausedBy(); err != nil {
+		f.over = true
 		f.end(err.Error())
 		return err
 	}
-	f.number = r.Flow
 	return nil
 }
 

@@ -114,7 +114,7 @@ func TestUselessFlowIsNotOpened(t *testing.T) {
 }
 
 // A flow whose opening cannot be recorded is none: the first thing that fails may
-// be that very record.
+// be that very record. If it is there all the same, its end belongs to it.
 func TestUnrecordedFlowIsNotOpened(t *testing.T) {
 	port, seen := echo(t, "welcome")
 	w := startWith(t, rules(t, 1, "allow api.example.com", "allow 127.0.0.0/8"), map[string][]string{"api.example.com": here},
@@ -133,7 +133,9 @@ func TestUnrecordedFlowIsNotOpened(t *testing.T) {
 			t.Errorf("%q came from the server, %v", b, err)
 		}
 	}
-	if r := w.record(t, "the refusal", isFlow); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "the log is full") || r.State != "" || seen() > 1 {
+	if r := w.record(t, "the refusal", isFlow); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "the log is full") || seen() > 1 {
 		t.Errorf("it says %+v", r)
+	} else if list := w.openings(); len(list) != 1 || r.State != spec.FlowClosed || r.Flow != list[0].Flow {
+		t.Errorf("it ends with %+v, and was opened with %+v", r, list)
 	}
 }
