@@ -94,7 +94,7 @@ func TestSandboxRalph(t *testing.T) {
 		return string(out), err
 	}
 	said, err := ralph("make test", "app", "50", "codex")
-	if want := "loop|run|--workspace|review|--until|make test|--max-iterations|50|--agent|codex|-f|app/PROMPT.md|app|"; err != nil || said != want {
+	if want := "loop|run|-t|host|--workspace|review|--until|make test|--max-iterations|50|--agent|codex|-f|app/PROMPT.md|app|"; err != nil || said != want {
 		t.Errorf("it asks for %s, %v", said, err)
 	}
 	if said, err := ralph("true", "."); err != nil || !strings.Contains(said, "|30|--agent|claude-code|-f|./PROMPT.md|.|") {

@@ -92,7 +92,11 @@ func (f File) open(path string) (*Document, *os.File, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
-		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("%s", f.Again())
+		how := "log in on the host: " + f.How.Again
+		if f.Inside {
+			how = f.Again()
+		}
+		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("%s", how)
 	case errors.Is(err, unix.ELOOP):
 		err = spec.Errorf(spec.ErrDenied, "the login %s is a symbolic link, which its renewal would replace", path).WithHint("put the file itself there")
 	default:
