@@ -16,13 +16,22 @@ func (e *Engine) loginInside(sb *spec.Sandbox) *keeper.LoginInside {
 	if sb.Mock != nil {
 		return nil
 	}
-	how, err := e.loginOf(sb.Agent)
+	how, err := e.howInside(sb.Agent)
 	if err != nil || how.Capture == nil {
 		return nil
 	}
+	return &keeper.LoginInside{Agent: sb.Agent, How: how, Vault: e.vault().Dir}
+}
+
+// howInside is how an agent keeps its login, for one that was made inside.
+func (e *Engine) howInside(agent string) (spec.AgentLogin, error) {
+	how, err := e.loginOf(agent)
+	if err != nil {
+		return spec.AgentLogin{}, err
+	}
 	mine := *how
 	mine.Lock = false // its file is nobody else's
-	return &keeper.LoginInside{Agent: sb.Agent, How: mine, Vault: e.vault().Dir}
+	return mine, nil
 }
 
 // isCaptured tells the lease of a login that was made inside.
@@ -30,12 +39,11 @@ func isCaptured(l spec.Lease) bool { return l.Captured != "" }
 
 // readCaptured reads a login that was made inside.
 func (e *Engine) readCaptured(sb *spec.Sandbox, l *spec.Lease) got {
-	how, err := e.loginOf(l.Captured)
+	how, err := e.howInside(l.Captured)
 	if err != nil {
 		return got{err: err}
 	}
-	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: *how, Inside: true, Secret: l.Secret}
-	f.How.Lock = false
+	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: how, Inside: true, Secret: l.Secret}
 	d, err := f.Read()
 	if err != nil {
 		return got{err: err}

@@ -46,8 +46,7 @@ var errKeepTime = fmt.Errorf("it took longer than %v", keepTime)
 // is lent there is no other: a program inside that has tokens of somebody else's would have
 // all that the agent says go there. It waits for the lock under which leases change, which
 // nobody holds who waits for k.mu, but not for long: a user may be asked something under
-// it. One login is kept after the other: the lock on a file
-// orders nothing within a process.
+// it. One login is kept after the other: the lock on a file orders nothing within a process.
 func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, keepTime, errKeepTime) // also of those before it
 	defer cancel()

@@ -99,8 +99,6 @@ func (k *Keeper) changeLoans(change wire.LoanChange) error {
 		k.unlent = slices.DeleteFunc(k.unlent, func(u spec.Unlent) bool {
 			return slices.ContainsFunc(put, func(n wire.Loan) bool { return n.ID == u.Lease })
 		})
-	}
-	if err == nil {
 		return nil
 	}
 	if len(put) > 0 {

@@ -187,10 +187,15 @@ func (v Vault) Begin() (*Change, error) {
 
 // BeginBlind is Begin for who does without the document: it may be corrupted.
 func (v Vault) BeginBlind() (*Change, error) {
+	return v.begin(store.WaitLock)
+}
+
+// begin begins a change with what takes the lock.
+func (v Vault) begin(take func(path string) (*store.Lock, error)) (*Change, error) {
 	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
 		return nil, &spec.Error{Op: "open the secrets", Err: err}
 	}
-	held, err := store.WaitLock(v.lock())
+	held, err := take(v.lock())
 	if err != nil {
 		return nil, err
 	}
@@ -203,16 +208,10 @@ const lockPoll = 50 * time.Millisecond
 // TryBegin is BeginBlind for who cannot wait for a user that is asked something: it fails
 // when the context ends.
 func (v Vault) TryBegin(ctx context.Context) (*Change, error) {
-	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
-		return nil, &spec.Error{Op: "open the secrets", Err: err}
-	}
 	for {
-		held, err := store.TryLock(v.lock())
-		if err == nil {
-			return &Change{vault: v, held: held}, nil
-		}
+		c, err := v.begin(store.TryLock)
 		if !errors.Is(err, store.ErrLocked) {
-			return nil, err
+			return c, err
 		}
 		select {
 		case <-ctx.Done():

@@ -12,8 +12,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// The ways to run something inside whose output goes elsewhere than to the caller (A4). What runs there says a word of its own to an allowed host, after it has
-// tried all that is forbidden: that the word arrives shows who was let run.
+// The ways to run something inside whose output goes elsewhere than to the caller (A4). What
+// runs there says a word of its own to an allowed host, after it has tried all that is
+// forbidden: that the word arrives shows who was let run.
 
 // inImage is where the hostile program is in the template of this test.
 const inImage = "/usr/local/bin/spy"
