@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gcpace"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -48,6 +49,7 @@ func runGateway(args []string) error {
 	if err != nil {
 		return err
 	}
+	gcpace.Follow() // as the keeper does
 	g, err := gateway.New(gateway.Config{
 		FD: fd, Sandbox: "bench", Policy: rules, Roots: pool, Log: func(spec.NetworkRecord) {},
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gcpace"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -96,7 +97,7 @@ type Boot struct {
 func Begin(dir string) *Boot {
 	// While it starts there is next to no garbage to collect.
 	usual := debug.SetGCPercent(startGCPercent)
-	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual) })
+	time.AfterFunc(startTime, func() { debug.SetGCPercent(usual); gcpace.Follow() })
 	b := &Boot{made: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(b.done)

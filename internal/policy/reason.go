@@ -23,10 +23,11 @@ func (d *Decision) reason() string {
 	what := d.query.subject()
 	switch d.Cause {
 	case CauseRule:
+		does := " denies "
 		if d.Allowed() {
-			return fmt.Sprintf("rule %q (%s) allows %s", d.Rule, d.Rule.Source, what)
+			does = " allows "
 		}
-		return fmt.Sprintf("rule %q (%s) denies %s", d.Rule, d.Rule.Source, what)
+		return "rule " + strconv.Quote(d.Rule.String()) + " (" + d.Rule.Source.String() + ")" + does + what
 	case CauseDefault:
 		return "no rule denies " + what + ", and the default is allow"
 	case CauseNoRule:
@@ -121,16 +122,16 @@ func (q *Query) subject() string {
 
 // host gives the name or address with its port, as a rule would be written.
 func (q *Query) host() string {
-	s := q.Addr.String()
-	if q.Addr.Is6() {
-		s = "[" + s + "]"
-	}
-	if q.Name != "" {
-		name, err := CleanName(q.Name)
-		if err != nil {
-			name = quote(q.Name)
+	s := q.Name
+	if s == "" {
+		s = q.Addr.String()
+		if q.Addr.Is6() {
+			s = "[" + s + "]"
 		}
+	} else if name, err := CleanName(s); err == nil {
 		s = name
+	} else {
+		s = quote(s)
 	}
 	if q.Port != 0 {
 		s += ":" + strconv.Itoa(int(q.Port))

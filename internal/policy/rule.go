@@ -140,7 +140,7 @@ func (r *Rule) key() string {
 
 // String gives the rule for people: target, methods, paths, marks, expiry.
 func (r *Rule) String() string {
-	parts := []string{r.Target.String()}
+	parts := append(make([]string, 0, 8), r.Target.String())
 	if len(r.HTTP.Methods) > 0 {
 		parts = append(parts, strings.Join(r.HTTP.Methods, ","))
 	}
@@ -148,8 +148,10 @@ func (r *Rule) String() string {
 	for _, q := range r.HTTP.Queries {
 		parts = append(parts, "?"+q)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
-		parts = append(parts, name+": "+r.HTTP.Headers[name])
+	if len(r.HTTP.Headers) > 0 { // every request that passes is logged with its rule
+		for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
+			parts = append(parts, name+": "+r.HTTP.Headers[name])
+		}
 	}
 	if r.HTTP.MaxBody > 0 {
 		parts = append(parts, fmt.Sprintf("body up to %d bytes", r.HTTP.MaxBody))

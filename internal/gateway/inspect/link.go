@@ -29,8 +29,8 @@ type link struct {
 	out    *outside
 	raw    syscall.RawConn // nil: it cannot be asked whether it is quiet
 	r      *bufio.Reader
-	timer  *time.Timer // until the head of an answer is there
-	since  time.Time   // it is idle
+	timer  alarm     // until the head of an answer is there
+	since  time.Time // it is idle
 
 	left    int64 // of the head that is read, in bytes
 	inHead  bool
@@ -50,8 +50,7 @@ func newLink(u *upstream, s *server, c net.Conn, out *outside) *link {
 	if c, ok := out.Conn.(syscall.Conn); ok {
 		l.raw, _ = c.SyscallConn()
 	}
-	l.timer = time.AfterFunc(u.head, func() { l.late.Store(true); out.Reset() })
-	l.timer.Stop()
+	l.timer.f = func() { l.late.Store(true); out.Reset() }
 	return l
 }
 
@@ -101,12 +100,11 @@ func (l *link) empty() bool {
 	if !ok {
 		return true
 	}
-	if t.SetReadDeadline(past) != nil {
-		return false
-	}
+	l.out.deaf = true
+	defer func() { l.out.deaf = false }()
 	var b [1]byte
 	n, err := t.Read(b[:])
-	return n == 0 && isTimeout(err) && t.SetReadDeadline(time.Time{}) == nil
+	return n == 0 && isTimeout(err)
 }
 
 // mayRepeat tells whether a request that failed may be sent again, over another
@@ -121,7 +119,7 @@ func (l *link) mayRepeat(ctx context.Context, r *http.Request) bool {
 // goodbye waits for seconds for a server that does not read, and so would those
 // who judge all connections again.
 func (l *link) close() {
-	l.timer.Stop()
+	l.timer.end()
 	_ = l.out.Close()
 }
 
@@ -133,7 +131,7 @@ func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*htt
 	var err error
 	if r.Body == nil {
 		if err = l.send(r, nil); err == nil {
-			l.timer.Reset(l.u.head)
+			l.timer.set(l.u.head)
 		}
 	} else {
 		b.upload = newUpload(r)
@@ -173,7 +171,7 @@ func (l *link) head(r *http.Request, up *upload, x *exchange) (*http.Response, e
 			continue
 		}
 		up.answered(l, !resp.Close)
-		l.timer.Stop()
+		l.timer.stop()
 		return resp, nil
 	}
 }
@@ -279,7 +277,7 @@ func (b *answerBody) drop() {
 	b.stop()
 	b.link.out.Reset()
 	b.upload.cut(b.request)
-	b.link.timer.Stop()
+	b.link.timer.end()
 	b.link.u.links.leave(b.link.server)
 }
 
@@ -344,9 +342,9 @@ func (up *upload) run(l *link, r *http.Request) {
 		}
 		return
 	}
-	l.timer.Reset(l.u.head)
+	l.timer.set(l.u.head)
 	if up.head.Load() {
-		l.timer.Stop()
+		l.timer.stop()
 	}
 }
 

@@ -24,9 +24,9 @@ type session struct {
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
-	clock  *time.Timer // closes the connection if a head does not come
-	watch  *time.Timer // looks whether the client is still there
-	armed  bool        // watch was started for this request
+	clock  alarm // closes the connection if a head does not come
+	watch  alarm // looks whether the client is still there
+	armed  bool  // watch was started for this request
 	seen   chan struct{}
 	header http.Header // of the answer, for every request anew
 }
@@ -45,9 +45,9 @@ func newSession(ctx context.Context, c *conn, served net.Conn) *session {
 	c.strict = newStrict(served, c)
 	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), header: http.Header{}}
 	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.clock = time.AfterFunc(headTime, func() { _ = served.Close() })
-	s.watch = time.AfterFunc(headTime, s.look)
-	s.watch.Stop()
+	s.clock.f = func() { _ = served.Close() }
+	s.clock.set(headTime)
+	s.watch.f = s.look
 	return s
 }
 
@@ -59,11 +59,12 @@ func (s *session) serve(handle handler) {
 			s.conn.Reset()
 		}
 		s.cancel()
-		s.clock.Stop()
+		s.clock.end()
+		s.watch.end()
 		_ = s.served.Close()
 	}()
 	for s.next(handle) {
-		s.clock.Reset(idleTime)
+		s.clock.set(idleTime)
 	}
 }
 
@@ -77,7 +78,7 @@ func aborts(p any) bool {
 // end cuts the connection.
 func (s *session) end() {
 	s.cancel()
-	s.clock.Stop()
+	s.clock.end()
 	s.conn.Reset()
 }
 
@@ -86,12 +87,12 @@ func (s *session) next(handle handler) bool {
 	if s.r.Buffered() == 0 && s.conn.strict.begun() != nil {
 		return false
 	}
-	s.clock.Reset(headTime)
+	s.clock.set(headTime)
 	if _, err := s.r.Peek(1); err != nil {
 		return false
 	}
 	r := s.request()
-	if !s.clock.Stop() {
+	if !s.clock.stop() {
 		return false
 	}
 	body := &clientBody{ReadCloser: r.Body, s: s}
@@ -126,7 +127,7 @@ func (s *session) request() *http.Request {
 // await begins to look for a client that hangs up.
 func (s *session) await() {
 	s.armed = true
-	s.watch.Reset(watchAfter)
+	s.watch.set(watchAfter)
 }
 
 // look waits for the client to say something, which it does not have to, or to
@@ -150,7 +151,7 @@ var past = time.Unix(1, 0)
 func (s *session) unwatch() {
 	armed := s.armed
 	s.armed = false
-	if !armed || s.watch.Stop() {
+	if !armed || s.watch.stop() {
 		return
 	}
 	_ = s.served.SetReadDeadline(past)
@@ -165,9 +166,9 @@ func (s *session) skip(b *clientBody, w *reply) bool {
 		return true
 	}
 	if !b.begun.Load() && !w.last {
-		s.clock.Reset(headTime)
+		s.clock.set(headTime)
 		_, err := io.CopyN(io.Discard, b.ReadCloser, maxSkip)
-		return err == io.EOF && s.clock.Stop()
+		return err == io.EOF && s.clock.stop()
 	}
 	if !b.ended.Load() || s.conn.strict.failed() != nil {
 		s.linger()
