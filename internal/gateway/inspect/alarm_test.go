@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,14 +9,14 @@ import (
 
 func TestAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		a := alarm{f: func() { calls++ }}
-		after := func(d time.Duration, want int) {
+		var calls atomic.Int64
+		a := alarm{f: func() { calls.Add(1) }}
+		after := func(d time.Duration, want int64) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if calls != want {
-				t.Fatalf("it was called %d times, not %d", calls, want)
+			if got := calls.Load(); got != want {
+				t.Fatalf("it was called %d times, not %d", got, want)
 			}
 		}
 		a.set(time.Second)
