@@ -113,7 +113,7 @@ func (l *flowing) open() error {
 func (a *app) flowStopCommand() *command.Command {
 	return &command.Command{
 		Use: "stop RUN", Short: "End a flow for good", Args: exactly(1, "a run"), Complete: a.oneRun(run.Flows),
-		Long: "Ends a flow at once, with the agent or the command that works just now.",
+		Long: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.flowCalled(args[0])
 			if err == nil {
@@ -130,9 +130,9 @@ func (a *app) flowStopCommand() *command.Command {
 	}
 }
 
-// undone refuses to end what has come to its end.
+// undone refuses to end what has come to its end, so that nothing could be gone on with.
 func (l *flowing) undone() error {
-	if l.state.Status == flow.Completed {
+	if l.state.Over() {
 		return spec.Errorf(spec.ErrConflict, "the run %s is completed", l.run.ID)
 	}
 	return nil

@@ -460,6 +460,9 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	}
 	if next := (runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason}).next(); next != "" {
 		a.note("to go on: %s", next)
+		if s.Status == flow.Completed {
+			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
+		}
 	}
 	n.Status, n.Reason, n.Detail = string(s.Status), s.Reason, term.Sanitize(s.Detail)
 	ended := a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {

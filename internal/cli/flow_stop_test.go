@@ -37,3 +37,27 @@ func TestStopTooLate(t *testing.T) {
 		t.Errorf("it is %s, with %d events and %d messages", l.state.Status, len(events), len(list))
 	}
 }
+
+// One that is completed but for what was skipped could be gone on with: it can be stopped, and is
+// over then.
+func TestStopSkipped(t *testing.T) {
+	f, err := flow.Parse("one.yaml", []byte("name: one\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	must(t, err)
+	l := &flowing{plan: flow.Plan{Flow: f}}
+	l.run, err = run.CreateFlow(t.TempDir(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	must(t, err)
+	h, _, err := l.run.Host()
+	must(t, err)
+	_, err = h.Append(flow.Began, run.ActorHost, nil)
+	must(t, err)
+	_, err = h.Append(flow.Ended, run.ActorHost, flow.End{Status: flow.Completed, Reason: flow.ReasonSkipped})
+	must(t, err)
+	h.Close()
+	must(t, l.cancel())
+	if l.state.Status != flow.Cancelled || !l.state.Over() {
+		t.Errorf("it is %s", l.state.Status)
+	}
+	if err := l.undone(); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("then %v", err)
+	}
+}
