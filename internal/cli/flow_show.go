@@ -282,6 +282,8 @@ func flowLine(ev run.Event, s *flow.State) string {
 		return at + "cut short"
 	case flow.Skipped:
 		return at + "passed over: " + st.Detail
+	case flow.Recheck:
+		return at + "once more, now that the others are done"
 	case flow.Asked:
 		return at + "waits for you: " + opening(st.Message)
 	case flow.Answered:

@@ -196,6 +196,8 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 		return c.count(ctx, d.Count)
 	case d.Look:
 		return c.look()
+	case d.Again != nil:
+		return c.keep(Recheck, Again{d.Again.ID})
 	case d.Skip != nil:
 		return c.keep(Skipped, Skip{d.Skip.ID, d.Hash, d.Why})
 	case d.Ask != nil:

@@ -63,7 +63,7 @@ func (l *lint) back(s *Step) error {
 // kindOfGroup wants a list that is given, steps, and nothing else.
 func (l *lint) kindOfGroup(g *Step) error {
 	in := l.flow.input(g.Each)
-	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps, Passes: g.Passes}); {
+	switch only := (Step{ID: g.ID, Needs: g.Needs, Each: g.Each, Steps: g.Steps, Passes: g.Passes, Recheck: g.Recheck}); {
 	case l.group != nil:
 		return errors.New("a group is in no other group")
 	case g.Each == "" || len(g.Steps) == 0 || len(g.Steps) > maxSteps:
@@ -71,7 +71,7 @@ func (l *lint) kindOfGroup(g *Step) error {
 	case in == nil || in.File == "" || !in.Required:
 		return fmt.Errorf("each: %s is no input that is a file, and required", g.Each)
 	case !reflect.DeepEqual(*g, only):
-		return errors.New("a group has id, needs, each, passes and steps, and nothing else")
+		return errors.New("a group has id, needs, each, passes, recheck and steps, and nothing else")
 	}
 	return nil
 }

@@ -40,10 +40,12 @@ func (l *lint) output(s *Step) error {
 // passes does that for the list of a group, and sees that nobody else writes there.
 func (l *lint) passes(s *Step) error {
 	switch {
+	case s.Each == "" && s.Passes != "":
+		return errors.New("passes: it is for a group, of which each names a list")
+	case s.Each == "" && s.Recheck:
+		return errors.New("recheck: it is for a group, of which each names a list")
 	case s.Passes == "":
 		return nil
-	case s.Each == "":
-		return errors.New("passes: it is for a group, of which each names a list")
 	}
 	s.Passes = strings.TrimPrefix(strings.TrimPrefix(s.Passes, "${{ sandbox }}/"), "outputs/")
 	if err := l.put.add(s.asPassed(), nil); err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Decision is what comes next. Exactly one of Count, Look, Skip, Ask, Work, Join, Wait
-// and End is set.
+// Decision is what comes next. Exactly one of Count, Look, Again, Skip, Ask, Work, Join,
+// Wait and End is set.
 type Decision struct {
 	Count *Node     // see what a try took that was cut short
 	Look  bool      // see what the files are now
+	Again *Node     // try it once more, now that its list is through
 	Skip  *Node     // pass it over, for Why
 	Ask   *Node     // ask a person
 	Work  *Node     // try it
@@ -46,6 +47,9 @@ func Next(s *State, now time.Time) Decision {
 	}
 	if why := s.forsaken(); why != "" {
 		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
+	}
+	if n := s.recheckable(); n != nil {
+		return Decision{Again: n}
 	}
 	var wait Decision // models cannot be asked: what needs none is decided meanwhile
 	for _, n := range s.nodes {

@@ -197,6 +197,30 @@ func TestBack(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "checks.2.4 implementor.2.4 checks.2.5 reviewer.2.1 judge.2.1 report.2")
 }
 
+// TestRecheck looks once more, at the end of the list, at what was skipped, if another element was
+// done since: no agent is asked again for what is still red, and what is green goes on.
+func TestRecheck(t *testing.T) {
+	again := strings.Replace(stories, "each: prd\n", "each: prd\n    recheck: true\n", 1)
+	all := "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 " +
+		"implementor.2.1 checks.2.1 implementor.2.2 checks.2.2 implementor.2.3 checks.2.3 " +
+		"implementor.3.1 checks.3.1 reviewer.3.1 judge.3.1 checks.2.4 "
+	b := beginWith(t, again, map[string]string{"prd.json": prd}, nil)
+	b.do = red(map[string]int{"checks US-2": 3})
+	b.want(b.carry(), Completed, "done", all+"reviewer.2.1 judge.2.1 report.1")
+
+	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil)
+	b.do = red(map[string]int{"checks US-2": 9})
+	b.want(b.carry(), Completed, ReasonSkipped, all+"report.1")
+
+	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil) // nothing was done after it
+	b.do = red(map[string]int{"checks US-3": 9})
+	s := b.carry()
+	b.want(s, Completed, ReasonSkipped, "plan.1 implementor.1.1 checks.1.1 reviewer.1.1 judge.1.1 implementor.2.1 checks.2.1 reviewer.2.1 judge.2.1 "+
+		"implementor.3.1 checks.3.1 implementor.3.2 checks.3.2 implementor.3.3 checks.3.3 report.1")
+	b.do = red(map[string]int{"checks US-3": 1}) // whoever goes on gives it all its tries
+	b.want(b.carry(), Completed, "done", "checks.3.4 implementor.3.4 checks.3.5 reviewer.3.1 judge.3.1 report.2")
+}
+
 // TestUnavailable has no model answer the reviewer: that is no reason to pass.
 func TestUnavailable(t *testing.T) {
 	b := beginWith(t, stories, map[string]string{"prd.json": `[{"id": "a"}]`}, func(job Job) Done {
@@ -216,8 +240,9 @@ func TestUnavailable(t *testing.T) {
 // done again, and how often a step was sent back is known.
 func TestTornStories(t *testing.T) {
 	want := map[string]int{}
+	again := strings.Replace(stories, "each: prd\n", "each: prd\n    recheck: true\n", 1)
 	begun := func() *bench {
-		b := beginWith(t, stories, map[string]string{"prd.json": prd}, nil)
+		b := beginWith(t, again, map[string]string{"prd.json": prd}, nil)
 		b.do = red(map[string]int{"checks US-1": 1, "checks US-2": 9})
 		return b
 	}

@@ -16,6 +16,7 @@ const (
 	Worked   = "worked"   // Work: that try has a result, and its output is kept
 	Cut      = "cut"      // Short: it was cut short; what it has used counts, and nothing else
 	Skipped  = "skipped"  // Skip: a step is passed over
+	Recheck  = "recheck"  // Again: what failed is tried once more at the end of its list
 	Asked    = "asked"    // Ask: a person is to decide
 	Called   = "called"   // Call: a person was told what is asked, while others were at work or at the end
 	Answered = "answered" // Answer
@@ -101,6 +102,11 @@ type Skip struct {
 	Step string `json:"step"`
 	Hash string `json:"hash"`
 	Why  string `json:"why"`
+}
+
+// Again is a step that failed, and is tried once more.
+type Again struct {
+	Step string `json:"step"`
 }
 
 // Ask is what a person is to decide.

@@ -82,6 +82,9 @@ type Step struct {
 	Steps []Step `json:"steps,omitempty"`
 	// Passes is a path below outputs/ for that list, in which what is done passes.
 	Passes string `json:"passes,omitempty"`
+	// Recheck has a command that failed for one of them be tried once more at the end of the
+	// list, if another one was done after it: that may have mended what was red.
+	Recheck bool `json:"recheck,omitempty"`
 }
 
 // Back says that an earlier step is done again, and told what was wrong; and with it all

@@ -65,6 +65,8 @@ type StepState struct {
 	Tokens int64   `json:"tokens,omitempty"`
 	USD    float64 `json:"usd,omitempty"`
 
+	rechecked bool // since somebody gave it all its tries again
+
 	unable bool // it failed because its agent did, whatever came of its work
 
 	done   int64     // the event that settled it, or since which it waits
@@ -200,6 +202,8 @@ func (s *State) add(ev run.Event) error {
 		return into(ev, s.cut)
 	case Skipped:
 		return into(ev, func(k Skip) { s.settle(k.Step, k.Hash, Passed, k.Why, ev.Seq) })
+	case Recheck:
+		return into(ev, func(a Again) { s.recheck(a.Step) })
 	case Asked:
 		return into(ev, func(a Ask) {
 			if st := s.settle(a.Step, a.Hash, Waiting, "", ev.Seq); st != nil {
@@ -245,6 +249,7 @@ func (s *State) begin() {
 		for _, n := range s.nodes {
 			if st := s.byID[n.ID]; st.Status == Failed {
 				st.reset("")
+				st.rechecked = false
 				if to := s.byID[n.goesBackTo()]; to != nil {
 					to.Rounds = 0
 				}
