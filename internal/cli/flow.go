@@ -112,10 +112,10 @@ func (l *flowing) open() error {
 
 func (a *app) flowStopCommand() *command.Command {
 	return &command.Command{
-		Use: "stop RUN", Short: "End a flow for good", Args: exactly(1, "a run"), Complete: a.oneRun(run.Flows),
+		Use: "stop [RUN]", Short: "End a flow for good; without RUN the only one that is not over", Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
 		Long: "Ends a flow at once, with the agent or the command that works just now. One that is\ncompleted but for what was skipped is left at that: what it put out stays, and nobody\ncan go on with it.",
 		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.flowCalled(args[0])
+			l, err := a.flowMeant(args, (*flowing).ends, "is not over")
 			if err == nil {
 				err = l.open()
 			}

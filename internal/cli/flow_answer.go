@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
@@ -15,15 +16,15 @@ import (
 func (a *app) flowApproveCommand() *command.Command {
 	var reject string
 	c := &command.Command{
-		Use: "approve RUN [STEP]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several.\nWhat is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one is told.",
-		Args: between(1, 2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
+		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one is told.",
+		Args: atMost(2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			step := ""
 			if len(args) > 1 {
-				step = args[1]
+				step, args = args[1], args[:1]
 			}
-			return a.tellFlowTo(args[0], func(p *flow.Person) (*flow.State, error) {
+			return a.tellFlowTo(args, true, func(p *flow.Person) (*flow.State, error) {
 				return p.Decide(step, !cmd.Flags().Changed("reject"), reject)
 			})
 		},
@@ -35,11 +36,10 @@ func (a *app) flowApproveCommand() *command.Command {
 func (a *app) flowAnswerCommand() *command.Command {
 	var file string
 	c := &command.Command{
-		Use: "answer RUN [STEP] TEXT", Short: "Answer what a flow asks",
-		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait. bothy flow resume goes on.",
-		Args: between(1, 3, "a run, a step if several wait, and a text"), Complete: a.oneRun(run.Flows),
+		Use: "answer [RUN [STEP]] TEXT|-f FILE", Short: "Answer what a flow asks",
+		Long: "Answers a question of the flow: TEXT, or what is in --file, is the output of the step, and\nmust pass its checks. STEP must be named if several wait, and RUN\nif several flows do. bothy flow resume goes on.",
+		Args: atMost(3, "a run, a step if several wait, and a text"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
-			ref, args := args[0], args[1:]
 			var text string
 			switch {
 			case file != "":
@@ -50,17 +50,22 @@ func (a *app) flowAnswerCommand() *command.Command {
 				text = string(data)
 			case len(args) > 0:
 				text, args = args[len(args)-1], args[:len(args)-1]
+				if len(args) == 0 {
+					if err := a.notARun(run.Flows, text, "bothy flow answer RUN TEXT"); err != nil {
+						return err
+					}
+				}
 			default:
 				return spec.Errorf(spec.ErrUsage, "the answer is missing").WithHint("usage: %s", cmd.UseLine())
 			}
 			step := ""
-			if len(args) > 0 {
-				step, args = args[0], args[1:]
+			if len(args) > 1 {
+				step, args = args[1], slices.Delete(args, 1, 2)
 			}
-			if len(args) > 0 {
+			if len(args) > 1 {
 				return spec.Errorf(spec.ErrUsage, "there is an answer in --file, and one in words")
 			}
-			return a.tellFlowTo(ref, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
+			return a.tellFlowTo(args, false, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
@@ -68,9 +73,13 @@ func (a *app) flowAnswerCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-// tellFlowTo keeps what a person says to a flow that waits.
-func (a *app) tellFlowTo(ref string, say func(*flow.Person) (*flow.State, error)) error {
-	l, err := a.flowCalled(ref)
+// tellFlowTo keeps what a person says to a flow that waits: to an approval or a question.
+func (a *app) tellFlowTo(named []string, approval bool, say func(*flow.Person) (*flow.State, error)) error {
+	what := "waits for an answer"
+	if approval {
+		what = "waits to be approved"
+	}
+	l, err := a.flowMeant(named, func(l *flowing) bool { return l.waitsFor(approval) }, what)
 	if err == nil {
 		err = l.open()
 	}

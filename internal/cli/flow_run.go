@@ -352,11 +352,11 @@ func (m *flowMaking) undo(ctx context.Context) {
 
 func (a *app) flowResumeCommand() *command.Command {
 	return a.jsonFlag(&command.Command{
-		Use: "resume RUN", Short: "Carry a flow on that was cut short, waited or failed",
+		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
 		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since.",
-		Args: exactly(1, "a run"), Complete: a.oneRun(run.Flows),
+		Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.flowCalled(args[0])
+			l, err := a.flowMeant(args, (*flowing).goesOn, "could be gone on with")
 			if err != nil {
 				return err
 			}

@@ -139,7 +139,7 @@ func (a *app) loopHintCommand() *command.Command {
 					return spec.Errorf(spec.ErrUsage, "the hint is empty").WithHint("--clear takes back what no iteration was told yet")
 				}
 				if len(named) == 0 {
-					if err := a.notARun(m.Text); err != nil {
+					if err := a.notARun(run.Loops, m.Text, "bothy loop hint RUN TEXT"); err != nil {
 						return err
 					}
 				}

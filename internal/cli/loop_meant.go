@@ -53,17 +53,17 @@ var runID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z0-9-]+-\d{4}-\d{2}-\d{2}-[0-9a-f]{4}$`)
 })
 
-// notARun refuses the text of a hint that stands alone and is the name of a run, or looks so:
-// what was to be told is missing then.
-func (a *app) notARun(text string) error {
+// notARun refuses a text that stands alone, for which a run may be named by usage, and is the name
+// of one of that kind, or looks so: what was to be told is missing then.
+func (a *app) notARun(kind, text, usage string) error {
 	e, err := a.engine()
 	if err != nil {
 		return err
 	}
-	switch _, err := run.FindOf(e.Store.Runs(), run.Loops, text); {
+	switch _, err := run.FindOf(e.Store.Runs(), kind, text); {
 	case err == nil, errors.Is(err, spec.ErrUsage): // one, or the beginning of several
 		return spec.Errorf(spec.ErrUsage, "%q is a run: there is nothing to tell it", text).
-			WithHint("bothy loop hint RUN TEXT; RUN may only be left out if TEXT is not how the name of a run begins")
+			WithHint("%s; RUN may only be left out if TEXT is not how the name of a run begins", usage)
 	case !errors.Is(err, spec.ErrNotFound) || runID().MatchString(text):
 		return err
 	}

@@ -141,7 +141,7 @@ func (s *State) question(id, step string, approval bool) (*StepState, error) {
 	}
 	var list []*StepState
 	for _, st := range s.Questions() {
-		if (s.node(st.ID).Step.Approval != nil) == approval {
+		if s.Approves(st) == approval {
 			list = append(list, st)
 		} else if step == st.ID {
 			return nil, spec.Errorf(spec.ErrUsage, "%s of the run %s is not to be %s", step, id, verb).WithHint("bothy flow %s %s %s", other, id, step)

@@ -170,10 +170,13 @@ func (s *State) Asks() (reason, detail string) {
 	return q.Reason, q.Detail
 }
 
+// Approves tells whether a step that waits for a person is to be approved, and not answered.
+func (s *State) Approves(st *StepState) bool { return s.node(st.ID).Step.Approval != nil }
+
 // ask is what a step asks that waits for a person.
 func (s *State) ask(st *StepState) Asking {
 	q := Asking{Step: st.ID, Reason: ReasonApproval, Detail: st.ID + ": " + head(st.Message, maxMissing)}
-	if s.node(st.ID).Step.Question != nil {
+	if !s.Approves(st) {
 		q.Reason = ReasonQuestion
 	}
 	return q

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has which flow is meant by those who do something to one.
+
+// maxNamed is how many runs an error names.
+const maxNamed = 10
+
+// flowMeant finds the flow that something is to be done to. If none is named, it is the only
+// one to which that can be done; what is that is in words, for when there is none.
+func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*flowing, error) {
+	if len(named) > 0 {
+		if named[0] == "" { // a variable of a script that is not set, as a rule
+			return nil, spec.Errorf(spec.ErrUsage, "the name of the run is empty").WithHint("bothy flow ls lists all")
+		}
+		return a.flowCalled(named[0])
+	}
+	e, err := a.engine()
+	if err != nil {
+		return nil, err
+	}
+	list, err := runsOf(a, e, run.Flows, readFlow)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(l *flowing) bool { return !can(l) })
+	switch len(list) {
+	case 0:
+		return nil, spec.Errorf(spec.ErrNotFound, "there is no flow that %s", what).WithHint("bothy flow ls lists all")
+	case 1:
+		return list[0], nil
+	}
+	var names []string
+	for _, l := range list {
+		names = append(names, l.run.ID)
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], "...")
+	}
+	return nil, spec.Errorf(spec.ErrUsage, "any of these may be meant, for it %s: %s", what, strings.Join(names, ", ")).WithHint("name the run")
+}
+
+// ends tells whether a flow can be stopped.
+func (l *flowing) ends() bool { return !l.state.Over() }
+
+// goesOn tells whether a flow can be gone on with: nobody does, and nothing is to be said before.
+func (l *flowing) goesOn() bool {
+	asks := l.state.Status == flow.Waiting && len(l.state.Questions()) > 0
+	return !l.hosted && !l.state.Over() && !asks
+}
+
+// waitsFor tells whether a flow asks a person: for an approval, or a question.
+func (l *flowing) waitsFor(approval bool) bool {
+	return !l.state.Over() && slices.ContainsFunc(l.state.Questions(), func(st *flow.StepState) bool { return l.state.Approves(st) == approval })
+}
