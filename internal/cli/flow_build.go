@@ -21,7 +21,8 @@ func (a *app) flowBuildCommand() *command.Command {
 		Short: "Have an agent draft a flow from a description",
 		Long: `Has an agent write a flow for DESCRIPTION, sends it back as long as that is none, and
 writes it to FILE (default: flow.yaml), which must not be there yet. It is a flow of one
-step itself: its run is called build-DATE-HEX, and has logs and outputs as others have.`,
+step itself: its run is called build-DATE-HEX, and has logs and outputs as others have. Its
+sandbox goes when there is a flow; if there is none yet, when you stop or remove the run.`,
 		Example: `  bothy flow build --agent claude "translate a file into three languages, and have me check them"`,
 		Args:    between(1, 2, "a description, and a file if it shall not be flow.yaml"),
 		RunE:    func(cmd *command.Command, args []string) error { return a.flowBuild(cmd, f, args) },
@@ -50,6 +51,7 @@ func (a *app) flowBuild(cmd *command.Command, f *flowFlags, args []string) error
 		return err
 	}
 	p.Values, p.Files, p.Sandboxes, p.Drafts = map[string]string{"description": args[0]}, []string{}, map[string]string{}, true
+	p.Remove = true // nothing is in its sandbox that the run has not
 	p.Limits.Time = spec.Duration(f.time)
 	for name := range f.given {
 		p.Files = append(p.Files, name)
