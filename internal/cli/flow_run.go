@@ -95,7 +95,7 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 			a.note("%s works in it, with its login and what its preset lets it reach", agents[name].Title)
 		}
 	}
-	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.plan.Flow.Name, time.Now())}
+	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.about(), time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
 		m.undo(ctx)
 		return nil, err
@@ -115,6 +115,28 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
 	return m.run, a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
+}
+
+// about is what the run is named after: as with Looplia the first file that it is given, else the
+// flow.
+func (f *flowFlags) about() string {
+	if len(f.files) > 0 {
+		_, path := f.fileArg(f.files[0])
+		base := filepath.Base(path)
+		if slug := run.Slug(strings.TrimSuffix(base, filepath.Ext(base))); slug != "" {
+			return slug
+		}
+	}
+	return f.plan.Flow.Name
+}
+
+// fileArg splits an input that is a file: [NAME=]PATH.
+func (f *flowFlags) fileArg(word string) (name, path string) {
+	name, path, ok := strings.Cut(word, "=")
+	if _, err := os.Stat(word); !ok || err == nil { // a path may have a = in it
+		return "", word
+	}
+	return name, path
 }
 
 // read reads the flow, and what it is given.
@@ -143,12 +165,9 @@ func (f *flowFlags) read(path string) (err error) {
 	return p.Check(f.given)
 }
 
-// readFile reads one that is an input: [NAME=]PATH.
+// readFile reads one that is an input.
 func (f *flowFlags) readFile(word string) error {
-	name, path, ok := strings.Cut(word, "=")
-	if _, err := os.Stat(word); !ok || err == nil { // a path may have a = in it
-		name, path = "", word
-	}
+	name, path := f.fileArg(word)
 	as, err := f.plan.Flow.FileInput(name)
 	if err != nil {
 		return err

@@ -71,20 +71,24 @@ type plan struct {
 func NewID(about string, now time.Time) string {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return fmt.Sprintf("%s-%s-%s", slug(about), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
+	return fmt.Sprintf("%s-%s-%s", cmp.Or(Slug(about), "run"), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
 }
 
-// slug makes a short plain word of a text.
-func slug(text string) string {
+// maxSlug bounds a slug, in bytes.
+const maxSlug = 29
+
+// Slug makes a short plain word of a text; it is empty if nothing of that is plain.
+func Slug(text string) string {
 	var words []string
 	n := 0
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
-		if n += len(w) + 1; n > 30 {
+		w = w[:min(len(w), maxSlug)]
+		if n += len(w) + 1; n > maxSlug+1 {
 			break
 		}
 		words = append(words, w)
 	}
-	return cmp.Or(strings.Join(words, "-"), "run")
+	return strings.Join(words, "-")
 }
 
 // Create writes down what is asked of a loop, in a new run below root. It appears

@@ -111,14 +111,15 @@ func TestRemove(t *testing.T) {
 
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "run",
+		"":                                   "",
 		"../../etc":                          "etc",
 		"Ünï çödé":                           "n-d",
 		"make all of the tests pass, please": "make-all-of-the-tests-pass",
-		"averyveryveryveryveryverylongwordindeed": "run",
+		"averyveryveryveryveryverylongwordindeed": "averyveryveryveryveryverylong",
+		"一": "",
 	} {
-		if got := slug(text); got != want {
-			t.Errorf("slug(%q) = %q, want %q", text, got, want)
+		if got := Slug(text); got != want {
+			t.Errorf("Slug(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
