@@ -54,7 +54,7 @@ func (l *flowing) ends() bool { return !l.state.Over() }
 // goesOn tells whether a flow can be gone on with: nobody does, and nothing is to be said before.
 func (l *flowing) goesOn() bool {
 	asks := l.state.Status == flow.Waiting && len(l.state.Questions()) > 0
-	return !l.hosted && !l.state.Over() && !asks
+	return !l.hosted && !l.state.Over() && !asks && l.state.Detail != cutInMaking
 }
 
 // waitsFor tells whether a flow asks a person: for an approval, or a question.

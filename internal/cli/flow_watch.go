@@ -268,7 +268,7 @@ func (p *flowPage) foot() []tui.Line {
 	for _, st := range p.state.Questions() {
 		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + opening(st.Message))})
 	}
-	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Hosted: p.hosted}
+	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
 	if p.hosted {
 		v.asks, _ = p.state.Asks()
 	}

@@ -148,6 +148,8 @@ func (v runView) next() string {
 		return ""
 	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
+	case v.Detail == cutInMaking: // there is nothing that could be gone on with
+		return "bothy " + v.Kind + " rm " + v.ID
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}
