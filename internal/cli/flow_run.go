@@ -188,7 +188,7 @@ func (f *flowFlags) readFile(word string) error {
 func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) {
 	agents := map[string]*spec.Agent{}
 	for _, n := range p.Nodes() {
-		if n.Step.Prompt == "" {
+		if n.Step.Prompt == "" || p.Never(n) {
 			continue
 		}
 		of, err := loopAgent(e, p.AgentOf(n))

@@ -195,6 +195,9 @@ const (
 func timeText(st *flow.StepState) string {
 	var values []string
 	for _, name := range slices.Sorted(maps.Keys(st.Matrix)) {
+		if st.Matrix[name] == "" { // it has no turn: whoever else does it
+			continue
+		}
 		values = append(values, name+"="+shortened(term.Sanitize(st.Matrix[name]), maxValue))
 	}
 	if values == nil {

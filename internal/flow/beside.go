@@ -29,7 +29,7 @@ func (p *Plan) inTurn() bool { return p.Most() == 1 || p.onDirectory() }
 // Beside tells whether any two steps could be done side by side where the flow works.
 func (p *Plan) Beside() bool {
 	fresh := p.onDirectory()
-	return p.Most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && (n.Step.Fresh || !fresh) }) > 1
+	return p.Most() > 1 && chains(p.Nodes(), p.inTurn(), func(n *Node) bool { return !n.Step.forPerson() && !p.Never(n) && (n.Step.Fresh || !fresh) }) > 1
 }
 
 // pools are how many sandboxes there are for each agent, and for commands.
@@ -38,12 +38,12 @@ func (p *Plan) pools() map[string]int {
 	nodes, turn := p.Nodes(), p.inTurn()
 	for _, n := range nodes {
 		name := p.roomOf(n)
-		if name == "" || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
+		if name == "" || p.Never(n) || n.Step.Copy || n.Step.forPerson() || pools[name] > 0 {
 			continue
 		}
 		pools[name] = 1
 		if !turn { // else one step is done at a time
-			of := func(n *Node) bool { return p.roomOf(n) == name && !n.Step.Fresh && !n.Step.forPerson() }
+			of := func(n *Node) bool { return p.roomOf(n) == name && !p.Never(n) && !n.Step.Fresh && !n.Step.forPerson() }
 			pools[name] = max(1, min(p.Most(), chains(nodes, false, of)))
 		}
 	}

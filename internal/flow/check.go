@@ -213,25 +213,6 @@ func (l *lint) needs(s *Step) error {
 	return nil
 }
 
-func (l *lint) matrix(s *Step) error {
-	times := 1
-	for name, values := range l.flow.matrix(s) {
-		if !plainyaml.IsName(name) {
-			return fmt.Errorf("matrix: %q is no name", name)
-		}
-		if len(values) == 0 {
-			return fmt.Errorf("matrix: %s has no values", name)
-		}
-		if times *= len(values); times > maxMatrix {
-			return fmt.Errorf("matrix: it would be done more than %d times", maxMatrix)
-		}
-	}
-	if l.nodes += times; l.nodes > maxNodes {
-		return fmt.Errorf("the flow has more than %d steps, with those of a matrix", maxNodes)
-	}
-	return nil
-}
-
 // known judges a word that stands in a step.
 func (l *lint) known(s *Step, w word) error {
 	switch w.kind {
@@ -244,7 +225,7 @@ func (l *lint) known(s *Step, w word) error {
 			return fmt.Errorf("who judges a copy gets no files, as %s is one", w.name)
 		}
 	case wordMatrix:
-		if l.flow.matrix(s)[w.name] == nil {
+		if _, ok := l.flow.matrix(s)[w.name]; !ok {
 			return fmt.Errorf("there is no matrix.%s", w.name)
 		}
 	case wordEach:

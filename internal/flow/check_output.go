@@ -14,7 +14,7 @@ func (l *lint) output(s *Step) error {
 		return nil
 	}
 	s.Output = strings.TrimPrefix(strings.TrimPrefix(s.Output, "${{ sandbox }}/"), "outputs/")
-	times := l.flow.times(s)
+	times := (&Plan{Flow: l.flow}).times(s)
 	nodes := make([]*Node, len(times))
 	for i, m := range times {
 		nodes[i] = &Node{Matrix: m}

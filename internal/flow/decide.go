@@ -245,14 +245,33 @@ func (s *State) value(n *Node, part *cond) string {
 		}
 		return "true"
 	}
-	name, value, _ := strings.Cut(part.text, ".")
-	switch name {
-	case wordInput:
-		return s.plan.Values[value]
-	case wordMatrix, wordEach:
-		return n.values()[word{name, value}]
+	if name, value, _ := strings.Cut(part.text, "."); name == wordOutput {
+		return string(s.together(n, strings.TrimSuffix(value, ".status")))
 	}
-	return string(s.together(n, strings.TrimSuffix(value, ".status")))
+	return s.plan.value(n, part)
+}
+
+// value is that of a name in a condition that is known when the flow begins.
+func (p *Plan) value(n *Node, part *cond) string {
+	name, value, _ := strings.Cut(part.text, ".")
+	if name == wordInput {
+		return p.Values[value]
+	}
+	return n.values()[word{name, value}]
+}
+
+// Never tells whether it is known when the flow begins that a node is passed over: by a condition
+// that asks for nothing but inputs, and what it is done for.
+func (p *Plan) Never(n *Node) bool {
+	c, err := parseCond(n.Step.If)
+	if err != nil || c == nil || c.calls() {
+		return false
+	}
+	known := true
+	c.walk(func(part *cond) {
+		known = known && !(part.op == "name" && strings.HasPrefix(part.text, wordOutput+"."))
+	})
+	return known && !c.true(func(part *cond) string { return p.value(n, part) })
 }
 
 // succeeded tells whether all that a node needs is completed.

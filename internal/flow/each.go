@@ -340,18 +340,19 @@ func fieldsOf(g *Step) (names []string) {
 
 // fit wants that outputs of one element are in the way of no other's.
 func (p *Plan) fit() error {
-	if p.Lists == nil {
-		return nil
+	most := maxNodes
+	if p.Lists != nil {
+		most = maxOfLists
 	}
-	if count := p.countAll(); count > maxOfLists { // first: it may be a great many
-		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements, of which %d may be", count, maxOfLists)
+	if count := p.countAll(); count > most { // first: it may be a great many
+		return spec.Errorf(spec.ErrUsage, "the flow would have %d steps with those of all elements and each matrix, of which %d may be", count, most)
 	}
 	put := outputs{}
 	for i := range p.Flow.Steps {
 		s := &p.Flow.Steps[i]
-		for _, m := range p.Flow.times(s) {
+		for _, m := range p.times(s) {
 			if err := put.add(s, (&Node{Matrix: m}).values()); err != nil {
-				return err
+				return spec.Errorf(spec.ErrUsage, "step %s: %w", s.ID, err)
 			}
 		}
 		if err := put.add(s.asPassed(), nil); err != nil {
@@ -378,7 +379,7 @@ func (p *Plan) countAll() (count int) {
 		if s.Each != "" {
 			count += len(s.Steps) * len(p.Lists[s.ID].Elements)
 		} else {
-			count += len(p.Flow.times(s))
+			count += len(p.times(s))
 		}
 	}
 	return count

@@ -388,6 +388,63 @@ steps:
 	b.want(b.carry(), Completed, "done", "try.3.2 gate.3.2 judge.2")
 }
 
+// TestMatrixOfInputs has inputs say how often a step is done, and who takes turns with it.
+func TestMatrixOfInputs(t *testing.T) {
+	const text = `
+name: best
+inputs: [{name: n, default: 3}, {name: agents, default: ""}, {name: models, default: ""}, {name: tones, default: "dry"}, {name: judge, default: ""}]
+steps:
+  - id: try
+    matrix: {n: {count: "${{ inputs.n }}"}, tone: {list: "${{ inputs.tones }}"}, agent: {turn: "${{ inputs.agents }}"}, model: {turn: "${{inputs.models}}"}}
+    agent: ${{ matrix.agent }}
+    model: ${{ matrix.model }}
+    prompt: Be ${{ matrix.tone }}
+    output: ${{ matrix.n }}-${{ matrix.tone }}.txt
+  - {id: judge, needs: [try], if: "inputs.judge != ''", agent: "${{ inputs.judge }}", prompt: Judge, output: verdict.txt}
+  - {id: best, needs: [try, judge], if: "!failure()", command: choose, env: {VERDICT: "${{ steps.judge.output }}"}, output: best.txt}
+`
+	plan := func(values map[string]string) *Plan {
+		return &Plan{Agent: "mine", Values: values, Flow: parse(t, text)}
+	}
+	p := plan(map[string]string{})
+	must(t, p.Check(nil))
+	if nodes, rooms := p.Nodes(), p.Rooms(); len(nodes) != 5 || len(rooms) != 2 || rooms[0].Name != "mine" || nodes[2].Output != "3-dry.txt" || p.ModelOf(nodes[0]) != "" {
+		t.Errorf("by default there are %d, in %v", len(nodes), rooms)
+	}
+	p = plan(map[string]string{"n": " 3 ", "agents": "a, b,", "models": "x,y", "tones": "dry\nwarm,", "judge": "c"})
+	must(t, p.Check(nil))
+	var got []string
+	for _, n := range p.Nodes() {
+		if n.Step.Prompt != "" {
+			got = append(got, fmt.Sprint(n.ID, " ", p.AgentOf(n), " ", p.ModelOf(n), " ", n.Output))
+		}
+	}
+	if got := strings.Join(got, ", "); got != "try.1 a x 1-dry.txt, try.2 b y 1-warm.txt, try.3 a x 2-dry.txt, try.4 b y 2-warm.txt, try.5 a x 3-dry.txt, try.6 b y 3-warm.txt, judge c  verdict.txt" {
+		t.Error(got)
+	}
+	for want, values := range map[string]map[string]string{
+		`the input n is "0", and not a number from 1 to 16`: {"n": "0"},
+		`the input n is "17"`:                               {"n": "17"},
+		`the input n is "1e1"`:                              {"n": "1e1"},
+		"the input tones has 0 values":                      {"tones": " , "},
+		`the input tones has "dry" twice`:                   {"tones": "dry,dry"},
+		"the input tones has 17 values":                     {"tones": "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"},
+		"the step try would be done more than 64 times":     {"n": "16", "tones": "a,b,c,d,e"},
+		"the 4 values of agent take turns":                  {"agents": "a,b,c,d"},
+		`step try: output: "1-a b.txt": letters`:            {"tones": "a b"},
+	} {
+		if err := plan(values).Check(nil); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, not %q", values, err, want)
+		}
+	}
+
+	b := begin(t, text, fine) // one that is never done holds up nobody, and has no agent
+	b.want(b.carry(), Completed, "done", "try.1.1 try.2.1 try.3.1 best.1")
+	if got := b.jobs[3].Env; !slices.Contains(got, "VERDICT=") {
+		t.Errorf("who chooses has %q", got)
+	}
+}
+
 // TestStale does not give what came of other inputs to who tries again.
 func TestStale(t *testing.T) {
 	b := begin(t, three, fine)

@@ -44,7 +44,7 @@ type Step struct {
 	ID       string            `json:"id"`
 	Needs    []string          `json:"needs,omitempty"` // steps that stand before it
 	If       string            `json:"if,omitempty"`
-	Matrix   map[string][]Text `json:"matrix,omitempty"`
+	Matrix   map[string]Values `json:"matrix,omitempty"`
 	Agent    string            `json:"agent,omitempty"`
 	Model    string            `json:"model,omitempty"`
 	Prompt   string            `json:"prompt,omitempty"`

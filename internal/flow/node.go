@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -44,32 +43,11 @@ func (f *Flow) step(id string) *Step {
 }
 
 // matrix is that of a step. Who judges copies has that of who works in them.
-func (f *Flow) matrix(s *Step) map[string][]Text {
+func (f *Flow) matrix(s *Step) map[string]Values {
 	if of := f.step(s.Of); of != nil {
 		return of.Matrix
 	}
 	return s.Matrix
-}
-
-// times are the values of the matrix, for each time; one without any if there is none.
-func (f *Flow) times(s *Step) []map[string]string {
-	list := []map[string]string{nil}
-	matrix := f.matrix(s)
-	for _, name := range slices.Sorted(maps.Keys(matrix)) {
-		var next []map[string]string
-		for _, m := range list {
-			for _, value := range matrix[name] {
-				with := maps.Clone(m)
-				if with == nil {
-					with = map[string]string{}
-				}
-				with[name] = string(value)
-				next = append(next, with)
-			}
-		}
-		list = next
-	}
-	return list
 }
 
 // needs are the steps that a step names.
@@ -89,7 +67,7 @@ func (p *Plan) Nodes() []*Node {
 			l.group(s, l.needs(s, 0), p.Lists[s.ID].Elements)
 			continue
 		}
-		for t, m := range p.Flow.times(s) {
+		for t, m := range p.times(s) {
 			n := &Node{ID: s.ID, Step: s, Matrix: m, Needs: l.needs(s, t)}
 			if m != nil {
 				n.ID, n.Time = n.ID+"."+strconv.Itoa(t+1), t+1

@@ -92,11 +92,14 @@ func (p *Plan) Check(given map[string][]byte) error {
 			p.Values[in.Name] = ""
 		}
 	}
+	if err := p.checkMatrix(); err != nil {
+		return err
+	}
 	if err := p.readLists(given); err != nil {
 		return err
 	}
 	for _, n := range p.Nodes() {
-		if n.Step.Prompt != "" && p.AgentOf(n) == "" {
+		if n.Step.Prompt != "" && !p.Never(n) && p.AgentOf(n) == "" {
 			return spec.Errorf(spec.ErrUsage, "nothing says which agent does the step %s", n.Step.ID).WithHint("bothy flow run --agent NAME, or agent: NAME in the flow")
 		}
 	}
@@ -218,7 +221,7 @@ func roomsOf(name string, count int) []string {
 // copyRooms are those that have a copy of the directory.
 func (p *Plan) copyRooms() (list []Room) {
 	for _, n := range p.Nodes() {
-		if n.Step.Copy {
+		if n.Step.Copy && !p.Never(n) {
 			list = append(list, Room{Name: n.ID, Agent: p.AgentOf(n), Copy: true})
 		}
 	}

@@ -61,7 +61,12 @@ func TestSchemaJudges(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, step := range []string{"{id: a}", "{id: a, prompt: p, command: c}", "{id: a, promt: p}", "{id: 1a, prompt: p}", "{id: a, prompt: p, retry: 11}", "{id: a, prompt: p, validate: {x: 1}}", "{id: a, each: x}", "{id: a, each: x, prompt: p}", "{id: a, each: x, steps: []}", "{id: a, prompt: p, back: {times: 1}}", "{id: a, each: x, steps: [{id: 1}]}"} {
+	for _, values := range []string{"[1, a]", "{list: '${{ inputs.x }}'}", "{count: '${{inputs.x}}'}", "{turn: '${{ inputs.x }}'}"} {
+		if err := judge("name: n\nsteps: [{id: a, prompt: p, matrix: {m: " + values + "}}]"); err != nil {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+	for _, step := range []string{"{id: a, prompt: p, matrix: {m: a}}", "{id: a, prompt: p, matrix: {m: {list: a}}}", "{id: a, prompt: p, matrix: {m: {of: '${{ inputs.x }}'}}}", "{id: a}", "{id: a, prompt: p, command: c}", "{id: a, promt: p}", "{id: 1a, prompt: p}", "{id: a, prompt: p, retry: 11}", "{id: a, prompt: p, validate: {x: 1}}", "{id: a, each: x}", "{id: a, each: x, prompt: p}", "{id: a, each: x, steps: []}", "{id: a, prompt: p, back: {times: 1}}", "{id: a, each: x, steps: [{id: 1}]}"} {
 		if err := judge("name: n\nsteps: [" + step + "]"); err == nil {
 			t.Errorf("%s is a step", step)
 		}
