@@ -47,7 +47,7 @@ waits for you, 4 if a limit was reached.`,
 	f.createFlags.add(a, c)
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
-	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept")
+	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
 	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
@@ -62,8 +62,8 @@ waits for you, 4 if a limit was reached.`,
 
 // flowRun begins a flow.
 func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
-	if f.plan.Remove && f.mode != spec.WorkspaceLive {
-		return spec.Errorf(spec.ErrUsage, "--rm would throw away what waits in --workspace %s", f.mode).WithHint("leave --rm out, and use bothy rm when you have taken it")
+	if err := f.keeps("--rm"); err != nil {
+		return err
 	}
 	if cmd.Flags().Changed("parallel") && f.plan.Parallel < 1 {
 		return flow.TooMany(f.plan.Parallel)
@@ -71,8 +71,22 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	if err := f.read(args[0]); err != nil {
 		return err
 	}
+	if !cmd.Flags().Changed("rm") {
+		f.plan.Remove = f.plan.Flow.Remove
+	}
+	if err := f.keeps("rm: true of the flow"); err != nil {
+		return err
+	}
 	_, err := a.flowBegin(cmd, f, args[1:])
 	return err
+}
+
+// keeps refuses to remove, because something says so, sandboxes in which something waits.
+func (f *flowFlags) keeps(what string) error {
+	if f.plan.Remove && f.mode != spec.WorkspaceLive {
+		return spec.Errorf(spec.ErrUsage, "%s would throw away what waits in --workspace %s", what, f.mode).WithHint("--rm=false; use bothy rm when you have taken it")
+	}
+	return nil
 }
 
 // flowBegin makes what a flow needs, and carries it on to its end.

@@ -24,9 +24,11 @@ type Flow struct {
 	Version     Text   `json:"version,omitempty"`
 	Agent       string `json:"agent,omitempty"` // of steps that name none
 	// Parallel is how many steps may be done side by side; by default one.
-	Parallel int     `json:"parallel,omitempty"`
-	Inputs   []Input `json:"inputs,omitempty"`
-	Steps    []Step  `json:"steps"`
+	Parallel int `json:"parallel,omitempty"`
+	// Remove has its sandboxes be removed when it has come to its end.
+	Remove bool    `json:"rm,omitempty"`
+	Inputs []Input `json:"inputs,omitempty"`
+	Steps  []Step  `json:"steps"`
 }
 
 // Input is what a flow is given when it begins.
