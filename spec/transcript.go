@@ -91,6 +91,10 @@ type AgentUse struct {
 	Reasoning  AgentPaths `json:"reasoning,omitempty"`
 	USD        AgentPaths `json:"usd,omitempty"`
 	Total      bool       `json:"total,omitempty"`
+	// Within says that the agent counts what caches had or were given among its input,
+	// Apart that it does not count what was thought among its output.
+	Within bool `json:"within,omitempty"`
+	Apart  bool `json:"apart,omitempty"`
 }
 
 // AgentPaths are paths of which the first that leads to something counts. A
@@ -162,8 +166,8 @@ type TranscriptEvent struct {
 	Raw     json.RawMessage  `json:"raw,omitempty"`
 }
 
-// TranscriptUsage is what was used, as the agent counts it: whether Input has in
-// it what was Cached is different from agent to agent.
+// TranscriptUsage is what was used, as the agent counts it. What caches had or were given is
+// not in Input, what was thought is in Output, as far as its description says how it counts.
 type TranscriptUsage struct {
 	Input      int64   `json:"input_tokens"`
 	Cached     int64   `json:"cached_tokens"`

@@ -40,6 +40,7 @@ const simple = `{"session":"sid","time":["at","t"],"rules":[
 		{"when":{"is":"answer"},"kind":"tool_result","id":"id","text":"out","failed":{"bad":"true"}},
 		{"when":{".":"*"},"kind":"message","role":"agent","text":"."}]},
 	{"when":{"type":"blocks","used.in":"*"},"kind":"usage","id":"n","usage":{"input":"used.in","output":"used.out","usd":"used.usd"}},
+	{"when":{"type":"all"},"kind":"usage","usage":{"input":"in","cached":"had","cache_write":"put","output":"out","reasoning":"thought","within":true,"apart":true}},
 	{"when":{"type":"sum"},"kind":"usage","usage":{"input":"in","total":true}},
 	{"when":{"type":"step"},"kind":"start","model":"model","once":"n"},
 	{"when":{"type":"full"},"kind":"limit","text":"why","until":"until"},
@@ -123,6 +124,10 @@ func TestReader(t *testing.T) {
 		}},
 		{"numbers that cannot be meant", `{"type":"blocks","list":[],"used":{"in":"7","out":-3,"usd":1e400}}` + "\n" + `{"type":"sum","in":1e300}`, []spec.TranscriptEvent{
 			{Kind: "usage", Usage: &spec.TranscriptUsage{Input: maxNumber, Total: true}},
+		}},
+		{"what caches had, and thoughts", `{"type":"all","in":100,"had":60,"put":10,"out":5,"thought":3}` + "\n" + `{"type":"all","in":1,"had":2}`, []spec.TranscriptEvent{
+			{Kind: "usage", Usage: &spec.TranscriptUsage{Input: 30, Cached: 60, CacheWrite: 10, Output: 8, Reasoning: 3}},
+			{Kind: "usage", Usage: &spec.TranscriptUsage{Cached: 2}},
 		}},
 		{"a limit", `{"type":"full","why":"week","until":1700000000}`, []spec.TranscriptEvent{{Kind: "limit", Text: "week", Until: time.Unix(1700000000, 0).UTC()}}},
 		{"an end", `{"type":"bye","why":"done"}`, []spec.TranscriptEvent{{Kind: "end", Verdict: "ok", Text: "done"}}},

@@ -20,7 +20,7 @@ type rule struct {
 	failed, partial                        event // nil: never
 	once                                   trails
 	in, cached, write, out, reasoning, usd trails
-	total                                  bool
+	total, within, apart                   bool
 }
 
 // fieldsFor are those that mean something for a kind, besides when and once.
@@ -87,7 +87,7 @@ func compileRule(a spec.AgentRule, depth int) (r *rule, err error) {
 	var use spec.AgentUse
 	if a.Usage != nil {
 		use = *a.Usage
-		r.total = use.Total
+		r.total, r.within, r.apart = use.Total, use.Within, use.Apart
 	}
 	for _, f := range []struct {
 		to   *trails
@@ -201,11 +201,18 @@ func (r *rule) event(v any) (ev spec.TranscriptEvent, ok bool) {
 
 func (r *rule) usage(v any) *spec.TranscriptUsage {
 	count := func(ps trails) int64 { return int64(ps.number(v)) }
-	return &spec.TranscriptUsage{
+	u := &spec.TranscriptUsage{
 		Input: count(r.in), Cached: count(r.cached), CacheWrite: count(r.write),
 		Output: count(r.out), Reasoning: count(r.reasoning),
 		USD: r.usd.number(v), Total: r.total,
 	}
+	if r.within {
+		u.Input = max(0, u.Input-u.Cached-u.CacheWrite)
+	}
+	if r.apart {
+		u.Output += u.Reasoning
+	}
+	return u
 }
 
 // inputOf writes what a tool is called with. Some agents have it as a string that
