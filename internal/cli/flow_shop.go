@@ -198,7 +198,7 @@ func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill
 	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
 	meter(&w, before, after, began)
 	d.Verdict, d.Overloaded, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Overloaded, w.Error, w.Until, w.Tokens, w.USD
-	d.Said, d.Seen = w.Said, w.Seen
+	d.Seen = w.Seen
 	return nil
 }
 
@@ -259,11 +259,11 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		used := usedOf(&d)
-		return flow.Done{Tokens: used.Tokens, USD: used.USD}, err
+		return flow.Done{Tokens: used.Tokens, USD: used.USD, Said: used.Said}, err
 	}
 	_, _ = io.WriteString(job.Log, said)
 	w := workOf(&d, status, said)
-	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD}, nil
+	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD, Said: w.Said}, nil
 }
 
 // talk runs a command to its end.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) flowLsCommand() *command.Command {
@@ -119,9 +121,40 @@ func (a *app) flowStatusCommand() *command.Command {
 			for _, row := range l.rows() {
 				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			return a.stepTable(l.state)
 		},
 	})
+}
+
+// stepTable prints what models took for each step that asked some.
+func (a *app) stepTable(s *flow.State) error {
+	var each []spec.Metered
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	row := func(name string, tries string, m *spec.Metered) {
+		if len(each) == 0 {
+			fmt.Fprintln(w, "\nSTEP\tTRIES\t"+strings.Join(meterTitles[:], "\t"))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", term.Sanitize(name), tries, cellsOf(m))
+		each = append(each, *m)
+	}
+	for _, st := range s.Steps {
+		if st.Metered != (spec.Metered{}) {
+			row(st.ID, strconv.Itoa(st.Attempts), &st.Metered)
+		}
+	}
+	for _, e := range s.Elements() {
+		if e.Metered != (spec.Metered{}) {
+			row(e.Group+" "+e.ID, "", &e.Metered)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.explainMetered(&s.Metered, each...)
+	return nil
 }
 
 // rows are how a flow stands, for people.
@@ -134,8 +167,8 @@ func (l *flowing) rows() [][2]string {
 		{"directory", l.run.Dir()},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(l.took(time.Now()))},
-		{"used", usedText(s.Tokens, s.USD)},
 	}
+	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	if n := l.atWork(); n > 0 && l.plan.Most() > 1 {
 		rows = append(rows, [2]string{"at work", fmt.Sprintf("%d, of %d side by side", n, l.plan.Most())})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/tui"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) flowWatchCommand() *command.Command {
@@ -65,7 +66,6 @@ func (p *flowPage) live() bool { return p.hosted }
 type stepTries struct {
 	began   time.Time // the last
 	seconds float64
-	tokens  int64
 }
 
 // triesOf are what events tell of tries, by their steps.
@@ -89,7 +89,6 @@ func triesOf(events []run.Event) map[string]*stepTries {
 			t.began = ev.Time
 			continue
 		}
-		t.tokens += w.Tokens
 		if t.began.Before(since) { // its host died: nobody knows for how long it worked
 			t.began = since
 		}
@@ -102,14 +101,14 @@ func triesOf(events []run.Event) map[string]*stepTries {
 func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 	head, foot := p.head(cols, now), p.foot()
 	room := max(3, rows-len(head)-len(foot)-4)
-	return slices.Concat(head, p.table(room, now), foot)
+	return slices.Concat(head, p.table(room, cols, now), foot)
 }
 
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
 	v := &vitals{
 		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: p.took(now), waiting: s,
-		tokens: s.Tokens, usd: s.USD, most: plan.Limits,
+		tokens: s.Tokens, usd: s.USD, metered: &s.Metered, most: plan.Limits,
 	}
 	page := v.head(
 		tui.Text(tui.Dim, plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host")),
@@ -141,19 +140,19 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 }
 
 // table are the steps in their order, those of an element only while it is in hand.
-func (p *flowPage) table(most int, now time.Time) []tui.Line {
+func (p *flowPage) table(most, cols int, now time.Time) []tui.Line {
 	type place struct{ group, element string }
 	elements := map[place]flow.ElementState{}
 	for _, e := range p.state.Elements() {
 		elements[place{e.Group, e.ID}] = e
 	}
-	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %8s  %9s  %5s  %s", "took", "tokens", "tries", "step"))}
+	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("  %7s  %s%5s  %s", "took", meterTitle(cols), "tries", "step"))}
 	at, first, last := 0, -1, place{} // where something goes on, and where the first step is at work
 	for _, st := range p.state.Steps {
 		here := place{st.Group, st.Element}
 		e, in := elements[here]
 		if in && last != here {
-			page, last = append(page, p.element(e, now)), here
+			page, last = append(page, p.element(e, cols, now)), here
 		}
 		if in && !underWay(e.Status) {
 			continue
@@ -162,7 +161,7 @@ func (p *flowPage) table(most int, now time.Time) []tui.Line {
 		if in {
 			indent = "  "
 		}
-		page = append(page, p.step(st, indent, now))
+		page = append(page, p.step(st, indent, cols, now))
 		if st.Status != flow.Pending {
 			at = len(page) - 2 // without the first line
 		}
@@ -203,15 +202,13 @@ var flowMarks = map[flow.Status]tui.Piece{
 }
 
 // element is the line of an element: what its steps took together.
-func (p *flowPage) element(e flow.ElementState, now time.Time) tui.Line {
-	var sum stepTries
-	tries := 0
+func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Line {
+	tries, took := 0, 0.0
 	for _, st := range p.state.Steps {
 		if st.Group == e.Group && st.Element == e.ID {
 			tries += st.Attempts
 			if t := p.tries[st.ID]; t != nil {
-				sum.tokens += t.tokens
-				sum.seconds += p.spent(st, t, now)
+				took += p.spent(st, t, now)
 			}
 		}
 	}
@@ -219,7 +216,8 @@ func (p *flowPage) element(e flow.ElementState, now time.Time) tui.Line {
 	if e.Status == flow.Passed {
 		mark = tui.Red.Of("!") // a person is to see to it
 	}
-	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(tries, sum.seconds, sum.tokens)), tui.Bold.Of(strings.TrimSpace(e.ID + " " + opening(e.Title)))}
+	l := append(tui.Line{mark}, columnsOf(tries, took, &e.Metered, cols)...)
+	l = append(l, tui.Bold.Of(strings.TrimSpace(e.ID+" "+opening(e.Title))))
 	if e.Why != "" {
 		l = append(l, tui.Red.Of("  "+opening(e.Why)))
 	}
@@ -227,17 +225,17 @@ func (p *flowPage) element(e flow.ElementState, now time.Time) tui.Line {
 }
 
 // step is the line of a step.
-func (p *flowPage) step(st *flow.StepState, indent string, now time.Time) tui.Line {
+func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Time) tui.Line {
 	took := 0.0
-	tokens := int64(0)
 	if t := p.tries[st.ID]; t != nil {
-		took, tokens = p.spent(st, t, now), t.tokens
+		took = p.spent(st, t, now)
 	}
 	mark, ok := flowMarks[st.Status]
 	if !ok {
 		mark = tui.Plain.Of(string(st.Status))
 	}
-	l := tui.Line{mark, tui.Plain.Of(" " + columnsOf(st.Attempts, took, tokens)), tui.Plain.Of(indent + st.ID), tui.Dim.Of(timeText(st))}
+	l := append(tui.Line{mark}, columnsOf(st.Attempts, took, &st.Metered, cols)...)
+	l = append(l, tui.Plain.Of(indent+st.ID), tui.Dim.Of(timeText(st)))
 	switch {
 	case st.Status == flow.Running && !p.hosted:
 		return append(l, tui.Yellow.Of("  cut short"))
@@ -255,12 +253,15 @@ func (p *flowPage) spent(st *flow.StepState, t *stepTries, now time.Time) float6
 	return t.seconds
 }
 
-// columnsOf are what tries took; nothing if there were none.
-func columnsOf(tries int, took float64, tokens int64) string {
-	if tries == 0 {
-		return fmt.Sprintf("%8s  %9s  %5s  ", "", "", "")
+// columnsOf are what tries took; nothing if there were none, and nothing of models if none
+// was asked.
+func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
+	time, count := "", ""
+	if tries > 0 {
+		time, count = seconds(took), strconv.Itoa(tries)
 	}
-	return fmt.Sprintf("%8s  %9s  %5d  ", seconds(took), strconv.FormatInt(tokens, 10), tries)
+	l := append(tui.Line{tui.Plain.Of(fmt.Sprintf(" %7s  ", time))}, meterColumns(m, *m != spec.Metered{}, cols)...)
+	return append(l, tui.Plain.Of(fmt.Sprintf("%5s  ", count)))
 }
 
 func (p *flowPage) foot() []tui.Line {

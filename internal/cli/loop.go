@@ -35,6 +35,7 @@ type looping struct {
 	since  time.Time
 	events []run.Event
 	state  *loop.State
+	spent  []loop.Spent // by its iterations
 	hosted bool
 	pause  bool // somebody wants it to, and it has not yet
 }
@@ -64,6 +65,9 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	if l.state, err = loop.Fold(l.events); err != nil {
 		return nil, err
 	}
+	if l.spent, err = loop.Ledger(l.events); err != nil {
+		return nil, err
+	}
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
 		if s.Crash(); !s.Ready {
 			s.Detail = cutInMaking
@@ -82,6 +86,7 @@ type loopView struct {
 	*loop.State
 	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Workers    []workerView `json:"workers,omitempty"`
+	Iterations []loop.Spent `json:"iterations"` // what each took
 	Plan       *loop.Plan   `json:"plan"`
 }
 
@@ -94,7 +99,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Plan: &l.plan}
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code

@@ -13,16 +13,15 @@ import (
 // over is no reason of its failure.
 func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
 	seen := after.Since(before)
+	if seen.Answers > 0 || seen.Unseen > 0 {
+		w.Seen = &seen
+	}
 	limited, overloaded := refusedSince(after.Limited, began), refusedSince(after.Overloaded, began)
 	if seen.Answers == 0 && limited == nil && overloaded == nil {
 		return // it asks somebody whom nobody here knows, or nobody
 	}
 	w.Seen = &seen
-	says := spec.Claimed{Tokens: w.Tokens, USD: w.USD}
 	w.Tokens, w.USD = max(w.Tokens, seen.Counted()), max(w.USD, seen.USD)
-	if says != (spec.Claimed{Tokens: w.Tokens, USD: w.USD}) {
-		w.Said = &says
-	}
 	switch {
 	case w.Verdict == spec.VerdictOK:
 	case limited != nil && (!limited.Over || w.Verdict == spec.VerdictLimit): // another model may have answered

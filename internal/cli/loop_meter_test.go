@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -60,14 +60,27 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// What an agent says of itself is kept beside what was seen, if they differ.
+// What an agent says of itself is kept beside what was seen; what could not be read is no
+// number.
 func TestMeterKeepsBoth(t *testing.T) {
 	seen := spec.Bill{Models: []spec.BillItem{{Answers: 1, Tokens: spec.Tokens{Input: 100}}}}
-	for says, want := range map[int64]*spec.Claimed{7: {Tokens: 7}, 100: nil, 700: nil} {
-		w := loop.Work{Verdict: spec.VerdictOK, Tokens: says}
+	for says, counts := range map[int64]int64{7: 100, 100: 100, 700: 700} {
+		said := spec.Claimed{Tokens: says}
+		w := loop.Work{Verdict: spec.VerdictOK, Tokens: says, Said: &said}
 		meter(&w, spec.Bill{}, seen, time.Now())
-		if w.Seen == nil || w.Seen.Counted() != 100 || w.Tokens != max(says, 100) || !reflect.DeepEqual(w.Said, want) {
+		if w.Seen == nil || w.Seen.Counted() != 100 || w.Tokens != counts || *w.Said != (spec.Claimed{Tokens: says}) {
 			t.Errorf("it says %d: %+v, said %+v", says, w, w.Said)
 		}
+	}
+	unread := spec.Bill{Models: []spec.BillItem{{Unseen: 1}}}
+	w := loop.Work{Verdict: spec.VerdictLimit, Tokens: 7}
+	if meter(&w, spec.Bill{}, unread, time.Now()); w.Seen == nil || w.Seen.Unseen != 1 || w.Tokens != 7 || w.Verdict != spec.VerdictLimit {
+		t.Errorf("over a WebSocket: %+v", w)
+	}
+	if w := usedOf(&transcript.Digest{}); w.Said != nil {
+		t.Errorf("one that says nothing: %+v", w.Said)
+	}
+	if w := usedOf(&transcript.Digest{Usage: spec.TranscriptUsage{Cached: 5}}); w.Said == nil || w.Said.Tokens != 0 {
+		t.Errorf("one of which a cache had all: %+v", w.Said)
 	}
 }

@@ -76,7 +76,7 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.sandbox)
 		if berr == nil {
 			if job.Session != "" && after.Since(before).Answers > 0 {
-				w.Tokens, w.USD = 0, 0 // what it says may be that of all of the session
+				w.Tokens, w.USD, w.Said = 0, 0, nil // what it says may be that of all of the session
 			}
 			meter(&w, before, after, began)
 		}
@@ -98,7 +98,11 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 
 // usedOf is what the agent says it has used.
 func usedOf(d *transcript.Digest) loop.Work {
-	return loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
+	w := loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
+	if d.Usage != (spec.TranscriptUsage{}) {
+		w.Said = &spec.Claimed{Tokens: w.Tokens, USD: w.USD}
+	}
+	return w
 }
 
 // workOf judges by what the agent said of itself.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -62,7 +63,10 @@ func (a *app) loopStatusCommand() *command.Command {
 			for _, row := range l.rows() {
 				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			return a.spentTable(l)
 		},
 	}
 	c.Flags().BoolVar(&tasks, "tasks", false, "show the tasks that it takes its work from")
@@ -129,11 +133,62 @@ func (a *app) tollTable(list []loop.Toll) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\nID\tITERATIONS\tTOKENS\tUSD")
+	fmt.Fprintln(w, "\nID\tITERATIONS\t"+strings.Join(meterTitles[:], "\t"))
+	var all spec.Metered
+	each := make([]spec.Metered, 0, len(list))
 	for _, t := range list {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\n", t.Task, t.Iterations, t.Tokens, t.USD)
+		fmt.Fprintf(w, "%s\t%d\t%s\n", t.Task, t.Iterations, cellsOf(&t.Metered))
+		all.Add(t.Metered)
+		each = append(each, t.Metered)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.explainMetered(&all, each...)
+	return nil
+}
+
+// maxSpent is how many iterations are shown for people: the last ones.
+const maxSpent = 10
+
+// spentTable prints what each of the last iterations took.
+func (a *app) spentTable(l *looping) error {
+	if len(l.spent) == 0 {
+		return nil
+	}
+	tasks, turns := l.plan.Tasks != nil, len(l.plan.Models) > 1
+	title := []string{"ITERATION"}
+	if tasks {
+		title = append(title, "TASK")
+	}
+	if turns {
+		title = append(title, "BY")
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\n"+strings.Join(append(title, meterTitles[:]...), "\t"))
+	each := make([]spec.Metered, 0, len(l.spent))
+	for i, p := range l.spent {
+		each = append(each, p.Metered)
+		if i < len(l.spent)-maxSpent {
+			continue
+		}
+		row := []string{strconv.Itoa(p.Iteration)}
+		if tasks {
+			row = append(row, dash(p.Task))
+		}
+		if turns {
+			row = append(row, cmp.Or(p.Agent, l.plan.Agent)+":"+p.Model)
+		}
+		for n, cell := range row {
+			row[n] = term.Sanitize(cell)
+		}
+		fmt.Fprintln(w, strings.Join(append(row, cellsOf(&p.Metered).String()), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.explainMetered(&l.state.Metered, each...)
+	return nil
 }
 
 // rows are how a loop stands, for people.
@@ -162,9 +217,9 @@ func (l *looping) rows() [][2]string {
 		{"directory", p.Directory},
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(took)},
-		{"used", usedText(s.Tokens, s.USD)},
-		{"prompt", opening(p.Prompt)},
 	}
+	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
+	rows = append(rows, [2]string{"prompt", opening(p.Prompt)})
 	for _, w := range workersOf(s) {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}

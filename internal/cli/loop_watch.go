@@ -128,7 +128,7 @@ func (p *watched) lines(rows, cols int, now time.Time) []tui.Line {
 	head := p.head(rows, cols, now)
 	foot := slices.Concat(p.gates(), p.foot())
 	room := rows - len(head) - len(foot) - 5
-	return slices.Concat(head, p.table(max(3, room), now), foot)
+	return slices.Concat(head, p.table(max(3, room), cols, now), foot)
 }
 
 func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
@@ -138,7 +138,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 		elapsed += max(0, now.Sub(s.Last))
 	}
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD,
+		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD, metered: &s.Metered,
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(
@@ -186,30 +186,40 @@ func workerLines(list []workerView, most int) (page []tui.Line) {
 }
 
 // table are the latest iterations, the newest first.
-func (p *watched) table(most int, now time.Time) []tui.Line {
+func (p *watched) table(most, cols int, now time.Time) []tui.Line {
 	if len(p.past) == 0 {
 		if b := p.state.Baseline; b != nil {
 			return []tui.Line{tui.Text(tui.Dim, "before the first iteration: "+gatesText(b)), nil}
 		}
 		return []tui.Line{tui.Text(tui.Dim, "the sandbox is made, and the gates are asked"), nil}
 	}
-	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("%4s  %8s  %9s  %7s  %s", "#", "took", "tokens", "changed", "what became of it"))}
+	page := []tui.Line{tui.Text(tui.Dim, fmt.Sprintf("%4s  %7s  %s%5s  %s", "#", "took", meterTitle(cols), "files", "what became of it"))}
 	for i, t := range slices.Backward(p.past) {
 		if len(p.past)-i > most {
 			page = append(page, tui.Text(tui.Dim, fmt.Sprintf("%4s  and %d before", "", i+1)))
 			break
 		}
-		page = append(page, t.line(p.under(i), now))
+		page = append(page, t.line(p.meteredOf(t.number), p.under(i), cols, now))
 	}
 	return append(page, nil)
 }
 
-func (t *tried) line(under bool, now time.Time) tui.Line {
-	took, tokens, changed := "", "", ""
+// meteredOf is what an iteration took until now, with all its tries.
+func (p *watched) meteredOf(iteration int) *spec.Metered {
+	for i := range p.spent {
+		if p.spent[i].Iteration == iteration {
+			return &p.spent[i].Metered
+		}
+	}
+	return &spec.Metered{}
+}
+
+func (t *tried) line(m *spec.Metered, under bool, cols int, now time.Time) tui.Line {
+	took, changed := "", ""
 	text, style := "cut short", tui.Yellow
 	switch {
 	case t.work != nil:
-		took, tokens = seconds(t.work.Seconds), strconv.FormatInt(t.work.Tokens, 10)
+		took = seconds(t.work.Seconds)
 		text, style = became(t.work)
 	case under:
 		took, text, style = now.Sub(t.began).Round(time.Second).String(), "works", tui.Cyan
@@ -220,7 +230,9 @@ func (t *tried) line(under bool, now time.Time) tui.Line {
 	if t.worker > 0 {
 		text = fmt.Sprintf("worker %d: %s", t.worker, text)
 	}
-	l := tui.Line{tui.Plain.Of(fmt.Sprintf("%4d  %8s  %9s  %7s  ", t.number, took, tokens, changed)), style.Of(text)}
+	l := tui.Line{tui.Plain.Of(fmt.Sprintf("%4d  %7s  ", t.number, took))}
+	l = append(l, meterColumns(m, t.work != nil || !under, cols)...)
+	l = append(l, tui.Plain.Of(fmt.Sprintf("%5s  ", changed)), style.Of(text))
 	if t.judged != nil {
 		if red := len(t.judged.Red()); red > 0 {
 			return append(l, tui.Red.Of(fmt.Sprintf(", %d of %d gates red", red, len(t.judged.Gates))))

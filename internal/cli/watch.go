@@ -160,6 +160,7 @@ type vitals struct {
 	waiting                    waiter
 	tokens                     int64 // as the run counts
 	usd                        float64
+	metered                    *spec.Metered // as both say who can tell
 	most                       flow.Limits
 }
 
@@ -199,9 +200,14 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 // means are what it has used, of what it may.
 func (v *vitals) means(cols int, t *outward) []tui.Line {
 	tokens, usd := max(v.tokens, t.sum.Counted()), max(v.usd, t.sum.USD)
+	used, cost := strconv.FormatInt(tokens, 10), usdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD"
+	if !v.metered.Known() && t.sum.Answers == 0 && tokens == 0 && usd == 0 {
+		used, cost = "-", "-"
+	}
+	c := cellsOf(v.metered)
 	page := []tui.Line{
-		meterLine(cols, "tokens", float64(tokens), float64(v.most.Tokens), ofText(strconv.FormatInt(tokens, 10), v.most.Tokens > 0, v.most.Tokens)),
-		meterLine(cols, "cost", usd, v.most.USD, ofText(usdCell(spec.BillItem{USD: usd, Unpriced: t.sum.Unpriced})+" USD", v.most.USD > 0, v.most.USD)),
+		append(meterLine(cols, "tokens", float64(tokens), float64(v.most.Tokens), ofText(used, v.most.Tokens > 0, v.most.Tokens)), sides(c.seen, c.claimed, v.metered.TokensDiffer())),
+		append(meterLine(cols, "cost", usd, v.most.USD, ofText(cost, v.most.USD > 0, v.most.USD)), sides(c.usd, c.claimedUSD, v.metered.USDDiffers())),
 	}
 	if v.most.Time > 0 {
 		page = append(page, meterLine(cols, "time", v.took.Seconds(), time.Duration(v.most.Time).Seconds(),

@@ -3,6 +3,8 @@ package flow
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // ElementState is how an element of a list stands, by the steps that are done for it.
@@ -14,6 +16,8 @@ type ElementState struct {
 	// Status is pending, running, waiting, completed, or skipped: it is left to a person.
 	Status Status `json:"status"`
 	Why    string `json:"why,omitempty"` // of one that is skipped
+	// Metered is what models took for all of its steps.
+	Metered spec.Metered `json:"metered,omitzero"`
 
 	states []*StepState
 	review bool // a step of it failed
@@ -31,6 +35,7 @@ func (s *State) Elements() (list []ElementState) {
 		}
 		e := &list[len(list)-1]
 		e.states = append(e.states, s.byID[n.ID])
+		e.Metered.Add(s.byID[n.ID].Metered)
 	}
 	for i := range list {
 		list[i].judge()

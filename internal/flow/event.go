@@ -58,6 +58,9 @@ type Short struct {
 	Attempt int     `json:"attempt"`
 	Tokens  int64   `json:"tokens"` // since it began
 	USD     float64 `json:"usd"`
+	// Seen is what the gateway counted of it, Said what the agent had said by then; nil: nothing.
+	Seen *spec.BillItem `json:"seen,omitempty"`
+	Said *spec.Claimed  `json:"said,omitempty"`
 }
 
 // Artefact is a document that passed its checks.
@@ -84,8 +87,8 @@ type Work struct {
 	// counted, if that is more.
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
-	// Said is what the agent says, if that is anything else; Seen what the gateway counted,
-	// nil if no model that it knows was asked.
+	// Said is what the agent says, nil if it says nothing; Seen what the gateway counted, nil
+	// if it saw no model asked.
 	Said    *spec.Claimed  `json:"said,omitempty"`
 	Seen    *spec.BillItem `json:"seen,omitempty"`
 	Seconds float64        `json:"seconds"`

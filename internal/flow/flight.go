@@ -32,7 +32,7 @@ type landing struct {
 	*flight
 	done    Done
 	err     error
-	used    Used
+	used    Short
 	unknown error
 }
 
@@ -85,7 +85,7 @@ func (c *Carrier) fly(ctx context.Context, f *flight, room string) landing {
 	}
 	l := landing{flight: f, done: done, err: err}
 	if err != nil {
-		l.used, l.unknown = c.since(ctx, room, &f.before, Used{done.Tokens, done.USD})
+		l.used, l.unknown = c.since(ctx, room, &f.before, done)
 	}
 	return l
 }
@@ -146,13 +146,14 @@ func (c *Carrier) land(l landing) error {
 	delete(c.aloft, l.node.ID)
 	l.stop(nil)
 	if l.err == nil && l.recalled {
-		l.err, l.used = errStale, Used{l.done.Tokens, l.done.USD}
+		l.err, l.used = errStale, Short{Tokens: l.done.Tokens, USD: l.done.USD, Seen: l.done.Seen, Said: l.done.Said}
 	}
 	if l.err != nil {
 		if l.unknown != nil { // whoever goes on counts it
 			return errors.Join(l.err, l.unknown)
 		}
-		err := c.keep(Cut, Short{l.node.ID, l.attempt, l.used.Tokens, l.used.USD})
+		l.used.Step, l.used.Attempt = l.node.ID, l.attempt
+		err := c.keep(Cut, l.used)
 		if l.recalled || err != nil {
 			return err
 		}
@@ -188,23 +189,29 @@ func (c *Carrier) count(ctx context.Context, n *Node) error {
 	if room == "" && metered(n) { // as it was kept before several could work
 		room = c.Plan.roomOf(n)
 	}
-	used, err := c.since(ctx, room, st.before, Used{})
+	used, err := c.since(ctx, room, st.before, Done{})
 	if err != nil {
 		return err
 	}
-	return c.keep(Cut, Short{n.ID, st.Attempts, used.Tokens, used.USD})
+	used.Step, used.Attempt = n.ID, st.Attempts
+	return c.keep(Cut, used)
 }
 
 // since is what models have taken for a room since a try began in it; or what its agent
 // says, if that is more.
-func (c *Carrier) since(ctx context.Context, room string, before *Used, said Used) (Used, error) {
+func (c *Carrier) since(ctx context.Context, room string, before *Used, done Done) (Short, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTime)
 	defer cancel()
 	now, err := c.used(ctx, room)
-	if err == nil && before != nil {
-		said.Tokens, said.USD = max(said.Tokens, now.Tokens-before.Tokens), max(said.USD, now.USD-before.USD)
+	used := Short{Tokens: done.Tokens, USD: done.USD, Said: done.Said}
+	if err != nil || before == nil {
+		return used, err
 	}
-	return said, err
+	if tokens, usd := now.Tokens-before.Tokens, now.USD-before.USD; tokens > 0 || usd > 0 {
+		used.Tokens, used.USD = max(used.Tokens, tokens), max(used.USD, usd)
+		used.Seen = &spec.BillItem{Answers: 1, Tokens: spec.Tokens{Input: tokens}, USD: usd}
+	}
+	return used, nil
 }
 
 // used is what models have taken for a room; nothing if it went with its work.

@@ -64,6 +64,8 @@ type StepState struct {
 	// Tokens and USD are what models took for all that was ever tried of it.
 	Tokens int64   `json:"tokens,omitempty"`
 	USD    float64 `json:"usd,omitempty"`
+	// Metered is the same, as both say who can tell.
+	Metered spec.Metered `json:"metered,omitzero"`
 
 	rechecked bool // since somebody gave it all its tries again
 
@@ -95,8 +97,9 @@ type State struct {
 	Sandboxes map[string]string `json:"sandboxes,omitempty"`
 
 	Until   time.Time     `json:"until,omitzero"` // models cannot be asked
-	Tokens  int64         `json:"tokens"`
+	Tokens  int64         `json:"tokens"`         // what counts
 	USD     float64       `json:"usd"`
+	Metered spec.Metered  `json:"metered"` // the same, as both say who can tell
 	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
 	Last    time.Time     `json:"last,omitzero"`
 
@@ -297,19 +300,27 @@ func (s *State) start(b Start, ev run.Event) {
 
 // cut counts what a try took that came to nothing.
 func (s *State) cut(c Short) {
-	s.used(c.Step, c.Tokens, c.USD)
+	s.used(c.Step, c.Tokens, c.USD, c.Seen, c.Said)
 	if st := s.byID[c.Step]; st != nil && st.Status == Running {
 		st.Status, st.Detail = Pending, "it was cut short"
 	}
 }
 
-// used counts what models took for a step.
-func (s *State) used(step string, tokens int64, usd float64) {
+// used counts what models took for a step. A command that the gateway saw ask none asked
+// none, as far as anybody can say.
+func (s *State) used(step string, tokens int64, usd float64, seen *spec.BillItem, said *spec.Claimed) {
 	s.Tokens += tokens
 	s.USD += usd
-	if st := s.byID[step]; st != nil {
-		st.Tokens += tokens
-		st.USD += usd
+	st := s.byID[step]
+	if st == nil {
+		return
+	}
+	st.Tokens += tokens
+	st.USD += usd
+	if seen != nil || said != nil || s.node(step).Step.Prompt != "" {
+		m := spec.Meter(seen, said)
+		s.Metered.Add(m)
+		st.Metered.Add(m)
 	}
 }
 
@@ -317,7 +328,7 @@ func (s *State) used(step string, tokens int64, usd float64) {
 const maxLimits = 72
 
 func (s *State) worked(w Work, ev run.Event) {
-	s.used(w.Step, w.Tokens, w.USD)
+	s.used(w.Step, w.Tokens, w.USD, w.Seen, w.Said)
 	st := s.byID[w.Step]
 	if st == nil {
 		return

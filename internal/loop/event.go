@@ -117,9 +117,9 @@ type Work struct {
 	// that is more.
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
-	// Said is what it says, if that is anything else than what counts.
+	// Said is what it says; nil: nothing, or nothing of this work alone.
 	Said *spec.Claimed `json:"said,omitempty"`
-	// Seen is what the gateway counted; nil: no model that it knows was asked.
+	// Seen is what the gateway counted; nil: it saw no model asked.
 	Seen    *spec.BillItem `json:"seen,omitempty"`
 	Seconds float64        `json:"seconds"`
 }

@@ -67,8 +67,9 @@ type State struct {
 	Until time.Time `json:"until,omitzero"` // it waits, for models that cannot be asked
 	Hints []string  `json:"hints"`          // for the next iteration
 
-	Tokens  int64         `json:"tokens"`
+	Tokens  int64         `json:"tokens"` // what counts
 	USD     float64       `json:"usd"`
+	Metered spec.Metered  `json:"metered"` // the same, as both say who can tell
 	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
 	Last    time.Time     `json:"last,omitzero"`
 
@@ -113,6 +114,10 @@ type State struct {
 	objections []Gate // of reviewers, the last time that each was asked
 	reviews    Usage  // what they took, all together
 	delayed    bool   // the next one cannot be heard before its allowance is there again
+
+	latest  spec.Metered // of what the last event told
+	open    bool         // an agent is at work, as far as is known
+	unknown bool         // one was, and nobody knows what it took
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -131,7 +136,7 @@ func (s *State) Add(ev run.Event) error {
 	if ev.Type != Began && ev.Type != Rewound && s.Status == Running && ev.Time.After(s.Last) {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
-	s.Last = ev.Time
+	s.Last, s.latest = ev.Time, spec.Metered{}
 	n, err := workerOf(ev)
 	if err != nil {
 		return err
@@ -223,6 +228,11 @@ func (s *State) begin() {
 			w.Asked = 0
 		}
 	}
+	if s.Status == Running { // nobody told its end
+		for _, w := range append([]*State{s}, s.Workers...) {
+			w.unknown, w.open = w.unknown || w.open, false
+		}
+	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.held = Running, "", "", 0, nil, false
 	s.Reviewing = ""
 	s.rest()
@@ -302,14 +312,17 @@ func (s *State) iterate(b Begun) {
 	if b.Iteration != s.Iteration {
 		s.tries++
 	}
-	s.unjudged, s.lost = true, false
+	if s.unknown {
+		s.meter(spec.Meter(nil, nil))
+	}
+	s.unjudged, s.lost, s.open, s.unknown = true, false, true, false
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = max(0, min(b.Hints, len(s.Hints)))
 	s.Agent, s.Model = b.Agent, b.Model
 }
 
 func (s *State) worked(w Work, at time.Time) {
-	s.Work, s.step = &w, Worked
+	s.Work, s.step, s.open = &w, Worked, false
 	s.use(w)
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
@@ -345,7 +358,7 @@ func (s *State) Again() bool { return s.lost }
 // cut counts what a try has used that came to nothing: its iteration is begun again.
 func (s *State) cut(w Work) {
 	s.use(w)
-	s.shown = 0
+	s.shown, s.open = 0, false
 }
 
 // use adds up what was used. The numbers are the agent's: none takes anything back.
@@ -353,6 +366,13 @@ func (s *State) use(w Work) {
 	tokens := max(w.Tokens, 0)
 	s.Tokens = min(s.Tokens, math.MaxInt64-tokens) + tokens
 	s.USD += max(w.USD, 0)
+	s.meter(spec.Meter(w.Seen, w.Said))
+}
+
+// meter puts beside each other what is known of some work.
+func (s *State) meter(m spec.Metered) {
+	s.Metered.Add(m)
+	s.latest.Add(m)
 }
 
 func (s *State) kept(k Keep) {

@@ -286,7 +286,7 @@ func (p *Plan) try(ctx context.Context, shop Shop, job Job, n int) (Work, error)
 	}
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
-		return Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Seen: w.Seen, Seconds: w.Seconds}, err
+		return Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Seconds: w.Seconds}, err
 	}
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)

@@ -37,6 +37,7 @@ type Usage struct {
 	// Tokens and USD are what it says, or what the gateway counted, if that is more.
 	Tokens int64          `json:"tokens"`
 	USD    float64        `json:"usd"`
+	Said   *spec.Claimed  `json:"said,omitempty"`
 	Seen   *spec.BillItem `json:"seen,omitempty"`
 }
 
@@ -48,7 +49,7 @@ func (u *Usage) add(o Usage) {
 }
 
 // usage is what an agent took for its work.
-func usage(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Seen} }
+func usage(w Work) Usage { return Usage{w.Session, w.Calls, w.Tokens, w.USD, w.Said, w.Seen} }
 
 // ReviewJob is what a reviewer does.
 type ReviewJob struct {
@@ -292,7 +293,7 @@ func (s *State) addReview(r Review) {
 
 // useReview counts what a reviewer took: who works may take so much less.
 func (s *State) useReview(u Usage) {
-	s.use(Work{Tokens: u.Tokens, USD: u.USD})
+	s.use(Work{Tokens: u.Tokens, USD: u.USD, Said: u.Said, Seen: u.Seen})
 	s.reviews.add(u)
 }
 

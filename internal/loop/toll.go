@@ -4,14 +4,17 @@ import (
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // Toll is what work at one task took, reviewers included.
 type Toll struct {
 	Task       string  `json:"task"`
 	Iterations int     `json:"iterations"` // one that was begun again counts once
-	Tokens     int64   `json:"tokens"`
+	Tokens     int64   `json:"tokens"`     // what counts
 	USD        float64 `json:"usd"`
+	// Metered is the same, as both say who can tell.
+	Metered spec.Metered `json:"metered"`
 }
 
 // Tolls gives what each task took by the events of a loop, in the order in which they were
@@ -44,6 +47,54 @@ func Tolls(events []run.Event) (list []Toll, err error) {
 		}
 		t.Tokens += s.Tokens - tokens
 		t.USD += s.USD - usd
+		t.Metered.Add(s.latest)
+	}
+	return list, err
+}
+
+// Spent is what an iteration took: all of its tries, and the reviewers that were asked of
+// it.
+type Spent struct {
+	Iteration int          `json:"iteration"`
+	Worker    int          `json:"worker,omitempty"`
+	Task      string       `json:"task,omitempty"`
+	Agent     string       `json:"agent,omitempty"` // if several take turns
+	Model     string       `json:"model,omitempty"`
+	Tokens    int64        `json:"tokens"` // what counts
+	USD       float64      `json:"usd"`
+	Metered   spec.Metered `json:"metered"` // the same, as both say who can tell
+}
+
+// Ledger gives what each iteration took by the events of a loop, in the order in which they
+// were begun. What is taken before the first is nobody's.
+func Ledger(events []run.Event) (list []Spent, err error) {
+	s, err := Fold(nil)
+	for _, ev := range events {
+		if err != nil {
+			return nil, err
+		}
+		tokens, usd := s.Tokens, s.USD
+		if err = s.Add(ev); err != nil {
+			return nil, err
+		}
+		w := s.actor(ev)
+		i := slices.IndexFunc(list, func(p Spent) bool { return p.Iteration == w.Iteration })
+		if ev.Type == Iteration && w.Iteration > 0 {
+			if i < 0 {
+				i = len(list)
+				list = append(list, Spent{Iteration: w.Iteration})
+			}
+			n, _ := s.Of(ev)
+			list[i].Worker, list[i].Agent, list[i].Model = n, w.Agent, w.Model
+			if w.Task != nil {
+				list[i].Task = w.Task.ID
+			}
+		}
+		if i >= 0 {
+			list[i].Tokens += s.Tokens - tokens
+			list[i].USD += s.USD - usd
+			list[i].Metered.Add(s.latest)
+		}
 	}
 	return list, err
 }

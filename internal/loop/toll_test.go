@@ -2,6 +2,8 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -67,7 +69,7 @@ func TestTolls(t *testing.T) {
 				Took,
 				Taken{ID: "c"},
 			},
-			want: []Toll{{"a", 2, 31, .75}, {"b", 1, 32, 1}, {"c", 0, 0, 0}},
+			want: []Toll{{Task: "a", Iterations: 2, Tokens: 31, USD: .75}, {Task: "b", Iterations: 1, Tokens: 32, USD: 1}, {Task: "c"}},
 		},
 		"workers": {
 			happened: []any{
@@ -94,17 +96,15 @@ func TestTolls(t *testing.T) {
 				Worked,
 				Work{By: two, Iteration: 3, Tokens: 4},
 			},
-			want: []Toll{{"a", 2, 6, 0}, {"b", 1, 1, 0}},
+			want: []Toll{{Task: "a", Iterations: 2, Tokens: 6}, {Task: "b", Iterations: 1, Tokens: 1}},
 		},
 	} {
-		var events []run.Event
-		for i := 0; i < len(c.happened); i += 2 {
-			data, err := json.Marshal(c.happened[i+1])
-			must(t, err)
-			events = append(events, run.Event{Seq: int64(i), Time: time.Unix(int64(i), 0), Type: c.happened[i].(string), Data: data})
-		}
+		events := eventsOf(t, c.happened)
 		got, err := Tolls(events)
 		must(t, err)
+		for i := range got {
+			got[i].Metered = spec.Metered{} // TestLedger has it
+		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -118,4 +118,85 @@ func TestTolls(t *testing.T) {
 			t.Errorf("%s: %d tokens, %v USD, and all is %d, %v", name, tokens, usd, s.Tokens, s.USD)
 		}
 	}
+}
+
+// TestLedger has what each iteration took, whatever its tries came to, as the gateway saw it
+// and as the agent said; what nobody knows is no number.
+func TestLedger(t *testing.T) {
+	seen := func(n int64) *spec.BillItem { return &spec.BillItem{Answers: 1, Tokens: spec.Tokens{Input: n}} }
+	said := func(n int64) *spec.Claimed { return &spec.Claimed{Tokens: n} }
+	two := By{Worker: 2}
+	for name, c := range map[string]struct {
+		happened []any
+		want     map[int]string // by iterations; 0: of all
+	}{
+		"tries, a crash and a reviewer": {
+			happened: []any{
+				Began, nil, Iteration, Begun{Iteration: 1}, Cut, Work{Iteration: 1, Seen: seen(3)},
+				Began, nil, Iteration, Begun{Iteration: 1}, Worked, Work{Iteration: 1, Seen: seen(4), Said: said(4)},
+				Iteration, Begun{Iteration: 2, Agent: "x", Model: "m"},
+				Began, nil, Iteration, Begun{Iteration: 2, Agent: "y"}, Worked, Work{Iteration: 2, Seen: seen(100), Said: said(50)},
+				Judged, Verdict{Iteration: 2}, Reviewing, Asking{Iteration: 2},
+				Reviewed, Review{Iteration: 2, Usage: Usage{Seen: seen(10), Said: said(10)}},
+				Iteration, Begun{Iteration: 3}, Worked, Work{Iteration: 3, Said: said(5)},
+				Iteration, Begun{Iteration: 4},
+			},
+			want: map[int]string{1: "7 4+", 2: "y 110+ 60+", 3: "- 5", 4: "- -", 0: "117+ 69+"},
+		},
+		"workers": {
+			happened: []any{
+				Began, nil, Took, Taken{By: By{Worker: 1}, ID: "a"}, Took, Taken{By: two, ID: "b"},
+				Iteration, Begun{By: By{Worker: 1}, Iteration: 1}, Iteration, Begun{By: two, Iteration: 2},
+				Worked, Work{By: two, Iteration: 2, Seen: seen(20), Said: said(2)},
+				Worked, Work{By: By{Worker: 1}, Iteration: 1, Seen: seen(10), Said: said(10)},
+				Iteration, Begun{By: By{Worker: 1}, Iteration: 3},
+				Began, nil, Took, Taken{By: By{Worker: 1}, ID: "a"}, Iteration, Begun{By: By{Worker: 1}, Iteration: 3},
+			},
+			want: map[int]string{1: "1 a 10 10", 2: "2 b 20 2!", 3: "1 a - -", 0: "30+ 12+"},
+		},
+	} {
+		events := eventsOf(t, c.happened)
+		list, err := Ledger(events)
+		must(t, err)
+		got := map[int]string{}
+		for _, p := range list {
+			text := sides(p.Metered)
+			if p.Agent != "" {
+				text = p.Agent + " " + text
+			}
+			if p.Worker > 0 {
+				text = fmt.Sprint(p.Worker, " ", p.Task, " ", text)
+			}
+			got[p.Iteration] = text
+		}
+		s, err := Fold(events)
+		must(t, err)
+		got[0] = sides(s.Metered)
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// sides are how many tokens there were, as both say: with a + if there were more, and a !
+// if they differ.
+func sides(m spec.Metered) string {
+	side := func(a spec.Amount) string {
+		text := "-"
+		if a.Tokens != nil {
+			text = fmt.Sprint(*a.Tokens)
+		}
+		return text + map[bool]string{true: "+"}[a.TokensPartly]
+	}
+	return side(m.Seen) + " " + side(m.Said) + map[bool]string{true: "!"}[m.Differ]
+}
+
+func eventsOf(t *testing.T, happened []any) (events []run.Event) {
+	t.Helper()
+	for i := 0; i < len(happened); i += 2 {
+		data, err := json.Marshal(happened[i+1])
+		must(t, err)
+		events = append(events, run.Event{Seq: int64(i), Time: time.Unix(int64(i), 0), Type: happened[i].(string), Data: data})
+	}
+	return events
 }

@@ -91,6 +91,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(k Work) {
 			s.cut(k)
 			s.untell(w)
+			w.open = false
 		})
 	case Kept:
 		return into(ev, w.kept)
@@ -168,6 +169,9 @@ func (s *State) workerBegan(w *State, b Begun) {
 	}
 	if b.Iteration == w.Iteration {
 		s.Repeats++
+	}
+	if w.unknown {
+		s.meter(spec.Meter(nil, nil))
 	}
 	w.turns = w.turn(b.Iteration)
 	s.untell(w)

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/bothy-dev/bothy/internal/tui"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has how it is shown what models took: as the gateway saw it, and as the agent
+// claims. What one does not know is a - and no 0, or a ? if there was something; a ! tells that they
+// differ.
+
+// meterCells are what models took, for a row of a table.
+type meterCells struct{ seen, claimed, usd, claimedUSD string }
+
+// meterTitles are the titles of such columns.
+var meterTitles = [...]string{"SEEN", "CLAIMED", "USD", "CLAIMED"}
+
+func cellsOf(m *spec.Metered) meterCells {
+	mark := func(text string, differ bool) string {
+		if differ {
+			return text + "!"
+		}
+		return text
+	}
+	return meterCells{
+		seen: tokensCell(m.Seen), claimed: mark(tokensCell(m.Said), m.TokensDiffer()),
+		usd: moneyCell(m.Seen), claimedUSD: mark(moneyCell(m.Said), m.USDDiffers()),
+	}
+}
+
+func (c meterCells) String() string {
+	return c.seen + "\t" + c.claimed + "\t" + c.usd + "\t" + c.claimedUSD
+}
+
+// tokensCell is a number of tokens, short enough for a column.
+func tokensCell(a spec.Amount) string {
+	if a.Tokens == nil {
+		return unknownCell(a.TokensPartly)
+	}
+	return countCell(*a.Tokens) + moreCell(a.TokensPartly)
+}
+
+// unknownCell is what stands for an amount that is not known: a ? if there was something.
+func unknownCell(something bool) string {
+	if something {
+		return "?"
+	}
+	return "-"
+}
+
+func moreCell(partly bool) string {
+	if partly {
+		return "+?"
+	}
+	return ""
+}
+
+func countCell(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2fG", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.2fM", float64(n)/1e6)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func moneyCell(a spec.Amount) string {
+	if a.USD == nil {
+		return unknownCell(a.USDPartly)
+	}
+	return usdCell(spec.BillItem{USD: *a.USD}) + moreCell(a.USDPartly)
+}
+
+// meteredRows are what models took, for people: what counts, and what it is made of.
+func meteredRows(tokens int64, usd float64, m *spec.Metered) [][2]string {
+	if !m.Known() && tokens == 0 && usd == 0 {
+		return [][2]string{{"used", "-"}}
+	}
+	c := cellsOf(m)
+	return [][2]string{
+		{"used", usedText(tokens, usd)},
+		{"  seen", c.seen + " tokens, " + c.usd + " USD"},
+		{"  claimed", c.claimed + " tokens, " + c.claimedUSD + " USD"},
+	}
+}
+
+// explainMetered says what the marks of a table mean, if there are any.
+func (a *app) explainMetered(m *spec.Metered, list ...spec.Metered) {
+	differ, unseen, unsaid := m.Differ, 0, 0
+	for _, one := range list {
+		differ = differ || one.Differ
+		if one.Seen.Tokens == nil && one.Known() {
+			unseen++
+		}
+		if one.Said.Tokens == nil && one.Known() {
+			unsaid++
+		}
+	}
+	if differ {
+		a.note("! what the agent claims and what the gateway saw are more than a tenth apart")
+	}
+	if unseen > 0 {
+		a.note("- the gateway saw no model asked that it knows, where the agent says that it asked one (docs/cli.md, cost)")
+	}
+	if unsaid > 0 {
+		a.note("- the agent does not say what it used, or not of this work alone")
+	}
+}
+
+// sides tell beside a meter who says what.
+func sides(seen, claimed string, differ bool) tui.Piece {
+	if seen == "-" && claimed == "-" {
+		return tui.Dim.Of("")
+	}
+	style := tui.Dim
+	if differ || seen == "-" {
+		style = tui.Yellow
+	}
+	return style.Of("  seen " + seen + ", claimed " + claimed)
+}
+
+// Below and above how many columns of a terminal money is shown, of one side and of both.
+const (
+	moneyCols = 72
+	wideCols  = 100
+)
+
+// meterTitle is the title of meterColumns.
+func meterTitle(cols int) string {
+	text := fmt.Sprintf("%7s  %8s  ", "seen", "claimed")
+	if cols >= moneyCols {
+		text += fmt.Sprintf("%8s  ", "USD")
+	}
+	if cols >= wideCols {
+		text += fmt.Sprintf("%8s  ", "claimed")
+	}
+	return text
+}
+
+// meterColumns are what models took, on a page of so many columns; nothing if that is not to be
+// told yet.
+func meterColumns(m *spec.Metered, told bool, cols int) tui.Line {
+	var c meterCells
+	if told || m.Known() {
+		c = cellsOf(m)
+	}
+	style := func(strange bool) tui.Style {
+		if strange {
+			return tui.Yellow
+		}
+		return tui.Plain
+	}
+	l := tui.Line{style(c.seen == "-").Of(fmt.Sprintf("%7s  ", c.seen)), style(m.TokensDiffer()).Of(fmt.Sprintf("%8s  ", c.claimed))}
+	if cols >= moneyCols {
+		l = append(l, tui.Plain.Of(fmt.Sprintf("%8s  ", c.usd)))
+	}
+	if cols >= wideCols {
+		l = append(l, style(m.USDDiffers()).Of(fmt.Sprintf("%8s  ", c.claimedUSD)))
+	}
+	return l
+}

@@ -1,0 +1,109 @@
+package spec
+
+import "math"
+
+// Amount is how much one side says was taken. What is nil is not known, which is not
+// nothing.
+type Amount struct {
+	Tokens *int64   `json:"tokens"` // as [Tokens.Counted] has them
+	USD    *float64 `json:"usd"`
+	// TokensPartly and USDPartly say that there was more, of which the side knows nothing.
+	TokensPartly bool `json:"tokens_partly,omitempty"`
+	USDPartly    bool `json:"usd_partly,omitempty"`
+}
+
+// Metered is what models took, as the two say who can tell. Its zero value is that of no
+// work at all.
+type Metered struct {
+	Seen Amount `json:"seen"` // by the gateway, in the answers of models
+	Said Amount `json:"said"` // by the agent
+	// Differ says that one is more than a tenth above the other.
+	Differ bool `json:"differ"`
+
+	works bool // something is added up
+}
+
+// Meter puts what the gateway saw of some work beside what the agent said; nil is nothing
+// at all.
+func Meter(seen *BillItem, said *Claimed) Metered {
+	m := Metered{works: true}
+	if seen != nil {
+		m.Seen = seen.amount()
+	}
+	if said != nil {
+		m.Said.Tokens = new(max(said.Tokens, 0))
+		if said.USD > 0 { // several agents have 0 where they do not know
+			m.Said.USD = new(said.USD)
+		}
+	}
+	m.compare()
+	return m
+}
+
+// amount is what a gateway knows.
+func (i BillItem) amount() (a Amount) {
+	a.TokensPartly, a.USDPartly = i.Unseen > 0, i.Unseen > 0 || i.Unpriced > 0
+	if i.Answers > 0 || i.Unseen == 0 {
+		a.Tokens = new(i.Counted())
+	}
+	if i.USD > 0 || !a.USDPartly {
+		a.USD = new(i.USD)
+	}
+	return a
+}
+
+// Add adds more work.
+func (m *Metered) Add(o Metered) {
+	if !o.works {
+		return
+	}
+	m.Seen, m.Said = m.Seen.plus(o.Seen, m.works), m.Said.plus(o.Said, m.works)
+	m.works = true
+	m.compare()
+}
+
+// plus adds up; also tells that there is something to add to.
+func (a Amount) plus(o Amount, also bool) Amount {
+	sum := Amount{
+		TokensPartly: a.TokensPartly || o.TokensPartly || also && (a.Tokens == nil) != (o.Tokens == nil),
+		USDPartly:    a.USDPartly || o.USDPartly || also && (a.USD == nil) != (o.USD == nil),
+	}
+	if sum.Tokens = o.Tokens; a.Tokens != nil {
+		sum.Tokens = a.Tokens
+		if o.Tokens != nil {
+			sum.Tokens = new(min(*a.Tokens, math.MaxInt64-*o.Tokens) + *o.Tokens)
+		}
+	}
+	if sum.USD = o.USD; a.USD != nil {
+		sum.USD = a.USD
+		if o.USD != nil {
+			sum.USD = new(*a.USD + *o.USD)
+		}
+	}
+	return sum
+}
+
+func (m *Metered) compare() {
+	m.Differ = m.TokensDiffer() || m.USDDiffers()
+}
+
+// TokensDiffer tells whether both sides know how many tokens there were, and one is more
+// than a tenth above the other.
+func (m *Metered) TokensDiffer() bool {
+	a, b := m.Seen, m.Said
+	return a.Tokens != nil && b.Tokens != nil && !a.TokensPartly && !b.TokensPartly && apart(float64(*a.Tokens), float64(*b.Tokens))
+}
+
+// USDDiffers is TokensDiffer of the money.
+func (m *Metered) USDDiffers() bool {
+	a, b := m.Seen, m.Said
+	return a.USD != nil && b.USD != nil && !a.USDPartly && !b.USDPartly && apart(*a.USD, *b.USD)
+}
+
+// apart tells whether one is more than a tenth above the other.
+func apart(a, b float64) bool { return max(a, b) > 1.1*min(a, b) }
+
+// Known tells whether either side knows anything.
+func (m *Metered) Known() bool {
+	return m.Seen.Tokens != nil || m.Said.Tokens != nil || m.Seen.USD != nil || m.Said.USD != nil
+}
