@@ -41,6 +41,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 				return err
 			}
 			if budget.given(cmd) {
+				a.doubt(e, budget.Budget, list)
 				if err := budget.change(cmd, e, args, list); err != nil {
 					return err
 				}
@@ -128,6 +129,19 @@ func (f *budgetFlags) change(cmd *command.Command, e *engine.Engine, args []stri
 		b.USD = f.USD
 	}
 	return e.SetBudget(cmd.Context(), list[0], b)
+}
+
+// doubt tells where a budget would not hold the agents of sandboxes.
+func (a *app) doubt(e *engine.Engine, b spec.Budget, list []*spec.Sandbox) {
+	for _, sb := range list {
+		of, err := agentCalled(e.Agents, sb.Agent)
+		if err != nil || sb.Mock != nil { // it has none, or none that is known any more
+			continue
+		}
+		if err := a.boundable(of, b, &createFlags{}, false); err != nil {
+			a.note("%v", err)
+		}
+	}
 }
 
 // showCost shows one sandbox's, by model.

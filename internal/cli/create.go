@@ -59,6 +59,9 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	}
 	sb, err := a.sandbox(cmd.Context(), e, f, l.name, paths)
 	if err == nil {
+		err = a.boundable(l.spec, f.budget.Budget, f, false)
+	}
+	if err == nil {
 		err = l.visible(sb)
 	}
 	var mock *engine.Mock

@@ -99,6 +99,11 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	if err == nil {
 		agents, err = named(&f.plan, agents)
 	}
+	for _, of := range agents {
+		if err == nil {
+			err = a.boundable(of, spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}, &f.createFlags, true)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

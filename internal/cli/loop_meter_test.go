@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
@@ -82,5 +85,46 @@ func TestMeterKeepsBoth(t *testing.T) {
 	}
 	if w := usedOf(&transcript.Digest{Usage: spec.TranscriptUsage{Cached: 5}}); w.Said == nil || w.Said.Tokens != 0 {
 		t.Errorf("one of which a cache had all: %+v", w.Said)
+	}
+}
+
+// A budget is refused where it would hold nobody, and goes by claims where there are some.
+func TestBoundable(t *testing.T) {
+	of := func(name string) *spec.Agent {
+		t.Helper()
+		of, err := agentCalled(agent.NewCatalog(t.TempDir()), name)
+		must(t, err)
+		return of
+	}
+	says := &spec.Agent{Title: "Mine", Headless: &spec.AgentHeadless{Events: &spec.AgentReading{Rules: []spec.AgentRule{
+		{Each: "list", Rules: []spec.AgentRule{{Kind: spec.TalkUsage, Usage: &spec.AgentUse{Output: spec.AgentPaths{"out"}}}}},
+	}}}}
+	tokens, usd := spec.Budget{Tokens: 1}, spec.Budget{USD: 1}
+	for name, c := range map[string]struct {
+		of     *spec.Agent
+		budget spec.Budget
+		flags  createFlags
+		run    bool
+		ok     bool
+	}{
+		"claude":                  {of("claude"), usd, createFlags{}, true, true},
+		"codex":                   {of("codex"), usd, createFlags{}, false, true},
+		"gemini":                  {of("gemini"), tokens, createFlags{}, false, true},
+		"opencode":                {of("opencode"), tokens, createFlags{}, false, true},
+		"copilot":                 {of("copilot"), tokens, createFlags{}, true, true},
+		"cursor":                  {of("cursor"), tokens, createFlags{}, false, false},
+		"cursor in a run":         {of("cursor"), tokens, createFlags{}, true, false},
+		"cursor without a budget": {of("cursor"), spec.Budget{}, createFlags{}, false, true},
+		"the shell":               {nil, tokens, createFlags{}, false, true},
+		"one that says":           {says, tokens, createFlags{}, true, true},
+		"one that says no money":  {says, usd, createFlags{}, true, false},
+		"whose word nobody hears": {says, tokens, createFlags{}, false, false},
+		"with a secret":           {says, usd, createFlags{secrets: []string{"openai"}}, false, true},
+		"one that is played":      {says, usd, createFlags{mock: "x"}, true, true},
+	} {
+		a := &app{stderr: os.Stderr}
+		if err := a.boundable(c.of, c.budget, &c.flags, c.run); (err == nil) != c.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,8 +124,14 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := loopReviewers(e, &f.plan); err != nil {
+	reviewers, err := loopReviewers(e, &f.plan)
+	if err != nil {
 		return err
+	}
+	for _, of := range slices.Concat(agents, slices.Collect(maps.Values(reviewers))) {
+		if err := a.boundable(of, spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}, &f.createFlags, true); err != nil {
+			return err
+		}
 	}
 	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
 	ctx, release := enduring(cmd.Context())

@@ -61,6 +61,15 @@ func newMock(path string, a *spec.Agent) (*Mock, error) {
 	return m, nil
 }
 
+// Metered tells whether a gateway sees what an agent asks models, as far as its description
+// says: what it can log in with is for hosts of models that are known.
+func Metered(a *spec.Agent) bool {
+	return slices.ContainsFunc(a.Credentials, func(name string) bool {
+		s := vault.FindService(name)
+		return s != nil && (s.Model || len(s.Counted) > 0)
+	})
+}
+
 // Playable refuses an agent for which no model can be played.
 func Playable(a *spec.Agent) error {
 	_, err := playedFor(a)

@@ -103,6 +103,9 @@ type State struct {
 	Elapsed spec.Duration `json:"elapsed"` // while somebody carried it on
 	Last    time.Time     `json:"last,omitzero"`
 
+	noCount bool // nobody knows how many tokens an agent took that ended well
+	noPrice bool // likewise the money
+
 	plan      *Plan
 	nodes     []*Node
 	byID      map[string]*StepState
@@ -264,6 +267,7 @@ func (s *State) begin() {
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
 	s.Until = time.Time{} // whoever goes on with it knows better
+	s.noCount, s.noPrice = false, false
 }
 
 // reset has a step be done again.
@@ -332,6 +336,11 @@ func (s *State) worked(w Work, ev run.Event) {
 	st := s.byID[w.Step]
 	if st == nil {
 		return
+	}
+	if w.Verdict == spec.VerdictOK && w.Seen == nil && s.node(w.Step).Step.Prompt != "" {
+		m := spec.Meter(nil, w.Said)
+		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
+		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
 	}
 	st.Message, st.Checks = w.Message, w.Checks
 	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance

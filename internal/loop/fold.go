@@ -118,6 +118,8 @@ type State struct {
 	latest  spec.Metered // of what the last event told
 	open    bool         // an agent is at work, as far as is known
 	unknown bool         // one was, and nobody knows what it took
+	noCount bool         // nobody knows how many tokens one took that ended well
+	noPrice bool         // likewise the money
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -234,7 +236,7 @@ func (s *State) begin() {
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.held = Running, "", "", 0, nil, false
-	s.Reviewing = ""
+	s.Reviewing, s.noCount, s.noPrice = "", false, false // whoever goes on knows that
 	s.rest()
 }
 
@@ -324,6 +326,10 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step, s.open = &w, Worked, false
 	s.use(w)
+	if m := spec.Meter(w.Seen, w.Said); w.Verdict == spec.VerdictOK && w.Seen == nil {
+		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
+		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
+	}
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
 		s.limit(run.Why(w.Overloaded), w.Until, at)

@@ -113,3 +113,39 @@ func TestRewoundLate(t *testing.T) {
 		t.Errorf("%s", time.Duration(s.Elapsed))
 	}
 }
+
+// Of a loop that has a bound somebody has to know what was taken. Who goes on with it knows
+// that nobody does.
+func TestUnmetered(t *testing.T) {
+	seen, said, paid := &spec.BillItem{Answers: 1, Unpriced: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
+	for name, c := range map[string]struct {
+		limits Limits
+		work   Work
+		reason string
+	}{
+		"no bound":              {Limits{}, Work{Verdict: spec.VerdictOK}, ""},
+		"seen":                  {Limits{Tokens: 99, USD: 9}, Work{Verdict: spec.VerdictOK, Seen: seen}, ""},
+		"said":                  {Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, ""},
+		"nobody knows":          {Limits{Tokens: 99}, Work{Verdict: spec.VerdictOK}, "unmetered"},
+		"it failed":             {Limits{Tokens: 99}, Work{Verdict: spec.VerdictFailed}, ""},
+		"no money is said":      {Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, Said: said}, "unmetered"},
+		"the money is said":     {Limits{USD: 9}, Work{Verdict: spec.VerdictOK, Tokens: 7, USD: 1, Said: paid}, ""},
+		"no tokens, of a price": {Limits{USD: 9}, Work{Verdict: spec.VerdictOK}, "unmetered"},
+	} {
+		p := plan()
+		p.Limits.Tokens, p.Limits.USD = c.limits.Tokens, c.limits.USD
+		for _, worker := range []int{0, 1} {
+			by := By{Worker: worker}
+			c.work.By, c.work.Iteration = by, 1
+			events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}
+			s := fold(t, events...)
+			end := spent(p, s, s.Last)
+			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != Failed) {
+				t.Errorf("%s, worker %d: %+v", name, worker, end)
+			}
+			if s := fold(t, append(events, Began, nil)...); spent(p, s, s.Last) != nil {
+				t.Errorf("%s, worker %d: it is not gone on with", name, worker)
+			}
+		}
+	}
+}

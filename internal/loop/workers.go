@@ -82,6 +82,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(k Work) {
 			w.worked(k, ev.Time)
 			s.use(k)
+			s.noCount, s.noPrice = s.noCount || w.noCount, s.noPrice || w.noPrice
+			w.noCount, w.noPrice = false, false
 			if k.Verdict == spec.VerdictLimit {
 				s.untell(w)
 			}
