@@ -460,18 +460,24 @@ func (l *looping) workplace() (*spec.Sandbox, error) {
 
 // whatNow tells what a person can do when nobody carries a loop on any more.
 func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
+	held := s.Status == loop.Waiting && s.Reason == loop.ReasonTasksOpen
+	over := s.Status.Final() || held
 	switch {
-	case s.Status.Final() && s.Keep == nil && len(s.Workers) == 0: // nothing was done
+	case !over:
+	case s.Keep == nil && len(s.Workers) == 0: // nothing was done
 	case len(sb.Workspaces) == 0:
-	case s.Status.Final() && sb.Reviews(sb.Workspaces[0]):
+	case sb.Reviews(sb.Workspaces[0]):
 		lines = append(lines, fmt.Sprintf("what was done waits in the sandbox: bothy diff %s, bothy apply %s", sb.Name, sb.Name))
-	case s.Status.Final() && sb.Clones(sb.Workspaces[0]):
+	case sb.Clones(sb.Workspaces[0]):
 		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
 	}
 	switch {
 	case s.Status.Final():
 	case s.Status == loop.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
+	case held:
+		lines = append(lines, "what the open tasks wait for: bothy task show "+s.HeldUp[0].Task)
+		lines = append(lines, fmt.Sprintf("to go on when they are closed, or can be taken: bothy loop resume %s", id))
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
 	}

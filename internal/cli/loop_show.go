@@ -238,6 +238,9 @@ func (l *looping) rows() [][2]string {
 	if s.Task != nil {
 		rows = append(rows, [2]string{"task", s.Task.ID + " " + s.Task.Title})
 	}
+	for _, o := range s.HeldUp {
+		rows = append(rows, [2]string{"open", o.String() + " " + opening(o.Title)})
+	}
 	if s.Question != "" {
 		rows = append(rows, [2]string{"question", s.Question})
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"text/tabwriter"
@@ -58,6 +59,7 @@ type runView struct {
 
 	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered bool   // a loop that asks has a hint that it was not told yet
+	held     string // the task that a person has to see to before a loop can go on
 }
 
 func (v runView) why() string {
@@ -106,9 +108,22 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
 		v.wait(l.State)
 		v.answered = len(l.Hints) > 0
+		v.held = heldUp(e, r, l)
 	}
 	v.Next = v.next()
 	return v, nil
+}
+
+// heldUp is the first of the tasks that hold a loop up, if none can be taken by now.
+func heldUp(e *engine.Engine, r *run.Run, l loopView) string {
+	if l.Reason != loop.ReasonTasksOpen {
+		return ""
+	}
+	open, ready, err := deskOf(e, l.Plan, r).Stands(context.Background(), l.State)
+	if err != nil || ready || len(open) == 0 {
+		return "" // resume tells
+	}
+	return open[0].Task
 }
 
 // rank orders runs by how much they need a person.
@@ -150,6 +165,8 @@ func (v runView) next() string {
 		return "bothy loop hint " + v.ID + " 'TEXT'"
 	case v.Detail == cutInMaking: // there is nothing that could be gone on with
 		return "bothy " + v.Kind + " rm " + v.ID
+	case v.held != "":
+		return "bothy task show " + v.held
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}

@@ -2,13 +2,11 @@ package loop
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -228,26 +226,6 @@ func redNames(v *Verdict) string {
 	return few(names)
 }
 
-// noTask ends a loop for which there is no task any more. Open are those that wait for
-// something else than it.
-func noTask(s *State, open map[task.Reason]int) End {
-	e := outOfTasks(s)
-	if len(open) > 0 {
-		e.Open = open
-		e.Detail += "; still open: " + openText(open)
-	}
-	return e
-}
-
-// openText is for example "2 blocked, 1 human".
-func openText(open map[task.Reason]int) string {
-	var parts []string
-	for _, why := range slices.Sorted(maps.Keys(open)) {
-		parts = append(parts, fmt.Sprintf("%d %s", open[why], why))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // outOfTasks judges what was done.
 func outOfTasks(s *State) End {
 	green := len(s.last().Red()) == 0
@@ -261,8 +239,11 @@ func outOfTasks(s *State) End {
 	case !green:
 		return End{Status: Stalled, Reason: "no_tasks", Detail: "no task is ready, and checks are red"}
 	}
-	return End{Status: Completed, Reason: "done", Detail: fmt.Sprintf("%d tasks are done, and no other is ready", len(s.Closed))}
+	return End{Status: Completed, Reason: reasonDone, Detail: fmt.Sprintf("%d tasks are done, and no other is open", len(s.Closed))}
 }
+
+// reasonDone is why a loop ends that has come to what was wanted.
+const reasonDone = "done"
 
 // reasonTasksFailed is why a loop ends whose checks agree, although not all tasks are
 // done: one that cannot be done does not keep it from its end.
@@ -273,7 +254,7 @@ func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
 	case ok && s.Work.Done && len(s.Verdict.Red()) == 0 && s.Iteration >= p.Limits.MinIterations:
-		return &End{Status: Completed, Reason: "done"}
+		return &End{Status: Completed, Reason: reasonDone}
 	case ok && s.Work.Abort:
 		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
 	case ok && s.Work.Done && len(s.Verdict.Red()) == 0: // only more of it is wanted

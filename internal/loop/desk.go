@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,22 +86,35 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 	return g.Claim(id, d.Who, Lease, now)
 }
 
-// Open counts the tasks that are not done, and not among the others, by why none of them
+// Open gives the tasks that are not done, and not among the others, although none of them
 // can be taken.
-func (d *Desk) Open(ctx context.Context, except []string) (map[task.Reason]int, error) {
+func (d *Desk) Open(ctx context.Context, except []string) (open []Open, err error) {
+	open, _, err = d.stands(ctx, except)
+	return open, err
+}
+
+// Stands gives those for a loop that stands so, and tells whether it could take another.
+func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
+	return d.stands(ctx, leftOf(s))
+}
+
+func (d *Desk) stands(ctx context.Context, except []string) (open []Open, ready bool, err error) {
 	g, err := d.Store.View(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	wanted := task.Filter{Labels: d.Plan.Labels, Except: except}
-	open := map[task.Reason]int{}
 	for _, t := range g.All() {
 		s := g.State(t, time.Now().UTC())
-		if wanted.Matches(g, t) && !s.Ready && s.Reason != task.ReasonClosed && s.Reason != task.ReasonKept {
-			open[s.Reason]++
+		if !wanted.Matches(g, t) || s.Reason == task.ReasonClosed || s.Reason == task.ReasonKept || never(s) {
+			continue
+		}
+		if ready = ready || s.Ready; !s.Ready {
+			open = append(open, openOf(t, s))
 		}
 	}
-	return open, nil
+	slices.SortStableFunc(open, func(a, b Open) int { return cmp.Compare(len(a.By), len(b.By)) }) // first what others wait for
+	return open, ready, nil
 }
 
 // Renew makes the claim last. If the task is another's by now the error is ErrConflict.

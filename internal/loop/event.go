@@ -216,4 +216,6 @@ type End struct {
 	Signal int    `json:"signal,omitempty"` // that interrupted it
 	// Open counts, of a loop that ends for want of tasks, those that are open nevertheless.
 	Open map[task.Reason]int `json:"open,omitempty"`
+	// HeldUp are the first of them.
+	HeldUp []Open `json:"held_up,omitempty"`
 }

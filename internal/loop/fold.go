@@ -45,6 +45,7 @@ type State struct {
 	Signal int    `json:"-"`
 	// OpenTasks counts tasks that are open although none can be taken, by why.
 	OpenTasks map[task.Reason]int `json:"open_tasks,omitempty"`
+	HeldUp    []Open              `json:"held_up,omitempty"` // the first of them
 
 	Ready    bool     `json:"-"`
 	Sandbox  string   `json:"sandbox,omitempty"`
@@ -202,7 +203,7 @@ func (s *State) Add(ev run.Event) error {
 		return into(ev, func(e End) {
 			s.held, s.Reviewing = false, ""
 			s.rest()
-			s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks = e.Status, e.Reason, e.Detail, e.Signal, e.Open
+			s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp = e.Status, e.Reason, e.Detail, e.Signal, e.Open, e.HeldUp
 		})
 	}
 	return nil
@@ -235,7 +236,7 @@ func (s *State) begin() {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
-	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.held = Running, "", "", 0, nil, false
+	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.noCount, s.noPrice = "", false, false // whoever goes on knows that
 	s.rest()
 }

@@ -1,0 +1,79 @@
+package loop
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/task"
+)
+
+// TestTasksOpen has a loop not be done while tasks are open that it cannot take, and go on
+// with them as soon as it can.
+func TestTasksOpen(t *testing.T) {
+	p, r, d := desk(t, "mine", "yours", "after")
+	now := time.Now().UTC()
+	change := func(f func(g *task.Graph) error) {
+		t.Helper()
+		must(t, d.Store.Change(t.Context(), f))
+	}
+	change(func(g *task.Graph) error {
+		if _, err := g.Update("bd-yours", "ann", false, now, func(t *task.Task) error { t.Labels = []string{"human"}; return nil }); err != nil {
+			return err
+		}
+		_, err := g.Link("bd-after", task.Link{On: "bd-yours", Kind: task.Blocks}, "ann", now)
+		return err
+	})
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	for range 2 { // and again, as long as nobody has seen to them
+		s := workThrough(t.Context(), t, p, f, r, d)
+		if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.ExitCode() != 3 || s.Status.Final() || len(s.Closed) != 1 || f.n != 1 {
+			t.Fatalf("after %d iterations it is %+v", f.n, s)
+		}
+		if s.OpenTasks[task.ReasonHuman] != 1 || s.OpenTasks[task.ReasonBlocked] != 1 || len(s.HeldUp) != 2 {
+			t.Errorf("open are %v, %+v", s.OpenTasks, s.HeldUp)
+		}
+		if want := "1 tasks are done, no other is ready, and 2 are open: bd-yours (human), bd-after (blocked by bd-yours)"; s.Detail != want {
+			t.Errorf("it says %q", s.Detail)
+		}
+		if open, ready, err := d.Stands(t.Context(), s); err != nil || ready || len(open) != 2 {
+			t.Errorf("it stands %+v, %v, %v", open, ready, err)
+		}
+	}
+	change(func(g *task.Graph) error {
+		_, _, err := g.Close("bd-yours", "ann", task.End{Reason: "decided"}, now)
+		return err
+	})
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Completed || s.Reason != reasonDone || s.ExitCode() != 0 || len(s.Closed) != 2 || f.n != 2 || s.OpenTasks != nil || s.HeldUp != nil {
+		t.Errorf("gone on with it is %+v", s)
+	}
+}
+
+// TestTasksNever has what is for the case of a failure not hold up a loop when nothing failed.
+func TestTasksNever(t *testing.T) {
+	p, r, d := desk(t, "first", "else")
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		_, err := g.Link("bd-else", task.Link{On: "bd-first", Kind: task.ConditionalBlocks}, "ann", time.Now().UTC())
+		return err
+	}))
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 1 {
+		t.Errorf("it is %+v", s)
+	}
+}
+
+// TestTasksOpenMany names some of many.
+func TestTasksOpenMany(t *testing.T) {
+	open := make([]Open, 200)
+	for i := range open {
+		open[i] = Open{Task: "bd-x", Why: task.ReasonHuman}
+	}
+	e := noTask(&State{}, open)
+	if e.Status != Waiting || len(e.HeldUp) != maxOpen || e.Open[task.ReasonHuman] != 200 || !strings.HasSuffix(e.Detail, "and 195 more") {
+		t.Errorf("it ends as %+v", e)
+	}
+	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != maxOpen {
+		t.Errorf("with one that was put back it ends as %+v", e)
+	}
+}
