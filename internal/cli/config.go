@@ -34,7 +34,7 @@ type config struct {
 	Pids        int64          `yaml:"pids"`         // default 4096
 	Disk        string         `yaml:"disk"`         // that a sandbox keeps, default 20g
 	StoreLimit  string         `yaml:"store_limit"`  // of all that Bothy keeps; default none
-	Notify      []string       `yaml:"notify"`       // a program that hears when a run needs a person, or has ended
+	Notify      []string       `yaml:"notify"`       // a program that hears whenever a run begins to stand otherwise
 	Prices      []price.Price  `yaml:"prices"`       // of models, before the usual ones
 	Private     []string       `yaml:"private"`      // directories a sandbox has of its own where a project has them
 

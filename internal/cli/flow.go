@@ -36,6 +36,7 @@ type flowing struct {
 	events []run.Event
 	state  *flow.State
 	hosted bool
+	ours   bool // this process has ended it
 }
 
 // flowCalled finds a flow; without a name the newest.
@@ -125,7 +126,12 @@ func (a *app) flowStopCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			return a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			if l.ours { // or who carries it on tells
+				n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
+				a.notify(context.WithoutCancel(cmd.Context()), l.engine, flowStopped(n, l.state))
+			}
+			return err
 		},
 	}
 }
@@ -165,6 +171,7 @@ func (l *flowing) cancel() error {
 		}
 	}
 	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}).Stop(context.Background(), events, actor())
+	l.ours = err == nil
 	if err == nil && l.plan.Remove {
 		err = removeAll(context.Background(), l.engine, &l.plan)
 	}

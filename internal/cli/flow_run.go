@@ -471,13 +471,17 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		if line := flowLine(ev, s); line != "" {
 			a.note("%s", line)
 		}
+		if ev.Type == flow.Began {
+			h.began(ctx, flow.Began, events)
+		}
 		h.look(ctx, s)
 	}
 	if len(a.config.Notify) > 0 {
 		c.Call = func(ctx context.Context, q flow.Asking) {
 			n := n
+			n.Event = engine.EventAsks
 			n.Status, n.Reason, n.Detail, n.Step = string(flow.Running), q.Reason, term.Sanitize(q.Detail), q.Step
-			a.notify(ctx, shop.engine, n)
+			<-h.tell(ctx, n)
 		}
 	}
 	s, err := c.Carry(ctx, events)
@@ -502,7 +506,7 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
 		}
 	}
-	n.Status, n.Reason, n.Detail = string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	n = flowStopped(n, s)
 	ended := a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {
 		v, err := flowViewOf(shop.engine, c.Run)
 		v.Hosted = false
@@ -512,4 +516,10 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		return cmp.Or(c.Heard(), ended)
 	}
 	return ended
+}
+
+// flowStopped tells of a flow that is carried on no more.
+func flowStopped(n engine.Notice, s *flow.State) engine.Notice {
+	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	return n
 }

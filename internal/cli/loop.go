@@ -38,6 +38,12 @@ type looping struct {
 	spent  []loop.Spent // by its iterations
 	hosted bool
 	pause  bool // somebody wants it to, and it has not yet
+	ours   bool // this process has ended it
+}
+
+// notice is what is always told of it.
+func (l *looping) notice() engine.Notice {
+	return engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
 }
 
 // loopCalled finds a loop; without a name the newest.
@@ -202,7 +208,11 @@ func (a *app) loopStopCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			return a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
+			if l.ours { // or who carries it on tells
+				a.notify(context.WithoutCancel(cmd.Context()), l.engine, stopped(l.notice(), l.state))
+			}
+			return err
 		},
 	}
 }
@@ -247,6 +257,7 @@ func (l *looping) cancel() error {
 	if err := l.state.Add(ev); err != nil {
 		return err
 	}
+	l.ours = true
 	return unmake(l.engine, workplaces(l.state))
 }
 

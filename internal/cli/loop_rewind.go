@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -78,6 +79,9 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}
+	told := stopped(l.notice(), l.state)
+	told.Event = engine.EventRewound
+	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)
 	if a.json {
 		l.hosted = false
 		return a.printJSON(l.view())

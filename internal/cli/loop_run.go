@@ -493,6 +493,9 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 		if line := lineOf(c.plan, ev, s); line != "" {
 			a.note("%s", line)
 		}
+		if ev.Type == loop.Began {
+			h.began(ctx, loop.Began, events)
+		}
 		h.look(ctx, s)
 	})
 	h.end()
@@ -503,10 +506,16 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 	for _, line := range whatNow(c.run.ID, c.shop.sandbox, s) {
 		a.note("%s", line)
 	}
-	n.Status, n.Reason, n.Detail = string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	n = stopped(n, s)
 	return a.carried(ctx, e, n, s.ExitCode(), func() (any, error) {
 		v, err := loopViewOf(e, c.run)
 		v.Hosted = false
 		return v, err
 	})
+}
+
+// stopped tells of a loop that is carried on no more.
+func stopped(n engine.Notice, s *loop.State) engine.Notice {
+	n.Event, n.Status, n.Reason, n.Detail = engine.EventEnded, string(s.Status), s.Reason, term.Sanitize(s.Detail)
+	return n
 }

@@ -20,7 +20,7 @@ import (
 func TestHerald(t *testing.T) {
 	dir := t.TempDir()
 	heard, script := filepath.Join(dir, "heard"), filepath.Join(dir, "hear.sh")
-	text := "#!/bin/sh\necho $BOTHY_STATUS $BOTHY_REASON $BOTHY_UNTIL: $BOTHY_DETAIL >> " + heard + "\ngrep -o '\"until\":.*' >> " + heard + "\n"
+	text := "#!/bin/sh\necho $BOTHY_EVENT $BOTHY_STATUS $BOTHY_REASON $BOTHY_UNTIL: $BOTHY_DETAIL >> " + heard + "\ngrep -o '\"until\":.*' >> " + heard + "\n"
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,10 @@ func TestHerald(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	var want []string
 	h := &herald{app: a, engine: &engine.Engine{}, notice: engine.Notice{Run: "r", Kind: run.Loops}}
+	h.began(t.Context(), "began", nil)
+	want = append(want, "began running :")
+	h.began(t.Context(), "began", []run.Event{{Type: "ready"}, {Type: "began"}})
+	want = append(want, "resumed running :")
 	var d run.Delay
 	look := func(ok bool) {
 		h.look(t.Context(), waits{d, ok})
@@ -53,7 +57,7 @@ func TestHerald(t *testing.T) {
 		d.Add(run.Overloaded, now, time.Time{}, row)
 		look(true)
 		if row == 6 {
-			tell("running overloaded UNTIL: the provider of a model is overloaded")
+			tell("waits running overloaded UNTIL: the provider of a model is overloaded")
 		}
 	}
 	check("one wait")
@@ -61,8 +65,15 @@ func TestHerald(t *testing.T) {
 	look(false)
 	check("somebody works")
 	look(true)
-	tell("running rate_limited UNTIL: an allowance is used up")
+	tell("waits running rate_limited UNTIL: an allowance is used up")
 	check("another wait")
+	look(false)
+	check("it is tried again")
+	d = run.Delay{}
+	look(false)
+	look(false)
+	want = append(want, "goes_on running :")
+	check("models answer")
 	d.Add(run.RateLimited, now.Add(-2*time.Hour), now.Add(-time.Hour), 1)
 	look(true)
 	check("one that is over")
@@ -99,7 +110,7 @@ func TestDocumentedWebhook(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "bothy", "config.yaml"), []byte("notify: "+line+"\n"), 0o600))
 	c, err := loadConfig()
 	must(t, err)
-	told := engine.Notice{Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
+	told := engine.Notice{Event: engine.EventEnded, Run: "r", Kind: run.Flows, Status: "waiting", Reason: "approval", Detail: "good: \"Is it\"\n@good?", Directory: "/app"}
 	answers <- http.StatusNoContent
 	must(t, (&engine.Engine{}).Notify(t.Context(), c.Notify, told))
 	if heard := <-calls; heard != (call{told, "application/json"}) {

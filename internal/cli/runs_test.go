@@ -16,6 +16,8 @@ type waits struct {
 
 func (w waits) Waits() (run.Delay, bool) { return w.Delay, w.ok }
 
+func (w waits) Denied() bool { return !w.Since.IsZero() }
+
 // A run that waits for models says for what, and until when.
 func TestRunWaits(t *testing.T) {
 	until := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)

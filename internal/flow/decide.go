@@ -351,6 +351,9 @@ func (s *State) Waits() (run.Delay, bool) {
 	return s.denial, s.Status == Running && !s.Until.IsZero()
 }
 
+// Denied tells whether models could not be asked, and none has answered since.
+func (s *State) Denied() bool { return s.limits > 0 }
+
 // Known tells whether somebody has said for how long models cannot be asked.
 func (s *State) Known() bool { return !s.told.IsZero() }
 

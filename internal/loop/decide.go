@@ -352,6 +352,11 @@ func (s *State) Waits() (first run.Delay, ok bool) {
 	return first, ok
 }
 
+// Denied tells whether somebody could not ask a model, and none has answered since.
+func (s *State) Denied() bool {
+	return s.SameLimit > 0 || slices.ContainsFunc(s.Workers, func(w *State) bool { return w.SameLimit > 0 })
+}
+
 func (s *State) waits() (run.Delay, bool) { return s.denial, !s.Until.IsZero() }
 
 // ExitCode is that of the command that carried a loop on.
