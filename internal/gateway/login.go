@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/renew"
 	"github.com/bothy-dev/bothy/internal/login"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -52,7 +56,29 @@ const (
 const maxFormer = 2
 
 func newLogins(g *Gateway) *logins {
-	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots}}
+	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
+}
+
+// forbidden is what a rule denies that is done outside for the sandbox.
+type forbidden struct{ policy.Decision }
+
+func (f *forbidden) Error() string { return f.Reason() }
+
+// judgeRenewal has the sandbox's rules say whether a server is asked for tokens. No rule
+// needs to allow it, for the inside has no word in it, but one may deny it.
+func (g *Gateway) judgeRenewal(u *url.URL) error {
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "443"), 10, 16)
+	if err != nil {
+		return err
+	}
+	d := g.policy.Load().Decide(policy.Query{
+		Stage: policy.StageRequest, Name: u.Hostname(), Port: uint16(port), Now: time.Now(),
+		Request: &policy.Request{Method: http.MethodPost, Host: u.Host, Path: u.EscapedPath(), Query: u.RawQuery, Body: -1},
+	})
+	if !d.Allowed() && d.Cause == policy.CauseRule {
+		return &forbidden{d}
+	}
+	return nil
 }
 
 // set puts loans into force. If they are refused, those before stay as they were:
@@ -249,6 +275,9 @@ func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.Netw
 	switch {
 	case err != nil:
 		out.Verdict, out.Reason = spec.VerdictError, err.Error()
+		if f, ok := errors.AsType[*forbidden](err); ok {
+			out.Verdict, out.Generation, out.Rule, out.Source = spec.VerdictDeny, f.Generation, f.Rule.String(), f.Rule.Source.String()
+		}
 	case !r.Asked:
 		out.Reason = "the host has renewed it already"
 	}

@@ -402,6 +402,50 @@ func TestC5RenewalInside(t *testing.T) {
 	}
 }
 
+// What a rule denies the sandbox, the host does not ask for it either (C9), but takes
+// what somebody else renewed. A rule about something else ends nothing.
+func TestC9RenewalIsJudged(t *testing.T) {
+	const allow = "allow: [api.example.com, auth.example.com]\n"
+	for _, deny := range []string{"auth.example.com", "auth.example.com:%d", "{host: auth.example.com, methods: [POST], paths: [/oauth/**]}"} {
+		p := newProvider(t)
+		f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+		w := p.lends(t, f)
+		if strings.Contains(deny, "%d") {
+			deny = fmt.Sprintf(deny, p.port)
+		}
+		w.SetPolicy(document(t, 2, allow+"deny: ["+deny+"]\n"))
+		c := w.client(t, false)
+		for range 2 {
+			if status, text := p.call(t, w, c); status == 200 || !strings.Contains(text, "denies") {
+				t.Errorf("%s: %d %s", deny, status, text)
+			}
+		}
+		if asked, _ := p.counts(); asked != 0 {
+			t.Errorf("%s: asked %d times", deny, asked)
+		}
+		if r := w.renewal(t); r.Verdict != spec.VerdictDeny || !strings.Contains(r.Rule, "auth.example.com") || r.Name != "auth.example.com" || r.Secret != "tool-login" {
+			t.Errorf("%s: %+v", deny, r)
+		}
+		w.realless(t)
+	}
+
+	p := newProvider(t)
+	f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+	w := p.lends(t, f)
+	w.SetPolicy(document(t, 2, "allow: [api.example.com]\ndeny: [{host: auth.example.com, paths: [/other]}]\n"))
+	if status, text := p.call(t, w, w.client(t, false)); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+
+	f = p.signIn(t, 2, time.Now().Add(-time.Minute))
+	w = p.lends(t, f)
+	p.write(t, f, 2, time.Now().Add(later))
+	w.SetPolicy(document(t, 2, allow+"deny: [auth.example.com]\n"))
+	if status, text := p.call(t, w, w.client(t, false)); status != 200 {
+		t.Errorf("renewed by the host: %d %s", status, text)
+	}
+}
+
 // Where there is no new token the inside hears what to do, with a status that
 // programs take for the end of a login, and so does the log.
 func TestLoginEnds(t *testing.T) {

@@ -30,6 +30,8 @@ type Client struct {
 	Dialer *dial.Dialer
 	Roots  *x509.CertPool   // whom servers must be vouched for by; nil: the host's
 	Now    func() time.Time // nil: the host's
+	// Judge gives why a server must not be asked by POST at an address; nil: each may be.
+	Judge func(*url.URL) error
 
 	mu   sync.Mutex
 	dead map[string]dead // by the path of the login
@@ -68,6 +70,11 @@ func (c *Client) ask(ctx context.Context, how *spec.AgentLogin, refresh string) 
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, how.Endpoint, bytes.NewReader(body))
 	if err != nil || r.URL.Scheme != "https" {
 		return login.Grant{}, errors.New("its description has no usable endpoint")
+	}
+	if c.Judge != nil {
+		if err := c.Judge(r.URL); err != nil {
+			return login.Grant{}, err
+		}
 	}
 	r.GetBody = nil // it is sent once: a token may be good for a single time
 	r.Header.Set("Content-Type", kind)
