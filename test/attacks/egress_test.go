@@ -363,6 +363,7 @@ func TestA4EveryWayToRun(t *testing.T) {
 		}
 		if c.UID != 0 { // once is enough: whom they are carried out for makes no difference to the network
 			t.Run("a loop", func(t *testing.T) { p.loops(t, "kept:v1") })
+			t.Run("a loop of ralph", p.ralphs)
 			image := p.image(t)
 			t.Run("a build", func(t *testing.T) { p.builds(t, image) })
 			t.Run("a devcontainer.json", func(t *testing.T) { p.devcontainers(t, image) })

@@ -20,8 +20,11 @@ import (
 const inImage = "/usr/local/bin/spy"
 
 // saying is a shell command that tries what is forbidden and then says a word.
-func (p *spy) saying(word string) string {
-	argv := append([]string{inImage, "intruder", "net", p.mark}, p.forbidden()...)
+func (p *spy) saying(word string) string { return p.sayingBy(inImage, word) }
+
+// sayingBy is the same by the hostile program at another place.
+func (p *spy) sayingBy(program, word string) string {
+	argv := append([]string{program, "intruder", "net", p.mark}, p.forbidden()...)
 	for _, host := range []string{allowed4, allowed6} {
 		argv = append(argv, "then", "say="+host+":443/"+word)
 	}
@@ -67,6 +70,20 @@ func (p *spy) loops(t *testing.T, template string) {
 	c.Must(t, "loop", "run", "--workspace", "review", "--name", "looped", "-t", template, "--agent", "worker", "--gates", gates, "do it")
 	p.heard(t, "worker", "gate", "judge")
 	c.Must(t, "rm", "-f", "looped")
+}
+
+// ralphs has the agent of a loop and its check try that open-ralph's command line began.
+func (p *spy) ralphs(t *testing.T) {
+	t.Helper()
+	c := p.at(t, "ralphed")
+	me := c.Plant(t, c.Work)
+	agents := filepath.Join(c.Home, ".config", "bothy", "agents")
+	c.Mkdir(t, agents)
+	c.Write(t, filepath.Join(agents, "ralph.yaml"), fmt.Sprintf(hostileAgent, "ralph",
+		p.sayingBy(me, "ralph")+` > /dev/null; touch done.txt; echo '{"type":"said","text":"<promise>COMPLETE</promise>"}'`))
+	c.Must(t, "ralph", "--agent", "ralph", "--max-iterations", "1", "--until", p.sayingBy(me, "until")+" > /dev/null; test -e done.txt", "do it")
+	p.heard(t, "ralph", "until")
+	c.Must(t, "rm", "-f", "ralph-ralphed")
 }
 
 // hostileAgent is an agent's description: its name, and what it does.
