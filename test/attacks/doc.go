@@ -46,7 +46,7 @@
 //	     TestHostileServer; P TestAttackA20HostAndLAN
 //	A21  deny beats allow: TestA21DenyBeatsAllow, TestA21ProjectNarrowsOnly;
 //	     P TestAttackA21NarrowAllowWideDeny; cli TestAttackA21NarrowAllowInFlags
-//	A22  URLs opened by the host: nothing inside can ask for it
+//	A22  URLs opened by the host: nothing inside can ask for it, TestA22HostOpensNothing
 //
 //	B1   smuggling: G TestB1Smuggling, TestB1SmugglingInFrames, inspect FuzzStrict;
 //	     P TestAttackB1QueryInjection
@@ -72,17 +72,18 @@
 //	     looked into is not searched
 //	C4   placeholders in the clear: G TestC4ClearText, inject TestC4OnlyOnTheBoundRoute
 //	C5   tokens answered into the sandbox: G TestC5RenewalInside, TestLoginShared, for logins of the
-//	     host. What an agent obtains by a login inside stays inside: it is not captured
-//	C6   places where a secret could be read: TestSecretStaysOutside, TestSavedImage; with real
+//	     host; what an agent obtains by a login inside: G TestCapture, TestCaptureIdentity, and what
+//	     is not kept outside, TestNotCaptured; with real agents test/agents TestLoginInside, TestLoggedOut
+//	C6   places where a secret could be read: TestC6SecretStaysOutside, TestSavedImage; with real
 //	     agents, memory and checkpoints test/agents
-//	C7   other ways to read it: TestTokensOfTools
+//	C7   other ways to read it: TestC7TokensOfTools
 //	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection
 //	C9   requests of ours for the sandbox: the renewal of a login goes to the endpoint of its
-//	     description alone and follows no redirect, gateway/renew; its policy is not asked
+//	     description alone, follows no redirect, and not there if a rule denies it: G TestC9RenewalIsJudged
 //	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,
 //	     TestC10NothingElseIsAsked, TestC10BoundOnce. Each use is logged, none is asked about
 //	C11  the way to the server: G TestC11UpstreamIsVerified; the key of the authority, in files,
-//	     memory and checkpoints, looked for from outside and by root inside: TestSecretStaysOutside.
+//	     memory and checkpoints, looked for from outside and by root inside: TestC6SecretStaysOutside.
 //	     There are no signed requests
 //	C12  what was taken back: G TestC12RevokedSecretEndsRequests, inject TestC12Ended,
 //	     sshagent TestC12LeaseEnds
@@ -154,7 +155,7 @@
 //	G10  gates that run what agents wrote: script loop-gates
 //
 // Scripts are in test/testdata/script. Cases C, of credentials, are in internal/gateway, in
-// scripts, with real agents in test/agents, with git, npm and pip in TestTokensOfTools, with
+// scripts, with real agents in test/agents, with git, npm and pip in TestC7TokensOfTools, with
 // ssh in TestC10SSHAgent, and in what is saved in TestSavedImage. The rest of G is of loops,
 // tested where they are: internal/loop, and scripts loop-*.
 package attacks

@@ -1,9 +1,12 @@
 package attacks
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -336,6 +339,39 @@ func TestEnvironmentStaysOutside(t *testing.T) {
 			k.quiet(t, path, string(b))
 			return nil
 		})
+	})
+}
+
+// TestA22HostOpensNothing: what programs inside do to have a browser show a page, and what
+// terminals make of their output, starts no program of the host's.
+func TestA22HostOpensNothing(t *testing.T) {
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		bin, opened := filepath.Join(c.Home, "bin"), filepath.Join(c.Base, "opened")
+		c.Mkdir(t, bin)
+		openers := []string{"xdg-open", "sensible-browser", "x-www-browser", "www-browser", "open", "gio"}
+		for _, name := range openers {
+			path := c.Write(t, filepath.Join(bin, name), "#!/bin/sh\necho \"$0 $*\" >> "+opened+"\n")
+			if err := os.Chmod(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Env = append(c.Env, "PATH="+bin+":/usr/bin:/bin", "BROWSER="+filepath.Join(bin, "open"), "DISPLAY=:0")
+		const page = "https://evil.example/?told"
+		script := "for p in " + strings.Join(openers, " ") + `; do "$p" ` + page + `; "$HOME/bin/$p" ` + page + `; ` + bin + `/"$p" ` + page + `; done; ${BROWSER:-false} ` + page +
+			`; python3 -m webbrowser ` + page + `; printf '\033]8;;` + page + `\033\\here\033]8;;\033\\\033]1337;OpenURL=' ; echo tried`
+		out := c.Must(t, "run", "--rm", "shell", ".", "--", "sh", "-c", script)
+		if !strings.Contains(out, "tried") {
+			t.Errorf("it did not try: %s", out)
+		}
+		if b, err := os.ReadFile(opened); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the host opened %q, %v", b, err)
+		}
+		if err := exec.Command(filepath.Join(bin, "open"), page).Run(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(opened); err != nil {
+			t.Errorf("it would not have been seen: %v", err)
+		}
 	})
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// TestSecretStaysOutside lends a secret and looks for its value everywhere but
+// TestC6SecretStaysOutside lends a secret and looks for its value everywhere but
 // in the keeper's memory.
-func TestSecretStaysOutside(t *testing.T) {
+func TestC6SecretStaysOutside(t *testing.T) {
 	harness.EachAlone(t, func(t *testing.T, c *harness.Caller) {
 		var b [24]byte
 		rand.Read(b[:])
