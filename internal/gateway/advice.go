@@ -166,7 +166,7 @@ func (l *refusals) note(n spec.NetworkRecord) {
 	x := refused{
 		Time: time.Now(), Name: n.Name, Port: n.Port, Method: n.Method, Path: n.Path, Reason: n.Reason, Command: n.Suggest,
 	}
-	if n.Name != "" && n.Addr.IsValid() && n.Event == spec.NetworkFlow { // where a name leads is the host's own business
+	if n.Name != "" && n.Addr.IsValid() && (n.Event == spec.NetworkFlow || strings.Contains(n.Reason, n.Addr.Unmap().String())) { // where a name leads is the host's own business
 		x.Reason, x.Command = "it leads to an address that is closed to sandboxes", ""
 	}
 	if x.Name == "" {

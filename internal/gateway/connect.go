@@ -138,7 +138,7 @@ func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) 
 		if d.Allowed() {
 			return nil
 		}
-		return errors.New(d.Reason())
+		return &policy.Denied{Decision: d}
 	}
 	if s.Name == "" {
 		return g.conf.Dialer.Addr(ctx, netip.AddrPortFrom(s.Addr, s.Port), judge)

@@ -59,11 +59,6 @@ func newLogins(g *Gateway) *logins {
 	return &logins{g: g, held: map[string]*heldLogin{}, client: &renew.Client{Dialer: g.conf.Dialer, Roots: g.conf.Roots, Judge: g.judgeRenewal}}
 }
 
-// forbidden is what a rule denies that is done outside for the sandbox.
-type forbidden struct{ policy.Decision }
-
-func (f *forbidden) Error() string { return f.Reason() }
-
 // judgeRenewal has the sandbox's rules say whether a server is asked for tokens. No rule
 // needs to allow it, for the inside has no word in it, but one may deny it.
 func (g *Gateway) judgeRenewal(u *url.URL) error {
@@ -76,7 +71,7 @@ func (g *Gateway) judgeRenewal(u *url.URL) error {
 		Request: &policy.Request{Method: http.MethodPost, Host: u.Host, Path: u.EscapedPath(), Query: u.RawQuery, Body: -1},
 	})
 	if !d.Allowed() && d.Cause == policy.CauseRule {
-		return &forbidden{d}
+		return &policy.Denied{Decision: d}
 	}
 	return nil
 }
@@ -275,8 +270,8 @@ func renewal(h *heldLogin, r renew.Result, err error, who *spec.Lease) spec.Netw
 	switch {
 	case err != nil:
 		out.Verdict, out.Reason = spec.VerdictError, err.Error()
-		if f, ok := errors.AsType[*forbidden](err); ok {
-			out.Verdict, out.Generation, out.Rule, out.Source = spec.VerdictDeny, f.Generation, f.Rule.String(), f.Rule.Source.String()
+		if d, ok := errors.AsType[*policy.Denied](err); ok {
+			out.Verdict, out.Generation, out.Rule, out.Source = spec.VerdictDeny, d.Generation, d.Rule.String(), d.Rule.Source.String()
 		}
 	case !r.Asked:
 		out.Reason = "the host has renewed it already"

@@ -755,3 +755,34 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("%d", status)
 	}
 }
+
+// Where an allowed name leads, and the rule that would open that, is said outside, and not
+// inside: it is the host's own business.
+func TestClosedAddressIsToldOutside(t *testing.T) {
+	for _, kind := range []string{spec.NetworkFlow, spec.NetworkRequest} {
+		text := "allow: [inner.example.com]\n"
+		if kind == spec.NetworkRequest {
+			text = "inspect: all\n" + text
+		}
+		w := start(t, document(t, 1, text), map[string][]string{"inner.example.com": {"10.1.2.3"}})
+		c := w.client(t, false)
+		if kind == spec.NetworkRequest {
+			status, text, _ := fetch(t, c, "GET", "http://inner.example.com/", nil)
+			if status != 403 || !strings.Contains(text, "leads to an address that is closed") || strings.Contains(text, "10.1.2") {
+				t.Errorf("%s: %d %s", kind, status, text)
+			}
+		} else if conn, err := w.in.DialName(t.Context(), "inner.example.com", 80); err == nil {
+			conn.Close()
+			t.Errorf("%s: it was reached", kind)
+		}
+		r := w.record(t, "the refusal", func(r spec.NetworkRecord) bool { return r.Event == kind })
+		if r.Verdict != spec.VerdictDeny || r.Addr.String() != "10.1.2.3" || !strings.Contains(r.Reason, "10.1.2.3") || r.Suggest != "bothy policy allow 10.1.2.3:80 --sandbox box" {
+			t.Errorf("%s: %+v", kind, r)
+		}
+		for _, accept := range []string{"text/plain", "application/json"} {
+			if _, text, _ := fetch(t, c, "GET", "http://policy.bothy/", nil, "Accept", accept); !strings.Contains(text, "inner.example.com") || strings.Contains(text, "10.1.2") {
+				t.Errorf("%s: inside hears %s", kind, text)
+			}
+		}
+	}
+}

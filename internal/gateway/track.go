@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -44,6 +45,9 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 		r.Verdict, r.Reason = spec.VerdictDeny, why
 	case isRefused:
 		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
+		if d, ok := errors.AsType[*policy.Denied](refused); ok {
+			r.Suggest = d.Suggest().Command(g.conf.Sandbox)
+		}
 	case errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:

@@ -76,6 +76,11 @@ type Decision struct {
 // Allowed tells whether the answer is yes.
 func (d *Decision) Allowed() bool { return d.Action == Allow }
 
+// Denied is a denial where an error is wanted.
+type Denied struct{ Decision }
+
+func (d *Denied) Error() string { return d.Reason() }
+
 func (d Decision) allow(by *entry) Decision {
 	d.Action, d.Cause, d.MaxBody = Allow, CauseDefault, NoLimit
 	if by != nil {

@@ -114,6 +114,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	case isKept:
 		x.refuse(kept.Error())
 		x.record.Addr = kept.Addr.Addr().Unmap()
+		if d, ok := errors.AsType[*policy.Denied](kept); ok {
+			x.record.Suggest = d.Suggest().Command(i.conf.Sandbox)
+		}
 		i.say(w, r, http.StatusForbidden, refusal{Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes"})
 	default:
 		why, ours := trouble(x.conn.host, err)
