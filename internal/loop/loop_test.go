@@ -417,7 +417,7 @@ func TestCut(t *testing.T) {
 func TestForgedCounts(t *testing.T) {
 	p := plan()
 	p.Limits.Tokens, p.Limits.USD = 1000, 1
-	tokens, usd := int64(600), 0.0
+	tokens, usd := int64(600), 0.01
 	f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return false }}
 	f.work = func(n int) (Work, error) {
 		if n == 2 {
