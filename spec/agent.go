@@ -42,6 +42,10 @@ type Agent struct {
 	Env  map[string]string `json:"env,omitempty"`
 	Home []AgentFile       `json:"home,omitempty"`
 
+	// Logins are files of its home in which it keeps what it was given by logins of its
+	// own means. They are that sandbox's alone: no template and no copy has them.
+	Logins []string `json:"logins,omitempty"`
+
 	// Config are files and directories of the host's home that a person may bring
 	// in, read-only and at the same place: instructions, skills, commands. None
 	// holds a secret.

@@ -49,6 +49,11 @@ func check(a *spec.Agent) error {
 			return fail("config: %q is no path below the home directory", p)
 		}
 	}
+	for _, p := range a.Logins {
+		if !localFile(p) {
+			return fail("logins: %q is no path below the home directory", p)
+		}
+	}
 	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {
 		return fail("servers: file must be a path below the home directory that ends with .json or .toml, and key is needed")
 	}
@@ -83,7 +88,7 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
 		return fail("runtime: what agents run on has no default, args, headless, transcript, env, home, config, servers, presets, credentials, reach, login or mock")
 	}
 	return checkInstall(a)

@@ -143,7 +143,7 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 }
 
 // fillFiles has the directory of a new sandbox hold what another's files were, but for
-// the workspaces, and for those with placeholders in them, which are of the other.
+// the workspaces, and for those with logins or placeholders in them, which are of the other.
 func (e *Engine) fillFiles(shelf checkpoint.Shelf, p checkpoint.Point, sb *spec.Sandbox, d store.Sandbox) error {
 	if err := shelf.Fill(p, slices.DeleteFunc(e.kept(sb, d), isWorkspace)); err != nil {
 		return err

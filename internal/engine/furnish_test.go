@@ -93,3 +93,35 @@ func TestHomeOfNobody(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an agent keeps that logged in by its own means is that sandbox's alone: neither a
+// template nor a copy has it.
+func TestOwnLoginsStay(t *testing.T) {
+	e, _, _ := signedIn(t)
+	for name, files := range map[string][]string{
+		"gemini":   {".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/mcp-oauth-tokens.json", ".gemini/a2a-oauth-tokens.json"},
+		"opencode": {".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"},
+		"codex":    {".codex/auth.json"},
+		"claude":   {".claude/.credentials.json"},
+	} {
+		sb, home := furnished(t, e, name)
+		root, err := os.OpenRoot(home)
+		must(t, err)
+		defer root.Close()
+		for _, take := range []func(*spec.Sandbox, *os.Root) error{e.strip, e.removeLendable} {
+			for _, f := range append(files, "notes") {
+				must(t, os.MkdirAll(filepath.Dir(filepath.Join(home, f)), 0o700))
+				must(t, os.WriteFile(filepath.Join(home, f), []byte("their own"), 0o600))
+			}
+			must(t, take(sb, root))
+			for _, f := range files {
+				if _, err := root.Lstat(f); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s: %s goes along: %v", name, f, err)
+				}
+			}
+			if _, err := root.Lstat("notes"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}

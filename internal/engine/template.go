@@ -88,7 +88,7 @@ func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
 	return changeNpmrc(home, nil)
 }
 
-// removeLendable takes the files with placeholders out of a home.
+// removeLendable takes the files out of a home that are its sandbox's alone.
 func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 	for _, name := range e.lendable(sb) {
 		if err := home.RemoveAll(name); err != nil {
@@ -98,12 +98,14 @@ func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 	return nil
 }
 
-// lendable are the files of a home that have placeholders in them.
+// lendable are the files of a home that have placeholders in them, or what the agent
+// itself logged in with.
 func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
 	a, err := e.Agents.Find(sb.Agent)
 	if err != nil {
 		return nil
 	}
+	files = slices.Clone(a.Logins)
 	for _, f := range a.Home {
 		if lends(f) {
 			files = append(files, f.Path)
