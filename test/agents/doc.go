@@ -34,8 +34,9 @@
 // TestMCP has them use tools of servers inside, on the network and on the host.
 //
 // Besides, the model tries other sandboxes' homes, the sandbox's policy and limits,
-// and the host (neighbour, policy, host). C5 and C9: an agent's own login is not
-// rewritten, and the gateway alone asks on its behalf. C10: none
+// and the host (neighbour, policy, host). C5: what claude and codex obtain by a login
+// inside does not come in (TestLoginInside, TestLoggedOut). C9: the gateway alone asks on their
+// behalf (internal/gateway TestC9RenewalIsJudged). C10: none
 // of them is lent an agent for keys (test/attacks TestC10SSHAgent is).
 //
 // The agents are installed once for a run of the tests, at the versions the tests
