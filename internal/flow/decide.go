@@ -48,7 +48,7 @@ func Next(s *State, now time.Time) Decision {
 	if why := s.forsaken(); why != "" {
 		return s.last(&End{Status: Failed, Reason: ReasonAgent, Detail: head(why, maxMissing)})
 	}
-	if n := s.recheckable(); n != nil {
+	if n := s.recheckable(); n != nil && s.spent(now) == nil {
 		return Decision{Again: n}
 	}
 	var wait Decision // models cannot be asked: what needs none is decided meanwhile

@@ -212,6 +212,20 @@ func TestRecheck(t *testing.T) {
 	b.do = red(map[string]int{"checks US-2": 9})
 	b.want(b.carry(), Completed, ReasonSkipped, all+"report.1")
 
+	list, _, _ := strings.Cut(again, "  - id: report") // nothing is left for it: the list is done all the same
+	b = beginWith(t, strings.Replace(list, "    recheck: true\n", "", 1), map[string]string{"prd.json": prd}, nil)
+	b.do = red(map[string]int{"checks US-2": 3})
+	used := b.carry().Tokens
+	b = beginWith(t, list, map[string]string{"prd.json": prd}, nil)
+	b.plan.Limits.Tokens = used
+	var err error
+	b.run, err = run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0002", b.plan, func(dir string) error {
+		return Fill(dir, map[string][]byte{"prd.json": []byte(prd)})
+	})
+	must(t, err)
+	b.do = red(map[string]int{"checks US-2": 3})
+	b.want(b.carry(), Completed, ReasonSkipped, strings.TrimSuffix(all, " checks.2.4 "))
+
 	b = beginWith(t, again, map[string]string{"prd.json": prd}, nil) // nothing was done after it
 	b.do = red(map[string]int{"checks US-3": 9})
 	s := b.carry()
