@@ -69,7 +69,8 @@ func TestWatched(t *testing.T) {
 		if i == 2 {
 			keep(loop.Iteration, loop.Begun{Iteration: i + 1}) // it was cut short
 		}
-		keep(loop.Worked, loop.Work{Iteration: i + 1, Verdict: spec.VerdictOK, Done: i == 3, Tokens: 100, Seconds: 61,
+		keep(loop.Worked, loop.Work{
+			Iteration: i + 1, Verdict: spec.VerdictOK, Done: i == 3, Tokens: 100, Seconds: 61,
 			Seen: &spec.BillItem{Answers: 1, Tokens: spec.Tokens{Output: 100}, USD: .5}, Said: &spec.Claimed{Tokens: int64(60 + 10*i)},
 		})
 		keep(loop.Kept, loop.Keep{Iteration: i + 1, Checkpoint: 2, Changes: i})
