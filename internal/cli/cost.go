@@ -190,7 +190,7 @@ func (a *app) explainCost(sum spec.BillItem) {
 		a.note("%d of the answers did not say what they took, or broke off: their tokens are guessed from their length", sum.Guessed)
 	}
 	if sum.Unseen > 0 {
-		a.note("%d conversations went over a WebSocket: they are not counted", sum.Unseen)
+		a.note("%d conversations went over a WebSocket, and could not be read to their end: that is not counted", sum.Unseen)
 	}
 	if sum.Unpriced > 0 {
 		a.note("%d tokens are of models without a price: the setting prices can give them one (docs/cli.md)", sum.Unpriced)

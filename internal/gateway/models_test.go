@@ -20,6 +20,15 @@ const modelAnswer = `{"model":"m","usage":{"input_tokens":100,"output_tokens":10
 func talkative(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch {
+	case r.Header.Get("Upgrade") != "":
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		packed := strings.Join(r.Header.Values("Sec-Websocket-Extensions"), "") // nobody could read it
+		event := `{"type":"response.completed","response":` + modelAnswer + `}` + packed
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81"+string(rune(len(event)))+event)
 	case strings.HasPrefix(r.URL.Path, "/packed"): // whatever it was told
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
@@ -89,7 +98,7 @@ func TestMeter(t *testing.T) {
 			r.Header.Set("Upgrade", "websocket")
 			resp, err := w.client(t, false).Do(r)
 			must(t, err)
-			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "is not counted") {
+			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUpgradeRequired || !strings.Contains(string(text), "is not counted") {
 				t.Errorf("over a WebSocket: %d %s", resp.StatusCode, text)
 			}
 			_ = resp.Body.Close()
@@ -123,8 +132,23 @@ func TestMeter(t *testing.T) {
 			w.record(t, "a refusal for the budget", func(r spec.NetworkRecord) bool {
 				return r.Event == spec.NetworkRequest && r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "budget")
 			})
-			if w.SetBudget(spec.Budget{}); name == "inspected" {
-				ask(false, "/v1/messages", 200)
+			if w.SetBudget(spec.Budget{}); name != "inspected" {
+				return
+			}
+			ask(false, "/v1/messages", 200)
+			before := m.Bill()
+			r.Header.Set("Sec-Websocket-Extensions", "permessage-deflate")
+			resp, err = w.client(t, false).Do(r)
+			must(t, err)
+			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusSwitchingProtocols || !strings.Contains(string(text), "response.completed") || strings.Contains(string(text), "deflate") {
+				t.Errorf("without a budget, over a WebSocket: %d %q", resp.StatusCode, text)
+			}
+			_ = resp.Body.Close()
+			w.record(t, "the end of the WebSocket", func(r spec.NetworkRecord) bool {
+				return r.Event == spec.NetworkRequest && r.Status == http.StatusSwitchingProtocols
+			})
+			if i := m.Bill().Since(before); i.Answers != 1 || i.Unseen != 0 || i.Tokens != (spec.Tokens{Input: 100, Output: 10}) {
+				t.Errorf("over a WebSocket: %+v", i)
 			}
 		})
 	}

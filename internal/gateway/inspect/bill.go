@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"io"
 	"net/http"
 	"strings"
 
@@ -17,6 +18,7 @@ type bill struct {
 	broken bool // it did not come to its end
 	left   bool // it was not waited for
 	limit  limit
+	socket *meter.Socket // the answer goes on over a WebSocket
 }
 
 // metered begins to count if a model is asked. It is false if the request was refused.
@@ -26,7 +28,11 @@ func (i *Inspector) metered(w http.ResponseWriter, r *http.Request, x *exchange)
 	}
 	tally, err := i.conf.Meter(x.conn.host, r)
 	if err != nil {
-		i.turnAway(w, r, x, http.StatusForbidden, err)
+		status := http.StatusForbidden
+		if r.Header.Get("Upgrade") != "" { // by which agents know that they can ask by POST
+			status = http.StatusUpgradeRequired
+		}
+		i.turnAway(w, r, x, status, err)
 		return false
 	}
 	x.bill.tally = tally
@@ -56,6 +62,15 @@ func (b *bill) read(status int, h http.Header, p []byte) {
 	}
 }
 
+// upgraded gives what reads what a server says in another protocol; nil: nobody does.
+func (b *bill) upgraded(protocol string) io.Writer {
+	if b.tally == nil || !strings.EqualFold(protocol, "websocket") {
+		return nil
+	}
+	b.socket = b.tally.Socket()
+	return b.socket
+}
+
 // end is told what became of the request.
 func (b *bill) end(r spec.NetworkRecord) {
 	if b.tally == nil {
@@ -63,7 +78,13 @@ func (b *bill) end(r spec.NetworkRecord) {
 	}
 	b.limit.end()
 	if r.Status == http.StatusSwitchingProtocols {
-		b.tally.Unread()
+		if b.socket == nil {
+			b.tally.Unread()
+		} else {
+			b.socket.Close()
+		}
+		b.tally.End(0, 0, false)
+		return
 	}
 	switch {
 	case b.left: // what the server has begun costs all the same

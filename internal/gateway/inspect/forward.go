@@ -36,6 +36,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	out := outgoing(ctx, r)
 	if x.bill.tally != nil {
 		out.Header["Accept-Encoding"] = []string{"identity"} // so that the answer can be read
+		maps.DeleteFunc(out.Header, func(name string, _ []string) bool { return strings.EqualFold(name, "Sec-WebSocket-Extensions") })
 	}
 	if captured {
 		out.Header["Accept-Encoding"] = []string{"identity"}
@@ -251,6 +252,10 @@ func (x *exchange) change(w *answer, resp *http.Response) bool {
 	if !ok || !isRaw {
 		return false
 	}
+	said := io.Reader(server)
+	if meter := x.bill.upgraded(resp.Header.Get("Upgrade")); meter != nil {
+		said = io.TeeReader(server, meter)
+	}
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	client, err := inside.hijack()
@@ -272,7 +277,7 @@ func (x *exchange) change(w *answer, resp *http.Response) bool {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { carry(server, client) })
-	wg.Go(func() { carry(client, server) })
+	wg.Go(func() { carry(client, said) })
 	wg.Wait()
 	end()
 	return true

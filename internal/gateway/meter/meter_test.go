@@ -44,6 +44,32 @@ var answers = map[string]struct {
 			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[" + strings.Repeat(`{"a":[{"b":{"c":[1.5e3,true,null]}}]},`, 100) + "{}],\"model\":\"m\",\"usage\":{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":60},\"output_tokens\":40,\"output_tokens_details\":{\"reasoning_tokens\":30},\"total_tokens\":140}}}\n\n",
 		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
 	},
+	"responses": {
+		text:  `{"id":"resp_1","object":"response","status":"completed","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"hi"}]}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":60},"output_tokens":40,"output_tokens_details":{"reasoning_tokens":30},"total_tokens":140}}`,
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"chat": {
+		text:  `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":40,"total_tokens":140,"prompt_tokens_details":{"cached_tokens":60,"audio_tokens":0}}}`,
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"chat of OpenRouter, events": {
+		stream: true,
+		text: ": OPENROUTER PROCESSING\n\ndata: {\"id\":\"gen-1\",\"provider\":\"P\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"hi\"}}]}\n\n" +
+			"data: {\"id\":\"gen-1\",\"model\":\"m\",\"choices\":[{\"delta\":{}}],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":40,\"total_tokens\":140,\"cost\":0.01,\"is_byok\":false,\"prompt_tokens_details\":{\"cached_tokens\":60},\"cost_details\":{\"upstream_inference_cost\":null},\"completion_tokens_details\":{\"reasoning_tokens\":9}}}\n\ndata: [DONE]\n\n",
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"chat of Copilot, events": {
+		stream: true,
+		text: "data: {\"choices\":[],\"created\":0,\"id\":\"\",\"prompt_filter_results\":[{\"prompt_index\":0}]}\n\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}],\"model\":\"m\"}\n\n" +
+			"data: {\"choices\":[{\"finish_reason\":\"stop\",\"index\":0,\"delta\":{\"content\":null}}],\"model\":\"m\",\"usage\":{\"completion_tokens\":40,\"prompt_tokens\":100,\"prompt_tokens_details\":{\"cached_tokens\":60},\"total_tokens\":140}}\n\ndata: [DONE]\n\n",
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
+	"gemini, events": {
+		stream: true,
+		text: "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"}]},\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":100,\"totalTokenCount\":100,\"promptTokensDetails\":[{\"modality\":\"TEXT\",\"tokenCount\":100}]},\"modelVersion\":\"m\",\"responseId\":\"r\"}\r\n\r\n" +
+			"data: {\"candidates\":[{\"finishReason\":\"STOP\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":100,\"cachedContentTokenCount\":60,\"candidatesTokenCount\":10,\"thoughtsTokenCount\":30,\"totalTokenCount\":140},\"modelVersion\":\"m\"}\r\n\r\n",
+		model: "m", want: spec.Tokens{Input: 40, Cached: 60, Output: 40},
+	},
 	"chat, events": {
 		stream: true,
 		text: "data: {\"model\":\"m\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
@@ -89,7 +115,14 @@ func TestAnswers(t *testing.T) {
 			if n := m.Bill().Total().Answers; (n == 1) == guessed {
 				t.Errorf("%s: %d answers before its end", name, n)
 			}
+			m.SetBudget(spec.Budget{Tokens: 1})
+			if _, err := m.Open(); (err == nil) != guessed {
+				t.Errorf("%s: with a budget that it has used up, before its end: %v", name, err)
+			}
 			tally.End(4000, int64(len(a.text)), false)
+			if _, err := m.Open(); err == nil {
+				t.Errorf("%s: another question passes, and the budget is used up", name)
+			}
 			b := m.Bill()
 			if len(b.Models) != 1 || b.Models[0].Model != a.model || b.Models[0].Answers != 1 || b.Models[0].Tokens != a.want || (b.Models[0].Guessed == 1) != guessed {
 				t.Errorf("%s in pieces of %d: %+v", name, piece, b)

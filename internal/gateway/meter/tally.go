@@ -31,6 +31,9 @@ type Tally struct {
 
 	told told
 
+	socket       bool // each document is an event of one of several answers
+	begun, ended bool // of these
+
 	from    string // the host that answers
 	refusal refusal
 }
@@ -166,9 +169,13 @@ func (t *Tally) Write(p []byte) (int, error) {
 
 // said is at the end of a document.
 func (t *Tally) documented() {
+	kind := t.refusal.kind
 	t.refuses(time.Now().UTC())
 	if t.heard {
 		t.tell(t.said.tokens(), t.said.hour())
+	}
+	if t.socket {
+		t.next(kind)
 	}
 }
 

@@ -1,0 +1,119 @@
+package meter
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// Socket reads what a server says over a WebSocket as it passes, where each message is a JSON
+// document of an answer, and one ends an answer: OpenAI's Responses are had in this way. It
+// never fails: what it does not understand is noted as unread.
+type Socket struct {
+	tally *Tally
+
+	head    [14]byte
+	have    int    // bytes of it
+	left    uint64 // bytes of the payload
+	inside  bool   // the head is complete, the payload is not
+	control bool
+	lost    bool // it is not known any more where frames begin
+	spoke   bool // there were messages
+	counted bool // an answer was
+}
+
+// Socket goes on reading the answer over a WebSocket.
+func (t *Tally) Socket() *Socket { return &Socket{tally: t} }
+
+// Write reads a piece, and never fails.
+func (s *Socket) Write(p []byte) (int, error) {
+	for b := p; len(b) > 0 && !s.lost; {
+		if !s.inside {
+			b = s.header(b)
+			continue
+		}
+		part := b[:min(uint64(len(b)), s.left)]
+		if !s.control {
+			s.spoke = true
+			s.counted = s.tally.message(part) || s.counted
+		}
+		b = b[len(part):]
+		s.left -= uint64(len(part))
+		s.inside = s.left > 0
+	}
+	return len(p), nil
+}
+
+// header takes bytes for the head of a frame.
+func (s *Socket) header(b []byte) (rest []byte) {
+	for s.have < s.size() {
+		if len(b) == 0 {
+			return nil
+		}
+		s.head[s.have], b = b[0], b[1:]
+		s.have++
+	}
+	switch n := s.head[1] & 127; n {
+	case 126:
+		s.left = uint64(binary.BigEndian.Uint16(s.head[2:]))
+	case 127:
+		s.left = binary.BigEndian.Uint64(s.head[2:])
+	default:
+		s.left = uint64(n)
+	}
+	// Nothing is compressed that was not asked for, and a server masks nothing.
+	s.lost = s.head[0]&0x70 != 0 || s.head[1]&128 != 0
+	s.control, s.inside, s.have = s.head[0]&8 != 0, s.left > 0, 0
+	return b
+}
+
+// size is that of the head, as far as it is known.
+func (s *Socket) size() int {
+	if s.have < 2 {
+		return 2
+	}
+	switch s.head[1] & 127 {
+	case 126:
+		return 4
+	case 127:
+		return 10
+	}
+	return 2
+}
+
+// Close is told when nothing more comes. What was begun and did not come to its end, or could not
+// be understood, is noted.
+func (s *Socket) Close() {
+	if s.lost || s.spoke && !s.counted || s.tally.isBegun() {
+		s.tally.Unread()
+	}
+}
+
+// message reads a piece of a message, and tells whether an answer came to its end in it.
+func (t *Tally) message(p []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.socket, t.ended = true, false
+	t.scan.write(p)
+	return t.ended
+}
+
+// isBegun tells whether an answer has begun, over a WebSocket, and has not ended.
+func (t *Tally) isBegun() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.begun
+}
+
+// lastEvents are the last ones of an answer over a WebSocket.
+var lastEvents = []string{"response.completed", "response.failed", "response.incomplete", "response.done"}
+
+// next is at the end of a message: another answer may follow the one that ended.
+func (t *Tally) next(kind string) {
+	t.begun = t.begun || strings.HasPrefix(kind, "response.")
+	if !slices.Contains(lastEvents, kind) {
+		return
+	}
+	t.said, t.heard, t.final, t.model, t.told = figures{}, false, false, "", told{}
+	t.begun, t.ended = false, true
+}
