@@ -342,6 +342,14 @@ func opening(text string) string {
 
 func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
+// soFarText tells what a loop has used; what nobody knows is no 0.
+func soFarText(s *loop.State) string {
+	if !s.Metered.Known() && s.Tokens == 0 && s.USD == 0 {
+		return "an unknown number of tokens"
+	}
+	return usedText(s.Tokens, s.USD)
+}
+
 func usedText(tokens int64, usd float64) string {
 	return fmt.Sprintf("%d tokens, %.4f USD", tokens, usd)
 }
@@ -397,7 +405,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
 	case loop.Judged:
-		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
 	case loop.ReviewDelayed:
@@ -413,7 +421,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		if json.Unmarshal(ev.Data, &r) != nil {
 			return ""
 		}
-		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + s.Task.ID + ": " + opening(s.Task.Title)
 	case loop.Closed:
@@ -462,7 +470,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %d paths changed", w.Keep.Checkpoint, w.Keep.Changes)
 	case loop.Judged:
-		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", usedText(s.Tokens, s.USD), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + opening(w.Task.Title)
 	case loop.Joined:
