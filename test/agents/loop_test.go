@@ -39,11 +39,11 @@ conversations:
           - run_command: {command: "cat WORK/one WORK/two > WORK/three"}
         usage: {input: 1000, output: 50}
       - text: "Now all is there.\n<promise>COMPLETE</promise>"
-        usage: {input: 1100, output: 60}
+        usage: {input: 1100, cached: 600, output: 60}
 `
 
-// spent is what the answers of rounds have claimed.
-const spent = 3*(1000+1100) + 10 + 20 + 30 + 40 + 50 + 60
+// spent is what the answers of rounds have claimed, without what a cache had.
+const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
 
