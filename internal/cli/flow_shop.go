@@ -268,5 +268,5 @@ func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (
 
 // talk runs a command to its end.
 func (s *flowShop) talk(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (int, string, error) {
-	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout)
+	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout, io.Discard)
 }

@@ -85,7 +85,7 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	var d transcript.Digest
 	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
 	q := wire.Command{Args: argv, Timeout: spec.Duration(job.Limit)}
-	status, said, err := s.command(ctx, at.sandbox, q, stdin, r)
+	status, said, err := s.command(ctx, at.sandbox, q, stdin, io.MultiWriter(job.Output.Stdout, r), job.Output.Stderr)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.sandbox, iterationGrace)
 	if began := (*cutShort)(nil); errors.As(err, &began) {
 		d.End, status, said, err = nil, spec.ExitError, began.Error(), nil
@@ -154,9 +154,9 @@ func (c *cutShort) Unwrap() error { return c.error }
 
 // command runs a command in a sandbox to its end, and gives the end of what it said on
 // standard error. Unlike a person's it gets no signals: it is given up with ctx.
-func (s *loopShop) command(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (status int, said string, err error) {
+func (s *loopShop) command(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
 	last := &ending{}
-	status, err = inside(ctx, session{engine: s.engine, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: q}, stdin, stdout, last)
+	status, err = inside(ctx, session{engine: s.engine, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: q}, stdin, stdout, io.MultiWriter(stderr, last))
 	if ctx.Err() != nil {
 		return 0, "", err
 	}
@@ -311,7 +311,7 @@ func (s *loopShop) try(ctx context.Context, p checkpoint.Point, line string, lim
 	err = s.inProof(ctx, p, func(sb *spec.Sandbox) error {
 		out := &ending{}
 		q := wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit}
-		status, said, err := s.command(ctx, sb, q, "", out)
+		status, said, err := s.command(ctx, sb, q, "", out, io.Discard)
 		output = strings.TrimSpace(out.String() + "\n" + said)
 		if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 			why, err = short.Error(), nil

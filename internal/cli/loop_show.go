@@ -355,13 +355,21 @@ func usedText(tokens int64, usd float64) string {
 }
 
 func (a *app) loopLogCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+	f := printedFlags{}
+	c := &command.Command{
 		Use: "log [RUN]", Short: "Show what has happened in a loop", Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
-		Long: "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach.",
-		RunE: func(_ *command.Command, args []string) error {
+		Long:    "Shows what has happened in a loop, in its order. With --json it is every event, a line\neach. With --iteration it is what the agent printed then, as bothy logs --agent shows it;\nwith --raw the very bytes.",
+		Example: "  bothy loop log\n  bothy loop log --iteration 3\n  bothy loop log --iteration 3 --raw > said",
+		RunE: func(cmd *command.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
 			l, err := a.loopCalled(strings.Join(args, ""))
 			if err != nil {
 				return err
+			}
+			if f.iteration > 0 {
+				return a.loopPrinted(cmd.Context(), l, f)
 			}
 			s, err := loop.Fold(nil)
 			for _, ev := range l.events {
@@ -374,7 +382,10 @@ func (a *app) loopLogCommand() *command.Command {
 			}
 			return err
 		},
-	})
+	}
+	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")
+	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")
+	return a.jsonFlag(c)
 }
 
 // lineOf tells an event, after which a loop stands so.

@@ -122,6 +122,8 @@ type Work struct {
 	// Seen is what the gateway counted; nil: it saw no model asked.
 	Seen    *spec.BillItem `json:"seen,omitempty"`
 	Seconds float64        `json:"seconds"`
+	// Unprinted is why what it printed is not, or not all, in the run's logs.
+	Unprinted string `json:"unprinted,omitempty"`
 }
 
 // Keep is a checkpoint of what an iteration left.

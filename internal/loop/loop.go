@@ -49,6 +49,8 @@ type Job struct {
 	Rest   spec.Budget   // what they may take from here on, whoever asks them; zero is any
 	// Session is what the agent is to go on with; empty: a fresh one.
 	Session string
+	// Output is where all goes that the agent prints.
+	Output *run.Output
 }
 
 // Loop carries one loop on.
@@ -231,7 +233,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()),
 		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
 	}
-	w, err := l.Plan.try(ctx, l.Shop, job, n)
+	w, err := l.Plan.try(ctx, l.Shop, l.Run, job, n)
 	if err == nil {
 		return l.keep(Worked, w)
 	}
@@ -278,9 +280,13 @@ func (p *Plan) limit(s *State, now time.Time) time.Duration {
 
 // try has an agent work, and judges what it says. With an error there is only what it has
 // used.
-func (p *Plan) try(ctx context.Context, shop Shop, job Job, n int) (Work, error) {
+func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (w Work, err error) {
 	began := time.Now()
-	w, err := shop.Work(ctx, job)
+	if job.Output, err = r.Output(n); err != nil {
+		return w, err
+	}
+	w, err = shop.Work(ctx, job)
+	unkept := job.Output.Close()
 	if err == nil {
 		err = ctx.Err() // whatever it came to, it was cut short
 	}
@@ -291,6 +297,9 @@ func (p *Plan) try(ctx context.Context, shop Shop, job Job, n int) (Work, error)
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)
 	w.Message, w.Error = tail(w.Message, maxMessage), tail(w.Error, maxMessage)
+	if unkept != nil { // what it did counts nevertheless
+		w.Unprinted = unkept.Error()
+	}
 	return w, nil
 }
 

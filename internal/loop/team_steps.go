@@ -202,7 +202,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 			defer follower.Wait()
 			defer stop()
 		}
-		k, err := t.Plan.try(ctx, t.Bench, job, n)
+		k, err := t.Plan.try(ctx, t.Bench, t.Run, job, n)
 		if err != nil && !k.used() {
 			return nil, err
 		}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// printedFlags are those of loop log about what the agent printed.
+type printedFlags struct {
+	iteration int
+	raw       bool
+}
+
+func (f printedFlags) check(cmd *command.Command) error {
+	switch given := cmd.Flags().Changed("iteration"); {
+	case given && f.iteration < 1:
+		return spec.Errorf(spec.ErrUsage, "%d is no number of an iteration", f.iteration)
+	case f.raw && !given:
+		return spec.Errorf(spec.ErrUsage, "--raw is for --iteration")
+	}
+	return nil
+}
+
+// loopPrinted shows what the agent printed in an iteration.
+func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error {
+	stdout, stderr, err := l.run.Printed(f.iteration)
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "nothing is kept of what was printed in iteration %d of %s", f.iteration, l.run.ID).
+			WithHint("bothy loop log %s shows which iterations there were; of many only the newest are kept", l.run.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if f.raw {
+		return errors.Join(a.copyPrinted(stdout, true), a.copyPrinted(stderr, true))
+	}
+	of, err := loopAgent(l.engine, l.workedIn(f.iteration))
+	if err != nil {
+		return err
+	}
+	rules, err := transcript.ForOutput(of.Headless)
+	if err != nil {
+		return err
+	}
+	tell, end := a.teller()
+	r := transcript.NewReader(rules, tell)
+	if err = audit.Copy(ctx, stdout, r, false); err == nil {
+		err = r.Close()
+	}
+	if err = errors.Join(err, end()); err != nil || a.json {
+		return err
+	}
+	return a.tellErrors(stderr)
+}
+
+// workedIn is the agent that worked in an iteration, by what was written down.
+func (l *looping) workedIn(iteration int) string {
+	name := l.plan.Agent
+	for _, ev := range l.events {
+		var b loop.Begun
+		if ev.Type == loop.Iteration && json.Unmarshal(ev.Data, &b) == nil && b.Iteration == iteration && b.Agent != "" {
+			name = b.Agent
+		}
+	}
+	return name
+}
+
+// tellErrors prints what an agent said on standard error, if it did.
+func (a *app) tellErrors(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	fmt.Fprintln(a.stdout, "\non standard error:")
+	return a.copyPrinted(path, false)
+}
+
+// copyPrinted prints a file, without what would steer a terminal; raw, and where there is
+// none, as it is.
+func (a *app) copyPrinted(path string, raw bool) error {
+	f, err := store.OpenRegular(path, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if raw && !term.IsTerminal(a.stdout) {
+		_, err = io.Copy(a.stdout, f)
+		return err
+	}
+	w := term.NewSanitizingWriter(a.stdout)
+	if _, err = io.Copy(w, f); err == nil {
+		err = w.Flush()
+	}
+	return err
+}
