@@ -402,9 +402,6 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := loopReviewers(l.engine, &l.plan); err != nil {
-				return err
-			}
 			h, events, err := l.run.Host()
 			if err != nil {
 				return err
@@ -425,6 +422,9 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			of, err := loopAgent(l.engine, l.plan.Agent)
 			if err != nil {
+				return err
+			}
+			if _, err := loopReviewers(l.engine, &l.plan); err != nil { // they are of no interest before
 				return err
 			}
 			places, err := placesOf(l.engine, &l.plan, l.state.Places)
