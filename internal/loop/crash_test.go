@@ -1,0 +1,199 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// killed is what a process ends with that is killed here.
+type killed struct{}
+
+// mortal is a shop of a story in which a loop comes to every state that it can be in. The
+// process that carries it on may be killed at any moment: when something begins, when it is
+// done and nobody has written that down, and behind each event.
+type mortal struct {
+	*fake
+	run     *run.Run
+	dies    int            // at this moment, counted from 1
+	moments int            // that there were
+	told    int            // tries of the agent that are written down
+	struck  map[string]int // in which state it was killed
+}
+
+// at is a moment at which the process may be killed.
+func (m *mortal) at(what string) {
+	if m.moments++; m.moments == m.dies {
+		m.struck[what]++
+		panic(killed{})
+	}
+}
+
+// story is what the agent does in each of its tries.
+func (m *mortal) story(int) (Work, error) {
+	w := Work{Verdict: spec.VerdictOK, Message: "not yet"}
+	switch m.told {
+	case 0:
+		w.Verdict, w.Overloaded = spec.VerdictLimit, true
+	case 1:
+		w.Verdict, w.Until = spec.VerdictLimit, time.Now().Add(5 * time.Second)
+	case 2:
+		w.Message, w.Asks = "Which colour?", true
+	case 3: // a person wants it to pause
+		return w, m.run.Leave(run.Message{Kind: run.Pause, Actor: "ann"})
+	default:
+		w.Message = done
+	}
+	return w, nil
+}
+
+func (m *mortal) Work(ctx context.Context, job Job) (Work, error) {
+	m.at("agent")
+	defer m.at("agent")
+	return m.fake.Work(ctx, job)
+}
+
+func (m *mortal) Keep(ctx context.Context, seat Seat, cause string, since int64) (int64, int, error) {
+	m.at("checkpoint")
+	defer m.at("checkpoint")
+	return m.fake.Keep(ctx, seat, cause, since)
+}
+
+func (m *mortal) Judge(ctx context.Context, n int64, baseline map[string]string) ([]Gate, map[string]string, error) {
+	m.at("gates")
+	defer m.at("gates")
+	return m.fake.Judge(ctx, n, baseline)
+}
+
+func (m *mortal) Review(ctx context.Context, job ReviewJob) (Opinion, error) {
+	m.at("reviewer")
+	defer m.at("reviewer")
+	return m.fake.Review(ctx, job)
+}
+
+func (m *mortal) Restore(ctx context.Context, n int64) error {
+	m.at("rewinding")
+	defer m.at("rewinding")
+	return m.fake.Restore(ctx, n)
+}
+
+// tell is what is behind an event: what the loop is at then.
+func (m *mortal) tell(ev run.Event, s *State) {
+	if ev.Type == Worked {
+		m.told++
+	}
+	what := "behind " + ev.Type
+	if d, ok := s.Waits(); ok {
+		what = d.For
+	} else if s.Status != Running {
+		what = string(s.Status) + " " + s.Reason
+	}
+	m.at(what)
+}
+
+// live is a process that carries the loop on, or has it go back, until it ends or is killed.
+func (m *mortal) live(t *testing.T, p *Plan, back bool) (s *State) {
+	h, events, err := m.run.Host()
+	must(t, err)
+	defer h.Close()
+	defer func() {
+		if why := recover(); why != nil && why != (killed{}) {
+			panic(why)
+		}
+	}()
+	l := &Loop{Plan: p, Run: m.run, Host: h, Shop: m, Tell: m.tell}
+	if !back {
+		s, err = l.Carry(t.Context(), events)
+	} else if b, berr := Behind(events, 1); berr == nil {
+		s, err = l.Rewind(t.Context(), events, b, "ann")
+	}
+	must(t, err)
+	return s
+}
+
+// events are what is written down.
+func (m *mortal) events(t *testing.T) []run.Event {
+	events, err := m.run.Events()
+	must(t, err)
+	return events
+}
+
+// results are what steps have come to, in their order.
+func (m *mortal) results(t *testing.T) (list []string) {
+	s, err := Fold(nil)
+	must(t, err)
+	for _, ev := range m.events(t) {
+		must(t, s.Add(ev))
+		if slices.Contains([]string{Baseline, Worked, Kept, Judged, Reviewed, Rewound, Restored}, ev.Type) {
+			list = append(list, fmt.Sprint(ev.Type, " ", s.Iteration))
+		}
+	}
+	return list
+}
+
+// tale tells the story, in which the process is killed once, or not at all: a person answers
+// the question, goes on, and in the end goes back once.
+func tale(t *testing.T, dies int) (m *mortal, s *State) {
+	p := reviewed()
+	p.Stall.Questions = 1
+	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
+	must(t, err)
+	m = &mortal{fake: &fake{changes: always(1), green: func(int) bool { return true }, opinion: func(int) (Opinion, error) { return opinion(agrees), nil }}, run: r, dies: dies, struck: map[string]int{}}
+	m.work = m.story
+	for range 12 {
+		s, err = Fold(m.events(t))
+		must(t, err)
+		gone := slices.ContainsFunc(m.events(t), func(ev run.Event) bool { return ev.Type == Rewound })
+		switch {
+		case s.Status == Completed && gone:
+			return m, s
+		case s.Status == Waiting && s.Reason == ReasonQuestion:
+			must(t, r.Leave(run.Message{Kind: run.Hint, Text: "blue", Actor: "ann"}))
+		}
+		m.live(t, p, s.Status == Completed)
+	}
+	t.Fatalf("killed at moment %d (%v) it comes to no end: %+v", dies, m.struck, s)
+	return m, s
+}
+
+// TestCrashEverywhere kills the process that carries a loop on at every moment of a story
+// with all states in it. Whoever goes on goes on with the first step that has no result:
+// what the steps come to is the same, each once, and an agent works once more at most.
+func TestCrashEverywhere(t *testing.T) {
+	var want []string
+	var works, moments int
+	synctest.Test(t, func(t *testing.T) {
+		m, s := tale(t, 0)
+		want, works, moments = m.results(t), m.n, m.moments
+		if s.Reason != reasonDone || s.Iteration != 3 && s.Iteration != 2 {
+			t.Errorf("nobody is killed, and it is %+v", s)
+		}
+	})
+	struck := map[string]int{}
+	for n := 1; n <= moments; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			m, s := tale(t, n)
+			if got := m.results(t); s.Reason != reasonDone || !slices.Equal(got, want) || m.n > works+1 {
+				t.Errorf("killed at moment %d (%v), after %d of work, not %d, it is %s (%s), and came to\n%q, not\n%q", n, m.struck, m.n, works, s.Status, s.Reason, got, want)
+			}
+			for what, n := range m.struck {
+				struck[what] += n
+			}
+		})
+	}
+	for _, state := range []string{
+		"agent", "checkpoint", "gates", "reviewer", "rewinding", run.RateLimited, run.Overloaded,
+		"waiting paused", "waiting " + ReasonQuestion, "waiting rewound", "completed done", "behind " + Began, "behind " + Iteration, "behind " + Worked,
+	} {
+		if struck[state] == 0 {
+			t.Errorf("nobody was killed in the state %q: %v", state, struck)
+		}
+	}
+}
