@@ -88,12 +88,25 @@ func (s *loopShop) Work(ctx context.Context, job loop.Job) (w loop.Work, err err
 	status, said, err := s.command(ctx, at.sandbox, q, stdin, io.MultiWriter(job.Output.Stdout, r), job.Output.Stderr)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.sandbox, iterationGrace)
 	if began := (*cutShort)(nil); errors.As(err, &began) {
+		if stopped == nil && ctx.Err() == nil && s.fell(at.sandbox, began) {
+			return usedOf(&d), fmt.Errorf("%w: %w", loop.ErrFell, began)
+		}
 		d.End, status, said, err = nil, spec.ExitError, began.Error(), nil
 	}
 	if err = errors.Join(err, stopped, r.Close()); err != nil {
 		return usedOf(&d), err
 	}
 	return workOf(&d, status, said), nil
+}
+
+// fell tells whether a command was cut short because the sandbox crashed, or was killed. One
+// that was stopped, for what it did or by a person, or removed, did not.
+func (s *loopShop) fell(sb *spec.Sandbox, why *cutShort) bool {
+	if !errors.Is(why, spec.ErrSandbox) {
+		return false
+	}
+	_, err := s.engine.Find(sb.ID)
+	return err == nil && s.engine.Status(sb).Crashed
 }
 
 // usedOf is what the agent says it has used.

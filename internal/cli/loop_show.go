@@ -524,6 +524,9 @@ func cutText(ev run.Event) string {
 	if json.Unmarshal(ev.Data, &w) != nil {
 		return "cut short"
 	}
+	if w.Fell != "" {
+		return w.Fell + "; it is done again, and used " + usedText(w.Tokens, w.USD)
+	}
 	return "cut short; it used " + usedText(w.Tokens, w.USD)
 }
 

@@ -64,6 +64,9 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
 	}
+	if end := fallen(s); end != nil {
+		return Step{End: end}
+	}
 	if until := s.wakes(now); until.After(now) {
 		return Step{Wait: until}
 	}
@@ -158,6 +161,9 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 		return joined(p, w)
 	}
 	if end := spent(p, s, now); end != nil {
+		return Step{End: end}
+	}
+	if end := fallen(w); end != nil {
 		return Step{End: end}
 	}
 	if until := w.wakes(now); until.After(now) {

@@ -79,6 +79,7 @@ type State struct {
 	SameError int `json:"same_error"`
 	SameLimit int `json:"same_limit"`
 	Asked     int `json:"asked"` // iterations in a row that ended with a question
+	Falls     int `json:"falls"` // how often in a row the sandbox ended under the agent
 
 	Question string `json:"question,omitempty"` // the last one, if the last iteration had one
 
@@ -90,6 +91,7 @@ type State struct {
 
 	step      string // the last step of the current iteration that has a result
 	shown     int    // hints that it is told
+	fellBy    string // how the sandbox ended under the agent, the last time
 	red, fail string // what was red, and how the agent failed, the last time
 	told      map[string]bool
 	checked   int64 // the newest checkpoint
@@ -161,7 +163,10 @@ func (s *State) Add(ev run.Event) error {
 	case Worked:
 		return into(ev, func(w Work) { s.worked(w, ev.Time) })
 	case Cut:
-		return into(ev, s.cut)
+		return into(ev, func(w Work) {
+			s.cut(w)
+			s.fall(w)
+		})
 	case Kept:
 		return into(ev, s.kept)
 	case Judged:
@@ -238,6 +243,9 @@ func (s *State) begin() {
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.noCount, s.noPrice = "", false, false // whoever goes on knows that
+	for _, w := range append([]*State{s}, s.Workers...) {
+		w.Falls = 0
+	}
 	s.rest()
 }
 
@@ -325,7 +333,7 @@ func (s *State) iterate(b Begun) {
 }
 
 func (s *State) worked(w Work, at time.Time) {
-	s.Work, s.step, s.open = &w, Worked, false
+	s.Work, s.step, s.open, s.Falls = &w, Worked, false, 0
 	s.use(w)
 	if m := spec.Meter(w.Seen, w.Said); w.Verdict == spec.VerdictOK && w.Seen == nil {
 		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // Shop is where the work is done. It keeps nothing that a crash could lose.
 type Shop interface {
 	// Work has the agent do a job, and ends everything that runs in the sandbox. An error says that it could not even
-	// begin, or that ctx was done; what goes wrong otherwise is in Work, as is what it
+	// begin, that ctx was done, or, as ErrFell, that the sandbox ended under it; what goes wrong otherwise is in Work, as is what it
 	// said: all of Message. With an error there is still in Work what was used.
 	Work(ctx context.Context, job Job) (Work, error)
 	// Begin has a seat's place hold what the loop's sandbox holds now, and gives the
@@ -237,6 +238,9 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 	if err == nil {
 		return l.keep(Worked, w)
 	}
+	if fell(ctx, &w) {
+		return l.keep(Cut, w)
+	}
 	if w.used() {
 		if kerr := l.keep(Cut, w); kerr != nil {
 			return kerr
@@ -292,7 +296,11 @@ func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (
 	}
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
-		return Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Seconds: w.Seconds}, err
+		w = Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Seconds: w.Seconds}
+		if errors.Is(err, ErrFell) {
+			w.Fell = tail(err.Error(), maxMessage)
+		}
+		return w, err
 	}
 	w.Done, w.Abort = promised(w.Message, p.Promise), promised(w.Message, p.Abort)
 	w.Asks = !w.Done && !w.Abort && asks(w.Message)

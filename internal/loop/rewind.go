@@ -109,7 +109,7 @@ func (s *State) rewind(b Back) {
 	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
 	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
 	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
-	s.OpenTasks, s.HeldUp = nil, nil
+	s.OpenTasks, s.HeldUp, s.Falls = nil, nil, 0
 	s.Status, s.Reason, s.Detail, s.Signal = Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 

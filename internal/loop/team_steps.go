@@ -203,6 +203,9 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 			defer stop()
 		}
 		k, err := t.Plan.try(ctx, t.Bench, t.Run, job, n)
+		if fell(ctx, &k) {
+			return t.keeping(nil, Cut, k)
+		}
 		if err != nil && !k.used() {
 			return nil, err
 		}

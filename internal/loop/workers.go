@@ -92,6 +92,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Cut:
 		return into(ev, func(k Work) {
 			s.cut(k)
+			w.fall(k)
 			s.untell(w)
 			w.open = false
 		})

@@ -1,0 +1,42 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrFell says that a sandbox ended under the agent: its wall crashed, or was killed. That
+// is nobody's failure who works there, and no iteration.
+var ErrFell = errors.New("the sandbox ended under the agent")
+
+// maxFalls is how often in a row an iteration is begun again for that. What an agent does
+// may be what the sandbox falls by.
+const maxFalls = 3
+
+// fell tells whether what was cut short was cut short by that, and by nobody who ended the
+// loop meanwhile.
+func fell(ctx context.Context, w *Work) bool {
+	if ctx.Err() != nil {
+		w.Fell = ""
+	}
+	return w.Fell != ""
+}
+
+// fall counts it.
+func (s *State) fall(w Work) {
+	if w.Fell != "" {
+		s.Falls, s.fellBy = s.Falls+1, w.Fell
+	}
+}
+
+// fallen ends a loop whose sandbox does not stand.
+func fallen(s *State) *End {
+	if s.Falls < maxFalls {
+		return nil
+	}
+	return &End{Status: Failed, Reason: reasonFell, Detail: fmt.Sprintf("%d times in a row, now: %s", s.Falls, s.fellBy)}
+}
+
+// reasonFell is why a loop has failed whose sandbox ended under the agent again and again.
+const reasonFell = "sandbox_crashed"
