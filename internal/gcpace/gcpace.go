@@ -10,7 +10,6 @@ package gcpace
 import (
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 )
 
@@ -41,11 +40,12 @@ func (p *pace) next(now time.Time, live uint64) int {
 // [debug.SetGCPercent] alone, and is called once.
 func Follow() {
 	p := &pace{set: usual}
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	var m runtime.MemStats // runtime/metrics has an init function that every start would pay for
 	each(func() {
-		metrics.Read(sample)
+		runtime.ReadMemStats(&m)
 		before := p.set
-		if n := p.next(time.Now(), sample[0].Value.Uint64()); n != before {
+		live := m.NextGC * usual / uint64(usual+before) // or less: there is a least heap
+		if n := p.next(time.Now(), live); n != before {
 			debug.SetGCPercent(n)
 		}
 	})
