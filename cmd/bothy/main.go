@@ -5,7 +5,7 @@
 //
 // Only roles that need gVisor come as far as main: the helpers inside leave in
 // internal/role, the command line in internal/front, who opens secrets in
-// internal/seal/early, who installs in internal/agent/install/early, who fetches
+// internal/seal/early, who keeps tasks in internal/task/database/early, who installs in internal/agent/install/early, who fetches
 // images in internal/image/pull/early, all before gVisor's packages are initialised.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/keeper/early"
 	"github.com/bothy-dev/bothy/internal/role"
 	_ "github.com/bothy-dev/bothy/internal/seal/early"
+	_ "github.com/bothy-dev/bothy/internal/task/database/early"
 )
 
 func main() {

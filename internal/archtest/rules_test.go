@@ -16,9 +16,9 @@ const module = "github.com/bothy-dev/bothy"
 const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/devcontainer internal/gate internal/plainyaml internal/sqlite
-internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/journal internal/build/cache internal/build/plan internal/build/step internal/run
-internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow
-internal/seal/early internal/agent/npm internal/image/pull
+internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
+internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database
+internal/seal/early internal/task/database/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early
 internal/gateway/...
@@ -38,7 +38,7 @@ internal/front
 cmd/bothy cmd/bothy-build
 client
 examples/...
-internal/archtest internal/leaktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
+internal/archtest internal/leaktest internal/task/tasktest internal/trust/clienttest internal/agent/registrytest internal/image/imagetest test/... bench/...
 `
 
 // exceptions are imports against the order of the layers, each with its reason.
@@ -61,11 +61,13 @@ var doors = []struct {
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer"}, "JSON with comments is what editors write; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside"},
+	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "internal/task/book", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},
 	{"github.com/klauspost/compress", []string{"internal/image/pull", "internal/build/step"}, "layers may be compressed with zstd; its gzip costs 27 KiB in init"},
+	{"modernc.org", []string{"internal/task/database"}, "who keeps tasks is a process of its own; what was written inside is read by package sqlite"},
+	{"database/sql", []string{"internal/task/database"}, "likewise"},
 	{"plugin", nil, "one static binary"},
 	{"C", nil, "cgo makes gVisor's children start twice"},
 	{"unsafe", []string{"internal/driver/gvisor"}, "for go:linkname, and a field that is not exported: the compiled seccomp filters go into a table gVisor does not export, and what it does at every start cannot be told from outside"},
@@ -74,7 +76,7 @@ var doors = []struct {
 
 // suites are packages that exist only for tests of others. The binary must not
 // link them.
-var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/archtest", "test", "bench"}
+var suites = []string{"internal/driver/drivertest", "internal/driver/fake", "internal/gateway/insidetest", "internal/gateway/grpctest", "internal/leaktest", "internal/task/tasktest", "internal/trust/clienttest", "internal/agent/registrytest", "internal/image/imagetest", "internal/archtest", "test", "bench"}
 
 // namedBy are the files and packages whose strings may have the name of an agent, each
 // with its reason. Everybody else learns what there is to know of one from its
@@ -124,7 +126,7 @@ var notLinkedInBuild = map[string]string{
 // library and this module. Most of the standard library is light; net is not.
 var light = map[string]int{
 	"internal/role":        64 << 10,  // 45 KiB when this was written
-	"internal/guest/early": 352 << 10, // 322 KiB when this was written: crypto sorts before us, and the gateway speaks TLS
+	"internal/guest/early": 360 << 10, // 354 KiB when this was written: crypto sorts before us, the gateway speaks TLS, and for SQLite see initFront
 }
 
 var (
@@ -137,7 +139,7 @@ var (
 const front = "internal/front"
 
 // notFront must not be linked by it: whoever needs one is a process of its own.
-var notFront = []string{"net/http", "crypto/tls", "filippo.io/age", "github.com/godbus/dbus", "github.com/klauspost/compress"}
+var notFront = []string{"net/http", "crypto/tls", "filippo.io/age", "github.com/godbus/dbus", "github.com/klauspost/compress", "modernc.org", "database/sql"}
 
 var late = []string{
 	"gvisor.dev/gvisor/pkg/sentry/kernel",
@@ -160,7 +162,7 @@ var pins = []struct {
 	{"github.com/containerd/cgroups/v3", "v3.1.0", false, "later ones come with runtime-spec v1.3.0"},
 	{"github.com/opencontainers/cgroups", "", false, "it needs runtime-spec v1.3.0: read cgroup files ourselves"},
 	{"github.com/mattn/go-runewidth", "v0.0.31", false, "v0.0.26 and 27 cost 20 to 100 ms in init"},
-	{"modernc.org/sqlite", "v1.60.1", false, "v1.61 does not tidy"},
+	{"modernc.org/sqlite", "v1.60.1", true, "v1.61 does not tidy"},
 }
 
 // Init budget. gVisor starts this binary again for the sentry, the gofer and
@@ -169,8 +171,11 @@ var pins = []struct {
 // numbers when they fall; raising them takes an argument.
 const (
 	initBytes     = 1400 << 10 // 1288 KiB when this was written
-	initAllocs    = 11_000     // 10.4k when this was written
+	initAllocs    = 11_200     // 10,990 when this was written, of which SQLite's share is 180
 	initOwnBytes  = 4 << 10    // of all our own packages together: no work in init
 	initNamedFrom = 64 << 10   // packages above this are named in the failure
-	initFront     = 352 << 10  // before the command line begins; 316 KiB when this was written
+	// Before the command line begins; 357 KiB when this was written. 9 of them, and 0.05 ms,
+	// are those of go-humanize: SQLite's libc links it for its diagnostics, it sorts behind
+	// us and needs so little that it comes before us all the same.
+	initFront = 360 << 10
 )

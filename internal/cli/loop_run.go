@@ -19,7 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
-	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -310,12 +310,16 @@ func (f *loopFlags) finds(ctx context.Context, e *engine.Engine) error {
 	if t == nil {
 		return nil
 	}
-	book := journal.Nearest(e.Store.Tasks(), f.plan.Directory)
-	t.Project = book.Project()
-	if err := f.addBoxes(ctx, book); err != nil {
+	b, err := book.NearestTo(ctx, e.Store.Tasks(), f.plan.Directory)
+	if err != nil {
 		return err
 	}
-	ready, err := task.Desk{Store: book}.Ready(ctx, task.Filter{Labels: t.Labels}, task.ByPriority)
+	defer b.Close()
+	t.Project = b.Project()
+	if err := f.addBoxes(ctx, b); err != nil {
+		return err
+	}
+	ready, err := task.Desk{Store: b}.Ready(ctx, task.Filter{Labels: t.Labels}, task.ByPriority)
 	if err == nil && len(ready) == 0 {
 		err = spec.Errorf(spec.ErrNotFound, "no task of %s is ready", t.Project).
 			WithHint("bothy task add writes one down, bothy task ls tells what the others wait for")
@@ -328,7 +332,7 @@ func deskOf(e *engine.Engine, p *loop.Plan, r *run.Run) *loop.Desk {
 	if p.Tasks == nil {
 		return nil
 	}
-	return &loop.Desk{Store: journal.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
+	return &loop.Desk{Store: book.Open(e.Store.Tasks(), p.Tasks.Project), Who: loop.Holder(r.ID), Plan: p.Tasks}
 }
 
 func readPrompt(path string) (string, error) {

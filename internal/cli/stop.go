@@ -6,7 +6,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
-	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -122,7 +122,7 @@ func (a *app) resetCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			projects, err := journal.Projects(e.Store.Tasks())
+			projects, err := book.CountProjects(cmd.Context(), e.Store.Tasks())
 			if err != nil {
 				return err
 			}

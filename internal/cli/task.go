@@ -16,7 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
-	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -67,7 +67,7 @@ func (t *taskCall) who() (string, error) {
 }
 
 // book finds the tasks that are meant.
-func (t *taskCall) book() (*journal.Book, error) {
+func (t *taskCall) book(ctx context.Context) (*book.Book, error) {
 	state, err := store.Dir()
 	if err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func (t *taskCall) book() (*journal.Book, error) {
 		return nil, err
 	}
 	if t.dir != "" {
-		return journal.Open(s.Tasks(), dir), nil
+		return book.Open(s.Tasks(), dir), nil
 	}
-	return journal.Nearest(s.Tasks(), dir), nil
+	return book.NearestTo(ctx, s.Tasks(), dir)
 }
 
 // realDir gives the real path of a directory.
@@ -109,10 +109,11 @@ func realDir(dir string) (string, error) {
 
 // view gives the tasks.
 func (t *taskCall) view(ctx context.Context) (*task.Graph, error) {
-	b, err := t.book()
+	b, err := t.book(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer b.Close()
 	return b.View(ctx)
 }
 
@@ -132,10 +133,11 @@ func (t *taskCall) change(ctx context.Context, f func(g *task.Graph, who string,
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.book()
+	b, err := t.book(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer b.Close()
 	err = b.Change(ctx, func(held *task.Graph) error {
 		g = held
 		return f(g, who, time.Now().UTC())

@@ -24,12 +24,13 @@ import (
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/keeper/early"
 	"github.com/bothy-dev/bothy/internal/role" // nor do the light ones
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 func init() {
-	if role.OfWall(os.Args) || early.Keeper != nil || os.Args[0] == vault.Argv0 || os.Args[0] == agent.Argv0 || os.Args[0] == image.Argv0 {
+	if role.OfWall(os.Args) || early.Keeper != nil || os.Args[0] == vault.Argv0 || os.Args[0] == agent.Argv0 || os.Args[0] == image.Argv0 || os.Args[0] == book.Argv0 {
 		return
 	}
 	// In a goroutine of its own: while packages are initialised this one is tied

@@ -13,7 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
-	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -70,7 +70,7 @@ func (k *Keeper) tasks() *Tasks {
 		return nil
 	}
 	// Those of this directory, and not of one above it, whose tasks may be of much else.
-	return &Tasks{journal.Open(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
+	return &Tasks{book.Open(k.launch.Tasks, k.spec.Workspaces[0].Source), k.spec.Name, k.spec.Tasks}
 }
 
 // Mock is a scripted model that answers in the place of servers.

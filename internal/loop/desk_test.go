@@ -11,7 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
-	"github.com/bothy-dev/bothy/internal/task/journal"
+	"github.com/bothy-dev/bothy/internal/task/tasktest"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -22,7 +22,7 @@ func desk(t *testing.T, titles ...string) (*Plan, *run.Run, *Desk) {
 	p.Tasks = &Tasks{Project: "/proj", Tries: 2}
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
 	must(t, err)
-	d := &Desk{Store: journal.Open(t.TempDir(), "/proj"), Who: Holder(r.ID), Plan: p.Tasks}
+	d := &Desk{Store: &tasktest.Store{}, Who: Holder(r.ID), Plan: p.Tasks}
 	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
 		for i, title := range titles {
 			one := task.Task{ID: "bd-" + title, Title: title, AcceptanceCriteria: "it is " + title, Priority: min(i, 4)}

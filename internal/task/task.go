@@ -1,6 +1,6 @@
 // Package task is a graph of work: what there is to do, what waits for what, who
 // has taken which piece and until when. It has the rules and no files; where a
-// graph is kept is behind Store, and journal is the one that lies on the disk.
+// graph is kept is behind Store, and package book is the one that lies on the disk.
 //
 // The fields, the kinds of dependencies and what makes a task ready are those of
 // Beads, whose issues.jsonl is read and written (see Read and Write); what such a

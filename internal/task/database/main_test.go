@@ -1,4 +1,4 @@
-package journal
+package database
 
 import (
 	"bufio"
@@ -11,17 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // role is set where this binary is started again, as one worker of many or as a
 // process to be killed.
-const role = "BOTHY_TEST_JOURNAL_ROLE"
+const role = "BOTHY_TEST_TASKS_ROLE"
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == book.Argv0 {
+		os.Exit(Main(os.Args[1], os.Stdin, os.Stdout))
+	}
 	if r := os.Getenv(role); r != "" {
 		if err := roles[r](os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -45,7 +47,7 @@ func again(t testing.TB, r string, args ...string) *exec.Cmd {
 var roles = map[string]func(args []string) error{
 	"worker": worker,
 	"adder":  adder,
-	"full":   full,
+	"holder": holder,
 	"dead":   dead,
 }
 
@@ -59,7 +61,7 @@ func worker(args []string) error {
 	if err != nil {
 		return err
 	}
-	d := task.Desk{Store: Open(args[0], project), Now: func() time.Time { return time.Now().Add(ahead) }}
+	d := task.Desk{Store: book.Open(args[0], project), Now: func() time.Time { return time.Now().Add(ahead) }}
 	for n := 0; ; n++ {
 		t, err := d.Claim(context.Background(), who, time.Hour, task.Filter{}, task.ByPriority)
 		if errors.Is(err, spec.ErrNotFound) {
@@ -85,7 +87,7 @@ func worker(args []string) error {
 
 // dead takes a task, tells its ID, and does nothing any more.
 func dead(args []string) error {
-	d := task.Desk{Store: Open(args[0], project)}
+	d := task.Desk{Store: book.Open(args[0], project)}
 	t, err := d.Claim(context.Background(), args[1], time.Hour, task.Filter{}, task.ByPriority)
 	if err != nil {
 		return err
@@ -94,14 +96,19 @@ func dead(args []string) error {
 	select {}
 }
 
-// adder adds tasks for ever and tells the number of each once it is kept.
+// adder adds tasks for ever, two at a time, and tells the number of each pair once it
+// is kept.
 func adder(args []string) error {
-	b := Open(args[0], project)
+	b := book.Open(args[0], project)
 	out := bufio.NewWriter(os.Stdout)
 	for n := 0; ; n++ {
 		err := b.Change(context.Background(), func(g *task.Graph) error {
-			_, err := g.Add(task.Task{ID: "bd-" + args[1] + strconv.Itoa(n), Title: "n"}, "", nil, "ann", time.Now())
-			return err
+			for _, twin := range []string{"a", "b"} {
+				if _, err := g.Add(task.Task{ID: "bd-" + args[1] + strconv.Itoa(n) + twin, Title: "n"}, "", nil, "ann", time.Now()); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -113,33 +120,13 @@ func adder(args []string) error {
 	}
 }
 
-// full adds a task too large for what a file may have of bytes here, and one that
-// fits.
-func full(args []string) error {
-	size, err := strconv.ParseUint(args[1], 10, 64)
-	if err != nil {
-		return err
-	}
-	limit := unix.Rlimit{Cur: size, Max: size}
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
-		return err
-	}
-	b := Open(args[0], project)
-	before, err := os.Stat(b.file())
-	if err != nil {
-		return err
-	}
-	add := func(id string, n int) error {
-		return b.Change(context.Background(), func(g *task.Graph) error {
-			_, err := g.Add(task.Task{ID: id, Title: "x", Description: string(make([]byte, n))}, "", nil, "ann", time.Now())
+// holder adds a task, says that it is in the middle of the change, and stays there.
+func holder(args []string) error {
+	return book.Open(args[0], project).Change(context.Background(), func(g *task.Graph) error {
+		if _, err := g.Add(task.Task{ID: "bd-half", Title: "n"}, "", nil, "ann", time.Now()); err != nil {
 			return err
-		})
-	}
-	if err := add("bd-large", 2000); !errors.Is(err, unix.EFBIG) || spec.Hint(err) == "" {
-		return fmt.Errorf("a full disk says %w", err)
-	}
-	if info, err := os.Stat(b.file()); err != nil || info.Size() != before.Size() {
-		return fmt.Errorf("what did not fit has left something: %d bytes, %w", info.Size(), err)
-	}
-	return add("bd-small", 1)
+		}
+		fmt.Println("held")
+		select {}
+	})
 }

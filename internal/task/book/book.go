@@ -1,0 +1,182 @@
+// Package book is where the tasks of projects are kept, as programs see it: the
+// database behind it is the business of a process of its own (package database),
+// which a book starts when it is first needed. So nobody who looks at a task, least
+// of all who serves a sandbox, links a database or initialises it.
+//
+// The database lies in the state directory, where no sandbox can write, and not in
+// the project, where all of them can.
+package book
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/task"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// FileName is what the database is called in the directory of all tasks.
+const FileName = "tasks.db"
+
+// Book is the tasks of one project. It may be used by many at once.
+type Book struct {
+	project string // real path
+	clerk   *clerk
+}
+
+var _ task.Store = (*Book)(nil)
+
+// Open gives the book of a project, which is a directory called by its real path.
+// root is where the tasks of all projects are. Nothing is made before the first
+// change.
+func Open(root, project string) *Book { return &Book{project, newClerk(root)} }
+
+// NearestTo gives the book of a directory or, if that has no tasks, of the nearest one
+// above it that has; if none has, of the directory itself.
+func NearestTo(ctx context.Context, root, dir string) (*Book, error) {
+	b := Open(root, dir)
+	if ok, err := b.any(); !ok {
+		return b, err
+	}
+	err := b.clerk.serve(ctx, func(d *desk) error {
+		a, err := d.ask(ctx, Nearest, dir, nil)
+		if len(a.Project) > 0 {
+			b.project = string(a.Project)
+		}
+		return err
+	})
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// CountProjects counts the projects that have tasks.
+func CountProjects(ctx context.Context, root string) (n int, err error) {
+	b := Open(root, "")
+	if ok, err := b.any(); !ok {
+		return 0, err
+	}
+	defer b.Close()
+	err = b.clerk.serve(ctx, func(d *desk) error {
+		a, err := d.ask(ctx, Projects, "", nil)
+		n = a.Count
+		return err
+	})
+	return n, err
+}
+
+// Project is the directory whose tasks these are.
+func (b *Book) Project() string { return b.project }
+
+// Close ends the process behind the book, if there is one, and waits for it. The
+// book can be used again.
+func (b *Book) Close() { b.clerk.close() }
+
+// any tells whether there can be any task, of whichever project.
+func (b *Book) any() (bool, error) {
+	_, err := os.Lstat(filepath.Join(b.clerk.root, FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, noJournals(b.clerk.root)
+	}
+	return true, nil
+}
+
+// View gives the tasks as they are.
+func (b *Book) View(ctx context.Context) (g *task.Graph, err error) {
+	if ok, err := b.any(); !ok {
+		return task.NewGraph(), err
+	}
+	err = b.clerk.serve(ctx, func(d *desk) error {
+		g, err = d.graph(ctx, View, b.project)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Change changes tasks; see task.Store. ctx bounds the wait for others. Once f was
+// called, what it has changed is kept.
+func (b *Book) Change(ctx context.Context, f func(*task.Graph) error) error {
+	return b.clerk.serve(ctx, func(d *desk) error {
+		g, err := d.graph(ctx, Change, b.project)
+		if err != nil {
+			return err
+		}
+		if err := f(g); err != nil {
+			if d.abort() != nil {
+				err = &broken{err}
+			}
+			return err
+		}
+		changed := g.Changed()
+		if len(changed) == 0 {
+			return d.abort()
+		}
+		return d.keep(changed)
+	})
+}
+
+// graph asks for the tasks of a project.
+func (d *desk) graph(ctx context.Context, k Kind, project string) (*task.Graph, error) {
+	g, n := task.NewGraph(), 0
+	_, err := d.ask(ctx, k, project, func(doc []byte) error {
+		t, err := task.Decode(doc)
+		if err == nil {
+			g.Load(t)
+			n++
+		}
+		return err
+	})
+	if err == nil && g.Len() != n {
+		err = &broken{errors.New("two rows of the database have a task of the same ID")}
+	}
+	if errors.As(err, new(*broken)) && ctx.Err() == nil && !errors.Is(err, errGone) {
+		err = &spec.Error{Op: "read the tasks of " + project, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// keep has changed tasks written. A task that cannot be encoded leaves all as it was.
+func (d *desk) keep(changed []*task.Task) error {
+	for _, t := range changed {
+		doc, err := t.Encode()
+		if err == nil {
+			err = d.Say(Document, doc)
+		}
+		if err != nil {
+			return &broken{&spec.Error{Op: "keep task " + t.ID, Err: err}}
+		}
+	}
+	return d.finish(Commit)
+}
+
+func (d *desk) abort() error { return d.finish(Abort) }
+
+// finish ends a change one way or the other.
+func (d *desk) finish(k Kind) error {
+	err := d.Say(k, nil)
+	if err == nil {
+		err = d.Flush()
+	}
+	if err == nil {
+		var a Answer
+		if a, err = d.HearAll(nil); err == nil || a.Error != nil {
+			return err
+		}
+	}
+	if k == Abort {
+		return &broken{err}
+	}
+	return &broken{spec.Errorf(nil, "%s has ended while it kept a change of tasks: %w", Argv0, err).
+		WithHint("the change is kept as a whole, or not at all: look at the tasks before you do it again")}
+}

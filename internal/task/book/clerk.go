@@ -1,0 +1,180 @@
+package book
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// clerk is the process that keeps tasks, once it is needed. It serves one at a time.
+type clerk struct {
+	root string
+	turn chan struct{} // holds one while somebody is served
+	at   *desk         // nil: there is no process
+}
+
+// desk is a process that runs.
+type desk struct {
+	*Talk
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+func newClerk(root string) *clerk { return &clerk{root: root, turn: make(chan struct{}, 1)} }
+
+// errGone says that the process has ended before it began what it was asked.
+var errGone = errors.New("the process that keeps the tasks has ended")
+
+// serve has f served, alone. Whatever f leaves half done, also if it panics, ends
+// with the process. A process that was started for somebody before may have ended
+// since: then f is called again.
+func (c *clerk) serve(ctx context.Context, f func(*desk) error) error {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.turn }()
+	reused := c.at != nil
+	err := c.try(f)
+	if reused && errors.Is(err, errGone) && ctx.Err() == nil {
+		err = c.try(f)
+	}
+	return err
+}
+
+func (c *clerk) try(f func(*desk) error) (err error) {
+	if c.at == nil {
+		if c.at, err = start(c.root); err != nil {
+			return &spec.Error{Op: "start " + Argv0, Err: err}
+		}
+	}
+	served := false
+	defer func() {
+		if !served {
+			c.end()
+		}
+	}()
+	err = f(c.at)
+	served = !errors.As(err, new(*broken))
+	return err
+}
+
+// broken is an error after which a conversation cannot go on.
+type broken struct{ err error }
+
+func (b *broken) Error() string { return b.err.Error() }
+func (b *broken) Unwrap() error { return b.err }
+
+// end ends the process at once.
+func (c *clerk) end() {
+	if d := c.at; d != nil {
+		c.at = nil
+		_ = d.cmd.Process.Kill()
+		_ = d.in.Close()
+		_ = d.cmd.Wait()
+	}
+}
+
+// close ends the process in order, and waits for it.
+func (c *clerk) close() {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if d := c.at; d != nil {
+		c.at = nil
+		_ = d.in.Close()
+		_ = d.cmd.Wait()
+	}
+}
+
+// start starts the process. It is in a group of its own: what a terminal sends to
+// those of its caller, who may have a change to make because of it, is not for it.
+func start(root string) (*desk, error) {
+	if err := noJournals(root); err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{Argv0, root}, Env: []string{}, Dir: "/", Stderr: os.Stderr,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := humbly(cmd.Start); err != nil {
+		return nil, err
+	}
+	return &desk{NewTalk(out, in), cmd, in}, nil
+}
+
+// humbly starts a process with nothing of what a keeper may do within its namespaces,
+// and which never gains more.
+func humbly(start func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with what it has given up
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+		}
+		if err == nil {
+			err = start()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// noJournals refuses a directory where an earlier Bothy has kept tasks, in another way.
+func noJournals(root string) error {
+	old, err := filepath.Glob(filepath.Join(root, "*", "journal"))
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return spec.Errorf(spec.ErrConflict, "%s has tasks that an earlier Bothy has written", old[0]).
+		WithHint("export them with that one, move %s away, and import them", filepath.Dir(old[0]))
+}
+
+// ask gives an order and waits for the answer, as long as ctx lasts.
+func (d *desk) ask(ctx context.Context, k Kind, text string, each func([]byte) error) (Answer, error) {
+	stop := context.AfterFunc(ctx, func() { _ = d.cmd.Process.Kill() })
+	err := d.Say(k, []byte(text))
+	if err == nil {
+		err = d.Flush()
+	}
+	heard := false
+	var a Answer
+	if err == nil {
+		a, err = d.HearAll(func(doc []byte) error {
+			heard = true
+			if each == nil {
+				return errors.New("a document, where none was asked for")
+			}
+			return each(doc)
+		})
+	}
+	if !stop() {
+		return a, &broken{context.Cause(ctx)}
+	}
+	switch {
+	case err == nil, a.Error != nil:
+		return a, err
+	case !heard && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)):
+		return a, &broken{fmt.Errorf("%w: %w", errGone, err)}
+	}
+	return a, &broken{err}
+}

@@ -1,0 +1,199 @@
+// Package database keeps the tasks of all projects in one SQLite database, for a
+// process of its own that package book starts and talks to.
+//
+// A change is on the disk when it is committed. Whoever changes tasks holds SQLite's
+// lock, from before they are read; who only reads waits for nobody.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// lockName is of a file that is locked while the database is opened. It can be made
+// and turned to a write-ahead log by one at a time.
+const lockName = "lock"
+
+// patience is how long a change waits for others. Those take milliseconds.
+const patience = 30 * time.Second
+
+// db is an open database.
+type db struct {
+	path string
+	file os.FileInfo // what path was when it was opened
+	sql  *sql.DB     // of one connection
+	sole bool        // nobody else can open it meanwhile
+}
+
+// open opens the database in a directory, and makes both if they are missing.
+func open(ctx context.Context, dir string) (*db, error) {
+	d := &db{path: filepath.Join(dir, book.FileName)}
+	if err := makeDir(dir); err != nil {
+		return nil, &spec.Error{Op: "open the tasks", Err: err}
+	}
+	held, err := store.WaitLock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	defer held.Unlock()
+	if d.file, err = touch(d.path); err != nil {
+		return nil, &spec.Error{Op: "open the tasks", Err: err}
+	}
+	err = d.connect(ctx, source(d.path))
+	if codeOf(err) == sqlite3.SQLITE_IOERR {
+		// Whoever is alone needs no file that says what others do, for which a full disk
+		// has no room. Then it can at least be read.
+		d.sole = true
+		err = d.connect(ctx, source(d.path, "locking_mode(exclusive)"))
+	}
+	if err != nil {
+		return nil, d.explain("open the tasks", err)
+	}
+	return d, nil
+}
+
+func (d *db) connect(ctx context.Context, source string) (err error) {
+	if d.sql, err = sql.Open("sqlite", source); err != nil {
+		return err
+	}
+	d.sql.SetMaxOpenConns(1)
+	if err = patiently(ctx, func() error { return d.prepare(ctx) }); err != nil {
+		_ = d.sql.Close()
+	}
+	return err
+}
+
+// makeDir makes the directory. Its name must survive, too.
+func makeDir(dir string) error {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return store.SyncDir(filepath.Dir(dir))
+}
+
+// touch makes sure that there is a file, which SQLite would make for everybody to read.
+// It must not be called for one that is open: closing a file drops SQLite's locks.
+func touch(path string) (os.FileInfo, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		info, err = f.Stat()
+		return info, errors.Join(err, f.Close(), store.SyncDir(filepath.Dir(path)))
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	return info, nil
+}
+
+// source is the path and how it is opened: a change begins with the lock, and ends on
+// the disk. The time to wait is short, because patiently waits further.
+func source(path string, pragmas ...string) string {
+	pragmas = append([]string{"busy_timeout(200)", "synchronous(full)", "temp_store(memory)", "trusted_schema(off)"}, pragmas...)
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}
+
+// prepare looks whose database it is, and makes the tables of an empty one.
+func (d *db) prepare(ctx context.Context) error {
+	var app, now, objects int64
+	for _, ask := range []struct {
+		query string
+		to    *int64
+	}{{"PRAGMA application_id", &app}, {"PRAGMA user_version", &now}, {"SELECT count(*) FROM sqlite_schema", &objects}} {
+		if err := d.sql.QueryRowContext(ctx, ask.query).Scan(ask.to); err != nil {
+			return err
+		}
+	}
+	switch {
+	case app == application && now > version:
+		return spec.Errorf(spec.ErrConflict, "the tasks were written by a newer Bothy (schema %d, this one knows %d)", now, version).WithHint("use the newer bothy")
+	case app == application && now == version:
+		return nil
+	case app != 0 || now != 0 || objects != 0:
+		return spec.Errorf(spec.ErrConflict, "%s is not a database of tasks", d.path).WithHint("move it away")
+	}
+	if _, err := d.sql.ExecContext(ctx, "PRAGMA journal_mode=wal"); err != nil {
+		return err
+	}
+	tx, err := d.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // of what was not committed
+	_, err = tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application, version))
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// close closes the database. If nobody else has it open, all is in the one file then.
+func (d *db) close() { _ = d.sql.Close() }
+
+// moved tells whether the path has another file by now, or none.
+func (d *db) moved() bool {
+	now, err := os.Lstat(d.path)
+	return err != nil || !os.SameFile(now, d.file)
+}
+
+// patiently repeats f as long as others have the database to themselves.
+func patiently(ctx context.Context, f func() error) error {
+	for began := time.Now(); ; {
+		err := f()
+		if codeOf(err) != sqlite3.SQLITE_BUSY {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > patience {
+			return spec.Errorf(spec.ErrConflict, "another process has been changing tasks for %v", patience).
+				WithHint("see whether a bothy was stopped in the middle of it (ps -ef | grep %s)", book.Argv0)
+		}
+	}
+}
+
+// codeOf gives SQLite's code of an error, without what extends it.
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return sqlite3.SQLITE_OK
+}
+
+// explain adds what was done, and what to do.
+func (d *db) explain(op string, err error) error {
+	e := &spec.Error{Op: op, Err: err}
+	switch codeOf(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		e.Err = fmt.Errorf("%s is damaged: %w", d.path, err)
+		return e.WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
+	}
+	return e
+}

@@ -1,0 +1,37 @@
+package database
+
+// version is that of the schema, and what user_version says. application tells our
+// files from those of others.
+const (
+	version     = 1
+	application = 0x626f7479 // boty
+)
+
+// schema: a task is its document, as issues.jsonl has it, and all that is told of it
+// besides is read from there. The columns and views behind the document are for
+// people with the sqlite3 program.
+const schema = `
+CREATE TABLE tasks (
+	project  TEXT NOT NULL, -- a directory, by its real path
+	id       TEXT NOT NULL,
+	document TEXT NOT NULL,
+	title            TEXT AS (document ->> '$.title'),
+	status           TEXT AS (document ->> '$.status'),
+	priority         INTEGER AS (document ->> '$.priority'),
+	issue_type       TEXT AS (document ->> '$.issue_type'),
+	assignee         TEXT AS (document ->> '$.assignee'),
+	created_at       TEXT AS (document ->> '$.created_at'),
+	updated_at       TEXT AS (document ->> '$.updated_at'),
+	closed_at        TEXT AS (document ->> '$.closed_at'),
+	lease_expires_at TEXT AS (document ->> '$.lease_expires_at'),
+	PRIMARY KEY (project, id)
+);
+CREATE VIEW dependencies AS
+	SELECT project, tasks.id AS id, d.value ->> '$.depends_on_id' AS depends_on, d.value ->> '$.type' AS type
+	FROM tasks, json_each(document, '$.dependencies') AS d;
+CREATE VIEW labels AS
+	SELECT project, tasks.id AS id, l.value AS label FROM tasks, json_each(document, '$.labels') AS l;
+CREATE VIEW comments AS
+	SELECT project, tasks.id AS id, c.value ->> '$.author' AS author, c.value ->> '$.text' AS text, c.value ->> '$.created_at' AS created_at
+	FROM tasks, json_each(document, '$.comments') AS c;
+`
