@@ -6,10 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/internal/task/database"
 )
 
-// TestMain lets the test's binary be bothy, for the shells.
+// TestMain lets the test's binary be bothy, for the shells, and what that starts for tasks.
 func TestMain(m *testing.M) {
+	if os.Args[0] == book.Argv0 {
+		os.Exit(database.Main(os.Args[1], os.Stdin, os.Stdout))
+	}
 	if name := filepath.Base(os.Args[0]); name == "bothy" || name == pluginName {
 		os.Exit(Main(append([]string{name}, os.Args[1:]...)))
 	}

@@ -100,6 +100,9 @@ func (c *clerk) close() {
 // start starts the process. It is in a group of its own: what a terminal sends to
 // those of its caller, who may have a change to make because of it, is not for it.
 func start(root string) (*desk, error) {
+	if os.Args[0] == Argv0 { // a program that does not play the role would start itself for ever
+		return nil, errors.New("this process is to keep tasks itself")
+	}
 	if err := noJournals(root); err != nil {
 		return nil, err
 	}
