@@ -12,8 +12,22 @@ import (
 // RemoveTree deletes a tree that somebody inside a sandbox may have made: deeper
 // than there are descriptors, with directories that cannot be entered, full of
 // links. It follows none, and works on two levels at a time: what lies deeper is
-// moved up first.
-func RemoveTree(dir string) error {
+// moved up first. Several may remove the same tree at once: it is gone when they
+// have ended.
+func RemoveTree(dir string) (err error) {
+	for range removeTries {
+		err = removeTree(dir)
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+	}
+	return err
+}
+
+// removeTries is how often a tree is looked at anew in which somebody else was faster.
+const removeTries = 100
+
+func removeTree(dir string) error {
 	top, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):
