@@ -27,6 +27,7 @@ type flowFlags struct {
 	plan          flow.Plan
 	inputs, files []string
 	time          time.Duration
+	fork          flowFork
 	given         map[string][]byte // files, by their names below inputs/
 }
 
@@ -48,6 +49,10 @@ waits for you, 4 if a limit was reached.`,
 	fs := c.Flags()
 	fs.StringVar(&f.plan.Agent, "agent", "", "who does the steps that name no agent")
 	fs.BoolVar(&f.plan.Remove, "rm", false, "remove the sandboxes when the flow has come to its end: what it put out is kept (default: what the flow says, else false)")
+	fs.StringVar(&f.fork.text, "fork", "", "copies begin with what this sandbox has made of PATH, which waits there for review: SANDBOX is now, SANDBOX@CHECKPOINT then (default: with PATH as it is)")
+	c.CompleteFlag("fork", func(cmd *command.Command, _ []string, word string) ([]string, command.Directive) {
+		return a.oneSandbox(cmd, nil, word)
+	})
 	command.WordsVar(fs, &f.inputs, "input", "an input that is a text: NAME=VALUE; repeatable")
 	command.WordsVarP(fs, &f.files, "file", "f", "an input that is a file: [NAME=]PATH; repeatable")
 	fs.IntVar(&f.plan.Parallel, "parallel", 0, "so many steps may be done side by side, each in a place of its own (default: what the flow says, else 1)")
@@ -253,11 +258,18 @@ type flowMaking struct {
 func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 	p := &m.flags.plan
 	m.made = map[string]*spec.Sandbox{}
+	if err := m.branch(); err != nil {
+		return err
+	}
 	if len(m.paths) > 0 {
 		p.Directory = m.paths[0] // its real path is known when there is a sandbox
 	}
 	rooms := p.Rooms()
 	if err := m.suits(rooms); err != nil {
+		return err
+	}
+	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
+	if err := m.settle(ctx, copies); err != nil {
 		return err
 	}
 	if len(rooms) == 0 {
@@ -267,7 +279,6 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 	for _, room := range rooms {
 		p.Sandboxes[room.Name] = store.NewID()
 	}
-	copies := slices.ContainsFunc(rooms, func(r flow.Room) bool { return r.Copy })
 	slices.SortStableFunc(rooms, func(a, b flow.Room) int { // first who has PATH, to know it
 		switch {
 		case a.Copy == b.Copy:
@@ -283,6 +294,11 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 			return err
 		}
 		m.made[room.Name] = sb
+		if room.Copy {
+			if err := m.continues(ctx, sb); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
