@@ -86,31 +86,29 @@ func (d *Desk) take(g *task.Graph, id string, except []string) (*task.Task, erro
 	return g.Claim(id, d.Who, Lease, now)
 }
 
-// Open gives the tasks that are not done, and not among the others, although none of them
-// can be taken.
-func (d *Desk) Open(ctx context.Context, except []string) (open []Open, err error) {
-	open, _, err = d.stands(ctx, except)
-	return open, err
-}
-
-// Stands gives those for a loop that stands so, and tells whether it could take another.
+// Stands gives, for a loop that stands so, the tasks that are not done although it cannot
+// take them, and tells whether there is another that it could.
 func (d *Desk) Stands(ctx context.Context, s *State) (open []Open, ready bool, err error) {
-	return d.stands(ctx, leftOf(s))
-}
-
-func (d *Desk) stands(ctx context.Context, except []string) (open []Open, ready bool, err error) {
 	g, err := d.Store.View(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	wanted := task.Filter{Labels: d.Plan.Labels, Except: except}
+	wanted := task.Filter{Labels: d.Plan.Labels, Except: leftOf(s)}
+	now := time.Now().UTC()
 	for _, t := range g.All() {
-		s := g.State(t, time.Now().UTC())
-		if !wanted.Matches(g, t) || s.Reason == task.ReasonClosed || s.Reason == task.ReasonKept || never(s) {
+		at := g.State(t, now)
+		if !wanted.Matches(g, t) || at.Reason == task.ReasonClosed || at.Reason == task.ReasonKept || never(at) {
 			continue
 		}
-		if ready = ready || s.Ready; !s.Ready {
-			open = append(open, openOf(t, s))
+		free, whole := g.Free(t, d.Who, now)
+		switch {
+		case !at.Ready:
+			open = append(open, openOf(t, at))
+		case !free: // it could begin, but is somebody else's
+			at.Reason = task.ReasonClaimed
+			open = append(open, openOf(t, at))
+		case whole: // else its parts are what there is to do
+			ready = true
 		}
 	}
 	slices.SortStableFunc(open, func(a, b Open) int { return cmp.Compare(len(a.By), len(b.By)) }) // first what others wait for

@@ -236,6 +236,9 @@ func (s *State) begin() {
 			w.Asked = 0
 		}
 	}
+	if s.Status == Stalled || s.Reason == ReasonTasksOpen { // people were at work meanwhile
+		s.unjudged = true
+	}
 	if s.Status == Running { // nobody told its end
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false

@@ -92,8 +92,8 @@ func (l *Loop) noneLeft(ctx context.Context) error {
 			return err
 		}
 	}
-	open, err := l.Desk.Open(ctx, leftOf(l.state))
-	if err != nil {
+	open, ready, err := l.Desk.Stands(ctx, l.state)
+	if err != nil || ready { // there is one by now: it is taken
 		return err
 	}
 	return run.Unkept(l.end(run.ActorHost, noTask(l.state, open)))

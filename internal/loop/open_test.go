@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,73 @@ func TestTasksOpenMany(t *testing.T) {
 	}
 	if e := noTask(&State{Left: []Left{{Task: "bd-y"}}}, open); e.Status != Completed || e.Reason != reasonTasksFailed || len(e.HeldUp) != maxOpen {
 		t.Errorf("with one that was put back it ends as %+v", e)
+	}
+}
+
+// late is a store in which something happens just before somebody looks.
+type late struct {
+	task.Store
+	then func()
+}
+
+func (l *late) View(ctx context.Context) (*task.Graph, error) {
+	if then := l.then; then != nil {
+		l.then = nil
+		then()
+	}
+	return l.Store.View(ctx)
+}
+
+// TestTasksOpenLate has a task that can be taken between the last look for one and the end be
+// done, too, and one that is assigned to somebody else hold the loop up.
+func TestTasksOpenLate(t *testing.T) {
+	p, r, d := desk(t, "mine", "yours")
+	now, store := time.Now().UTC(), d.Store
+	update := func(f func(t *task.Task)) {
+		t.Helper()
+		must(t, store.Change(t.Context(), func(g *task.Graph) error {
+			_, err := g.Update("bd-yours", "ann", false, now, func(t *task.Task) error { f(t); return nil })
+			return err
+		}))
+	}
+	update(func(t *task.Task) { t.Assignee = "ann" })
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Waiting || s.Reason != ReasonTasksOpen || s.OpenTasks[task.ReasonClaimed] != 1 {
+		t.Errorf("with a task of somebody else it is %s, %s, %v", s.Status, s.Reason, s.OpenTasks)
+	}
+	if _, ready, err := d.Stands(t.Context(), s); ready || err != nil {
+		t.Errorf("could it take another? %v, %v", ready, err)
+	}
+	d.Store = &late{store, func() { update(func(t *task.Task) { t.Assignee = "" }) }}
+	if s = workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 2 || at(t, d, "bd-yours").Status != task.Closed {
+		t.Errorf("after %d iterations it is %s, %s", f.n, s.Status, s.Reason)
+	}
+}
+
+// TestTasksOpenByHand has the gates be asked again when what held a loop up was done by a person:
+// the files may be otherwise than when they agreed.
+func TestTasksOpenByHand(t *testing.T) {
+	p, r, d := desk(t, "mine", "yours")
+	now := time.Now().UTC()
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		_, err := g.Update("bd-yours", "ann", false, now, func(t *task.Task) error { t.Labels = []string{"human"}; return nil })
+		return err
+	}))
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Reason != ReasonTasksOpen {
+		t.Fatalf("it is %s, %s", s.Status, s.Reason)
+	}
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		_, _, err := g.Close("bd-yours", "ann", task.End{Reason: "done by hand"}, now)
+		return err
+	}))
+	f.green = always(false)
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "no_tasks" {
+		t.Errorf("red by now, it is %s, %s", s.Status, s.Reason)
+	}
+	f.green = always(true)
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 1 {
+		t.Errorf("green again, it is %s, %s", s.Status, s.Reason)
 	}
 }

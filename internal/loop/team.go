@@ -344,9 +344,13 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		left, err := t.Desk.Open(ctx, leftOf(t.state))
+		left, ready, err := t.Desk.Stands(ctx, t.state)
 		if err != nil {
 			return true, err
+		}
+		if ready { // by now
+			t.wake()
+			return false, nil
 		}
 		return true, run.Unkept(t.end(run.ActorHost, noTask(t.state, left)))
 	}

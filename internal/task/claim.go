@@ -62,8 +62,7 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 	}
 	ready := g.Ready(f, o, now)
 	for _, t := range ready {
-		free := t.Assignee == "" || t.Assignee == who || t.expired(now)
-		if free && g.openPart(t) == nil {
+		if t.free(who, now) && g.openPart(t) == nil {
 			return g.take(t, who, lease, now), nil
 		}
 	}
@@ -72,6 +71,16 @@ func (g *Graph) ClaimNext(f *Filter, o Order, who string, lease time.Duration, n
 		return nil, err.WithHint("%d are that are assigned to others, or have open parts", len(ready))
 	}
 	return nil, err.WithHint("bothy task ls tells what the others wait for")
+}
+
+// Free tells of a ready task whether it is assigned to nobody else, and whether it is
+// whole, that is without open parts: ClaimNext gives what is both.
+func (g *Graph) Free(t *Task, who string, now time.Time) (free, whole bool) {
+	return t.free(who, now), g.openPart(t) == nil
+}
+
+func (t *Task) free(who string, now time.Time) bool {
+	return t.Assignee == "" || t.Assignee == who || t.expired(now)
 }
 
 func checkClaim(who string, lease time.Duration) error {
