@@ -192,8 +192,9 @@ func inside(ctx context.Context, s session, q wire.Ask, stdin string, stdout, st
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	ended := pipes.copy(stdin, stdout, stderr)
 	f, err := conn.Receive()
+	var notes []byte // for the end: who copies what is said writes to stderr until then
 	for err == nil && f.Kind == wire.Note {
-		fmt.Fprintf(stderr, "%s\n", f.Payload)
+		notes = fmt.Appendf(notes, "%s\n", f.Payload)
 		f, err = conn.Receive()
 	}
 	select {
@@ -203,6 +204,7 @@ func inside(ctx context.Context, s session, q wire.Ask, stdin string, stdout, st
 	}
 	pipes.close()
 	<-ended
+	_, _ = stderr.Write(notes)
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}

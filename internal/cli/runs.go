@@ -158,7 +158,7 @@ func (v runView) next() string {
 	case asks == flow.ReasonApproval:
 		return "bothy flow approve " + v.ID
 	case asks == flow.ReasonQuestion:
-		return "bothy flow answer " + v.ID
+		return "bothy flow answer " + v.ID + " 'TEXT'"
 	case v.Hosted:
 		return ""
 	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered:

@@ -135,16 +135,16 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 
 // question finds what is asked: an approval, or a question.
 func (s *State) question(id, step string, approval bool) (*StepState, error) {
-	verb, other := "answered", "approve"
-	if approval {
-		verb, other = "approved", "answer"
+	verb, other := "answered", fmt.Sprintf("approve %s %s", id, step)
+	if approval { // without a text the name of the step would be the answer
+		verb, other = "approved", fmt.Sprintf("answer %s %s 'TEXT'", id, step)
 	}
 	var list []*StepState
 	for _, st := range s.Questions() {
 		if s.Approves(st) == approval {
 			list = append(list, st)
 		} else if step == st.ID {
-			return nil, spec.Errorf(spec.ErrUsage, "%s of the run %s is not to be %s", step, id, verb).WithHint("bothy flow %s %s %s", other, id, step)
+			return nil, spec.Errorf(spec.ErrUsage, "%s of the run %s is not to be %s", step, id, verb).WithHint("bothy flow %s", other)
 		}
 	}
 	if step == "" && len(list) > 1 {

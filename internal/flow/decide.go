@@ -264,7 +264,7 @@ func (p *Plan) value(n *Node, part *cond) string {
 // that asks for nothing but inputs, and what it is done for.
 func (p *Plan) Never(n *Node) bool {
 	c, err := parseCond(n.Step.If)
-	if err != nil || c == nil || c.calls() {
+	if err != nil || c == nil || c.calls() || n.Step.Copy { // who judges a copy has it, too
 		return false
 	}
 	known := true

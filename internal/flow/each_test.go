@@ -563,3 +563,31 @@ steps:
 		t.Errorf("the second is %+v", job)
 	}
 }
+
+// TestNeverCopy has who judges copies that are known to be never worked in have them nevertheless.
+func TestNeverCopy(t *testing.T) {
+	b := begin(t, `
+name: x
+inputs: [{name: on, default: "no"}]
+steps:
+  - {id: try, if: "inputs.on == 'yes'", matrix: {n: [1, 2]}, copy: true, prompt: Do, output: "a${{ matrix.n }}.txt"}
+  - {id: gate, of: try, if: always(), command: judge, output: "g${{ matrix.n }}.txt"}
+  - {id: one, matrix: {}, command: say}
+`, fine)
+	rooms := b.plan.Rooms()
+	b.want(b.carry(), Completed, "done", "gate.1.1 gate.2.1 one.1")
+	for _, job := range b.jobs[:2] {
+		if !slices.ContainsFunc(rooms, func(r Room) bool { return r.Name == job.Of }) {
+			t.Errorf("there is no room for %s, but %v", job.Of, rooms)
+		}
+	}
+}
+
+// TestOtherwiseHint has what is advised to who approves a question be no answer by itself.
+func TestOtherwiseHint(t *testing.T) {
+	b := begin(t, "name: x\nsteps:\n  - {id: ask, question: {message: What?}, output: a.txt}\n", fine)
+	_, err := b.carry().question("RUN", "ask", true)
+	if e := (*spec.Error)(nil); !errors.As(err, &e) || e.Hint != "bothy flow answer RUN ask 'TEXT'" {
+		t.Errorf("it is %#v", err)
+	}
+}

@@ -153,7 +153,7 @@ func (l *lint) matrix(s *Step) error {
 			return fmt.Errorf("matrix: it would be done more than %d times", maxMatrix)
 		}
 	}
-	if s.Matrix != nil && !makes {
+	if len(s.Matrix) > 0 && !makes {
 		return errors.New("matrix: nothing in it makes times that could take turns: values, a list or a count")
 	}
 	if l.nodes += times; l.nodes > maxNodes {

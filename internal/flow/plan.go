@@ -221,7 +221,7 @@ func roomsOf(name string, count int) []string {
 // copyRooms are those that have a copy of the directory.
 func (p *Plan) copyRooms() (list []Room) {
 	for _, n := range p.Nodes() {
-		if n.Step.Copy && !p.Never(n) {
+		if n.Step.Copy {
 			list = append(list, Room{Name: n.ID, Agent: p.AgentOf(n), Copy: true})
 		}
 	}
