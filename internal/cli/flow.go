@@ -161,8 +161,10 @@ func (l *flowing) cancel() error {
 	if err := l.undone(); err != nil { // a moment ago
 		return errors.Join(err, l.forgetStops())
 	}
-	if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
-		return err
+	if l.state.Ready { // else nobody has worked in them, or not for it
+		if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
+			return err
+		}
 	}
 	shop := &flowShop{engine: l.engine, sandboxes: map[string]*spec.Sandbox{}}
 	for room, id := range l.plan.Sandboxes {
@@ -172,8 +174,12 @@ func (l *flowing) cancel() error {
 	}
 	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}).Stop(context.Background(), events, actor())
 	l.ours = err == nil
-	if err == nil && l.plan.Remove {
+	switch {
+	case err != nil || !l.plan.Remove:
+	case l.state.Ready:
 		err = removeAll(context.Background(), l.engine, &l.plan)
+	default:
+		_, err = l.untouched()
 	}
 	return err
 }
@@ -254,12 +260,17 @@ func (a *app) removeFlow(cmd *command.Command, l *flowing) error {
 // it, but for those that somebody has started since.
 func (l *flowing) erase(h *run.Host) (kept []string, err error) {
 	if !l.state.Ready {
-		kept, err = removeUntouched(l.engine, slices.Sorted(maps.Values(l.plan.Sandboxes))...)
+		kept, err = l.untouched()
 	}
 	if err != nil {
 		return nil, err
 	}
 	return kept, h.Remove()
+}
+
+// untouched removes the sandboxes of a run that never was ready.
+func (l *flowing) untouched() (kept []string, err error) {
+	return removeUntouched(l.engine, slices.Sorted(maps.Values(l.plan.Sandboxes))...)
 }
 
 // readFlowFile reads what a flow is to do.

@@ -3,9 +3,12 @@ package cli
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -59,5 +62,32 @@ func TestStopSkipped(t *testing.T) {
 	}
 	if err := l.undone(); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("then %v", err)
+	}
+}
+
+// One that was cut short while its sandboxes were made takes those with it that nobody has started
+// since, whatever it says of all of them.
+func TestStopUnmade(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("one.yaml", []byte("name: one\nrm: true\nsteps:\n- {id: a, command: 'true', output: a.txt}\n"))
+	must(t, err)
+	l := &flowing{engine: &engine.Engine{Store: st}, plan: flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{}}}
+	for _, name := range []string{"new", "used"} {
+		sb := &spec.Sandbox{ID: store.NewID(), Name: name}
+		d, err := st.Create(sb)
+		must(t, err)
+		if name == "used" {
+			must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped, StartedAt: new(time.Now())}))
+		}
+		l.plan.Sandboxes[name] = sb.ID
+	}
+	l.run, err = run.CreateFlow(st.Runs(), "one-2026-11-22-0001", &l.plan, func(string) error { return nil })
+	must(t, err)
+	must(t, l.cancel())
+	list, err := st.List()
+	must(t, err)
+	if l.state.Status != flow.Cancelled || len(list) != 1 || list[0].Name != "used" {
+		t.Errorf("it is %s, and there are %v", l.state.Status, list)
 	}
 }
