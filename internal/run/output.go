@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // logsName is the directory of what was said meanwhile.
@@ -42,7 +43,11 @@ func (r *Run) Output(iteration int) (*Output, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
 	}
-	for try := 1; ; try++ {
+	last, err := r.lastTry(iteration)
+	if err != nil {
+		return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
+	}
+	for try := last + 1; ; try++ { // a lower number may be free by now, and would be taken for an earlier one
 		name := filepath.Join(dir, fmt.Sprintf("%d.%d", iteration, try))
 		f, err := os.OpenFile(name+outSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -51,6 +56,7 @@ func (r *Run) Output(iteration int) (*Output, error) {
 		if err != nil {
 			return nil, fmt.Errorf("keep what is printed in iteration %d: %w", iteration, err)
 		}
+		printing.Store(name, true)
 		o := &Output{Stdout: &Log{path: name + outSuffix, f: f}, Stderr: &Log{path: name + errSuffix}, logs: dir}
 		return o, nil
 	}
@@ -60,8 +66,17 @@ func (r *Run) Output(iteration int) (*Output, error) {
 // goes first.
 func (o *Output) Close() error {
 	err := errors.Join(o.Stdout.close(), o.Stderr.close())
-	return errors.Join(err, makeRoom(o.logs, maxLogs, filepath.Base(o.Stdout.path)))
+	err = errors.Join(err, makeRoom(o.logs, maxLogs, func(name string) bool {
+		_, ok := printing.Load(filepath.Join(o.logs, strings.TrimSuffix(name, filepath.Ext(name))))
+		return ok
+	}))
+	printing.Delete(strings.TrimSuffix(o.Stdout.path, outSuffix))
+	return err
 }
+
+// printing has the paths, without the ends of their names, to which this process still writes:
+// several workers may.
+var printing sync.Map
 
 // Log is one stream of it. It takes everything: whoever talks too much, or while the disk
 // is full, is not stopped for that. Closing says what went wrong.
@@ -121,9 +136,9 @@ func (l *Log) close() error {
 	return errors.Join(l.err, l.f.Close())
 }
 
-// makeRoom removes the oldest files of a directory until so many bytes are left at most. One
-// of a name stays.
-func makeRoom(dir string, most int64, but string) error {
+// makeRoom removes the oldest files of a directory until so many bytes are left at most. Some
+// stay.
+func makeRoom(dir string, most int64, stays func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -140,7 +155,7 @@ func makeRoom(dir string, most int64, but string) error {
 		if sum <= most {
 			break
 		}
-		if f.Name() == but {
+		if stays(f.Name()) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -154,11 +169,23 @@ func makeRoom(dir string, most int64, but string) error {
 // Printed gives the files of what was printed in the last try of an iteration: on standard
 // output, and on standard error. Neither need be there.
 func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
-	entries, err := os.ReadDir(filepath.Join(r.dir, logsName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	last, err := r.lastTry(iteration)
+	if err == nil && last == 0 {
+		err = fmt.Errorf("what was printed in iteration %d: %w", iteration, fs.ErrNotExist)
+	}
+	if err != nil {
 		return "", "", err
 	}
-	last := 0
+	name := filepath.Join(r.dir, logsName, fmt.Sprintf("%d.%d", iteration, last))
+	return name + outSuffix, name + errSuffix, nil
+}
+
+// lastTry is the last try of an iteration of which anything is there; 0 if there is none.
+func (r *Run) lastTry(iteration int) (last int, err error) {
+	entries, err := os.ReadDir(filepath.Join(r.dir, logsName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), strconv.Itoa(iteration)+".")
 		if ok {
@@ -167,9 +194,5 @@ func (r *Run) Printed(iteration int) (stdout, stderr string, err error) {
 			last = max(last, n)
 		}
 	}
-	if last == 0 {
-		return "", "", fmt.Errorf("what was printed in iteration %d: %w", iteration, fs.ErrNotExist)
-	}
-	name := filepath.Join(r.dir, logsName, fmt.Sprintf("%d.%d", iteration, last))
-	return name + outSuffix, name + errSuffix, nil
+	return last, nil
 }

@@ -100,7 +100,7 @@ func TestOutputRoom(t *testing.T) {
 		most int64
 		left string
 	}{{40, "0123"}, {25, "03"}, {5, "0"}} {
-		if err := makeRoom(dir, want.most, "0"); err != nil {
+		if err := makeRoom(dir, want.most, func(name string) bool { return name == "0" }); err != nil {
 			t.Fatal(err)
 		}
 		entries, _ := os.ReadDir(dir)
@@ -111,5 +111,39 @@ func TestOutputRoom(t *testing.T) {
 		if got != want.left {
 			t.Errorf("in %d bytes there are %s, not %s", want.most, got, want.left)
 		}
+	}
+}
+
+// TestOutputAtWork leaves what somebody else still prints, and takes no number again of which
+// something was removed.
+func TestOutputAtWork(t *testing.T) {
+	r := &Run{ID: "x", dir: t.TempDir()}
+	quiet, err := r.Output(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(quiet.Stdout, "begun\n")
+	past := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	if err := os.Chtimes(quiet.Stdout.path, past, past); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(r.dir, logsName, "9.1.log")
+	if err := errors.Join(os.WriteFile(full, nil, 0o600), os.Truncate(full, maxLogs)); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := printed(t, r, 2, "first\n", "trouble\n")
+	if err := os.Remove(first); err != nil { // as room is made
+		t.Fatal(err)
+	}
+	out, errs := printed(t, r, 2, "second\n", "")
+	if _, err := os.Stat(errs); read(t, out) != "second\n" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is beside what an earlier try said: %v", out, err)
+	}
+	fmt.Fprint(quiet.Stdout, "ended\n")
+	if err := quiet.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, quiet.Stdout.path); got != "begun\nended\n" {
+		t.Errorf("it printed %q", got)
 	}
 }
