@@ -10,6 +10,8 @@ import (
 
 // Who has begun a loop is told how to have what it did, and how it goes on.
 func TestWhatNow(t *testing.T) {
+	p := &loop.Plan{Tasks: &loop.Tasks{Project: "/my 'p'"}}
+	open := loop.State{Status: loop.Waiting, Reason: loop.ReasonTasksOpen, HeldUp: []loop.Open{{Task: "bd-3"}}}
 	for _, c := range []struct {
 		mode string
 		s    loop.State
@@ -22,11 +24,22 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceClone, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, "bothy fetch box"},
 		{spec.WorkspaceReview, loop.State{Status: loop.Stalled, Reason: "unchanged"}, "to go on: bothy loop resume r-1"},
 		{spec.WorkspaceLive, loop.State{Status: loop.Waiting, Reason: "question"}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},
+		{spec.WorkspaceLive, open, `bothy task show -C '/my '\''p'\''' bd-3` + "\nto go on when they are closed, or can be taken: bothy loop resume r-1"},
 	} {
 		sb := &spec.Sandbox{Name: "box", WorkspaceMode: c.mode, Workspaces: []spec.Mount{{Source: "/p", Target: "/p"}}}
-		got := strings.Join(whatNow("r-1", sb, &c.s), "\n")
+		got := strings.Join(whatNow("r-1", sb, p, &c.s), "\n")
 		if got != c.want && (c.want == "" || !strings.HasSuffix(got, c.want)) {
 			t.Errorf("%s, %s: %q, want %q", c.mode, c.s.Status, got, c.want)
 		}
+	}
+}
+
+// Whoever is where the tasks are need not be told where that is.
+func TestShowTaskHere(t *testing.T) {
+	dir, err := realDir(t.TempDir())
+	must(t, err)
+	t.Chdir(dir)
+	if got := showTask(&loop.Plan{Tasks: &loop.Tasks{Project: dir}}, "bd-3"); got != "bothy task show bd-3" {
+		t.Error(got)
 	}
 }

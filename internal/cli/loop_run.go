@@ -463,7 +463,7 @@ func (l *looping) workplace() (*spec.Sandbox, error) {
 }
 
 // whatNow tells what a person can do when nobody carries a loop on any more.
-func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
+func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []string) {
 	held := s.Status == loop.Waiting && s.Reason == loop.ReasonTasksOpen
 	over := s.Status.Final() || held
 	switch {
@@ -480,7 +480,7 @@ func whatNow(id string, sb *spec.Sandbox, s *loop.State) (lines []string) {
 	case s.Status == loop.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))
 	case held:
-		lines = append(lines, "what the open tasks wait for: bothy task show "+s.HeldUp[0].Task)
+		lines = append(lines, "what the open tasks wait for: "+showTask(p, s.HeldUp[0].Task))
 		lines = append(lines, fmt.Sprintf("to go on when they are closed, or can be taken: bothy loop resume %s", id))
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
@@ -507,7 +507,7 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 		return err
 	}
 	a.dismiss(e, s)
-	for _, line := range whatNow(c.run.ID, c.shop.sandbox, s) {
+	for _, line := range whatNow(c.run.ID, c.shop.sandbox, c.plan, s) {
 		a.note("%s", line)
 	}
 	n = stopped(n, s)

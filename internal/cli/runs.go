@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
 )
 
@@ -35,7 +37,7 @@ func (a *app) runsCommand() *command.Command {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "RUN\tKIND\tSTATUS\tWHY\tNEXT")
 			for _, v := range views {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(opening(v.why()))), dash(v.Next))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.ID, v.Kind, v.Status, dash(term.Sanitize(opening(v.why()))), dash(term.Sanitize(v.Next)))
 			}
 			return w.Flush()
 		},
@@ -59,7 +61,7 @@ type runView struct {
 
 	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered bool   // a loop that asks has a hint that it was not told yet
-	held     string // the task that a person has to see to before a loop can go on
+	held     string // the command that shows the task which a person has to see to before a loop can go on
 }
 
 func (v runView) why() string {
@@ -114,16 +116,28 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 	return v, nil
 }
 
-// heldUp is the first of the tasks that hold a loop up, if none can be taken by now.
+// heldUp shows the first of the tasks that hold a loop up, if none can be taken by now.
 func heldUp(e *engine.Engine, r *run.Run, l loopView) string {
 	if l.Reason != loop.ReasonTasksOpen {
 		return ""
 	}
-	open, ready, err := deskOf(e, l.Plan, r).Stands(context.Background(), l.State)
+	d := deskOf(e, l.Plan, r)
+	if b, ok := d.Store.(*book.Book); ok { // there may be many runs, and each has a process for this
+		defer b.Close()
+	}
+	open, ready, err := d.Stands(context.Background(), l.State)
 	if err != nil || ready || len(open) == 0 {
 		return "" // resume tells
 	}
-	return open[0].Task
+	return showTask(l.Plan, open[0].Task)
+}
+
+// showTask is the command that shows a task of a loop to whoever is where this process is.
+func showTask(p *loop.Plan, id string) string {
+	if here, err := realDir("."); err == nil && here == p.Tasks.Project {
+		return "bothy task show " + id
+	}
+	return "bothy task show -C '" + strings.ReplaceAll(p.Tasks.Project, "'", `'\''`) + "' " + id
 }
 
 // rank orders runs by how much they need a person.
@@ -166,7 +180,7 @@ func (v runView) next() string {
 	case v.Detail == cutInMaking: // there is nothing that could be gone on with
 		return "bothy " + v.Kind + " rm " + v.ID
 	case v.held != "":
-		return "bothy task show " + v.held
+		return v.held
 	case v.rank() <= 2:
 		return "bothy " + v.Kind + " resume " + v.ID
 	}
