@@ -240,6 +240,9 @@ func (g *Gateway) review() {
 			if d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r); !d.Allowed() {
 				return errors.New("the policy changed: " + d.Reason())
 			}
+			if g.isBounded(s.Name) && isEndless(r) {
+				return errUncounted
+			}
 			return g.secrets.Load().Lent(uses, time.Now())
 		})
 	}

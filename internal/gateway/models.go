@@ -4,9 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -45,6 +47,15 @@ func (g *Gateway) isBounded(name string) bool {
 
 // errUnmetered ends what began before there was a budget.
 var errUnmetered = errors.New("the sandbox has a budget now, and nobody looked into this: connect again")
+
+// errUncounted likewise.
+var errUncounted = errors.New("the sandbox has a budget now, and what is said over this is not counted")
+
+// isEndless tells of a request over which more than one question may be asked: what is
+// refused with a budget must not go on, either, where it was there before.
+func isEndless(r *policy.Request) bool {
+	return r.Upgrade != "" || strings.HasPrefix(http.Header(r.Header).Get("Content-Type"), "application/grpc")
+}
 
 // SetBudget puts another budget into force, also for what is under way.
 func (g *Gateway) SetBudget(b spec.Budget) {
