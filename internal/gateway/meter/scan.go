@@ -121,6 +121,13 @@ func (s *scanner) close() {
 	}
 }
 
+// restart has the next document begin here, and tells whether none was open.
+func (s *scanner) restart() bool {
+	whole := s.depth == 0 && !s.quoted
+	s.depth, s.outer, s.quoted, s.escaped, s.bare = 0, false, false, false, false
+	return whole
+}
+
 // string is at the end of one: it was a name or a value.
 func (s *scanner) string() {
 	l := s.in()

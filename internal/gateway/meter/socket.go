@@ -17,7 +17,9 @@ type Socket struct {
 	left    uint64 // bytes of the payload
 	inside  bool   // the head is complete, the payload is not
 	control bool
+	final   bool // the message ends with this frame
 	lost    bool // it is not known any more where frames begin
+	torn    bool // a message was no whole document
 	spoke   bool // there were messages
 	counted bool // an answer was
 }
@@ -39,7 +41,7 @@ func (s *Socket) Write(p []byte) (int, error) {
 		}
 		b = b[len(part):]
 		s.left -= uint64(len(part))
-		s.inside = s.left > 0
+		s.over()
 	}
 	return len(p), nil
 }
@@ -63,8 +65,18 @@ func (s *Socket) header(b []byte) (rest []byte) {
 	}
 	// Nothing is compressed that was not asked for, and a server masks nothing.
 	s.lost = s.head[0]&0x70 != 0 || s.head[1]&128 != 0
-	s.control, s.inside, s.have = s.head[0]&8 != 0, s.left > 0, 0
+	s.control, s.final, s.have = s.head[0]&8 != 0, s.head[0]&128 != 0, 0
+	s.over()
 	return b
+}
+
+// over looks whether the frame, and the message, is at its end. What a message leaves open
+// would swallow those that follow.
+func (s *Socket) over() {
+	s.inside = s.left > 0
+	if !s.inside && s.final && !s.control && !s.tally.whole() {
+		s.torn = true
+	}
 }
 
 // size is that of the head, as far as it is known.
@@ -84,7 +96,7 @@ func (s *Socket) size() int {
 // Close is told when nothing more comes. What was begun and did not come to its end, or could not
 // be understood, is noted.
 func (s *Socket) Close() {
-	if s.lost || s.spoke && !s.counted || s.tally.isBegun() {
+	if s.lost || s.torn || s.spoke && !s.counted || s.tally.isBegun() {
 		s.tally.Unread()
 	}
 }
@@ -96,6 +108,14 @@ func (t *Tally) message(p []byte) bool {
 	t.socket, t.ended = true, false
 	t.scan.write(p)
 	return t.ended
+}
+
+// whole is at the end of a message: the next begins anew. It tells whether what was read of
+// it has come to its end, too.
+func (t *Tally) whole() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.scan.restart()
 }
 
 // isBegun tells whether an answer has begun, over a WebSocket, and has not ended.

@@ -36,15 +36,18 @@ func TestSocket(t *testing.T) {
 		answers int64
 		unseen  int64
 	}{
-		"nothing":                   {"", 0, 0},
-		"only a close":              {frame(0x88, "\x03\xe8"), 0, 0},
-		"one answer":                {one + frame(0x81, limits), 1, 0},
-		"two, of which one is long": {one + frame(0x81, created) + frame(0x81, done(strings.Repeat("x", 70_000))), 2, 0},
-		"in pieces, with a ping":    {frame(0x01, created[:9]) + frame(0x89, "ping") + frame(0x80, created[9:]) + frame(0x81, done(strings.Repeat("y", 300))), 1, 0},
-		"one that broke off":        {one + frame(0x81, created), 1, 1},
-		"compressed":                {frame(0xc1, "xyz"), 0, 1},
-		"masked":                    {"\x81\x83abcdxyz", 0, 1},
-		"no JSON of ours":           {frame(0x82, "\x00\x01\x02"), 0, 1},
+		"nothing":                          {"", 0, 0},
+		"only a close":                     {frame(0x88, "\x03\xe8"), 0, 0},
+		"one answer":                       {one + frame(0x81, limits), 1, 0},
+		"two, of which one is long":        {one + frame(0x81, created) + frame(0x81, done(strings.Repeat("x", 70_000))), 2, 0},
+		"in pieces, with a ping":           {frame(0x01, created[:9]) + frame(0x89, "ping") + frame(0x80, created[9:]) + frame(0x81, done(strings.Repeat("y", 300))), 1, 0},
+		"one that broke off":               {one + frame(0x81, created), 1, 1},
+		"behind what is no whole document": {frame(0x81, `{"a":["`) + one, 1, 1},
+		"behind a list":                    {frame(0x81, `[{"a":1}]`) + frame(0x81, "["+done("")+"]"), 1, 0},
+		"its end is an empty frame":        {frame(0x01, done("")) + frame(0x80, "") + one, 2, 0},
+		"compressed":                       {frame(0xc1, "xyz"), 0, 1},
+		"masked":                           {"\x81\x83abcdxyz", 0, 1},
+		"no JSON of ours":                  {frame(0x82, "\x00\x01\x02"), 0, 1},
 	} {
 		for _, piece := range []int{1, 5, len(c.said) + 1} {
 			m := newMeter(spec.Budget{})
