@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,12 +145,18 @@ func humbly(start func() error) error {
 
 // noJournals refuses a directory where an earlier Bothy has kept tasks, in another way.
 func noJournals(root string) error {
-	old, err := filepath.Glob(filepath.Join(root, "*", "journal"))
-	if err != nil || len(old) == 0 {
-		return err
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return spec.Errorf(spec.ErrConflict, "%s has tasks that an earlier Bothy has written", old[0]).
-		WithHint("export them with that one, move %s away, and import them", filepath.Dir(old[0]))
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		if _, err := os.Lstat(filepath.Join(dir, "journal")); e.IsDir() && err == nil {
+			return spec.Errorf(spec.ErrConflict, "%s has tasks that an earlier Bothy has written", filepath.Join(dir, "journal")).
+				WithHint("export them with that one, move %s away, and import them", dir)
+		}
+	}
+	return err
 }
 
 // ask gives an order and waits for the answer, as long as ctx lasts.

@@ -276,8 +276,8 @@ func TestNewerAndForeign(t *testing.T) {
 
 // What an earlier Bothy has kept as journals is not passed over.
 func TestJournal(t *testing.T) {
-	root := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(root, "app-1"), 0o700))
+	root := filepath.Join(t.TempDir(), "a[b]?[") // no pattern
+	must(t, os.MkdirAll(filepath.Join(root, "app-1"), 0o700))
 	must(t, os.WriteFile(filepath.Join(root, "app-1", "journal"), nil, 0o600))
 	b := begin(t, root, project)
 	_, viewed := b.View(t.Context())
