@@ -44,15 +44,15 @@ type db struct {
 func open(ctx context.Context, dir string) (*db, error) {
 	d := &db{path: filepath.Join(dir, book.FileName)}
 	if err := makeDir(dir); err != nil {
-		return nil, &spec.Error{Op: "open the tasks", Err: err}
+		return nil, d.explain("open the tasks", err)
 	}
-	held, err := store.WaitLock(filepath.Join(dir, lockName))
+	unlock, err := lock(ctx, filepath.Join(dir, lockName))
 	if err != nil {
-		return nil, err
+		return nil, d.explain("open the tasks", err)
 	}
-	defer held.Unlock()
+	defer unlock()
 	if d.file, err = touch(d.path); err != nil {
-		return nil, &spec.Error{Op: "open the tasks", Err: err}
+		return nil, d.explain("open the tasks", err)
 	}
 	err = d.connect(ctx, source(d.path))
 	if codeOf(err) == sqlite3.SQLITE_IOERR {
@@ -65,6 +65,29 @@ func open(ctx context.Context, dir string) (*db, error) {
 		return nil, d.explain("open the tasks", err)
 	}
 	return d, nil
+}
+
+// lock waits for who opens the database just now, as long as for any others. Of a wait that
+// is given up nothing is left but with the process.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	type answer struct {
+		held *store.Lock
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		held, err := store.WaitLock(path)
+		got <- answer{held, err}
+	}()
+	select {
+	case a := <-got:
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a.held.Unlock, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func (d *db) connect(ctx context.Context, source string) (err error) {
@@ -185,6 +208,9 @@ func codeOf(err error) int {
 	return sqlite3.SQLITE_OK
 }
 
+// mayWrite is what to see to where a file cannot be opened, or not be written.
+const mayWrite = "nothing was changed; see that you may write in %s, and the files in it, and that there is room on its disk"
+
 // explain adds what was done, and what to do.
 func (d *db) explain(op string, err error) error {
 	e := &spec.Error{Op: op, Err: err}
@@ -192,8 +218,13 @@ func (d *db) explain(op string, err error) error {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		e.Err = fmt.Errorf("%s is damaged: %w", d.path, err)
 		return e.WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return e.WithHint(mayWrite, filepath.Dir(d.path))
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return e.WithHint(mayWrite, filepath.Dir(d.path))
 	}
 	return e
 }

@@ -1,0 +1,52 @@
+package database
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/task/book"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Whose client is gone ends, also while another opens the database.
+func TestGoneWhileItIsOpened(t *testing.T) {
+	root := t.TempDir()
+	held, err := store.WaitLock(filepath.Join(root, lockName))
+	must(t, err)
+	defer held.Unlock()
+	in, out := io.Pipe()
+	ended := make(chan int)
+	go func() { ended <- Main(root, in, io.Discard) }()
+	talk := book.NewTalk(nil, out)
+	must(t, talk.Say(book.View, []byte(project)))
+	must(t, talk.Flush())
+	must(t, out.Close())
+	if code := <-ended; code != spec.ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Who may not write is told so, and not to make room.
+func TestReadOnly(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	root := t.TempDir()
+	b := begin(t, root, project)
+	add(t, b, "bd-a")
+	b.Close()
+	for name, modes := range map[string][2]os.FileMode{book.FileName: {0, 0o600}, lockName: {0, 0o600}, ".": {0o500, 0o700}} {
+		path := filepath.Join(root, name)
+		must(t, os.Chmod(path, modes[0]))
+		if err := b.Change(t.Context(), adding("bd-b", "")); err == nil || !strings.Contains(spec.Hint(err), "may write in "+root) {
+			t.Errorf("%s is %v: %v, %q", name, modes[0], err, spec.Hint(err))
+		}
+		b.Close()
+		must(t, os.Chmod(path, modes[1]))
+	}
+	add(t, b, "bd-b")
+}
