@@ -35,11 +35,11 @@ func TestBudgetEndsSockets(t *testing.T) {
 		r.Header.Set("Upgrade", "websocket")
 		resp, err := w.client(t, false).Do(r)
 		must(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
 		c, ok := resp.Body.(io.ReadWriteCloser)
 		if !ok {
 			t.Fatalf("%s: %d", host, resp.StatusCode)
 		}
-		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
 	echo := func(c io.ReadWriter) error {

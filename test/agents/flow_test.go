@@ -44,7 +44,7 @@ func TestFlowClaude(t *testing.T) {
 	text := read(t, "examples", "flows", "writing-kit.md")
 	inWorld(t, claude, played+drafted, func(t *testing.T, w *world) {
 		run := w.kit(t, "writing-kit.md", text)
-		if !regexp.MustCompile(`^writing-kit-\d{4}-\d\d-\d\d-[0-9a-f]{4}$`).MatchString(run) {
+		if !regexp.MustCompile(`^my-article-\d{4}-\d\d-\d\d-[0-9a-f]{4}$`).MatchString(run) {
 			t.Errorf("the run is called %q", run)
 		}
 		dir := filepath.Join(w.State, "runs", run)
