@@ -523,7 +523,7 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		}
 	}
 	n = flowStopped(n, s)
-	ended := a.carried(ctx, shop.engine, n, s.ExitCode(), func() (any, error) {
+	ended := a.carried(ctx, shop.engine, c.Host, n, s.ExitCode(), func() (any, error) {
 		v, err := flowViewOf(shop.engine, c.Run)
 		v.Hosted = false
 		return v, err

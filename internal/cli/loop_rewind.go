@@ -79,6 +79,7 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}
+	h.Close() // who hears of it may go on at once
 	told := stopped(l.notice(), l.state)
 	told.Event = engine.EventRewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)

@@ -511,7 +511,7 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 		a.note("%s", line)
 	}
 	n = stopped(n, s)
-	return a.carried(ctx, e, n, s.ExitCode(), func() (any, error) {
+	return a.carried(ctx, e, c.host, n, s.ExitCode(), func() (any, error) {
 		v, err := loopViewOf(e, c.run)
 		v.Hosted = false
 		return v, err

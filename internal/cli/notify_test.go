@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // TestHerald tells of a long wait once, however often it turns out to be longer, and of
@@ -77,6 +79,48 @@ func TestHerald(t *testing.T) {
 	d.Add(run.RateLimited, now.Add(-2*time.Hour), now.Add(-time.Hour), 1)
 	look(true)
 	check("one that is over")
+}
+
+// TestEndedIsNobodys has whoever hears of the end of a run find it given back. How it stands
+// was seen before.
+func TestEndedIsNobodys(t *testing.T) {
+	dir := t.TempDir()
+	hook := filepath.Join(dir, "hook")
+	must(t, os.WriteFile(hook, []byte("#!/bin/sh\n: > $0.runs\nuntil [ -e $0.go ]; do sleep 0.01; done\n"), 0o700))
+	r, err := run.Create(filepath.Join(dir, "runs"), "r", struct{}{})
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	out, err := os.Create(filepath.Join(dir, "out"))
+	must(t, err)
+	defer out.Close()
+	a := &app{json: true, stdout: out}
+	a.config.Notify = []string{hook}
+	ended := make(chan error, 1)
+	go func() {
+		n := engine.Notice{Event: engine.EventEnded, Run: r.ID, Kind: r.Kind, Status: "waiting"}
+		ended <- a.carried(t.Context(), &engine.Engine{}, h, n, 3, func() (any, error) {
+			return map[string]bool{"ours": r.Hosted()}, nil
+		})
+	}()
+	for range 1000 {
+		if _, err = os.Stat(hook + ".runs"); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if next, _, herr := r.Host(); herr != nil || err != nil {
+		t.Errorf("who hears of the end goes on: %v, %v", err, herr)
+	} else {
+		next.Close()
+	}
+	must(t, os.WriteFile(hook+".go", nil, 0o600))
+	if by, is := errors.AsType[*spec.Exited](<-ended); !is || by.Code != 3 {
+		t.Errorf("it ends with %v", by)
+	}
+	if text, err := os.ReadFile(out.Name()); err != nil || !strings.Contains(string(text), `"ours": true`) {
+		t.Errorf("it printed %s, %v", text, err)
+	}
 }
 
 // TestDocumentedWebhook has the program of the documentation tell a server of a run, which

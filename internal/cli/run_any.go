@@ -170,11 +170,17 @@ func enduring(ctx context.Context) (context.Context, func()) {
 	return interruptible(ctx)
 }
 
-// carried tells of a run that is carried on no more, and ends with its code.
-func (a *app) carried(ctx context.Context, e *engine.Engine, n engine.Notice, code int, view func() (any, error)) error {
+// carried gives a run back, tells that it is carried on no more, and ends with its code. Who
+// hears of its end may go on with it at once: how it stands is seen before.
+func (a *app) carried(ctx context.Context, e *engine.Engine, h *run.Host, n engine.Notice, code int, view func() (any, error)) error {
+	var v any
+	var err error
+	if a.json {
+		v, err = view()
+	}
+	h.Close()
 	a.notify(context.WithoutCancel(ctx), e, n) // it may be a signal that ended the run
 	if a.json {
-		v, err := view()
 		if err == nil {
 			err = a.printJSON(v)
 		}

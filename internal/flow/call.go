@@ -2,6 +2,10 @@ package flow
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 
 	"github.com/bothy-dev/bothy/internal/run"
 )
@@ -50,14 +54,38 @@ func (c *Carrier) hear(h hearing) error {
 	return c.keep(Called, h.Call)
 }
 
-// Heard keeps that a person knows of all that is asked where the flow stands now.
+// Heard leaves word for who goes on with the flow that a person knows of all that is asked
+// where it stands now. It is nobody's by then: who goes on may have begun, and does not wait.
 func (c *Carrier) Heard() error {
-	for st := c.state.unheard(); st != nil; st = c.state.unheard() {
-		if err := c.append(Called, run.ActorHost, Call{Step: st.ID, Asked: st.done}); err != nil {
+	for _, st := range c.state.Questions() {
+		if st.called == st.done {
+			continue
+		}
+		data, err := json.Marshal(Call{Step: st.ID, Asked: st.done})
+		if err == nil {
+			err = c.Run.Leave(run.Message{Kind: run.Told, Actor: run.ActorHost, Data: data})
+		}
+		if errors.Is(err, fs.ErrNotExist) { // who heard of it has removed the run
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// told keeps what word was left of, unless it is asked anew by now.
+func (c *Carrier) told(m run.Message) error {
+	var call Call
+	if err := json.Unmarshal(m.Data, &call); err != nil {
+		return fmt.Errorf("read what a person was told: %w", err)
+	}
+	st := c.state.byID[call.Step]
+	if st == nil || st.done != call.Asked || st.called == call.Asked {
+		return nil
+	}
+	return c.append(Called, m.Actor, call)
 }
 
 // unheard is the first step that asks what nobody was told; nil if there is none.

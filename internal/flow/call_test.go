@@ -86,8 +86,8 @@ func TestCallAlone(t *testing.T) {
 	s, carrier := b.carryIn(t.Context())
 	b.ended(s, Waiting, "approval")
 	c.want(t)
+	carrier.Host.Close() // who is told of the end may go on
 	must(t, carrier.Heard())
-	carrier.Host.Close()
 	b.answer("good", true)
 	b.ended(b.carry(), Waiting, "question") // slow and more were at work meanwhile
 	c.want(t)

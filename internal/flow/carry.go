@@ -177,6 +177,8 @@ func (c *Carrier) mail() error {
 		switch m.Kind {
 		case run.Reply:
 			err = c.reply(m)
+		case run.Told:
+			err = c.told(m)
 		case run.Stop:
 			err = c.end(m.Actor, End{Status: Cancelled, Reason: "stopped"})
 		}

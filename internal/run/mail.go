@@ -24,6 +24,7 @@ const (
 	Hint  = "hint"  // Text is for the next iteration
 	Clear = "clear" // hints that no iteration was told are taken back
 	Reply = "reply" // Data is what a person answers to what is asked
+	Told  = "told"  // Data is what a person was told when nobody carried the run on
 )
 
 // Message is what a person has to say to a run, whoever carries it on.
