@@ -82,6 +82,7 @@ type flowView struct {
 	*flow.State
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
+	Behind     []string            `json:"left_behind,omitempty"` // sandboxes that it was to remove
 	Plan       *flow.Plan          `json:"plan"`
 }
 
@@ -94,7 +95,7 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 }
 
 func (l *flowing) view() flowView {
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Elements: l.state.Elements(), Plan: &l.plan}
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
 		code := l.state.ExitCode()
 		v.ExitCode = &code
@@ -228,7 +229,7 @@ func (a *app) flowRmCommand() *command.Command {
 				if err != nil {
 					return nil, err
 				}
-				return l.run, a.removeFlow(cmd, l)
+				return l.run, a.removeFlow(cmd.Context(), l)
 			})
 		},
 	}
@@ -237,7 +238,7 @@ func (a *app) flowRmCommand() *command.Command {
 // removeFlow removes a run that nobody carries on. Its sandboxes hold copies of what the
 // run has, and go with it; but those that work on files of the host only if that was
 // asked for, and copies that wait for a person never.
-func (a *app) removeFlow(cmd *command.Command, l *flowing) error {
+func (a *app) removeFlow(ctx context.Context, l *flowing) error {
 	h, events, err := l.run.Host()
 	if err != nil {
 		return err
@@ -247,7 +248,7 @@ func (a *app) removeFlow(cmd *command.Command, l *flowing) error {
 		return err
 	}
 	if l.state.Ready && (l.plan.Directory == "" || l.plan.Remove || len(l.plan.Copies()) > 0) {
-		if err := removeAll(cmd.Context(), l.engine, &l.plan); err != nil {
+		if err := removeAll(ctx, l.engine, &l.plan); err != nil {
 			return err
 		}
 	}

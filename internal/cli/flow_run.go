@@ -422,6 +422,10 @@ func (a *app) flowResumeCommand() *command.Command {
 			if l.state, err = flow.Fold(&l.plan, events); err != nil {
 				return err
 			}
+			l.hosted = false // by nobody else
+			if left := l.left(); len(left) > 0 {
+				return a.tidyFlow(cmd.Context(), l, h, left)
+			}
 			if err := l.open(); err != nil {
 				return err
 			}

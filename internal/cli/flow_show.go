@@ -187,7 +187,7 @@ func (l *flowing) rows() [][2]string {
 	for _, st := range s.Questions() {
 		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
 	}
-	return rows
+	return append(rows, leftRow(l.run, l.left())...)
 }
 
 // took is for how long somebody has carried the flow on, until now.

@@ -92,7 +92,8 @@ type loopView struct {
 	*loop.State
 	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Workers    []workerView `json:"workers,omitempty"`
-	Iterations []loop.Spent `json:"iterations"` // what each took
+	Iterations []loop.Spent `json:"iterations"`            // what each took
+	Behind     []string     `json:"left_behind,omitempty"` // sandboxes of workers that it was to remove
 	Plan       *loop.Plan   `json:"plan"`
 }
 
@@ -105,7 +106,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code

@@ -414,6 +414,10 @@ func (a *app) loopResumeCommand() *command.Command {
 			if l.state, err = loop.Fold(events); err != nil {
 				return err
 			}
+			l.hosted = false // by nobody else
+			if left := l.left(); len(left) > 0 {
+				return a.tidyLoop(cmd.Context(), l, h, left)
+			}
 			if err := l.open(); err != nil {
 				return err
 			}

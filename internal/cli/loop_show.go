@@ -219,6 +219,7 @@ func (l *looping) rows() [][2]string {
 		{"took", roundly(took)},
 	}
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
+	rows = append(rows, leftRow(l.run, l.left())...)
 	rows = append(rows, [2]string{"prompt", opening(p.Prompt)})
 	for _, w := range workersOf(s) {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})

@@ -61,6 +61,7 @@ type runView struct {
 
 	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered bool   // a loop that asks has a hint that it was not told yet
+	left     bool   // it was to remove sandboxes that are there still
 	held     string // the command that shows the task which a person has to see to before a loop can go on
 }
 
@@ -97,6 +98,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+		v.left = len(l.Behind) > 0
 		v.wait(l.State)
 		if reason, detail := l.Asks(); v.Hosted && reason != "" { // the rest goes on
 			v.asks, v.Detail = reason, detail
@@ -108,6 +110,7 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		}
 		v.Status, v.Reason, v.Detail = string(l.Status), l.Reason, l.Detail
 		v.CreatedAt, v.Hosted, v.ExitCode = l.CreatedAt, l.Hosted, l.ExitCode
+		v.left = len(l.Behind) > 0
 		v.wait(l.State)
 		v.answered = len(l.Hints) > 0
 		v.held = heldUp(e, r, l)
@@ -142,8 +145,11 @@ func showTask(p *loop.Plan, id string) string {
 
 // rank orders runs by how much they need a person.
 func (v runView) rank() int {
-	if v.asks != "" {
+	switch {
+	case v.asks != "":
 		return 0
+	case v.left: // its end was cut short
+		return 1
 	}
 	switch v.Status {
 	case string(flow.Waiting):
