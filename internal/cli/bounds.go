@@ -1,22 +1,68 @@
 package cli
 
 import (
+	"errors"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// lendings are why the gateway sees what is asked in a sandbox, whatever the description of
+// its agent says.
+type lendings struct {
+	played  bool     // no model is asked
+	secrets []string // that are for models which the gateway knows
+}
+
+// lendings are those of a sandbox that is to be made. A secret that is for something else is none.
+func (f *createFlags) lendings(e *engine.Engine) (w lendings, err error) {
+	w.played = f.mock != ""
+	list, err := parseLend(f.secrets)
+	for _, l := range list {
+		var models bool
+		if err == nil {
+			models, err = e.MeteredSecret(l.secret)
+		}
+		if models {
+			w.secrets = append(w.secrets, l.secret)
+		}
+	}
+	return w, err
+}
+
+// lendingsOf are those of a sandbox that there is.
+func lendingsOf(e *engine.Engine, sb *spec.Sandbox) (w lendings, err error) {
+	w.played = sb.Mock != nil
+	list, err := e.Leases(sb)
+	for i := range list {
+		if l := &list[i]; l.Live(time.Now()) && engine.MeteredLease(l) && !slices.Contains(w.secrets, l.Secret) {
+			w.secrets = append(w.secrets, l.Secret)
+		}
+	}
+	return w, err
+}
+
 // boundable sees that a budget would hold an agent. The gateway holds it where it sees what
 // models are asked; where it does not, a run can go by what the agent claims, which is said.
 // An agent that nobody can tell anything of is refused.
-func (a *app) boundable(of *spec.Agent, b spec.Budget, f *createFlags, isRun bool) error {
-	if b == (spec.Budget{}) || of == nil || f.mock != "" || len(f.secrets) > 0 || engine.Metered(of) {
+func (a *app) boundable(of *spec.Agent, b spec.Budget, w lendings, isRun bool) error {
+	if b == (spec.Budget{}) || of == nil || w.played || engine.Metered(of) {
+		return nil
+	}
+	if len(w.secrets) > 0 {
+		otherwise := ""
+		if isRun {
+			otherwise = ", but for what it claims"
+		}
+		a.note("the budget holds %s where it uses %s; what it asks models with anything else the gateway may not see, and that is not counted%s", of.Title, strings.Join(w.secrets, ", "), otherwise)
 		return nil
 	}
 	err := spec.Errorf(spec.ErrUsage, "a budget would not hold %s: what it logs in with is for no model that the gateway knows", of.Title)
 	if !isRun {
-		return err.WithHint("leave --max-tokens and --max-cost out, or name its service in its description, under credentials (docs/agents.md)")
+		return err.WithHint("leave --max-tokens and --max-cost out, lend it a secret for models (--secret), or name its service in its description, under credentials (docs/agents.md)")
 	}
 	tokens, usd := claims(of)
 	if b.Tokens > 0 && !tokens || b.USD > 0 && !usd {
@@ -25,6 +71,23 @@ func (a *app) boundable(of *spec.Agent, b spec.Budget, f *createFlags, isRun boo
 	}
 	a.note("the gateway does not see what %s asks models: the budget goes by what it claims, when it has worked", of.Title)
 	return nil
+}
+
+// boundableIn does that for the agent of a sandbox that there is. A shell has none, nor has one
+// whose description is gone: what asks models there is known to nobody.
+func (a *app) boundableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) error {
+	of, err := agentCalled(e.Agents, sb.Agent)
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w, err := lendingsOf(e, sb)
+	if err != nil {
+		return err
+	}
+	return a.boundable(of, b, w, false)
 }
 
 // claims tells whether an agent says how many tokens it used, and how much money, where it works

@@ -41,8 +41,7 @@ or --max-cost it bounds what a sandbox may have taken: from then on no question 
 				return err
 			}
 			if budget.given(cmd) {
-				a.doubt(e, budget.Budget, list)
-				if err := budget.change(cmd, e, args, list); err != nil {
+				if err := budget.change(a, cmd, e, args, list); err != nil {
 					return err
 				}
 			}
@@ -113,12 +112,15 @@ func (f *budgetFlags) check() error {
 	return nil
 }
 
-// change has one sandbox have another budget.
-func (f *budgetFlags) change(cmd *command.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
+// change has one sandbox have another budget. One that would not hold its agent is refused.
+func (f *budgetFlags) change(a *app, cmd *command.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
 	if len(args) != 1 {
 		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
 	}
 	if err := f.check(); err != nil {
+		return err
+	}
+	if err := a.boundableIn(e, list[0], f.Budget); err != nil {
 		return err
 	}
 	b := list[0].Budget
@@ -129,19 +131,6 @@ func (f *budgetFlags) change(cmd *command.Command, e *engine.Engine, args []stri
 		b.USD = f.USD
 	}
 	return e.SetBudget(cmd.Context(), list[0], b)
-}
-
-// doubt tells where a budget would not hold the agents of sandboxes.
-func (a *app) doubt(e *engine.Engine, b spec.Budget, list []*spec.Sandbox) {
-	for _, sb := range list {
-		of, err := agentCalled(e.Agents, sb.Agent)
-		if err != nil || sb.Mock != nil { // it has none, or none that is known any more
-			continue
-		}
-		if err := a.boundable(of, b, &createFlags{}, false); err != nil {
-			a.note("%v", err)
-		}
-	}
 }
 
 // showCost shows one sandbox's, by model.

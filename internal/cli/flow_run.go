@@ -104,10 +104,8 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	if err == nil {
 		agents, err = named(&f.plan, agents)
 	}
-	for _, of := range agents {
-		if err == nil {
-			err = a.boundable(of, spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}, &f.createFlags, true)
-		}
+	if err == nil {
+		err = a.flowBoundable(e, f, agents)
 	}
 	if err != nil {
 		return nil, err
@@ -139,6 +137,21 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
 	return m.run, a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
+}
+
+// flowBoundable sees that the bounds of a flow would hold its agents.
+func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent) error {
+	b := spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
+	if b == (spec.Budget{}) {
+		return nil
+	}
+	w, err := f.lendings(e)
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		if err == nil {
+			err = a.boundable(agents[name], b, w, true)
+		}
+	}
+	return err
 }
 
 // about is what the run is named after: as with Looplia the first file that it is given, else the

@@ -128,10 +128,8 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, of := range slices.Concat(agents, slices.Collect(maps.Values(reviewers))) {
-		if err := a.boundable(of, spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}, &f.createFlags, true); err != nil {
-			return err
-		}
+	if err := a.loopBoundable(e, f, agents, slices.Collect(maps.Values(reviewers))); err != nil {
+		return err
 	}
 	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
 	ctx, release := enduring(cmd.Context())
@@ -197,6 +195,27 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	a.warnBeside(e, r.ID, sb)
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
 	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others}, deskOf(e, &f.plan, r)}, []run.Event{ready})
+}
+
+// loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom
+// what --secret names is not lent.
+func (a *app) loopBoundable(e *engine.Engine, f *loopFlags, agents, reviewers []*spec.Agent) error {
+	b := spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
+	if b == (spec.Budget{}) {
+		return nil
+	}
+	w, err := f.lendings(e)
+	for _, of := range agents {
+		if err == nil {
+			err = a.boundable(of, b, w, true)
+		}
+	}
+	for _, of := range reviewers {
+		if err == nil {
+			err = a.boundable(of, b, lendings{played: w.played}, true)
+		}
+	}
+	return err
 }
 
 // about is what a run is called after.

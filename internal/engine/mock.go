@@ -70,6 +70,34 @@ func Metered(a *spec.Agent) bool {
 	})
 }
 
+// MeteredSecret tells whether a gateway sees what is asked with a secret, where that is lent
+// for its usual hosts.
+func (e *Engine) MeteredSecret(name string) (bool, error) {
+	d, err := e.vault().Read()
+	if err != nil {
+		return false, err
+	}
+	s, err := d.Find(name)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(hostsOf(s, vault.Terms{}), isModelHost), nil
+}
+
+// MeteredLease tells whether a gateway sees what is asked with a lease.
+func MeteredLease(l *spec.Lease) bool { return slices.ContainsFunc(l.Hosts, isModelHost) }
+
+// isModelHost tells whether a host, or one of those of a pattern, is one at which models
+// answer in a way that a gateway can read.
+func isModelHost(target string) bool {
+	name, _, _ := strings.Cut(strings.ToLower(target), ":")
+	known := append(modelHosts(), countedHosts()...)
+	if below := strings.TrimLeft(name, "*"); below != name {
+		return slices.ContainsFunc(known, func(host string) bool { return strings.HasSuffix(host, below) })
+	}
+	return slices.Contains(known, name)
+}
+
 // Playable refuses an agent for which no model can be played.
 func Playable(a *spec.Agent) error {
 	_, err := playedFor(a)
