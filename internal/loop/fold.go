@@ -157,7 +157,7 @@ func (s *State) Add(ev run.Event) error {
 	case Ready:
 		return into(ev, func(m Made) { s.Ready, s.Sandbox, s.Places = true, m.Sandbox, m.Places })
 	case Baseline:
-		return into(ev, func(v Verdict) { s.Baseline, s.checked = &v, v.Checkpoint })
+		return into(ev, func(v Verdict) { s.Baseline, s.checked, s.unjudged = &v, v.Checkpoint, false })
 	case Iteration:
 		return into(ev, s.iterate)
 	case Worked:
@@ -236,7 +236,7 @@ func (s *State) begin() {
 			w.Asked = 0
 		}
 	}
-	if s.Status == Stalled || s.Reason == ReasonTasksOpen { // people were at work meanwhile
+	if s.Status != Queued && s.Status != Running { // it had come to an end: people may have been at work since
 		s.unjudged = true
 	}
 	if s.Status == Running { // nobody told its end

@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task"
 )
 
@@ -144,5 +146,68 @@ func TestTasksOpenByHand(t *testing.T) {
 	f.green = always(true)
 	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Completed || s.Reason != reasonDone || f.n != 1 {
 		t.Errorf("green again, it is %s, %s", s.Status, s.Reason)
+	}
+}
+
+// So it is with several workers, who have nothing to do then, and after whatever end: here a
+// pause.
+func TestTeamOpenByHand(t *testing.T) {
+	p, r, d := hire(t, 2, "mine", "yours")
+	now := time.Now().UTC()
+	must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+		_, err := g.Update("bd-yours", "ann", false, now, func(t *task.Task) error { t.Labels = []string{"human"}; return nil })
+		return err
+	}))
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.main["file"] = "by hand"
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		if must(t, err); s.Reason != ReasonTasksOpen {
+			t.Fatalf("it is %s, %s", s.Status, s.Reason)
+		}
+		must(t, d.Store.Change(t.Context(), func(g *task.Graph) error {
+			_, _, err := g.Close("bd-yours", "ann", task.End{Reason: "done by hand"}, now)
+			return err
+		}))
+		for range 2 {
+			b.main["file"], b.judge = "broken", func(f files) string {
+				if f["file"] == "broken" {
+					return "it is broken"
+				}
+				return ""
+			}
+			if s, err = teamwork(t.Context(), t, p, b, r, d, nil); err != nil || s.Status != Stalled || s.Reason != "no_tasks" {
+				t.Errorf("red by now, it is %s, %s, %v", s.Status, s.Reason, err)
+			}
+		}
+		b.main["file"] = "mended"
+		s, err = teamwork(t.Context(), t, p, b, r, d, nil)
+		if must(t, err); s.Status != Completed || s.Reason != reasonDone || b.jobs != 1 {
+			t.Errorf("green again, it is %s, %s, after %d jobs", s.Status, s.Reason, b.jobs)
+		}
+	})
+}
+
+// Whoever pauses a loop, and goes on when no task is ready any more, has the gates asked, too.
+func TestPausedByHand(t *testing.T) {
+	p, r, d := desk(t, "mine")
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(true)}
+	h, _, err := r.Host()
+	must(t, err)
+	l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}
+	l.Tell = func(ev run.Event, _ *State) {
+		if ev.Type == Closed {
+			must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))
+		}
+	}
+	s, err := l.Carry(t.Context(), nil)
+	must(t, err)
+	h.Close()
+	if s.Reason != "paused" {
+		t.Fatalf("it is %s, %s", s.Status, s.Reason)
+	}
+	f.green = always(false)
+	if s := workThrough(t.Context(), t, p, f, r, d); s.Status != Stalled || s.Reason != "no_tasks" {
+		t.Errorf("red by now, it is %s, %s", s.Status, s.Reason)
 	}
 }

@@ -344,6 +344,9 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
+		if err := t.judgeAgain(ctx); err != nil {
+			return true, err
+		}
 		left, ready, err := t.Desk.Stands(ctx, t.state)
 		if err != nil {
 			return true, err
@@ -355,6 +358,27 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		return true, run.Unkept(t.end(run.ActorHost, noTask(t.state, left)))
 	}
 	return false, nil
+}
+
+// judgeAgain asks the gates of what the loop's sandbox holds, if that may be otherwise than when
+// they were asked last.
+func (t *Team) judgeAgain(ctx context.Context) error {
+	s := t.state
+	if !s.unjudged {
+		return nil
+	}
+	n, changes, err := t.Bench.Keep(ctx, Seat{}, "run "+t.Run.ID+" goes on", s.checked)
+	if err == nil {
+		err = t.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
+	}
+	if err != nil {
+		return err
+	}
+	gates, _, err := t.Bench.Judge(ctx, n, s.Baseline.Protected)
+	if err != nil {
+		return err
+	}
+	return t.keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: n, Gates: gates})
 }
 
 // baseline is what the gates say of what there is.

@@ -207,7 +207,7 @@ func (s *State) settled(w *State, e Settle) {
 	if w.Verdict != nil {
 		v := *w.Verdict.lasting()
 		v.Checkpoint, v.Worker = e.Checkpoint, 0
-		s.Verdict = &v
+		s.Verdict, s.unjudged = &v, false
 	}
 }
 
