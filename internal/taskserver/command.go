@@ -169,14 +169,11 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 	}
 	t.Title, t.Labels = titles[0], *labels
 	links, err := linksOf(*deps)
-	if err == nil {
-		err = s.mayChange(spec.TasksAdd, args)
-	}
 	if err != nil {
 		return "", err
 	}
 	var made *task.Task
-	err = s.Store.Change(ctx, func(g *task.Graph) (err error) {
+	err = s.change(ctx, spec.TasksAdd, args, func(g *task.Graph) (err error) {
 		made, err = g.Add(t, *parent, links, s.Who, s.now())
 		return err
 	})
@@ -217,14 +214,11 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	status, title := f.String("status", "", ""), f.String("title", "", "")
 	description, notes := f.String("description", "", ""), f.String("notes", "", "")
 	ids, err := f.parse(args, 1, 1)
-	if err == nil {
-		err = s.mayChange(spec.TasksWrite, args)
-	}
 	if err != nil {
 		return "", err
 	}
 	var t *task.Task
-	err = s.Store.Change(ctx, func(g *task.Graph) (err error) {
+	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
 		now := s.now()
 		switch {
 		case *claim || *status == string(task.InProgress):
@@ -266,14 +260,11 @@ func (s *Server) close(ctx context.Context, args []string) (string, error) {
 	reason := f.String("reason", "", "")
 	f.StringVar(reason, "r", "", "")
 	ids, err := f.parse(args, 1, 100)
-	if err == nil {
-		err = s.mayChange(spec.TasksWrite, args)
-	}
 	if err != nil {
 		return "", err
 	}
 	var closed []*task.Task
-	err = s.Store.Change(ctx, func(g *task.Graph) error {
+	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) error {
 		for _, id := range ids {
 			t, _, err := g.Close(id, s.Who, task.End{Reason: *reason}, s.now())
 			if err != nil {
@@ -296,14 +287,11 @@ func (s *Server) dep(ctx context.Context, args []string) (string, error) {
 	f := newFlags("dep add")
 	kind := f.String("type", string(task.Blocks), "")
 	ids, err := f.parse(args[1:], 2, 2)
-	if err == nil {
-		err = s.mayChange(spec.TasksWrite, args)
-	}
 	if err != nil {
 		return "", err
 	}
 	var t *task.Task
-	err = s.Store.Change(ctx, func(g *task.Graph) (err error) {
+	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
 		t, err = g.Link(ids[0], task.Link{Kind: task.Kind(*kind), On: ids[1]}, s.Who, s.now())
 		return err
 	})

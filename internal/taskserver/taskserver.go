@@ -4,7 +4,8 @@
 //
 // Whoever asks may be hostile. It sees the tasks of one project, holds them by one name
 // that it does not choose, and can do what the sandbox was given: read, add, or write.
-// How much it asks at once, and how many tasks it adds, is bounded.
+// How much it asks at once, how many tasks it adds, and for how long it keeps others from
+// changing theirs, is bounded.
 package taskserver
 
 import (
@@ -29,6 +30,7 @@ type Server struct {
 	mu      sync.Mutex // held while a command is read, carried out and answered
 	added   int
 	written int // bytes that changes were asked for with, and perChange for each
+	pace    pace
 }
 
 // Bounds of what is asked and answered, in bytes, and of what is changed as long as the
@@ -91,7 +93,7 @@ func answer(w http.ResponseWriter, v any) {
 
 // run carries a command out, of one who has the server for himself.
 func (s *Server) run(ctx context.Context, args []string) result {
-	ctx, cancel := context.WithTimeout(ctx, waitStore)
+	ctx, cancel := context.WithTimeout(ctx, maxPause+waitStore)
 	defer cancel()
 	out, err := s.do(ctx, args)
 	if len(out) > maxAnswered {
@@ -123,19 +125,18 @@ func (s *Server) may(access string) error {
 	return spec.Errorf(spec.ErrDenied, "this sandbox may %s tasks, and this takes %s", s.Access, access)
 }
 
-// mayChange is may for a change, tried with these arguments. It refuses more than
-// anybody needs.
-func (s *Server) mayChange(access string, args []string) error {
+// mayChange is may for a change, tried with these arguments, and gives how much that is. It
+// refuses more than anybody needs.
+func (s *Server) mayChange(access string, args []string) (size int, err error) {
 	if err := s.may(access); err != nil {
-		return err
+		return 0, err
 	}
-	size := perChange
+	size = perChange
 	for _, a := range args {
 		size += len(a)
 	}
 	if s.added >= maxAdded || s.written+size > maxWritten {
-		return spec.Errorf(spec.ErrDenied, "%d tasks were added and much was changed since the sandbox was started: that is enough", s.added)
+		return 0, spec.Errorf(spec.ErrDenied, "%d tasks were added and much was changed since the sandbox was started: that is enough", s.added)
 	}
-	s.written += size
-	return nil
+	return size, nil
 }
