@@ -300,13 +300,10 @@ func spent(p *Plan, s *State, now time.Time) *End {
 	case l.USD > 0 && s.USD >= l.USD:
 		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
-		return &End{Status: Failed, Reason: "unmetered", Detail: unmetered}
+		return &End{Status: Failed, Reason: "unmetered", Detail: fmt.Sprintf("it has a budget, and nobody can tell what %s took: the gateway saw no model asked that it knows, and the agent does not say", s.blind)}
 	}
 	return nil
 }
-
-// unmetered is why a loop is not gone on with whose means are bounded.
-const unmetered = "it has a budget, and nobody can tell what the agent took: the gateway saw no model asked that it knows, and the agent does not say"
 
 // elapsed is how long somebody has carried the loop on.
 func (s *State) elapsed(now time.Time) time.Duration {

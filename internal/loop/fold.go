@@ -123,6 +123,7 @@ type State struct {
 	unknown bool         // one was, and nobody knows what it took
 	noCount bool         // nobody knows how many tokens one took that ended well
 	noPrice bool         // likewise the money
+	blind   string       // who that was, the last time
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -245,7 +246,7 @@ func (s *State) begin() {
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
-	s.Reviewing, s.noCount, s.noPrice = "", false, false // whoever goes on knows that
+	s.Reviewing, s.noCount, s.noPrice, s.blind = "", false, false, "" // whoever goes on knows that
 	for _, w := range append([]*State{s}, s.Workers...) {
 		w.Falls = 0
 	}
@@ -338,9 +339,8 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step, s.open, s.Falls = &w, Worked, false, 0
 	s.use(w)
-	if m := spec.Meter(w.Seen, w.Said); w.Verdict == spec.VerdictOK && w.Seen == nil {
-		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
-		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
+	if w.Verdict == spec.VerdictOK {
+		s.known(usage(w), "the agent")
 	}
 	s.remember(w)
 	if w.Verdict == spec.VerdictLimit {
@@ -355,6 +355,27 @@ func (s *State) worked(w Work, at time.Time) {
 	if !w.Asks {
 		s.Asked, s.Question = 0, ""
 	}
+}
+
+// known notes if nobody can tell what somebody took who ended well.
+func (s *State) known(u Usage, who string) {
+	if u.Seen != nil {
+		return
+	}
+	said := spec.Meter(nil, u.Said).Said
+	count, price := said.Tokens == nil && u.Tokens == 0, said.USD == nil && u.USD == 0
+	s.noCount, s.noPrice = s.noCount || count, s.noPrice || price
+	if count || price {
+		s.blind = who
+	}
+}
+
+// unmetered takes what is not known of a worker to be not known of all.
+func (s *State) unmetered(w *State) {
+	if w.noCount || w.noPrice {
+		s.noCount, s.noPrice, s.blind = s.noCount || w.noCount, s.noPrice || w.noPrice, w.blind
+	}
+	w.noCount, w.noPrice, w.blind = false, false, ""
 }
 
 // lose is the end of an agent's place. What it did there that was not kept is gone, with

@@ -27,6 +27,7 @@ type Review struct {
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Gate       Gate  `json:"gate"`
+	Well       bool  `json:"well,omitempty"` // it ended well, whatever it thinks
 	Usage
 }
 
@@ -200,7 +201,7 @@ func ask(ctx context.Context, shop Shop, job ReviewJob, c *Criterion, a Asking) 
 		g = Gate{Why: "it cannot be judged: " + oneLine(err.Error())}
 	}
 	g.Name, g.Seconds, g.Review = c.ID, time.Since(began).Seconds(), true
-	return Reviewed, Review{a.By, a.Iteration, job.Checkpoint, g, used}, nil
+	return Reviewed, Review{a.By, a.Iteration, job.Checkpoint, g, err == nil && done.Verdict == spec.VerdictOK, used}, nil
 }
 
 // reviews is how many reviewers have said something of it.
@@ -276,6 +277,9 @@ func toReview(p *Plan, s *State) *Criterion {
 func (s *State) addReview(r Review) {
 	s.Reviewing = ""
 	s.useReview(r.Usage)
+	if r.Well {
+		s.known(r.Usage, "the reviewer "+r.Gate.Name)
+	}
 	s.heard()
 	if s.Verdict == nil {
 		return

@@ -86,6 +86,11 @@ func TestReview(t *testing.T) {
 	say := func(list ...string) func(int) (Opinion, error) {
 		return func(n int) (Opinion, error) { return opinion(list[min(n, len(list))-1]), nil }
 	}
+	unknown := func(document string) func(int) (Opinion, error) {
+		return func(int) (Opinion, error) {
+			return Opinion{Work: Work{Verdict: spec.VerdictOK}, Document: []byte(document)}, nil
+		}
+	}
 	tests := []struct {
 		name   string
 		set    func(*Plan)
@@ -112,6 +117,9 @@ func TestReview(t *testing.T) {
 		{"cannot be asked, but says so", nil, fake{green: green, opinion: func(int) (Opinion, error) { return opinion(agrees), errors.New("no bill") }}, Stalled, "same_red", 5, 5},
 		{"nothing left to ask with", func(p *Plan) { p.Limits.Tokens = 10 }, fake{green: green, opinion: say(agrees)}, Limited, "tokens", 1, 0},
 		{"the first takes the rest", func(p *Plan) { p.Limits.Tokens = 13 }, fake{green: green, opinion: say(agrees)}, Limited, "tokens", 1, 1},
+		{"nobody knows what it took", func(p *Plan) { p.Limits.Tokens = 99 }, fake{green: green, opinion: unknown(objects)}, Failed, "unmetered", 1, 1},
+		{"nor what the first took that agrees", func(p *Plan) { p.Limits.USD = 99 }, fake{green: green, opinion: unknown(agrees)}, Failed, "unmetered", 1, 1},
+		{"nobody has to know", nil, fake{green: green, opinion: unknown(agrees)}, Completed, "done", 1, 2},
 		{"their cost counts", func(p *Plan) { p.Limits.USD = 3 }, fake{green: green, opinion: say(objects)}, Limited, "cost", 2, 2},
 	}
 	for _, tt := range tests {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,17 +135,22 @@ func TestUnmetered(t *testing.T) {
 	} {
 		p := plan()
 		p.Limits.Tokens, p.Limits.USD = c.limits.Tokens, c.limits.USD
-		for _, worker := range []int{0, 1} {
-			by := By{Worker: worker}
+		for i := range 4 { // of the only one or of a worker; of who works or of who reviews
+			by, who := By{Worker: i % 2}, "the agent"
 			c.work.By, c.work.Iteration = by, 1
 			events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, c.work}
+			if i > 1 {
+				done := Work{By: by, Iteration: 1, Verdict: spec.VerdictOK, Seen: seen, Done: true}
+				review := Review{By: by, Gate: Gate{Name: "plain", Review: true}, Well: c.work.Verdict == spec.VerdictOK, Usage: usage(c.work)}
+				events, who = append(events[:len(events)-1], done, Kept, Keep{By: by}, Judged, Verdict{By: by}, Reviewed, review), "the reviewer plain"
+			}
 			s := fold(t, events...)
 			end := spent(p, s, s.Last)
-			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != Failed) {
-				t.Errorf("%s, worker %d: %+v", name, worker, end)
+			if (end == nil) != (c.reason == "") || end != nil && (end.Reason != c.reason || end.Status != Failed || !strings.Contains(end.Detail, "what "+who+" took")) {
+				t.Errorf("%s, worker %d, %s: %+v", name, by.Worker, who, end)
 			}
 			if s := fold(t, append(events, Began, nil)...); spent(p, s, s.Last) != nil {
-				t.Errorf("%s, worker %d: it is not gone on with", name, worker)
+				t.Errorf("%s, worker %d, %s: it is not gone on with", name, by.Worker, who)
 			}
 		}
 	}

@@ -82,8 +82,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		return into(ev, func(k Work) {
 			w.worked(k, ev.Time)
 			s.use(k)
-			s.noCount, s.noPrice = s.noCount || w.noCount, s.noPrice || w.noPrice
-			w.noCount, w.noPrice = false, false
+			s.unmetered(w)
 			if k.Verdict == spec.VerdictLimit {
 				s.untell(w)
 			}
@@ -196,6 +195,7 @@ func (s *State) turn(iteration int) int {
 func (s *State) workerReviewed(w *State, r Review) {
 	w.addReview(r)
 	s.useReview(r.Usage)
+	s.unmetered(w)
 	if w.step == Judged {
 		w.alone = w.Verdict
 	}
