@@ -43,7 +43,11 @@ type db struct {
 // open opens the database in a directory, and makes both if they are missing.
 func open(ctx context.Context, dir string) (*db, error) {
 	d := &db{path: filepath.Join(dir, book.FileName)}
-	if err := makeDir(dir); err != nil {
+	err := makeDir(dir)
+	if err == nil {
+		err = local(dir)
+	}
+	if err != nil {
 		return nil, d.explain("open the tasks", err)
 	}
 	unlock, err := lock(ctx, filepath.Join(dir, lockName))
@@ -159,8 +163,12 @@ func (d *db) prepare(ctx context.Context) error {
 	case app != 0 || now != 0 || objects != 0:
 		return spec.Errorf(spec.ErrConflict, "%s is not a database of tasks", d.path).WithHint("move it away")
 	}
-	if _, err := d.sql.ExecContext(ctx, "PRAGMA journal_mode=wal"); err != nil {
+	var log string // what there is then, if that cannot be
+	if err := d.sql.QueryRowContext(ctx, "PRAGMA journal_mode=wal").Scan(&log); err != nil {
 		return err
+	}
+	if log != "wal" {
+		return elsewhere(spec.Errorf(nil, "no write-ahead log can be made of %s, but %q alone: its file system has no memory that processes share", d.path, log))
 	}
 	tx, err := d.sql.BeginTx(ctx, nil)
 	if err != nil {
@@ -220,6 +228,8 @@ func (d *db) explain(op string, err error) error {
 		return e.WithHint("nothing was changed; move the directory %s away and import what was exported last, or what can be had back: docs/tasks.md tells how", filepath.Dir(d.path))
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return e.WithHint("nothing was changed; see that there is room on the disk of %s", filepath.Dir(d.path))
+	case sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS: // locks that do not hold, or no large files
+		return elsewhere(e)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return e.WithHint(mayWrite, filepath.Dir(d.path))
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/spec"
@@ -49,4 +51,30 @@ func TestReadOnly(t *testing.T) {
 		must(t, os.Chmod(path, modes[1]))
 	}
 	add(t, b, "bd-b")
+}
+
+// Where machines, or processes, cannot share memory by way of a file tasks are not kept, and it is
+// told what to do.
+func TestNoSharedMemory(t *testing.T) {
+	where := kindOf
+	t.Cleanup(func() { kindOf = where })
+	for name, kind := range map[string]uint32{"NFS": unix.NFS_SUPER_MAGIC, "SMB": unix.CIFS_SUPER_MAGIC, "Ceph": unix.CEPH_SUPER_MAGIC} {
+		kindOf = func(string) (uint32, error) { return kind, nil }
+		root := t.TempDir()
+		_, err := open(t.Context(), root)
+		if err == nil || !strings.Contains(err.Error(), " is on "+name) || !strings.Contains(spec.Hint(err), "BOTHY_HOME") {
+			t.Errorf("on %s: %v, %q", name, err, spec.Hint(err))
+		}
+		if list, err := os.ReadDir(root); err != nil || len(list) > 0 {
+			t.Errorf("on %s: there are %v, %v", name, list, err)
+		}
+	}
+	kindOf = where
+	d := &db{path: filepath.Join(t.TempDir(), book.FileName)}
+	_, err := touch(d.path)
+	must(t, err)
+	err = d.connect(t.Context(), source(d.path)+"&vfs=unix-dotfile") // one that shares none
+	if err == nil || !strings.Contains(err.Error(), `but "delete" alone`) || !strings.Contains(spec.Hint(d.explain("open the tasks", err)), "BOTHY_HOME") {
+		t.Errorf("without shared memory: %v, %q", err, spec.Hint(err))
+	}
 }

@@ -1,0 +1,41 @@
+package database
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// remote are file systems that several machines may have at once, by what statfs(2) calls
+// them. Who uses a write-ahead log knows of the others by memory that all of them share, and
+// what a machine maps of a file there is its own: they would write over each other.
+var remote = map[uint32]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB",
+	unix.AFS_FS_MAGIC: "AFS", unix.AFS_SUPER_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CODA_SUPER_MAGIC: "Coda",
+}
+
+// kindOf tells what file system a directory is on.
+var kindOf = func(dir string) (uint32, error) {
+	var at unix.Statfs_t
+	err := unix.Statfs(dir, &at)
+	return uint32(at.Type), err
+}
+
+// local refuses a directory that is on none of this machine.
+func local(dir string) error {
+	kind, err := kindOf(dir)
+	if err != nil {
+		return fmt.Errorf("look at the file system of %s: %w", dir, err)
+	}
+	if name := remote[kind]; name != "" {
+		return elsewhere(spec.Errorf(nil, "%s is on %s, where no database can be kept that several processes write to", dir, name))
+	}
+	return nil
+}
+
+// elsewhere says what to do where the file system is not fit for the database.
+func elsewhere(err *spec.Error) *spec.Error {
+	return err.WithHint("have Bothy's state on a disk of this machine: set BOTHY_HOME, see docs/state.md")
+}
