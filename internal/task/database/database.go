@@ -133,6 +133,11 @@ func touch(path string) (os.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
+	// Of one that may only be read SQLite would make files beside it that nobody may write
+	// later, when the database may be written again.
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK|unix.W_OK, unix.AT_EACCESS); err != nil {
+		return nil, fmt.Errorf("%s may not be written: %w", path, err)
+	}
 	return info, nil
 }
 

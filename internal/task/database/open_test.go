@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,7 +33,8 @@ func TestGoneWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// Who may not write is told so, and not to make room.
+// Who may not write is told so, and not to make room; also who only looks. Nothing is changed by
+// that, and nothing left that is in the way when it may be written again.
 func TestReadOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")
@@ -41,16 +43,49 @@ func TestReadOnly(t *testing.T) {
 	b := begin(t, root, project)
 	add(t, b, "bd-a")
 	b.Close()
-	for name, modes := range map[string][2]os.FileMode{book.FileName: {0, 0o600}, lockName: {0, 0o600}, ".": {0o500, 0o700}} {
-		path := filepath.Join(root, name)
-		must(t, os.Chmod(path, modes[0]))
-		if err := b.Change(t.Context(), adding("bd-b", "")); err == nil || !strings.Contains(spec.Hint(err), "may write in "+root) {
-			t.Errorf("%s is %v: %v, %q", name, modes[0], err, spec.Hint(err))
-		}
+	for i, c := range []struct {
+		name        string
+		mode, usual os.FileMode
+	}{{book.FileName, 0, 0o600}, {book.FileName, 0o400, 0o600}, {lockName, 0, 0o600}, {".", 0o500, 0o700}} {
+		path := filepath.Join(root, c.name)
+		must(t, os.Chmod(path, c.mode))
+		err := b.Change(t.Context(), adding("bd-b", ""))
 		b.Close()
-		must(t, os.Chmod(path, modes[1]))
+		_, verr := b.View(t.Context())
+		b.Close()
+		for _, err := range []error{err, verr} {
+			if err == nil || !strings.Contains(spec.Hint(err), "may write in "+root) {
+				t.Errorf("%s is %v: %v, %q", c.name, c.mode, err, spec.Hint(err))
+			}
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != c.mode {
+			t.Errorf("%s was %v: %v, %v", c.name, c.mode, info, err)
+		}
+		must(t, os.Chmod(path, c.usual))
+		if left, err := filepath.Glob(filepath.Join(root, book.FileName+"-*")); err != nil || left != nil {
+			t.Errorf("%s was %v: left is %q, %v", c.name, c.mode, left, err)
+		}
+		add(t, b, "bd-then"+strconv.Itoa(i))
+		b.Close()
 	}
+}
+
+// A mode that does not keep root from writing stays what it is.
+func TestReadOnlyRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("who is not root may not write")
+	}
+	root := t.TempDir()
+	b := begin(t, root, project)
+	add(t, b, "bd-a")
+	b.Close()
+	path := filepath.Join(root, book.FileName)
+	must(t, os.Chmod(path, 0o400))
 	add(t, b, "bd-b")
+	b.Close()
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("it is %v, %v", info.Mode(), err)
+	}
 }
 
 // Where machines, or processes, cannot share memory by way of a file tasks are not kept, and it is
