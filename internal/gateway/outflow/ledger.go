@@ -1,0 +1,236 @@
+// Package outflow counts what leaves a sandbox by rules that bound it, and stops it at
+// the byte.
+//
+// What was let out must never be forgotten, or whoever can have the keeper die has the
+// budget anew. So nothing leaves before it is written down. To write for each packet
+// would cost a sync of the disk for each, so more is written down than leaves, a block,
+// and what of it did not leave is taken back when there is a rest, and at the end. Who
+// dies in between has counted a block too much, and never a byte too little.
+package outflow
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ErrSpent says that nothing is left; ErrUnkept, that what would leave cannot be written
+// down.
+var (
+	ErrSpent  = errors.New("what its rule lets out is used up")
+	ErrUnkept = errors.New("what is sent by this rule cannot be written down on the host just now, and so it is not sent")
+	errClosed = errors.New("the sandbox is stopped")
+)
+
+const (
+	// A block is a part of the budget, so that small ones are not all gone with one
+	// crash.
+	blockPart = 16
+	minBlock  = 4 << 10
+	maxBlock  = 1 << 20
+
+	restTime  = 2 * time.Second // without anything sent: then what is written down is made exact
+	retryTime = time.Second     // between two attempts to write that fail
+)
+
+// Ledger has the accounts of one sandbox. It may be used concurrently.
+type Ledger struct {
+	keep func([]spec.Upload) error // has them on the disk when it returns
+
+	mu       sync.Mutex
+	accounts map[string]*account // by the target of the rules
+	saving   bool                // keep is under way
+	saved    *sync.Cond          // it is not any more
+	failed   error               // it did
+	retry    time.Time           // and is not tried again before
+	moved    bool                // something left since rest was last looked for
+	rest     *time.Timer         // nil: all is exact
+	closed   bool
+}
+
+// account is what left by rules with one target. What is kept is never less than what
+// was let out.
+type account struct {
+	out  int64 // bytes that were let out
+	kept int64 // bytes that are written down
+}
+
+// New goes on from what there was before. Without keep nothing is remembered beyond the
+// ledger's own life.
+func New(before []spec.Upload, keep func([]spec.Upload) error) *Ledger {
+	l := &Ledger{keep: keep, accounts: map[string]*account{}}
+	l.saved = sync.NewCond(&l.mu)
+	for _, u := range before {
+		l.accounts[u.Target] = &account{out: u.Bytes, kept: u.Bytes}
+	}
+	if keep == nil {
+		l.keep = func([]spec.Upload) error { return nil }
+	}
+	return l
+}
+
+// Left tells how much may still leave by rules with a target, of a limit. It may be less
+// than nothing.
+func (l *Ledger) Left(target string, limit int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return limit - l.account(target).out
+}
+
+// Uploads gives what was let out, by target.
+func (l *Ledger) Uploads() []spec.Upload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.list(func(a *account) int64 { return a.out })
+}
+
+// Close makes what is written down exact. Nothing may leave any more.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.saving {
+		l.saved.Wait()
+	}
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	if l.rest != nil {
+		l.rest.Stop()
+	}
+	return l.settle()
+}
+
+func (l *Ledger) account(target string) *account {
+	a := l.accounts[target]
+	if a == nil {
+		a = &account{}
+		l.accounts[target] = a
+	}
+	return a
+}
+
+// take lets up to n bytes out, of a limit in all, and tells how many. More than none may
+// be less than n.
+func (l *Ledger) take(a *account, limit, n int64) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		n = min(n, limit-a.out)
+		switch {
+		case l.closed:
+			return 0, errClosed
+		case n <= 0:
+			return 0, ErrSpent
+		case a.kept > a.out:
+			n = min(n, a.kept-a.out)
+			a.out += n
+			l.moved = true
+			return n, nil
+		case l.saving:
+			l.saved.Wait()
+		default:
+			if err := l.reserve(a, limit, n); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// give takes back that something was let out: it was not sent.
+func (l *Ledger) give(a *account, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.out -= n
+}
+
+// reserve writes down that n bytes and a block more are let out.
+func (l *Ledger) reserve(a *account, limit, n int64) error {
+	if l.failed != nil && time.Now().Before(l.retry) {
+		return l.failed
+	}
+	want := a.out + n
+	if ahead := want + block(limit); ahead > want { // else it is more than there are numbers
+		want = min(limit, ahead)
+	}
+	err := l.save(func(o *account) int64 {
+		if o == a {
+			return want
+		}
+		return o.kept
+	})
+	if err == nil {
+		a.kept = want
+		l.arm()
+	}
+	return err
+}
+
+func block(limit int64) int64 { return min(max(limit/blockPart, minBlock), maxBlock) }
+
+// settle writes down what was let out, and no more.
+func (l *Ledger) settle() error {
+	exact := true
+	for _, a := range l.accounts {
+		exact = exact && a.kept == a.out
+		a.kept = a.out // what leaves from here on is written down first
+	}
+	if exact {
+		return nil
+	}
+	return l.save(func(a *account) int64 { return a.kept })
+}
+
+// save has the accounts written down. The lock is open while they are: what may leave
+// without waiting does.
+func (l *Ledger) save(bytes func(*account) int64) error {
+	list := l.list(bytes)
+	l.saving = true
+	l.mu.Unlock()
+	err := l.keep(list)
+	l.mu.Lock()
+	l.saving, l.failed = false, nil
+	if err != nil {
+		l.failed, l.retry = ErrUnkept, time.Now().Add(retryTime)
+	}
+	l.saved.Broadcast()
+	return l.failed
+}
+
+// list gives the accounts of which something was let out, sorted.
+func (l *Ledger) list(bytes func(*account) int64) []spec.Upload {
+	list := []spec.Upload{}
+	for _, target := range slices.SortedFunc(maps.Keys(l.accounts), cmp.Compare) {
+		if n := bytes(l.accounts[target]); n > 0 {
+			list = append(list, spec.Upload{Target: target, Bytes: n})
+		}
+	}
+	return list
+}
+
+// arm looks for a rest later.
+func (l *Ledger) arm() {
+	if l.rest == nil && !l.closed {
+		l.rest = time.AfterFunc(restTime, l.look)
+	}
+}
+
+// look settles when nothing was sent for a while.
+func (l *Ledger) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = nil
+	switch {
+	case l.closed:
+	case l.moved || l.saving:
+		l.moved = false
+		l.arm()
+	default:
+		_ = l.settle() // more is written down then
+	}
+}

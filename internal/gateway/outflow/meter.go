@@ -1,0 +1,115 @@
+package outflow
+
+import (
+	"io"
+	"sync/atomic"
+)
+
+// Meter counts what one connection or request sends. Its methods may be called
+// concurrently, and those of a nil Meter count nothing.
+type Meter struct {
+	ledger *Ledger
+	aim    atomic.Pointer[aim] // nil: nothing is counted
+	failed atomic.Pointer[error]
+}
+
+// aim is what a meter counts for.
+type aim struct {
+	account *account
+	limit   int64
+}
+
+// Meter gives one for rules with a target, of which one has a limit.
+func (l *Ledger) Meter(target string, limit int64) *Meter {
+	m := &Meter{ledger: l}
+	m.Aim(target, limit)
+	return m
+}
+
+// Aim has what is sent from here on count for another target and limit.
+func (m *Meter) Aim(target string, limit int64) {
+	if at := m.aim.Load(); at != nil && at.limit == limit && at.account == m.ledger.of(target) {
+		return
+	}
+	m.aim.Store(&aim{m.ledger.of(target), limit})
+}
+
+func (l *Ledger) of(target string) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.account(target)
+}
+
+// Free has nothing count from here on.
+func (m *Meter) Free() { m.aim.Store(nil) }
+
+// Err is why something was not let out; nil if all was.
+func (m *Meter) Err() error {
+	if m == nil {
+		return nil
+	}
+	if err := m.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Take lets n bytes out that are about to be sent. If they are not all, the error says
+// why, and how many are.
+func (m *Meter) Take(n int) (int, error) {
+	if m == nil {
+		return n, nil
+	}
+	at := m.aim.Load()
+	done := 0
+	for at != nil && done < n {
+		some, err := m.take(at, n-done)
+		done += some
+		if err != nil {
+			return done, err
+		}
+	}
+	return n, nil
+}
+
+func (m *Meter) take(at *aim, n int) (int, error) {
+	some, err := m.ledger.take(at.account, at.limit, int64(n))
+	if err != nil {
+		m.failed.CompareAndSwap(nil, &err)
+	}
+	return int(some), err
+}
+
+// Writer sends what is let out to another writer, and ends at the byte where the budget
+// does.
+func (m *Meter) Writer(to io.Writer) io.Writer {
+	if m == nil {
+		return to
+	}
+	return &writer{to, m}
+}
+
+type writer struct {
+	to io.Writer
+	m  *Meter
+}
+
+func (w *writer) Write(p []byte) (done int, err error) {
+	for done < len(p) {
+		at, some := w.m.aim.Load(), len(p)-done
+		if at != nil {
+			if some, err = w.m.take(at, some); err != nil {
+				return done, err
+			}
+		}
+		sent, err := w.to.Write(p[done : done+some])
+		done += sent
+		if at != nil && sent < some {
+			w.m.ledger.give(at.account, int64(some-sent))
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}

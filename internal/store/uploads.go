@@ -1,0 +1,78 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Uploads has what the sandbox sent by rules of the network that bound it.
+func (d Sandbox) Uploads() string { return filepath.Join(d.Dir, "uploads.json") }
+
+// ReadUploads reads it. One that is not there says that nothing was sent; one that
+// cannot be read to the letter is an error, for it would be taken for less than there was.
+func (d Sandbox) ReadUploads() ([]spec.Upload, error) {
+	data, err := os.ReadFile(d.Uploads())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := decodeUploads(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", d.Uploads(), err)
+	}
+	return list, nil
+}
+
+func decodeUploads(data []byte) ([]spec.Upload, error) {
+	var doc struct {
+		Version int            `json:"version"`
+		Uploads *[]*uploadRead `json:"uploads"`
+	}
+	j := json.NewDecoder(bytes.NewReader(data))
+	j.DisallowUnknownFields()
+	if err := j.Decode(&doc); err != nil {
+		return nil, err
+	}
+	if _, err := j.Token(); err != io.EOF {
+		return nil, errors.New("something follows the document")
+	}
+	if doc.Version != spec.Version {
+		return nil, fmt.Errorf("it is of version %d", doc.Version)
+	}
+	if doc.Uploads == nil {
+		return nil, errors.New("it has no list")
+	}
+	list := make([]spec.Upload, 0, len(*doc.Uploads))
+	for _, u := range *doc.Uploads {
+		if u == nil || u.Target == "" || u.Bytes == nil || *u.Bytes < 0 {
+			return nil, errors.New("an entry says nothing")
+		}
+		if slices.ContainsFunc(list, func(o spec.Upload) bool { return o.Target == u.Target }) {
+			return nil, fmt.Errorf("%q stands twice", u.Target)
+		}
+		list = append(list, spec.Upload{Target: u.Target, Bytes: *u.Bytes})
+	}
+	return list, nil
+}
+
+// uploadRead is one of them, of which nothing may be missing.
+type uploadRead struct {
+	Target string `json:"target"`
+	Bytes  *int64 `json:"bytes"`
+}
+
+// WriteUploads replaces it.
+func (d Sandbox) WriteUploads(list []spec.Upload) error {
+	return WriteJSON(d.Uploads(), spec.Uploads{Version: spec.Version, Uploads: list})
+}

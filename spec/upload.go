@@ -1,0 +1,15 @@
+package spec
+
+// Upload is what a sandbox has sent by rules of the network that bound it.
+type Upload struct {
+	Target string `json:"target"` // of the rules
+	// Bytes were sent, or written down to be: of a sandbox that runs, or whose keeper
+	// died, up to a block more than were sent.
+	Bytes int64 `json:"bytes"`
+}
+
+// Uploads is the document of all.
+type Uploads struct {
+	Version int      `json:"version"`
+	Uploads []Upload `json:"uploads"`
+}
