@@ -133,6 +133,10 @@ func (b *Block) checkProject() error {
 		if b.Allow[i].Passthrough {
 			return fail("passthrough")
 		}
+		if b.Allow[i].MaxUpload != 0 {
+			return spec.Errorf(spec.ErrUsage, "max_upload in a project's file: what a project lists is allowed by other rules, whose budgets count").
+				WithHint("the user's policy.yaml, or a flag, can have it")
+		}
 	}
 	return nil
 }

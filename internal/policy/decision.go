@@ -39,12 +39,13 @@ const (
 	CauseUpgrade           // the protocol it upgrades to cannot be judged
 	CauseWebSocket         // nobody could judge what follows
 	CauseInspection        // the flow was not looked into, and now must be
+	CauseUpload            // what its rule lets out is used up
 	CauseQuestion          // the question does not fit its stage
 )
 
 var causeNames = [...]string{
 	"none", "rule", "default", "no-rule", "request", "project", "special-address", "name", "method", "path",
-	"query", "authority", "upgrade", "websocket", "inspection", "question",
+	"query", "authority", "upgrade", "websocket", "inspection", "upload", "question",
 }
 
 // String gives the cause as a word for logs.
@@ -66,6 +67,9 @@ type Decision struct {
 	// MaxBody bounds the body of an allowed request, NoLimit is none. It must be
 	// held while the body streams: its length may not be known before.
 	MaxBody int64
+	// Budget bounds what may be sent over an allowed connection that nobody looks
+	// into, or with an allowed request. Nil is no bound. Not to be changed.
+	Budget *Budget
 
 	query   Query
 	special *block
@@ -91,6 +95,7 @@ func (d Decision) allow(by *entry) Decision {
 
 func (d Decision) deny(c Cause, by *entry) Decision {
 	d.Action, d.Cause, d.Inspection, d.MaxBody, d.Rule = Deny, c, InspectNo, 0, nil
+	d.Budget = nil
 	if by != nil {
 		d.Rule = by.rule
 	}

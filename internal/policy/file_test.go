@@ -28,9 +28,10 @@ allow:
     headers: {accept: text/html, x-any: "*"}
     max_body: 10MiB
     websocket: true
+    max_upload: 50MiB
     until: 2026-12-31T18:00:00+01:00
     why: the pull requests, naïvely
-  - {host: "[2001:db8::/32]:22", passthrough: true}
+  - {host: "[2001:db8::/32]:22", passthrough: true, max_upload: 4096}
   - {host: seen.example.net, inspect: true, max_body: 1500}
 deny:
 - "**.evil.example"
@@ -52,7 +53,8 @@ func TestDecodeFile(t *testing.T) {
 			Methods: []string{"GET", "POST"}, Paths: []string{"/repos/acme/**", "/graphql"}, Queries: []string{"", "a=b"},
 			Headers: map[string]string{"accept": "text/html", "x-any": "*"}, MaxBody: 10 << 20, WebSocket: true,
 		},
-		Until: time.Date(2026, 12, 31, 17, 0, 0, 0, time.UTC), Why: "the pull requests, naïvely",
+		MaxUpload: 50 << 20,
+		Until:     time.Date(2026, 12, 31, 17, 0, 0, 0, time.UTC), Why: "the pull requests, naïvely",
 	}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("rule is\n%+v, want\n%+v", r, want)
@@ -99,6 +101,13 @@ func TestDecodeErrors(t *testing.T) {
 		"version: 1\nallow: [{host: a.example, until: 2026-12-31}]\n":           "until is not a time",
 		"version: 1\nallow: [{host: a.example, until: 2026-12-31T18:00:00}]\n":  "until is not a time",
 		"version: 1\nallow: [{host: a.example, max_body: 0}]\n":                 "max_body is out of range",
+		"version: 1\nallow: [{host: a.example, max_upload: 0}]\n":               "max_upload is out of range",
+		"version: 1\nallow: [{host: a.example, max_upload: -1}]\n":              "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: }]\n":                "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: \"\"}]\n":            "max_upload is not a size",
+		"version: 1\nallow: [{host: a.example, max_upload: 8589934592GiB}]\n":   "max_upload is out of range",
+		"version: 1\ndeny: [{host: a.example, max_upload: 5}]\n":                "max_upload belongs to rules that allow",
+		"version: 1\nallow: [a.example, {host: a.example, max_upload: 5}]\n":    "stands twice",
 		"version: 1\nallow: [{host: a.example, max_body: 10MB}]\n":              "max_body is not a size",
 		"version: 1\nallow: [{host: a.example, max_body: 9999999999GiB}]\n":     "max_body is out of range",
 		"version: 1\nallow: [{host: a.example, max_body: -1}]\n":                "max_body is not a size",
@@ -314,9 +323,9 @@ func TestRuleID(t *testing.T) {
 	if a.ID() != b.ID() || len(a.ID()) != 12 {
 		t.Errorf("%s and %s", a.ID(), b.ID())
 	}
-	b.Until, b.Why, b.Source = noon, "because", Source{Layer: LayerSandbox}
+	b.Until, b.Why, b.Source, b.MaxUpload = noon, "because", Source{Layer: LayerSandbox}, 5
 	if a.ID() != b.ID() {
-		t.Error("the end, note or source of a rule changes its ID")
+		t.Error("the end, note, source or budget of a rule changes its ID")
 	}
 	for _, change := range []func(*Rule){
 		func(r *Rule) { r.Action = Deny }, func(r *Rule) { r.Target.port = 80 }, func(r *Rule) { r.HTTP.Methods = []string{"GET"} },

@@ -8,8 +8,9 @@ const NoLimit = -1
 // grant is what the allow rules of a table let through.
 type grant struct {
 	by        *entry // the rule that lets most through; nil: none
-	whole     bool   // it does so whatever the request
-	limit     int64  // of the body
+	byWhole   bool   // it does so whatever the request
+	whole     bool   // one does
+	limit     int64  // of the body, by that rule
 	websocket bool   // a rule lets WebSocket through
 	look      bool   // a rule is marked inspect
 	pass      bool   // a rule is marked passthrough
@@ -23,18 +24,19 @@ type grant struct {
 // because they only ever narrow.
 func (t *table) grants(s *subject, guarded bool) grant {
 	var g grant
+	asked := s.req.Request != nil
 	for e := range t.about(s) {
 		switch {
 		case !e.onPort(s.port), guarded && s.shields(&e.rule.Target):
 		case !e.live(s.now):
 			g.ended = e
 		case e.cond == nil:
-			g.add(e, true, NoLimit)
+			g.add(e, true, asked, NoLimit)
 			g.pass = g.pass || e.rule.Passthrough
-		case s.req.Request == nil:
-			g.add(e, false, NoLimit) // some request will hold
+		case !asked:
+			g.add(e, false, asked, NoLimit) // some request will hold, and be judged
 		case strings.HasPrefix(s.req.path, e.lead) && e.cond.admits(&s.req):
-			g.add(e, false, e.limit())
+			g.add(e, false, asked, e.limit())
 		default:
 			g.missed = e
 		}
@@ -42,13 +44,37 @@ func (t *table) grants(s *subject, guarded bool) grant {
 	return g
 }
 
-// add counts a rule in.
-func (g *grant) add(e *entry, whole bool, limit int64) {
+// add counts a rule in. Asked is whether the question is about a request: then one rule
+// that lets it through is as good as another.
+func (g *grant) add(e *entry, whole, asked bool, limit int64) {
 	g.look = g.look || e.rule.Inspect
 	g.websocket = g.websocket || e.rule.HTTP.WebSocket
-	wider := limit != g.limit && least(limit, g.limit) == g.limit
-	if g.by == nil || whole && !g.whole || whole == g.whole && wider {
-		g.by, g.whole, g.limit = e, whole, limit
+	if g.by == nil || g.letsMore(e, whole, asked, limit) {
+		g.by, g.byWhole, g.limit = e, whole, limit
+	}
+	g.whole = g.whole || whole
+}
+
+// letsMore tells whether a rule lets more through than the one that did so far: first
+// what is sent in all counts, then the body.
+func (g *grant) letsMore(e *entry, whole, asked bool, limit int64) bool {
+	if !asked && whole != g.byWhole {
+		return whole
+	}
+	if mine, best := e.budget.room(), g.by.budget.room(); mine != best {
+		return mine > best
+	}
+	if whole != g.byWhole {
+		return whole
+	}
+	return limit != g.limit && least(limit, g.limit) == g.limit
+}
+
+// byDefault lets through what the default allows.
+func (g *grant) byDefault() {
+	g.whole, g.byWhole, g.limit = true, true, NoLimit
+	if g.by != nil && g.by.budget != nil {
+		g.by = nil // it does not count
 	}
 }
 

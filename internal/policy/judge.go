@@ -11,7 +11,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	}
 	g := p.allow.grants(s, true)
 	if p.open && !s.shielded() {
-		g.whole, g.limit = true, NoLimit // whatever conditions a rule makes
+		g.byDefault() // whatever conditions a rule makes
 	}
 	if g.by == nil && !g.whole {
 		return d.refuse(s, &g)
@@ -30,6 +30,9 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 		return d.deny(CauseWebSocket, nil)
 	}
 	d = d.allow(g.by)
+	if g.by != nil && (g.byWhole || s.req.Request != nil) { // else its requests have theirs
+		d.Budget = g.by.budget
+	}
 	d.MaxBody = least(g.limit, h.limit)
 	d.Inspection = p.inspection(must, &g, &h)
 	return d

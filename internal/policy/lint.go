@@ -129,9 +129,10 @@ func (l *linter) shadowed(r *Rule) bool {
 	return false
 }
 
-// marked tells a rule with marks the other does not have.
+// marked tells a rule with marks the other does not have, or that lets more out.
 func (l *linter) marked(r, o *Rule) bool {
-	return r.Inspect && !o.Inspect || r.Passthrough && !o.Passthrough || r.HTTP.WebSocket && !o.HTTP.WebSocket
+	return r.Inspect && !o.Inspect || r.Passthrough && !o.Passthrough || r.HTTP.WebSocket && !o.HTTP.WebSocket ||
+		r.room() > o.room()
 }
 
 // before breaks the tie between two rules that say the same, so that one of
@@ -205,8 +206,8 @@ func (l *linter) names(r *Rule) {
 		return
 	}
 	for _, host := range dropHosts {
-		if r.Target.matchesName(host) && !r.readsOnly() {
-			l.add(KindDrop, r, "reaches %s, which takes data from anybody", host)
+		if r.Target.matchesName(host) && !r.readsOnly() && r.MaxUpload == 0 {
+			l.add(KindDrop, r, "reaches %s, which takes data from anybody; max_upload bounds how much", host)
 			break
 		}
 	}

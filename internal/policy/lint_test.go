@@ -27,6 +27,9 @@ func TestLint(t *testing.T) {
 		{"not wide", []any{LayerUser, `{allow: ["*.acme.github.io", "**.example.com"]}`}, nil},
 		{"drop", []any{LayerUser, `{allow: [pastebin.com, webhook.site, transfer.sh, "**.googleapis.com", {host: gist.github.com, methods: [GET]}]}`}, []string{"drop pastebin.com", "drop webhook.site", "drop transfer.sh", "drop **.googleapis.com"}},
 		{"drop with a path", []any{LayerUser, `{allow: [{host: storage.googleapis.com, paths: ["/mine/**"]}, {host: s3.amazonaws.com, paths: ["/**"]}]}`}, []string{"drop s3.amazonaws.com"}},
+		{"drop with a budget", []any{LayerUser, `{allow: [{host: pastebin.com, max_upload: 10MiB}]}`}, nil},
+		{"a budget that does not count", []any{LayerUser, `{allow: [a.example, {host: a.example, methods: [PUT], max_upload: 1MiB}]}`}, []string{"shadowed a.example"}},
+		{"a larger budget", []any{LayerUser, `{allow: [{host: "*.a.example", max_upload: 1MiB}, {host: b.a.example, max_upload: 2MiB}, {host: c.a.example, max_upload: 1MiB}, d.a.example]}`}, []string{"shadowed c.a.example"}},
 		{"fronting", []any{LayerUser, `{allow: [a.cloudfront.net, {host: b.cloudfront.net, inspect: true}]}`}, []string{"fronting a.cloudfront.net"}},
 		{"fronting, all inspected", []any{LayerUser, `{inspect: all, allow: [a.cloudfront.net]}`}, nil},
 		{"plain HTTP", []any{LayerUser, `{allow: ["a.example:80", "*.b.example:80", "c.example:443", d.example, "10.1.0.0/16:80", {host: "f.example:80", passthrough: true}]}`}, []string{"fronting a.example:80", "fronting *.b.example:80", "fronting f.example:80"}},
@@ -102,7 +105,7 @@ func TestLintFindingsAreTrue(t *testing.T) {
 			}
 			without := must(t, rest)
 			for _, q := range asked(c) {
-				if d, e := p.Decide(q), without.Decide(q); d.Action != e.Action || d.MaxBody != e.MaxBody {
+				if d, e := p.Decide(q), without.Decide(q); d.Action != e.Action || d.MaxBody != e.MaxBody || d.Budget.room() != e.Budget.room() {
 					t.Fatalf("%s\n%+v: %s; without it %s", f, q, d.Reason(), e.Reason())
 				}
 			}

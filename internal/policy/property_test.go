@@ -57,7 +57,7 @@ func with(inputs []Input, l Layer, r Rule) []Input {
 		if r.Action == Allow {
 			list = &b.Allow
 		}
-		same := func(o Rule) bool { return o.key() == r.key() && r.outlives(&o) }
+		same := func(o Rule) bool { return o.key() == r.key() && r.outlives(&o) && r.room() >= o.room() }
 		if slices.ContainsFunc(*list, func(o Rule) bool { return o.key() == r.key() && !same(o) }) {
 			continue // it says more already
 		}
@@ -65,6 +65,9 @@ func with(inputs []Input, l Layer, r Rule) []Input {
 	}
 	return inputs
 }
+
+// sameBudget compares budgets.
+func sameBudget(a, b *Budget) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func TestDecideAgreesWithReference(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
@@ -113,6 +116,9 @@ func TestProjectOnlyNarrows(t *testing.T) {
 			if d.Allowed() && least(d.MaxBody, e.MaxBody) != d.MaxBody {
 				t.Fatalf("%+v: %d bytes, without the project %d", q, d.MaxBody, e.MaxBody)
 			}
+			if d.Allowed() && d.Budget.room() > e.Budget.room() {
+				t.Fatalf("%+v: budget %+v, without the project %+v", q, d.Budget, e.Budget)
+			}
 			if d.Allowed() && e.Inspection == InspectMust && d.Inspection != InspectMust {
 				t.Fatalf("%+v: inspection %s, without the project must", q, d.Inspection)
 			}
@@ -138,7 +144,8 @@ func TestMoreDenyNeverAllowsMore(t *testing.T) {
 }
 
 // Nor does an allow rule of anybody but the project take something away: not
-// the connection, not a byte of a body, and it makes nobody look who did not.
+// the connection, not a byte of what may be sent in all, not a byte of a body unless it
+// lets more out in all, and it makes nobody look who did not.
 func TestMoreAllowNeverDeniesMore(t *testing.T) {
 	always(t, func(t *testing.T, c choice) {
 		inputs := randomInputs(c)
@@ -149,7 +156,10 @@ func TestMoreAllowNeverDeniesMore(t *testing.T) {
 			if d.Allowed() && !e.Allowed() {
 				t.Fatalf("%+v: first %s; then %s", q, d.Reason(), e.Reason())
 			}
-			if d.Allowed() && least(d.MaxBody, e.MaxBody) != d.MaxBody {
+			if d.Allowed() && d.Budget.room() > e.Budget.room() {
+				t.Fatalf("%+v: budget first %+v, then %+v", q, d.Budget, e.Budget)
+			}
+			if d.Allowed() && d.Budget.room() == e.Budget.room() && least(d.MaxBody, e.MaxBody) != d.MaxBody {
 				t.Fatalf("%+v: first %d bytes, then %d", q, d.MaxBody, e.MaxBody)
 			}
 			if d.Allowed() && d.Inspection != InspectMust && e.Inspection == InspectMust {
@@ -175,7 +185,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		again := must(t, shuffled)
 		for _, q := range asked(c) {
 			d, e := p.Decide(q), again.Decide(q)
-			if d.Action != e.Action || d.Cause != e.Cause || d.Inspection != e.Inspection || d.MaxBody != e.MaxBody || d.Reason() != e.Reason() {
+			if d.Action != e.Action || d.Cause != e.Cause || d.Inspection != e.Inspection || d.MaxBody != e.MaxBody || !sameBudget(d.Budget, e.Budget) || d.Reason() != e.Reason() {
 				t.Fatalf("%+v: %s; in another order %s", q, d.Reason(), e.Reason())
 			}
 		}
@@ -202,7 +212,7 @@ func TestExpiry(t *testing.T) {
 			rest := must(t, live)
 			for _, q := range asked(c) {
 				q.Now = now
-				if d, e := p.Decide(q), rest.Decide(q); d.Action != e.Action || d.Inspection != e.Inspection || d.MaxBody != e.MaxBody {
+				if d, e := p.Decide(q), rest.Decide(q); d.Action != e.Action || d.Inspection != e.Inspection || d.MaxBody != e.MaxBody || !sameBudget(d.Budget, e.Budget) {
 					t.Fatalf("%+v: %s; without what has ended %s", q, d.Reason(), e.Reason())
 				}
 			}

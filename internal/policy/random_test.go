@@ -79,6 +79,7 @@ func randomRule(c choice, a Action) Rule {
 	if a == Allow {
 		r.HTTP.MaxBody = pick(c, int64(0), 0, 0, 10, 1000)
 		r.HTTP.WebSocket = c(4) == 0
+		r.MaxUpload = pick(c, int64(0), 0, 0, 10, 1000)
 	}
 	return r
 }
@@ -107,6 +108,9 @@ func randomInputs(c choice) []Input {
 			}
 			if c(2) == 0 {
 				b.Allow = nil
+			}
+			for i := range b.Allow {
+				b.Allow[i].MaxUpload = 0
 			}
 		}
 		inputs = append(inputs, Input{l, b})
@@ -181,7 +185,10 @@ func compare(t *testing.T, inputs []Input, q Query) {
 	if sound(q) {
 		want = (&reference{inputs}).decide(q)
 	}
-	got := answer{d.Allowed(), d.Inspection == InspectMust, d.MaxBody}
+	got := answer{d.Allowed(), d.Inspection == InspectMust, d.MaxBody, 0}
+	if got.allowed {
+		got.room = d.Budget.room()
+	}
 	if got.allowed && want.allowed && !want.must {
 		got.must = false // marks and inspect: all may ask for more; they have tests of their own
 	}
@@ -193,6 +200,9 @@ func compare(t *testing.T, inputs []Input, q Query) {
 		for _, r := range p.Rules() {
 			t.Logf("%s %s (%s)", r.Action, &r, r.Source)
 		}
+	}
+	if no := d.UsedUp(); d.Budget != nil && (no.Allowed() || no.Cause != CauseUpload || no.Reason() == "" || no.Budget != nil) {
+		t.Errorf("%+v: used up it is %s: %s", q, no.Cause, no.Reason())
 	}
 	if d.Reason() == "" || (d.Rule == nil) != (d.Cause != CauseRule) {
 		t.Errorf("%+v: cause %s, rule %v, reason %q", q, d.Cause, d.Rule, d.Reason())

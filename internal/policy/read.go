@@ -14,7 +14,7 @@ var (
 	blockKeys = []string{"default", "inspect", "presets", "allow", "deny"}
 	ruleKeys  = []string{
 		"host", "methods", "paths", "query", "headers", "max_body", "websocket",
-		"inspect", "passthrough", "until", "why",
+		"max_upload", "inspect", "passthrough", "until", "why",
 	}
 )
 
@@ -110,6 +110,8 @@ func (n *node) ruleField(key string, r *Rule) error {
 		return n.size(key, &r.HTTP.MaxBody)
 	case "websocket":
 		return n.bool(key, &r.HTTP.WebSocket)
+	case "max_upload":
+		return n.size(key, &r.MaxUpload)
 	case "inspect":
 		return n.bool(key, &r.Inspect)
 	case "passthrough":

@@ -41,6 +41,8 @@ func (d *Decision) reason() string {
 		return "the project's own allow list leaves out " + what
 	case CauseSpecial:
 		return d.specialReason(what)
+	case CauseUpload:
+		return d.usedUpReason(what)
 	case CauseInspection:
 		return what + " was let through unseen, and now every request has to be judged"
 	}

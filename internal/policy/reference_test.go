@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -51,6 +52,7 @@ type answer struct {
 	allowed bool
 	must    bool
 	limit   int64
+	room    int64 // of the budget; none is all there is
 }
 
 var refused = answer{}
@@ -77,7 +79,7 @@ func (ref *reference) decide(q Query) answer {
 		}
 		for _, port := range ports {
 			if ref.flow(name, q.Addr, port, q.Now, nil).allowed {
-				return answer{allowed: true, limit: NoLimit}
+				return answer{allowed: true, limit: NoLimit, room: math.MaxInt64}
 			}
 		}
 		return refused
@@ -140,29 +142,42 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 		}
 		return refOpens(r, addr)
 	}
-	grants, whole, limit, ws := false, false, int64(0), false
+	grants, whole, limit, room, ws := false, false, int64(0), int64(0), false
+	lets := func(r Rule, body int64) { // of those that let most out, the largest body
+		mine := r.MaxUpload
+		if mine == 0 {
+			mine = math.MaxInt64
+		}
+		if mine > room || mine == room && (body == NoLimit || limit != NoLimit && body > limit) {
+			room, limit = mine, body
+		}
+	}
 	for _, r := range ref.rules(Allow, false) {
 		if !about(r, addr) || !named(r) {
 			continue
 		}
 		if refPlain(r) {
-			grants, whole, limit, ws = true, true, NoLimit, ws || r.HTTP.WebSocket
+			grants, whole, ws = true, true, ws || r.HTTP.WebSocket
+			lets(r, NoLimit)
 		} else if req == nil {
 			grants = true
-			if !whole {
-				limit = NoLimit
-			}
 		} else if refAdmits(r, req) {
 			grants, ws = true, ws || r.HTTP.WebSocket
 			if r.HTTP.MaxBody == 0 {
-				limit = NoLimit
-			} else if limit != NoLimit {
-				limit = max(limit, r.HTTP.MaxBody)
+				lets(r, NoLimit)
+			} else {
+				lets(r, r.HTTP.MaxBody)
 			}
 		}
 	}
+	if req == nil {
+		limit = NoLimit
+		if !whole { // each request has its own
+			room = math.MaxInt64
+		}
+	}
 	if ref.open() && (name != "" && !refPrivate(name) || name == "" && special(addr) == nil) {
-		grants, whole, limit = true, true, NoLimit
+		grants, whole, limit, room = true, true, NoLimit, math.MaxInt64
 	}
 	if !grants {
 		return refused
@@ -204,7 +219,7 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 	if req != nil && strings.EqualFold(req.Upgrade, "websocket") && must && !ws {
 		return refused
 	}
-	return answer{true, must, limit}
+	return answer{true, must, limit, room}
 }
 
 func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time) bool {

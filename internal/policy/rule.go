@@ -43,6 +43,9 @@ type Rule struct {
 	// Passthrough asks for it never to be, for clients that pin certificates.
 	// Both stand on rules that allow.
 	Inspect, Passthrough bool
+	// MaxUpload bounds what a rule that allows lets out, in bytes, as long as the
+	// sandbox exists: see [Budget]. 0 is no bound.
+	MaxUpload int64
 	// Until ends the rule: it counts while now is before it. Zero is for ever.
 	Until time.Time
 	// Why is a note for people: one line, shown with decisions.
@@ -81,6 +84,10 @@ func (r *Rule) check() error {
 		return spec.Errorf(spec.ErrUsage, "it has no host")
 	case r.Action == Deny && (r.Inspect || r.Passthrough):
 		return spec.Errorf(spec.ErrUsage, "inspect and passthrough belong to rules that allow")
+	case r.Action == Deny && r.MaxUpload != 0:
+		return spec.Errorf(spec.ErrUsage, "max_upload belongs to rules that allow")
+	case r.MaxUpload < 0:
+		return spec.Errorf(spec.ErrUsage, "max_upload is negative")
 	case r.Passthrough && (r.Inspect || r.HTTP.WebSocket || !r.HTTP.none()):
 		return spec.Errorf(spec.ErrUsage, "passthrough and HTTP conditions exclude each other").
 			WithHint("nobody looks into what is passed through")
@@ -98,7 +105,8 @@ func notPrintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(
 func (r *Rule) Live(now time.Time) bool { return r.Until.IsZero() || now.Before(r.Until) }
 
 // ID names a rule within its layer. It is made from what the rule says, so that
-// the same rule has the same ID everywhere; notes and expiry do not change it.
+// the same rule has the same ID everywhere; notes, expiry and how much may be sent do
+// not change it.
 func (r *Rule) ID() string {
 	h := fnv.New64a()
 	h.Write([]byte(r.key()))
@@ -164,6 +172,9 @@ func (r *Rule) String() string {
 	}
 	if r.Passthrough {
 		parts = append(parts, "passthrough")
+	}
+	if r.MaxUpload > 0 {
+		parts = append(parts, "upload up to "+sizeText(r.MaxUpload)+" in all")
 	}
 	if !r.Until.IsZero() {
 		parts = append(parts, "until "+r.Until.UTC().Format(time.RFC3339))

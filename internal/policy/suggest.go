@@ -73,6 +73,8 @@ func (d *Decision) Suggest() Suggestion {
 		return Suggestion{Note: "add " + d.query.target() + " to the allow list of the project's bothy.yaml"}
 	case CauseSpecial:
 		return d.suggestAddress()
+	case CauseUpload:
+		return d.suggestMore()
 	case CauseInspection:
 		return Suggestion{Note: "connect again"}
 	}

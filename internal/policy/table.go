@@ -26,10 +26,12 @@ type entry struct {
 	lead string // of an allow rule with one path: how every path it admits begins
 	port uint16 // of the target
 	ends bool   // the rule has an end
+
+	budget *Budget // nil: none
 }
 
 func newEntry(r *Rule) entry {
-	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero()}
+	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero(), budget: r.budget()}
 	if r.Action == Allow && e.cond != nil && len(e.cond.paths) == 1 {
 		e.lead = e.cond.paths[0].lead
 	}

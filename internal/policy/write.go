@@ -30,6 +30,7 @@ type documentRule struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	MaxBody     string            `json:"max_body,omitempty"`
 	WebSocket   bool              `json:"websocket,omitempty"`
+	MaxUpload   string            `json:"max_upload,omitempty"`
 	Inspect     bool              `json:"inspect,omitempty"`
 	Passthrough bool              `json:"passthrough,omitempty"`
 	Until       string            `json:"until,omitempty"`
@@ -60,6 +61,9 @@ func (r *Rule) document() documentRule {
 	}
 	if r.HTTP.MaxBody > 0 {
 		d.MaxBody = sizeText(r.HTTP.MaxBody)
+	}
+	if r.MaxUpload > 0 {
+		d.MaxUpload = sizeText(r.MaxUpload)
 	}
 	if !r.Until.IsZero() {
 		d.Until = r.Until.UTC().Format(time.RFC3339)
@@ -127,6 +131,7 @@ func (r *Rule) yaml() string {
 	}
 	line("max_body", d.MaxBody, d.MaxBody != "")
 	line("websocket", "true", d.WebSocket)
+	line("max_upload", d.MaxUpload, d.MaxUpload != "")
 	line("inspect", "true", d.Inspect)
 	line("passthrough", "true", d.Passthrough)
 	line("until", quoted(d.Until), d.Until != "")

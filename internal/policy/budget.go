@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Budget is how much a rule lets out, of all that is sent by rules with its target as
+// long as the sandbox exists. What was sent is kept by who sends it, under Target, and
+// is not forgotten if the rule gets another Limit, other conditions or other layers.
+//
+// Of several rules that allow the same, the one counts that lets out most, and one
+// without a budget lets out everything.
+type Budget struct {
+	Target string // of the rule, in one form
+	Limit  int64  // in bytes
+}
+
+// budget gives that of a rule; nil if it has none.
+func (r *Rule) budget() *Budget {
+	if r.MaxUpload == 0 {
+		return nil
+	}
+	return &Budget{Target: r.Target.String(), Limit: r.MaxUpload}
+}
+
+// room is how much a budget allows in all.
+func (b *Budget) room() int64 {
+	if b == nil {
+		return math.MaxInt64
+	}
+	return b.Limit
+}
+
+// room is how much a rule lets out.
+func (r *Rule) room() int64 {
+	if r.MaxUpload == 0 {
+		return math.MaxInt64
+	}
+	return r.MaxUpload
+}
+
+// UsedUp is the denial that a decision becomes when nothing of its budget is left. A
+// decision without a budget stays what it is.
+func (d *Decision) UsedUp() Decision {
+	if d.Budget == nil {
+		return *d
+	}
+	rule := d.Rule
+	no := d.deny(CauseUpload, nil)
+	no.missed = rule
+	return no
+}
+
+// usedUpReason tells of a budget of which nothing is left.
+func (d *Decision) usedUpReason(what string) string {
+	r := d.missed
+	s := what + " is allowed, but rule " + quote(r.String()) + " (" + r.Source.String() + ") lets out no more: the " +
+		sizeText(r.MaxUpload) + " of its max_upload are used up"
+	if r.Why != "" {
+		s += " (" + r.Why + ")"
+	}
+	return s
+}
+
+// suggestMore is the same rule for the sandbox, with twice as much. It counts in the
+// place of the one that is used up, wherever that stands.
+func (d *Decision) suggestMore() Suggestion {
+	r := d.missed
+	if len(r.HTTP.Queries) > 0 {
+		return Suggestion{Note: "raise max_upload of the rule where it is written; no command can, for it has a query"}
+	}
+	more := *r
+	more.MaxUpload = twice(r.MaxUpload)
+	s := Suggestion{Args: more.command(), PerSandbox: true}
+	if !r.Until.IsZero() {
+		s.Note = "the rule that is used up ends at " + r.Until.UTC().Format(time.RFC3339) + ", and so should this: --for says when"
+	}
+	return s
+}
+
+func twice(n int64) int64 {
+	if n > math.MaxInt64/2 {
+		return math.MaxInt64
+	}
+	return 2 * n
+}
+
+// command gives the arguments that would add the rule. What no flag says is left out.
+func (r *Rule) command() []string {
+	args := allowing(r.Target.String(), r.HTTP).Args
+	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
+		args = append(args, "--header", name+": "+r.HTTP.Headers[name])
+	}
+	if r.HTTP.MaxBody > 0 {
+		args = append(args, "--max-body", sizeText(r.HTTP.MaxBody))
+	}
+	args = append(args, "--max-upload", sizeText(r.MaxUpload))
+	if r.Why != "" {
+		args = append(args, "--why", r.Why)
+	}
+	return args
+}

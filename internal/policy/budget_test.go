@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+)
+
+// budgetOf is what a question may send: "target limit", "none", or "denied".
+func budgetOf(p *Policy, q Query) string {
+	d := p.Decide(q)
+	switch {
+	case !d.Allowed():
+		return "denied"
+	case d.Budget == nil:
+		return "none"
+	}
+	return d.Budget.Target + " " + sizeText(d.Budget.Limit)
+}
+
+// asks is ask, also about a connection without the word.
+func asks(t *testing.T, text string) Query {
+	t.Helper()
+	if !strings.Contains(text, " ") {
+		text = "connect " + text
+	}
+	return ask(t, text)
+}
+
+// Of several rules the one counts that lets out most.
+func TestBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name, rules string
+		want        map[string]string
+	}{
+		{"one rule", `{allow: [{host: "A.example.com:443", max_upload: 5KiB}, b.example.com]}`, map[string]string{
+			"a.example.com": "a.example.com:443 5KiB", "GET https://a.example.com/": "a.example.com:443 5KiB",
+			"b.example.com": "none", "c.example.com": "denied",
+		}},
+		{"a larger one", `{allow: [{host: a.example.com, max_upload: 5KiB}, {host: "*.example.com", max_upload: 7KiB}]}`, map[string]string{
+			"a.example.com": "*.example.com 7KiB", "b.example.com": "*.example.com 7KiB", "POST https://a.example.com/": "*.example.com 7KiB",
+		}},
+		{"one without", `{allow: [{host: a.example.com, max_upload: 5KiB}, "*.example.com"]}`, map[string]string{"a.example.com": "none"}},
+		{"the default", `{default: allow, allow: [{host: a.example.com, max_upload: 5KiB}]}`, map[string]string{
+			"a.example.com": "none", "GET https://a.example.com/": "none",
+		}},
+		{"one without, of some requests", `{allow: [{host: a.example.com, max_upload: 5KiB}, {host: a.example.com, methods: [GET]}]}`, map[string]string{
+			"a.example.com":              "a.example.com 5KiB", // nobody looks which they are
+			"GET https://a.example.com/": "none", "POST https://a.example.com/": "a.example.com 5KiB",
+		}},
+		{"of some requests", `{allow: [{host: a.example.com, methods: [POST], max_upload: 5KiB}, {host: a.example.com, methods: [GET, POST], paths: ["/x"], max_upload: 6KiB}]}`, map[string]string{
+			"a.example.com":               "none", // its requests have them
+			"POST https://a.example.com/": "a.example.com 5KiB", "POST https://a.example.com/x": "a.example.com 6KiB",
+			"GET https://a.example.com/x": "a.example.com 6KiB", "GET https://a.example.com/": "denied",
+		}},
+		{"a deny", `{allow: [{host: a.example.com, max_upload: 5KiB}], deny: [{host: a.example.com, methods: [PUT]}, "10.0.0.0/8"]}`, map[string]string{
+			"PUT https://a.example.com/": "denied", "POST https://a.example.com/": "a.example.com 5KiB", "10.1.2.3": "denied",
+		}},
+		{"passed through", `{allow: [{host: a.example.com, max_upload: 5KiB, passthrough: true}]}`, map[string]string{"a.example.com": "a.example.com 5KiB"}},
+		{"addresses", `{allow: [{host: "10.0.0.0/8", max_upload: 1}]}`, map[string]string{"10.1.2.3": "10.0.0.0/8 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := compile(t, Input{LayerUser, blockOf(t, tt.rules)})
+			for text, want := range tt.want {
+				if got := budgetOf(p, asks(t, text)); got != want {
+					t.Errorf("%s: %s, want %s", text, got, want)
+				}
+			}
+		})
+	}
+}
+
+// With the budget goes the bound of the body: no rule lets out what two together would.
+func TestBudgetAndBody(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, max_body: 10}, {host: a.example.com, max_upload: 5KiB}]}`)})
+	q := ask(t, "POST https://a.example.com/")
+	for body, want := range map[int64]struct{ limit, room int64 }{5: {10, 0}, -1: {10, 0}, 11: {NoLimit, 5 << 10}} {
+		q.Request.Body = body
+		d := p.Decide(q)
+		room := int64(0)
+		if d.Budget != nil {
+			room = d.Budget.Limit
+		}
+		if !d.Allowed() || d.MaxBody != want.limit || room != want.room {
+			t.Errorf("a body of %d: at most %d, %+v", body, d.MaxBody, d.Budget)
+		}
+	}
+}
+
+// A budget that is used up is a denial that says so, and which command allows more: a rule
+// that is no wider.
+func TestUsedUp(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [
+		{host: a.example.com:443, max_upload: 50MiB, why: "the weekly report"},
+		{host: b.example.com, methods: [PUT, POST], paths: ["/in/*"], headers: {x-kind: "*"}, max_body: 10MiB, websocket: true, max_upload: 1000},
+		{host: c.example.com, query: ["a=b"], max_upload: 9},
+		{host: d.example.com, until: "2026-11-20T18:00:00Z", max_upload: 1GiB}]}`)})
+	for text, want := range map[string]struct{ reason, command, note string }{
+		"a.example.com": {
+			`a.example.com:443 is allowed, but rule "a.example.com:443 upload up to 50MiB in all" (user) lets out no more: the 50MiB of its max_upload are used up (the weekly report)`,
+			"bothy policy allow a.example.com:443 --max-upload 100MiB --why 'the weekly report' --sandbox box", "",
+		},
+		"d.example.com": {"1GiB of its max_upload", "bothy policy allow d.example.com --max-upload 2GiB --sandbox box", "ends at 2026-11-20T18:00:00Z"},
+	} {
+		d := p.Decide(asks(t, text))
+		no := d.UsedUp()
+		s := no.Suggest()
+		if no.Allowed() || no.Cause != CauseUpload || !strings.Contains(no.Reason(), want.reason) || s.Command("box") != want.command || !strings.Contains(s.Note, want.note) {
+			t.Errorf("%s: %s: %q: %q: %q", text, no.Cause, no.Reason(), s.Command("box"), s.Note)
+		}
+	}
+	q := ask(t, "PUT https://b.example.com/in/x")
+	q.Request.Header = map[string][]string{"X-Kind": {"y"}}
+	d := p.Decide(q)
+	no := d.UsedUp()
+	s := no.Suggest()
+	if got, want := s.Command("box"), `bothy policy allow b.example.com --method PUT --method POST --path '/in/*' --websocket --header 'x-kind: *' --max-body 10MiB --max-upload 2000 --sandbox box`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	q = ask(t, "GET https://c.example.com/?a=b")
+	d = p.Decide(q)
+	no = d.UsedUp()
+	if s := no.Suggest(); s.Command("box") != "" || s.Note == "" {
+		t.Errorf("%q, %q", s.Command("box"), s.Note)
+	}
+	q = asks(t, "e.example.com")
+	d = p.Decide(q)
+	if no := d.UsedUp(); no.Cause != d.Cause {
+		t.Errorf("without a budget it becomes %s", no.Cause)
+	}
+}
+
+// The rule that is suggested counts in the place of the one that is used up, in whatever
+// layer that is, and the same command again has more.
+func TestSuggestedBudgetCounts(t *testing.T) {
+	user := Input{LayerUser, Block{Allow: []Rule{{Action: Allow, Target: rule(t, Allow, "a.example.com").Target, Text: "a.example.com", MaxUpload: 5}}}}
+	f := &File{}
+	for _, want := range []int64{10, 20} {
+		more := rule(t, Allow, "a.example.com")
+		more.MaxUpload = want
+		if err := f.Add(more); err != nil || len(f.Allow) != 1 {
+			t.Fatal(err, f.Allow)
+		}
+		p, err := Compile(1, user, Input{LayerSandbox, f.Block})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := p.Decide(asks(t, "a.example.com")); d.Budget == nil || d.Budget.Limit != want {
+			t.Errorf("%+v, want %d", d.Budget, want)
+		}
+	}
+}
+
+// A project only takes away: it has no budgets, and takes none away.
+func TestProjectHasNoBudget(t *testing.T) {
+	r := rule(t, Allow, "a.example.com")
+	r.MaxUpload = 5
+	_, err := Compile(1, Input{LayerProject, Block{Allow: []Rule{r}}})
+	if err == nil || !strings.Contains(err.Error(), "max_upload") {
+		t.Errorf("%v", err)
+	}
+	plain := r
+	plain.MaxUpload = 0
+	p, err := Compile(1, Input{LayerUser, Block{Allow: []Rule{r}}}, Input{LayerProject, Block{Allow: []Rule{plain}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := budgetOf(p, asks(t, "a.example.com")); got != "a.example.com 5" {
+		t.Error(got)
+	}
+}
