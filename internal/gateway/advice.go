@@ -100,6 +100,7 @@ func (a advice) check(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := a.g.policy.Load().Explain(q)
+	a.g.afford(&x.Decision)
 	mocked := a.g.isMocked(q.Name)
 	if wantsJSON(r) {
 		told := map[string]any{

@@ -40,16 +40,19 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 	d := g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageConnect, Name: subject.Name, Addr: subject.Addr, Port: subject.Port, Now: time.Now(),
 	})
+	look := d.Inspection
+	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) || g.isBounded(subject.Name) {
+		look = policy.InspectMust
+	}
+	if look != policy.InspectMust { // else its requests are refused, which are told why
+		g.afford(&d)
+	}
 	r = g.decided(r, &d)
 	if !d.Allowed() {
 		g.log(r)
 		return
 	}
-	look := d.Inspection
-	if g.secrets.Load().Bound(subject.Name, subject.Addr, subject.Port, time.Now()) || g.isBounded(subject.Name) {
-		look = policy.InspectMust
-	}
-	g.carry(a, subject, r, look)
+	g.carry(a, &flow{subject: subject, outflow: g.count(d.Budget)}, r, look)
 }
 
 // subject finds out whom an address is for: a name, or itself.
@@ -64,10 +67,10 @@ func (g *Gateway) subject(to netip.AddrPort) (policy.Flow, error) {
 }
 
 // carry dials, accepts and relays.
-func (g *Gateway) carry(a *netstack.Attempt, subject policy.Flow, r spec.NetworkRecord, i policy.Inspection) {
+func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i policy.Inspection) {
 	must := i == policy.InspectMust
-	subject.Seen = must // nothing of it will pass unseen
-	f := &flow{subject: subject, looked: must || i == policy.InspectHTTP}
+	f.subject.Seen = must // nothing of it will pass unseen
+	f.looked = must || i == policy.InspectHTTP
 	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if err := g.mayFlow(f); err != nil { // from here on changes find it
 			f.end(err.Error())
@@ -102,11 +105,11 @@ func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spe
 		return err
 	}
 	w := &watched{Conn: inside, name: f.now().Name, ahead: said, scan: g.secrets.Load().Scanner()}
-	err := relay.Run(w, outside, &f.counts)
+	err := relay.Run(w, countedTo(outside, f.outflow), &f.counts)
 	if w.tls {
 		r.Protocol = "tls"
 	}
-	return err
+	return g.spent(f, err)
 }
 
 // reached is reach, noted in the flow and its record.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -23,6 +24,8 @@ type flow struct {
 	began  time.Time
 	counts relay.Counts
 	cancel context.CancelFunc
+
+	outflow *outflow.Meter // counts what it sends, if nobody looks into it; nil: nobody does
 
 	looked   bool          // somebody looked what it speaks
 	requests inspect.Track // if that is HTTP

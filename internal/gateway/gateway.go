@@ -28,6 +28,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -59,6 +60,9 @@ type Config struct {
 	// Meter counts what they take; nil: nobody does. If it has a budget, nothing passes
 	// to them that is not looked into.
 	Meter *meter.Meter
+	// Uploads has what was sent by rules with a budget; nil: it is forgotten with the
+	// gateway.
+	Uploads *outflow.Ledger
 	// Capture keeps what programs inside are given to log in with; nil: nobody does.
 	Capture *Capture
 	// Tasks answers about the tasks of the project; nil: they are not shared.
@@ -132,6 +136,9 @@ func New(c Config) (*Gateway, error) {
 	if c.Dialer == nil {
 		c.Dialer = &dial.Dialer{}
 	}
+	if c.Uploads == nil {
+		c.Uploads = outflow.New(nil, nil)
+	}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -156,7 +163,7 @@ func New(c Config) (*Gateway, error) {
 	g.conf.Identity = wire.Identity{}
 	g.logins = newLogins(g)
 	g.inspector = inspect.New(inspect.Config{
-		Judge: g.judgeRequest, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
+		Judge: g.admitRequest, Outflow: g.count, Closed: g.pausedBy, Dial: g.reachHost, Still: g.mayGoOn, Certificate: g.ca.Leaf, Roots: c.Roots,
 		Secrets: g.secrets.Load, Logins: g.logins, Capture: c.Capture.at(), Sandbox: c.Sandbox, Log: g.logRequest,
 		Mock: g.mock, Sent: g.sent(), Meter: g.meter,
 		Local: func(h inspect.Host) http.Handler {
@@ -236,9 +243,13 @@ func (g *Gateway) review() {
 			continue
 		}
 		s := f.now()
-		f.requests.Review(func(r *policy.Request, uses inject.Uses) error {
-			if d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r); !d.Allowed() {
+		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error {
+			d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
+			if !d.Allowed() {
 				return errors.New("the policy changed: " + d.Reason())
+			}
+			if err := g.recount(m, d.Budget); err != nil {
+				return err
 			}
 			if g.isBounded(s.Name) && isEndless(r) {
 				return errUncounted
@@ -253,7 +264,8 @@ func (g *Gateway) review() {
 // mayFlow judges a flow again.
 func (g *Gateway) mayFlow(f *flow) error {
 	now, s := time.Now(), f.now()
-	if d := g.policy.Load().Still(s, now); !d.Allowed() {
+	d := g.policy.Load().Still(s, now)
+	if !d.Allowed() {
 		return errors.New("the policy changed: " + d.Reason())
 	}
 	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
@@ -262,7 +274,10 @@ func (g *Gateway) mayFlow(f *flow) error {
 	if !f.looked && g.isBounded(s.Name) {
 		return errUnmetered
 	}
-	return nil
+	if s.Seen { // its requests are counted, each by its own rule
+		return nil
+	}
+	return g.recount(f.outflow, d.Budget)
 }
 
 func (g *Gateway) watchExpiry() {

@@ -50,6 +50,10 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		inside.Reset()
 		return errNoHTTP
 	}
+	if err := g.mayBegin(f); err != nil {
+		inside.Reset()
+		return err
+	}
 	outside, err := g.reached(ctx, f, r)
 	if err != nil {
 		inside.Reset()
@@ -210,6 +214,14 @@ func (g *Gateway) judgeRequest(h inspect.Host, r *policy.Request) policy.Decisio
 	return g.policy.Load().Decide(policy.Query{
 		Stage: policy.StageRequest, Name: h.Name, Addr: h.Addr, Port: h.Port, Request: r, Now: time.Now(),
 	})
+}
+
+// admitRequest is judgeRequest for a request that has not begun: if its rule lets out no
+// more, it is refused.
+func (g *Gateway) admitRequest(h inspect.Host, r *policy.Request) policy.Decision {
+	d := g.judgeRequest(h, r)
+	g.afford(&d)
+	return d
 }
 
 // reachHost dials for a connection that is looked into.

@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -39,6 +40,7 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	r.Flow, r.State = f.closed()
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
 	refused, isRefused := errors.AsType[*dial.Refused](err)
+	denied, isDenied := errors.AsType[*policy.Denied](err)
 	isSecret := noteSecret(&r, err)
 	switch why := f.ended(); {
 	case why != "":
@@ -48,7 +50,9 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 		if d, ok := errors.AsType[*policy.Denied](refused); ok {
 			r.Suggest = d.Suggest().Command(g.conf.Sandbox)
 		}
-	case errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
+	case isDenied:
+		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 )
@@ -74,12 +75,13 @@ type Track struct {
 }
 
 // Review ends the requests that judge does not allow any more, with the reason
-// it gives. Uses are the secrets that went out with the request.
-func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses) error) {
+// it gives. Uses are the secrets that went out with the request, and the meter counts
+// what it sends; nil: nobody does.
+func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for x := range t.set {
-		if err := judge(&x.request, x.uses); err != nil {
+		if err := judge(&x.request, x.uses, x.outflow); err != nil {
 			x.cancel(&ended{err})
 		}
 	}
@@ -90,6 +92,13 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.uses = uses
+}
+
+// counts has a meter count what a request sends.
+func (t *Track) counts(x *exchange, m *outflow.Meter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.outflow = m
 }
 
 // ended is the cause of a request that other rules or leases ended.

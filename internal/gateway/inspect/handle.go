@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -28,9 +29,10 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Bool // the request's body was
-	bare     bool        // the answer is a header and nothing else
-	bill     bill        // of the model that was asked, if one was
+	tooLong  atomic.Bool    // the request's body was
+	bare     bool           // the answer is a header and nothing else
+	bill     bill           // of the model that was asked, if one was
+	outflow  *outflow.Meter // of what is sent, if its rule has a budget
 	interims int
 }
 
@@ -84,6 +86,9 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		x.refuse(x.decision.Reason())
 		i.deny(w, r, &x.decision)
 		return
+	}
+	if b := x.decision.Budget; b != nil {
+		c.track.counts(x, i.conf.Outflow(b))
 	}
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
@@ -182,6 +187,7 @@ func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange
 func (i *Inspector) log(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
 	x.bill.end(x.record)
+	x.noteSpent()
 	x.record.Duration = time.Since(x.began).Milliseconds()
 	i.conf.Log(x.record, &x.decision)
 }

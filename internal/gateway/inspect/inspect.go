@@ -29,6 +29,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -61,6 +62,8 @@ func (h Host) host() string {
 type Config struct {
 	// Judge decides about a request.
 	Judge func(Host, *policy.Request) policy.Decision
+	// Outflow gives who counts what is sent for a budget. May be nil, if no decision has one.
+	Outflow func(*policy.Budget) *outflow.Meter
 	// Closed says why no request may pass now, whatever the policy. May be nil.
 	Closed func() error
 	// Dial connects to the real server, if the address it has may be dialled.

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 )
 
 // link is a connection to a server that speaks HTTP/1. It carries one request
@@ -34,10 +36,11 @@ type link struct {
 
 	left    int64 // of the head that is read, in bytes
 	inHead  bool
-	ended   bool        // it was read to its end, or to an error
-	late    atomic.Bool // the timer went off
-	used    bool        // it has carried a request to the end
-	touched bool        // there is something of an answer
+	ended   bool           // it was read to its end, or to an error
+	late    atomic.Bool    // the timer went off
+	used    bool           // it has carried a request to the end
+	outflow *outflow.Meter // of the request it carries; nil: it is not counted
+	touched bool           // there is something of an answer
 }
 
 // linkBuffer is for the heads of answers, and small bodies. Large ones are read
@@ -126,7 +129,7 @@ func (l *link) close() {
 // exchange sends a request and gives the answer when its head is there. From
 // then on the body of the answer has the link.
 func (l *link) exchange(ctx context.Context, r *http.Request, x *exchange) (*http.Response, error) {
-	l.touched = false
+	l.touched, l.outflow = false, x.outflow
 	b := &answerBody{link: l, request: r.Body, stop: context.AfterFunc(ctx, l.out.Reset)}
 	var err error
 	if r.Body == nil {
@@ -298,7 +301,7 @@ func (b *answerBody) failure(ctx context.Context, err error) error {
 type rawBody struct{ b *answerBody }
 
 func (c *rawBody) Read(p []byte) (int, error)  { return c.b.link.r.Read(p) }
-func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.conn.Write(p) }
+func (c *rawBody) Write(p []byte) (int, error) { return c.b.link.writer().Write(p) }
 
 // CloseWrite tells the server that there is no more.
 func (c *rawBody) CloseWrite() error {
@@ -427,7 +430,7 @@ var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, linkBu
 // send writes a request.
 func (l *link) send(r *http.Request, up *upload) error {
 	w := writers.Get().(*bufio.Writer)
-	w.Reset(l.conn)
+	w.Reset(l.writer())
 	defer func() { w.Reset(nil); writers.Put(w) }()
 	if err := writeHead(w, r); err != nil {
 		return err
@@ -443,6 +446,9 @@ func (l *link) send(r *http.Request, up *upload) error {
 	}
 	return up.body(w, r)
 }
+
+// writer is where a request is written to: what its budget does not have goes nowhere.
+func (l *link) writer() io.Writer { return l.outflow.Writer(l.conn) }
 
 // unsent are fields of a request that are written otherwise.
 var unsent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}

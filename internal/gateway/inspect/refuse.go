@@ -102,6 +102,8 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.turnAway(w, r, x, http.StatusBadRequest, x.malformed())
 	case changed:
 		i.turnAway(w, r, x, http.StatusForbidden, cause)
+	case x.outflow.Err() != nil:
+		i.stop(w, r, x)
 	case x.bill.refused() != nil:
 		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
 	case x.tooLong.Load():

@@ -119,7 +119,7 @@ func (u *upstream) roundTrip(ctx context.Context, h Host, r *http.Request, x *ex
 		}
 		x.reached(l.out.addr)
 		resp, err := l.exchange(ctx, r, x)
-		if err == nil || !l.mayRepeat(ctx, r) {
+		if err == nil || x.outflow.Err() != nil || !l.mayRepeat(ctx, r) {
 			return resp, err
 		}
 	}
@@ -200,8 +200,13 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 	defer u.closeFresh(h) // another connection may have been there
 	var mu sync.Mutex
 	answered := false
+	head, err := x.countHead(r)
+	if err != nil {
+		return nil, err
+	}
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
+			head.sentOver(info.Conn)
 			if t, ok := info.Conn.(*tls.Conn); ok {
 				x.reached(t.NetConn().(*outside).addr)
 			}
@@ -217,7 +222,7 @@ func (u *upstream) overHTTP2(ctx context.Context, h Host, r *http.Request, x *ex
 	}))
 	to := *r.URL
 	to.Scheme, to.Host = "https", h.String()
-	r.URL = &to
+	r.URL, r.Body = &to, x.countBody(r)
 	resp, err := u.http2.RoundTrip(r)
 	mu.Lock()
 	defer mu.Unlock()
