@@ -34,7 +34,8 @@ type carried struct {
 	Sandbox *spec.Sandbox `json:"sandbox"`
 	Policy  []byte        `json:"policy,omitempty"` // the sandbox's own rules
 	Mock    []byte        `json:"mock,omitempty"`
-	SetUp   []byte        `json:"setup,omitempty"` // which commands of its devcontainer.json were run by then
+	Uploads []byte        `json:"uploads,omitempty"` // what was sent by rules that bound it
+	SetUp   []byte        `json:"setup,omitempty"`   // which commands of its devcontainer.json were run by then
 	// Clones are the records of its clones, by the number of the workspace.
 	Clones map[int]*clone.Record `json:"clones,omitempty"`
 }
@@ -123,7 +124,7 @@ func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
 func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
 	d := e.Store.Sandbox(sb.ID)
 	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
-	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock} {
+	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock, d.Uploads(): &c.Uploads} {
 		data, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -285,7 +286,7 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 		if err := os.Rename(stage, d.Checkpoints()); err != nil {
 			return err
 		}
-		for path, text := range map[string][]byte{d.Policy(): c.Policy, d.Mock(): c.Mock, d.SetUp(): c.SetUp} {
+		for path, text := range map[string][]byte{d.Policy(): c.Policy, d.Mock(): c.Mock, d.Uploads(): c.Uploads, d.SetUp(): c.SetUp} {
 			if text == nil {
 				continue
 			}

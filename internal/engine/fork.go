@@ -139,7 +139,8 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 			return err
 		}
 	}
-	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()))
+	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()),
+		copyDocument(e.Store.Sandbox(from.ID).Uploads(), d.Uploads()))
 }
 
 // fillFiles has the directory of a new sandbox hold what another's files were, but for

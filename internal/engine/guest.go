@@ -55,8 +55,10 @@ func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 	if err := noted(&sb); err != nil {
 		return nil, err
 	}
-	script := func(d store.Sandbox) error { return copyDocument(e.Store.Sandbox(of.ID).Mock(), d.Mock()) }
-	if err := e.Create(ctx, &sb, Rules(rules), script); err != nil {
+	from := e.Store.Sandbox(of.ID)
+	script := func(d store.Sandbox) error { return copyDocument(from.Mock(), d.Mock()) }
+	sent := func(d store.Sandbox) error { return copyDocument(from.Uploads(), d.Uploads()) }
+	if err := e.Create(ctx, &sb, Rules(rules), script, sent); err != nil {
 		return nil, err
 	}
 	if err := e.lendGuest(ctx, of, &sb, g); err != nil {

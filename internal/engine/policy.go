@@ -102,7 +102,9 @@ func (e *Engine) HasRules(sb *spec.Sandbox, b policy.Block) (bool, error) {
 		}
 	}
 	for _, r := range slices.Concat(b.Allow, b.Deny) {
-		same := func(o policy.Rule) bool { return o.ID() == r.ID() && o.Until.Equal(r.Until) }
+		same := func(o policy.Rule) bool {
+			return o.ID() == r.ID() && o.MaxUpload == r.MaxUpload && o.Until.Equal(r.Until)
+		}
 		if !slices.ContainsFunc(slices.Concat(own.Allow, own.Deny), same) {
 			return false, nil
 		}

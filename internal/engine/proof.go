@@ -70,10 +70,11 @@ func (e *Engine) Fresh(ctx context.Context, like *spec.Sandbox) (*spec.Sandbox, 
 	return &sb, nil
 }
 
-// copyRules gives a sandbox what another one may reach, and who plays the model there.
+// copyRules gives a sandbox what another one may reach, what was sent by rules that bound
+// it, and who plays the model there.
 func (e *Engine) copyRules(of *spec.Sandbox, d store.Sandbox) error {
 	from := e.Store.Sandbox(of.ID)
-	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()))
+	return errors.Join(copyDocument(from.Policy(), d.Policy()), copyDocument(from.Mock(), d.Mock()), copyDocument(from.Uploads(), d.Uploads()))
 }
 
 // fillProof has the directory of a proof hold what is to be judged.

@@ -182,6 +182,7 @@ func (k *Keeper) shutDown() {
 	if err := k.bill.close(); err != nil && k.unsaved == nil { // which has the same reason
 		k.unsaved = k.uncounted(err)
 	}
+	k.closeUploads()
 	k.traffic.close()
 	if verdict != nil {
 		k.auditDisk()

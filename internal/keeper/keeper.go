@@ -17,6 +17,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/gcpace"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -53,6 +54,7 @@ type Keeper struct {
 	ports    ports
 	happened happenings
 	bill     *bill
+	uploads  *outflow.Ledger
 	disk     diskWatch
 	served   atomic.Int64 // connections to published ports that have ended
 
@@ -235,6 +237,9 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 		return nil, err
 	}
 	if k.bill, err = k.openBill(); err != nil {
+		return nil, err
+	}
+	if k.uploads, err = k.openUploads(); err != nil {
 		return nil, err
 	}
 	return k, nil

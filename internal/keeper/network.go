@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/modelscript"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -48,6 +49,8 @@ type NetworkOptions struct {
 	Capture *Capture
 	// Meter counts what they take.
 	Meter *meter.Meter
+	// Uploads has what was sent by rules with a budget.
+	Uploads *outflow.Ledger
 	// Identity is what programs inside know their gateway by already; zero: they know
 	// none. Without an authority it gets a new one.
 	Identity wire.Identity
@@ -121,7 +124,7 @@ func (k *Keeper) plug(n Network) (card *driver.Network, err error) {
 	}
 	card, k.gateway, err = n.Open(NetworkOptions{
 		Sandbox: k.spec.Name, Policy: k.policy, HostPorts: k.spec.HostPorts, Mock: k.mock, Join: k.join, Log: k.logTraffic,
-		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Tasks: k.tasks(), Capture: k.captures(), Identity: id,
+		KnownHosts: k.launch.KnownHosts, Models: k.launch.Models, Turn: k.happened.turn, Meter: k.bill.meter, Uploads: k.uploads, Tasks: k.tasks(), Capture: k.captures(), Identity: id,
 	})
 	if err != nil {
 		return nil, err
