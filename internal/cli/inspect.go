@@ -32,6 +32,8 @@ type network struct {
 	// not run.
 	Generation uint64 `json:"generation,omitempty"`
 	Flows      int    `json:"flows"` // open connections
+	// Uploads is what was sent by rules with max_upload, by their targets.
+	Uploads []spec.Upload `json:"uploads,omitempty"`
 	// Paused says why nothing new is let through, whatever the rules.
 	Paused string `json:"paused,omitempty"`
 	// Error says why the rules cannot be read. It does not start with them.
@@ -100,6 +102,9 @@ func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) inspected
 	if st, err := e.Inside(cmd.Context(), sb); err == nil {
 		i.Status, i.Sessions, i.Usage, i.Processes = st.Status, st.Sessions, &st.Usage, st.Tasks
 		i.Network.Generation, i.Network.Flows, i.Network.Paused = st.Generation, len(st.Flows), st.Status.NetworkPaused
+	}
+	if i.Network.Uploads, err = e.Uploads(sb); err != nil && i.Network.Error == "" {
+		i.Network.Error = err.Error() // it does not start with them, either
 	}
 	return i
 }

@@ -125,13 +125,17 @@ func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []stri
 	if err != nil {
 		return nil, err
 	}
+	upload, err := f.upload(cmd)
+	if err != nil {
+		return nil, err
+	}
 	var rules []policy.Rule
 	for _, text := range args {
 		r, err := policy.ParseRule(action, text)
 		if err != nil {
 			return nil, err
 		}
-		r.HTTP, r.Why = conditions, f.why
+		r.HTTP, r.MaxUpload, r.Why = conditions, upload, f.why
 		if f.life > 0 {
 			r.Until = time.Now().Add(f.life).UTC().Truncate(time.Second)
 		}
@@ -168,13 +172,21 @@ func (a *app) policyLsCommand() *command.Command {
 	c := &command.Command{
 		Use: "ls", Short: "List the rules in force", Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
-			p, err := s.policy(a)
+			e, sb, err := s.open(a)
+			if err != nil {
+				return err
+			}
+			p, err := e.Policy(sb)
+			if err != nil {
+				return err
+			}
+			sent, err := sentBy(e, sb, p)
 			if err != nil {
 				return err
 			}
 			rows := []row{}
 			for _, r := range p.Rules() {
-				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String()})
+				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.of(&r)})
 			}
 			return a.printRules(rows, p.Default())
 		},
@@ -189,6 +201,9 @@ type row struct {
 	Source string `json:"source"`
 	Action string `json:"action"`
 	Rule   string `json:"rule"`
+	// Uploaded is what the sandbox has sent by rules with this target; nil: this one
+	// does not bound it.
+	Uploaded *int64 `json:"uploaded_bytes,omitempty"`
 }
 
 func (a *app) printRules(rows []row, other policy.Action) error {
@@ -198,7 +213,7 @@ func (a *app) printRules(rows []row, other policy.Action) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, printable(r.Rule))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.ID, r.Source, r.Action, printable(r.Rule)+sentText(r.Uploaded))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -267,7 +282,11 @@ func (a *app) policyCheckCommand() *command.Command {
 				fmt.Fprintf(a.stdout, "allowed: %s: the sandbox's mock answers it, whatever the rules\n", printable(x.Target))
 				return nil
 			}
-			fmt.Fprint(a.stdout, printable(strings.TrimRight(x.Text(s.name), "\n"))+"\n")
+			sent, err := sentBy(e, sb, p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(a.stdout, printable(strings.TrimRight(sent.explain(&x, s.name), "\n"))+"\n")
 			if !x.Decision.Allowed() {
 				return &spec.Exited{Code: spec.ExitDenied}
 			}

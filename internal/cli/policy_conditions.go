@@ -11,12 +11,12 @@ import (
 // conditionFlags are those that hold a rule to some HTTP requests.
 type conditionFlags struct {
 	methods, paths, headers []string
-	maxBody                 string
+	maxBody, maxUpload      string
 	websocket               bool
 }
 
 // conditionNames are the flags' names.
-var conditionNames = []string{"method", "path", "header", "max-body", "websocket"}
+var conditionNames = []string{"method", "path", "header", "max-body", "max-upload", "websocket"}
 
 func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	fs := c.Flags()
@@ -27,6 +27,7 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	c.CompleteFlag("header", command.Words("accept:", "content-type:", "origin:", "user-agent:"))
 	if action == policy.Allow {
 		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
+		fs.StringVar(&f.maxUpload, "max-upload", "", "let a sandbox send at most so many bytes, as long as it exists, e.g. 50MiB")
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
 	}
 }
@@ -48,12 +49,24 @@ func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, er
 		}
 		c.Headers[name] = strings.TrimSpace(value)
 	}
-	if !cmd.Flags().Changed("max-body") {
-		return c, nil
-	}
 	var err error
-	if c.MaxBody, err = policy.ParseSize(f.maxBody); err != nil {
-		return c, &spec.Error{Class: spec.ErrUsage, Op: "--max-body", Err: err, Hint: spec.Hint(err)}
+	c.MaxBody, err = sizeFlag(cmd, "max-body", f.maxBody)
+	return c, err
+}
+
+// upload is how much the rules may let out in all; 0: nothing is said.
+func (f *conditionFlags) upload(cmd *command.Command) (int64, error) {
+	return sizeFlag(cmd, "max-upload", f.maxUpload)
+}
+
+// sizeFlag reads a size as a policy file has it, if the flag is given.
+func sizeFlag(cmd *command.Command, name, text string) (int64, error) {
+	if !cmd.Flags().Changed(name) {
+		return 0, nil
 	}
-	return c, nil
+	n, err := policy.ParseSize(text)
+	if err != nil {
+		return 0, &spec.Error{Class: spec.ErrUsage, Op: "--" + name, Err: err, Hint: spec.Hint(err)}
+	}
+	return n, nil
 }
