@@ -38,8 +38,10 @@
 //	     G TestA16B5PolicyChange, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
 //	A17  SSH: no preset allows it, P TestAttackA17NoSSH. There is no filter for git over
 //	     SSH: what a rule allows at port 22 is a tunnel
-//	A18  allowed hosts with room for anybody: G TestA18BodyLimit; P TestAttackA18MultiTenant. There
-//	     is no budget of bytes for a host over all requests
+//	A18  allowed hosts with room for anybody: TestA18UploadsAreBounded; G TestA18BodyLimit,
+//	     TestA18UploadBudget, TestA18UploadBudgetOfRequests, TestA18UploadBudgetOverTLS,
+//	     TestA18UploadBudgetOfWebSocket, TestA18UploadBudgetOfGRPC, outflow TestCutAtTheByte,
+//	     TestCrash; P TestAttackA18MultiTenant
 //	A19  presets: P TestAttackA19PresetsAreNarrow
 //	A20  the host and neighbours: TestA20HostAndNeighbours, TestHostLoopbackIsClosed,
 //	     TestOneHostPort, TestPublishedPortsInside, TestPublishedOnLoopbackOnly,

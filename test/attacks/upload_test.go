@@ -1,0 +1,144 @@
+package attacks
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/test/harness"
+)
+
+// dropServer takes what it is sent, and counts it: a place where anybody can leave data.
+func dropServer(t *testing.T, at netip.Addr) (netip.AddrPort, func() int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var got atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := c.Read(buf)
+					got.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return netip.MustParseAddrPort(l.Addr().String()), func() int64 {
+		for last := int64(-1); last != got.Load(); time.Sleep(100 * time.Millisecond) {
+			last = got.Load()
+		}
+		return got.Load()
+	}
+}
+
+// TestA18UploadsAreBounded: what a rule with max_upload lets out is bounded as long as the
+// sandbox exists, seen from where it arrives: over many connections at once, a stop, the
+// death of its keeper in the middle, a checkpoint, and other numbers. A fork and one after
+// the other copy begin with what was sent.
+func TestA18UploadsAreBounded(t *testing.T) {
+	at := ownAddress(t)
+	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		server, got := dropServer(t, at)
+		const limit = 1 << 20
+		const block = limit / 16 // what a death may cost
+		allow := func(name string, size int) {
+			c.Must(t, "policy", "allow", server.String(), "--max-upload", fmt.Sprint(size), "--sandbox", name)
+		}
+		// pour has some programs inside send so many bytes each, to whom it may.
+		pour := func(name string, bytes int) {
+			c.Run("exec", name, "bash", "-c", fmt.Sprintf(
+				`for i in 1 2 3; do { head -c %d /dev/zero >/dev/tcp/%s/%d; } 2>/dev/null & done; wait`, bytes, server.Addr(), server.Port()))
+		}
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		allow("box", limit)
+		pour("box", 1000)
+		if n := got(); n != 3000 {
+			t.Fatalf("%d bytes arrived, of 3000", n)
+		}
+		c.Must(t, "checkpoint", "create", "box", "begin")
+
+		// The keeper dies while something is sent.
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			pour("box", limit/8)
+		}()
+		harness.WaitFor(t, 20*time.Second, "something to arrive", func() bool { return got() > 3000 })
+		if err := syscall.Kill(c.Machine(t, "box").Keeper, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		before := got()
+		for _, after := range []func(){
+			func() {},
+			func() { c.Must(t, "stop", "box") },
+			func() { c.Must(t, "checkpoint", "restore", "-f", "box", "begin") },
+			func() { c.Must(t, "policy", "rm", server.String(), "--sandbox", "box"); allow("box", limit) },
+		} {
+			after()
+			pour("box", limit)
+		}
+		total := got()
+		if total > limit || total < limit-block-3000 {
+			t.Errorf("%d bytes arrived, %d of them before the keeper died; %d may", total, before, limit)
+		}
+
+		// It is told, what would allow more, and how much there was.
+		said := c.Run("policy", "check", server.String(), "--sandbox", "box")
+		command := fmt.Sprintf("bothy policy allow %s --max-upload 2MiB --sandbox box", server)
+		if said.Code != 3 || !strings.Contains(said.Stdout, "used up") || !strings.Contains(said.Stdout, command) {
+			t.Errorf("check: %v", said)
+		}
+		if out := c.Must(t, "policy", "ls", "--sandbox", "box"); !strings.Contains(out, "(1 MiB so far)") {
+			t.Errorf("ls: %s", out)
+		}
+		if out := c.Must(t, "policy", "log", "box"); !strings.Contains(out, command) {
+			t.Errorf("log: %s", out)
+		}
+
+		// Nor is a fork a way around it.
+		c.Must(t, "fork", "box", "--name", "again")
+		pour("again", 1000)
+		if n := got(); n != total {
+			t.Errorf("a fork sends %d bytes", n-total)
+		}
+		allow("again", limit+10)
+		pour("again", 1000)
+		if n := got(); n != total+10 {
+			t.Errorf("with 10 bytes more a fork sends %d", n-total)
+		}
+		allow("again", 10)
+		pour("again", 1000)
+		if n := got(); n != total+10 {
+			t.Errorf("with less a fork sends %d", n-total-10)
+		}
+
+		// What cannot be read is not taken for nothing.
+		c.Must(t, "stop", "box")
+		file := filepath.Join(c.Inspect(t, "box").Directory, "uploads.json")
+		c.Write(t, file, `{"version":1,"uploads":[`)
+		if r := c.Run("exec", "box", "true"); r.Code == 0 || !strings.Contains(r.Stderr, "uploads.json") {
+			t.Errorf("it starts with a damaged file: %v", r)
+		}
+		c.Must(t, "rm", "-f", "box", "again")
+	})
+}
