@@ -375,7 +375,7 @@ func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord)
 	} else {
 		words = append(words, recordHost(r))
 	}
-	words = append(words, r.Method, r.Path)
+	words = append(words, r.Method, r.Path, r.RPC)
 	if r.Status != 0 {
 		words = append(words, fmt.Sprint(r.Status))
 	}

@@ -261,11 +261,12 @@ func (a *app) policyRmCommand() *command.Command {
 func (a *app) policyCheckCommand() *command.Command {
 	var s scope
 	var method string
+	var calls []string
 	c := &command.Command{
 		Use: "check HOST[:PORT]|URL", Short: "Tell whether something is allowed, and why",
 		Args: exactly(1, "a host, an address or a URL"),
 		RunE: func(_ *command.Command, args []string) error {
-			q, err := policy.ParseQuery(args[0], method, time.Now())
+			q, err := policy.ParseCall(args[0], method, calls, time.Now())
 			if err != nil {
 				return err
 			}
@@ -295,6 +296,8 @@ func (a *app) policyCheckCommand() *command.Command {
 	}
 	s.add(a, c)
 	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET)")
+	command.WordsVar(c.Flags(), &calls, "rpc", `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
+	c.CompleteFlag("rpc", command.Words(usualCalls...))
 	return c
 }
 

@@ -11,12 +11,16 @@ import (
 // conditionFlags are those that hold a rule to some HTTP requests.
 type conditionFlags struct {
 	methods, paths, headers []string
+	calls                   []string
 	maxBody, maxUpload      string
 	websocket               bool
 }
 
+// usualCalls are words that a shell completes: MCP needs the first four of them.
+var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
+
 // conditionNames are the flags' names.
-var conditionNames = []string{"method", "path", "header", "max-body", "max-upload", "websocket"}
+var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket"}
 
 func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	fs := c.Flags()
@@ -26,6 +30,8 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	c.CompleteFlag("method", command.Words("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 	c.CompleteFlag("header", command.Words("accept:", "content-type:", "origin:", "user-agent:"))
 	if action == policy.Allow {
+		command.WordsVar(fs, &f.calls, "rpc", `only bodies of JSON-RPC that call this method, e.g. tools/list or "tools/call search_*"; repeatable`)
+		c.CompleteFlag("rpc", command.Words(usualCalls...))
 		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
 		fs.StringVar(&f.maxUpload, "max-upload", "", "let a sandbox send at most so many bytes, as long as it exists, e.g. 50MiB")
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
@@ -34,7 +40,7 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 
 // conditions are what the flags say. The rule's Check judges them.
 func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, error) {
-	c := policy.Conditions{Methods: f.methods, Paths: f.paths, WebSocket: f.websocket}
+	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket}
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {

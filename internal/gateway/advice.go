@@ -37,7 +37,7 @@ func (o own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Nothing in it is secret: whoever asks could find all of it out by trying.
 type advice struct{ g *Gateway }
 
-// ServeHTTP answers / and /check?url=URL&method=METHOD.
+// ServeHTTP answers / and /check?url=URL&method=METHOD&rpc=CALL.
 func (a advice) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -94,7 +94,8 @@ func (a advice) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a advice) check(w http.ResponseWriter, r *http.Request) {
-	q, err := policy.ParseQuery(r.URL.Query().Get("url"), r.URL.Query().Get("method"), time.Now())
+	asked := r.URL.Query()
+	q, err := policy.ParseCall(asked.Get("url"), asked.Get("method"), asked["rpc"], time.Now())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

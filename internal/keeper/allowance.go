@@ -104,7 +104,7 @@ func (a *allowance) sweep(now time.Time) {
 // lineSize is how long a record's line is, or more.
 func lineSize(r *spec.NetworkRecord) int {
 	n := bareLine
-	for _, s := range []string{r.Sandbox, r.Flow, r.Name, r.Method, r.Path, r.Secret, r.Lease, r.Rule, r.Source, r.Reason, r.Suggest} {
+	for _, s := range []string{r.Sandbox, r.Flow, r.Name, r.Method, r.Path, r.RPC, r.Secret, r.Lease, r.Rule, r.Source, r.Reason, r.Suggest} {
 		for i := range len(s) {
 			if c := s[i]; c < ' ' || c > '~' || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' {
 				n += 5 // it is written as an escape
@@ -121,7 +121,7 @@ func summed(r spec.NetworkRecord) spec.NetworkRecord {
 	if r.Name != "" || r.Direction == spec.DirectionIn {
 		r.Addr = netip.Addr{}
 	}
-	r.Flow, r.Method, r.Path, r.Status, r.Duration, r.Suggest = "", "", "", 0, 0, ""
+	r.Flow, r.Method, r.Path, r.RPC, r.Status, r.Duration, r.Suggest = "", "", "", "", 0, 0, ""
 	r.Reason = tooMuch
 	return r
 }

@@ -167,7 +167,7 @@ func shorten(r *spec.NetworkRecord) {
 	if len(r.Suggest) > longest {
 		r.Suggest = ""
 	}
-	for _, s := range []*string{&r.Name, &r.Method, &r.Path, &r.Rule, &r.Reason} {
+	for _, s := range []*string{&r.Name, &r.Method, &r.Path, &r.RPC, &r.Rule, &r.Reason} {
 		if len(*s) > longest {
 			*s = strings.ToValidUTF8((*s)[:longest], "") + "…"
 		}

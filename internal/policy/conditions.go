@@ -27,6 +27,11 @@ type Conditions struct {
 	Headers map[string]string
 	// MaxBody bounds the body an allow rule admits, in bytes; 0 is no bound.
 	MaxBody int64
+	// RPC are the calls of JSON-RPC an allow rule admits, in the bodies of POST: methods,
+	// or RPCTool with a tool behind it, each exact or with '*' at its end. Every call of
+	// a body must be among them. Requests by GET and DELETE it admits only if Methods
+	// has these, and without a body.
+	RPC []string
 	// WebSocket lets an allow rule admit an upgrade to WebSocket although the
 	// host has HTTP conditions. What passes afterwards nobody judges.
 	WebSocket bool
@@ -34,7 +39,7 @@ type Conditions struct {
 
 // none tells conditions that every request meets.
 func (c *Conditions) none() bool {
-	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0
+	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0
 }
 
 // check refuses what could never hold or would hold too often.
@@ -59,7 +64,7 @@ func (c *Conditions) check(a Action) error {
 			return err
 		}
 	}
-	return nil
+	return c.checkRPC(a)
 }
 
 // each checks the entries of a list, of which no two are alike.
@@ -159,6 +164,9 @@ func (c Conditions) compile(a Action) *cond {
 	if k.none() {
 		return nil
 	}
+	if len(c.RPC) > 0 && len(c.Methods) == 0 {
+		k.Methods = []string{"POST"}
+	}
 	if a == Deny {
 		for _, q := range c.Queries {
 			params, _ := parseQuery(q)
@@ -187,7 +195,7 @@ func (k *cond) admits(r *judged) bool {
 			return false
 		}
 	}
-	return true
+	return len(k.RPC) == 0 || k.admitsCalls(r)
 }
 
 // denies tells whether a request meets the conditions of a rule that denies, or

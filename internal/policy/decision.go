@@ -41,11 +41,12 @@ const (
 	CauseInspection        // the flow was not looked into, and now must be
 	CauseUpload            // what its rule lets out is used up
 	CauseQuestion          // the question does not fit its stage
+	CauseBody              // it depends on the calls in its body, which nobody has read
 )
 
 var causeNames = [...]string{
 	"none", "rule", "default", "no-rule", "request", "project", "special-address", "name", "method", "path",
-	"query", "authority", "upgrade", "websocket", "inspection", "upload", "question",
+	"query", "authority", "upgrade", "websocket", "inspection", "upload", "question", "body",
 }
 
 // String gives the cause as a word for logs.
@@ -99,6 +100,13 @@ func (d Decision) deny(c Cause, by *entry) Decision {
 	if by != nil {
 		d.Rule = by.rule
 	}
+	return d
+}
+
+// unread is the answer as long as nobody has read the body.
+func (d Decision) unread(e *entry) Decision {
+	d = d.deny(CauseBody, nil)
+	d.missed = e.rule
 	return d
 }
 

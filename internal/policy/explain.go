@@ -135,6 +135,8 @@ func (s *subject) outcome(r *Rule) string {
 		return verb
 	case s.req.Request == nil:
 		return verb + " some requests"
+	case r.Action == Allow && k.awaits(&s.req):
+		return verb + " some calls"
 	case r.Action == Allow && !k.admits(&s.req), r.Action == Deny && !k.denies(&s.req):
 		return "has conditions that do not hold"
 	}

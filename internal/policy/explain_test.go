@@ -71,14 +71,14 @@ func TestParseQuery(t *testing.T) {
 
 func TestNamesOfValues(t *testing.T) {
 	for got, want := range map[string]string{
-		Action(0).String(): "", Layer(9).String(): "unknown", Stage(0).String(): "unknown", Cause(99).String(): "unknown", CauseQuestion.String(): "question",
+		Action(0).String(): "", Layer(9).String(): "unknown", Stage(0).String(): "unknown", Cause(99).String(): "unknown", CauseQuestion.String(): "question", CauseBody.String(): "body",
 		InspectHTTP.String(): "http", Source{LayerProject, "npm"}.String(): "project preset:npm", Source{LayerPreset, "npm"}.String(): "preset:npm",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if len(causeNames) != int(CauseQuestion)+1 {
+	if len(causeNames) != int(CauseBody)+1 {
 		t.Error("a cause has no name")
 	}
 }

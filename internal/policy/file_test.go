@@ -33,6 +33,7 @@ allow:
     why: the pull requests, naïvely
   - {host: "[2001:db8::/32]:22", passthrough: true, max_upload: 4096}
   - {host: seen.example.net, inspect: true, max_body: 1500}
+  - {host: mcp.example.net, rpc: [tools/list, "tools/call search_*"]}
 deny:
 - "**.evil.example"
 # the end
@@ -43,7 +44,7 @@ func TestDecodeFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Default != Deny || !f.InspectAll || len(f.Presets) != 2 || len(f.Allow) != 5 || len(f.Deny) != 1 {
+	if f.Default != Deny || !f.InspectAll || len(f.Presets) != 2 || len(f.Allow) != 6 || len(f.Deny) != 1 {
 		t.Errorf("%+v", f.Block)
 	}
 	r := f.Allow[2]

@@ -16,6 +16,8 @@ type grant struct {
 	pass      bool   // a rule is marked passthrough
 
 	missed *entry // a rule for this host and port whose conditions do not hold
+	near   bool   // it is about the calls of such a request
+	unread *entry // a rule that lets it through if its calls do, which nobody has read
 	ended  *entry // a rule for this host and port that has ended
 }
 
@@ -37,7 +39,9 @@ func (t *table) grants(s *subject, guarded bool) grant {
 			g.add(e, false, asked, NoLimit) // some request will hold, and be judged
 		case strings.HasPrefix(s.req.path, e.lead) && e.cond.admits(&s.req):
 			g.add(e, false, asked, e.limit())
-		default:
+		case len(e.cond.RPC) > 0:
+			g.missCalls(e, s)
+		case !g.near:
 			g.missed = e
 		}
 	}

@@ -1,6 +1,9 @@
 package policy
 
-import "net/netip"
+import (
+	"cmp"
+	"net/netip"
+)
 
 // judge decides about a connection or a request: deny beats allow beats
 // default, and last the project narrows.
@@ -13,7 +16,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	if p.open && !s.shielded() {
 		g.byDefault() // whatever conditions a rule makes
 	}
-	if g.by == nil && !g.whole {
+	if g.by == nil && !g.whole && g.unread == nil {
 		return d.refuse(s, &g)
 	}
 	if b := p.inside(s); b != nil && s.name == "" { // a name's address is judged when it is dialled
@@ -21,9 +24,12 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	}
 	h := grant{whole: true, limit: NoLimit}
 	if p.narrow != nil {
-		if h = p.narrow.grants(s, false); h.by == nil {
+		if h = p.narrow.grants(s, false); h.by == nil && h.unread == nil {
 			return d.deny(CauseProject, nil)
 		}
+	}
+	if e := cmp.Or(g.needs(), h.needs()); e != nil {
+		return d.unread(e)
 	}
 	must := maybe || !g.whole || !h.whole
 	if s.req.websocket && must && !g.websocket {

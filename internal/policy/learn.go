@@ -70,6 +70,9 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 	switch {
 	case r.Event == spec.NetworkRequest:
 		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path}
+		if r.RPC != "" {
+			q.Request.RPC, _ = callsOf(r.RPC) // what is not known whole cannot be understood
+		}
 		if r.Name != "" {
 			q.Addr = netip.Addr{} // which of its addresses is not a matter of requests
 		}

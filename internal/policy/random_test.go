@@ -58,6 +58,7 @@ var (
 		"2606:2800::1", "fd00::1", "::1", "::ffff:10.1.2.3", "::ffff:8.8.8.8", "64:ff9b::a01:203", "64:ff9b::5db8:d822", "2002:a01:203::1", "2002:808:808::1",
 	}
 	randomMethods = []string{"GET", "POST", "DELETE"}
+	randomCalls   = []string{"a", "b*", "*", "tools/list", "tools/call", "tools/call x*", "tools/*", RPCAnswer}
 	randomPaths   = []string{"/a", "/a/**", "/*/b", "/**", "/a/b/", "/A"}
 )
 
@@ -80,6 +81,10 @@ func randomRule(c choice, a Action) Rule {
 		r.HTTP.MaxBody = pick(c, int64(0), 0, 0, 10, 1000)
 		r.HTTP.WebSocket = c(4) == 0
 		r.MaxUpload = pick(c, int64(0), 0, 0, 10, 1000)
+		if r.HTTP.RPC = few(c, 3, randomCalls...); len(r.HTTP.RPC) > 0 {
+			r.HTTP.WebSocket = false
+			r.HTTP.Methods = pick(c, nil, nil, []string{"POST"}, []string{"GET", "POST"})
+		}
 	}
 	return r
 }
@@ -140,8 +145,12 @@ func randomRequest(c choice, q Query) *Request {
 	r := &Request{
 		Method: pick(c, "GET", "POST", "DELETE", "get", "CONNECT"),
 		Path:   pick(c, "/a", "/a/", "/a/b", "/A/B/", "/x/b", "/a%2fb", "/a/../b", "/a b", "/"),
-		Query:  pick(c, "", "", "x=1", "y=2&x=1", "x=1&y=2", "%78=1", "x=%zz"),
+		Query:  pick(c, "", "", "x=1", "y=2&x=1", "x=1&y=2", "%78=1", "x=%zz", "method=a"),
 		Body:   pick(c, int64(0), 5, 100, -1),
+	}
+	if c(2) == 0 {
+		r.Method = "POST"
+		r.RPC = few(c, 3, "a", "b", "bb", "tools/list", "tools/call x", "tools/call xy", "tools/call y", RPCAnswer, "no call")
 	}
 	switch {
 	case c(10) == 0:

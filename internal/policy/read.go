@@ -13,7 +13,7 @@ import (
 var (
 	blockKeys = []string{"default", "inspect", "presets", "allow", "deny"}
 	ruleKeys  = []string{
-		"host", "methods", "paths", "query", "headers", "max_body", "websocket",
+		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket",
 		"max_upload", "inspect", "passthrough", "until", "why",
 	}
 )
@@ -106,6 +106,8 @@ func (n *node) ruleField(key string, r *Rule) error {
 		return n.strings(key, &r.HTTP.Queries)
 	case "headers":
 		return n.headers(key, &r.HTTP.Headers)
+	case "rpc":
+		return n.strings(key, &r.HTTP.RPC)
 	case "max_body":
 		return n.size(key, &r.HTTP.MaxBody)
 	case "websocket":

@@ -43,6 +43,8 @@ func (d *Decision) reason() string {
 		return d.specialReason(what)
 	case CauseUpload:
 		return d.usedUpReason(what)
+	case CauseBody:
+		return fmt.Sprintf("%s is allowed for some calls of JSON-RPC only, by rule %q (%s): its body has to be judged", what, d.missed, d.missed.Source)
 	case CauseInspection:
 		return what + " was let through unseen, and now every request has to be judged"
 	}
@@ -118,6 +120,9 @@ func (q *Query) subject() string {
 	method := q.Request.Method
 	if !IsToken(method) {
 		method = quote(method)
+	}
+	if len(q.Request.RPC) > 0 && areCalls(q.Request.RPC) {
+		path += " rpc " + CallText(q.Request.RPC)
 	}
 	return method + " " + q.host() + path
 }

@@ -97,6 +97,9 @@ func (ref *reference) decide(q Query) answer {
 		if _, fault := normalizePath(r.Path); fault != nil && !fault.Ambiguous {
 			return refused
 		}
+		if slices.Contains(r.RPC, "no call") {
+			return refused
+		}
 		want := name
 		if name == "" {
 			want = q.Addr.String()
@@ -246,7 +249,7 @@ func (ref *reference) opened(a netip.Addr, port uint16, now time.Time) bool {
 
 func refPlain(r Rule) bool {
 	h := r.HTTP
-	return len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0
+	return len(h.RPC) == 0 && len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0
 }
 
 // refOpens tells whether an allow rule may let an address through that is
@@ -319,7 +322,12 @@ func refAddr(target string, a netip.Addr) bool {
 func refAdmits(r Rule, req *Request) bool {
 	h := r.HTTP
 	path, fault := normalizePath(req.Path)
+	if len(h.RPC) > 0 && len(h.Methods) == 0 {
+		h.Methods = []string{"POST"}
+	}
 	switch {
+	case len(h.RPC) > 0 && !refCalls(h, req):
+		return false
 	case len(h.Methods) > 0 && (!slices.Contains(h.Methods, req.Method) || req.overridesMethod()):
 		return false
 	case len(h.Paths) > 0 && !slices.Contains(h.Paths, "/**") && (fault != nil || !slices.ContainsFunc(h.Paths, func(p string) bool { return refPath(p, path) })):
@@ -343,6 +351,26 @@ func refAdmits(r Rule, req *Request) bool {
 		}
 	}
 	return true
+}
+
+// refCalls looks for a call that no pattern allows. A body that nobody has read has one.
+func refCalls(h Conditions, req *Request) bool {
+	if len(h.Queries) == 0 && (strings.Contains(req.Query, "method=") || strings.Contains(req.Query, "%zz")) {
+		return false
+	}
+	if req.Method != "POST" {
+		return req.Body == 0 && req.RPC == nil
+	}
+	for _, call := range req.RPC {
+		if !slices.ContainsFunc(h.RPC, func(p string) bool {
+			end, open := strings.CutSuffix(p, "*")
+			return p == call || p == "tools/call" && strings.HasPrefix(call, "tools/call ") ||
+				open && call != RPCAnswer && strings.HasPrefix(call, end)
+		}) {
+			return false
+		}
+	}
+	return req.RPC != nil
 }
 
 func refDenies(r Rule, req *Request) bool {

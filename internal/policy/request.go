@@ -19,6 +19,9 @@ type Request struct {
 	// Body is the length of the body, -1 if nobody knows yet. A decision's
 	// MaxBody must be held while it streams either way.
 	Body int64
+	// RPC are the calls of JSON-RPC in the body: all of them, if somebody has read it as
+	// a whole. Nil is a body that nobody has read. What is judged is what must be sent.
+	RPC []string
 	// Upgrade is the protocol the request wants to go on with. A WebSocket over
 	// HTTP/2 (extended CONNECT, RFC 8441) is to be given as GET with "websocket".
 	Upgrade string
@@ -46,6 +49,8 @@ func (s *subject) judge(r *Request) Cause {
 		return CauseUpgrade
 	case !plainQuery(r.Query):
 		return CauseQueryString
+	case !areCalls(r.RPC):
+		return CauseQuestion
 	}
 	var fault *PathError
 	j.path, fault = normalizePath(r.Path)

@@ -132,6 +132,7 @@ func (r *Rule) key() string {
 	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
 		list(name+":", []string{r.HTTP.Headers[name]})
 	}
+	list("rpc", r.HTTP.RPC)
 	if r.HTTP.MaxBody > 0 {
 		b = strconv.AppendInt(append(b, " max_body "...), r.HTTP.MaxBody, 10)
 	}
@@ -160,6 +161,9 @@ func (r *Rule) String() string {
 		for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
 			parts = append(parts, name+": "+r.HTTP.Headers[name])
 		}
+	}
+	if len(r.HTTP.RPC) > 0 {
+		parts = append(parts, "rpc "+strings.Join(r.HTTP.RPC, ", "))
 	}
 	if r.HTTP.MaxBody > 0 {
 		parts = append(parts, fmt.Sprintf("body up to %d bytes", r.HTTP.MaxBody))

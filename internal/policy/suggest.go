@@ -75,6 +75,8 @@ func (d *Decision) Suggest() Suggestion {
 		return d.suggestAddress()
 	case CauseUpload:
 		return d.suggestMore()
+	case CauseBody:
+		return Suggestion{Note: "tell what it calls: --rpc METHOD, or --rpc '" + RPCTool + " NAME'"}
 	case CauseInspection:
 		return Suggestion{Note: "connect again"}
 	}
@@ -89,6 +91,9 @@ func allowing(target string, c Conditions) Suggestion {
 	}
 	for _, p := range c.Paths {
 		args = append(args, "--path", p)
+	}
+	for _, call := range c.RPC {
+		args = append(args, "--rpc", call)
 	}
 	if c.WebSocket {
 		args = append(args, "--websocket")
@@ -117,6 +122,14 @@ func (d *Decision) suggestRequest() Suggestion {
 	path, fault := normalizePath(r.Path)
 	if fault == nil {
 		c.Paths = []string{path}
+	}
+	switch ok := true; {
+	case len(r.RPC) > 0:
+		if c, ok = suggestCalls(c, r.RPC); !ok {
+			return Suggestion{Note: "it calls too much for one command"}
+		}
+	case d.byCalls():
+		return Suggestion{Note: "a rule tells which calls may be sent there, and a rule without them would let every call pass"}
 	}
 	s := allowing(d.query.target(), c)
 	if fault != nil {

@@ -28,6 +28,7 @@ type documentRule struct {
 	Paths       []string          `json:"paths,omitempty"`
 	Query       []string          `json:"query,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
+	RPC         []string          `json:"rpc,omitempty"`
 	MaxBody     string            `json:"max_body,omitempty"`
 	WebSocket   bool              `json:"websocket,omitempty"`
 	MaxUpload   string            `json:"max_upload,omitempty"`
@@ -53,7 +54,7 @@ func (b *Block) document() document {
 
 func (r *Rule) document() documentRule {
 	d := documentRule{
-		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers,
+		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers, RPC: r.HTTP.RPC,
 		WebSocket: r.HTTP.WebSocket, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
 	}
 	if d.Host == "" {
@@ -129,6 +130,7 @@ func (r *Rule) yaml() string {
 			w.WriteString("      " + quoted(name) + ": " + quoted(d.Headers[name]) + "\n")
 		}
 	}
+	line("rpc", quotedList(d.RPC), len(d.RPC) > 0)
 	line("max_body", d.MaxBody, d.MaxBody != "")
 	line("websocket", "true", d.WebSocket)
 	line("max_upload", d.MaxUpload, d.MaxUpload != "")

@@ -1,0 +1,240 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// The calls of JSON-RPC in a body are texts, in rules and requests alike: a method
+// (tools/list), a tool that is called by the method of MCP for that
+// (tools/call search_docs), or RPCAnswer.
+
+// RPCAnswer stands for an answer of the client to what a server asked. No pattern
+// covers it but itself: what it answers nobody judges.
+const RPCAnswer = "response"
+
+// RPCTool is the method whose tool is judged, too.
+const RPCTool = "tools/call"
+
+// IsCallName tells whether a method or a tool may be called so. There are no spaces,
+// commas, asterisks or letters that look like others in such a name, so that lists of
+// calls, in rules, commands and logs, have one reading.
+func IsCallName(s string) bool {
+	for i := range len(s) {
+		if !alphanumeric(s[i]) && strings.IndexByte("_-./:@$+~#!", s[i]) < 0 {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxCallName
+}
+
+const maxCallName = 128
+
+// areCalls tells whether texts are what calls are written as.
+func areCalls(calls []string) bool {
+	for _, c := range calls {
+		method, tool, named := strings.Cut(c, " ")
+		if !IsCallName(method) || named != (method == RPCTool) || named && !IsCallName(tool) {
+			return false
+		}
+	}
+	return true
+}
+
+// CallText lists the calls of a request, each once: for people, and for logs, where
+// areCalls finds them again if all have found room.
+func CallText(calls []string) string {
+	const most = 400
+	var seen []string
+	n := 0
+	for _, c := range calls {
+		if slices.Contains(seen, c) {
+			continue
+		}
+		if n += len(c); n > most {
+			return strings.Join(append(seen, "…"), ", ")
+		}
+		seen = append(seen, c)
+	}
+	return strings.Join(seen, ", ")
+}
+
+// callsOf reads what CallText writes. It is false if something is missing.
+func callsOf(text string) ([]string, bool) {
+	calls := strings.Split(text, ", ")
+	return calls, areCalls(calls)
+}
+
+// ParseCall is ParseQuery about a request with calls of JSON-RPC in its body. It is
+// POST if no method is given.
+func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
+	if len(calls) == 0 {
+		return ParseQuery(s, method, now)
+	}
+	if !strings.Contains(s, "://") {
+		return Query{}, spec.Errorf(spec.ErrUsage, "a call of JSON-RPC belongs to a URL").WithHint("write https://%s/", s)
+	}
+	if method == "" {
+		method = "POST"
+	}
+	q, err := ParseQuery(s, method, now)
+	if err != nil {
+		return Query{}, err
+	}
+	for _, c := range calls {
+		if !areCalls([]string{c}) {
+			return Query{}, spec.Errorf(spec.ErrUsage, "%s is no call of JSON-RPC", quote(c)).
+				WithHint(`write a method, or "%s NAME" with the name of a tool`, RPCTool)
+		}
+	}
+	q.Request.RPC = calls
+	return q, nil
+}
+
+// checkRPC refuses patterns of calls that are none, and what does not go with them.
+func (c *Conditions) checkRPC(a Action) error {
+	if len(c.RPC) == 0 {
+		return nil
+	}
+	switch {
+	case a == Deny:
+		return spec.Errorf(spec.ErrUsage, "rpc belongs to rules that allow").WithHint("allow the calls that are wanted: what no rule allows is denied")
+	case c.WebSocket:
+		return spec.Errorf(spec.ErrUsage, "rpc and websocket exclude each other").WithHint("nothing on a WebSocket is judged")
+	case len(c.Methods) > 0 && !slices.Contains(c.Methods, "POST"):
+		return spec.Errorf(spec.ErrUsage, "rpc is about the bodies of POST, which methods leaves out")
+	}
+	for _, m := range c.Methods {
+		if m != "POST" && !bodyless(m) {
+			return spec.Errorf(spec.ErrUsage, "rpc does not go with method %s", quote(m)).
+				WithHint("calls are sent by POST; beside it methods may name GET and DELETE, which then have no body")
+		}
+	}
+	return each("rpc", c.RPC, checkCall)
+}
+
+// bodyless are the methods by which MCP listens and ends a session.
+func bodyless(method string) bool { return method == "GET" || method == "DELETE" }
+
+// checkCall refuses a pattern that is none.
+func checkCall(s string) error {
+	method, tool, named := strings.Cut(s, " ")
+	switch {
+	case named && method != RPCTool:
+		return spec.Errorf(spec.ErrUsage, "rpc %s has a space", quote(s)).WithHint("only behind %s stands a name, that of a tool", RPCTool)
+	case !isCallPattern(method) || named && !isCallPattern(tool):
+		return spec.Errorf(spec.ErrUsage, "rpc %s is no method of JSON-RPC", quote(s)).
+			WithHint(`write a method, or "%s NAME" with the name of a tool; either may end in '*'`, RPCTool)
+	}
+	return nil
+}
+
+func isCallPattern(s string) bool {
+	lead, open := strings.CutSuffix(s, "*")
+	return open && lead == "" || IsCallName(lead)
+}
+
+// admitsCalls tells whether all that a request calls is among what the rule allows. A
+// body that nobody has read calls anything.
+func (k *cond) admitsCalls(r *judged) bool {
+	switch {
+	case len(k.Queries) == 0 && r.callsByQuery():
+		return false
+	case bodyless(r.Method):
+		return r.Body == 0 && len(r.RPC) == 0
+	}
+	return len(r.RPC) > 0 && !slices.ContainsFunc(r.RPC, func(call string) bool {
+		return !slices.ContainsFunc(k.RPC, func(pattern string) bool { return covers(pattern, call) })
+	})
+}
+
+// isFor tells whether a request is one whose calls the rule is about.
+func (k *cond) isFor(r *judged) bool {
+	return r.Method == "POST" && (len(k.paths) == 0 || r.onPath(k.paths))
+}
+
+// missCalls notes a rule about calls that does not let a request through, or not yet. If
+// it is about the calls of this request it is the one to tell of.
+func (g *grant) missCalls(e *entry, s *subject) {
+	if e.cond.awaits(&s.req) {
+		g.unread = e
+	}
+	if near := e.cond.isFor(&s.req); near || !g.near {
+		g.missed, g.near = e, near
+	}
+}
+
+// needs gives the rule that may let a request through, if its body is read; nil if
+// another one does, or none may.
+func (g *grant) needs() *entry {
+	if g.by != nil || g.whole {
+		return nil
+	}
+	return g.unread
+}
+
+// awaits tells whether a request meets all that does not depend on its calls, which
+// nobody has read yet.
+func (k *cond) awaits(r *judged) bool {
+	if len(k.RPC) == 0 || r.Method != "POST" || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {
+		return false
+	}
+	rest := *k
+	rest.RPC = nil
+	return rest.admits(r)
+}
+
+// callsByQuery tells requests that some servers take a call from the query of, or
+// cannot be sure of.
+func (r *judged) callsByQuery() bool {
+	params, ok := parseQuery(r.Query)
+	return !ok || slices.ContainsFunc(params, func(p param) bool {
+		return slices.Contains([]string{"jsonrpc", "method", "params"}, p.name)
+	})
+}
+
+// covers tells whether a pattern of a rule is about a call.
+func covers(pattern, call string) bool {
+	if pattern == RPCAnswer || call == RPCAnswer {
+		return pattern == call
+	}
+	want, wantTool, one := strings.Cut(pattern, " ")
+	have, tool, _ := strings.Cut(call, " ")
+	return begins(want, have) && (!one || begins(wantTool, tool))
+}
+
+// begins compares a name with a pattern. What a '*' stands for leads nowhere else: there
+// are servers that make paths of names.
+func begins(pattern, name string) bool {
+	lead, open := strings.CutSuffix(pattern, "*")
+	if !open {
+		return name == pattern
+	}
+	return strings.HasPrefix(name, lead) && !strings.Contains(name, "..")
+}
+
+// byCalls tells whether what let a request down is a rule about the calls of such
+// requests, although its calls were not looked at.
+func (d *Decision) byCalls() bool {
+	var s subject
+	if d.missed == nil || len(d.missed.HTTP.RPC) == 0 || d.query.understand(&s) != CauseNone {
+		return false
+	}
+	k := d.missed.HTTP.compile(Allow)
+	return k.isFor(&s.req)
+}
+
+// suggestCalls makes a suggestion one about the calls of a request, which are POST.
+func suggestCalls(c Conditions, calls []string) (Conditions, bool) {
+	c.Methods = nil
+	for _, call := range calls {
+		if !slices.Contains(c.RPC, call) {
+			c.RPC = append(c.RPC, call)
+		}
+	}
+	const most = 16
+	return c, len(c.RPC) <= most
+}
