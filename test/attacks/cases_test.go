@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// unmade are the cases about what Bothy does not do: filters of SQL and of JSON-RPC, and
-// rules by program. The list says so.
-var unmade = map[string]bool{"B7": true, "B8": true, "B11": true}
+// unmade are the cases about what Bothy does not do: filters of SQL, and rules by program.
+// The list says so.
+var unmade = map[string]bool{"B7": true, "B11": true}
 
 // TestCasesAreNamed compares the list in doc.go with the tests there are: each case of A, B
 // and C is in it, with a test that bears its id, and every test in it exists.

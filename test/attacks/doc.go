@@ -60,7 +60,9 @@
 //	     TestA16B5PolicyChange, TestB5StreamEndsWithItsRule
 //	B6   redirects: G TestB6RedirectIsNotFollowed; P TestAttackB6C8OtherHost
 //	B7   SQL: there is no filter for it
-//	B8   MCP and JSON-RPC: bodies are not judged
+//	B8   MCP and JSON-RPC: G TestB8CallsAreJudged, TestB8Disguises, TestB8ToolShadowing,
+//	     TestB8ExpectIsAnsweredOnce, TestB8RulesChangeMeanwhile, TestB8ManyAtOnce, TestB8SlowBody,
+//	     rpc TestReadRefuses, FuzzRead; from inside: TestInspectedRequests
 //	B9   the gateway from the host: TestB9NobodyListens
 //	B10  endless answers: G TestB10EndlessAnswers, inspect TestB10SlowHead; endless requests:
 //	     G TestB10SlowRequest; floods:

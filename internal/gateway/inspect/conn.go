@@ -81,6 +81,9 @@ func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflo
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for x := range t.set {
+		if x.reading {
+			continue
+		}
 		if err := judge(&x.request, x.uses, x.outflow); err != nil {
 			x.cancel(&ended{err})
 		}

@@ -30,6 +30,7 @@ type exchange struct {
 	uses     inject.Uses // of them
 	up, down atomic.Int64
 	tooLong  atomic.Bool    // the request's body was
+	reading  bool           // its body is, so that it can be judged; of the track's lock
 	bare     bool           // the answer is a header and nothing else
 	bill     bill           // of the model that was asked, if one was
 	outflow  *outflow.Meter // of what is sent, if its rule has a budget
@@ -82,6 +83,13 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		return
 	}
 	x.decision = i.conf.Judge(c.host, &x.request)
+	if x.decision.Cause == policy.CauseBody {
+		var done func()
+		if r, done = i.called(ctx, w, r, x); r == nil {
+			return
+		}
+		defer done()
+	}
 	if !x.decision.Allowed() {
 		x.refuse(x.decision.Reason())
 		i.deny(w, r, &x.decision)

@@ -105,6 +105,7 @@ type Inspector struct {
 	server *http.Server // of connections over HTTP/2
 	queue  *queue
 	up     *upstream
+	room   room // for bodies that are judged
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex

@@ -1,0 +1,251 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/rpc"
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+// Limits of bodies that are read as a whole before anything is sent, because their calls
+// have to be judged.
+const (
+	maxCalls  = 1 << 20          // bytes of one
+	callsRoom = 16 << 20         // of all at once, of a sandbox
+	callsTime = 30 * time.Second // until all of one is there
+	// callsBegin is taken at first for one that does not say how long it is.
+	callsBegin = 4 << 10
+)
+
+var (
+	errCallsLong = fmt.Errorf("a body whose calls have to be judged has more than %d bytes", maxCalls)
+	errCallsLate = fmt.Errorf("a body whose calls have to be judged is not there after %s", callsTime)
+	errCallsFull = errors.New("too many bodies have to be judged at once: try again")
+	errCallsBody = errors.New("the body breaks off")
+)
+
+// called reads the body of a request, and judges the request by the calls of JSON-RPC in
+// it. It gives the request as it may be sent, with the very bytes that were judged, and
+// what has to be called when that is over. It is nil if the request was answered.
+func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, func()) {
+	x.conn.track.reads(x)
+	body, done, err := i.wholeBody(ctx, w, r)
+	if err != nil {
+		i.uncalled(ctx, w, r, x, err)
+		return nil, nil
+	}
+	calls, err := rpc.Read(body)
+	if err == nil {
+		err = headsAgree(r.Header, calls)
+	}
+	if err != nil {
+		done()
+		i.uncalled(ctx, w, r, x, err)
+		return nil, nil
+	}
+	x.record.RPC = x.secrets.Mask(policy.CallText(calls))
+	x.conn.track.read(x, calls, int64(len(body)))
+	x.decision = i.conf.Judge(x.conn.host, &x.request)
+	return judged(r, body, done), done
+}
+
+// wholeBody reads a body, if it is one that can be judged, and there is room for it. What
+// it gives beside the body gives the room back.
+func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) ([]byte, func(), error) {
+	if err := readable(r); err != nil {
+		return nil, nil, err
+	}
+	goOn(w, r)
+	p := &place{room: &i.room}
+	body, err := readCalls(ctx, r, p)
+	if err != nil {
+		p.leave()
+		return nil, nil, err
+	}
+	return body, p.leave, nil
+}
+
+// uncalled answers a request whose calls could not be judged.
+func (i *Inspector) uncalled(ctx context.Context, w *answer, r *http.Request, x *exchange, err error) {
+	if one, ok := w.ResponseWriter.(*reply); ok && one.body.begun.Load() && !one.body.ended.Load() {
+		one.last = true // nobody reads the rest of the body: the client must know before it asks again
+	}
+	_, changed := errors.AsType[*ended](context.Cause(ctx))
+	switch {
+	case x.malformed() != nil, changed:
+		i.failed(ctx, w, r, x, err)
+	case errors.Is(err, errCallsLong):
+		i.turnAway(w, r, x, http.StatusRequestEntityTooLarge, err)
+	case errors.Is(err, errCallsLate):
+		i.turnAway(w, r, x, http.StatusRequestTimeout, err)
+	case errors.Is(err, errCallsFull):
+		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
+	default:
+		i.turnAway(w, r, x, http.StatusForbidden, err)
+	}
+}
+
+// readable finds bodies that a server may read in another way than as one document of
+// JSON, in UTF-8.
+func readable(r *http.Request) error {
+	if r.ContentLength > maxCalls {
+		return errCallsLong
+	}
+	kinds := r.Header["Content-Type"]
+	if len(kinds) != 1 {
+		return errors.New("a body whose calls have to be judged must have one Content-Type: application/json")
+	}
+	kind, with, err := mime.ParseMediaType(kinds[0])
+	charset, said := with["charset"]
+	switch {
+	case err != nil || kind != "application/json" || len(with) > 1 || len(with) == 1 && !said || said && !strings.EqualFold(charset, "utf-8"):
+		return errors.New("a body whose calls have to be judged must be application/json, in UTF-8")
+	case len(r.Header["Content-Encoding"]) > 0:
+		return errors.New("a body whose calls have to be judged must not be encoded: leave Content-Encoding out")
+	case len(r.Trailer) > 0:
+		return errors.New("a body whose calls have to be judged must not have trailers")
+	}
+	return nil
+}
+
+// readCalls reads all of a body, which has a time for that.
+func readCalls(ctx context.Context, r *http.Request, p *place) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callsTime, errCallsLate)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = r.Body.Close() })()
+	size := r.ContentLength + 1 // one more than there is, so that its end is seen
+	if r.ContentLength < 0 {
+		size = callsBegin
+	}
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			if !p.take(size - int64(cap(body))) {
+				return nil, errCallsFull
+			}
+			body = append(make([]byte, 0, size), body...)
+			size = min(2*size, maxCalls+1)
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case len(body) > maxCalls:
+			return nil, errCallsLong
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			return nil, errCallsBody
+		}
+	}
+}
+
+// headsAgree compares a request with its body where both tell what is called: MCP has
+// fields for whoever stands before a server and does not read bodies.
+func headsAgree(h http.Header, calls []string) error {
+	method, tool, _ := strings.Cut(calls[0], " ")
+	for name, values := range h {
+		want := ""
+		switch strings.ToLower(strings.ReplaceAll(name, "_", "-")) {
+		case "mcp-method":
+			want = method
+		case "mcp-name":
+			if want = tool; method != policy.RPCTool {
+				continue // it names what no rule is about
+			}
+		default:
+			continue
+		}
+		if len(calls) != 1 || method == policy.RPCAnswer || len(values) != 1 || values[0] != want {
+			return fmt.Errorf("the field %s says something else than the body", clip(name))
+		}
+	}
+	return nil
+}
+
+// judged is a request with the body that was judged.
+func judged(r *http.Request, body []byte, done func()) *http.Request {
+	out := *r
+	out.Header = maps.Clone(r.Header)
+	delete(out.Header, "Expect") // it has been answered
+	out.Body = &judgedBody{rest: body, done: done}
+	out.ContentLength, out.TransferEncoding, out.Trailer = int64(len(body)), nil, nil
+	return &out
+}
+
+// judgedBody gives back the room it takes as soon as it was sent.
+type judgedBody struct {
+	rest []byte
+	done func()
+}
+
+func (b *judgedBody) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		b.rest = nil
+		b.done()
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *judgedBody) Close() error { return nil }
+
+// room bounds the bytes that are held at once. The zero room is empty. Nobody waits for
+// room: over HTTP/2 what is not read of one request keeps those behind it from coming.
+type room struct{ taken atomic.Int64 }
+
+// place is what one body takes of a room.
+type place struct {
+	room *room
+	mu   sync.Mutex
+	n    int64
+}
+
+// take takes so many bytes more. It is false if there is no room for them.
+func (p *place) take(n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.room.taken.Add(n) > callsRoom {
+		p.room.taken.Add(-n)
+		return false
+	}
+	p.n += n
+	return true
+}
+
+// leave gives all of it back, once.
+func (p *place) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.room.taken.Add(-p.n)
+	p.n = 0
+}
+
+// reads notes that a request is being read, and will be judged by its calls: until then
+// it is not let through, and no change of rules ends it.
+func (t *Track) reads(x *exchange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.reading = true
+}
+
+// read notes what a request calls, before it is judged by that.
+func (t *Track) read(x *exchange, calls []string, length int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.reading = false
+	x.request.RPC, x.request.Body = calls, length
+}

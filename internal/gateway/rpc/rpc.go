@@ -1,0 +1,197 @@
+// Package rpc reads which calls of JSON-RPC the body of a request makes, for a policy to
+// judge them. It admits only bodies that no reader takes for something else: there is one
+// spelling of each key that matters, no key stands twice in an object, however it is
+// escaped, nothing stands behind the document, and no member is there that the protocol
+// does not know. What is not understood is an error, and must not be sent.
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+)
+
+// Limits of a body, whatever its length.
+const (
+	maxCalls = 100     // of one body, which is then a batch
+	maxDepth = 64      // of what is within what
+	maxKeys  = 1 << 16 // of all objects that one value lies in
+)
+
+// Read gives the calls of a body, in order, as rules have them: a method, the method
+// [policy.RPCTool] with its tool, or [policy.RPCAnswer]. There is at least one.
+func Read(body []byte) ([]string, error) {
+	if bytes.HasPrefix(body, []byte("\uFEFF")) {
+		return nil, errors.New("the body begins with a byte order mark")
+	}
+	if !utf8.Valid(body) {
+		return nil, errors.New("the body is not UTF-8")
+	}
+	s := &scanner{in: body}
+	calls, err := s.document()
+	if err != nil {
+		return nil, fmt.Errorf("the body is no JSON-RPC that can be judged: %w", err)
+	}
+	return calls, nil
+}
+
+// document reads one call, or a list of them, to the end.
+func (s *scanner) document() (calls []string, err error) {
+	one := func() error {
+		if len(calls) == maxCalls {
+			return fmt.Errorf("it has more than %d calls", maxCalls)
+		}
+		call, err := s.call()
+		calls = append(calls, call)
+		return err
+	}
+	s.space()
+	if s.peek() == '[' {
+		if err := s.list(0, one); err != nil {
+			return nil, err
+		}
+		if len(calls) == 0 {
+			return nil, errors.New("its list of calls is empty")
+		}
+	} else if err := one(); err != nil {
+		return nil, err
+	}
+	if s.space(); s.at < len(s.in) {
+		return nil, errors.New("something stands behind it")
+	}
+	return calls, nil
+}
+
+// message is an object of JSON-RPC: a call, or an answer to one.
+type message struct {
+	version, id, params, result, fault, isObject bool
+
+	method string
+	tool   []byte // params.name, if that is text
+	alike  bool   // a reader may take another key of params for name
+}
+
+// call reads an object, and gives what it calls.
+func (s *scanner) call() (string, error) {
+	if s.peek() != '{' {
+		return "", errors.New("a call is no object")
+	}
+	var m message
+	if err := s.object(1, func(key []byte) error { return s.member(&m, string(key)) }); err != nil {
+		return "", err
+	}
+	return m.text()
+}
+
+// member reads one member of a message. JSON-RPC has no others, so that nobody has to
+// ask which of them a server would take for one of these.
+func (s *scanner) member(m *message, key string) error {
+	switch key {
+	case "jsonrpc":
+		m.version = true
+		if v, err := s.text(); err != nil || string(v) != "2.0" {
+			return errors.New(`jsonrpc is not "2.0"`)
+		}
+		return nil
+	case "id":
+		m.id = true
+		return s.identity()
+	case "method":
+		v, err := s.text()
+		if err != nil {
+			return fmt.Errorf("method: %w", err)
+		}
+		m.method = string(v)
+		if !policy.IsCallName(m.method) || m.method == policy.RPCAnswer {
+			return errors.New("the name of the method is none that a rule can have")
+		}
+		return nil
+	case "params":
+		m.params = true
+		return s.parameters(m)
+	case "result":
+		m.result = true
+		return s.value(2)
+	case "error":
+		m.fault = true
+		return s.value(2)
+	}
+	return fmt.Errorf("a call has the member %s, which JSON-RPC has not", quote(key))
+}
+
+// identity reads an id: text, a number or null.
+func (s *scanner) identity() error {
+	switch s.peek() {
+	case '{', '[', 't', 'f':
+		return errors.New("an id is neither text nor a number")
+	}
+	return s.value(2)
+}
+
+// parameters reads params, and the name of a tool in it.
+func (s *scanner) parameters(m *message) error {
+	switch s.peek() {
+	case '[':
+		return s.value(2)
+	case '{':
+	default:
+		return errors.New("params is neither an object nor a list")
+	}
+	m.isObject = true
+	return s.object(2, func(key []byte) error {
+		if string(key) != "name" || s.peek() != '"' {
+			m.alike = m.alike || isAlike(key)
+			return s.value(3)
+		}
+		var err error
+		m.tool, err = s.text()
+		return err
+	})
+}
+
+// isAlike tells keys that a lenient server may take for name: another case, something
+// around it, letters that look the same.
+func isAlike(key []byte) bool {
+	letters := make([]byte, 0, 8)
+	for _, c := range bytes.ToLower(key) {
+		if c >= utf8.RuneSelf {
+			return true
+		}
+		if c >= 'a' && c <= 'z' {
+			letters = append(letters, c)
+		}
+	}
+	return string(letters) == "name"
+}
+
+// text is the call as rules have it.
+func (m *message) text() (string, error) {
+	answers := m.result || m.fault
+	switch {
+	case !m.version:
+		return "", errors.New(`a call has no jsonrpc of "2.0"`)
+	case m.method != "" && answers:
+		return "", errors.New("a call is an answer, too")
+	case m.method == policy.RPCTool:
+		return m.called()
+	case m.method != "":
+		return m.method, nil
+	case m.result == m.fault || !m.id || m.params:
+		return "", errors.New("a call has no method, and is no answer")
+	}
+	return policy.RPCAnswer, nil
+}
+
+// called is the call of a tool.
+func (m *message) called() (string, error) {
+	switch {
+	case !m.isObject || m.alike || m.tool == nil:
+		return "", fmt.Errorf("%s does not name its tool once, by params.name", policy.RPCTool)
+	case !policy.IsCallName(string(m.tool)):
+		return "", errors.New("the name of the tool is none that a rule can have")
+	}
+	return policy.RPCTool + " " + string(m.tool), nil
+}
