@@ -8,12 +8,23 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// remote are file systems that several machines may have at once, by what statfs(2) calls
-// them. Who uses a write-ahead log knows of the others by memory that all of them share, and
+// remote names a file system that several machines may have at once, by what statfs(2) calls
+// it. Who uses a write-ahead log knows of the others by memory that all of them share, and
 // what a machine maps of a file there is its own: they would write over each other.
-var remote = map[uint32]string{
-	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB",
-	unix.AFS_FS_MAGIC: "AFS", unix.AFS_SUPER_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CODA_SUPER_MAGIC: "Coda",
+func remote(kind uint32) string {
+	switch kind {
+	case unix.NFS_SUPER_MAGIC:
+		return "NFS"
+	case unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC:
+		return "SMB"
+	case unix.AFS_FS_MAGIC, unix.AFS_SUPER_MAGIC:
+		return "AFS"
+	case unix.CEPH_SUPER_MAGIC:
+		return "Ceph"
+	case unix.CODA_SUPER_MAGIC:
+		return "Coda"
+	}
+	return ""
 }
 
 // kindOf tells what file system a directory is on.
@@ -29,7 +40,7 @@ func local(dir string) error {
 	if err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", dir, err)
 	}
-	if name := remote[kind]; name != "" {
+	if name := remote(kind); name != "" {
 		return elsewhere(spec.Errorf(nil, "%s is on %s, where no database can be kept that several processes write to", dir, name))
 	}
 	return nil
