@@ -122,9 +122,11 @@ func (a *app) resetCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			projects, err := book.CountProjects(cmd.Context(), e.Store.Tasks())
-			if err != nil {
-				return err
+			projects := 0
+			if !force { // else nobody is told how many, and what cannot be read goes, too
+				if projects, err = book.CountProjects(cmd.Context(), e.Store.Tasks()); err != nil {
+					return err
+				}
 			}
 			if !force && len(list)+projects > 0 && !term.IsTerminal(a.stdin) {
 				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, and the tasks of %d projects", len(list), projects).
