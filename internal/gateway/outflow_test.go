@@ -306,7 +306,7 @@ func TestA18UploadBudgetInTrailers(t *testing.T) {
 		resp, err := w.client(t, h2).Do(r)
 		if err == nil {
 			resp.Body.Close()
-			if resp.StatusCode == 200 {
+			if resp.StatusCode == http.StatusOK {
 				t.Errorf("h2 %t: %d", h2, resp.StatusCode)
 			}
 		}
@@ -332,6 +332,7 @@ func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: api.example.com:%d\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", d.port)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	must(t, err)
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatal(resp.Status)
 	}

@@ -37,6 +37,13 @@ func (d *disk) keep(list []spec.Upload) error {
 	return nil
 }
 
+// count is how often something was written.
+func (d *disk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
+}
+
 func (d *disk) of(target string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +81,8 @@ func TestCutAtTheByte(t *testing.T) {
 		if left := l.Left("a.example", limit); left != 0 {
 			t.Errorf("in pieces of %d: %d bytes are left", piece, left)
 		}
-		if d.writes > 2*blockPart+2 {
-			t.Errorf("in pieces of %d: written down %d times", piece, d.writes)
+		if d.count() > 2*blockPart+2 {
+			t.Errorf("in pieces of %d: written down %d times", piece, d.count())
 		}
 		if err := l.Close(); err != nil || d.of("a.example") != limit {
 			t.Errorf("at the end %d are written down, %v", d.of("a.example"), err)
@@ -160,8 +167,8 @@ func TestCrashWhileItIsWritten(t *testing.T) {
 	for err == nil {
 		_, err = w.Write(make([]byte, 3000))
 	}
-	if !errors.Is(err, ErrSpent) || sent != 1<<20 || d.writes < 2 {
-		t.Errorf("%d bytes, %d writes: %v", sent, d.writes, err)
+	if !errors.Is(err, ErrSpent) || sent != 1<<20 || d.count() < 2 {
+		t.Errorf("%d bytes, %d writes: %v", sent, d.count(), err)
 	}
 	_ = l.Close()
 }
@@ -210,8 +217,8 @@ func TestUnkept(t *testing.T) {
 				t.Fatalf("%d bytes: %v", n, err)
 			}
 		}
-		if d.writes != 1 {
-			t.Errorf("%d attempts at once", d.writes)
+		if d.count() != 1 {
+			t.Errorf("%d attempts at once", d.count())
 		}
 		d.mu.Lock()
 		d.err = nil
@@ -236,16 +243,16 @@ func TestRest(t *testing.T) {
 			}
 			time.Sleep(restTime / 2)
 		}
-		if d.of("a.example") <= 50 || d.writes != 1 {
-			t.Errorf("while something is sent %d are written down, in %d writes", d.of("a.example"), d.writes)
+		if d.of("a.example") <= 50 || d.count() != 1 {
+			t.Errorf("while something is sent %d are written down, in %d writes", d.of("a.example"), d.count())
 		}
 		time.Sleep(3 * restTime)
-		if d.of("a.example") != 50 || d.writes != 2 {
-			t.Errorf("later %d are written down, in %d writes", d.of("a.example"), d.writes)
+		if d.of("a.example") != 50 || d.count() != 2 {
+			t.Errorf("later %d are written down, in %d writes", d.of("a.example"), d.count())
 		}
 		time.Sleep(10 * restTime)
-		if d.writes != 2 {
-			t.Errorf("%d writes of nothing", d.writes-2)
+		if d.count() != 2 {
+			t.Errorf("%d writes of nothing", d.count()-2)
 		}
 		if n, err := m.Take(1); n != 1 || err != nil || d.of("a.example") < 51 {
 			t.Errorf("then %d, %v, %d", n, err, d.of("a.example"))
