@@ -70,7 +70,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	}
 	if err := pass(w, resp, from); err != nil {
 		x.bill.broken = true
-		if !x.endGRPC(in, err) && !x.endSpent(in) {
+		if !x.endGRPC(in, err) && !i.endSpent(in, x) {
 			x.broken()
 		}
 	}

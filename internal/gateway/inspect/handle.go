@@ -195,7 +195,7 @@ func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange
 func (i *Inspector) log(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
 	x.bill.end(x.record)
-	x.noteSpent()
+	i.noteSpent(x)
 	x.record.Duration = time.Since(x.began).Milliseconds()
 	i.conf.Log(x.record, &x.decision)
 }

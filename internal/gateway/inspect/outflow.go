@@ -113,18 +113,23 @@ func (i *Inspector) stop(w http.ResponseWriter, r *http.Request, x *exchange) {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
 	}
-	x.noteSpent()
+	i.noteSpent(x)
 	i.deny(w, r, &x.decision)
 }
 
-// noteSpent notes that a request was stopped because nothing was left of its budget.
-func (x *exchange) noteSpent() {
+// noteSpent notes that a request was stopped because nothing was left of its budget. Which
+// that was may have changed since it was let through.
+func (i *Inspector) noteSpent(x *exchange) {
 	err := x.outflow.Err()
 	if err == nil || x.record.Verdict == spec.VerdictDeny {
 		return
 	}
 	if errors.Is(err, outflow.ErrSpent) {
-		x.decision = x.decision.UsedUp()
+		now := i.conf.Judge(x.conn.host, &x.request)
+		if now.Allowed() { // there is more just now
+			now = x.decision.UsedUp()
+		}
+		x.decision = now
 		x.refuse(x.decision.Reason())
 		return
 	}
@@ -133,11 +138,11 @@ func (x *exchange) noteSpent() {
 
 // endSpent ends a call of gRPC that may send no more. It is false if that is not what
 // happened.
-func (x *exchange) endSpent(r *http.Request) bool {
+func (i *Inspector) endSpent(r *http.Request, x *exchange) bool {
 	if x.outflow.Err() == nil || r.ProtoMajor != 2 || !isGRPC(r) || x.record.Status == 0 {
 		return false
 	}
-	x.noteSpent()
+	i.noteSpent(x)
 	h := x.w.Header()
 	h[http.TrailerPrefix+"Grpc-Status"] = []string{strconv.Itoa(grpcResourceExhausted)}
 	h[http.TrailerPrefix+"Grpc-Message"] = []string{escapeGRPC("bothy: " + x.record.Reason)}
