@@ -165,7 +165,7 @@ func (c Conditions) compile(a Action) *cond {
 		return nil
 	}
 	if len(c.RPC) > 0 && len(c.Methods) == 0 {
-		k.Methods = []string{"POST"}
+		k.Methods = []string{callMethod}
 	}
 	if a == Deny {
 		for _, q := range c.Queries {

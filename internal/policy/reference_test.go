@@ -358,7 +358,7 @@ func refCalls(h Conditions, req *Request) bool {
 	if len(h.Queries) == 0 && (strings.Contains(req.Query, "method=") || strings.Contains(req.Query, "%zz")) {
 		return false
 	}
-	if req.Method != "POST" {
+	if req.Method != callMethod {
 		return req.Body == 0 && req.RPC == nil
 	}
 	for _, call := range req.RPC {

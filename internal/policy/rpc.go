@@ -16,6 +16,9 @@ import (
 // covers it but itself: what it answers nobody judges.
 const RPCAnswer = "response"
 
+// callMethod is the method of HTTP that calls are sent by.
+const callMethod = "POST"
+
 // RPCTool is the method whose tool is judged, too.
 const RPCTool = "tools/call"
 
@@ -48,18 +51,13 @@ func areCalls(calls []string) bool {
 // areCalls finds them again if all have found room.
 func CallText(calls []string) string {
 	const most = 400
-	var seen []string
-	n := 0
-	for _, c := range calls {
-		if slices.Contains(seen, c) {
-			continue
-		}
+	list, n := distinct(calls), 0
+	for i, c := range list {
 		if n += len(c); n > most {
-			return strings.Join(append(seen, "…"), ", ")
+			return strings.Join(append(list[:i:i], "…"), ", ")
 		}
-		seen = append(seen, c)
 	}
-	return strings.Join(seen, ", ")
+	return strings.Join(list, ", ")
 }
 
 // callsOf reads what CallText writes. It is false if something is missing.
@@ -78,7 +76,7 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 		return Query{}, spec.Errorf(spec.ErrUsage, "a call of JSON-RPC belongs to a URL").WithHint("write https://%s/", s)
 	}
 	if method == "" {
-		method = "POST"
+		method = callMethod
 	}
 	q, err := ParseQuery(s, method, now)
 	if err != nil {
@@ -104,11 +102,11 @@ func (c *Conditions) checkRPC(a Action) error {
 		return spec.Errorf(spec.ErrUsage, "rpc belongs to rules that allow").WithHint("allow the calls that are wanted: what no rule allows is denied")
 	case c.WebSocket:
 		return spec.Errorf(spec.ErrUsage, "rpc and websocket exclude each other").WithHint("nothing on a WebSocket is judged")
-	case len(c.Methods) > 0 && !slices.Contains(c.Methods, "POST"):
+	case len(c.Methods) > 0 && !slices.Contains(c.Methods, callMethod):
 		return spec.Errorf(spec.ErrUsage, "rpc is about the bodies of POST, which methods leaves out")
 	}
 	for _, m := range c.Methods {
-		if m != "POST" && !bodyless(m) {
+		if m != callMethod && !bodyless(m) {
 			return spec.Errorf(spec.ErrUsage, "rpc does not go with method %s", quote(m)).
 				WithHint("calls are sent by POST; beside it methods may name GET and DELETE, which then have no body")
 		}
@@ -153,7 +151,7 @@ func (k *cond) admitsCalls(r *judged) bool {
 
 // isFor tells whether a request is one whose calls the rule is about.
 func (k *cond) isFor(r *judged) bool {
-	return r.Method == "POST" && (len(k.paths) == 0 || r.onPath(k.paths))
+	return r.Method == callMethod && (len(k.paths) == 0 || r.onPath(k.paths))
 }
 
 // missCalls notes a rule about calls that does not let a request through, or not yet. If
@@ -179,7 +177,7 @@ func (g *grant) needs() *entry {
 // awaits tells whether a request meets all that does not depend on its calls, which
 // nobody has read yet.
 func (k *cond) awaits(r *judged) bool {
-	if len(k.RPC) == 0 || r.Method != "POST" || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {
+	if len(k.RPC) == 0 || r.Method != callMethod || r.RPC != nil || len(k.Queries) == 0 && r.callsByQuery() {
 		return false
 	}
 	rest := *k
@@ -227,14 +225,15 @@ func (d *Decision) byCalls() bool {
 	return k.isFor(&s.req)
 }
 
-// suggestCalls makes a suggestion one about the calls of a request, which are POST.
-func suggestCalls(c Conditions, calls []string) (Conditions, bool) {
-	c.Methods = nil
+// maxSuggested is how many calls a suggestion may have.
+const maxSuggested = 16
+
+// distinct are calls, each once.
+func distinct(calls []string) (list []string) {
 	for _, call := range calls {
-		if !slices.Contains(c.RPC, call) {
-			c.RPC = append(c.RPC, call)
+		if !slices.Contains(list, call) {
+			list = append(list, call)
 		}
 	}
-	const most = 16
-	return c, len(c.RPC) <= most
+	return list
 }

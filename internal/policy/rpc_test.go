@@ -215,10 +215,10 @@ func TestCallsInRules(t *testing.T) {
 
 func TestParseCall(t *testing.T) {
 	q, err := ParseCall("https://a.example/mcp", "", []string{"tools/call x"}, noon)
-	if err != nil || q.Request.Method != "POST" || !slices.Equal(q.Request.RPC, []string{"tools/call x"}) {
+	if err != nil || q.Request.Method != callMethod || !slices.Equal(q.Request.RPC, []string{"tools/call x"}) {
 		t.Errorf("%+v %v", q, err)
 	}
-	if q, err := ParseCall("https://a.example/mcp", "", nil, noon); err != nil || q.Request.Method != "GET" || q.Request.RPC != nil {
+	if q, err := ParseCall("https://a.example/mcp", "", nil, noon); err != nil || q.Request.Method == callMethod || q.Request.RPC != nil {
 		t.Errorf("%+v %v", q, err)
 	}
 	for _, c := range [][]string{{""}, {"tools/call"}, {"a b"}, {"a*"}, {"a", "a\n"}} {
@@ -271,7 +271,7 @@ func TestCallsMatterWhereTheyAreAskedFor(t *testing.T) {
 				r.RPC = list
 				after := p.Decide(q)
 				some = some || after.Allowed()
-				if r.Method == "POST" && before.Cause != CauseBody && before.Allowed() != after.Allowed() {
+				if r.Method == callMethod && before.Cause != CauseBody && before.Allowed() != after.Allowed() {
 					t.Fatalf("%+v: unread %s; then %s", r, before.Reason(), after.Reason())
 				}
 				for _, one := range list {

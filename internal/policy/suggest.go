@@ -123,9 +123,10 @@ func (d *Decision) suggestRequest() Suggestion {
 	if fault == nil {
 		c.Paths = []string{path}
 	}
-	switch ok := true; {
+	switch {
 	case len(r.RPC) > 0:
-		if c, ok = suggestCalls(c, r.RPC); !ok {
+		c.Methods, c.RPC = nil, distinct(r.RPC)
+		if len(c.RPC) > maxSuggested {
 			return Suggestion{Note: "it calls too much for one command"}
 		}
 	case d.byCalls():
