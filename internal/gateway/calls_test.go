@@ -107,7 +107,7 @@ func TestB8CallsAreJudged(t *testing.T) {
 			}
 		}
 		r := w.record(t, "an allowed call", func(r spec.NetworkRecord) bool { return r.RPC == "tools/list, tools/call search_x" })
-		if r.Verdict != spec.VerdictAllow || r.Method != "POST" || r.Path != "/mcp" || r.Up == 0 || r.Status != 200 {
+		if r.Verdict != spec.VerdictAllow || r.Method != http.MethodPost || r.Path != "/mcp" || r.Up == 0 || r.Status != 200 {
 			t.Errorf("%+v", r)
 		}
 		for body, calls := range map[string]string{
@@ -278,7 +278,8 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 		resp, err := http.ReadResponse(in, nil)
 		must(t, err)
 		text, err := io.ReadAll(resp.Body)
-		if must(t, err); resp.StatusCode != 200 || !strings.Contains(string(text), "result") {
+		resp.Body.Close()
+		if must(t, err); resp.StatusCode != http.StatusOK || !strings.Contains(string(text), "result") {
 			t.Fatalf("%d: %d %s", n, resp.StatusCode, text)
 		}
 		_, err = fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: api.example.com:%d\r\nContent-Type: application/json\r\n%s\r\n", s.port, head)
@@ -291,7 +292,8 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	c = begunCall(t, w, s, head+"Content-Encoding: gzip\r\n", "")
 	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if must(t, err); resp.StatusCode != 403 {
+	must(t, err)
+	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a refused body: %d", resp.StatusCode)
 	}
 }
@@ -319,6 +321,7 @@ func TestB8RulesChangeMeanwhile(t *testing.T) {
 		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		must(t, err)
+		resp.Body.Close()
 		if got := s.got(); resp.StatusCode != want || (len(got) == 1) != (want == 200) {
 			t.Errorf("%s: %d, the server got %q", rules, resp.StatusCode, got)
 		}
@@ -373,7 +376,8 @@ func TestB8SlowBody(t *testing.T) {
 	}()
 	must(t, c.SetReadDeadline(time.Now().Add(2*time.Minute)))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if must(t, err); resp.StatusCode != http.StatusRequestTimeout {
+	must(t, err)
+	if resp.Body.Close(); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%d", resp.StatusCode)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url(true, "api.example.com"), io.MultiReader(strings.NewReader("{"), silent{t.Context().Done()}))
