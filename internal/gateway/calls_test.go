@@ -380,10 +380,12 @@ func TestB8SlowBody(t *testing.T) {
 	if resp.Body.Close(); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%d", resp.StatusCode)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url(true, "api.example.com"), io.MultiReader(strings.NewReader("{"), silent{t.Context().Done()}))
+	end := make(chan struct{}) // else the client does not close the answer
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url(true, "api.example.com"), io.MultiReader(strings.NewReader("{"), silent{end}))
 	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	resp, err = w.client(t, true).Do(r)
+	close(end)
 	if must(t, err); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("over HTTP/2: %d", resp.StatusCode)
 	}
