@@ -109,6 +109,8 @@ var hostile = map[string]string{
 	"UTF-16 without a mark":      "{\x00}\x00",
 	"bytes that are no UTF-8":    "{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":{\"x\":\"\xff\"}}",
 	"an overlong slash":          "{\"jsonrpc\":\"2.0\",\"method\":\"tools\xc0\xafcall\"}",
+	"a NUL in a key":             `{"jsonrpc":"2.0","method":"a","params":{"x\u0000":1}}`,
+	"a NUL at the end of a text": `{"jsonrpc":"2.0","method":"a","params":["x\u0000"]}`,
 	"half a pair":                `{"jsonrpc":"2.0","method":"a","params":{"\ud83d":1,"\ud83e":2}}`,
 	"the other half":             `{"jsonrpc":"2.0","method":"a","params":["\ude00"]}`,
 	"half a pair and a letter":   `{"jsonrpc":"2.0","method":"a","params":["\ud83d\u0041"]}`,
