@@ -39,7 +39,7 @@ func (t *table) grants(s *subject, guarded bool) grant {
 			g.add(e, false, asked, NoLimit) // some request will hold, and be judged
 		case strings.HasPrefix(s.req.path, e.lead) && e.cond.admits(&s.req):
 			g.add(e, false, asked, e.limit())
-		case len(e.cond.RPC) > 0:
+		case e.calls:
 			g.missCalls(e, s)
 		case !g.near:
 			g.missed = e

@@ -26,12 +26,14 @@ type entry struct {
 	lead string // of an allow rule with one path: how every path it admits begins
 	port uint16 // of the target
 	ends bool   // the rule has an end
+	// calls tells that it is about the calls in bodies.
+	calls bool
 
 	budget *Budget // nil: none
 }
 
 func newEntry(r *Rule) entry {
-	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero(), budget: r.budget()}
+	e := entry{rule: r, cond: r.HTTP.compile(r.Action), port: r.Target.port, ends: !r.Until.IsZero(), calls: len(r.HTTP.RPC) > 0, budget: r.budget()}
 	if r.Action == Allow && e.cond != nil && len(e.cond.paths) == 1 {
 		e.lead = e.cond.paths[0].lead
 	}
