@@ -9,7 +9,7 @@ import (
 const (
 	NetworkLookup     = "lookup"     // of a name; only refusals are recorded
 	NetworkFlow       = "flow"       // a connection: when it was refused, was opened, or has ended
-	NetworkRequest    = "request"    // over HTTP that was looked into
+	NetworkRequest    = "request"    // over HTTP, or of git over SSH, that was looked into
 	NetworkSecret     = "secret"     // a secret that was lent was used
 	NetworkRenewal    = "renewal"    // a login of the host that is lent was renewed, or one made inside was kept, or could not be
 	NetworkPolicy     = "policy"     // other rules came into force
@@ -29,6 +29,10 @@ const (
 	FlowOpened = "opened" // from now on something may pass
 	FlowClosed = "closed" // one that was opened has ended
 )
+
+// ProtocolSSH is that of commands of git over SSH, whose records are of requests: Method is
+// the command, or what else was asked for, and Path the repository.
+const ProtocolSSH = "ssh"
 
 // DirectionIn is that of connections to published ports.
 const DirectionIn = "in"

@@ -295,7 +295,7 @@ func (a *app) policyCheckCommand() *command.Command {
 		},
 	}
 	s.add(a, c)
-	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET)")
+	c.Flags().StringVar(&method, "method", "", "of the request, for a URL (default GET; of ssh: fetch or push)")
 	command.WordsVar(c.Flags(), &calls, "rpc", `what its body calls by JSON-RPC, e.g. "tools/call search_docs" (then the default is POST); repeatable`)
 	c.CompleteFlag("rpc", command.Words(usualCalls...))
 	return c

@@ -8,19 +8,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// conditionFlags are those that hold a rule to some HTTP requests.
+// conditionFlags are those that hold a rule to some HTTP requests, or to git over SSH.
 type conditionFlags struct {
 	methods, paths, headers []string
 	calls                   []string
 	maxBody, maxUpload      string
 	websocket               bool
+	git                     []string
+	push                    bool
 }
 
 // usualCalls are words that a shell completes: MCP needs the first four of them.
 var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
 
 // conditionNames are the flags' names.
-var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket"}
+var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push"}
 
 func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	fs := c.Flags()
@@ -35,12 +37,14 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 		fs.StringVar(&f.maxBody, "max-body", "", "only HTTP requests whose body has at most so many bytes, e.g. 10MiB")
 		fs.StringVar(&f.maxUpload, "max-upload", "", "let a sandbox send at most so many bytes, as long as it exists, e.g. 50MiB")
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
+		command.WordsVar(fs, &f.git, "git", "only git over SSH, with this repository, e.g. acme/app, acme/*; repeatable")
+		fs.BoolVar(&f.push, "push", false, "with --git: let it push, too")
 	}
 }
 
 // conditions are what the flags say. The rule's Check judges them.
 func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, error) {
-	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket}
+	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket, Git: f.git, Push: f.push}
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {

@@ -39,12 +39,15 @@ func (g *Gateway) agentLoan() *wire.Loan {
 	if list == nil {
 		return nil
 	}
-	i := slices.IndexFunc(*list, func(l wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) })
+	i := slices.IndexFunc(*list, func(l wire.Loan) bool { return isAgentLent(&l) })
 	if i < 0 {
 		return nil
 	}
 	return &(*list)[i]
 }
+
+// isAgentLent tells whether a lease counts now.
+func isAgentLent(l *wire.Loan) bool { return !l.Taken && len(l.Value) > 0 && l.Live(time.Now()) }
 
 // serveAgent has a program inside talk to the host's SSH agent.
 func (g *Gateway) serveAgent(a *netstack.Attempt) {

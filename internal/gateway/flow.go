@@ -37,7 +37,9 @@ type flow struct {
 	mu      sync.Mutex
 	subject policy.Flow
 	conns   []relay.Conn
-	why     string // it was ended
+	lease   string         // of the host's SSH agent, by which it logged in
+	gits    *outflow.Meter // counts what git sends on it; nil: nobody does
+	why     string         // it was ended
 }
 
 // kind tells whose affair a flow is.
@@ -55,6 +57,13 @@ func (f *flow) now() policy.Flow {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.subject
+}
+
+// sends gives who counts what git sends.
+func (f *flow) sends() *outflow.Meter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gits
 }
 
 // seen notes that every request on it is judged.

@@ -23,6 +23,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/dns"
+	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
@@ -103,6 +104,7 @@ type Gateway struct {
 	ca     *ca.Authority // whom the inside trusts
 
 	authority wire.Authority // the same, to be kept
+	sshKey    *gitssh.Key    // by which ssh inside knows servers
 
 	inspector *inspect.Inspector
 	logins    *logins
@@ -111,6 +113,7 @@ type Gateway struct {
 	secrets  atomic.Pointer[inject.Set]
 	agents   atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
 	talks    atomic.Int32                // conversations with it
+	gits     atomic.Int32                // connections that are looked into as SSH
 	paused   atomic.Pointer[error]       // why nothing new is let through
 	allowed  atomic.Pointer[[]uint16]    // ports of the host
 	flows    table
@@ -156,6 +159,9 @@ func New(c Config) (*Gateway, error) {
 	}
 	if err == nil {
 		g.authority, err = g.ca.Keep()
+	}
+	if err == nil {
+		g.sshKey, err = sshKey(g.ca, c.now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway: %w", err)
@@ -211,6 +217,18 @@ func (g *Gateway) SetPolicy(p *policy.Policy) {
 
 // Certificate is the authority's whom the inside has to trust, in PEM.
 func (g *Gateway) Certificate() []byte { return g.ca.Certificate() }
+
+// KnownHosts are lines by which ssh inside trusts it.
+func (g *Gateway) KnownHosts() []byte { return g.sshKey.KnownHosts() }
+
+// sshKey is made of the authority's key, and is kept with it.
+func sshKey(a *ca.Authority, now func() time.Time) (*gitssh.Key, error) {
+	secret, err := a.Derive("ssh host authority")
+	if err != nil {
+		return nil, err
+	}
+	return gitssh.NewKey(secret, now)
+}
 
 // Identity is what programs inside know it by.
 func (g *Gateway) Identity() wire.Identity {
@@ -274,10 +292,17 @@ func (g *Gateway) mayFlow(f *flow) error {
 	if !f.looked && g.isBounded(s.Name) {
 		return errUnmetered
 	}
-	if s.Seen { // its requests are counted, each by its own rule
+	if err := g.mayLogIn(f); err != nil {
+		return err
+	}
+	m := f.outflow
+	switch {
+	case s.Git != nil:
+		m = f.sends()
+	case s.Seen: // its requests are counted, each by its own rule
 		return nil
 	}
-	return g.recount(f.outflow, d.Budget)
+	return g.recount(m, d.Budget)
 }
 
 func (g *Gateway) watchExpiry() {
@@ -289,6 +314,9 @@ func (g *Gateway) watchExpiry() {
 	now := time.Now()
 	at, ok := g.policy.Load().NextExpiry(now)
 	if end, ends := g.secrets.Load().NextEnd(now); ends && (!ok || end.Before(at)) {
+		at, ok = end, true
+	}
+	if end, ends := g.agentsEnd(now); ends && (!ok || end.Before(at)) {
 		at, ok = end, true
 	}
 	if ok && g.ctx.Err() == nil {

@@ -33,11 +33,22 @@ const maxLine = 16 << 10
 // look answers a connection in the place of the server, and looks into what it
 // says. What is not HTTP is passed on, if it may be.
 func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spec.NetworkRecord, must bool) error {
-	inside, err := a.Accept()
+	conn, err := a.Accept()
 	if err != nil {
 		return err
 	}
-	f.hold(inside)
+	f.hold(conn)
+	var inside relay.Conn = conn
+	if must && g.mayBeGit(f) {
+		isSSH := false
+		if inside, isSSH, err = beginsSSH(conn); err != nil {
+			conn.Reset()
+			return err
+		}
+		if isSSH {
+			return g.serveGit(ctx, inside, f, r)
+		}
+	}
 	h := inspect.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
 	said, http, err := g.listen(inside, &h, must)
 	switch {

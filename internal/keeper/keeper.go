@@ -47,7 +47,7 @@ type Keeper struct {
 	mock     *Mock                          // nil: no server is played
 	keeping  sync.Mutex                     // held while a login made inside is kept
 	refused  string                         // why the gateway would not have the secrets
-	trust    func(certificate []byte) error // makes the inside trust an authority
+	trust    func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
 	saver    *saver
 	status   *status
 	sessions sessions
@@ -255,7 +255,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 			k.gateway.Close()
 		}
 	}()
-	if err := k.trust(k.gateway.Certificate()); err != nil {
+	if err := k.trust(k.gateway.Certificate(), k.gateway.KnownHosts()); err != nil {
 		return nil, fmt.Errorf("make programs inside trust the gateway: %w", err)
 	}
 	if err := k.ports.claim(k.spec.Ports); err != nil {

@@ -92,6 +92,8 @@ type Gateway interface {
 	SetLoans([]wire.Loan) error
 	// Certificate is the authority's whom the inside has to trust, in PEM.
 	Certificate() []byte
+	// KnownHosts are lines that say who vouches for servers of SSH towards the inside.
+	KnownHosts() []byte
 	// Identity is what programs inside know it by.
 	Identity() wire.Identity
 	// Dial connects to a server inside.

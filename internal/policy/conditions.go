@@ -8,8 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Conditions restrict a rule to some HTTP requests. An empty field asks
-// nothing; a list asks for any one of its entries; all fields must hold.
+// Conditions restrict a rule to some HTTP requests, or to git over SSH. An empty field
+// asks nothing; a list asks for any one of its entries; all fields must hold.
 //
 // A rule that allows is read to the letter, a rule that denies is read broadly:
 // it ignores the case of letters, parameters behind ';' and a slash at the end
@@ -35,11 +35,15 @@ type Conditions struct {
 	// WebSocket lets an allow rule admit an upgrade to WebSocket although the
 	// host has HTTP conditions. What passes afterwards nobody judges.
 	WebSocket bool
+	// Git are patterns of repositories: acme/app. An allow rule with it lets git over SSH
+	// through, and nothing else: no other SSH, no HTTP. Without Push it fetches.
+	Git  []string
+	Push bool
 }
 
 // none tells conditions that every request meets.
 func (c *Conditions) none() bool {
-	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0
+	return len(c.Methods) == 0 && len(c.Paths) == 0 && len(c.Queries) == 0 && len(c.Headers) == 0 && c.MaxBody == 0 && len(c.RPC) == 0 && len(c.Git) == 0
 }
 
 // check refuses what could never hold or would hold too often.
@@ -49,6 +53,9 @@ func (c *Conditions) check(a Action) error {
 	}
 	if c.MaxBody < 0 {
 		return spec.Errorf(spec.ErrUsage, "max_body is negative")
+	}
+	if err := c.checkGit(a); err != nil {
+		return err
 	}
 	if err := each("method", c.Methods, checkMethod); err != nil {
 		return err
@@ -145,11 +152,12 @@ type cond struct {
 	Conditions
 	paths   []pathPattern
 	queries [][]param // of a rule that denies
+	git     *gitCond  // nil: it is about HTTP
 }
 
 // compile gives nil for conditions that every request meets.
 func (c Conditions) compile(a Action) *cond {
-	k := &cond{Conditions: c}
+	k := &cond{Conditions: c, git: c.compileGit()}
 	for _, s := range c.Paths {
 		p, err := parsePathPattern(s)
 		if err != nil || p.everything() { // checked before: an error does not happen
@@ -179,6 +187,8 @@ func (c Conditions) compile(a Action) *cond {
 // admits tells whether a request meets the conditions of a rule that allows.
 func (k *cond) admits(r *judged) bool {
 	switch {
+	case k.git != nil:
+		return false // it lets no HTTP through
 	case len(k.Methods) > 0 && (!slices.Contains(k.Methods, r.Method) || r.overridesMethod()):
 		return false // an override makes the server see another method
 	case len(k.paths) > 0 && !r.onPath(k.paths):

@@ -22,6 +22,8 @@ const (
 	// StageRequest asks whether an HTTP request may be sent. Name or address
 	// and port are those of the flow it came on.
 	StageRequest
+	// StageGit asks the same of a command of git over SSH.
+	StageGit
 )
 
 func (s Stage) String() string {
@@ -34,6 +36,8 @@ func (s Stage) String() string {
 		return "dial"
 	case StageRequest:
 		return "request"
+	case StageGit:
+		return "git"
 	}
 	return "unknown"
 }
@@ -42,33 +46,37 @@ func (s Stage) String() string {
 // be understood, and is denied.
 type Query struct {
 	Stage   Stage
-	Name    string     // the host name; empty for a literal address
-	Addr    netip.Addr // the literal address or, at StageDial, the resolved one
-	Port    uint16     // zero at StageLookup alone
-	Request *Request   // at StageRequest alone
-	Now     time.Time  // never zero: rules end
+	Name    string      // the host name; empty for a literal address
+	Addr    netip.Addr  // the literal address or, at StageDial, the resolved one
+	Port    uint16      // zero at StageLookup alone
+	Request *Request    // at StageRequest alone
+	Git     *GitRequest // at StageGit alone
+	Now     time.Time   // never zero: rules end
 }
 
 // subject is a question that was understood.
 type subject struct {
-	name  string // clean; empty for an address
-	addr  netip.Addr
-	port  uint16
-	now   time.Time
-	guard bool   // private name: a rule must name it
-	block *block // special address: a rule must lie within it
-	req   judged // its Request is nil before StageRequest
+	name       string // clean; empty for an address
+	addr       netip.Addr
+	port       uint16
+	now        time.Time
+	guard      bool        // private name: a rule must name it
+	block      *block      // special address: a rule must lie within it
+	req        judged      // its Request is nil but at StageRequest
+	git        *GitRequest // nil but at StageGit
+	repository string      // of that, clean
 }
 
 // understand turns a question into a subject.
 func (q *Query) understand(s *subject) Cause {
 	s.addr, s.port, s.now = q.Addr, q.Port, q.Now
 	named, literal := q.Name != "", q.Addr.IsValid()
-	ok := !q.Now.IsZero() && (q.Port != 0) == (q.Stage != StageLookup) && (q.Request != nil) == (q.Stage == StageRequest)
+	ok := !q.Now.IsZero() && (q.Port != 0) == (q.Stage != StageLookup) && (q.Request != nil) == (q.Stage == StageRequest) &&
+		(q.Git != nil) == (q.Stage == StageGit)
 	switch q.Stage {
 	case StageLookup:
 		ok = ok && named && !literal
-	case StageConnect, StageRequest:
+	case StageConnect, StageRequest, StageGit:
 		ok = ok && named != literal
 	case StageDial:
 		ok = ok && named && literal
@@ -88,10 +96,13 @@ func (q *Query) understand(s *subject) Cause {
 		}
 		s.name, s.guard = name, private(name)
 	}
-	if q.Request == nil {
-		return CauseNone
+	switch {
+	case q.Request != nil:
+		return s.judge(q.Request)
+	case q.Git != nil:
+		return s.judgeGit(q.Git)
 	}
-	return s.judge(q.Request)
+	return CauseNone
 }
 
 // Decide answers a question. It never fails: what cannot be understood is

@@ -40,13 +40,15 @@ const (
 	CauseWebSocket         // nobody could judge what follows
 	CauseInspection        // the flow was not looked into, and now must be
 	CauseUpload            // what its rule lets out is used up
+	CauseRepository        // the repository is none
 	CauseQuestion          // the question does not fit its stage
 	CauseBody              // it depends on the calls in its body, which nobody has read
 )
 
 var causeNames = [...]string{
 	"none", "rule", "default", "no-rule", "request", "project", "special-address", "name", "method", "path",
-	"query", "authority", "upgrade", "websocket", "inspection", "upload", "question", "body",
+	"query", "authority", "upgrade", "websocket", "inspection", "upload", "repository",
+	"question", "body",
 }
 
 // String gives the cause as a word for logs.
@@ -65,6 +67,9 @@ type Decision struct {
 	Generation uint64
 	// Inspection is for connections that are allowed.
 	Inspection Inspection
+	// Git tells, of a connection that must be looked into, that git over SSH may pass on
+	// it: each of its commands is to be judged at StageGit.
+	Git bool
 	// MaxBody bounds the body of an allowed request, NoLimit is none. It must be
 	// held while the body streams: its length may not be known before.
 	MaxBody int64
@@ -95,7 +100,7 @@ func (d Decision) allow(by *entry) Decision {
 }
 
 func (d Decision) deny(c Cause, by *entry) Decision {
-	d.Action, d.Cause, d.Inspection, d.MaxBody, d.Rule = Deny, c, InspectNo, 0, nil
+	d.Action, d.Cause, d.Inspection, d.Git, d.MaxBody, d.Rule = Deny, c, InspectNo, false, 0, nil
 	d.Budget = nil
 	if by != nil {
 		d.Rule = by.rule

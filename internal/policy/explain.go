@@ -13,18 +13,31 @@ import (
 
 // ParseQuery reads what a person asks about: NAME, NAME:PORT, an address with
 // or without a port, or a URL (http, https, ws, wss), whose request is of the
-// given method, GET if that is empty. Without a port it is 443.
+// given method, GET if that is empty. Without a port it is 443. Of git over SSH it
+// reads ssh://USER@HOST/REPOSITORY and USER@HOST:REPOSITORY, at port 22; the method is
+// fetch or push.
 func ParseQuery(s, method string, now time.Time) (Query, error) {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	if !isURL {
+		if user, at, ok := strings.Cut(s, "@"); ok && user != "" {
+			host, repository, _ := strings.Cut(at, ":")
+			return parseSSHQuery(host, repository, method, now)
+		}
 		if method != "" {
 			return Query{}, spec.Errorf(spec.ErrUsage, "a method belongs to a URL").WithHint("write https://%s/", s)
 		}
 		return parseHostQuery(s, 443, now)
 	}
+	if scheme == "ssh" || scheme == "git+ssh" {
+		host, repository, _ := strings.Cut(rest, "/")
+		if _, at, ok := strings.Cut(host, "@"); ok {
+			host = at
+		}
+		return parseSSHQuery(host, "/"+repository, method, now)
+	}
 	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
 	if port == 0 {
-		return Query{}, spec.Errorf(spec.ErrUsage, "URL %s is not of http, https, ws or wss", quote(s)).WithHint("write HOST:PORT")
+		return Query{}, spec.Errorf(spec.ErrUsage, "URL %s is not of http, https, ws, wss or ssh", quote(s)).WithHint("write HOST:PORT")
 	}
 	host, path := rest, "/"
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -47,6 +60,14 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 		q.Request.Upgrade = "websocket"
 	}
 	return q, nil
+}
+
+func parseSSHQuery(host, repository, method string, now time.Time) (Query, error) {
+	q, err := parseHostQuery(host, portSSH, now)
+	if err != nil {
+		return Query{}, err
+	}
+	return parseGitQuery(q, repository, method)
 }
 
 func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {
@@ -133,6 +154,12 @@ func (s *subject) outcome(r *Rule) string {
 		return "is too wide: a rule has to name it"
 	case k == nil:
 		return verb
+	case s.git != nil && (r.Action == Deny || k.admitsGit(s)):
+		return verb
+	case s.git != nil:
+		return "has conditions that do not hold"
+	case s.req.Request == nil && k.git != nil:
+		return verb + " some commands of git"
 	case s.req.Request == nil:
 		return verb + " some requests"
 	case r.Action == Allow && k.awaits(&s.req):

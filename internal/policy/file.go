@@ -128,7 +128,7 @@ func (f *File) Add(r Rule) error {
 func (r Rule) stored() Rule {
 	r.Source = Source{}
 	r.Until = r.Until.UTC().Truncate(time.Second)
-	for _, list := range []*[]string{&r.HTTP.Methods, &r.HTTP.Paths, &r.HTTP.Queries, &r.HTTP.RPC} {
+	for _, list := range []*[]string{&r.HTTP.Methods, &r.HTTP.Paths, &r.HTTP.Queries, &r.HTTP.RPC, &r.HTTP.Git} {
 		if len(*list) == 0 {
 			*list = nil
 		}

@@ -14,6 +14,7 @@ type grant struct {
 	websocket bool   // a rule lets WebSocket through
 	look      bool   // a rule is marked inspect
 	pass      bool   // a rule is marked passthrough
+	git       bool   // a rule is about git over SSH
 
 	missed *entry // a rule for this host and port whose conditions do not hold
 	near   bool   // it is about the calls of such a request
@@ -26,7 +27,7 @@ type grant struct {
 // because they only ever narrow.
 func (t *table) grants(s *subject, guarded bool) grant {
 	var g grant
-	asked := s.req.Request != nil
+	asked := s.asked()
 	for e := range t.about(s) {
 		switch {
 		case !e.onPort(s.port), guarded && s.shields(&e.rule.Target):
@@ -36,7 +37,12 @@ func (t *table) grants(s *subject, guarded bool) grant {
 			g.add(e, true, asked, NoLimit)
 			g.pass = g.pass || e.rule.Passthrough
 		case !asked:
+			g.git = g.git || e.cond.git != nil
 			g.add(e, false, asked, NoLimit) // some request will hold, and be judged
+		case s.git != nil && e.cond.admitsGit(s):
+			g.add(e, false, asked, NoLimit)
+		case s.git != nil:
+			g.missed = e
 		case strings.HasPrefix(s.req.path, e.lead) && e.cond.admits(&s.req):
 			g.add(e, false, asked, e.limit())
 		case e.calls:
@@ -47,6 +53,9 @@ func (t *table) grants(s *subject, guarded bool) grant {
 	}
 	return g
 }
+
+// asked tells whether the question is about a request, or a command of git.
+func (s *subject) asked() bool { return s.req.Request != nil || s.git != nil }
 
 // add counts a rule in. Asked is whether the question is about a request: then one rule
 // that lets it through is as good as another.

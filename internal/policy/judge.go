@@ -36,11 +36,11 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 		return d.deny(CauseWebSocket, nil)
 	}
 	d = d.allow(g.by)
-	if g.by != nil && (g.byWhole || s.req.Request != nil) { // else its requests have theirs
+	if g.by != nil && (g.byWhole || s.asked()) { // else its requests have theirs
 		d.Budget = g.by.budget
 	}
 	d.MaxBody = least(g.limit, h.limit)
-	d.Inspection = p.inspection(must, &g, &h)
+	d.Inspection, d.Git = p.inspection(must, &g, &h), g.git || h.git
 	return d
 }
 
@@ -51,6 +51,8 @@ func (p *Policy) denied(s *subject) (by *entry, maybe bool) {
 		switch {
 		case !e.counts(s):
 		case e.cond == nil, s.req.Request != nil && e.cond.denies(&s.req):
+			return e, false
+		case s.git != nil: // conditions of HTTP hold where they cannot be judged
 			return e, false
 		default:
 			maybe = true

@@ -50,7 +50,7 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	}
 	s := d.Suggest()
 	rule, ok := s.rule()
-	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths) == 0 {
+	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
 		return // of a path that is not known whole every path would be allowed
 	}
 	p := l.found[rule.String()]
@@ -68,6 +68,11 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 func (l *Learner) query(r *spec.NetworkRecord) Query {
 	q := Query{Stage: StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
 	switch {
+	case r.Event == spec.NetworkRequest && r.Protocol == spec.ProtocolSSH:
+		q.Stage, q.Git = StageGit, &GitRequest{Service: r.Method, Repository: r.Path}
+		if r.Name != "" {
+			q.Addr = netip.Addr{}
+		}
 	case r.Event == spec.NetworkRequest:
 		q.Stage, q.Request = StageRequest, &Request{Method: r.Method, Host: authority(r), Path: r.Path}
 		if r.RPC != "" {

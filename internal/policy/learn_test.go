@@ -44,7 +44,7 @@ deny: [never.example.com]
 		}
 	}
 	want := map[string]int64{
-		"new.example.com:443": 8, "git.example.com:22": 3, "93.184.216.34:8080": 1,
+		"new.example.com:443": 8, "git.example.com:22 git **": 3, "93.184.216.34:8080": 1,
 		"api.example.com:443 POST /open/x": 1, "api.example.com:443 GET /closed": 1,
 	}
 	if len(got) != len(want) {

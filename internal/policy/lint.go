@@ -23,6 +23,7 @@ const (
 	KindPassthrough Kind = "passthrough" // a condition needs what passthrough hides
 	KindUngranted   Kind = "ungranted"   // the project asks for what nobody allows
 	KindOpen        Kind = "open"        // the default is allow
+	KindTunnel      Kind = "tunnel"      // any SSH passes
 )
 
 // Finding is one thing a person should look at.
@@ -98,6 +99,8 @@ func (l *linter) rule(r *Rule) {
 		l.ungranted(r)
 		return
 	}
+	l.tunnel(r)
+	l.pushes(r)
 	if r.Target.kind == net {
 		l.addresses(r)
 	} else {
@@ -265,6 +268,9 @@ func (t Target) tooWide() string {
 // readsOnly tells rules under which nothing but a URL can be sent, or only to
 // chosen paths.
 func (r *Rule) readsOnly() bool {
+	if len(r.HTTP.Git) > 0 {
+		return !r.HTTP.Push
+	}
 	if slices.Contains(r.HTTP.Paths, "/**") {
 		return false
 	}

@@ -57,9 +57,10 @@ var (
 		"10.1.2.3", "10.9.9.9", "93.184.216.34", "8.8.8.8", "127.0.0.1", "169.254.169.254", "169.254.1.1", "224.0.0.1", "0.0.0.0",
 		"2606:2800::1", "fd00::1", "::1", "::ffff:10.1.2.3", "::ffff:8.8.8.8", "64:ff9b::a01:203", "64:ff9b::5db8:d822", "2002:a01:203::1", "2002:808:808::1",
 	}
-	randomMethods = []string{"GET", "POST", "DELETE"}
-	randomCalls   = []string{"a", "b*", "*", "tools/list", "tools/call", "tools/call x*", "tools/*", RPCAnswer}
-	randomPaths   = []string{"/a", "/a/**", "/*/b", "/**", "/a/b/", "/A"}
+	randomMethods      = []string{"GET", "POST", "DELETE"}
+	randomCalls        = []string{"a", "b*", "*", "tools/list", "tools/call", "tools/call x*", "tools/*", RPCAnswer}
+	randomPaths        = []string{"/a", "/a/**", "/*/b", "/**", "/a/b/", "/A"}
+	randomRepositories = []string{"acme/app", "acme/*", "*/*", "**", "~me/*", "app"}
 )
 
 func randomRule(c choice, a Action) Rule {
@@ -84,6 +85,9 @@ func randomRule(c choice, a Action) Rule {
 		if r.HTTP.RPC = few(c, 3, randomCalls...); len(r.HTTP.RPC) > 0 {
 			r.HTTP.WebSocket = false
 			r.HTTP.Methods = pick(c, nil, nil, []string{"POST"}, []string{"GET", "POST"})
+		}
+		if c(5) == 0 && r.Target.port != 0 {
+			r.HTTP = Conditions{Git: []string{pick(c, randomRepositories...)}, Push: c(2) == 0}
 		}
 	}
 	return r
@@ -124,7 +128,7 @@ func randomInputs(c choice) []Input {
 }
 
 func randomQuery(c choice) Query {
-	q := Query{Stage: Stage(1 + c(4)), Now: noon}
+	q := Query{Stage: Stage(1 + c(5)), Now: noon}
 	literal := q.Stage == StageDial || q.Stage != StageLookup && c(3) == 0
 	if literal {
 		q.Addr = netip.MustParseAddr(pick(c, randomAddrs...))
@@ -137,6 +141,12 @@ func randomQuery(c choice) Query {
 	}
 	if q.Stage == StageRequest {
 		q.Request = randomRequest(c, q)
+	}
+	if q.Stage == StageGit {
+		q.Git = &GitRequest{
+			Service:    pick(c, GitFetch, GitFetch, GitPush, "git-upload-archive"),
+			Repository: pick(c, "acme/app", "/acme/app.git", "acme/other", "a/b/c", "app", "~me/x", "~you/x", "acme/../app", "acme/app.git/x"),
+		}
 	}
 	return q
 }

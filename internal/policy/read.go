@@ -13,7 +13,7 @@ import (
 var (
 	blockKeys = []string{"default", "inspect", "presets", "allow", "deny"}
 	ruleKeys  = []string{
-		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket",
+		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket", "git", "push",
 		"max_upload", "inspect", "passthrough", "until", "why",
 	}
 )
@@ -114,6 +114,10 @@ func (n *node) ruleField(key string, r *Rule) error {
 		return n.bool(key, &r.HTTP.WebSocket)
 	case "max_upload":
 		return n.size(key, &r.MaxUpload)
+	case "git":
+		return n.strings(key, &r.HTTP.Git)
+	case "push":
+		return n.bool(key, &r.HTTP.Push)
 	case "inspect":
 		return n.bool(key, &r.Inspect)
 	case "passthrough":

@@ -53,8 +53,15 @@ func (d *Decision) reason() string {
 
 // missReason tells a request that is not allowed on a host that is.
 func (d *Decision) missReason(what string) string {
-	s := fmt.Sprintf("%s is allowed, but not this request: %s; rule %q (%s) does not cover it",
-		d.query.host(), what, d.missed, d.missed.Source)
+	asked := "request"
+	if d.query.Git != nil {
+		asked = "command"
+	}
+	s := fmt.Sprintf("%s is allowed, but not this %s: %s; rule %q (%s) does not cover it",
+		d.query.host(), asked, what, d.missed, d.missed.Source)
+	if d.query.Request == nil {
+		return s
+	}
 	if _, fault := normalizePath(d.query.Request.Path); fault != nil {
 		s = fault.Error() + ", and servers may read it as another; " + s
 	}
@@ -93,6 +100,9 @@ func (d *Decision) faultReason(what string) string {
 	case CausePath:
 		_, fault := normalizePath(q.Request.Path)
 		return fault.Error()
+	case CauseRepository:
+		_, err := CleanRepository(q.Git.Repository)
+		return err.Error()
 	case CauseQueryString:
 		return "query " + quote(q.Request.Query) + " has a character that must be escaped"
 	case CauseAuthority:
@@ -107,6 +117,13 @@ func (d *Decision) faultReason(what string) string {
 
 // subject names what was asked about.
 func (q *Query) subject() string {
+	if q.Git != nil {
+		name, err := CleanRepository(q.Git.Repository)
+		if err != nil {
+			name = quote(q.Git.Repository)
+		}
+		return q.Git.Service + " " + q.host() + " " + name
+	}
 	if q.Request == nil {
 		return q.host()
 	}

@@ -111,10 +111,20 @@ func (ref *reference) decide(q Query) answer {
 			return refused
 		}
 	}
-	return ref.flow(name, q.Addr, q.Port, q.Now, q.Request)
+	if q.Stage == StageGit {
+		if _, err := CleanRepository(q.Git.Repository); err != nil || q.Git.Service != GitFetch && q.Git.Service != GitPush {
+			return refused
+		}
+	}
+	return ref.asked(name, q.Addr, q.Port, q.Now, q.Request, q.Git)
 }
 
 func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.Time, req *Request) answer {
+	return ref.asked(name, addr, port, now, req, nil)
+}
+
+// asked decides about a flow, or a request or command on it.
+func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.Time, req *Request, git *GitRequest) answer {
 	about := func(r Rule, a netip.Addr) bool {
 		if r.Target.port != 0 && r.Target.port != port || !r.Until.IsZero() && !r.Until.After(now) {
 			return false
@@ -133,7 +143,7 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 		if !about(r, addr) {
 			continue
 		}
-		if refPlain(r) || req != nil && refDenies(r, req) {
+		if refPlain(r) || req != nil && refDenies(r, req) || git != nil {
 			return refused
 		}
 		must = true
@@ -162,8 +172,12 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 		if refPlain(r) {
 			grants, whole, ws = true, true, ws || r.HTTP.WebSocket
 			lets(r, NoLimit)
+		} else if git != nil && !refGit(r, git) {
+			continue
 		} else if req == nil {
-			grants = true
+			if grants = true; git != nil {
+				lets(r, NoLimit)
+			}
 		} else if refAdmits(r, req) {
 			grants, ws = true, ws || r.HTTP.WebSocket
 			if r.HTTP.MaxBody == 0 {
@@ -175,7 +189,7 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 	}
 	if req == nil {
 		limit = NoLimit
-		if !whole { // each request has its own
+		if !whole && git == nil { // each request has its own
 			room = math.MaxInt64
 		}
 	}
@@ -199,6 +213,7 @@ func (ref *reference) flow(name string, addr netip.Addr, port uint16, now time.T
 			case !about(r, addr):
 			case refPlain(r):
 				in, wholeIn, limitIn = true, true, NoLimit
+			case git != nil && !refGit(r, git):
 			case req == nil:
 				in, limitIn = true, NoLimit
 			case refAdmits(r, req):
@@ -249,7 +264,7 @@ func (ref *reference) opened(a netip.Addr, port uint16, now time.Time) bool {
 
 func refPlain(r Rule) bool {
 	h := r.HTTP
-	return len(h.RPC) == 0 && len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0
+	return len(h.RPC) == 0 && len(h.Methods) == 0 && (len(h.Paths) == 0 || slices.Contains(h.Paths, "/**")) && len(h.Queries) == 0 && len(h.Headers) == 0 && h.MaxBody == 0 && len(h.Git) == 0
 }
 
 // refOpens tells whether an allow rule may let an address through that is
@@ -326,6 +341,8 @@ func refAdmits(r Rule, req *Request) bool {
 		h.Methods = []string{"POST"}
 	}
 	switch {
+	case len(h.Git) > 0:
+		return false
 	case len(h.RPC) > 0 && !refCalls(h, req):
 		return false
 	case len(h.Methods) > 0 && (!slices.Contains(h.Methods, req.Method) || req.overridesMethod()):
@@ -400,6 +417,14 @@ func refDenies(r Rule, req *Request) bool {
 		}
 	}
 	return true
+}
+
+// refGit tells whether an allow rule lets a command of git through.
+func refGit(r Rule, git *GitRequest) bool {
+	name := strings.TrimSuffix(strings.TrimPrefix(git.Repository, "/"), ".git")
+	return (git.Service == GitFetch || r.HTTP.Push) && slices.ContainsFunc(r.HTTP.Git, func(p string) bool {
+		return (name[0] != '~' || p[0] == '~') && refPath("/"+p, "/"+name)
+	})
 }
 
 // refPath compares segment by segment, by recursion.

@@ -94,6 +94,9 @@ func (r *Rule) check() error {
 	case !utf8.ValidString(r.Why) || len(r.Why) > maxWhy || strings.ContainsFunc(r.Why, notPrintable):
 		return spec.Errorf(spec.ErrUsage, "why is not one short line of text")
 	}
+	if err := r.checkGit(); err != nil {
+		return err
+	}
 	return r.HTTP.check(r.Action)
 }
 
@@ -129,6 +132,7 @@ func (r *Rule) key() string {
 	list("methods", r.HTTP.Methods)
 	list("paths", r.HTTP.Paths)
 	list("query", r.HTTP.Queries)
+	list("git", r.HTTP.Git)
 	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
 		list(name+":", []string{r.HTTP.Headers[name]})
 	}
@@ -139,7 +143,7 @@ func (r *Rule) key() string {
 	for _, m := range []struct {
 		on   bool
 		name string
-	}{{r.HTTP.WebSocket, " websocket"}, {r.Inspect, " inspect"}, {r.Passthrough, " passthrough"}} {
+	}{{r.HTTP.Push, " push"}, {r.HTTP.WebSocket, " websocket"}, {r.Inspect, " inspect"}, {r.Passthrough, " passthrough"}} {
 		if m.on {
 			b = append(b, m.name...)
 		}
@@ -147,7 +151,7 @@ func (r *Rule) key() string {
 	return string(b)
 }
 
-// String gives the rule for people: target, methods, paths, marks, expiry.
+// String gives the rule for people: target, methods, paths, repositories, marks, expiry.
 func (r *Rule) String() string {
 	parts := append(make([]string, 0, 8), r.Target.String())
 	if len(r.HTTP.Methods) > 0 {
@@ -157,6 +161,7 @@ func (r *Rule) String() string {
 	for _, q := range r.HTTP.Queries {
 		parts = append(parts, "?"+q)
 	}
+	parts = append(parts, r.HTTP.gitWords()...)
 	if len(r.HTTP.Headers) > 0 { // every request that passes is logged with its rule
 		for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
 			parts = append(parts, name+": "+r.HTTP.Headers[name])

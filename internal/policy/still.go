@@ -11,8 +11,9 @@ type Flow struct {
 	Name   string     // the name it was opened to; empty for a literal address
 	Addr   netip.Addr // the address it goes to; invalid: it is not dialled yet
 	Port   uint16
-	Seen   bool     // every request on it is judged
-	Active *Request // the request under way, if there is one
+	Seen   bool        // every request on it is judged
+	Active *Request    // the request under way, if there is one
+	Git    *GitRequest // the command of git under way, likewise
 }
 
 // Still decides whether a flow may go on under this policy: whether it would be
@@ -31,10 +32,16 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 	if d.Inspection == InspectMust && !f.Seen {
 		return d.deny(CauseInspection, nil)
 	}
-	if f.Active == nil || !f.Seen {
+	switch {
+	case !f.Seen:
+		return d
+	case f.Active != nil:
+		q.Stage, q.Request = StageRequest, f.Active
+	case f.Git != nil:
+		q.Stage, q.Git = StageGit, f.Git
+	default:
 		return d
 	}
-	q.Stage, q.Request = StageRequest, f.Active
 	if f.Name != "" {
 		q.Addr = netip.Addr{}
 	}

@@ -62,6 +62,12 @@ func (d *Decision) Suggest() Suggestion {
 	if d.Allowed() {
 		return Suggestion{}
 	}
+	switch {
+	case d.query.Git != nil && (d.Cause == CauseNoRule || d.Cause == CauseRequest):
+		return d.suggestGit()
+	case d.Cause == CauseNoRule && d.query.Port == portSSH:
+		return suggestSSH(d.query.target())
+	}
 	switch d.Cause {
 	case CauseRule:
 		return d.suggestRemoval()
@@ -94,6 +100,12 @@ func allowing(target string, c Conditions) Suggestion {
 	}
 	for _, call := range c.RPC {
 		args = append(args, "--rpc", call)
+	}
+	for _, g := range c.Git {
+		args = append(args, "--git", g)
+	}
+	if c.Push {
+		args = append(args, "--push")
 	}
 	if c.WebSocket {
 		args = append(args, "--websocket")

@@ -32,6 +32,8 @@ type documentRule struct {
 	MaxBody     string            `json:"max_body,omitempty"`
 	WebSocket   bool              `json:"websocket,omitempty"`
 	MaxUpload   string            `json:"max_upload,omitempty"`
+	Git         []string          `json:"git,omitempty"`
+	Push        bool              `json:"push,omitempty"`
 	Inspect     bool              `json:"inspect,omitempty"`
 	Passthrough bool              `json:"passthrough,omitempty"`
 	Until       string            `json:"until,omitempty"`
@@ -55,7 +57,7 @@ func (b *Block) document() document {
 func (r *Rule) document() documentRule {
 	d := documentRule{
 		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers, RPC: r.HTTP.RPC,
-		WebSocket: r.HTTP.WebSocket, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
+		WebSocket: r.HTTP.WebSocket, Git: r.HTTP.Git, Push: r.HTTP.Push, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
 	}
 	if d.Host == "" {
 		d.Host = r.Target.String()
@@ -134,6 +136,8 @@ func (r *Rule) yaml() string {
 	line("max_body", d.MaxBody, d.MaxBody != "")
 	line("websocket", "true", d.WebSocket)
 	line("max_upload", d.MaxUpload, d.MaxUpload != "")
+	line("git", quotedList(d.Git), len(d.Git) > 0)
+	line("push", "true", d.Push)
 	line("inspect", "true", d.Inspect)
 	line("passthrough", "true", d.Passthrough)
 	line("until", quoted(d.Until), d.Until != "")

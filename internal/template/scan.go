@@ -54,6 +54,7 @@ func (s source) scan(dir string, mounts []mount, c *copier) (string, error) {
 	sc.rec = append(sc.rec, sc.rules.digest...)
 	sc.rec = append(sc.rec, bootID()...)
 	sc.rec = append(sc.rec, trust.State(s.root)...)
+	sc.rec = append(sc.rec, trust.KnownHosts...) // copies without the link to it are old
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", &os.PathError{Op: "open", Path: dir, Err: err}

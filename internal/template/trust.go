@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -31,6 +32,10 @@ const (
 // names.
 const certsDir = "ssl/certs"
 
+// KnownHosts is the second of the files below /etc/ssh in which ssh looks for the keys of
+// servers. Distributions, and who runs a host, use the first.
+const KnownHosts = "ssh_known_hosts2"
+
 // preparedDir holds what the files of every start begin with.
 const preparedDir = "bothy"
 
@@ -55,6 +60,7 @@ func (s source) addTrust(dst int) error {
 		{certsDir, "bothy.pem", trust.Own},
 		{certsDir, trust.Hash + ".0", "bothy.pem"},
 	}
+	links = append(links, struct{ dir, name, target string }{"ssh", KnownHosts, trust.KnownHosts})
 	for _, dir := range anchors {
 		links = append(links, struct{ dir, name, target string }{dir, "bothy.pem", trust.Own})
 	}
@@ -219,9 +225,11 @@ func plainFile(dir int, name string) bool {
 }
 
 // Trust adds the sandbox's own authority, given by its certificate in PEM, to
-// those that programs inside trust. It is called once, after Assemble and
-// before the sandbox starts.
-func (h *Host) Trust(authority []byte) error { return h.trust.Complete(authority) }
+// those that programs inside trust, and, by lines of known_hosts, who vouches for
+// servers of SSH. It is called once, after Assemble and before the sandbox starts.
+func (h *Host) Trust(authority, known []byte) error {
+	return errors.Join(h.trust.Complete(authority), h.trust.Know(known))
+}
 
 // trustProfile sets for login shells what no longer stands in the environment.
 func trustProfile() string {

@@ -78,7 +78,10 @@ func TestTrust(t *testing.T) {
 			tt.host(s)
 			dir, h := assemble(t, s, Options{})
 			own := authority(t)
-			must(t, h.Trust([]byte(own)))
+			must(t, h.Trust([]byte(own), []byte("@cert-authority * key\n")))
+			if got := read(t, dir+trust.KnownHosts); got != "@cert-authority * key\n" {
+				t.Errorf("ssh knows %q", got)
+			}
 			want := public + own
 			if tt.gap {
 				want = own

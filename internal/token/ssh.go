@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -27,7 +28,9 @@ func findAgent(s *search) {
 				{Kind: spec.SettingVariable, Name: name, Text: wire.AgentSocket},
 				// The home inside knows no server. A wrong one is sent no login: the host's
 				// known_hosts counts for that.
-				{Kind: spec.SettingVariable, Name: "GIT_SSH_COMMAND", Text: "ssh -o StrictHostKeyChecking=accept-new"},
+				// Who vouches for those that are looked into is named for images whose ssh
+				// does not look there.
+				{Kind: spec.SettingVariable, Name: "GIT_SSH_COMMAND", Text: "ssh -o StrictHostKeyChecking=accept-new -o 'GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts " + trust.KnownHosts + "'"},
 			},
 		},
 	}

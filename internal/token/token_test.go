@@ -316,7 +316,7 @@ func TestFindAgent(t *testing.T) {
 	l, err := net.Listen("unix", path)
 	must(t, err)
 	defer l.Close()
-	want := "ssh ssh-agent from $SSH_AUTH_SOCK: " + path + " to  by agent()\n  variable SSH_AUTH_SOCK /tmp/.bothy/ssh-agent\n  variable GIT_SSH_COMMAND ssh -o StrictHostKeyChecking=accept-new\n"
+	want := "ssh ssh-agent from $SSH_AUTH_SOCK: " + path + " to  by agent()\n  variable SSH_AUTH_SOCK /tmp/.bothy/ssh-agent\n  variable GIT_SSH_COMMAND ssh -o StrictHostKeyChecking=accept-new -o 'GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts /.bothy/ca/known_hosts'\n"
 	if got := said(Find(Host{Environ: []string{"SSH_AUTH_SOCK=" + path}}, "ssh")); got != want {
 		t.Errorf("%s", got)
 	}

@@ -19,12 +19,15 @@ const (
 	Own = Dir + "/" + ownName
 	// Java is the same as Bundle, as Java wants it.
 	Java = Dir + "/" + javaName
+	// KnownHosts is whom ssh trusts: who vouches for servers of SSH that are looked into.
+	KnownHosts = Dir + "/" + knownName
 )
 
 const (
 	bundleName = "bundle.pem"
 	ownName    = "bothy.pem"
 	javaName   = "cacerts"
+	knownName  = "known_hosts"
 )
 
 // Organization and CommonName are the subject of every sandbox's authority. It

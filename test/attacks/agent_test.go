@@ -27,8 +27,12 @@ type sshWorld struct {
 	host   ssh.PublicKey
 	ring   agent.Agent
 
+	// run carries out a command; nil: everybody is greeted, whatever they ask for.
+	run func(command, protocol string, ch ssh.Channel) uint32
+
 	mu     sync.Mutex
 	logins []string
+	asked  []string // everything that is no login
 }
 
 const (
@@ -92,7 +96,7 @@ func each(l net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// serve greets whoever gets in.
+// serve lets in whom the key lets in.
 func (w *sshWorld) serve(c net.Conn) {
 	conn, channels, requests, err := ssh.NewServerConn(c, w.config)
 	if err != nil {
@@ -101,21 +105,66 @@ func (w *sshWorld) serve(c net.Conn) {
 	w.mu.Lock()
 	w.logins = append(w.logins, conn.User())
 	w.mu.Unlock()
-	go ssh.DiscardRequests(requests)
+	go func() {
+		for r := range requests {
+			w.note("global " + r.Type)
+			_ = r.Reply(true, nil)
+		}
+	}()
 	for n := range channels {
+		if n.ChannelType() != "session" {
+			w.note("channel " + n.ChannelType())
+		}
 		ch, asked, err := n.Accept()
 		if err != nil {
 			return
 		}
-		for r := range asked {
-			_ = r.Reply(r.Type == "exec", nil)
-			if r.Type == "exec" {
-				fmt.Fprintf(ch, "hello %s\n", conn.User())
-				_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{0}))
+		go w.session(conn.User(), ch, asked)
+	}
+}
+
+// session carries out what is asked for within it, and notes all of it.
+func (w *sshWorld) session(user string, ch ssh.Channel, asked <-chan *ssh.Request) {
+	protocol := ""
+	for r := range asked {
+		var text struct{ Command string }
+		var variable struct{ Name, Value string }
+		_ = r.Reply(r.Type == "exec" || r.Type == "env", nil)
+		switch {
+		case r.Type == "env" && ssh.Unmarshal(r.Payload, &variable) == nil:
+			w.note("env " + variable.Name)
+			protocol = variable.Value
+		case r.Type == "exec" && ssh.Unmarshal(r.Payload, &text) == nil:
+			w.note(text.Command)
+			go func() {
+				status := uint32(0)
+				if w.run != nil {
+					status = w.run(text.Command, protocol, ch)
+				} else {
+					fmt.Fprintf(ch, "hello %s\n", user)
+				}
+				_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{status}))
 				_ = ch.Close()
-			}
+			}()
+		default:
+			w.note(r.Type)
 		}
 	}
+}
+
+func (w *sshWorld) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked = append(w.asked, what)
+}
+
+// wanted is what was asked for since it was last called.
+func (w *sshWorld) wanted() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.asked
+	w.asked = nil
+	return list
 }
 
 func (w *sshWorld) came() []string {

@@ -36,8 +36,10 @@
 //	A15  metadata: TestA15Metadata; G TestA9A15ResolvedAddressIsJudged; P TestAttackA15Metadata
 //	A16  datagrams, flows that outlive their rule: TestA16UDPIsRefused, TestA16NetworkByRule;
 //	     G TestA16B5PolicyChange, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
-//	A17  SSH: no preset allows it, P TestAttackA17NoSSH. There is no filter for git over
-//	     SSH: what a rule allows at port 22 is a tunnel
+//	A17  SSH: of git, repository by repository, and nothing else: TestA17GitOverSSH;
+//	     G TestA17GitOverSSH, TestA17NoTunnel, gitssh TestA17NothingElsePasses, TestA17OneCommand,
+//	     FuzzParseCommand; no preset allows it, P TestAttackA17NoSSH. A rule for port 22 without
+//	     repositories is a tunnel, P TestLintGit
 //	A18  allowed hosts with room for anybody: TestA18UploadsAreBounded; G TestA18BodyLimit,
 //	     TestA18UploadBudget, TestA18UploadBudgetOfRequests, TestA18UploadBudgetOverTLS,
 //	     TestA18UploadBudgetOfWebSocket, TestA18UploadBudgetOfGRPC, outflow TestCutAtTheByte,

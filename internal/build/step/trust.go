@@ -25,7 +25,7 @@ func (p *packer) isTrust(name string) bool {
 	}
 	full := filepath.Join(p.root, name)
 	if to, err := os.Readlink(full); err == nil {
-		return to == trust.Bundle || to == trust.Own || to == filepath.Base(trust.Own) && filepath.Base(name) == trust.Hash+".0"
+		return to == trust.Bundle || to == trust.Own || to == trust.KnownHosts || to == filepath.Base(trust.Own) && filepath.Base(name) == trust.Hash+".0"
 	}
 	rel, ok := strings.CutPrefix(name, "/etc/")
 	if !ok || !slices.Contains(trust.Bundles, rel) {

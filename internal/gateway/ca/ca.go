@@ -11,7 +11,9 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -121,6 +123,17 @@ func Resume(sandbox string, now func() time.Time, kept wire.Authority) (*Authori
 func (a *Authority) Keep() (wire.Authority, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(a.rootKey)
 	return wire.Authority{Certificate: a.root.Raw, Key: key}, err
+}
+
+// Derive gives a secret that only who has the authority's key can make, of 32 bytes: the
+// same for the same purpose as long as the authority is the same, so that what is made
+// of it is kept with its key.
+func (a *Authority) Derive(purpose string) ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(a.rootKey)
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Key(sha256.New, key, nil, purpose, 32)
 }
 
 // Certificate is the authority's own, in PEM, for the inside to trust.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -17,24 +19,73 @@ import (
 // maxKnown bounds a file of keys, in bytes.
 const maxKnown = 8 << 20
 
-// knownKeys reads which keys servers have.
-func knownKeys(files []string) (ssh.HostKeyCallback, error) {
-	var lines []byte
+// Known says which keys servers have.
+type Known struct {
+	check ssh.HostKeyCallback
+	lines [][]byte // the file's that was read, from the first on
+}
+
+// ReadKnown reads files of known hosts. Missing ones say nothing.
+func ReadKnown(files []string) (*Known, error) {
+	var text []byte
 	for _, path := range files {
-		text, err := readKnown(path)
+		read, err := readKnown(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			continue
 		case err != nil:
 			return nil, err
 		}
-		lines = append(lines, understood(text)...)
+		text = append(text, understood(read)...)
 	}
-	if len(lines) == 0 {
+	if len(text) == 0 {
 		return nil, errors.New("the host knows no server: there is none in its known_hosts")
 	}
-	return parseKnown(lines)
+	check, err := parseKnown(text)
+	return &Known{check, bytes.Split(text, []byte("\n"))}, err
 }
+
+// Check tells whether a key is that of a server, given as host and port.
+func (k *Known) Check(at string, key ssh.PublicKey) error {
+	return k.check(at, &net.TCPAddr{}, key) // the address is not looked at
+}
+
+// Algorithms are those with which a server can prove to have one of the keys it is known
+// by, or a certificate of whom vouches for it; none, if it is not known.
+func (k *Known) Algorithms(at string) (list []string) {
+	var unknown *knownhosts.KeyError
+	if !errors.As(k.Check(at, nobodys{}), &unknown) {
+		return nil
+	}
+	for _, want := range unknown.Want {
+		kinds := []string{want.Key.Type()}
+		switch {
+		case bytes.HasPrefix(k.lines[want.Line-1], []byte("@cert-authority")):
+			kinds = certificates
+		case want.Key.Type() == ssh.KeyAlgoRSA: // of keys of this type there are several signatures
+			kinds = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
+		}
+		for _, kind := range kinds {
+			if !slices.Contains(list, kind) {
+				list = append(list, kind)
+			}
+		}
+	}
+	return list
+}
+
+// certificates are the algorithms of keys that somebody vouches for.
+var certificates = []string{
+	ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+	ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
+}
+
+// nobodys is a key that no server has: what is known instead of it is told.
+type nobodys struct{}
+
+func (nobodys) Type() string                        { return "none" }
+func (nobodys) Marshal() []byte                     { return nil }
+func (nobodys) Verify([]byte, *ssh.Signature) error { return errors.New("nobody signs with it") }
 
 func readKnown(path string) ([]byte, error) {
 	f, err := store.OpenRegular(path, 0)

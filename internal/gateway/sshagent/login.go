@@ -142,13 +142,12 @@ func (c *conversation) judge(l login) (Server, error) {
 	case l.HostKey != nil && !bytes.Equal(l.HostKey, c.bound.key.Marshal()):
 		return Server{}, errors.New("it is for another server")
 	}
-	known, err := knownKeys(c.Known)
+	known, err := ReadKnown(c.Known)
 	if err != nil {
 		return Server{}, err
 	}
-	nobody := &net.TCPAddr{} // the address of a server is not looked at
 	for _, s := range c.Reached() {
-		if known(net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port))), nobody, c.bound.key) == nil {
+		if known.Check(net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port))), c.bound.key) == nil {
 			return s, nil
 		}
 	}

@@ -73,6 +73,11 @@ func (b *builder) settleTrust() error {
 		dir.kids["bothy.pem"] = link(trust.Own, b.layer)
 		dir.kids[trust.Hash+".0"] = link("bothy.pem", b.layer)
 	}
+	if dir := b.lookup("etc/ssh"); dir != nil && dir.IsDir() {
+		if _, ok := dir.kids[template.KnownHosts]; !ok {
+			dir.kids[template.KnownHosts] = link(trust.KnownHosts, b.layer)
+		}
+	}
 	if err := b.writeProgram("etc/ca-certificates/update.d", "bothy", template.TrustHook); err != nil {
 		return err
 	}

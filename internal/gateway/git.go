@@ -1,0 +1,273 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
+	"github.com/bothy-dev/bothy/internal/gateway/gitssh"
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// maxGits bounds the connections that are looked into as SSH: what one side has said and
+// the other not heard may take 4 MiB of each.
+const maxGits = 32
+
+// sshBegins is what every client of SSH says first.
+const sshBegins = "SSH-"
+
+// mayBeGit tells whether a rule lets git over SSH pass where a flow goes.
+func (g *Gateway) mayBeGit(f *flow) bool {
+	s := f.now()
+	d := g.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Name: s.Name, Addr: s.Addr, Port: s.Port, Now: time.Now()})
+	return d.Git
+}
+
+// beginsSSH finds out whether a client speaks SSH, or waits for a server that does. What
+// it gives instead of the connection has what was read.
+func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
+	_ = c.SetReadDeadline(time.Now().Add(firstWord))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	buf := make([]byte, len(sshBegins))
+	n := 0
+	for n < len(buf) && strings.HasPrefix(sshBegins, string(buf[:n])) {
+		m, err := c.Read(buf[n:])
+		n += m
+		switch {
+		case isTimeout(err):
+			return &begun{c, buf[:n]}, true, nil
+		case err != nil && m == 0:
+			return nil, false, err
+		}
+	}
+	return &begun{c, buf[:n]}, string(buf[:n]) == sshBegins, nil
+}
+
+// begun is a connection of which the first bytes were read.
+type begun struct {
+	relay.Conn
+	said []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.said) == 0 {
+		return b.Conn.Read(p)
+	}
+	n := copy(p, b.said)
+	b.said = b.said[n:]
+	return n, nil
+}
+
+// Await has what was read at hand.
+func (b *begun) Await() {
+	if len(b.said) == 0 {
+		b.Conn.Await()
+	}
+}
+
+// serveGit has git of the inside speak with a server over SSH.
+func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
+	defer g.gits.Add(-1)
+	if g.gits.Add(1) > maxGits {
+		inside.Reset()
+		return fmt.Errorf("%d connections of SSH are looked into already", maxGits)
+	}
+	r.Protocol = spec.ProtocolSSH
+	f.seen()
+	s := f.now()
+	c := &gitCommand{g: g, f: f, r: r, name: s.Name, port: s.Port, first: *r}
+	if c.name == "" {
+		c.name = s.Addr.String()
+	}
+	server := &gitssh.Server{
+		Name: c.name, Port: c.port, Key: g.sshKey, Counts: &f.counts,
+		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialAgent, Signed: c.signed,
+		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
+	}
+	return server.Serve(ctx, inside)
+}
+
+// gitCommand is the one command that may pass on a connection.
+type gitCommand struct {
+	g     *Gateway
+	f     *flow
+	r     *spec.NetworkRecord // of the flow
+	first spec.NetworkRecord  // the same, as it began
+	name  string              // or address
+	port  uint16
+
+	began time.Time
+	fault error // why the server was not reached, in the words of the log
+}
+
+// record begins the record of something that was asked for.
+func (c *gitCommand) record(what, repository string) spec.NetworkRecord {
+	s := c.f.now()
+	return spec.NetworkRecord{
+		Event: spec.NetworkRequest, Name: s.Name, Addr: s.Addr, Port: s.Port, Protocol: spec.ProtocolSSH,
+		Method: what, Path: repository, Generation: c.first.Generation,
+	}
+}
+
+// refused records what SSH can do and git does not need.
+func (c *gitCommand) refused(what string) {
+	r := c.record(what, "")
+	r.Verdict, r.Rule, r.Source = spec.VerdictDeny, c.first.Rule, c.first.Source
+	r.Reason = "only git fetches and pushes over SSH here"
+	c.g.log(r)
+}
+
+// ask judges a command.
+func (c *gitCommand) ask(cmd gitssh.Command) (func(error), error) {
+	c.began = time.Now()
+	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository}
+	d := c.g.judgeGit(c.f.now(), asked)
+	c.g.afford(&d)
+	r := c.g.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
+	if !d.Allowed() {
+		c.g.log(r)
+		s := d.Suggest()
+		return nil, toldInside(d.Reason(), s.Command(c.g.conf.Sandbox), s.Note)
+	}
+	if err := c.begin(asked, d.Budget, &r); err != nil {
+		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+		c.g.log(r)
+		return nil, toldInside(r.Reason, r.Suggest, "")
+	}
+	return func(err error) { c.ended(r, err) }, nil
+}
+
+// pathOf is a repository as records and URLs have it.
+func pathOf(repository string) string {
+	name, err := policy.CleanRepository(repository)
+	switch {
+	case err != nil:
+		return repository
+	case name[0] == '~':
+		return name
+	}
+	return "/" + name
+}
+
+// begin has the flow be judged by what passes on it, from now on, and by the lease by
+// which it may log in.
+func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
+	l := c.g.agentLoan()
+	if l == nil {
+		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh"}}.Command("")
+		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")
+	}
+	c.f.asks(asked, l.ID, c.g.count(b))
+	if err := c.g.mayFlow(c.f); err != nil { // from here on changes find it
+		c.f.end(err.Error())
+		return err
+	}
+	return c.g.opened(c.f, c.first)
+}
+
+// ended records how a command ended.
+func (c *gitCommand) ended(r spec.NetworkRecord, err error) {
+	r.Addr, r.Duration = c.f.now().Addr, time.Since(c.began).Milliseconds()
+	r.Up, r.Down = c.f.counts.Up.Load(), c.f.counts.Down.Load()
+	if c.fault != nil {
+		err = c.fault
+	}
+	refused, isRefused := errors.AsType[*dial.Refused](err)
+	switch why := c.f.ended(); {
+	case why != "":
+		r.Verdict, r.Reason = spec.VerdictDeny, why
+	case isRefused:
+		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
+		if d, ok := errors.AsType[*policy.Denied](refused); ok {
+			r.Suggest = d.Suggest().Command(c.g.conf.Sandbox)
+		}
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept):
+		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+	case err != nil:
+		r.Verdict, r.Reason = spec.VerdictError, err.Error()
+	}
+	c.g.log(r)
+}
+
+// reach dials the server. Where its name leads is not told to the inside.
+func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
+	out, err := c.g.reached(ctx, c.f, c.r)
+	if err == nil {
+		return countedTo(out, c.f.sends()), nil
+	}
+	c.fault = err
+	if _, ok := errors.AsType[*dial.Refused](err); ok {
+		return nil, fmt.Errorf("%s leads to an address that is closed to sandboxes", c.name)
+	}
+	return nil, fmt.Errorf("%s cannot be reached", c.name)
+}
+
+// signed records that the agent was asked to log in.
+func (c *gitCommand) signed(l gitssh.Login) {
+	c.g.logAgent(sshagent.Use{Server: sshagent.Server{Name: c.name, Port: c.port}, User: l.User, Key: l.Key, Err: l.Err})
+}
+
+// toldInside is what a person inside reads.
+func toldInside(reason, command, note string) error {
+	s := reason + "."
+	if command != "" {
+		s += "\nWhoever runs this sandbox can allow it: " + command
+	}
+	if note != "" {
+		s += "\nNote: " + note
+	}
+	return errors.New(s + "\nMore: http://" + adviceName + "/")
+}
+
+// judgeGit decides about a command of git on a connection that is looked into.
+func (g *Gateway) judgeGit(s policy.Flow, asked *policy.GitRequest) policy.Decision {
+	q := policy.Query{Stage: policy.StageGit, Name: s.Name, Addr: s.Addr, Port: s.Port, Git: asked, Now: time.Now()}
+	if s.Name != "" {
+		q.Addr = netip.Addr{}
+	}
+	return g.policy.Load().Decide(q)
+}
+
+// asks notes the command under way, by which lease it logs in, and who counts what it sends.
+func (f *flow) asks(asked *policy.GitRequest, lease string, m *outflow.Meter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subject.Git, f.lease, f.gits = asked, lease, m
+}
+
+// mayLogIn tells whether the agent by which a flow logged in is still lent.
+func (g *Gateway) mayLogIn(f *flow) error {
+	f.mu.Lock()
+	lease := f.lease
+	f.mu.Unlock()
+	list := g.agents.Load()
+	if lease == "" || list != nil && slices.ContainsFunc(*list, func(l wire.Loan) bool { return l.ID == lease && isAgentLent(&l) }) {
+		return nil
+	}
+	return errors.New("the host's SSH agent is not lent any more")
+}
+
+// agentsEnd is when the next lease of the host's agent ends; false is never.
+func (g *Gateway) agentsEnd(now time.Time) (end time.Time, ok bool) {
+	list := g.agents.Load()
+	if list == nil {
+		return end, false
+	}
+	for _, l := range *list {
+		if l.Until.After(now) && (!ok || l.Until.Before(end)) {
+			end, ok = l.Until, true
+		}
+	}
+	return end, ok
+}

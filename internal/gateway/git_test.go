@@ -1,0 +1,450 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// sshOutside is a server of SSH, an agent with the key that it lets in, and who knows it.
+type sshOutside struct {
+	port  uint16
+	host  ssh.Signer
+	known string
+	agent string // its socket
+
+	mu   sync.Mutex
+	seen []string
+	open int // connections
+}
+
+// newSSH starts one. What it is told to run it repeats, until its input ends.
+func newSSH(t *testing.T, names ...string) *sshOutside {
+	t.Helper()
+	o := &sshOutside{}
+	signer := func() (ed25519.PrivateKey, ssh.Signer) {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		must(t, err)
+		s, err := ssh.NewSignerFromKey(key)
+		must(t, err)
+		return key, s
+	}
+	mine, user := signer()
+	_, o.host = signer()
+	ring := agent.NewKeyring()
+	must(t, ring.Add(agent.AddedKey{PrivateKey: mine}))
+	dir := t.TempDir()
+	o.agent, o.known = filepath.Join(dir, "agent"), filepath.Join(dir, "known_hosts")
+	accept := func(l net.Listener, serve func(net.Conn)) {
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { defer c.Close(); serve(c) }()
+			}
+		}()
+	}
+	a, err := net.Listen("unix", o.agent)
+	must(t, err)
+	accept(a, func(c net.Conn) { _ = agent.ServeAgent(ring, c) })
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	o.port = uint16(l.Addr().(*net.TCPAddr).Port)
+	conf := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if !bytes.Equal(key.Marshal(), user.PublicKey().Marshal()) {
+			return nil, errors.New("who is that?")
+		}
+		return nil, nil
+	}}
+	conf.AddHostKey(o.host)
+	accept(l, func(c net.Conn) { o.serve(c, conf) })
+	var at []string
+	for _, name := range names {
+		at = append(at, knownhosts.Normalize(fmt.Sprintf("%s:%d", name, o.port)))
+	}
+	must(t, os.WriteFile(o.known, []byte(knownhosts.Line(at, o.host.PublicKey())+"\n"), 0o600))
+	return o
+}
+
+func (o *sshOutside) note(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen = append(o.seen, what)
+}
+
+// came is what was asked there since it was last called.
+func (o *sshOutside) came() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.seen
+	o.seen = nil
+	return list
+}
+
+func (o *sshOutside) serve(c net.Conn, conf *ssh.ServerConfig) {
+	o.note("connection")
+	conn, channels, requests, err := ssh.NewServerConn(c, conf)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close(); o.note("gone") }()
+	go ssh.DiscardRequests(requests)
+	for n := range channels {
+		ch, asked, err := n.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			for r := range asked {
+				var m struct{ Command string }
+				_ = r.Reply(true, nil)
+				if r.Type != "exec" || ssh.Unmarshal(r.Payload, &m) != nil {
+					o.note(r.Type)
+					continue
+				}
+				o.note(conn.User() + " " + m.Command)
+				go func() {
+					_, _ = io.Copy(ch, ch)
+					_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ S uint32 }{0}))
+					_ = ch.Close()
+				}()
+			}
+		}()
+	}
+}
+
+// lent is the agent, lent.
+func (o *sshOutside) lent() []wire.Loan {
+	return []wire.Loan{{Value: wire.Value(o.agent), Lease: spec.Lease{ID: "lease-ssh", Secret: "lent-ssh", Place: spec.Place{Kind: spec.PlaceAgent}}}}
+}
+
+func (o *sshOutside) knownHosts(c *Config) { c.KnownHosts = []string{o.known} }
+
+// sshTo has a program inside speak SSH with a name. Go's known_hosts takes '*' for port 22
+// alone; OpenSSH does not.
+func (w *world) sshTo(t *testing.T, name string, port uint16) (ssh.Conn, error) {
+	t.Helper()
+	c, err := w.in.DialName(t.Context(), name, port)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(t.TempDir(), "known")
+	must(t, os.WriteFile(path, w.KnownHosts(), 0o600))
+	trusted, err := knownhosts.New(path)
+	must(t, err)
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	conn, channels, requests, err := ssh.NewClientConn(c, name+":22", &ssh.ClientConfig{User: "git", HostKeyCallback: trusted})
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	t.Cleanup(func() { conn.Close() })
+	go ssh.DiscardRequests(requests)
+	go func() {
+		for n := range channels {
+			_ = n.Reject(ssh.Prohibited, "")
+		}
+	}()
+	return conn, nil
+}
+
+// ask asks for a command and leaves it running.
+func ask(t *testing.T, conn ssh.Conn, command string) (ssh.Channel, <-chan *ssh.Request) {
+	t.Helper()
+	ch, requests, err := conn.OpenChannel("session", nil)
+	must(t, err)
+	_, err = ch.SendRequest("exec", true, ssh.Marshal(struct{ S string }{command}))
+	must(t, err)
+	return ch, requests
+}
+
+// heard is all that comes of a command whose input has ended.
+func heard(ch ssh.Channel, requests <-chan *ssh.Request) (out, stderr string, status uint32) {
+	_ = ch.CloseWrite()
+	status = 12345
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b, _ := io.ReadAll(ch.Stderr())
+		stderr = string(b)
+	}()
+	b, _ := io.ReadAll(ch)
+	for r := range requests {
+		if r.Type == "exit-status" {
+			var m struct{ S uint32 }
+			_ = ssh.Unmarshal(r.Payload, &m)
+			status = m.S
+		}
+	}
+	<-done
+	return string(b), stderr, status
+}
+
+// A17: of SSH there is git, for the repositories of a rule, and nothing else.
+func TestA17GitOverSSH(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 7, fmt.Sprintf("allow:\n  - {host: 'git.example.com:%d', git: [acme/app, 'public/*']}\n  - {host: 'git.example.com:%d', git: [acme/site], push: true}\n", o.port, o.port)),
+		map[string][]string{"git.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	do := func(command, stdin string) (string, string, uint32) {
+		conn, err := w.sshTo(t, "git.example.com", o.port)
+		must(t, err)
+		defer conn.Close()
+		ch, requests := ask(t, conn, command)
+		_, _ = io.WriteString(ch, stdin)
+		return heard(ch, requests)
+	}
+	for _, command := range []string{"git-upload-pack 'acme/app.git'", "git-upload-pack '/public/x'", "git-receive-pack 'acme/site'"} {
+		if out, stderr, status := do(command, "hello"); out != "hello" || stderr != "" || status != 0 {
+			t.Errorf("%s: %q, %q, %d", command, out, stderr, status)
+		}
+		if got := o.came(); len(got) < 2 || got[0] != "connection" || got[1] != "git "+command {
+			t.Errorf("the server saw %q", got)
+		}
+	}
+	r := w.record(t, "the fetch", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Path == "/acme/app" })
+	if r.Verdict != spec.VerdictAllow || r.Method != "git-upload-pack" || r.Protocol != "ssh" || r.Name != "git.example.com" || r.Up != 5 || r.Down != 5 ||
+		!strings.Contains(r.Rule, "git acme/app public/*") || r.Generation != 7 {
+		t.Errorf("%+v", r)
+	}
+	r = w.record(t, "the login", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkSecret })
+	if r.Verdict != spec.VerdictAllow || r.Lease != "lease-ssh" || !strings.Contains(r.Reason, "signed the login of git") {
+		t.Errorf("%+v", r)
+	}
+	time.Sleep(50 * time.Millisecond)
+	o.came()
+	for command, allowed := range map[string]string{
+		"git-receive-pack 'acme/app'":      "--git acme/app --push",
+		"git-upload-pack 'acme/other.git'": "--git acme/other",
+		"git-upload-pack 'public/a/b'":     "--git public/a/b",
+		"git-upload-pack '../acme/app'":    "",
+		"git-upload-pack '-x/app'":         "",
+		"git-upload-pack '~/app'":          "",
+		"git-upload-pack 'acme/app'; id":   "",
+		"id":                               "",
+	} {
+		out, stderr, status := do(command, "")
+		if out != "" || status != 128 || !strings.HasPrefix(stderr, "bothy: ") || allowed != "" && !strings.Contains(stderr, fmt.Sprintf("bothy policy allow git.example.com:%d %s --sandbox box", o.port, allowed)) {
+			t.Errorf("%s: %q, %q, %d", command, out, stderr, status)
+		}
+	}
+	if got := o.came(); len(got) != 0 {
+		t.Errorf("of what is refused the server saw %q", got)
+	}
+	r = w.record(t, "the push", func(r spec.NetworkRecord) bool { return r.Method == "git-receive-pack" && r.Path == "/acme/app" })
+	if r.Verdict != spec.VerdictDeny || !strings.HasSuffix(r.Suggest, "--git acme/app --push --sandbox box") {
+		t.Errorf("%+v", r)
+	}
+	w.record(t, "the shell command", func(r spec.NetworkRecord) bool { return r.Method == "exec id" && r.Verdict == spec.VerdictDeny })
+}
+
+// A17: the ways out of SSH lead nowhere, whatever the rule says of repositories.
+func TestA17NoTunnel(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: ['**'], push: true}]\n", o.port)),
+		map[string][]string{"git.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	conn, err := w.sshTo(t, "git.example.com", o.port)
+	must(t, err)
+	opened, asked := make(chan ssh.NewChannel), make(chan *ssh.Request)
+	defer close(opened)
+	defer close(asked)
+	client := ssh.NewClient(conn, opened, asked)
+	if c, err := client.Dial("tcp", "169.254.169.254:80"); err == nil {
+		c.Close()
+		t.Error("-L and -D: connected")
+	}
+	if l, err := client.Listen("tcp", "0.0.0.0:2222"); err == nil {
+		l.Close()
+		t.Error("-R: listens")
+	}
+	if l, err := client.ListenUnix("/tmp/x"); err == nil {
+		l.Close()
+		t.Error("-R of a socket: listens")
+	}
+	if _, _, err := conn.OpenChannel("tun@openssh.com", nil); err == nil {
+		t.Error("-w: opened")
+	}
+	if got := o.came(); len(got) != 0 {
+		t.Errorf("the server saw %q", got)
+	}
+	for _, what := range []string{"direct-tcpip", "tcpip-forward", "streamlocal-forward@openssh.com", "tun@openssh.com"} {
+		r := w.record(t, what, func(r spec.NetworkRecord) bool { return r.Method == what })
+		if r.Verdict != spec.VerdictDeny || r.Protocol != "ssh" || r.Event != spec.NetworkRequest || r.Reason == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A rule for the port without repositories is what it was: nobody looks.
+func TestSSHWithoutGitPasses(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, rules(t, 1, "allow git.example.com", "allow 127.0.0.0/8"), map[string][]string{"git.example.com": here}, o.knownHosts)
+	c, err := w.in.DialName(t.Context(), "git.example.com", o.port)
+	must(t, err)
+	var key ssh.PublicKey
+	_, _, _, err = ssh.NewClientConn(c, "git.example.com:22", &ssh.ClientConfig{User: "git", HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
+		key = k
+		return errors.New("seen")
+	}})
+	if err == nil || key == nil || !bytes.Equal(key.Marshal(), o.host.PublicKey().Marshal()) {
+		t.Errorf("%v, %v", err, key)
+	}
+}
+
+// Without a key there is no login, and who is refused hears what would help.
+func TestGitWithoutAgent(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)), map[string][]string{"git.example.com": here}, o.knownHosts)
+	conn, err := w.sshTo(t, "git.example.com", o.port)
+	must(t, err)
+	_, stderr, status := heard(ask(t, conn, "git-upload-pack 'acme/app'"))
+	if status != 128 || !strings.Contains(stderr, "bothy run --name box --lend ssh") || len(o.came()) != 0 {
+		t.Errorf("%q, %d", stderr, status)
+	}
+	w.record(t, "the refusal", func(r spec.NetworkRecord) bool {
+		return r.Verdict == spec.VerdictDeny && r.Path == "/acme/app" && strings.Contains(r.Suggest, "--lend ssh")
+	})
+}
+
+// Commands under way end with their rule, with the lease, and with its time.
+func TestGitEndsWithRuleAndLease(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	yaml := fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, {host: 'git.example.com:%d', git: [acme/other]}]\n", o.port, o.port)
+	for what, change := range map[string]func(w *world){
+		"the policy changed": func(w *world) { w.SetPolicy(document(t, 2, strings.Replace(yaml, "acme/app", "acme/apple", 1))) },
+		"not lent any more":  func(w *world) { must(t, w.SetLoans(nil)) },
+		"SSH agent is not":   func(*world) {},
+		"a deny that is HTTP's": func(w *world) {
+			w.SetPolicy(document(t, 2, yaml+"deny: [{host: git.example.com, methods: [DELETE]}]\n"))
+		},
+	} {
+		w := start(t, document(t, 1, yaml), map[string][]string{"git.example.com": here}, o.knownHosts)
+		lent := o.lent()
+		if what == "SSH agent is not" {
+			lent[0].Until = time.Now().Add(1500 * time.Millisecond)
+		}
+		must(t, w.SetLoans(lent))
+		conn, err := w.sshTo(t, "git.example.com", o.port)
+		must(t, err)
+		ch, _ := ask(t, conn, "git-upload-pack 'acme/app'")
+		_, err = io.WriteString(ch, "x")
+		must(t, err)
+		_, err = io.ReadFull(ch, make([]byte, 1))
+		must(t, err)
+		if n := len(w.Flows()); n != 1 {
+			t.Errorf("%d flows", n)
+		}
+		o.came()
+		change(w)
+		gone := make(chan struct{})
+		go func() { _ = conn.Wait(); close(gone) }()
+		select {
+		case <-gone:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: it goes on", what)
+		}
+		r := w.record(t, what, func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest })
+		if reason := map[bool]string{true: "policy changed", false: what}[strings.HasPrefix(what, "a deny")]; r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, reason) || r.Up != 1 {
+			t.Errorf("%s: %+v", what, r)
+		}
+		for i := 0; !slices.Contains(o.came(), "gone"); i++ {
+			if i > 100 {
+				t.Fatalf("%s: the server still has the connection", what)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		w.Close()
+	}
+}
+
+// Where an allowed name leads is judged for SSH as for all else, and not told inside.
+func TestGitAddressIsJudged(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	p := document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port))
+	w := start(t, p, map[string][]string{"git.example.com": {"10.1.2.3"}}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	conn, err := w.sshTo(t, "git.example.com", o.port)
+	must(t, err)
+	_, stderr, status := heard(ask(t, conn, "git-upload-pack 'acme/app'"))
+	if status != 128 || !strings.Contains(stderr, "closed to sandboxes") || strings.Contains(stderr, "10.1.2.3") {
+		t.Errorf("%q, %d", stderr, status)
+	}
+	w.record(t, "the refusal", func(r spec.NetworkRecord) bool {
+		return r.Event == spec.NetworkRequest && r.Verdict == spec.VerdictDeny && strings.Contains(r.Reason, "10.1.2.3")
+	})
+	if got := o.came(); len(got) != 0 {
+		t.Errorf("the server saw %q", got)
+	}
+}
+
+// At a port where rules are about HTTP, too, each speaks its own.
+func TestGitBesideHTTP(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, {host: git.example.com, methods: [GET], paths: [/x]}]\n", o.port)),
+		map[string][]string{"git.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	conn, err := w.sshTo(t, "git.example.com", o.port)
+	must(t, err)
+	if _, stderr, status := heard(ask(t, conn, "git-upload-pack 'acme/app'")); status != 0 {
+		t.Errorf("%q, %d", stderr, status)
+	}
+	status, text, _ := fetch(t, w.client(t, false), http.MethodPost, fmt.Sprintf("http://git.example.com:%d/x", o.port), nil)
+	if status != http.StatusForbidden {
+		t.Errorf("%d %s", status, text)
+	}
+	c, err := w.in.DialName(t.Context(), "git.example.com", o.port)
+	must(t, err)
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	b := make([]byte, 4) // who says nothing hears a server of SSH
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "SSH-" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Who else would take the place of those that work is turned away.
+func TestManyGits(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)), map[string][]string{"git.example.com": here}, o.knownHosts)
+	for range maxGits {
+		_, err := w.sshTo(t, "git.example.com", o.port)
+		must(t, err)
+	}
+	if _, err := w.sshTo(t, "git.example.com", o.port); err == nil {
+		t.Error("one more")
+	}
+	w.record(t, "the refusal", func(r spec.NetworkRecord) bool { return strings.Contains(r.Reason, "looked into already") })
+}
+
+// The sandbox's name for a server's key is kept with its authority.
+func TestKnownHostsAreKept(t *testing.T) {
+	first := start(t, rules(t, 1), nil)
+	second := start(t, rules(t, 1), nil, func(c *Config) { c.Identity = first.Identity() })
+	third := start(t, rules(t, 1), nil)
+	if !bytes.Equal(first.KnownHosts(), second.KnownHosts()) || bytes.Equal(first.KnownHosts(), third.KnownHosts()) {
+		t.Errorf("%s, %s, %s", first.KnownHosts(), second.KnownHosts(), third.KnownHosts())
+	}
+}

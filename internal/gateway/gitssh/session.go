@@ -1,0 +1,118 @@
+package gitssh
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// session is what a command runs in.
+type session struct {
+	*connection
+	ch      ssh.Channel
+	version string // of git's protocol, as the variable says; empty: it was not said
+	begun   bool
+}
+
+// statusRefused is the exit status of what did not run; git's own for what is fatal.
+const statusRefused = 128
+
+// serve answers what is asked within the session until the program inside ends it.
+func (s *session) serve(ctx context.Context, requests <-chan *ssh.Request) {
+	for r := range requests {
+		switch r.Type {
+		case "env":
+			_ = r.Reply(s.variable(r.Payload), nil)
+		case "exec", "shell", "subsystem":
+			if s.begun {
+				s.refuse("a second " + r.Type)
+				_ = r.Reply(false, nil)
+				continue
+			}
+			s.begun = true
+			_ = r.Reply(true, nil) // or nobody would hear why not
+			s.wg.Go(func() { s.run(ctx, r) })
+		case "signal", "window-change", "eow@openssh.com", "keepalive@openssh.com":
+			_ = r.Reply(false, nil)
+		default: // a terminal, an agent, a screen
+			s.refuse(r.Type)
+			_ = r.Reply(false, nil)
+		}
+	}
+}
+
+// variable takes what git says of its protocol, and drops all others.
+func (s *session) variable(payload []byte) bool {
+	var v struct{ Name, Value string }
+	switch {
+	case ssh.Unmarshal(payload, &v) != nil:
+		s.refuse("env")
+		return false
+	case passesOn(v.Name, v.Value) && !s.begun:
+		s.version = v.Value
+		return true
+	case !isLocale(v.Name):
+		s.refuse("env " + v.Name)
+	}
+	return false
+}
+
+// run carries out what the session is for, and ends it.
+func (s *session) run(ctx context.Context, r *ssh.Request) {
+	end, err := s.command(ctx, r)
+	if err != nil {
+		s.say(err)
+		end = exit(statusRefused)
+	}
+	_, _ = s.ch.SendRequest(end.kind, false, end.payload)
+	_ = s.ch.Close()
+	s.cut.Reset(farewell)
+}
+
+// say tells the person inside why.
+func (s *session) say(err error) {
+	var text strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		text.WriteString("bothy: " + strings.TrimRight(line, "\n") + "\r\n")
+	}
+	_, _ = io.WriteString(s.ch.Stderr(), text.String())
+}
+
+// ending is how SSH says that a command ended.
+type ending struct {
+	kind    string
+	payload []byte
+}
+
+func exit(status uint32) ending {
+	return ending{"exit-status", ssh.Marshal(struct{ Status uint32 }{status})}
+}
+
+// command finds out what is asked for, and has it done.
+func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
+	if r.Type != "exec" {
+		s.refuse(r.Type)
+		return ending{}, fmt.Errorf("a %s is refused: %w", r.Type, errCommand)
+	}
+	var text struct{ Command string }
+	if err := ssh.Unmarshal(r.Payload, &text); err != nil {
+		s.refuse("exec")
+		return ending{}, errCommand
+	}
+	cmd, err := ParseCommand(text.Command)
+	if err != nil {
+		s.refuse("exec " + text.Command)
+		return ending{}, fmt.Errorf("the command is refused: %w", err)
+	}
+	done, err := s.Ask(cmd)
+	if err != nil {
+		return ending{}, err
+	}
+	s.cut.Stop()
+	end, err := s.pass(ctx, cmd)
+	done(err)
+	return end, err
+}

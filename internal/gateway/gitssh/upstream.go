@@ -1,0 +1,210 @@
+package gitssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
+)
+
+// errBroken is of a command of which the server did not say how it ended.
+var errBroken = errors.New("the server ended the connection before the command had ended")
+
+// pass runs a command at the server, and carries its streams.
+func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
+	conn, err := s.login(ctx)
+	if err != nil {
+		return ending{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	out, requests, err := conn.OpenChannel("session", nil)
+	if err != nil {
+		return ending{}, fmt.Errorf("open a session at %s: %w", s.Name, err)
+	}
+	if err := s.start(out, cmd); err != nil {
+		return ending{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	end := s.carry(out, requests, conn)
+	if end.kind == "" {
+		return end, fmt.Errorf("%s: %w", s.Name, errBroken)
+	}
+	return end, nil
+}
+
+// start has the server run a command. One that does not take the variable speaks an older
+// version of git's protocol.
+func (s *session) start(out ssh.Channel, cmd Command) error {
+	if s.version != "" {
+		if _, err := out.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{"GIT_PROTOCOL", s.version})); err != nil {
+			return err
+		}
+	}
+	ok, err := out.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{cmd.String()}))
+	if err == nil && !ok {
+		err = errors.New("the server does not run the command")
+	}
+	return err
+}
+
+// carry carries streams until the server has said how the command ended, and everything
+// it had to say before.
+func (s *session) carry(out ssh.Channel, requests <-chan *ssh.Request, conn io.Closer) (end ending) {
+	s.wg.Go(func() { // the end is not kept back for this one: the inside may go on talking
+		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err == nil {
+			_ = out.CloseWrite()
+		}
+	})
+	var said sync.WaitGroup
+	tell := func(to io.Writer, from io.Reader) {
+		if _, err := io.Copy(&counted{to, &s.Counts.Down}, from); err != nil {
+			_ = conn.Close() // nobody listens any more
+		}
+	}
+	said.Go(func() { tell(s.ch, out) })
+	said.Go(func() { tell(s.ch.Stderr(), out.Stderr()) })
+	for r := range requests {
+		if r.Type == "exit-status" || r.Type == "exit-signal" {
+			end = ending{r.Type, r.Payload}
+		}
+		_ = r.Reply(false, nil)
+	}
+	said.Wait()
+	return end
+}
+
+// counted counts what is written.
+type counted struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// login connects to the server, if the host knows it, and logs in there with the host's
+// agent as whom the program inside said.
+func (s *session) login(ctx context.Context) (ssh.Conn, error) {
+	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
+	if err := checkUser(s.user); err != nil {
+		return nil, err
+	}
+	known, err := s.Known()
+	if err != nil {
+		return nil, err
+	}
+	algorithms := known.Algorithms(at)
+	if len(algorithms) == 0 {
+		return nil, fmt.Errorf("the host does not know the key of %s.\nOn the host, log in once, which shows the key and asks: ssh %s", at, s.manually())
+	}
+	keys, err := s.Agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer keys.Close()
+	defer context.AfterFunc(ctx, func() { _ = keys.Close() })()
+	raw, err := s.Reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	_ = raw.SetDeadline(time.Now().Add(loginTime))
+	conn, channels, requests, err := ssh.NewClientConn(raw, at, &ssh.ClientConfig{
+		User: s.user, HostKeyAlgorithms: algorithms, ClientVersion: version,
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error { return s.isServer(known, at, key) },
+		Auth:            []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { return s.signers(keys) })},
+	})
+	if err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("log in at %s as %s: %w", at, s.user, err)
+	}
+	_ = raw.SetDeadline(time.Time{})
+	s.wg.Go(func() { ssh.DiscardRequests(requests) })
+	s.wg.Go(func() { turnAway(channels) })
+	return conn, nil
+}
+
+// turnAway refuses what the server would open: the agent's socket, a screen, a port.
+func turnAway(channels <-chan ssh.NewChannel) {
+	for n := range channels {
+		_ = n.Reject(ssh.Prohibited, "not here")
+	}
+}
+
+// isServer checks whose key it is.
+func (s *session) isServer(known *sshagent.Known, at string, key ssh.PublicKey) error {
+	if err := known.Check(at, key); err != nil {
+		return fmt.Errorf("the key of the server, %s, is not the one the host knows (%w): somebody may stand between.\nOn the host, ssh %s tells more", ssh.FingerprintSHA256(key), err, s.manually())
+	}
+	return nil
+}
+
+// manually is how one would log in on the host.
+func (s *session) manually() string {
+	to := s.user + "@" + s.Name
+	if s.Port != 22 {
+		to = "-p " + strconv.Itoa(int(s.Port)) + " " + to
+	}
+	return to
+}
+
+// checkUser refuses names that are shown to people and are none.
+func checkUser(user string) error {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-+@", r)
+	}
+	if user == "" || len(user) > 64 || user[0] == '-' || strings.ContainsFunc(user, odd) {
+		return errors.New("the user's name is none")
+	}
+	return nil
+}
+
+// signers are the agent's keys, of which each use is told.
+func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
+	list, err := agent.NewClient(keys).Signers()
+	if err != nil {
+		return nil, fmt.Errorf("ask the host's SSH agent: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("the host's SSH agent has no key")
+	}
+	told := make([]ssh.Signer, 0, len(list))
+	for _, k := range list {
+		a, ok := k.(ssh.AlgorithmSigner)
+		if !ok {
+			continue
+		}
+		told = append(told, &toldSigner{a, s})
+	}
+	return told, nil
+}
+
+// toldSigner is a key whose use is told.
+type toldSigner struct {
+	ssh.AlgorithmSigner
+	s *session
+}
+
+func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	return t.SignWithAlgorithm(rand, data, "")
+}
+
+func (t *toldSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	sig, err := t.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
+	t.s.Signed(Login{User: t.s.user, Key: ssh.FingerprintSHA256(t.PublicKey()), Err: err})
+	return sig, err
+}

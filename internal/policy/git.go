@@ -1,0 +1,257 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What git asks of a server over SSH: the commands of a fetch and of a push.
+const (
+	GitFetch = "git-upload-pack"
+	GitPush  = "git-receive-pack"
+)
+
+// GitRequest is a command that somebody inside asks an SSH server for.
+type GitRequest struct {
+	Service    string // GitFetch or GitPush
+	Repository string // as it stands in the command, without its quotes
+}
+
+// maxRepository bounds the name of a repository.
+const maxRepository = 1 << 10
+
+// CleanRepository gives the name of a repository in the form that rules are compared
+// with: without the '/' that stands before it in a URL, and without ".git" at its end,
+// which servers take for the same. There is one way to read what passes: refused are
+// names that climb (".."), that begin with '-' as an option does, that lead into a
+// repository ("app.git/objects"), and all characters a shell, or one server and not the
+// next, might see something in.
+//
+// "~name" stands for itself, and only at the beginning: some servers put a home there.
+func CleanRepository(name string) (string, error) {
+	fail := func(why string) (string, error) {
+		return "", spec.Errorf(spec.ErrDenied, "repository %s %s", quote(name), why)
+	}
+	clean := strings.TrimPrefix(name, "/")
+	switch {
+	case clean == "":
+		return fail("is none")
+	case len(name) > maxRepository:
+		return fail(fmt.Sprintf("is longer than %d bytes", maxRepository))
+	case clean[0] == '-':
+		return fail("begins as an option does")
+	case clean[0] == '~' && clean != name:
+		return fail("has a '~' behind '/'")
+	}
+	clean = strings.TrimSuffix(clean, ".git")
+	for i, seg := range strings.Split(clean, "/") {
+		if i == 0 {
+			if home, ok := strings.CutPrefix(seg, "~"); ok && home != "" {
+				seg = home
+			}
+		}
+		if why := oddSegment(seg); why != "" {
+			return fail(why)
+		}
+	}
+	return clean, nil
+}
+
+// oddSegment says why a part of a repository's name could be read in two ways.
+func oddSegment(seg string) string {
+	for i := range len(seg) {
+		if !alphanumeric(seg[i]) && strings.IndexByte("._-+@", seg[i]) < 0 {
+			return "has a character that is in no rule"
+		}
+	}
+	switch {
+	case seg == "":
+		return "has an empty part"
+	case seg[len(seg)-1] == '.': // "." and ".." too
+		return "has a part that ends in '.'"
+	case strings.HasSuffix(fold(seg), ".git"):
+		return "leads into a repository, or ends in .git twice"
+	}
+	return ""
+}
+
+// parseRepository reads a pattern of repositories: acme/app, acme/*, acme/**. It must be
+// written as CleanRepository writes names, so that what is read is what is compared.
+func parseRepository(s string) (pathPattern, error) {
+	fail := func(why string) (pathPattern, error) {
+		return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s %s", quote(s), why)
+	}
+	segments := strings.Split(s, "/")
+	p := pathPattern{}
+	if last := len(segments) - 1; segments[last] == "**" {
+		p.open, segments = true, segments[:last]
+	}
+	plain := slices.Clone(segments)
+	for i, seg := range segments {
+		if seg == "*" {
+			plain[i] = "x"
+		} else if strings.Contains(seg, "*") {
+			return fail("has a '*' that is not a whole part, or a '**' that is not the last one")
+		}
+	}
+	p.segments = segments
+	if name := strings.Join(plain, "/"); len(segments) > 0 || !p.open {
+		clean, err := CleanRepository(name)
+		if err != nil {
+			return pathPattern{}, &spec.Error{Class: spec.ErrUsage, Err: err}
+		}
+		if clean != name {
+			return pathPattern{}, spec.Errorf(spec.ErrUsage, "repository %s is not in the form names are compared in", quote(s)).
+				WithHint("write it without '/' before it and without .git")
+		}
+	}
+	return p.led(), nil
+}
+
+// hasRepository tells whether a clean name is one of the pattern's. No wildcard stands
+// for somebody's home.
+func (p *pathPattern) hasRepository(name string) bool {
+	if name[0] == '~' && (len(p.segments) == 0 || p.segments[0] == "*") {
+		return false
+	}
+	return p.match("/" + name)
+}
+
+// checkGit refuses what does not go with repositories.
+func (c *Conditions) checkGit(a Action) error {
+	if len(c.Git) == 0 {
+		if c.Push {
+			return spec.Errorf(spec.ErrUsage, "push is for a rule with git").WithHint("name the repositories")
+		}
+		return nil
+	}
+	http := *c
+	http.Git, http.Push = nil, false
+	switch {
+	case a == Deny:
+		return spec.Errorf(spec.ErrUsage, "git belongs to rules that allow").WithHint("what no rule names is denied")
+	case !http.none() || http.WebSocket:
+		return spec.Errorf(spec.ErrUsage, "git and HTTP conditions exclude each other").WithHint("write two rules")
+	}
+	return each("repository", c.Git, func(s string) error { _, err := parseRepository(s); return err })
+}
+
+// checkGit refuses a rule for repositories that is about more than SSH.
+func (r *Rule) checkGit() error {
+	switch {
+	case len(r.HTTP.Git) == 0:
+		return nil
+	case r.Inspect || r.Passthrough:
+		return spec.Errorf(spec.ErrUsage, "git does not go with inspect and passthrough").
+			WithHint("its connections are looked into, and nothing but git passes")
+	case r.Target.port == 0:
+		return spec.Errorf(spec.ErrUsage, "a rule with git needs a port").WithHint("write %s:22", r.Target)
+	}
+	return nil
+}
+
+// gitCond is what a rule lets git do.
+type gitCond struct {
+	repositories []pathPattern
+	push         bool
+}
+
+func (c *Conditions) compileGit() *gitCond {
+	if len(c.Git) == 0 {
+		return nil
+	}
+	g := &gitCond{push: c.Push}
+	for _, s := range c.Git {
+		if p, err := parseRepository(s); err == nil { // checked before: an error does not happen
+			g.repositories = append(g.repositories, p)
+		}
+	}
+	return g
+}
+
+// admitsGit tells whether a rule that allows holds for a command.
+func (k *cond) admitsGit(s *subject) bool {
+	if k.git == nil || s.git.Service == GitPush && !k.git.push {
+		return false
+	}
+	return slices.ContainsFunc(k.git.repositories, func(p pathPattern) bool { return p.hasRepository(s.repository) })
+}
+
+// judgeGit refuses commands that are none.
+func (s *subject) judgeGit(g *GitRequest) Cause {
+	if g.Service != GitFetch && g.Service != GitPush {
+		return CauseQuestion
+	}
+	name, err := CleanRepository(g.Repository)
+	if err != nil {
+		return CauseRepository
+	}
+	s.git, s.repository = g, name
+	return CauseNone
+}
+
+// suggestGit allows this one repository.
+func (d *Decision) suggestGit() Suggestion {
+	g := d.query.Git
+	name, err := CleanRepository(g.Repository)
+	if err != nil {
+		return Suggestion{}
+	}
+	return allowing(d.query.target(), Conditions{Git: []string{name}, Push: g.Service == GitPush})
+}
+
+// portSSH is where a rule without repositories opens a tunnel.
+const portSSH = 22
+
+// suggestSSH allows git to fetch where SSH was asked for: nobody has said yet what is
+// wanted there, and a rule without conditions would let through whatever SSH can do.
+func suggestSSH(target string) Suggestion {
+	s := allowing(target, Conditions{Git: []string{"**"}})
+	s.Note = "this is for git to fetch; name your repositories in place of '**', and --push if it may push. Without --git a rule lets any SSH pass: a shell, a tunnel"
+	return s
+}
+
+// gitWords are a rule's repositories for people.
+func (c *Conditions) gitWords() []string {
+	switch {
+	case len(c.Git) == 0:
+		return nil
+	case c.Push:
+		return append([]string{"git push"}, c.Git...)
+	}
+	return append([]string{"git"}, c.Git...)
+}
+
+// parseGitQuery reads what a person asks about git over SSH: a URL of ssh, or what git
+// takes for one, USER@HOST:REPOSITORY. The method is fetch, or push, or the command.
+func parseGitQuery(q Query, repository, method string) (Query, error) {
+	service := map[string]string{"": GitFetch, "fetch": GitFetch, GitFetch: GitFetch, "push": GitPush, GitPush: GitPush}[strings.ToLower(method)]
+	switch {
+	case service == "":
+		return Query{}, spec.Errorf(spec.ErrUsage, "%s is nothing git does over SSH", quote(method)).WithHint("it fetches or pushes: --method fetch, --method push")
+	case strings.Trim(repository, "/") == "":
+		return Query{}, spec.Errorf(spec.ErrUsage, "it names no repository").WithHint("write ssh://git@HOST/OWNER/NAME")
+	}
+	q.Stage, q.Git = StageGit, &GitRequest{Service: service, Repository: repository}
+	return q, nil
+}
+
+// tunnel finds a rule that lets any SSH through.
+func (l *linter) tunnel(r *Rule) {
+	if r.Target.port == portSSH && r.HTTP.none() && !r.Inspect {
+		l.add(KindTunnel, r, "lets any SSH through: a shell, a tunnel to anywhere; with git it is held to repositories")
+	}
+}
+
+// pushes finds a rule by which data goes to whoever has a repository there.
+func (l *linter) pushes(r *Rule) {
+	for _, s := range r.HTTP.Git {
+		if first, _, _ := strings.Cut(s, "/"); r.HTTP.Push && strings.HasPrefix(first, "*") {
+			l.add(KindWide, r, "lets git push to repositories of anybody there")
+			return
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package policy
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func TestCleanRepository(t *testing.T) {
+	for name, want := range map[string]string{
+		"acme/app": "acme/app", "/acme/app": "acme/app", "acme/app.git": "acme/app", "/acme/app.git": "acme/app", "app": "app",
+		"a/b/c/d.git": "a/b/c/d", "~me/app": "~me/app", "~me/app.git": "~me/app", "acme/.github": "acme/.github", "acme/x.gitignore": "acme/x.gitignore",
+		"A-c_m.e/+@1": "A-c_m.e/+@1", "acme/app.wiki.git": "acme/app.wiki",
+
+		"": "", "/": "", "//acme/app": "", "acme//app": "", "acme/app/": "", "acme/": "", ".": "", "..": "", "acme/..": "", "../acme/app": "", "acme/../x": "",
+		"./acme/app": "", "acme/app/.": "", "acme/...": "", "acme/app.": "", ".git": "", "acme/.git": "", "acme/app.git.git": "", "acme/app.git/objects": "",
+		"acme/.git/config": "", "acme/app.GIT": "", "acme/app.Git/x": "", "-x": "", "/-x/app": "", "--upload-pack=x": "", "~": "", "~/app": "", "/~me/app": "", "acme/~me": "",
+		"~~me/app": "", "acme/a b": "", "acme/a'b": "", "acme/a;b": "", "acme/$x": "", "acme/a\nb": "", "acme/a\x00": "", "acme/a%2fb": "", "acme/a\\b": "",
+		"acme/a:b": "", "acme/*": "", "acme/é": "", "acme/`id`": "", strings.Repeat("a", maxRepository+1): "",
+	} {
+		got, err := CleanRepository(name)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+}
+
+// FuzzCleanRepository: what is clean is clean once more, and has one reading.
+func FuzzCleanRepository(f *testing.F) {
+	for _, s := range []string{"/acme/app.git", "~me/app", "a/.git/b", "a/..", "a.git.git"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		clean, err := CleanRepository(name)
+		if err != nil {
+			return
+		}
+		again, err := CleanRepository(clean)
+		if err != nil || again != clean || strings.ContainsAny(clean, "'\"\\ \n$`;&|<>*?%") || slices.Contains(strings.Split(clean, "/"), "..") || clean[0] == '-' || clean[0] == '/' {
+			t.Errorf("%q is %q, and that %q, %v", name, clean, again, err)
+		}
+		if _, err := parseRepository(clean); err != nil {
+			t.Errorf("%q cannot stand in a rule: %v", clean, err)
+		}
+	})
+}
+
+func gitQuery(name string, port uint16, service, repository string) Query {
+	return Query{Stage: StageGit, Name: name, Port: port, Git: &GitRequest{Service: service, Repository: repository}, Now: noon}
+}
+
+func TestGitRules(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [
+		{host: "git.example.com:22", git: [acme/app, "acme/libs/*", "public/**", "~me/*"]},
+		{host: "git.example.com:22", git: [acme/site], push: true},
+		{host: "any.example.com:22", git: ["**"]},
+		{host: "*.example.org:22", git: ["*"]},
+		{host: "http.example.com:22", methods: [GET]}, "whole.example.com:22",
+		{host: "10.1.2.3:22", git: [app]},
+	]}`)})
+	for text, want := range map[string]bool{
+		"fetch git.example.com acme/app": true, "fetch git.example.com /acme/app.git": true, "push git.example.com acme/app": false,
+		"fetch git.example.com acme/App": false, "fetch git.example.com acme/apple": false, "fetch git.example.com acme": false, "fetch git.example.com acme/app/x": false,
+		"fetch git.example.com acme/libs/a": true, "fetch git.example.com acme/libs": false, "fetch git.example.com acme/libs/a/b": false,
+		"fetch git.example.com public/a/b/c": true, "fetch git.example.com public": false,
+		"fetch git.example.com ~me/x": true, "fetch git.example.com ~you/x": false, "fetch git.example.com me/x": false,
+		"fetch git.example.com acme/site": true, "push git.example.com acme/site.git": true,
+		"fetch git.example.com acme/../acme/app": false, "fetch git.example.com acme/app.git/.git": false,
+		"fetch any.example.com x/y/z": true, "push any.example.com x/y/z": false, "fetch any.example.com ~x/y": false,
+		"fetch a.example.org x": true, "fetch a.example.org x/y": false, "fetch a.example.org ~x": false, "fetch a.b.example.org x": false,
+		"fetch http.example.com x": false, "push whole.example.com x": true, "fetch other.example.com x": false, "fetch 10.1.2.3 app": true, "fetch 10.1.2.4 app": false,
+	} {
+		words := strings.Fields(text)
+		q, err := ParseQuery("ssh://git@"+words[1]+"/x", words[0], noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Git.Repository = words[2]
+		if d := p.Decide(q); d.Allowed() != want || d.Reason() == "" {
+			t.Errorf("%s: %s", text, d.Reason())
+		}
+	}
+	for name, want := range map[string]bool{"git.example.com": true, "http.example.com": false, "whole.example.com": false} {
+		d := p.Decide(Query{Stage: StageConnect, Name: name, Port: 22, Now: noon})
+		if !d.Allowed() || d.Git != want || (d.Inspection == InspectMust) == (name == "whole.example.com") {
+			t.Errorf("%s: git %v, inspection %s: %s", name, d.Git, d.Inspection, d.Reason())
+		}
+	}
+	if d := p.Decide(Query{Stage: StageConnect, Name: "git.example.com", Port: 443, Now: noon}); d.Allowed() {
+		t.Errorf("another port: %s", d.Reason())
+	}
+	get, err := ParseQuery("http://git.example.com:22/acme/app", "GET", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := p.Decide(get); d.Allowed() {
+		t.Errorf("HTTP: %s", d.Reason())
+	}
+	for _, q := range []Query{gitQuery("git.example.com", 22, "git-upload-archive", "acme/app"), gitQuery("git.example.com", 0, GitFetch, "acme/app"), {Stage: StageGit, Name: "git.example.com", Port: 22, Now: noon}, {Stage: StageConnect, Name: "git.example.com", Port: 22, Git: &GitRequest{GitFetch, "acme/app"}, Now: noon}} {
+		if d := p.Decide(q); d.Allowed() || d.Cause != CauseQuestion {
+			t.Errorf("%+v: %s", q, d.Reason())
+		}
+	}
+}
+
+// A deny, whatever its conditions, takes git over SSH away, too: nobody could judge them.
+// A project may narrow, and does not widen.
+func TestGitAmongLayers(t *testing.T) {
+	user := Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["acme/*"]}]}`)}
+	for text, want := range map[string]bool{
+		`{deny: [git.example.com]}`:                                  false,
+		`{deny: [{host: git.example.com, methods: [DELETE]}]}`:       false,
+		`{deny: [{host: "git.example.com:443", paths: [/x]}]}`:       true,
+		`{allow: [{host: "git.example.com:22", git: [acme/app]}]}`:   true,
+		`{allow: [{host: "git.example.com:22", git: [acme/other]}]}`: false,
+		`{allow: [{host: "git.example.com:22", methods: [GET]}]}`:    false,
+		`{allow: ["git.example.com:22"]}`:                            true,
+		`{allow: [example.com]}`:                                     false,
+	} {
+		p := compile(t, user, Input{LayerProject, blockOf(t, text)})
+		if d := p.Decide(gitQuery("git.example.com", 22, GitFetch, "acme/app")); d.Allowed() != want {
+			t.Errorf("%s: %s", text, d.Reason())
+		}
+	}
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: ["git.example.com:22"]}`)}, Input{LayerProject, blockOf(t, `{allow: [{host: "git.example.com:22", git: [acme/app]}]}`)})
+	d := p.Decide(Query{Stage: StageConnect, Name: "git.example.com", Port: 22, Now: noon})
+	if d.Inspection != InspectMust || !d.Git {
+		t.Errorf("a project's rule narrows unseen: %s, %v", d.Inspection, d.Git)
+	}
+	if d := p.Decide(gitQuery("git.example.com", 22, GitPush, "acme/app")); d.Allowed() {
+		t.Errorf("a push: %s", d.Reason())
+	}
+}
+
+// A name that only a rule about git allows leads to no special address.
+func TestGitOpensNoAddress(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [app]}, {host: "10.0.0.0/8:22", git: [app]}]}`)})
+	if d := p.Decide(Query{Stage: StageDial, Name: "git.example.com", Addr: netip.MustParseAddr("10.1.2.3"), Port: 22, Now: noon}); d.Allowed() {
+		t.Error(d.Reason())
+	}
+}
+
+func TestGitStill(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [acme/app]}]}`)})
+	at := Flow{Name: "git.example.com", Addr: netip.MustParseAddr("93.184.216.34"), Port: 22, Seen: true}
+	for repository, want := range map[string]bool{"": true, "acme/app": true, "acme/other": false} {
+		f := at
+		if repository != "" {
+			f.Git = &GitRequest{GitFetch, repository}
+		}
+		if d := p.Still(f, noon); d.Allowed() != want {
+			t.Errorf("%q: %s", repository, d.Reason())
+		}
+	}
+	at.Seen = false
+	if d := p.Still(at, noon); d.Allowed() || d.Cause != CauseInspection {
+		t.Errorf("nobody looks: %s", d.Reason())
+	}
+}
+
+func TestGitRulesThatAreNone(t *testing.T) {
+	for text, want := range map[string]string{
+		`{host: "a.example:22", git: []}`:                          "is empty",
+		`{host: "a.example:22", git: null}`:                        "not a list",
+		`{host: "a.example:22", git: acme/app}`:                    "not a list",
+		`{host: "a.example:22", git: [""]}`:                        "is none",
+		`{host: "a.example:22", git: [acme/app, acme/app]}`:        "stands twice",
+		`{host: "a.example:22", git: [acme/app.git]}`:              "form names are compared in",
+		`{host: "a.example:22", git: [/acme/app]}`:                 "form names are compared in",
+		`{host: "a.example:22", git: ["acme/a*"]}`:                 "not a whole part",
+		`{host: "a.example:22", git: ["**/app"]}`:                  "not a whole part",
+		`{host: "a.example:22", git: ["~*/app"]}`:                  "not a whole part",
+		`{host: "a.example:22", git: [acme/..]}`:                   "ends in '.'",
+		`{host: "a.example:22", git: ["acme//**"]}`:                "empty part",
+		`{host: "a.example:22", push: true}`:                       "push is for a rule with git",
+		`{host: "a.example", git: [acme/app]}`:                     "needs a port",
+		`{host: "a.example:22", git: [acme/app], methods: [GET]}`:  "exclude each other",
+		`{host: "a.example:22", git: [acme/app], paths: [/x]}`:     "exclude each other",
+		`{host: "a.example:22", git: [acme/app], max_body: 1}`:     "exclude each other",
+		`{host: "a.example:22", git: [acme/app], websocket: true}`: "exclude each other",
+		`{host: "a.example:22", git: [acme/app], inspect: true}`:   "does not go with",
+		`{host: "a.example:22", git: [x], passthrough: true}`:      "passthrough",
+		`{host: "a.example:22", git: [acme/app], push: yes}`:       "not true or false",
+		`{host: "a.example:22", gits: [acme/app]}`:                 "unknown key",
+	} {
+		_, err := DecodeFile([]byte("version: 1\nallow: [" + text + "]\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	_, err := DecodeFile([]byte("version: 1\ndeny: [{host: \"a.example:22\", git: [acme/app]}]\n"))
+	if err == nil || !strings.Contains(err.Error(), "git belongs to rules that allow") {
+		t.Errorf("a deny: %v", err)
+	}
+}
+
+// A rule about git is the same after a file, JSON, and its own command.
+func TestGitRuleSurvives(t *testing.T) {
+	r, err := ParseRule(Allow, "git.example.com:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.HTTP = Conditions{Git: []string{"acme/app", "acme/libs/*"}, Push: true}
+	var f File
+	if err := f.Add(r); err != nil {
+		t.Fatal(err)
+	}
+	again, err := DecodeFile(f.Encode())
+	if err != nil || len(again.Allow) != 1 || again.Allow[0].ID() != r.ID() || !again.Allow[0].HTTP.Push {
+		t.Errorf("%s: %v", f.Encode(), err)
+	}
+	data, err := json.Marshal(again.Block)
+	var b Block
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil || b.Allow[0].ID() != r.ID() {
+		t.Errorf("%s: %v", data, err)
+	}
+	if got := r.String(); got != "git.example.com:22 git push acme/app acme/libs/*" {
+		t.Error(got)
+	}
+	fetches, plain := r, r
+	fetches.HTTP.Push = false
+	plain.HTTP = Conditions{}
+	if fetches.ID() == r.ID() || plain.ID() == r.ID() || plain.ID() == fetches.ID() {
+		t.Error("rules that differ have one ID")
+	}
+	if err := again.Put(plain); err != nil || len(again.Allow) != 2 {
+		t.Errorf("a rule without conditions takes one about git out: %v", again.Allow)
+	}
+}
+
+// What is refused comes with what would allow it.
+func TestGitSuggestions(t *testing.T) {
+	for rules, want := range map[string]string{
+		`{presets: [npm]}`: "bothy policy allow git.example.com:22 --git acme/app --push",
+		`{allow: [{host: "git.example.com:22", git: [acme/app]}]}`: "bothy policy allow git.example.com:22 --git acme/app --push",
+		`{allow: [{host: "git.example.com:22", methods: [GET]}]}`:  "bothy policy allow git.example.com:22 --git acme/app --push",
+		`{allow: ["git.example.com:22"], deny: [git.example.com]}`: "bothy policy rm --id",
+	} {
+		b := blockOf(t, rules)
+		d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, GitPush, "/acme/app.git"))
+		s := d.Suggest()
+		if got := s.Command(""); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, not %q", rules, got, want)
+		}
+		r, ok := s.rule()
+		if !ok {
+			continue
+		}
+		b.Allow = append(slices.Clone(b.Allow), r)
+		if d := compile(t, Input{LayerUser, b}).Decide(gitQuery("git.example.com", 22, GitPush, "/acme/app.git")); !d.Allowed() {
+			t.Errorf("%s does not help: %s", s.Command(""), d.Reason())
+		}
+	}
+	p := compile(t)
+	d := p.Decide(Query{Stage: StageConnect, Name: "git.example.com", Port: 22, Now: noon})
+	s := d.Suggest()
+	if s.Command("box") != "bothy policy allow git.example.com:22 --git '**' --sandbox box" || !strings.Contains(s.Note, "a tunnel") {
+		t.Errorf("%q, %q", s.Command("box"), s.Note)
+	}
+	d = p.Decide(gitQuery("git.example.com", 22, GitPush, "../x"))
+	if s := d.Suggest(); len(s.Args) != 0 {
+		t.Errorf("a repository that is none: %v", s.Args)
+	}
+}
+
+func TestGitLearned(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [acme/app]}]}`)})
+	l := NewLearner(p, noon)
+	for _, r := range []spec.NetworkRecord{
+		{Method: GitPush, Path: "/acme/app"}, {Method: GitFetch, Path: "/acme/app"}, {Method: GitFetch, Path: "../x"}, {Method: "exec id"}, {Method: "tcpip-forward"}, {Method: GitFetch, Path: "~me/x"},
+	} {
+		r.Time, r.Event, r.Verdict, r.Protocol = noon, spec.NetworkRequest, spec.VerdictDeny, spec.ProtocolSSH
+		r.Name, r.Port, r.Addr = "git.example.com", 22, netip.MustParseAddr("93.184.216.34")
+		l.See(&r)
+	}
+	var got []string
+	for _, x := range l.Proposals() {
+		got = append(got, x.Command("box"))
+	}
+	if want := []string{"bothy policy allow git.example.com:22 --git acme/app --push --sandbox box", "bothy policy allow git.example.com:22 --git '~me/x' --sandbox box"}; !slices.Equal(got, want) && !slices.Equal(got, []string{want[1], want[0]}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestGitQueries(t *testing.T) {
+	for text, want := range map[string]string{
+		"ssh://git@git.example.com/acme/app.git":        "git-upload-pack git.example.com:22 acme/app",
+		"ssh://git.example.com:2222/acme/app":           "git-upload-pack git.example.com:2222 acme/app",
+		"git@git.example.com:acme/app.git":              "git-upload-pack git.example.com:22 acme/app",
+		"push git@git.example.com:acme/app":             "git-receive-pack git.example.com:22 acme/app",
+		"git-receive-pack git@git.example.com:acme/app": "git-receive-pack git.example.com:22 acme/app",
+		"ssh://git@git.example.com/":                    "",
+		"git@git.example.com":                           "",
+		"DELETE ssh://git@git.example.com/acme/app":     "",
+		"ssh://git@*.example.com/acme/app":              "",
+		"push git.example.com:22":                       "",
+	} {
+		method, at, ok := strings.Cut(text, " ")
+		if !ok {
+			method, at = "", text
+		}
+		q, err := ParseQuery(at, method, noon)
+		got := ""
+		if err == nil {
+			got = q.subject()
+		}
+		if got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [acme/app]}]}`)})
+	q, err := ParseQuery("git@git.example.com:acme/app", "push", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := p.Explain(q)
+	if text := x.Text("box"); !strings.Contains(text, "has conditions that do not hold") || !strings.Contains(text, "--git acme/app --push --sandbox box") {
+		t.Error(text)
+	}
+	x = p.Explain(Query{Stage: StageConnect, Name: "git.example.com", Port: 22, Now: noon})
+	if text := x.Text(""); !strings.Contains(text, "allows some commands of git") {
+		t.Error(text)
+	}
+}
+
+// The linter names tunnels, and rules that let data go to anybody.
+func TestLintGit(t *testing.T) {
+	for rule, want := range map[string]Kind{
+		`"github.com:22"`: KindTunnel,
+		`"10.1.2.3:22"`:   KindTunnel,
+		`{host: "github.com:22", git: [acme/app]}`:             "",
+		`{host: "github.com:22", git: ["**"]}`:                 "",
+		`{host: "github.com:22", git: [acme/app], push: true}`: "",
+		`{host: "github.com:22", git: ["acme/*"], push: true}`: "",
+		`{host: "github.com:22", git: ["*/*"], push: true}`:    KindWide,
+		`{host: "github.com:22", git: ["**"], push: true}`:     KindWide,
+		`{host: "github.com:22", methods: [GET], paths: [/x]}`: "",
+		`{host: "github.com:22", inspect: true}`:               "",
+		`"github.com:443"`:                                     "",
+	} {
+		found, err := Lint(time.Now(), Input{LayerUser, blockOf(t, `{allow: [`+rule+`]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := []Kind{}
+		for _, f := range found {
+			kinds = append(kinds, f.Kind)
+		}
+		if want == "" && len(kinds) > 0 || want != "" && !slices.Equal(kinds, []Kind{want}) {
+			t.Errorf("%s: %v", rule, found)
+		}
+	}
+	found, err := Lint(time.Now(), Input{LayerUser, blockOf(t, `{allow: ["github.com:22", {host: "github.com:22", git: [acme/app]}]}`)})
+	if err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == KindShadowed && len(f.Rule.HTTP.Git) > 0 }) {
+		t.Errorf("a rule about git beside a tunnel: %v, %v", found, err)
+	}
+}
