@@ -165,7 +165,7 @@ func pathOf(repository string) string {
 func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.NetworkRecord) error {
 	l := c.g.agentLoan()
 	if l == nil {
-		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh"}}.Command("")
+		r.Suggest = policy.Suggestion{Args: []string{"run", "--name", c.g.conf.Sandbox, "--lend", "ssh", "--", "true"}}.Command("")
 		return errors.New("no key is lent to log in with: the host's SSH agent is not lent to the sandbox")
 	}
 	c.f.asks(asked, l.ID, c.g.count(b))

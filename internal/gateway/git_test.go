@@ -34,7 +34,6 @@ type sshOutside struct {
 
 	mu   sync.Mutex
 	seen []string
-	open int // connections
 }
 
 // newSSH starts one. What it is told to run it repeats, until its input ends.

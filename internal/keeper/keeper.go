@@ -44,9 +44,9 @@ type Keeper struct {
 	agent    agentSocket
 	gateway  Gateway
 	traffic  *traffic
-	mock     *Mock                          // nil: no server is played
-	keeping  sync.Mutex                     // held while a login made inside is kept
-	refused  string                         // why the gateway would not have the secrets
+	mock     *Mock                                 // nil: no server is played
+	keeping  sync.Mutex                            // held while a login made inside is kept
+	refused  string                                // why the gateway would not have the secrets
 	trust    func(certificate, known []byte) error // makes the inside trust an authority, and ssh its hosts
 	saver    *saver
 	status   *status

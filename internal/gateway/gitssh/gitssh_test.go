@@ -148,7 +148,9 @@ func (w *world) knows(t *testing.T, key ssh.PublicKey) {
 func (w *world) outside(c net.Conn) {
 	defer c.Close()
 	conf := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }}
+	w.mu.Lock()
 	conf.AddHostKey(w.host)
+	w.mu.Unlock()
 	conn, channels, requests, err := ssh.NewServerConn(c, conf)
 	if err != nil {
 		return
@@ -437,8 +439,8 @@ func TestServersKey(t *testing.T) {
 			w.Reach = func(context.Context) (net.Conn, error) { return nil, errors.New("git.example.com cannot be reached") }
 		},
 		"no common algorithm for host key":                func(w *world) { w.knows(t, rsaKey(t)) },
-		"ssh: cert has expired":                           func(w *world) { w.host = vouch(t, w, -time.Hour) },
-		"no authorities for hostname: git.example.com:22": func(w *world) { w.host = vouch(t, w, time.Hour); w.knowsAuthority(t, "other.example.com") },
+		"ssh: cert has expired":                           func(w *world) { w.vouch(t, -time.Hour) },
+		"no authorities for hostname: git.example.com:22": func(w *world) { w.vouch(t, time.Hour); w.knowsAuthority(t, "other.example.com") },
 	} {
 		t.Run(want, func(t *testing.T) {
 			w := newWorld(t, repeat)
@@ -455,7 +457,7 @@ func TestServersKey(t *testing.T) {
 		})
 	}
 	w := newWorld(t, repeat)
-	w.host = vouch(t, w, time.Hour)
+	w.vouch(t, time.Hour)
 	if got := exec(t, w.connect(t), "exec", "git-upload-pack 'acme/app'", "hello"); got.out != "hello" {
 		t.Errorf("with a certificate: %+v", got)
 	}
@@ -472,7 +474,7 @@ func rsaKey(t *testing.T) ssh.PublicKey {
 
 // vouch gives the server a certificate of an authority that the host knows, which ends at
 // a time from now.
-func vouch(t *testing.T, w *world, end time.Duration) ssh.Signer {
+func (w *world) vouch(t *testing.T, end time.Duration) {
 	t.Helper()
 	_, authority := newSigner(t)
 	cert := &ssh.Certificate{
@@ -484,7 +486,9 @@ func vouch(t *testing.T, w *world, end time.Duration) ssh.Signer {
 	must(t, err)
 	w.authority = authority.PublicKey()
 	w.knowsAuthority(t, "*.example.com")
-	return s
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.host = s
 }
 
 func (w *world) knowsAuthority(t *testing.T, pattern string) {

@@ -27,7 +27,7 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	out, requests, err := conn.OpenChannel("session", nil)
 	if err != nil {
