@@ -109,6 +109,25 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// TestKnownHosts: ssh finds who vouches for servers where the host has ssh, and has no
+// such file of its own.
+func TestKnownHosts(t *testing.T) {
+	for want, host := range map[string]func(source){
+		trust.KnownHosts: func(s source) { put(t, s, "/etc/ssh/ssh_config", "", 0o644) },
+		"own":            func(s source) { put(t, s, "/etc/ssh/"+KnownHosts, "mine", 0o644) },
+		"none":           func(source) {},
+	} {
+		s := fakeHost(t)
+		host(s)
+		dir, h := assemble(t, s, Options{})
+		must(t, h.Trust([]byte(authority(t)), nil))
+		got, err := os.Readlink(filepath.Join(dir, "etc/ssh", KnownHosts))
+		if want == trust.KnownHosts && got != want || want != trust.KnownHosts && err == nil {
+			t.Errorf("%s: %q, %v", want, got, err)
+		}
+	}
+}
+
 // TestChangedBundle: a bundle outside /etc makes a copy of /etc old too.
 func TestChangedBundle(t *testing.T) {
 	s, cache := fakeHost(t), newCache(t)

@@ -127,6 +127,7 @@ func TestTrust(t *testing.T) {
 	must(t, os.Symlink(trust.Bundle, filepath.Join(certs, "ca-certificates.crt")))
 	must(t, os.Symlink(trust.Own, filepath.Join(certs, "bothy.pem")))
 	must(t, os.Symlink("bothy.pem", filepath.Join(certs, trust.Hash+".0")))
+	must(t, os.Symlink(trust.KnownHosts, filepath.Join(certs, "ssh_known_hosts2")))
 	must(t, os.Symlink("certs/ca-certificates.crt", filepath.Join(from, "etc/ssl/cert.pem")))
 	for _, src := range []string{"/etc/ssl", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem"} {
 		to := passed(t, from, func(p *packer) error {
@@ -147,7 +148,7 @@ func TestTrust(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, b, err)
 			}
 		}
-		for _, name := range []string{"bothy.pem", trust.Hash + ".0"} {
+		for _, name := range []string{"bothy.pem", trust.Hash + ".0", "ssh_known_hosts2"} {
 			if _, err := os.Lstat(filepath.Join(to, "etc/ssl/certs", name)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %v", name, err)
 			}
