@@ -51,7 +51,7 @@ type NetworkRecord struct {
 	Name       string     `json:"name,omitempty"`
 	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in
 	Port       uint16     `json:"port,omitempty"`
-	Protocol   string     `json:"protocol,omitempty"` // tcp, tls; of a request HTTP/1.1, HTTP/2.0
+	Protocol   string     `json:"protocol,omitempty"` // tcp, tls; of a request HTTP/1.1, HTTP/2.0, or ssh
 	Method     string     `json:"method,omitempty"`   // of a request
 	Path       string     `json:"path,omitempty"`     // without the query
 	RPC        string     `json:"rpc,omitempty"`      // what its body calls, where that was judged: method, or tools/call and the tool

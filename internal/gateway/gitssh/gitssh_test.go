@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -730,4 +731,14 @@ func FuzzParseCommand(f *testing.F) {
 			t.Errorf("%q is read as %+v", text, c)
 		}
 	})
+}
+
+// A server that talks when it turns somebody away is not heard for long.
+func TestShort(t *testing.T) {
+	if got := short(strings.Repeat("é", 1000)); len(got) > 610 || !strings.HasSuffix(got, "é…") || !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
+	if got := short("as it is"); got != "as it is" {
+		t.Errorf("%q", got)
+	}
 }

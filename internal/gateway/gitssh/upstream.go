@@ -130,12 +130,21 @@ func (s *session) login(ctx context.Context) (ssh.Conn, error) {
 	})
 	if err != nil {
 		_ = raw.Close()
-		return nil, fmt.Errorf("log in at %s as %s: %w", at, s.user, err)
+		return nil, fmt.Errorf("log in at %s as %s: %s", at, s.user, short(err.Error()))
 	}
 	_ = raw.SetDeadline(time.Time{})
 	s.wg.Go(func() { ssh.DiscardRequests(requests) })
 	s.wg.Go(func() { turnAway(channels) })
 	return conn, nil
+}
+
+// short bounds what a server may have had a hand in: it is told, and logged.
+func short(text string) string {
+	const most = 600
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 // turnAway refuses what the server would open: the agent's socket, a screen, a port.

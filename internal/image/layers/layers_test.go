@@ -17,6 +17,8 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
+	"github.com/bothy-dev/bothy/internal/template"
+	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -372,4 +374,21 @@ func FuzzLayer(f *testing.F) {
 		top, _ := b.shape(o, r.Account)
 		must(t, b.out.Finish(top, 0))
 	})
+}
+
+// ssh of an image finds who vouches for servers, unless the image has such a file.
+func TestKnownHosts(t *testing.T) {
+	for want, given := range map[string][]byte{
+		trust.KnownHosts: layer(t, file("etc/ssh/ssh_config", "")),
+		"":               layer(t, file("etc/ssh/"+template.KnownHosts, "mine")),
+	} {
+		b := newBuilder(t)
+		must(t, b.next(given))
+		b.layer++
+		_, err := b.settle(Options{UID: 1000, GID: 1000, User: "me", Config: config("")})
+		must(t, err)
+		if kid := b.lookup("etc/ssh").kids[template.KnownHosts]; kid.Target != want {
+			t.Errorf("it leads to %q, not %q", kid.Target, want)
+		}
+	}
 }
