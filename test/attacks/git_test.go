@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
@@ -100,6 +101,7 @@ func TestA17GitOverSSH(t *testing.T) {
 		if got := w.wanted(); !slices.Equal(got, []string{"env GIT_PROTOCOL", "git-upload-pack 'team/app.git'"}) {
 			t.Errorf("the server was asked for %q", got)
 		}
+		w.works(t, c, clone)
 		push := `cd /tmp/app && echo more >> file && git -c user.name=b -c user.email=b@x commit -qam more && git push -q origin main`
 		before := f.git(t, "-C", "team/app.git", "rev-parse", "main")
 		if r := c.Sh("box", "", push); r.Code == 0 || !strings.Contains(r.Stderr, "--git team/app --push") || len(w.wanted()) != 0 || f.git(t, "-C", "team/app.git", "rev-parse", "main") != before {
@@ -131,6 +133,22 @@ func TestA17GitOverSSH(t *testing.T) {
 		}
 		c.Must(t, "rm", "-f", "box")
 	})
+}
+
+// works tries what people have configured, and must not break.
+func (w *sshWorld) works(t *testing.T, c *harness.Caller, clone string) {
+	t.Helper()
+	for what, before := range map[string]string{
+		"one connection for several commands":  `export GIT_SSH_COMMAND="$GIT_SSH_COMMAND -o ControlMaster=auto -o ControlPath=/tmp/%C -o ControlPersist=20"; git ls-remote -q git@` + knownServer + `:team/app >/dev/null; `,
+		"a home that knows the server's key":   `mkdir -p ~/.ssh; echo '` + knownhosts.Line([]string{knownServer}, w.host) + `' > ~/.ssh/known_hosts; `,
+		"a client that checks, without a word": `rm -f ~/.ssh/known_hosts; export GIT_SSH_COMMAND="ssh -o BatchMode=yes -o StrictHostKeyChecking=yes"; `,
+		"a client that offers an old version":  `export GIT_PROTOCOL=version=0; git config --global protocol.version 0; `,
+	} {
+		if r := c.Sh("box", "", before+clone); r.Stdout != "of team/app\n" {
+			t.Errorf("%s: %v", what, r)
+		}
+	}
+	w.wanted()
 }
 
 // noTunnel tries what SSH can do besides.
