@@ -85,28 +85,17 @@ func (m *memory) keep(d document, a *spec.Agent) {
 
 // Names lists the agents there are, the shell left out.
 func (c Catalog) Names() ([]string, error) {
-	var names []string
-	add := func(entries []fs.DirEntry) {
-		for _, e := range entries {
-			if name, ok := strings.CutSuffix(e.Name(), ext); ok && !slices.Contains(names, name) && CheckName(name) == nil {
-				names = append(names, name)
-			}
-		}
-	}
-	own, err := builtin.ReadDir("agents")
+	ours, err := builtin.ReadDir("agents")
 	if err != nil { // they are in the binary
 		return nil, err
 	}
-	add(own)
-	if c.dir != "" {
-		entries, err := os.ReadDir(c.dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		add(entries)
+	own, err := c.own()
+	if err != nil {
+		return nil, err
 	}
+	names := append(described(ours), own...)
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil
 }
 
 // CheckName judges the name of an agent: it names a file, the directory of what

@@ -98,7 +98,10 @@ func TestHomeOfNobody(t *testing.T) {
 // template nor a copy has it.
 func TestOwnLoginsStay(t *testing.T) {
 	e, _, _ := signedIn(t)
+	all, err := e.Agents.LoginFiles()
+	must(t, err)
 	for name, files := range map[string][]string{
+		"shell": all, "cursor": all, // any may have been run there
 		"gemini":   {".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/mcp-oauth-tokens.json", ".gemini/a2a-oauth-tokens.json"},
 		"opencode": {".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"},
 		"codex":    {".codex/auth.json"},
@@ -122,6 +125,33 @@ func TestOwnLoginsStay(t *testing.T) {
 			if _, err := root.Lstat("notes"); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// Where nothing of an agent can lie that is not the sandbox's own, nothing is in the way of a copy.
+func TestNoLoginsOfOthers(t *testing.T) {
+	e, _, _ := signedIn(t)
+	sb, home := furnished(t, e, "shell")
+	elsewhere := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(elsewhere, "auth.json"), []byte("their own"), 0o600))
+	must(t, os.Symlink(elsewhere, filepath.Join(home, ".codex")))
+	must(t, os.Symlink("nowhere", filepath.Join(home, ".claude")))
+	must(t, os.WriteFile(filepath.Join(home, ".gemini"), []byte("notes"), 0o600))
+	must(t, os.MkdirAll(filepath.Join(home, "share/opencode"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(home, ".local"), 0o700))
+	must(t, os.Symlink("../share", filepath.Join(home, ".local/share")))
+	must(t, os.WriteFile(filepath.Join(home, "share/opencode/auth.json"), []byte("their own"), 0o600))
+	root, err := os.OpenRoot(home)
+	must(t, err)
+	defer root.Close()
+	must(t, e.strip(sb, root))
+	if _, err := root.Lstat("share/opencode/auth.json"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it goes along: %v", err)
+	}
+	for _, f := range []string{filepath.Join(elsewhere, "auth.json"), filepath.Join(home, ".gemini")} {
+		if _, err := os.Lstat(f); err != nil {
+			t.Error(err)
 		}
 	}
 }

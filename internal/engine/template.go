@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"time"
 
@@ -88,9 +89,20 @@ func (e *Engine) strip(sb *spec.Sandbox, home *os.Root) error {
 	return changeNpmrc(home, nil)
 }
 
-// removeLendable takes the files out of a home that are its sandbox's alone.
+// removeLendable takes the files out of a home that are its sandbox's alone: what the
+// agent of the sandbox has of a credential, and what any other logged in with that was run
+// there. Where others would look there may be what leads out of the home, as with somebody
+// whose settings lie in the workspace.
 func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
-	for _, name := range e.lendable(sb) {
+	anybodys, err := e.Agents.LoginFiles()
+	if err != nil {
+		return err
+	}
+	own := e.lendable(sb)
+	for _, name := range slices.Concat(own, anybodys) {
+		if !slices.Contains(own, name) && !within(home, name) {
+			continue
+		}
 		if err := home.RemoveAll(name); err != nil {
 			return err
 		}
@@ -98,14 +110,24 @@ func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 	return nil
 }
 
-// lendable are the files of a home that have placeholders in them, or what the agent
-// itself logged in with.
-func (e *Engine) lendable(sb *spec.Sandbox) (files []string) {
+// within tells whether the directories on the way to a name lie in a home.
+func within(home *os.Root, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if info, err := home.Stat(dir); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// lendable are the files of a home that have placeholders in them, or what the agent of the
+// sandbox logged in with itself.
+func (e *Engine) lendable(sb *spec.Sandbox) []string {
 	a, err := e.Agents.Find(sb.Agent)
 	if err != nil {
-		return nil
+		return nil // a program of the user's own
 	}
-	files = slices.Clone(a.Logins)
+	files := slices.Clone(a.Logins)
 	for _, f := range a.Home {
 		if lends(f) {
 			files = append(files, f.Path)
