@@ -18,9 +18,10 @@ const looks = 10
 // Main is a TestMain. It does not return.
 func Main(m *testing.M) {
 	code := m.Run()
-	err := goleak.Find()
+	stays := goleak.IgnoreTopFunction("github.com/bothy-dev/bothy/internal/nsproc.obey")
+	err := goleak.Find(stays)
 	for n := 1; err != nil && n < looks; n++ {
-		err = goleak.Find()
+		err = goleak.Find(stays)
 	}
 	if err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

@@ -9,12 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/bothy-dev/bothy/internal/nsproc"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -120,42 +117,11 @@ func start(root string) (*desk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := humbly(cmd.Start); err != nil {
+	if err := nsproc.Humbly(cmd.Start); err != nil {
 		return nil, err
 	}
 	return &desk{NewTalk(out, in), cmd, in}, nil
 }
-
-// humbly starts a process with nothing of what a keeper may do within its namespaces,
-// and which never gains more.
-func humbly(start func() error) error {
-	done := make(chan error)
-	humble() <- func(err error) {
-		if err == nil {
-			err = start()
-		}
-		done <- err
-	}
-	return <-done
-}
-
-// humble is a thread that has given up all that it could pass on. It stays as long as the
-// process: a goroutine may get the thread that has started a part of the sandbox's wall,
-// and when that one ends, the kernel ends what it has started (PR_SET_PDEATHSIG).
-var humble = sync.OnceValue(func() chan<- func(error) {
-	orders := make(chan func(error))
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		if err == nil {
-			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-		}
-		for f := range orders {
-			f(err)
-		}
-	}()
-	return orders
-})
 
 // noJournals refuses a directory where an earlier Bothy has kept tasks, in another way.
 func noJournals(root string) error {

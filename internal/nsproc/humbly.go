@@ -1,0 +1,45 @@
+package nsproc
+
+import (
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Humbly starts a process with nothing of what a keeper may do within its namespaces,
+// and which never gains more.
+func Humbly(start func() error) error {
+	done := make(chan error)
+	humble() <- func(err error) {
+		if err == nil {
+			err = start()
+		}
+		done <- err
+	}
+	return <-done
+}
+
+// humble is a thread that has given up all that it could pass on. It stays as long as the
+// process: a goroutine may get the thread that has started a part of the sandbox's wall,
+// and when that one ends, the kernel ends what it has started (PR_SET_PDEATHSIG).
+var humble = sync.OnceValue(func() chan<- func(error) {
+	orders := make(chan func(error))
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+		}
+		obey(orders, err)
+	}()
+	return orders
+})
+
+// obey does what it is told for as long as the process lives. Tests that look for goroutines
+// that were left know it by its name.
+func obey(orders <-chan func(error), err error) {
+	for f := range orders {
+		f(err)
+	}
+}
