@@ -17,7 +17,7 @@ const layers = `
 spec
 internal/audit internal/store internal/term internal/wire internal/nsproc internal/policy internal/trust internal/npmrc internal/modelscript internal/image/erofs internal/errand internal/stall internal/envelope internal/task internal/build internal/price internal/gcpace internal/quota internal/devcontainer internal/gate internal/plainyaml internal/sqlite
 internal/template internal/tui internal/cgroup internal/workspace internal/review internal/clone internal/layer internal/layer/content internal/checkpoint internal/archive internal/wire/unixconn internal/vault internal/login internal/agent/transcript internal/image internal/task/book internal/build/cache internal/build/plan internal/build/step internal/run
-internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database
+internal/seal internal/agent internal/saved internal/token internal/modelserver internal/taskserver internal/image/layers internal/image/export internal/loop internal/flow internal/task/database internal/vault/ask
 internal/seal/early internal/task/database/early internal/agent/npm internal/image/pull
 internal/agent/install internal/image/pull/early
 internal/agent/install/early
@@ -61,7 +61,7 @@ var doors = []struct {
 	{"github.com/tailscale/hujson", []string{"internal/devcontainer"}, "JSON with comments is what editors write; nothing of ours is"},
 	{"filippo.io/age", []string{"internal/seal"}, "who opens secrets is a process of its own"},
 	{"github.com/godbus/dbus", []string{"internal/seal"}, "the desktop's keyring, and nothing else on the bus"},
-	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "internal/task/book", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process"},
+	{"os/exec", []string{"internal/engine", "internal/doctor", "internal/clone", "internal/image/pull", "internal/build/step", "internal/task/book", "internal/vault/ask", "client", "examples/loop"}, "who starts processes on the host is easy to review; who makes clones has git pack, check out and check, in directories of ours; who fetches images asks the helpers that Docker's configuration names; the steps of a build start theirs inside; who keeps tasks has them kept by a process; who seals a value has that done by one"},
 	{"net/http", []string{"internal/gateway", "internal/gateway/inspect", "internal/gateway/inject", "internal/gateway/renew", "internal/agent/npm", "internal/image/pull", "internal/modelserver", "internal/taskserver"}, "the gateway looks into requests and renews the logins it lends, a scripted model and the desk of tasks answer them, the processes that install agents and fetch images ask registries, and nobody else speaks HTTP"},
 	{"github.com/moby", []string{"internal/build/plan", "internal/build/step"}, "BuildKit promises no API, and is not for the binary that sandboxes start from"},
 	{"github.com/tonistiigi", []string{"internal/build/plan", "internal/build/step"}, "how BuildKit walks through trees and copies them"},

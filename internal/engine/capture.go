@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"cmp"
+	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -37,18 +41,72 @@ func (e *Engine) howInside(agent string) (spec.AgentLogin, error) {
 // isCaptured tells the lease of a login that was made inside.
 func isCaptured(l spec.Lease) bool { return l.Captured != "" }
 
-// readCaptured reads a login that was made inside.
-func (e *Engine) readCaptured(sb *spec.Sandbox, l *spec.Lease) got {
+// readyForLogin sees to it that a login that is made inside can be sealed.
+func (e *Engine) readyForLogin(ctx context.Context, sb *spec.Sandbox, live []spec.Lease) {
+	if e.loginInside(sb) == nil || slices.ContainsFunc(live, func(l spec.Lease) bool { return l.Renewal != "" && !isCaptured(l) }) {
+		return // nobody need log in
+	}
+	if err := e.firstKey(ctx); err != nil {
+		e.say("a login that is made in sandbox %s cannot be kept, for there is nothing to seal it with: %s", sb.Name, withHint(err))
+	}
+}
+
+// capturedAt is where a login that was made inside lies.
+func (e *Engine) capturedAt(sb *spec.Sandbox, l *spec.Lease) (login.File, error) {
 	how, err := e.howInside(l.Captured)
+	return login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: how, Inside: true, Secret: l.Secret}, err
+}
+
+// loginKeys are the keys of logins that were made inside, to be opened, by the names of
+// their secrets. Of one that has none, readCaptured says why.
+func (e *Engine) loginKeys(sb *spec.Sandbox, live []spec.Lease) (items []vault.Item) {
+	for _, l := range live {
+		if !isCaptured(l) {
+			continue
+		}
+		f, err := e.capturedAt(sb, &l)
+		if err != nil {
+			continue
+		}
+		if key, err := f.SealedKey(); err == nil && key != "" {
+			items = append(items, vault.Item{Name: l.Secret, Sealed: key, Again: f.Again()})
+		}
+	}
+	return items
+}
+
+// readCaptured reads a login that was made inside, for which the key was opened. One that
+// an earlier Bothy left in clear is sealed first.
+func (e *Engine) readCaptured(ctx context.Context, d *vault.Document, sb *spec.Sandbox, l *spec.Lease, key got) got {
+	if key.err != nil {
+		return key
+	}
+	f, err := e.capturedAt(sb, l)
 	if err != nil {
 		return got{err: err}
 	}
-	f := login.File{Path: e.Store.Sandbox(sb.ID).Login(l.ID), How: how, Inside: true, Secret: l.Secret}
-	d, err := f.Read()
+	sealed, err := f.SealedKey()
 	if err != nil {
 		return got{err: err}
 	}
-	return got{value: []byte(d.Access), login: &hostLogin{f, d}}
+	if sealed == "" {
+		f.Seal, err = ask.LoginKey(ctx, d)
+	} else {
+		f.Seal, err = ask.OpenedLoginKey(key.value, sealed)
+	}
+	if err != nil {
+		return got{err: &spec.Error{Op: "open " + l.Secret, Err: err, Hint: cmp.Or(spec.Hint(err), f.Again())}}
+	}
+	var doc *login.Document
+	if sealed == "" {
+		doc, err = f.SealClear(ctx)
+	} else {
+		doc, err = f.Read()
+	}
+	if err != nil {
+		return got{err: err}
+	}
+	return got{value: []byte(doc.Access), login: &hostLogin{f, doc}}
 }
 
 // forgetLogins removes the tokens of all leases but those on a list.

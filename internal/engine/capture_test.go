@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -16,7 +19,6 @@ import (
 // ends with its lease.
 func TestCaptured(t *testing.T) {
 	e, _, said := signedIn(t)
-	a := claude(t, e)
 	sb := wish(t.TempDir())
 	sb.Agent = "claude"
 	must(t, e.Create(here, sb))
@@ -27,11 +29,11 @@ func TestCaptured(t *testing.T) {
 	must(t, err)
 	l.Captured, l.Renewal = "claude", "sk-ant-ort01-PLACEHOLDER"
 	dir := e.Store.Sandbox(sb.ID)
-	_, err = login.File{Path: dir.Login(l.ID), How: *a.Login}.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
-	must(t, err)
-	must(t, vault.WriteLeases(dir.Leases(), []spec.Lease{l}))
+	keepLogin(t, e, sb, &l)
 
 	n := e.lending(here, sb)
+	nowhereIn(t, dir.Dir, oauthAccess)
+	nowhereIn(t, dir.Dir, oauthRefresh)
 	if len(n.unlent) != 0 || len(n.files) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || !n.loans[0].Login.Inside || n.loans[0].Login.Path != dir.Login(l.ID) {
 		t.Errorf("%+v", n)
 	}
@@ -81,6 +83,141 @@ func TestCaptured(t *testing.T) {
 	sb.Mock = &spec.Mock{}
 	if e.loginInside(sb) != nil {
 		t.Error("a model that is played has logins")
+	}
+}
+
+// keepLogin keeps tokens as a keeper does.
+func keepLogin(t *testing.T, e *Engine, sb *spec.Sandbox, l *spec.Lease) login.File {
+	t.Helper()
+	must(t, e.firstKey(here))
+	d, err := e.vault().Read()
+	must(t, err)
+	f, err := e.capturedAt(sb, l)
+	must(t, err)
+	f.Seal, err = ask.LoginKey(here, d)
+	must(t, err)
+	_, err = f.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
+	must(t, err)
+	must(t, vault.WriteLeases(e.Store.Sandbox(sb.ID).Leases(), []spec.Lease{*l}))
+	return f
+}
+
+// loggedIn is a sandbox of claude in which somebody has logged in, and what was said.
+func loggedIn(t *testing.T) (*Engine, *spec.Sandbox, login.File, *[]string) {
+	t.Helper()
+	e, _, said := signedIn(t)
+	sb := wish(t.TempDir())
+	sb.Agent = "claude"
+	must(t, e.Create(here, sb))
+	l, err := vault.NewLease(&vault.Secret{Name: "claude-login@box", Service: "claude"}, sb.ID, vault.Terms{Env: []string{}}, []byte(oauthAccess), time.Now())
+	must(t, err)
+	l.Captured, l.Renewal = "claude", "sk-ant-ort01-PLACEHOLDER"
+	return e, sb, keepLogin(t, e, sb, &l), said
+}
+
+// isLent wants the login to be lent, or not with a reason and what to do.
+func isLent(t *testing.T, e *Engine, sb *spec.Sandbox, why, hint string) {
+	t.Helper()
+	n := e.lending(here, sb)
+	if why == "" {
+		if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != oauthAccess || n.loans[0].Login.Seal == nil {
+			t.Errorf("it is not lent: %+v", n)
+		}
+		return
+	}
+	if len(n.unlent) != 1 || len(n.loans) != 1 || n.loans[0].Value != nil || !strings.Contains(n.unlent[0].Reason, why) || !strings.Contains(n.unlent[0].Hint, hint) {
+		t.Errorf("%+v", n)
+	}
+}
+
+const logInAgain = "bothy secret revoke claude-login@box, on the host, then log in again in the sandbox"
+
+// A login that is damaged, or sealed for a key that is gone, is not lent, and it is said
+// what to do. What there is of it stays until its lease is ended.
+func TestCapturedDamaged(t *testing.T) {
+	e, sb, f, _ := loggedIn(t)
+	whole, err := os.ReadFile(f.Path)
+	must(t, err)
+	isLent(t, e, sb, "", "")
+	must(t, os.WriteFile(f.Path, whole[:100], 0o600))
+	isLent(t, e, sb, "the login is damaged", logInAgain)
+	must(t, os.WriteFile(f.Path, bytes.Replace(whole, []byte("-----BEGIN AGE ENCRYPTED FILE-----\\n"), []byte("-----BEGIN AGE ENCRYPTED FILE-----\\nAAAA"), 1), 0o600))
+	isLent(t, e, sb, "its sealed value is corrupted", logInAgain)
+	must(t, os.Remove(f.Path))
+	isLent(t, e, sb, "nobody is logged in", logInAgain)
+	must(t, os.WriteFile(f.Path, whole, 0o600))
+	isLent(t, e, sb, "", "")
+	must(t, os.RemoveAll(e.vault().Dir))
+	isLent(t, e, sb, "for another key", logInAgain)
+}
+
+// Where the secrets are locked, so is the login.
+func TestCapturedLocked(t *testing.T) {
+	words := filepath.Join(t.TempDir(), "words")
+	must(t, os.WriteFile(words, []byte("correct horse\n"), 0o600))
+	t.Setenv(passphraseVar, words)
+	e, sb, _, _ := loggedIn(t)
+	if d, err := e.vault().Read(); err != nil || d.Guard != vault.GuardPassphrase {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	isLent(t, e, sb, "", "")
+	must(t, os.Unsetenv(passphraseVar))
+	isLent(t, e, sb, "the secrets are locked with a passphrase", "BOTHY_VAULT_PASSPHRASE_FILE")
+	asked := 0
+	e.Passphrase = func(bool) ([]byte, error) { asked++; return []byte("correct horse"), nil }
+	isLent(t, e, sb, "", "")
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// What an earlier Bothy wrote in clear is sealed by the next start.
+func TestCapturedInClear(t *testing.T) {
+	e, sb, f, _ := loggedIn(t)
+	plain := f
+	plain.Inside = false
+	must(t, os.Remove(f.Path))
+	_, err := plain.Create(login.Grant{Access: oauthAccess, Refresh: oauthRefresh, Lifetime: time.Hour}, time.Now())
+	must(t, err)
+	must(t, os.RemoveAll(e.vault().Dir))
+	for range 2 {
+		isLent(t, e, sb, "", "")
+		nowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthAccess)
+		nowhereIn(t, e.Store.Sandbox(sb.ID).Dir, oauthRefresh)
+	}
+}
+
+// The key is there before somebody can log in, where somebody may.
+func TestFirstKey(t *testing.T) {
+	e, _, said := signedIn(t)
+	key := func() string {
+		d, err := e.vault().Read()
+		must(t, err)
+		return d.Recipient
+	}
+	of := func(agent string) *spec.Sandbox {
+		sb := wish(t.TempDir())
+		sb.Agent = agent
+		must(t, e.Create(here, sb))
+		return sb
+	}
+	e.lending(here, of("shell"))
+	e.lending(here, of("cursor"))
+	if key() != "" {
+		t.Error("there is one, for nothing")
+	}
+	sb := of("claude")
+	must(t, os.MkdirAll(e.vault().Dir, 0o700))
+	must(t, os.WriteFile(e.vault().Identity(), []byte("garbage"), 0o600))
+	if n := e.lending(here, sb); len(n.unlent) != 0 || len(*said) == 0 || !strings.Contains((*said)[len(*said)-1], "cannot be kept, for there is nothing to seal it with") {
+		t.Errorf("%+v, said %q", n, *said)
+	}
+	must(t, os.Remove(e.vault().Identity()))
+	e.lending(here, sb)
+	first := key()
+	e.lending(here, sb)
+	if first == "" || key() != first {
+		t.Errorf("%q, then %q", first, key())
 	}
 }
 

@@ -32,19 +32,19 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 	e.forgetLogins(sb, list) // nobody is there who would make one
 	now := time.Now()
 	live := vault.Live(list, now)
-	values := map[string]got{}
+	e.readyForLogin(ctx, sb, live)
+	values, d := map[string]got{}, &vault.Document{}
 	if len(live) > 0 {
-		d, err := e.vault().Read()
-		if err != nil {
+		if d, err = e.vault().Read(); err != nil {
 			return lending{unlent: e.allUnlent(sb, live, err)}
 		}
-		values = e.values(ctx, d, secretsOf(slices.DeleteFunc(slices.Clone(live), isCaptured)))
+		values = e.values(ctx, d, secretsOf(slices.DeleteFunc(slices.Clone(live), isCaptured)), e.loginKeys(sb, live)...)
 	}
 	var out lending
 	for _, l := range list {
 		v := values[l.Secret]
 		if isCaptured(l) {
-			v = e.readCaptured(sb, &l)
+			v = e.readCaptured(ctx, d, sb, &l, v)
 		}
 		if err := l.Place.Check(); err != nil { // the gateway would have none of them
 			if l.Live(now) {

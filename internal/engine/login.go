@@ -82,7 +82,7 @@ func (h *hostLogin) standIn(s *vault.Secret, l *spec.Lease) {
 // complete says in a loan what the keeper needs to renew it.
 func (h *hostLogin) complete(l *wire.Loan) {
 	l.Masked = []wire.Value{wire.Value(h.Refresh)}
-	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Expires: h.Expires, Due: h.Due}
+	l.Login = &wire.Login{Path: h.at.Path, How: h.at.How, Inside: h.at.Inside, Seal: h.at.Seal, Expires: h.Expires, Due: h.Due}
 }
 
 // file adds the login as it is inside.

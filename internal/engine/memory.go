@@ -46,7 +46,7 @@ func (e *Engine) trySeal(ctx context.Context, dir string, a *wire.Authority) err
 	}
 	defer c.End()
 	fresh := c.Recipient == ""
-	if err := e.ready(ctx, c, false); err != nil {
+	if err := e.ready(ctx, c, keyWish{}); err != nil {
 		return err
 	}
 	sealed, err := e.seal(ctx, c, authorityName, a.Key)

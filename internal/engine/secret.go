@@ -65,7 +65,7 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 	defer c.End()
 	s := fresh(c, n)
 	if s.Source.Kind == vault.SourceStored {
-		if err := e.ready(ctx, c, n.Passphrase); err != nil {
+		if err := e.ready(ctx, c, keyWish{protect: n.Passphrase}); err != nil {
 			return err
 		}
 		if s.Sealed, err = e.seal(ctx, c, s.Name, n.Value); err != nil {
@@ -225,8 +225,9 @@ func (g got) loan(l spec.Lease) wire.Loan {
 	return loan
 }
 
-// values reads the values of secrets from their sources, all at once.
-func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) map[string]got {
+// values reads the values of secrets from their sources, all at once, with more that is to
+// be opened: who is asked for a passphrase is asked once.
+func (e *Engine) values(ctx context.Context, d *vault.Document, names []string, more ...vault.Item) map[string]got {
 	out := map[string]got{}
 	var mu sync.Mutex
 	keep := func(name string, g got) {
@@ -243,7 +244,7 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) 
 	put := func(name string, value []byte, err error) { keep(name, got{value: value, err: err}) }
 	ctx, settle := untilSignal(ctx)
 	defer settle()
-	var items []vault.Item
+	items := slices.Clone(more)
 	var wg sync.WaitGroup
 	for _, name := range names {
 		s, err := d.Find(name)
@@ -251,7 +252,7 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string) 
 		case err != nil:
 			put(name, nil, err)
 		case s.Source.Kind == vault.SourceStored:
-			items = append(items, vault.Item{Name: name, Sealed: s.Sealed})
+			items = append(items, vault.Item{Name: name, Sealed: s.Sealed, Again: "set it again: bothy secret set " + name})
 		case s.Source.Kind == vault.SourceKeyring:
 			items = append(items, vault.Item{Name: name, Attributes: s.Source.Attributes})
 		case s.Source.Kind == vault.SourceLogin:

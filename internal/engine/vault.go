@@ -3,62 +3,38 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // vault is where the secrets are.
 func (e *Engine) vault() vault.Vault { return vault.Vault{Dir: e.Store.Secrets()} }
 
-// vaultTimeout bounds one order. A keyring may ask the user.
-const vaultTimeout = 90 * time.Second
-
 // busVariables lead to the desktop's keyring. The process that holds keys gets
 // nothing else of the environment.
 var busVariables = []string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}
 
-// order has the sealing process do something. What goes there and comes back
-// crosses pipes only.
+// order has the sealing process do something.
 func (e *Engine) order(ctx context.Context, o vault.Order) (vault.Answer, error) {
-	var a vault.Answer
-	in, err := json.Marshal(o)
-	if err != nil {
-		return a, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args, cmd.Env, cmd.Dir = []string{vault.Argv0}, []string{}, "/"
+	return ask.Do(ctx, o, bus()...)
+}
+
+func bus() (env []string) {
 	for _, name := range busVariables {
 		if v, ok := os.LookupEnv(name); ok {
-			cmd.Env = append(cmd.Env, name+"="+v)
+			env = append(env, name+"="+v)
 		}
 	}
-	cmd.Stdin = bytes.NewReader(in)
-	out, err := cmd.Output()
-	if err == nil {
-		err = json.Unmarshal(out, &a)
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return a, fmt.Errorf("%s: %w", vault.Argv0, err)
-	}
-	if a.Error != nil {
-		return a, a.Error.Err()
-	}
-	return a, nil
+	return env
 }
 
 // unlocking completes an order with what leads to the key.
@@ -117,23 +93,27 @@ func readPassphrase(path string) ([]byte, error) {
 	return text, nil
 }
 
+// keyWish is what is wished for a key that is made: a passphrase, and that the desktop's
+// keyring asks nobody anything.
+type keyWish struct{ protect, quiet bool }
+
 // ready gives the vault a key, if it has none yet. The file with the key is
 // there before anything is sealed for it.
-func (e *Engine) ready(ctx context.Context, c *vault.Change, protect bool) error {
+func (e *Engine) ready(ctx context.Context, c *vault.Change, wish keyWish) error {
 	if c.Recipient != "" {
-		if protect && c.Guard != vault.GuardPassphrase {
+		if wish.protect && c.Guard != vault.GuardPassphrase {
 			return spec.Errorf(spec.ErrConflict, "the secrets have a key without a passphrase already").
 				WithHint("remove the stored secrets and %s, then set them again with --passphrase", e.vault().Identity())
 		}
 		return nil
 	}
-	o := vault.Order{Op: vault.OpMake}
+	o := vault.Order{Op: vault.OpMake, Quiet: wish.quiet}
 	text, err := readSmall(e.vault().Identity())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	o.Identity = string(text)
-	if protect || os.Getenv(passphraseVar) != "" || strings.HasPrefix(o.Identity, "-----BEGIN") {
+	if wish.protect || os.Getenv(passphraseVar) != "" || strings.HasPrefix(o.Identity, "-----BEGIN") {
 		if o.Passphrase, err = e.passphrase(o.Identity == ""); err != nil {
 			return err
 		}
@@ -155,16 +135,36 @@ func (e *Engine) ready(ctx context.Context, c *vault.Change, protect bool) error
 	return nil
 }
 
+// firstKeyTime is how long a start may wait for the first key. Who has the lock may be
+// asking somebody something.
+const firstKeyTime = 10 * time.Second
+
+// firstKey gives the vault a key before there is a value: a login that is made inside needs
+// one, at a time when nobody is there who could make it.
+func (e *Engine) firstKey(ctx context.Context) error {
+	d, err := e.vault().Read()
+	if err != nil || d.Recipient != "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, firstKeyTime, fmt.Errorf("it took longer than %v", firstKeyTime))
+	defer cancel()
+	c, err := e.vault().TryBegin(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	if c.Document, err = e.vault().Read(); err != nil || c.Recipient != "" {
+		return err
+	}
+	if err := e.ready(ctx, c, keyWish{quiet: true}); err != nil {
+		return err
+	}
+	return c.Save()
+}
+
 // seal encrypts a value.
 func (e *Engine) seal(ctx context.Context, c *vault.Change, name string, value []byte) (string, error) {
-	a, err := e.order(ctx, vault.Order{Op: vault.OpSeal, Recipient: c.Recipient, Items: []vault.Item{{Name: name, Value: value}}})
-	if err == nil && (len(a.Items) != 1 || a.Items[0].Sealed == "") {
-		err = errors.New("nothing was sealed")
-	}
-	if err != nil {
-		return "", &spec.Error{Op: "seal secret " + name, Err: err}
-	}
-	return a.Items[0].Sealed, nil
+	return ask.Seal(ctx, c.Recipient, "secret "+name, value)
 }
 
 // forget takes the key out of the desktop's keyring.

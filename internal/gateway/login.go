@@ -127,7 +127,7 @@ func (l *logins) meet(loans []wire.Loan) map[string]*heldLogin {
 // meet takes over the value that the keeper lends, unless it is one that was
 // renewed since.
 func (h *heldLogin) meet(o *wire.Loan) {
-	h.file = login.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Secret: o.Secret}
+	h.file = login.File{Path: o.Login.Path, How: o.Login.How, Inside: o.Login.Inside, Seal: o.Login.Seal, Secret: o.Secret}
 	if value := string(o.Value); value != h.Access && !h.had(value) {
 		h.take(renew.Result{Access: value, Expires: o.Login.Expires, Due: o.Login.Due})
 	}

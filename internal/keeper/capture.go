@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -18,7 +19,7 @@ import (
 type LoginInside struct {
 	Agent string          `json:"agent"` // its name
 	How   spec.AgentLogin `json:"how"`
-	Vault string          `json:"vault"` // the directory of the secrets, whose lock and log are used
+	Vault string          `json:"vault"` // the directory of the secrets, whose key, lock and log are used
 }
 
 // Capture keeps tokens that programs inside are given.
@@ -65,7 +66,7 @@ func (k *Keeper) keepLogin(ctx context.Context, g login.Grant) (*spec.Lease, str
 	if err != nil {
 		return nil, "", err
 	}
-	loan, identity, err := k.newLogin(g, now)
+	loan, identity, err := k.newLogin(ctx, g, now)
 	if err != nil {
 		return nil, "", err
 	}
@@ -93,8 +94,8 @@ func (k *Keeper) loggedOut(now time.Time) ([]spec.Lease, error) {
 	return list, nil
 }
 
-// newLogin writes a login, and makes a lease of it.
-func (k *Keeper) newLogin(g login.Grant, now time.Time) (*wire.Loan, string, error) {
+// newLogin writes a login, sealed, and makes a lease of it.
+func (k *Keeper) newLogin(ctx context.Context, g login.Grant, now time.Time) (*wire.Loan, string, error) {
 	from := k.launch.Login
 	s := vault.Secret{Name: from.Agent + "-login@" + k.spec.Name, Service: from.How.Service}
 	l, err := vault.NewLease(&s, k.spec.ID, vault.Terms{Env: []string{}}, []byte(g.Access), now)
@@ -103,6 +104,9 @@ func (k *Keeper) newLogin(g login.Grant, now time.Time) (*wire.Loan, string, err
 	}
 	l.Captured = from.Agent
 	f := login.File{Path: k.dir.Login(l.ID), How: from.How, Inside: true, Secret: s.Name}
+	if f.Seal, err = loginKey(ctx, from.Vault); err != nil {
+		return nil, "", err
+	}
 	d, err := f.Create(g, now)
 	if err != nil {
 		return nil, "", err
@@ -115,8 +119,17 @@ func (k *Keeper) newLogin(g login.Grant, now time.Time) (*wire.Loan, string, err
 	}
 	return &wire.Loan{
 		Lease: l, Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)},
-		Login: &wire.Login{Path: f.Path, How: f.How, Inside: true, Expires: d.Expires, Due: d.Due},
+		Login: &wire.Login{Path: f.Path, How: f.How, Inside: true, Seal: f.Seal, Expires: d.Expires, Due: d.Due},
 	}, identity, nil
+}
+
+// loginKey makes a key for a login, sealed as secrets are.
+func loginKey(ctx context.Context, dir string) (*wire.Seal, error) {
+	d, err := vault.Vault{Dir: dir}.Read()
+	if err != nil {
+		return nil, err
+	}
+	return ask.LoginKey(ctx, d)
 }
 
 // lendLogin puts a lease on the disk beside others, and into force. If the gateway will not

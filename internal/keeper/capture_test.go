@@ -17,8 +17,10 @@ import (
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/vault/ask"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
+	"github.com/bothy-dev/bothy/test/harness"
 )
 
 // keeps makes a keeper that keeps logins made inside, with a lease of another secret.
@@ -34,7 +36,36 @@ func keeps(t *testing.T) (*Keeper, *lender) {
 		File: ".tool/login.json", Service: "claude", Access: "/a", Refresh: "/r", Expires: "/e", Identity: "/i", Claims: []string{"/plan"},
 		Endpoint: "https://auth.example.com/oauth/token", Again: "tool login", Capture: &spec.AgentCapture{},
 	}}
+	keyed(t, k.launch.Login.Vault)
 	return k, g
+}
+
+// keyed gives a vault a key, and the key.
+func keyed(t *testing.T, dir string) vault.Answer {
+	t.Helper()
+	key, err := ask.Do(t.Context(), vault.Order{Op: vault.OpMake, Guard: vault.GuardFile})
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		err = store.WriteJSON(filepath.Join(dir, "vault.json"), vault.Document{Version: 1, Guard: key.Guard, Recipient: key.Recipient, Secrets: []vault.Secret{}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// inForce is the login that a gateway was given last.
+func (g *lender) inForce(t *testing.T) login.File {
+	t.Helper()
+	for _, l := range slices.Backward(g.has) {
+		if l.Login != nil && !l.Taken {
+			return login.File{Path: l.Login.Path, How: l.Login.How, Inside: l.Login.Inside, Secret: l.Secret, Seal: l.Login.Seal}
+		}
+	}
+	t.Fatal("no login is lent")
+	return login.File{}
 }
 
 func grant(n int) login.Grant {
@@ -60,7 +91,7 @@ func TestKeepLogin(t *testing.T) {
 	if info, err := os.Stat(k.dir.Login(l.ID)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	d, err := login.File{Path: k.dir.Login(l.ID), How: k.launch.Login.How}.Read()
+	d, err := g.inForce(t).Read()
 	if err != nil || d.Access != grant(1).Access || d.Refresh != grant(1).Refresh || time.Until(d.Expires) > time.Hour {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -71,6 +102,34 @@ func TestKeepLogin(t *testing.T) {
 	if _, err := os.Stat(k.dir.Lent()); err != nil {
 		t.Error(err)
 	}
+}
+
+// What lies on the disk is sealed: with the key that the gateway has for its renewals, which
+// the key of the secrets opens for the next keeper.
+func TestKeepLoginSealed(t *testing.T) {
+	k, g := keeps(t)
+	key := keyed(t, k.launch.Login.Vault)
+	if _, _, err := k.keepLogin(t.Context(), grant(1)); err != nil {
+		t.Fatal(err)
+	}
+	f := g.inForce(t)
+	sealed, err := f.SealedKey()
+	if err != nil || sealed == "" {
+		t.Fatalf("%q, %v", sealed, err)
+	}
+	o := vault.Order{Op: vault.OpOpen, Guard: key.Guard, Recipient: key.Recipient, Identity: key.Identity, Items: []vault.Item{{Name: "k", Sealed: sealed}}}
+	a, err := ask.Do(t.Context(), o)
+	if err != nil || a.Items[0].Error != nil {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if f.Seal, err = ask.OpenedLoginKey(a.Items[0].Value, sealed); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := f.Read(); err != nil || d.Refresh != grant(1).Refresh {
+		t.Errorf("%+v, %v", d, err)
+	}
+	harness.AbsentInFiles(t, k.dir.Dir, grant(1).Access)
+	harness.AbsentInFiles(t, k.dir.Dir, grant(1).Refresh)
 }
 
 // Once its lease is ended another is kept. One that the gateway does not take changes
@@ -130,9 +189,16 @@ func TestKeepIdentity(t *testing.T) {
 // What cannot be kept leaves nothing behind, and all else as it was.
 func TestKeepLoginFails(t *testing.T) {
 	for what, spoil := range map[string]func(*Keeper, *login.Grant){
-		"no renewal":     func(_ *Keeper, g *login.Grant) { g.Refresh = "" },
-		"an odd token":   func(_ *Keeper, g *login.Grant) { g.Access = "two words that are none" },
-		"a huge one":     func(_ *Keeper, g *login.Grant) { g.Access = strings.Repeat("x", 9<<10) },
+		"no renewal":   func(_ *Keeper, g *login.Grant) { g.Refresh = "" },
+		"an odd token": func(_ *Keeper, g *login.Grant) { g.Access = "two words that are none" },
+		"a huge one":   func(_ *Keeper, g *login.Grant) { g.Access = strings.Repeat("x", 9<<10) },
+		"no key":       func(k *Keeper, _ *login.Grant) { _ = os.Remove(filepath.Join(k.launch.Login.Vault, "vault.json")) },
+		"a broken vault": func(k *Keeper, _ *login.Grant) {
+			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte("{"), 0o600)
+		},
+		"an odd key": func(k *Keeper, _ *login.Grant) {
+			_ = os.WriteFile(filepath.Join(k.launch.Login.Vault, "vault.json"), []byte(`{"version":1,"guard":"file","recipient":"age1nobody","secrets":[]}`), 0o600)
+		},
 		"no lock":        func(k *Keeper, _ *login.Grant) { k.launch.Login.Vault = "/dev/null/secrets" },
 		"broken leases":  func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(k.dir.Leases(), []byte("{"), 0o600) },
 		"no place":       func(k *Keeper, _ *login.Grant) { _ = os.WriteFile(filepath.Join(k.dir.Dir, "login"), nil, 0o600) },

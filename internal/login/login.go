@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -28,9 +29,10 @@ type File struct {
 	Path string
 	How  spec.AgentLogin
 	// Inside tells one that was made in a sandbox, and is that sandbox's alone. Secret is
-	// by what name its lease is ended.
+	// by what name its lease is ended. It is encrypted: Seal has its key.
 	Inside bool
 	Secret string
+	Seal   *wire.Seal
 }
 
 // Again says how to get another login.
@@ -82,7 +84,7 @@ func (f File) Read() (*Document, error) {
 
 // open reads a file that may be a login, and leaves it open.
 func (f File) open(path string) (*Document, *os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	file, err := openFile(path)
 	if err == nil {
 		var d *Document
 		if d, err = f.decode(file); err == nil {
@@ -90,46 +92,61 @@ func (f File) open(path string) (*Document, *os.File, error) {
 		}
 		_ = file.Close()
 	}
+	return nil, nil, f.unread(path, err)
+}
+
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+}
+
+// unread says why a file cannot be read.
+func (f File) unread(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrNone):
 		how := "log in on the host: " + f.How.Again
 		if f.Inside {
 			how = f.Again()
 		}
-		err = spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("%s", how)
+		return spec.Errorf(spec.ErrNotFound, "%w: %s", ErrNone, path).WithHint("%s", how)
 	case errors.Is(err, unix.ELOOP):
-		err = spec.Errorf(spec.ErrDenied, "the login %s is a symbolic link, which its renewal would replace", path).WithHint("put the file itself there")
-	default:
-		err = &spec.Error{Op: "read the login " + path, Err: err, Hint: spec.Hint(err)}
+		return spec.Errorf(spec.ErrDenied, "the login %s is a symbolic link, which its renewal would replace", path).WithHint("put the file itself there")
 	}
-	return nil, nil, err
+	return &spec.Error{Op: "read the login " + path, Err: err, Hint: spec.Hint(err)}
 }
 
-// decode refuses what others could have written or can read.
 func (f File) decode(file *os.File) (*Document, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
-		return nil, err
+	data, d, err := readOwn(file)
+	if err == nil && f.Inside {
+		data, err = f.unseal(data)
 	}
-	mode := fs.FileMode(st.Mode & 0o7777)
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, errors.New("it is no regular file")
-	case int(st.Uid) != os.Geteuid():
-		return nil, errors.New("it belongs to another user")
-	case mode&0o077 != 0:
-		return nil, spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
-	}
-	data, err := store.ReadAll(file, maxFile)
 	if err != nil {
 		return nil, err
 	}
-	d := &Document{how: f.How, mode: mode, Written: time.Unix(st.Mtim.Unix())}
+	d.how = f.How
 	d.indent = strings.HasPrefix(strings.TrimLeft(string(data), " \t\r\n"), "{\n")
 	if d.all, err = decodeObject(data); err != nil {
 		return nil, err
 	}
 	return d, d.find()
+}
+
+// readOwn reads a file, and refuses what others could have written or can read.
+func readOwn(file *os.File) ([]byte, *Document, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return nil, nil, err
+	}
+	mode := fs.FileMode(st.Mode & 0o7777)
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, nil, errors.New("it is no regular file")
+	case int(st.Uid) != os.Geteuid():
+		return nil, nil, errors.New("it belongs to another user")
+	case mode&0o077 != 0:
+		return nil, nil, spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
+	}
+	data, err := store.ReadAll(file, maxFile)
+	return data, &Document{mode: mode, Written: time.Unix(st.Mtim.Unix())}, err
 }
 
 // Bounds of a token in bytes, as of every value that is lent.

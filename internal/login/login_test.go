@@ -428,6 +428,9 @@ func TestRecover(t *testing.T) {
 // when the server has forgotten a token and when the next is on the disk.
 func renewForEver(path string) {
 	f := File{Path: path, How: how}
+	if os.Getenv(sealedVar) != "" {
+		f.Inside, f.Seal = true, seal
+	}
 	for n := 2; ; n++ {
 		h, err := f.Hold(context.Background())
 		if err != nil {
@@ -442,7 +445,7 @@ func renewForEver(path string) {
 	}
 }
 
-const renewVar = "TEST_RENEW"
+const renewVar, sealedVar = "TEST_RENEW", "TEST_SEALED"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(renewVar); path != "" {
@@ -451,12 +454,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A token that was reported written survives kill -9, and so does the file.
+// A token that was reported written survives kill -9, and so does the file. Of one that was
+// made inside nothing lies there in clear.
 func TestSurvivesKill(t *testing.T) {
-	for range 10 {
-		f := signedIn(t, how, typical)
+	for i := range 20 {
+		f, env := signedIn(t, how, typical), ""
+		if i%2 == 1 {
+			f, env = sealedIn(t), sealedVar+"=1"
+		}
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), renewVar+"="+f.Path)
+		cmd.Env = append(os.Environ(), renewVar+"="+f.Path, env)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		must(t, cmd.Start())
@@ -469,6 +476,9 @@ func TestSurvivesKill(t *testing.T) {
 		time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
 		rest, _ := io.ReadAll(lines)
 		_ = cmd.Wait()
+		if f.Inside {
+			unwritten(t, f)
+		}
 		if more := strings.Fields(string(rest)); len(more) > 0 {
 			_, _ = fmt.Sscan(more[len(more)-1], &n)
 		}

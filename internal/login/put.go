@@ -154,6 +154,12 @@ func (f File) replace(data []byte, mode fs.FileMode) error {
 }
 
 func (f File) write(data []byte, mode fs.FileMode) error {
+	if f.Inside {
+		var err error
+		if data, err = f.seal(data); err != nil {
+			return err
+		}
+	}
 	if err := os.Remove(f.written()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

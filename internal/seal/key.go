@@ -31,11 +31,11 @@ func makeKey(ctx context.Context, o vault.Order) (vault.Answer, error) {
 		a.Guard = vault.GuardKeyring
 		if len(o.Passphrase) > 0 {
 			a.Guard = vault.GuardPassphrase
-		} else if keep(ctx, a.Recipient, id.String()) != nil {
+		} else if keep(ctx, o.Quiet, a.Recipient, id.String()) != nil {
 			a.Guard = vault.GuardFile
 		}
 	} else if a.Guard == vault.GuardKeyring {
-		err = keep(ctx, a.Recipient, id.String())
+		err = keep(ctx, o.Quiet, a.Recipient, id.String())
 	}
 	switch a.Guard {
 	case vault.GuardPassphrase:
@@ -153,12 +153,19 @@ func openAll(ctx context.Context, o vault.Order) (vault.Answer, error) {
 		value, err := []byte(nil), locked
 		if err == nil {
 			if value, err = decrypt(item.Sealed, id); err != nil {
-				err = spec.Errorf(nil, "its sealed value is corrupted").WithHint("set it again: bothy secret set %s", item.Name)
+				err = &spec.Error{Err: errors.New(unopened(err)), Hint: item.Again}
 			}
 		}
 		a.Items[i].Value, a.Items[i].Error = value, wireError(err)
 	}
 	return a, nil
+}
+
+func unopened(err error) string {
+	if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
+		return "it is sealed for another key than that of the secrets"
+	}
+	return "its sealed value is corrupted"
 }
 
 func wireError(err error) *spec.WireError {

@@ -29,6 +29,7 @@ type keyring struct {
 	ctx     context.Context
 	bus     *dbus.Conn
 	session dbus.ObjectPath
+	quiet   bool // it shall ask nobody
 }
 
 // secret is a value on the bus, which is a socket of the user's.
@@ -96,6 +97,9 @@ func (k *keyring) call(at dbus.ObjectPath, method string, args []any, results ..
 func (k *keyring) prompt(at dbus.ObjectPath) error {
 	if at == none || at == "" {
 		return nil
+	}
+	if k.quiet {
+		return errors.New("the keyring is locked, and nobody is to be asked")
 	}
 	done := make(chan *dbus.Signal, 8)
 	k.bus.Signal(done)
@@ -183,12 +187,13 @@ func ours(recipient string) map[string]string {
 }
 
 // keep puts the key into the default collection.
-func keep(ctx context.Context, recipient, key string) error {
+func keep(ctx context.Context, quiet bool, recipient, key string) error {
 	k, err := openKeyring(ctx)
 	if err != nil {
 		return err
 	}
 	defer k.close()
+	k.quiet = quiet
 	var collection dbus.ObjectPath
 	if err := k.call(servicePath, "Service.ReadAlias", []any{"default"}, &collection); err != nil {
 		return err

@@ -208,6 +208,22 @@ func TestKeyringStaysLocked(t *testing.T) {
 	}
 }
 
+// Where nobody is to be asked, a keyring is used that need not ask.
+func TestKeyringQuiet(t *testing.T) {
+	f := needKeyring(t)
+	f.set(true, false)
+	if key := good(t, vault.Order{Op: vault.OpMake, Quiet: true}); key.Guard != vault.GuardFile {
+		t.Errorf("%+v", key)
+	}
+	if items, asked := f.counts(); items != 0 || asked != 0 {
+		t.Errorf("%d items, %d questions", items, asked)
+	}
+	f.set(false, false)
+	if key := good(t, vault.Order{Op: vault.OpMake, Quiet: true}); key.Guard != vault.GuardKeyring {
+		t.Errorf("%+v", key)
+	}
+}
+
 func TestItemsOfKeyring(t *testing.T) {
 	f := needKeyring(t)
 	f.mu.Lock()

@@ -24,6 +24,8 @@ type Order struct {
 	// Guard keeps the key. For OpMake it may be empty: the best there is.
 	Guard     Guard  `json:"guard,omitempty"`
 	Recipient string `json:"recipient,omitempty"`
+	// Quiet has the keyring ask nobody anything: if it would, the key is kept elsewhere.
+	Quiet bool `json:"quiet,omitempty"`
 	// Identity is what stands in the file, with GuardFile and GuardPassphrase.
 	Identity   string     `json:"identity,omitempty"`
 	Passphrase wire.Value `json:"passphrase,omitempty"`
@@ -36,6 +38,7 @@ type Item struct {
 	Sealed     string            `json:"sealed,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of an item of the keyring
 	Value      wire.Value        `json:"value,omitempty"`
+	Again      string            `json:"again,omitempty"` // what to do if Sealed is corrupted
 	Error      *spec.WireError   `json:"error,omitempty"` // why there is no value
 }
 

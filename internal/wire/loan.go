@@ -29,8 +29,16 @@ type Login struct {
 	Path    string          `json:"path"`
 	How     spec.AgentLogin `json:"how"`
 	Inside  bool            `json:"inside,omitempty"` // it was made in the sandbox, and is of no use elsewhere
+	Seal    *Seal           `json:"seal,omitempty"`   // of one that was made inside
 	Expires time.Time       `json:"expires,omitzero"` // when the value ends, if somebody says so
 	Due     time.Time       `json:"due,omitzero"`     // when it has to be renewed
+}
+
+// Seal is what the file of a login that was made inside is encrypted with.
+type Seal struct {
+	Key Value `json:"key"`
+	// Sealed is the key, sealed as secrets are: it lies in the file, for who reads that next.
+	Sealed string `json:"sealed"`
 }
 
 // LoanChange is what changes about the secrets lent to a sandbox that runs.

@@ -212,6 +212,7 @@ func (w *world) isKept(t *testing.T, name, secret string, tokens ...string) {
 	}
 	for _, token := range tokens {
 		harness.Absent(t, "the list", []byte(list), token)
+		harness.AbsentInFiles(t, filepath.Join(w.State, "sandboxes"), token)
 		if r := w.within(t, "exec", name, "grep", "-rlsF", token, w.Home, w.Work, "/tmp"); r.Code != 1 {
 			t.Errorf("a token is inside: %v", r)
 		}

@@ -1,0 +1,38 @@
+package ask
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+
+	"github.com/bothy-dev/bothy/internal/envelope"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// LoginKey makes the key of a login that is made inside, and has it sealed for that of the
+// secrets. So who keeps the login can renew it for as long as it knows its key, without
+// anybody being asked for that of the secrets.
+func LoginKey(ctx context.Context, d *vault.Document, env ...string) (*wire.Seal, error) {
+	if d.Recipient == "" {
+		return nil, spec.Errorf(nil, "there is no key to seal it with").WithHint("stop the sandbox, and start it again: that makes one, or says why it cannot")
+	}
+	key := make([]byte, envelope.KeySize)
+	_, _ = rand.Read(key) // it does not fail
+	sealed, err := Seal(ctx, d.Recipient, "the key of a login", []byte(hex.EncodeToString(key)), env...)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Seal{Key: key, Sealed: sealed}, nil
+}
+
+// OpenedLoginKey is what LoginKey made, of what was opened.
+func OpenedLoginKey(opened []byte, sealed string) (*wire.Seal, error) {
+	key, err := hex.DecodeString(string(opened))
+	if err != nil || len(key) != envelope.KeySize {
+		return nil, errors.New("its key is none")
+	}
+	return &wire.Seal{Key: key, Sealed: sealed}, nil
+}
