@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -150,7 +151,7 @@ func (p *provider) loan(t testing.TB, f login.File) []wire.Loan {
 	d, err := f.Read()
 	must(t, err)
 	return []wire.Loan{{
-		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Expires: d.Expires, Due: d.Due},
+		Value: wire.Value(d.Access), Masked: []wire.Value{wire.Value(d.Refresh)}, Login: &wire.Login{Path: f.Path, How: f.How, Inside: f.Inside, Seal: f.Seal, Expires: d.Expires, Due: d.Due},
 		Lease: spec.Lease{
 			ID: "lease1", Secret: "tool-login", Hosts: []string{"api.example.com"}, Place: spec.Place{Kind: spec.PlaceBearer},
 			Placeholder: accessStandIn, Renewal: refreshStandIn,
@@ -704,10 +705,13 @@ func TestLoginTakenBackMeanwhile(t *testing.T) {
 			serve.ServeHTTP(w, r)
 		})
 		f := p.signIn(t, 1, time.Now().Add(-time.Minute))
+		if inside {
+			f.Inside, f.Seal = true, &wire.Seal{Key: make([]byte, envelope.KeySize), Sealed: "the key, sealed"}
+			_, err := f.SealClear(t.Context())
+			must(t, err)
+		}
 		w := p.lends(t, f)
 		loans := p.loan(t, f)
-		loans[0].Login.Inside = inside
-		must(t, w.SetLoans(loans))
 		c := w.client(t, false)
 		var wg sync.WaitGroup
 		wg.Go(func() { p.call(t, w, c) })
