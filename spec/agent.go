@@ -170,6 +170,9 @@ type AgentLogin struct {
 
 	Endpoint string `json:"endpoint"` // the URL where tokens are renewed
 	Client   string `json:"client"`   // the agent's ID there
+	// ClientSecret is what some servers want beside it. In a program that everybody has,
+	// it is no secret (RFC 8252, section 8.5).
+	ClientSecret string `json:"client_secret,omitempty"`
 	// Form is how the endpoint is asked; empty: as OAuth has it.
 	Form string `json:"form,omitempty"`
 	// Lock says that the agent, while it renews, makes a directory beside that of

@@ -77,6 +77,13 @@ var Services = []Service{
 		Shapes: []Shape{{"AIza", 39, base62}},
 	},
 	{
+		// Gemini Code Assist, for who logged in with an account of Google's. The second
+		// tells whether a token is good, which is asked at every start.
+		Name: "code-assist", Hosts: []string{"cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"},
+		Place:  bearer,
+		Shapes: []Shape{{"ya29.", 220, base62}, {"1//", 103, base62}},
+	},
+	{
 		Name: "github", Hosts: []string{"api.github.com:443", "uploads.github.com:443"},
 		Place: bearer, Env: []string{"GH_TOKEN", "GITHUB_TOKEN"},
 		Shapes: githubShapes,

@@ -113,11 +113,18 @@ func committed(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // question is the request of RFC 6749, section 6, or the same in JSON.
 func question(how *spec.AgentLogin, refresh string) (body []byte, kind string, err error) {
+	said := map[string]string{"grant_type": "refresh_token", "refresh_token": refresh, "client_id": how.Client}
+	if how.ClientSecret != "" {
+		said["client_secret"] = how.ClientSecret
+	}
 	if how.Form == spec.FormJSON {
-		body, err = json.Marshal(map[string]string{"grant_type": "refresh_token", "refresh_token": refresh, "client_id": how.Client})
+		body, err = json.Marshal(said)
 		return body, "application/json", err
 	}
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "client_id": {how.Client}}
+	form := url.Values{}
+	for name, value := range said {
+		form.Set(name, value)
+	}
 	return []byte(form.Encode()), "application/x-www-form-urlencoded", nil
 }
 

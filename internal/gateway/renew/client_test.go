@@ -1,9 +1,30 @@
 package renew
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/spec"
 )
+
+// Some servers want a secret of the program's that everybody has, and others none.
+func TestQuestion(t *testing.T) {
+	how := spec.AgentLogin{Client: "tool"}
+	for secret, want := range map[string]string{
+		"":     "client_id=tool&grant_type=refresh_token&refresh_token=refresh-1",
+		"GOC&": "client_id=tool&client_secret=GOC%26&grant_type=refresh_token&refresh_token=refresh-1",
+	} {
+		how.ClientSecret = secret
+		if body, kind, err := question(&how, "refresh-1"); err != nil || string(body) != want || kind != "application/x-www-form-urlencoded" {
+			t.Errorf("%s, %s, %v", body, kind, err)
+		}
+	}
+	how.Form = spec.FormJSON
+	if body, _, err := question(&how, "refresh-1"); err != nil || !strings.Contains(string(body), `"client_secret":"GOC\u0026"`) {
+		t.Errorf("%s, %v", body, err)
+	}
+}
 
 // What a server says beside the tokens does not make them worse.
 func TestGranted(t *testing.T) {
