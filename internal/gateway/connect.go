@@ -136,7 +136,7 @@ func (g *Gateway) reach(ctx context.Context, s policy.Flow) (relay.Conn, error) 
 			return nil // the literal address was judged, and is the same
 		}
 		d := g.policy.Load().Decide(policy.Query{
-			Stage: policy.StageDial, Name: s.Name, Addr: to.Addr().Unmap(), Port: to.Port(), Now: time.Now(),
+			Stage: policy.StageDial, Name: s.Name, Addr: to.Addr().Unmap(), Port: to.Port(), Git: s.Git, Now: time.Now(),
 		})
 		if d.Allowed() {
 			return nil

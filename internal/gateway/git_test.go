@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -445,5 +446,35 @@ func TestKnownHostsAreKept(t *testing.T) {
 	third := start(t, rules(t, 1), nil)
 	if !bytes.Equal(first.KnownHosts(), second.KnownHosts()) || bytes.Equal(first.KnownHosts(), third.KnownHosts()) {
 		t.Errorf("%s, %s, %s", first.KnownHosts(), second.KnownHosts(), third.KnownHosts())
+	}
+}
+
+// A rule about git opens the private address of a server for what it lets through, and
+// for nothing else: no other SSH, and no other repository, whatever the name's rule says.
+func TestGitAtPrivateAddress(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	f, err := policy.DecodeFile([]byte(fmt.Sprintf("version: 1\nallow: [{host: 'git.example.com:%d', git: ['**']}, {host: '127.0.0.1:%d', git: [acme/app]}]\n", o.port, o.port)))
+	must(t, err)
+	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: f.Block})
+	must(t, err)
+	w := start(t, p, map[string][]string{"git.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	for command, want := range map[string]uint32{"git-upload-pack 'acme/app'": 0, "git-upload-pack 'acme/other'": 128} {
+		o.came()
+		conn, err := w.sshTo(t, "git.example.com", o.port)
+		must(t, err)
+		_, stderr, status := heard(ask(t, conn, command))
+		conn.Close()
+		if status != want || (len(o.came()) > 0) != (want == 0) || want != 0 && !strings.Contains(stderr, "closed to sandboxes") {
+			t.Errorf("%s: %q, %d", command, stderr, status)
+		}
+		for len(w.Flows()) > 0 { // and with them the server's word of their end
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r := w.record(t, "the refusal", func(r spec.NetworkRecord) bool { return r.Path == "/acme/other" })
+	if r.Verdict != spec.VerdictDeny || !strings.Contains(r.Suggest, fmt.Sprintf("bothy policy allow 127.0.0.1:%d --git acme/other", o.port)) && !strings.Contains(r.Reason, "127.0.0.1") {
+		t.Errorf("%+v", r)
 	}
 }

@@ -50,7 +50,7 @@ type Query struct {
 	Addr    netip.Addr  // the literal address or, at StageDial, the resolved one
 	Port    uint16      // zero at StageLookup alone
 	Request *Request    // at StageRequest alone
-	Git     *GitRequest // at StageGit alone
+	Git     *GitRequest // at StageGit, and at StageDial if that is dialled for it
 	Now     time.Time   // never zero: rules end
 }
 
@@ -63,7 +63,7 @@ type subject struct {
 	guard      bool        // private name: a rule must name it
 	block      *block      // special address: a rule must lie within it
 	req        judged      // its Request is nil but at StageRequest
-	git        *GitRequest // nil but at StageGit
+	git        *GitRequest // a command of git that is asked about
 	repository string      // of that, clean
 }
 
@@ -72,7 +72,7 @@ func (q *Query) understand(s *subject) Cause {
 	s.addr, s.port, s.now = q.Addr, q.Port, q.Now
 	named, literal := q.Name != "", q.Addr.IsValid()
 	ok := !q.Now.IsZero() && (q.Port != 0) == (q.Stage != StageLookup) && (q.Request != nil) == (q.Stage == StageRequest) &&
-		(q.Git != nil) == (q.Stage == StageGit)
+		(q.Git != nil || q.Stage != StageGit) && (q.Git == nil || q.Stage == StageGit || q.Stage == StageDial)
 	switch q.Stage {
 	case StageLookup:
 		ok = ok && named && !literal

@@ -195,12 +195,24 @@ func (s *subject) judgeGit(g *GitRequest) Cause {
 
 // suggestGit allows this one repository.
 func (d *Decision) suggestGit() Suggestion {
-	g := d.query.Git
-	name, err := CleanRepository(g.Repository)
-	if err != nil {
+	c := d.query.Git.conditions()
+	if c.none() {
 		return Suggestion{}
 	}
-	return allowing(d.query.target(), Conditions{Git: []string{name}, Push: g.Service == GitPush})
+	return allowing(d.query.target(), c)
+}
+
+// conditions let this command through; none, if there is none, or it has no name that a
+// rule could have.
+func (g *GitRequest) conditions() Conditions {
+	if g == nil {
+		return Conditions{}
+	}
+	name, err := CleanRepository(g.Repository)
+	if err != nil {
+		return Conditions{}
+	}
+	return Conditions{Git: []string{name}, Push: g.Service == GitPush}
 }
 
 // portSSH is where a rule without repositories opens a tunnel.

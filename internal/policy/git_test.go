@@ -137,11 +137,33 @@ func TestGitAmongLayers(t *testing.T) {
 	}
 }
 
-// A name that only a rule about git allows leads to no special address.
+// A name that only a rule about git allows leads to a special address for a command that
+// a rule for that address lets through, too.
 func TestGitOpensNoAddress(t *testing.T) {
 	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: [app]}, {host: "10.0.0.0/8:22", git: [app]}]}`)})
-	if d := p.Decide(Query{Stage: StageDial, Name: "git.example.com", Addr: netip.MustParseAddr("10.1.2.3"), Port: 22, Now: noon}); d.Allowed() {
+	dial := Query{Stage: StageDial, Name: "git.example.com", Addr: netip.MustParseAddr("10.1.2.3"), Port: 22, Now: noon}
+	if d := p.Decide(dial); d.Allowed() {
 		t.Error(d.Reason())
+	}
+	for git, want := range map[GitRequest]bool{{GitFetch, "app"}: true, {GitPush, "app"}: false, {GitFetch, "other"}: false} {
+		dial.Git = &git
+		if d := p.Decide(dial); d.Allowed() != want {
+			t.Errorf("%v: %s", git, d.Reason())
+		}
+		if d := p.Still(Flow{Name: dial.Name, Addr: dial.Addr, Port: 22, Seen: true, Git: &git}, noon); d.Allowed() != want {
+			t.Errorf("%v goes on: %s", git, d.Reason())
+		}
+	}
+	name := Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["**"], push: true}]}`)}
+	dial.Git = &GitRequest{GitPush, "/team/app.git"}
+	d := compile(t, name).Decide(dial)
+	s := d.Suggest()
+	if d.Cause != CauseSpecial || s.Command("") != "bothy policy allow 10.1.2.3:22 --git team/app --push" {
+		t.Errorf("%s: %s", d.Reason(), s.Command(""))
+	}
+	r, _ := s.rule()
+	if d := compile(t, name, Input{LayerSandbox, Block{Allow: []Rule{r}}}).Decide(dial); !d.Allowed() {
+		t.Errorf("it does not help: %s", d.Reason())
 	}
 }
 

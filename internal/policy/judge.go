@@ -117,11 +117,11 @@ func (p *Policy) inside(s *subject) *block {
 	return nil
 }
 
-// opens tells whether a rule without conditions lies within the block and
-// covers the address.
+// opens tells whether a rule without conditions lies within the block and covers the
+// address; for a name that is dialled for a command of git, one that lets this through, too.
 func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
 	for e := range p.allow.aboutAddr(a) {
-		if e.cond == nil && e.counts(s) && b.opens(e.rule.Target.prefix, a) {
+		if (e.cond == nil || s.git != nil && s.name != "" && e.cond.admitsGit(s)) && e.counts(s) && b.opens(e.rule.Target.prefix, a) {
 			return true
 		}
 	}

@@ -282,7 +282,7 @@ func TestStillAgreesWithDecide(t *testing.T) {
 			if (q.Stage != StageDial || q.Name == "") && (q.Stage != StageConnect || q.Name != "") {
 				continue
 			}
-			f := Flow{Name: q.Name, Addr: q.Addr, Port: q.Port, Seen: c(2) == 0}
+			f := Flow{Name: q.Name, Addr: q.Addr, Port: q.Port, Seen: c(2) == 0, Git: q.Git}
 			d, e := p.Decide(q), p.Still(f, q.Now)
 			want := d.Allowed() && (f.Seen || d.Inspection != InspectMust)
 			if e.Allowed() != want {

@@ -142,7 +142,7 @@ func randomQuery(c choice) Query {
 	if q.Stage == StageRequest {
 		q.Request = randomRequest(c, q)
 	}
-	if q.Stage == StageGit {
+	if q.Stage == StageGit || q.Stage == StageDial && c(3) == 0 {
 		q.Git = &GitRequest{
 			Service:    pick(c, GitFetch, GitFetch, GitPush, "git-upload-archive"),
 			Repository: pick(c, "acme/app", "/acme/app.git", "acme/other", "a/b/c", "app", "~me/x", "~you/x", "acme/../app", "acme/app.git/x"),

@@ -84,8 +84,11 @@ func (ref *reference) decide(q Query) answer {
 		}
 		return refused
 	case StageDial:
-		a := ref.flow(name, netip.Addr{}, q.Port, q.Now, nil)
-		if !a.allowed || !ref.mayDial(q.Addr, q.Port, q.Now) {
+		if q.Git != nil && !refCommand(q.Git) {
+			return refused
+		}
+		a := ref.asked(name, netip.Addr{}, q.Port, q.Now, nil, q.Git)
+		if !a.allowed || !ref.mayDial(q.Addr, q.Port, q.Now, q.Git) {
 			return refused
 		}
 		return a
@@ -112,7 +115,7 @@ func (ref *reference) decide(q Query) answer {
 		}
 	}
 	if q.Stage == StageGit {
-		if _, err := CleanRepository(q.Git.Repository); err != nil || q.Git.Service != GitFetch && q.Git.Service != GitPush {
+		if !refCommand(q.Git) {
 			return refused
 		}
 	}
@@ -201,7 +204,7 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 	}
 	if name == "" {
 		for _, v4 := range refInside(addr) {
-			if special(v4) != nil && !ref.opened(v4, port, now) {
+			if special(v4) != nil && !ref.opened(v4, port, now, nil) {
 				return refused
 			}
 		}
@@ -240,24 +243,25 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 	return answer{true, must, limit, room}
 }
 
-func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time) bool {
+func (ref *reference) mayDial(addr netip.Addr, port uint16, now time.Time, git *GitRequest) bool {
 	for _, a := range append(refInside(addr), addr) {
 		for _, r := range ref.rules(Deny, false) {
 			if refAddr(r.Target.String(), a) && (r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now)) {
 				return false
 			}
 		}
-		if special(a) != nil && !ref.opened(a, port, now) {
+		if special(a) != nil && !ref.opened(a, port, now, git) {
 			return false
 		}
 	}
 	return true
 }
 
-// opened tells whether a rule without conditions opens a special address.
-func (ref *reference) opened(a netip.Addr, port uint16, now time.Time) bool {
+// opened tells whether a rule without conditions opens a special address, or one for the
+// command that is asked about.
+func (ref *reference) opened(a netip.Addr, port uint16, now time.Time, git *GitRequest) bool {
 	return slices.ContainsFunc(ref.rules(Allow, false), func(r Rule) bool {
-		return refPlain(r) && refAddr(r.Target.String(), a) && refOpens(r, a) &&
+		return (refPlain(r) || git != nil && refGit(r, git)) && refAddr(r.Target.String(), a) && refOpens(r, a) &&
 			(r.Target.port == 0 || r.Target.port == port) && (r.Until.IsZero() || r.Until.After(now))
 	})
 }
@@ -417,6 +421,11 @@ func refDenies(r Rule, req *Request) bool {
 		}
 	}
 	return true
+}
+
+func refCommand(git *GitRequest) bool {
+	_, err := CleanRepository(git.Repository)
+	return err == nil && (git.Service == GitFetch || git.Service == GitPush)
 }
 
 // refGit tells whether an allow rule lets a command of git through.

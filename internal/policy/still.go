@@ -23,7 +23,7 @@ type Flow struct {
 func (p *Policy) Still(f Flow, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: f.Name, Addr: f.Addr, Port: f.Port, Now: now}
 	if f.Name != "" && f.Addr.IsValid() {
-		q.Stage = StageDial
+		q.Stage, q.Git = StageDial, f.Git
 	}
 	d := p.Decide(q)
 	if !d.Allowed() {

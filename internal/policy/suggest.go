@@ -156,7 +156,7 @@ func (d *Decision) suggestAddress() Suggestion {
 		return Suggestion{}
 	}
 	q := Query{Addr: d.query.Addr, Port: d.query.Port}
-	s := allowing(q.target(), Conditions{})
+	s := allowing(q.target(), d.query.Git.conditions())
 	if d.query.Addr.IsLoopback() {
 		s = Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
 	}

@@ -91,7 +91,7 @@ func TestA17GitOverSSH(t *testing.T) {
 		}
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		clone := "rm -rf /tmp/app; git clone -q git@" + knownServer + ":team/app.git /tmp/app && cat /tmp/app/file"
-		if r := c.Sh("box", "", "GIT_SSH_COMMAND='ssh -o BatchMode=yes' "+clone); r.Code == 0 || !strings.Contains(r.Stderr, "--lend ssh") || len(w.came()) != 0 {
+		if r := c.Sh("box", "", "export GIT_SSH_COMMAND='ssh -o BatchMode=yes -o StrictHostKeyChecking=yes'; "+clone); r.Code == 0 || !strings.Contains(r.Stderr, "--lend ssh") || len(w.came()) != 0 {
 			t.Errorf("without a key: %v", r)
 		}
 		c.Must(t, "run", "--name", "box", "--lend", "ssh", "--", "true")
