@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
@@ -107,8 +108,9 @@ type gitCommand struct {
 	name  string              // or address
 	port  uint16
 
-	began time.Time
-	fault error // why the server was not reached, in the words of the log
+	began  time.Time
+	server *billed // once it is reached
+	fault  error   // why the server was not reached, in the words of the log
 }
 
 // record begins the record of something that was asked for.
@@ -129,7 +131,7 @@ func (c *gitCommand) refused(what string) {
 }
 
 // ask judges a command.
-func (c *gitCommand) ask(cmd gitssh.Command) (func(error), error) {
+func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
 	c.began = time.Now()
 	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository}
 	d := c.g.judgeGit(c.f.now(), asked)
@@ -145,7 +147,7 @@ func (c *gitCommand) ask(cmd gitssh.Command) (func(error), error) {
 		c.g.log(r)
 		return nil, toldInside(r.Reason, r.Suggest, "")
 	}
-	return func(err error) { c.ended(r, err) }, nil
+	return func(err error) error { return c.ended(r, err) }, nil
 }
 
 // pathOf is a repository as records and URLs have it.
@@ -176,14 +178,19 @@ func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.N
 	return c.g.opened(c.f, c.first)
 }
 
-// ended records how a command ended.
-func (c *gitCommand) ended(r spec.NetworkRecord, err error) {
+// ended records how a command ended, and gives what is said of that inside.
+func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
+	said := err
 	r.Addr, r.Duration = c.f.now().Addr, time.Since(c.began).Milliseconds()
 	r.Up, r.Down = c.f.counts.Up.Load(), c.f.counts.Down.Load()
-	if c.fault != nil {
+	switch {
+	case c.fault != nil:
 		err = c.fault
+	case c.server != nil && c.server.spent.Load():
+		err = c.g.spent(c.f, outflow.ErrSpent)
 	}
 	refused, isRefused := errors.AsType[*dial.Refused](err)
+	denied, isDenied := errors.AsType[*policy.Denied](err)
 	switch why := c.f.ended(); {
 	case why != "":
 		r.Verdict, r.Reason = spec.VerdictDeny, why
@@ -192,19 +199,38 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) {
 		if d, ok := errors.AsType[*policy.Denied](refused); ok {
 			r.Suggest = d.Suggest().Command(c.g.conf.Sandbox)
 		}
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept):
+	case isDenied:
+		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(c.g.conf.Sandbox)
+		said = toldInside(r.Reason, r.Suggest, "")
+	case errors.Is(err, outflow.ErrSpent):
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
 	}
 	c.g.log(r)
+	return said
+}
+
+// billed is the way to a server, of which it is known whether a budget has ended it.
+type billed struct {
+	relay.Conn
+	spent atomic.Bool
+}
+
+func (b *billed) Write(p []byte) (int, error) {
+	n, err := b.Conn.Write(p)
+	if errors.Is(err, outflow.ErrSpent) {
+		b.spent.Store(true)
+	}
+	return n, err
 }
 
 // reach dials the server. Where its name leads is not told to the inside.
 func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
 	out, err := c.g.reached(ctx, c.f, c.r)
 	if err == nil {
-		return countedTo(out, c.f.sends()), nil
+		c.server = &billed{Conn: countedTo(out, c.f.sends())}
+		return c.server, nil
 	}
 	c.fault = err
 	if _, ok := errors.AsType[*dial.Refused](err); ok {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,9 +33,23 @@ type sshOutside struct {
 	known string
 	agent string // its socket
 
+	sent atomic.Int64 // to it, of all that SSH is
+
 	mu   sync.Mutex
 	seen []string
 	gone int // connections that have ended
+}
+
+// weighed counts what is read of a connection.
+type weighed struct {
+	net.Conn
+	sum *atomic.Int64
+}
+
+func (w weighed) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	w.sum.Add(int64(n))
+	return n, err
 }
 
 // newSSH starts one. What it is told to run it repeats, until its input ends.
@@ -79,7 +94,7 @@ func newSSH(t *testing.T, names ...string) *sshOutside {
 		return nil, nil
 	}}
 	conf.AddHostKey(o.host)
-	accept(l, func(c net.Conn) { o.serve(c, conf) })
+	accept(l, func(c net.Conn) { o.serve(weighed{c, &o.sent}, conf) })
 	var at []string
 	for _, name := range names {
 		at = append(at, knownhosts.Normalize(fmt.Sprintf("%s:%d", name, o.port)))
@@ -269,6 +284,42 @@ func TestA17GitOverSSH(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.record(t, "the shell command", func(r spec.NetworkRecord) bool { return r.Method == "exec id" && r.Verdict == spec.VerdictDeny })
+}
+
+// A18: what git pushes is counted as SSH sends it, and cut off where its rule's budget ends.
+func TestA18UploadBudgetOfGit(t *testing.T) {
+	const bound = 64 << 10
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app], push: true, max_upload: 64KiB}]\n", o.port)),
+		map[string][]string{"git.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	push := func(much int) (string, uint32) {
+		conn, err := w.sshTo(t, "git.example.com", o.port)
+		must(t, err)
+		defer conn.Close()
+		ch, requests := ask(t, conn, "git-receive-pack 'acme/app'")
+		_, _ = ch.Write(make([]byte, much))
+		_, stderr, status := heard(ch, requests)
+		return stderr, status
+	}
+	if stderr, status := push(1 << 10); status != 0 {
+		t.Errorf("what there is room for: %q, %d", stderr, status)
+	}
+	if n := o.sent.Load(); n < 1<<10 || n > bound/2 {
+		t.Errorf("%d bytes came", n)
+	}
+	if stderr, status := push(1 << 20); status != 128 || !strings.Contains(stderr, "--max-upload") {
+		t.Errorf("a push beyond the budget: %q, %d", stderr, status)
+	}
+	if stderr, status := push(1); status != 128 || !strings.Contains(stderr, "--max-upload") {
+		t.Errorf("with nothing left: %q, %d", stderr, status)
+	}
+	if n := o.sent.Load(); n > bound {
+		t.Errorf("%d bytes came, of %d", n, bound)
+	}
+	w.record(t, "the push that was cut off", func(r spec.NetworkRecord) bool {
+		return r.Event == spec.NetworkRequest && r.Method == "git-receive-pack" && r.Verdict == spec.VerdictDeny
+	})
 }
 
 // A17: the ways out of SSH lead nowhere, whatever the rule says of repositories.

@@ -42,7 +42,7 @@
 //	     repositories is a tunnel, P TestLintGit
 //	A18  allowed hosts with room for anybody: TestA18UploadsAreBounded; G TestA18BodyLimit,
 //	     TestA18UploadBudget, TestA18UploadBudgetOfRequests, TestA18UploadBudgetOverTLS,
-//	     TestA18UploadBudgetOfWebSocket, TestA18UploadBudgetOfGRPC, outflow TestCutAtTheByte,
+//	     TestA18UploadBudgetOfWebSocket, TestA18UploadBudgetOfGRPC, TestA18UploadBudgetOfGit, outflow TestCutAtTheByte,
 //	     TestCrash; P TestAttackA18MultiTenant
 //	A19  presets: P TestAttackA19PresetsAreNarrow
 //	A20  the host and neighbours: TestA20HostAndNeighbours, TestHostLoopbackIsClosed,

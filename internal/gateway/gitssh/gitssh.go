@@ -38,8 +38,8 @@ type Server struct {
 
 	// Ask decides about a command before anything is dialled. Its error is what the
 	// inside is told. Done, which is nil with an error, is told how it ended: with nil, if
-	// the server said how.
-	Ask func(Command) (done func(error), err error)
+	// the server said how; it gives what the inside is told then.
+	Ask func(Command) (done func(error) error, err error)
 	// Refused is told of everything else that is asked for, by its name in SSH.
 	Refused func(what string)
 	// Reach dials the server.

@@ -116,17 +116,18 @@ func newWorld(t *testing.T, run func(w *world, command string, ch ssh.Channel, c
 			wg.Go(func() { _ = agent.ServeAgent(w.ring, a); a.Close() })
 			return b, nil
 		},
-		Ask: func(c Command) (func(error), error) {
+		Ask: func(c Command) (func(error) error, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.asked = append(w.asked, c)
 			if w.deny != nil {
 				return nil, w.deny
 			}
-			return func(err error) {
+			return func(err error) error {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.ended = append(w.ended, err)
+				return err
 			}, nil
 		},
 	}

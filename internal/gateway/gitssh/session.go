@@ -113,6 +113,5 @@ func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
 	}
 	s.cut.Stop()
 	end, err := s.pass(ctx, cmd)
-	done(err)
-	return end, err
+	return end, done(err)
 }

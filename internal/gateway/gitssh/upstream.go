@@ -62,9 +62,11 @@ func (s *session) start(out ssh.Channel, cmd Command) error {
 // it had to say before.
 func (s *session) carry(out ssh.Channel, requests <-chan *ssh.Request, conn io.Closer) (end ending) {
 	s.wg.Go(func() { // the end is not kept back for this one: the inside may go on talking
-		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err == nil {
-			_ = out.CloseWrite()
+		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err != nil {
+			_ = conn.Close() // else the server would wait for the rest, and all for the server
+			return
 		}
+		_ = out.CloseWrite()
 	})
 	var said sync.WaitGroup
 	tell := func(to io.Writer, from io.Reader) {
