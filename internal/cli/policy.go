@@ -81,13 +81,18 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 			if err != nil {
 				return err
 			}
+			var loosed []policy.Rule
 			err = e.EditPolicy(cmd.Context(), sb, func(file *policy.File) error {
 				for _, name := range f.presets {
 					if err := file.AddPreset(name); err != nil {
 						return usage(err)
 					}
 				}
+				loosed = nil
 				for _, r := range rules {
+					if old, ok := file.Bound(r); ok && r.MaxUpload == 0 {
+						loosed = append(loosed, old)
+					}
 					if err := file.Add(r); err != nil {
 						return err
 					}
@@ -95,6 +100,9 @@ func (a *app) policyAddCommand(action policy.Action) *command.Command {
 				return nil
 			})
 			if err == nil {
+				for _, r := range loosed {
+					a.note("the rule was %q before: now it lets out everything, for it has no --max-upload", r.String())
+				}
 				a.warnRules(e, sb, rules)
 			}
 			return err

@@ -123,6 +123,9 @@ func (e *Engine) openSealed(from io.Reader) (io.Reader, error) {
 // carried collects what goes beside a checkpoint.
 func (e *Engine) carried(sb *spec.Sandbox, p checkpoint.Point) (*carried, error) {
 	d := e.Store.Sandbox(sb.ID)
+	if _, err := e.Uploads(sb); err != nil { // what cannot be read would be forgotten
+		return nil, err
+	}
 	c := &carried{Version: carriedVersion, Bothy: e.Version, Arch: runtime.GOARCH, At: time.Now().UTC(), Sandbox: sb}
 	for path, text := range map[string]*[]byte{d.Policy(): &c.Policy, d.Mock(): &c.Mock, d.Uploads(): &c.Uploads} {
 		data, err := os.ReadFile(path)
@@ -293,6 +296,9 @@ func (e *Engine) settleImport(ctx context.Context, sb *spec.Sandbox, c *carried,
 			if err := store.WriteFile(path, text); err != nil {
 				return err
 			}
+		}
+		if _, err := d.ReadUploads(); err != nil {
+			return err
 		}
 		// What was taken back there is not lent here by itself.
 		if err := store.WriteFile(d.Lent(), nil); err != nil {

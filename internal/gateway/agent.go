@@ -79,11 +79,12 @@ func (g *Gateway) dialAgent(ctx context.Context) (net.Conn, error) {
 }
 
 // connected are the servers that the inside is connected to, which the policy allows:
-// it would have ended the connection else.
+// it would have ended the connection else. With a server to which all that passes is judged
+// the gateway speaks: nobody inside logs in there.
 func (g *Gateway) connected() (list []sshagent.Server) {
 	for _, f := range g.flows.list() {
 		s := f.now()
-		if f.kind != judged || f.ended() != "" {
+		if f.kind != judged || s.Seen || f.ended() != "" {
 			continue
 		}
 		name := s.Name

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,8 +80,8 @@ func (b *begun) Await() {
 
 // serveGit has git of the inside speak with a server over SSH.
 func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
-	defer g.gits.Add(-1)
 	if g.gits.Add(1) > maxGits {
+		g.gits.Add(-1)
 		inside.Reset()
 		return fmt.Errorf("%d connections of SSH are looked into already", maxGits)
 	}
@@ -96,7 +97,65 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		Ask: c.ask, Refused: c.refused, Reach: c.reach, Agent: g.dialAgent, Signed: c.signed,
 		Known: func() (*sshagent.Known, error) { return sshagent.ReadKnown(g.conf.KnownHosts) },
 	}
-	return server.Serve(ctx, inside)
+	near := watch(inside)
+	done := make(chan error, 1)
+	go func() {
+		done <- server.Serve(ctx, near)
+		near.over()
+		if c.server != nil {
+			c.server.over()
+		}
+		g.gits.Add(-1)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stuck):
+		return errors.New("what speaks SSH for it does not end")
+	}
+}
+
+// stuck is how long what has to end may take to do so. A peer can have the library wait for
+// ever: for a reader of packets that reads no more, while those who would take them wait
+// for it. Such a one keeps its place among those that may be, and nobody waits for it.
+const stuck = 5 * time.Second
+
+// watchedSSH is a connection of which it can be waited for that the library reads it no more.
+type watchedSSH struct {
+	relay.Conn
+	gone  chan struct{} // closed when a Read has failed, after which there is no other
+	once  sync.Once
+	wrote atomic.Int32
+}
+
+func watch(c relay.Conn) *watchedSSH { return &watchedSSH{Conn: c, gone: make(chan struct{})} }
+
+func (w *watchedSSH) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.once.Do(func() { close(w.gone) })
+	}
+	return n, err
+}
+
+func (w *watchedSSH) Write(p []byte) (int, error) {
+	w.wrote.Add(1)
+	return w.Conn.Write(p)
+}
+
+// over ends the connection, and returns when nothing of the library is left of it. Nothing
+// is begun by it before its version was written, and then what it offers.
+func (w *watchedSSH) over() {
+	_ = w.SetDeadline(time.Unix(1, 0))
+	w.Reset()
+	if w.wrote.Load() > 1 {
+		<-w.gone
+	}
 }
 
 // gitCommand is the one command that may pass on a connection.
@@ -186,8 +245,9 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 	switch {
 	case c.fault != nil:
 		err = c.fault
-	case c.server != nil && c.server.spent.Load():
-		err = c.g.spent(c.f, outflow.ErrSpent)
+	case err != nil && c.server != nil && c.server.cut.Load() != nil:
+		err = c.g.spent(c.f, *c.server.cut.Load())
+		said = err
 	}
 	refused, isRefused := errors.AsType[*dial.Refused](err)
 	denied, isDenied := errors.AsType[*policy.Denied](err)
@@ -202,7 +262,7 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 	case isDenied:
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(c.g.conf.Sandbox)
 		said = toldInside(r.Reason, r.Suggest, "")
-	case errors.Is(err, outflow.ErrSpent):
+	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept):
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
@@ -213,14 +273,14 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 
 // billed is the way to a server, of which it is known whether a budget has ended it.
 type billed struct {
-	relay.Conn
-	spent atomic.Bool
+	*watchedSSH
+	cut atomic.Pointer[error]
 }
 
 func (b *billed) Write(p []byte) (int, error) {
-	n, err := b.Conn.Write(p)
-	if errors.Is(err, outflow.ErrSpent) {
-		b.spent.Store(true)
+	n, err := b.watchedSSH.Write(p)
+	if errors.Is(err, outflow.ErrSpent) || errors.Is(err, outflow.ErrUnkept) {
+		b.cut.Store(&err)
 	}
 	return n, err
 }
@@ -229,7 +289,7 @@ func (b *billed) Write(p []byte) (int, error) {
 func (c *gitCommand) reach(ctx context.Context) (net.Conn, error) {
 	out, err := c.g.reached(ctx, c.f, c.r)
 	if err == nil {
-		c.server = &billed{Conn: countedTo(out, c.f.sends())}
+		c.server = &billed{watchedSSH: watch(countedTo(out, c.f.sends()))}
 		return c.server, nil
 	}
 	c.fault = err

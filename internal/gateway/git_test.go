@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -284,6 +285,26 @@ func TestA17GitOverSSH(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.record(t, "the shell command", func(r spec.NetworkRecord) bool { return r.Method == "exec id" && r.Verdict == spec.VerdictDeny })
+}
+
+// C10: who is connected to a server for git alone is not connected to it for the agent, who
+// would sign a login that the inside makes there on another way.
+func TestAgentSignsForNoGitServer(t *testing.T) {
+	o := newSSH(t, "git.example.com", "plain.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}, 'plain.example.com:%d', 127.0.0.0/8]\n", o.port, o.port)),
+		map[string][]string{"git.example.com": here, "plain.example.com": here}, o.knownHosts)
+	must(t, w.SetLoans(o.lent()))
+	for _, name := range []string{"git.example.com", "plain.example.com"} {
+		c, err := w.in.DialName(t.Context(), name, o.port)
+		must(t, err)
+		defer c.Close()
+	}
+	var list []sshagent.Server
+	eventually(t, "the connection", func() bool { list = w.connected(); return len(list) > 0 })
+	time.Sleep(50 * time.Millisecond)
+	if list = w.connected(); len(list) != 1 || list[0].Name != "plain.example.com" {
+		t.Errorf("the agent would sign for %v", list)
+	}
 }
 
 // A18: what git pushes is counted as SSH sends it, and cut off where its rule's budget ends.

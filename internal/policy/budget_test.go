@@ -168,3 +168,24 @@ func TestProjectHasNoBudget(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What is suggested beside a rule with a budget, or after one, has that budget.
+func TestSuggestionsAreBounded(t *testing.T) {
+	p := policyOf(t, LayerUser, `
+allow:
+  - {host: "api.example.com:443", methods: [GET], max_upload: 1MiB}
+  - {host: "old.example.com:443", max_upload: 2MiB, until: 2001-01-01T00:00:00Z}
+`)
+	for text, want := range map[string]int64{
+		"POST https://api.example.com/u": 1 << 20,
+		"old.example.com:443":            2 << 20,
+		"new.example.com:443":            0,
+	} {
+		d := p.Decide(asks(t, text))
+		s := d.Suggest()
+		r, ok := s.rule()
+		if !ok || r.MaxUpload != want || strings.Contains(s.Command(""), "--max-upload") != (want > 0) {
+			t.Errorf("%s: %+v, %q", text, r, s.Command(""))
+		}
+	}
+}

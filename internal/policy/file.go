@@ -124,6 +124,17 @@ func (f *File) Add(r Rule) error {
 	return f.become(r.Action, append(list, r), func(t *text) { t.append(r) })
 }
 
+// Bound gives the rule that Add would replace, if that has a budget.
+func (f *File) Bound(r Rule) (Rule, bool) {
+	r = r.stored()
+	for _, o := range f.rules(r.Action) {
+		if o.key() == r.key() && o.MaxUpload > 0 {
+			return o, true
+		}
+	}
+	return Rule{}, false
+}
+
 // stored is the rule as it comes back from a file.
 func (r Rule) stored() Rule {
 	r.Source = Source{}

@@ -96,7 +96,8 @@ func (s *subject) isPort(text string) bool {
 // than the one that stands in front.
 func (r *Request) overridesMethod() bool {
 	for name := range r.Header {
-		if containsFold([]string{"x-http-method-override", "x-http-method", "x-method-override"}, name) {
+		// To programs behind CGI an underscore is a dash.
+		if containsFold([]string{"x-http-method-override", "x-http-method", "x-method-override"}, strings.ReplaceAll(name, "_", "-")) {
 			return true
 		}
 	}

@@ -36,6 +36,9 @@ func IsCallName(s string) bool {
 
 const maxCallName = 128
 
+// maxCalls is how many calls can be asked about at once: as many as a body may have.
+const maxCalls = 100
+
 // areCalls tells whether texts are what calls are written as.
 func areCalls(calls []string) bool {
 	for _, c := range calls {
@@ -81,6 +84,9 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	q, err := ParseQuery(s, method, now)
 	if err != nil {
 		return Query{}, err
+	}
+	if len(calls) > maxCalls {
+		return Query{}, spec.Errorf(spec.ErrUsage, "%d calls are asked about, %d can be", len(calls), maxCalls)
 	}
 	for _, c := range calls {
 		if !areCalls([]string{c}) {
@@ -190,8 +196,18 @@ func (k *cond) awaits(r *judged) bool {
 func (r *judged) callsByQuery() bool {
 	params, ok := parseQuery(r.Query)
 	return !ok || slices.ContainsFunc(params, func(p param) bool {
-		return slices.Contains([]string{"jsonrpc", "method", "params"}, p.name)
+		return slices.Contains([]string{"jsonrpc", "method", "params"}, stem(p.name))
 	})
+}
+
+// stem is what the freest of servers take for the name of a parameter: PHP drops spaces
+// before it, ends it at a zero byte, and puts what is in brackets below it.
+func stem(name string) string {
+	name = strings.TrimLeft(name, " \t\r\n\v\f")
+	if i := strings.IndexAny(name, "[.\x00"); i >= 0 {
+		name = name[:i]
+	}
+	return name
 }
 
 // covers tells whether a pattern of a rule is about a call.
@@ -221,8 +237,9 @@ func (d *Decision) byCalls() bool {
 	if d.missed == nil || len(d.missed.HTTP.RPC) == 0 || d.query.understand(&s) != CauseNone {
 		return false
 	}
-	k := d.missed.HTTP.compile(Allow)
-	return k.isFor(&s.req)
+	// Broadly: servers differ in what they take for the rule's path.
+	k := d.missed.HTTP.compile(Deny)
+	return s.req.Method == callMethod && (len(k.paths) == 0 || s.req.nearPath(k.paths))
 }
 
 // maxSuggested is how many calls a suggestion may have.

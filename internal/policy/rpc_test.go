@@ -53,6 +53,10 @@ func TestCalls(t *testing.T) {
 		"-POST https://mcp.example.com/mcp?PARAMS=x rpc tools/list",
 		"-POST https://mcp.example.com/mcp?%6ason%72pc=x rpc tools/list",
 		"-POST https://mcp.example.com/mcp?x=%zz rpc tools/list",
+		"-POST https://mcp.example.com/mcp?+method=x rpc tools/list", // as PHP reads it
+		"-POST https://mcp.example.com/mcp?method%00z=x rpc tools/list",
+		"-POST https://mcp.example.com/mcp?params[name]=x rpc tools/list",
+		"+POST https://mcp.example.com/mcp?methods=x rpc tools/list",
 		"-GET https://mcp.example.com/mcp", "-DELETE https://mcp.example.com/mcp", "-PUT https://mcp.example.com/mcp rpc tools/list",
 		// What is no call is no question.
 		"-POST https://mcp.example.com/mcp rpc tools/call", "-POST https://mcp.example.com/mcp rpc tools/list x",
@@ -286,4 +290,33 @@ func TestCallsMatterWhereTheyAreAskedFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nothing is suggested by which a call would pass unjudged on a server that reads paths
+// otherwise.
+func TestSuggestNoWayRoundCalls(t *testing.T) {
+	p := policyOf(t, LayerUser, callsPolicy)
+	for text, safe := range map[string]bool{
+		"POST https://mcp.example.com/mcp":    false,
+		"POST https://mcp.example.com/mcp/":   false,
+		"POST https://mcp.example.com/MCP":    false,
+		"POST https://mcp.example.com//mcp":   false,
+		"POST https://mcp.example.com/other":  true,
+		"PATCH https://mcp.example.com/other": true,
+	} {
+		d := p.Decide(ask(t, text))
+		if s := d.Suggest(); d.Allowed() || (len(s.Args) > 0) != safe {
+			t.Errorf("%s: %s, suggested %v (%s)", text, d.Reason(), s.Args, s.Note)
+		}
+	}
+}
+
+func TestManyCallsAreNoQuestion(t *testing.T) {
+	calls := slices.Repeat([]string{"tools/list"}, maxCalls)
+	if _, err := ParseCall("https://mcp.example.com/mcp", "", calls, noon); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseCall("https://mcp.example.com/mcp", "", append(calls, "ping"), noon); err == nil {
+		t.Error("one more is a question, too")
+	}
 }

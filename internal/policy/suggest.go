@@ -15,6 +15,7 @@ type Suggestion struct {
 	// What a rule that allows it is about, if one would: Args says the same.
 	target string
 	http   Conditions
+	upload int64
 }
 
 // rule is the suggestion as a rule, if a rule is what it suggests.
@@ -23,7 +24,7 @@ func (s *Suggestion) rule() (Rule, bool) {
 		return Rule{}, false
 	}
 	r, err := ParseRule(Allow, s.target)
-	r.HTTP = s.http
+	r.HTTP, r.MaxUpload = s.http, s.upload
 	return r, err == nil && r.Check() == nil
 }
 
@@ -72,7 +73,7 @@ func (d *Decision) Suggest() Suggestion {
 	case CauseRule:
 		return d.suggestRemoval()
 	case CauseNoRule:
-		return allowing(d.query.target(), Conditions{})
+		return allowing(d.query.target(), Conditions{}).bounded(d.ended)
 	case CauseRequest, CauseWebSocket:
 		return d.suggestRequest()
 	case CauseProject:
@@ -113,6 +114,15 @@ func allowing(target string, c Conditions) Suggestion {
 	return Suggestion{Args: args, PerSandbox: true, target: target, http: c}
 }
 
+// bounded has it let out no more than a rule that is there, or was.
+func (s Suggestion) bounded(like *Rule) Suggestion {
+	if like != nil && like.MaxUpload > 0 {
+		s.upload = like.MaxUpload
+		s.Args = append(s.Args, "--max-upload", sizeText(s.upload))
+	}
+	return s
+}
+
 func (d *Decision) suggestRemoval() Suggestion {
 	src := d.Rule.Source
 	switch {
@@ -144,7 +154,7 @@ func (d *Decision) suggestRequest() Suggestion {
 	case d.byCalls():
 		return Suggestion{Note: "a rule tells which calls may be sent there, and a rule without them would let every call pass"}
 	}
-	s := allowing(d.query.target(), c)
+	s := allowing(d.query.target(), c).bounded(d.missed)
 	if fault != nil {
 		s.Note = "the path cannot be judged, so this allows every path"
 	}

@@ -64,6 +64,7 @@ type world struct {
 	ended   []error
 	deny    error // what Ask says
 	served  []error
+	chatter int // requests that the server makes on a channel, of which it answers none then
 }
 
 const serverName = "git.example.com"
@@ -173,6 +174,13 @@ func (w *world) outside(c net.Conn) {
 		if err != nil {
 			return
 		}
+		for range w.chatter {
+			_, _ = ch.SendRequest("exit-hum", false, nil)
+		}
+		if w.chatter > 0 {
+			wg.Go(func() { ssh.DiscardRequests(silent(asked)) })
+			continue
+		}
 		wg.Go(func() {
 			for r := range asked {
 				var v struct{ A, B string }
@@ -197,6 +205,50 @@ func (w *world) outside(c net.Conn) {
 			}
 		})
 	}
+}
+
+// silent takes requests, and hands none on.
+func silent(asked <-chan *ssh.Request) <-chan *ssh.Request {
+	none := make(chan *ssh.Request)
+	go func() {
+		defer close(none)
+		for range asked {
+		}
+	}()
+	return none
+}
+
+// A server that talks on and answers nothing is waited for as long as the program inside
+// waits, and no longer.
+func TestServerAnswersNothing(t *testing.T) {
+	w := newWorld(t, repeat)
+	w.chatter = 40 // more than the library takes without a reader
+	conn := w.connect(t)
+	ch, _, err := conn.OpenChannel("session", nil)
+	must(t, err)
+	_, err = ch.SendRequest("exec", true, ssh.Marshal(struct{ S string }{"git-upload-pack 'a/b'"}))
+	must(t, err)
+	for range 200 {
+		w.mu.Lock()
+		there := slices.Contains(w.seen, "channel session")
+		w.mu.Unlock()
+		if there {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	conn.Close()
+	for range 500 {
+		w.mu.Lock()
+		over := len(w.served)
+		w.mu.Unlock()
+		if over > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("it still waits for the server")
 }
 
 // connect is a program inside that speaks SSH, and trusts who it shall.

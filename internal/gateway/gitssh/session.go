@@ -2,6 +2,7 @@ package gitssh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -74,8 +75,12 @@ func (s *session) run(ctx context.Context, r *ssh.Request) {
 
 // say tells the person inside why.
 func (s *session) say(err error) {
+	words := err.Error()
+	if h, ok := errors.AsType[*hidden](err); ok {
+		words = h.said
+	}
 	var text strings.Builder
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(words) {
 		text.WriteString("bothy: " + strings.TrimRight(line, "\n") + "\r\n")
 	}
 	_, _ = io.WriteString(s.ch.Stderr(), text.String())

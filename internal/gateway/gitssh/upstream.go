@@ -31,16 +31,29 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	out, requests, err := conn.OpenChannel("session", nil)
 	if err != nil {
-		return ending{}, fmt.Errorf("open a session at %s: %w", s.Name, err)
+		return ending{}, told("open a session at "+s.Name, err)
 	}
+	ends := make(chan ending, 1)
+	s.wg.Go(func() { ends <- endOf(requests) }) // from the first one on: nothing else is heard while one waits
 	if err := s.start(out, cmd); err != nil {
-		return ending{}, fmt.Errorf("%s: %w", s.Name, err)
+		return ending{}, told(s.Name, err)
 	}
-	end := s.carry(out, requests, conn)
+	end := s.carry(out, ends, conn)
 	if end.kind == "" {
 		return end, fmt.Errorf("%s: %w", s.Name, errBroken)
 	}
 	return end, nil
+}
+
+// endOf answers what a server asks, and gives how it said that the command ended.
+func endOf(requests <-chan *ssh.Request) (end ending) {
+	for r := range requests {
+		if r.Type == "exit-status" || r.Type == "exit-signal" {
+			end = ending{r.Type, r.Payload}
+		}
+		_ = r.Reply(false, nil)
+	}
+	return end
 }
 
 // start has the server run a command. One that does not take the variable speaks an older
@@ -60,7 +73,7 @@ func (s *session) start(out ssh.Channel, cmd Command) error {
 
 // carry carries streams until the server has said how the command ended, and everything
 // it had to say before.
-func (s *session) carry(out ssh.Channel, requests <-chan *ssh.Request, conn io.Closer) (end ending) {
+func (s *session) carry(out ssh.Channel, ends <-chan ending, conn io.Closer) ending {
 	s.wg.Go(func() { // the end is not kept back for this one: the inside may go on talking
 		if _, err := io.Copy(&counted{out, &s.Counts.Up}, s.ch); err != nil {
 			_ = conn.Close() // else the server would wait for the rest, and all for the server
@@ -76,12 +89,7 @@ func (s *session) carry(out ssh.Channel, requests <-chan *ssh.Request, conn io.C
 	}
 	said.Go(func() { tell(s.ch, out) })
 	said.Go(func() { tell(s.ch.Stderr(), out.Stderr()) })
-	for r := range requests {
-		if r.Type == "exit-status" || r.Type == "exit-signal" {
-			end = ending{r.Type, r.Payload}
-		}
-		_ = r.Reply(false, nil)
-	}
+	end := <-ends
 	said.Wait()
 	return end
 }
@@ -107,15 +115,18 @@ func (s *session) login(ctx context.Context) (ssh.Conn, error) {
 	}
 	known, err := s.Known()
 	if err != nil {
+		if strings.Contains(err.Error(), "/") { // a path of the host's
+			err = &hidden{"what the host knows of servers cannot be read", err}
+		}
 		return nil, err
 	}
 	algorithms := known.Algorithms(at)
 	if len(algorithms) == 0 {
-		return nil, fmt.Errorf("the host does not know the key of %s.\nOn the host, log in once, which shows the key and asks: ssh %s", at, s.manually())
+		return nil, fmt.Errorf("the host does not know the key of %s.\n%s", at, s.toKnow())
 	}
 	keys, err := s.Agent(ctx)
 	if err != nil {
-		return nil, err
+		return nil, told("ask the host's SSH agent", err)
 	}
 	defer keys.Close()
 	defer context.AfterFunc(ctx, func() { _ = keys.Close() })()
@@ -132,12 +143,34 @@ func (s *session) login(ctx context.Context) (ssh.Conn, error) {
 	})
 	if err != nil {
 		_ = raw.Close()
-		return nil, fmt.Errorf("log in at %s as %s: %s", at, s.user, short(err.Error()))
+		return nil, told(fmt.Sprintf("log in at %s as %s", at, s.user), err)
 	}
 	_ = raw.SetDeadline(time.Time{})
 	s.wg.Go(func() { ssh.DiscardRequests(requests) })
 	s.wg.Go(func() { turnAway(channels) })
 	return conn, nil
+}
+
+// hidden is an error of which the inside is told less than the log: what it comes of has
+// addresses and paths of the host.
+type hidden struct {
+	said string
+	err  error
+}
+
+func (h *hidden) Error() string { return h.said + ": " + short(h.err.Error()) }
+func (h *hidden) Unwrap() error { return h.err }
+
+// told is an error at a server. What the host's own connections say is hidden.
+func told(what string, err error) error {
+	if h, ok := errors.AsType[*hidden](err); ok {
+		return &hidden{what + ": " + h.said, err}
+	}
+	_, ours := errors.AsType[*net.OpError](err)
+	if ours || strings.Contains(err.Error(), "->") {
+		return &hidden{what + ": the connection broke off", err}
+	}
+	return fmt.Errorf("%s: %s", what, short(err.Error()))
 }
 
 // short bounds what a server may have had a hand in: it is told, and logged.
@@ -164,6 +197,15 @@ func (s *session) isServer(known *sshagent.Known, at string, key ssh.PublicKey) 
 	return nil
 }
 
+// toKnow is what would have the host know the server. ssh asks nobody about a key that it
+// knows by the name without the port.
+func (s *session) toKnow() string {
+	if s.Port != 22 {
+		return fmt.Sprintf("On the host, add its key, after a look at it, to ~/.ssh/known_hosts: ssh-keyscan -p %d %s", s.Port, s.Name)
+	}
+	return "On the host, log in once, which shows the key and asks: ssh " + s.manually()
+}
+
 // manually is how one would log in on the host.
 func (s *session) manually() string {
 	to := s.user + "@" + s.Name
@@ -188,7 +230,7 @@ func checkUser(user string) error {
 func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
 	list, err := agent.NewClient(keys).Signers()
 	if err != nil {
-		return nil, fmt.Errorf("ask the host's SSH agent: %w", err)
+		return nil, &hidden{"the host's SSH agent does not answer", err}
 	}
 	if len(list) == 0 {
 		return nil, errors.New("the host's SSH agent has no key")
@@ -215,6 +257,9 @@ func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 }
 
 func (t *toldSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	if t.PublicKey().Type() == ssh.KeyAlgoRSA && (algorithm == "" || algorithm == ssh.KeyAlgoRSA) {
+		return nil, errors.New("the server takes nothing better than SHA-1 from a key of RSA")
+	}
 	sig, err := t.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
 	t.s.Signed(Login{User: t.s.user, Key: ssh.FingerprintSHA256(t.PublicKey()), Err: err})
 	return sig, err

@@ -448,7 +448,12 @@ func (l *link) send(r *http.Request, up *upload) error {
 }
 
 // writer is where a request is written to: what its budget does not have goes nowhere.
-func (l *link) writer() io.Writer { return l.outflow.Writer(l.conn) }
+func (l *link) writer() io.Writer {
+	if _, sealed := l.conn.(*tls.Conn); sealed {
+		return l.outflow.Sealed(l.conn)
+	}
+	return l.outflow.Writer(l.conn)
+}
 
 // unsent are fields of a request that are written otherwise.
 var unsent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}

@@ -86,12 +86,21 @@ func (m *Meter) Writer(to io.Writer) io.Writer {
 	if m == nil {
 		return to
 	}
-	return &writer{to, m}
+	return &writer{to: to, m: m}
+}
+
+// Sealed is Writer for one that encrypts.
+func (m *Meter) Sealed(to io.Writer) io.Writer {
+	if m == nil {
+		return to
+	}
+	return &writer{to, m, true}
 }
 
 type writer struct {
-	to io.Writer
-	m  *Meter
+	to     io.Writer
+	m      *Meter
+	sealed bool // of a part that failed it does not say how much of it has left
 }
 
 func (w *writer) Write(p []byte) (done int, err error) {
@@ -104,7 +113,7 @@ func (w *writer) Write(p []byte) (done int, err error) {
 		}
 		sent, err := w.to.Write(p[done : done+some])
 		done += sent
-		if at != nil && sent < some {
+		if at != nil && sent < some && !w.sealed {
 			w.m.ledger.give(at.account, int64(some-sent))
 		}
 		if err != nil {
