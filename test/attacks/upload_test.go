@@ -59,7 +59,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		server, got := dropServer(t, at)
 		const limit = 1 << 20
-		const block = limit / 16 // what a death may cost
+		const most = limit / 4 // of it may be lost: a block by a death, and what connections that are cut had in their buffers
 		allow := func(name string, size int) {
 			c.Must(t, "policy", "allow", server.String(), "--max-upload", fmt.Sprint(size), "--sandbox", name)
 		}
@@ -98,7 +98,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			pour("box", limit)
 		}
 		total := got()
-		if total > limit || total < limit-block-3000 {
+		if total > limit || total < limit-most {
 			t.Errorf("%d bytes arrived, %d of them before the keeper died; %d may", total, before, limit)
 		}
 
