@@ -107,6 +107,11 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		}
 		g.gits.Add(-1)
 	}()
+	return await(ctx, done, stuck)
+}
+
+// await gives what comes of something, but does not wait for it much longer than ctx.
+func await(ctx context.Context, done <-chan error, patience time.Duration) error {
 	select {
 	case err := <-done:
 		return err
@@ -115,10 +120,13 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(stuck):
-		return errors.New("what speaks SSH for it does not end")
+	case <-time.After(patience):
+		return errStuck
 	}
 }
+
+// errStuck is of a connection that ends without what was done for it.
+var errStuck = errors.New("what speaks SSH for it does not end")
 
 // stuck is how long what has to end may take to do so. A peer can have the library wait for
 // ever: for a reader of packets that reads no more, while those who would take them wait

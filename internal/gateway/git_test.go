@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
 	"github.com/bothy-dev/bothy/internal/gateway/sshagent"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -305,6 +307,57 @@ func TestAgentSignsForNoGitServer(t *testing.T) {
 	if list = w.connected(); len(list) != 1 || list[0].Name != "plain.example.com" {
 		t.Errorf("the agent would sign for %v", list)
 	}
+}
+
+// Nobody who speaks SSH has the sandbox's end wait for him.
+func TestStuckSSHIsNotAwaited(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	came := make(chan error, 1)
+	go func() { came <- await(ctx, done, time.Millisecond) }()
+	select {
+	case err := <-came:
+		t.Errorf("it was not waited for: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	cancel()
+	if err := <-came; !errors.Is(err, errStuck) {
+		t.Error(err)
+	}
+	done <- io.EOF
+	if err := await(ctx, done, time.Minute); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// halfRead is a connection whose far end is there, of which a Read fails once it is reset.
+type halfRead struct {
+	relay.Conn
+	over chan struct{}
+}
+
+func (h *halfRead) Read([]byte) (int, error)    { <-h.over; return 0, io.EOF }
+func (h *halfRead) Write(p []byte) (int, error) { return len(p), nil }
+func (h *halfRead) SetDeadline(time.Time) error { return nil }
+func (h *halfRead) Reset()                      { close(h.over) }
+
+// A connection keeps its place while the library may still read it.
+func TestSSHKeepsItsPlace(t *testing.T) {
+	w := watch(&halfRead{over: make(chan struct{})})
+	_, _ = w.Write([]byte("SSH-2.0-x\r\n"))
+	_, _ = w.Write([]byte("what it offers"))
+	gone := make(chan struct{})
+	go func() { w.over(); close(gone) }()
+	select {
+	case <-gone:
+		t.Error("nobody has read to its end")
+	case <-time.After(20 * time.Millisecond):
+	}
+	_, _ = w.Read(nil)
+	<-gone
+	early := watch(&halfRead{over: make(chan struct{})})
+	_, _ = early.Write([]byte("SSH-2.0-x\r\n"))
+	early.over() // nobody reads one that said no more
 }
 
 // A18: what git pushes is counted as SSH sends it, and cut off where its rule's budget ends.
