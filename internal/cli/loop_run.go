@@ -194,7 +194,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others, newLeaving()}, deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others}, deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom
@@ -460,7 +460,7 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			return a.carry(ctx, &crew{&l.plan, l.run, h, loopShop{a, l.engine, sb, of, &l.plan, places, newLeaving()}, deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.carry(ctx, &crew{&l.plan, l.run, h, loopShop{a, l.engine, sb, of, &l.plan, places}, deskOf(l.engine, &l.plan, l.run)}, events)
 		},
 	})
 }

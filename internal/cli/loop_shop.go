@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
@@ -36,7 +35,6 @@ type loopShop struct {
 	agent   *spec.Agent
 	plan    *loop.Plan
 	places  *places // of who works elsewhere; nil if nobody does
-	leaving *leaving
 }
 
 var _ loop.Shop = (*loopShop)(nil)
@@ -404,13 +402,13 @@ func hashEntry(all hash.Hash, h *tar.Header, in io.Reader) error {
 	return err
 }
 
-// inProof does something in a copy of the work, which goes afterwards.
+// inProof does something in a copy of the work, which is gone afterwards.
 func (s *loopShop) inProof(ctx context.Context, p checkpoint.Point, f func(*spec.Sandbox) error) error {
 	sb, err := s.engine.Proof(ctx, s.sandbox, p)
 	if err != nil {
 		return err
 	}
-	defer s.leaving.leave(func() { s.remove(ctx, sb) })
+	defer s.remove(ctx, sb)
 	return f(sb)
 }
 
@@ -420,37 +418,6 @@ func (s *loopShop) remove(ctx context.Context, sb *spec.Sandbox) {
 	defer cancel()
 	if err := s.engine.Remove(ctx, sb, true); err != nil {
 		s.app.note("%s was not removed: %v", sb.Name, err)
-	}
-}
-
-// leaving has copies be removed while what follows from their verdicts goes on. A nil one
-// removes them at once.
-type leaving struct {
-	wg   sync.WaitGroup
-	room chan struct{} // as many as may be there at the same time
-}
-
-// newLeaving is for a loop. One may go while the next is asked: with more, a machine with
-// little memory would have to hold them all.
-func newLeaving() *leaving { return &leaving{room: make(chan struct{}, 1)} }
-
-// leave removes something, at the latest when the next is to go.
-func (l *leaving) leave(remove func()) {
-	if l == nil {
-		remove()
-		return
-	}
-	l.room <- struct{}{}
-	l.wg.Go(func() {
-		remove()
-		<-l.room
-	})
-}
-
-// wait returns when all is gone.
-func (l *leaving) wait() {
-	if l != nil {
-		l.wg.Wait()
 	}
 }
 

@@ -174,7 +174,6 @@ type crew struct {
 
 // carry carries it on: alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
-	defer c.shop.leaving.wait()
 	if c.plan.Parallel() {
 		bench := &loopBench{loopShop: c.shop, before: map[loop.Seat]spec.Bill{}}
 		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Bench: bench, Desk: c.desk, Tell: tell}).Carry(ctx, events)
