@@ -459,6 +459,17 @@ func TestA17OneCommand(t *testing.T) {
 	if _, _, err := conn.OpenChannel("session", nil); err == nil {
 		t.Error("a second session")
 	}
+	asked := func() int { // beside the answer that it is begun
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.asked)
+	}
+	for range 500 {
+		if asked() > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Equal(w.refused, []string{"a second exec", "a second exec", "a second session"}) || len(w.asked) != 1 {
