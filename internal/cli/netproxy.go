@@ -49,7 +49,7 @@ has the rule it was given last. Only --policy changes what happens to the rest.`
 				return err
 			}
 			a.warnRules(e, sb, rules)
-			if p, err := (&scope{name: args[0]}).policy(a); err == nil && def != 0 && p.Default() != def {
+			if _, _, p, err := (&scope{name: args[0]}).inForce(a); err == nil && def != 0 && p.Default() != def {
 				a.note("another layer says default: deny, so --policy %s does not count", def)
 			}
 			return nil

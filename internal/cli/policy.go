@@ -47,13 +47,14 @@ func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
 	return e, nil, err
 }
 
-// policy gives the rules in force.
-func (s *scope) policy(a *app) (*policy.Policy, error) {
+// inForce is open, with the rules in force.
+func (s *scope) inForce(a *app) (*engine.Engine, *spec.Sandbox, *policy.Policy, error) {
 	e, sb, err := s.open(a)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	return e.Policy(sb)
+	p, err := e.Policy(sb)
+	return e, sb, p, err
 }
 
 // addFlags are those of policy allow and deny.
@@ -180,11 +181,7 @@ func (a *app) policyLsCommand() *command.Command {
 	c := &command.Command{
 		Use: "ls", Short: "List the rules in force", Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
-			e, sb, err := s.open(a)
-			if err != nil {
-				return err
-			}
-			p, err := e.Policy(sb)
+			e, sb, p, err := s.inForce(a)
 			if err != nil {
 				return err
 			}
@@ -278,11 +275,7 @@ func (a *app) policyCheckCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			e, sb, err := s.open(a)
-			if err != nil {
-				return err
-			}
-			p, err := e.Policy(sb)
+			e, sb, p, err := s.inForce(a)
 			if err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		g.log(r)
 		return
 	}
-	g.carry(a, &flow{subject: subject, outflow: g.count(d.Budget)}, r, look)
+	g.carry(a, &flow{subject: subject, outflow: g.count(d.Budget), git: d.Git}, r, look)
 }
 
 // subject finds out whom an address is for: a name, or itself.

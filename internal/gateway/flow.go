@@ -27,6 +27,7 @@ type flow struct {
 
 	outflow *outflow.Meter // counts what it sends, if nobody looks into it; nil: nobody does
 
+	git      bool          // a rule lets git over SSH pass on it
 	looked   bool          // somebody looked what it speaks
 	requests inspect.Track // if that is HTTP
 

@@ -7,9 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
@@ -25,58 +22,6 @@ import (
 // maxGits bounds the connections that are looked into as SSH: what one side has said and
 // the other not heard may take 4 MiB of each.
 const maxGits = 32
-
-// sshBegins is what every client of SSH says first.
-const sshBegins = "SSH-"
-
-// mayBeGit tells whether a rule lets git over SSH pass where a flow goes.
-func (g *Gateway) mayBeGit(f *flow) bool {
-	s := f.now()
-	d := g.policy.Load().Decide(policy.Query{Stage: policy.StageConnect, Name: s.Name, Addr: s.Addr, Port: s.Port, Now: time.Now()})
-	return d.Git
-}
-
-// beginsSSH finds out whether a client speaks SSH, or waits for a server that does. What
-// it gives instead of the connection has what was read.
-func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
-	_ = c.SetReadDeadline(time.Now().Add(firstWord))
-	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	buf := make([]byte, len(sshBegins))
-	n := 0
-	for n < len(buf) && strings.HasPrefix(sshBegins, string(buf[:n])) {
-		m, err := c.Read(buf[n:])
-		n += m
-		switch {
-		case isTimeout(err):
-			return &begun{c, buf[:n]}, true, nil
-		case err != nil && m == 0:
-			return nil, false, err
-		}
-	}
-	return &begun{c, buf[:n]}, string(buf[:n]) == sshBegins, nil
-}
-
-// begun is a connection of which the first bytes were read.
-type begun struct {
-	relay.Conn
-	said []byte
-}
-
-func (b *begun) Read(p []byte) (int, error) {
-	if len(b.said) == 0 {
-		return b.Conn.Read(p)
-	}
-	n := copy(p, b.said)
-	b.said = b.said[n:]
-	return n, nil
-}
-
-// Await has what was read at hand.
-func (b *begun) Await() {
-	if len(b.said) == 0 {
-		b.Conn.Await()
-	}
-}
 
 // serveGit has git of the inside speak with a server over SSH.
 func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
@@ -108,62 +53,6 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 		g.gits.Add(-1)
 	}()
 	return await(ctx, done, stuck)
-}
-
-// await gives what comes of something, but does not wait for it much longer than ctx.
-func await(ctx context.Context, done <-chan error, patience time.Duration) error {
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(patience):
-		return errStuck
-	}
-}
-
-// errStuck is of a connection that ends without what was done for it.
-var errStuck = errors.New("what speaks SSH for it does not end")
-
-// stuck is how long what has to end may take to do so. A peer can have the library wait for
-// ever: for a reader of packets that reads no more, while those who would take them wait
-// for it. Such a one keeps its place among those that may be, and nobody waits for it.
-const stuck = 5 * time.Second
-
-// watchedSSH is a connection of which it can be waited for that the library reads it no more.
-type watchedSSH struct {
-	relay.Conn
-	gone  chan struct{} // closed when a Read has failed, after which there is no other
-	once  sync.Once
-	wrote atomic.Int32
-}
-
-func watch(c relay.Conn) *watchedSSH { return &watchedSSH{Conn: c, gone: make(chan struct{})} }
-
-func (w *watchedSSH) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	if err != nil {
-		w.once.Do(func() { close(w.gone) })
-	}
-	return n, err
-}
-
-func (w *watchedSSH) Write(p []byte) (int, error) {
-	w.wrote.Add(1)
-	return w.Conn.Write(p)
-}
-
-// over ends the connection, and returns when nothing of the library is left of it. Nothing
-// is begun by it before its version was written, and then what it offers.
-func (w *watchedSSH) over() {
-	_ = w.SetDeadline(time.Unix(1, 0))
-	w.Reset()
-	if w.wrote.Load() > 1 {
-		<-w.gone
-	}
 }
 
 // gitCommand is the one command that may pass on a connection.
@@ -256,41 +145,13 @@ func (c *gitCommand) ended(r spec.NetworkRecord, err error) error {
 	case err != nil && c.server != nil && c.server.cut.Load() != nil:
 		err = c.g.spent(c.f, *c.server.cut.Load())
 		said = err
-	}
-	refused, isRefused := errors.AsType[*dial.Refused](err)
-	denied, isDenied := errors.AsType[*policy.Denied](err)
-	switch why := c.f.ended(); {
-	case why != "":
-		r.Verdict, r.Reason = spec.VerdictDeny, why
-	case isRefused:
-		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
-		if d, ok := errors.AsType[*policy.Denied](refused); ok {
-			r.Suggest = d.Suggest().Command(c.g.conf.Sandbox)
+		if d, ok := errors.AsType[*policy.Denied](err); ok {
+			said = toldInside(d.Reason(), d.Suggest().Command(c.g.conf.Sandbox), "")
 		}
-	case isDenied:
-		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(c.g.conf.Sandbox)
-		said = toldInside(r.Reason, r.Suggest, "")
-	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept):
-		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
-	case err != nil:
-		r.Verdict, r.Reason = spec.VerdictError, err.Error()
 	}
+	c.g.conclude(&r, c.f.ended(), err)
 	c.g.log(r)
 	return said
-}
-
-// billed is the way to a server, of which it is known whether a budget has ended it.
-type billed struct {
-	*watchedSSH
-	cut atomic.Pointer[error]
-}
-
-func (b *billed) Write(p []byte) (int, error) {
-	n, err := b.watchedSSH.Write(p)
-	if errors.Is(err, outflow.ErrSpent) || errors.Is(err, outflow.ErrUnkept) {
-		b.cut.Store(&err)
-	}
-	return n, err
 }
 
 // reach dials the server. Where its name leads is not told to the inside.

@@ -39,7 +39,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 	}
 	f.hold(conn)
 	var inside relay.Conn = conn
-	if must && f.kind == judged && g.mayBeGit(f) {
+	if must && f.git {
 		isSSH := false
 		if inside, isSSH, err = beginsSSH(conn); err != nil {
 			conn.Reset()

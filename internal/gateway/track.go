@@ -39,10 +39,17 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	err := join(ctx, &r)
 	r.Flow, r.State = f.closed()
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
+	g.conclude(&r, f.ended(), err)
+	g.log(r)
+}
+
+// conclude writes into a record how what was let through has ended: why it was cut off, if
+// it was, else by an error.
+func (g *Gateway) conclude(r *spec.NetworkRecord, why string, err error) {
 	refused, isRefused := errors.AsType[*dial.Refused](err)
 	denied, isDenied := errors.AsType[*policy.Denied](err)
-	isSecret := noteSecret(&r, err)
-	switch why := f.ended(); {
+	isSecret := noteSecret(r, err)
+	switch {
 	case why != "":
 		r.Verdict, r.Reason = spec.VerdictDeny, why
 	case isRefused:
@@ -60,7 +67,6 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 			r.Addr = failed.Addr.Addr()
 		}
 	}
-	g.log(r)
 }
 
 // opened records that something may pass on a flow from now on, unless that is known, so

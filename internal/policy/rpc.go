@@ -36,8 +36,8 @@ func IsCallName(s string) bool {
 
 const maxCallName = 128
 
-// maxCalls is how many calls can be asked about at once: as many as a body may have.
-const maxCalls = 100
+// MaxCalls is how many calls a body may have, and how many can be asked about at once.
+const MaxCalls = 100
 
 // areCalls tells whether texts are what calls are written as.
 func areCalls(calls []string) bool {
@@ -85,8 +85,8 @@ func ParseCall(s, method string, calls []string, now time.Time) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	if len(calls) > maxCalls {
-		return Query{}, spec.Errorf(spec.ErrUsage, "%d calls are asked about, %d can be", len(calls), maxCalls)
+	if len(calls) > MaxCalls {
+		return Query{}, spec.Errorf(spec.ErrUsage, "%d calls are asked about, %d can be", len(calls), MaxCalls)
 	}
 	for _, c := range calls {
 		if !areCalls([]string{c}) {

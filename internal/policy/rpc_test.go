@@ -312,7 +312,7 @@ func TestSuggestNoWayRoundCalls(t *testing.T) {
 }
 
 func TestManyCallsAreNoQuestion(t *testing.T) {
-	calls := slices.Repeat([]string{"tools/list"}, maxCalls)
+	calls := slices.Repeat([]string{"tools/list"}, MaxCalls)
 	if _, err := ParseCall("https://mcp.example.com/mcp", "", calls, noon); err != nil {
 		t.Error(err)
 	}

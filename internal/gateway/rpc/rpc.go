@@ -16,7 +16,6 @@ import (
 
 // Limits of a body, whatever its length.
 const (
-	maxCalls = 100     // of one body, which is then a batch
 	maxDepth = 64      // of what is within what
 	maxKeys  = 1 << 16 // of all objects that one value lies in
 )
@@ -41,8 +40,8 @@ func Read(body []byte) ([]string, error) {
 // document reads one call, or a list of them, to the end.
 func (s *scanner) document() (calls []string, err error) {
 	one := func() error {
-		if len(calls) == maxCalls {
-			return fmt.Errorf("it has more than %d calls", maxCalls)
+		if len(calls) == policy.MaxCalls {
+			return fmt.Errorf("it has more than %d calls", policy.MaxCalls)
 		}
 		call, err := s.call()
 		calls = append(calls, call)

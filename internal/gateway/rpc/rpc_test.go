@@ -28,7 +28,7 @@ var admitted = map[string][]string{
 	`{"jsonrpc":"2.0","method":"a","params":{"t":"\ud83d\ude00 😀 \u00e4 \"\\\/\b\f\n\r\t"}}`:                                                {"a"},
 	`{"jsonrpc":"2.0","method":"a","params":{"a":{"k":1},"b":{"k":1},"A":0,"k":[{"k":1},{"k":1}]}}`:                                         {"a"},
 	`{"jsonrpc":"2.0","method":"a","params":` + nested(maxDepth-1) + `}`:                                                                    {"a"},
-	`[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, maxCalls), ",") + `]`:                                        slices.Repeat([]string{"a"}, maxCalls),
+	`[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, policy.MaxCalls), ",") + `]`:                                 slices.Repeat([]string{"a"}, policy.MaxCalls),
 }
 
 // hostile are bodies that some reader takes for another call than some other.
@@ -45,7 +45,7 @@ var hostile = map[string]string{
 	"a batch with null":          `[{"jsonrpc":"2.0","method":"a"},null]`,
 	"a batch in a batch":         `[[{"jsonrpc":"2.0","method":"a"}]]`,
 	"a batch with a comma":       `[{"jsonrpc":"2.0","method":"a"},]`,
-	"a batch that is too long":   `[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, maxCalls+1), ",") + `]`,
+	"a batch that is too long":   `[` + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, policy.MaxCalls+1), ",") + `]`,
 	"method twice":               `{"jsonrpc":"2.0","method":"tools/list","method":"tools/call","params":{"name":"x"}}`,
 	"method twice, escaped":      `{"jsonrpc":"2.0","method":"tools/list","\u006dethod":"tools/call","params":{"name":"x"}}`,
 	"method in capitals":         `{"jsonrpc":"2.0","method":"tools/list","Method":"tools/call"}`,

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+)
+
+// sshBegins is what every client of SSH says first.
+const sshBegins = "SSH-"
+
+// beginsSSH finds out whether a client speaks SSH, or waits for a server that does. What
+// it gives instead of the connection has what was read.
+func beginsSSH(c relay.Conn) (relay.Conn, bool, error) {
+	_ = c.SetReadDeadline(time.Now().Add(firstWord))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
+	buf := make([]byte, len(sshBegins))
+	n := 0
+	for n < len(buf) && strings.HasPrefix(sshBegins, string(buf[:n])) {
+		m, err := c.Read(buf[n:])
+		n += m
+		switch {
+		case isTimeout(err):
+			return &begun{c, buf[:n]}, true, nil
+		case err != nil && m == 0:
+			return nil, false, err
+		}
+	}
+	return &begun{c, buf[:n]}, string(buf[:n]) == sshBegins, nil
+}
+
+// begun is a connection of which the first bytes were read.
+type begun struct {
+	relay.Conn
+	said []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.said) == 0 {
+		return b.Conn.Read(p)
+	}
+	n := copy(p, b.said)
+	b.said = b.said[n:]
+	return n, nil
+}
+
+// Await has what was read at hand.
+func (b *begun) Await() {
+	if len(b.said) == 0 {
+		b.Conn.Await()
+	}
+}
+
+// await gives what comes of something, but does not wait for it much longer than ctx.
+func await(ctx context.Context, done <-chan error, patience time.Duration) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		return errStuck
+	}
+}
+
+// errStuck is of a connection that ends without what was done for it.
+var errStuck = errors.New("what speaks SSH for it does not end")
+
+// stuck is how long what has to end may take to do so. A peer can have the library wait for
+// ever: for a reader of packets that reads no more, while those who would take them wait
+// for it. Such a one keeps its place among those that may be, and nobody waits for it.
+const stuck = 5 * time.Second
+
+// watchedSSH is a connection of which it can be waited for that the library reads it no more.
+type watchedSSH struct {
+	relay.Conn
+	gone  chan struct{} // closed when a Read has failed, after which there is no other
+	once  sync.Once
+	wrote atomic.Int32
+}
+
+func watch(c relay.Conn) *watchedSSH { return &watchedSSH{Conn: c, gone: make(chan struct{})} }
+
+func (w *watchedSSH) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.once.Do(func() { close(w.gone) })
+	}
+	return n, err
+}
+
+func (w *watchedSSH) Write(p []byte) (int, error) {
+	w.wrote.Add(1)
+	return w.Conn.Write(p)
+}
+
+// over ends the connection, and returns when nothing of the library is left of it. Nothing
+// is begun by it before its version was written, and then what it offers.
+func (w *watchedSSH) over() {
+	_ = w.SetDeadline(time.Unix(1, 0))
+	w.Reset()
+	if w.wrote.Load() > 1 {
+		<-w.gone
+	}
+}
+
+// billed is the way to a server, of which it is known whether a budget has ended it.
+type billed struct {
+	*watchedSSH
+	cut atomic.Pointer[error]
+}
+
+func (b *billed) Write(p []byte) (int, error) {
+	n, err := b.watchedSSH.Write(p)
+	if errors.Is(err, outflow.ErrSpent) || errors.Is(err, outflow.ErrUnkept) {
+		b.cut.Store(&err)
+	}
+	return n, err
+}
