@@ -111,6 +111,16 @@ func CheckName(name string) error {
 	return nil
 }
 
+// Called is [Catalog.Find] for what is to work: what agents run on is no agent.
+func (c Catalog) Called(name string) (*spec.Agent, error) {
+	a, err := c.Find(name)
+	if err == nil && a.Runtime {
+		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", a.Title).
+			WithHint("to run it by itself: bothy run shell . -- %s", a.Program)
+	}
+	return a, err
+}
+
 // Find gives the description of an agent, by its name or an alias. The error
 // for a name that is none is of class [spec.ErrNotFound].
 func (c Catalog) Find(name string) (*spec.Agent, error) {

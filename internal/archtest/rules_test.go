@@ -11,7 +11,7 @@ const module = "github.com/bothy-dev/bothy"
 // free.
 //
 //	words · leaves · mechanisms · the inside · the light roles · how the
-//	inside begins · the wall · who owns it · how it begins · the host's view · the command line ·
+//	inside begins · the wall · who owns it · how it begins · the host's view · work in it · the command line ·
 //	its early start · the binary · programs that use it · tests of it all
 const layers = `
 spec
@@ -31,7 +31,8 @@ internal/driver/fake internal/driver/gvisor
 internal/keeper
 internal/keeper/early
 internal/engine internal/doctor
-internal/builder
+internal/builder internal/inside
+internal/shop
 internal/cli/command
 internal/cli
 internal/front

@@ -58,21 +58,11 @@ func lodgerOf(e *engine.Engine, word string) (*lodger, error) {
 		}
 		return l, nil
 	}
-	a, err := agentCalled(e.Agents, word)
+	a, err := e.Agents.Called(word)
 	if err != nil {
 		return nil, err
 	}
 	return &lodger{name: a.Name, spec: a}, nil
-}
-
-// agentCalled is the agent of a name. What agents run on is none.
-func agentCalled(list agent.Catalog, name string) (*spec.Agent, error) {
-	a, err := list.Find(name)
-	if err == nil && a.Runtime {
-		err = spec.Errorf(spec.ErrUsage, "%s is no agent, but what agents run on", a.Title).
-			WithHint("to run it by itself: bothy run shell . -- %s", a.Program)
-	}
-	return a, err
 }
 
 // programName makes a part of a sandbox's name of a program's path.

@@ -76,7 +76,7 @@ func (a *app) boundable(of *spec.Agent, b spec.Budget, w lendings, isRun bool) e
 // boundableIn does that for the agent of a sandbox that there is. A shell has none, nor has one
 // whose description is gone: what asks models there is known to nobody.
 func (a *app) boundableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) error {
-	of, err := agentCalled(e.Agents, sb.Agent)
+	of, err := e.Agents.Called(sb.Agent)
 	if errors.Is(err, spec.ErrNotFound) {
 		return nil
 	}

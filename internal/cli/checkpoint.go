@@ -187,7 +187,7 @@ func (a *app) checkpointShowCommand() *command.Command {
 				return a.printJSON(map[string]any{"checkpoint": pointOf(p), "since": from.Number, "changes": append([]checkpoint.Change{}, changes...)})
 			}
 			for _, c := range changes {
-				if place := placeOf(sb, c); place != "" {
+				if place := engine.PlaceOf(sb, c); place != "" {
 					fmt.Fprintf(a.stdout, "%-8s  %s\n", c.Kind, review.Quote(place))
 				}
 			}
@@ -196,31 +196,6 @@ func (a *app) checkpointShowCommand() *command.Command {
 	}
 	c.Flags().StringVar(&since, "since", "", "compare with this checkpoint")
 	return a.jsonFlag(c)
-}
-
-// placeOf is a path in a checkpoint as people know it; nothing for what is Bothy's own.
-func placeOf(sb *spec.Sandbox, c checkpoint.Change) string {
-	var n int
-	above, isAbove := strings.CutPrefix(c.Path, "up/")
-	switch {
-	case c.Tree == "home":
-		return "~/" + c.Path
-	case scanTree(c.Tree, "private/%d", &n) && n < len(sb.Private):
-		return sb.Private[n] + "/" + c.Path
-	case scanTree(c.Tree, "review/%d", &n) && n < len(sb.Workspaces):
-		if !isAbove {
-			return ""
-		}
-		return sb.Workspaces[n].Target + "/" + above
-	case (scanTree(c.Tree, "workspace/%d", &n) || scanTree(c.Tree, "clone/%d", &n)) && n < len(sb.Workspaces):
-		return sb.Workspaces[n].Target + "/" + c.Path
-	}
-	return c.Tree + "/" + c.Path
-}
-
-func scanTree(name, format string, n *int) bool {
-	_, err := fmt.Sscanf(name, format, n)
-	return err == nil && *n >= 0
 }
 
 func (a *app) checkpointRestoreCommand() *command.Command {

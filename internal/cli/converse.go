@@ -7,13 +7,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -22,11 +20,9 @@ import (
 
 // session is what the command line knows about the program it watches.
 type session struct {
-	engine   *engine.Engine
-	sandbox  *spec.Sandbox
-	conn     *unixconn.Conn // with its keeper; nil: make one
-	keys     []byte         // that detach; none for no detaching
-	reattach bool           // bothy run leads back to it
+	inside.Session
+	keys     []byte // that detach; none for no detaching
+	reattach bool   // bothy run leads back to it
 	noStdin  bool
 	rings    bool // a person may want to know when it waits
 }
@@ -40,50 +36,6 @@ func (a *app) converse(ctx context.Context, ask wire.Ask, s session) error {
 	return a.stream(ctx, ask, s)
 }
 
-// Asking again, when a sandbox stops just while it is asked.
-const (
-	askTries = 50
-	askPause = 50 * time.Millisecond
-)
-
-// ask reaches a sandbox, starting it if needed, and has a program started in
-// it. Its answer is Started; the rest of the conversation is the caller's.
-func ask(ctx context.Context, s session, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
-	var started wire.Started
-	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
-		if !utf8.ValidString(word) {
-			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", word)
-		}
-	}
-	for try := 1; ; try++ {
-		conn := s.conn
-		var err error
-		if conn == nil || try > 1 {
-			if conn, err = s.engine.Connect(ctx, s.sandbox); err != nil {
-				return nil, started, err
-			}
-		}
-		if conn.SendJSON(wire.Request, q, files...) != nil {
-			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
-		} else {
-			giveUp := context.AfterFunc(ctx, func() { conn.Close() })
-			err = conn.Expect(wire.Reply, &started)
-			giveUp()
-		}
-		if err == nil {
-			return conn, started, nil
-		}
-		conn.Close()
-		if ctx.Err() != nil {
-			return nil, started, context.Cause(ctx)
-		}
-		if !errors.Is(err, spec.ErrStopping) || try == askTries {
-			return nil, started, lost(err)
-		}
-		time.Sleep(askPause)
-	}
-}
-
 // stream runs a program on pipes.
 func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	signal.Ignore(unix.SIGPIPE)
@@ -92,7 +44,7 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 		return err
 	}
 	defer st.close()
-	conn, _, err := ask(ctx, s, q, st.theirs[:]...)
+	conn, _, err := s.Ask(ctx, q, st.theirs[:]...)
 	if err != nil {
 		return err
 	}
@@ -105,7 +57,7 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
-			return lost(err)
+			return inside.Lost(err)
 		}
 		switch f.Kind {
 		case wire.Note:
@@ -153,7 +105,7 @@ func (a *app) attach(ctx context.Context, q wire.Ask, s session) error {
 	if rows, cols, err := term.Size(a.stdout); err == nil {
 		q.Command.Size = wire.Winsize{Rows: rows, Cols: cols}
 	}
-	conn, started, err := ask(ctx, s, q)
+	conn, started, err := s.Ask(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -182,7 +134,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	if raw != nil {
 		out = io.MultiWriter(&raw.Modes, a.stdout)
 		if s.rings {
-			b = newBell(a.config.Bell, s.sandbox.Name, a.stdout)
+			b = newBell(a.config.Bell, s.Sandbox.Name, a.stdout)
 		}
 		if b != nil {
 			out = io.MultiWriter(&raw.Modes, a.stdout, b)
@@ -200,7 +152,7 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 	result := make(chan error, 1)
 	go func() {
 		if raw != nil && a.config.title() {
-			_, _ = io.WriteString(out, raw.Title(s.sandbox.Name))
+			_, _ = io.WriteString(out, raw.Title(s.Sandbox.Name))
 		}
 		result <- show(conn, out, &notes)
 	}()
@@ -223,9 +175,9 @@ func (a *app) watch(conn *unixconn.Conn, s session) error {
 		if errors.Is(why, errDetached) {
 			fmt.Fprintln(a.stderr)
 			if s.reattach {
-				a.note("detached; the session goes on: bothy run --name %s", s.sandbox.Name)
+				a.note("detached; the session goes on: bothy run --name %s", s.Sandbox.Name)
 			} else {
-				a.note("detached; the command goes on in %s", s.sandbox.Name)
+				a.note("detached; the command goes on in %s", s.Sandbox.Name)
 			}
 			return nil
 		}
@@ -241,7 +193,7 @@ func show(conn *unixconn.Conn, out io.Writer, notes *[]string) error {
 	for {
 		f, err := conn.Receive()
 		if err != nil {
-			return lost(err)
+			return inside.Lost(err)
 		}
 		switch f.Kind {
 		case wire.Data, wire.Data2:
@@ -351,13 +303,4 @@ func exited(e wire.Ended) error {
 		return nil
 	}
 	return &spec.Exited{Code: e.Status()}
-}
-
-// lost explains the end of a conversation nobody ended.
-func lost(err error) error {
-	if _, ok := errors.AsType[*spec.Error](err); ok {
-		return err
-	}
-	return spec.Errorf(spec.ErrSandbox, "the sandbox ended").
-		WithHint("bothy ls shows its state, bothy inspect the reason")
 }

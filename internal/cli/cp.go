@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,7 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/guest"
-	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -181,80 +180,8 @@ func sourceName(path string) string {
 // starter starts a helper inside on the given streams.
 type starter func(stdin, stdout *os.File, args ...string) (wait func() error, err error)
 
-// helper starts a program inside, to talk with it over pipes. The returned function
-// waits for it, as long as ctx lets it, and gives its complaint, if it had one.
+// helper starts a program of ours inside, to talk with it over pipes.
 func (a *app) helper(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, user string, stdin, stdout *os.File, args ...string) (func() error, error) {
-	return a.helperAsk(ctx, session{engine: e, sandbox: sb}, wire.Ask{Op: wire.OpExec, Command: wire.Command{Args: args, User: user, Dir: "/"}}, stdin, stdout)
-}
-
-// helperAsk is helper for a command that is asked for in full.
-func (a *app) helperAsk(ctx context.Context, s session, q wire.Ask, stdin, stdout *os.File) (func() error, error) {
-	er, ew, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer ew.Close()
-	nr, nw, err := os.Pipe() // for the stream that is not used
-	if err != nil {
-		er.Close()
-		return nil, err
-	}
-	defer nr.Close()
-	defer nw.Close()
-	if stdin == nil {
-		stdin = nr
-	}
-	if stdout == nil {
-		stdout = nw
-	}
-	conn, _, err := ask(ctx, s, q, stdin, stdout, ew)
-	if err != nil {
-		er.Close()
-		return nil, err
-	}
-	complaint := make(chan string, 1)
-	go func() {
-		defer er.Close()
-		b, _ := io.ReadAll(io.LimitReader(er, 4096))
-		complaint <- term.Sanitize(strings.TrimSpace(string(b)))
-	}()
-	return func() error {
-		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { conn.Close() })() // whoever is root inside may have stopped it
-		f, err := conn.Receive()
-		for err == nil && f.Kind == wire.Note {
-			a.note("%s", printable(string(f.Payload)))
-			f, err = conn.Receive()
-		}
-		if err != nil {
-			return lost(err)
-		}
-		if f.Kind == wire.Failure {
-			return f.Failure()
-		}
-		ended, err := f.Ended()
-		if err != nil {
-			return err
-		}
-		if ended.Status() != 0 {
-			var class error
-			if ended.Status() == guest.CopyNotFound {
-				class = spec.ErrNotFound
-			}
-			why := ""
-			select {
-			case why = <-complaint:
-			case <-ctx.Done(): // somebody inside holds the stream
-			}
-			return spec.Errorf(class, "in the sandbox: %s", orElse(why, fmt.Sprintf("exit status %d", ended.Status())))
-		}
-		return nil
-	}, nil
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
+	s := inside.Session{Engine: e, Sandbox: sb, Note: func(text string) { a.note("%s", text) }}
+	return s.Start(ctx, wire.Command{Args: args, User: user, Dir: "/"}, stdin, stdout)
 }

@@ -38,7 +38,7 @@ a tiny job in a sandbox of its own: the one sure sign, which costs a request.`,
 			}
 			if len(args) > 0 {
 				var err error
-				if of, err = agentCalled(agents(), args[0]); err != nil {
+				if of, err = agents().Called(args[0]); err != nil {
 					return err
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -59,14 +60,15 @@ func (a *app) execCommand() *command.Command {
 			q := wire.Ask{Op: wire.OpExec, Detached: detached, Command: wire.Command{
 				Args: words, Env: vars, Dir: workdir, User: user, TTY: tty, Timeout: spec.Duration(timeout),
 			}}
+			in := inside.Session{Engine: e, Sandbox: sb}
 			if detached {
-				conn, _, err := ask(cmd.Context(), session{engine: e, sandbox: sb}, q)
+				conn, _, err := in.Ask(cmd.Context(), q)
 				if err != nil {
 					return err
 				}
 				return conn.Close()
 			}
-			return a.converse(cmd.Context(), q, session{engine: e, sandbox: sb, keys: detach, noStdin: !interactive && !tty})
+			return a.converse(cmd.Context(), q, session{Session: in, keys: detach, noStdin: !interactive && !tty})
 		},
 	}
 	fs := c.Flags()

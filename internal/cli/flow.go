@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -167,13 +168,13 @@ func (l *flowing) cancel() error {
 			return err
 		}
 	}
-	shop := &flowShop{engine: l.engine, sandboxes: map[string]*spec.Sandbox{}}
+	rooms := map[string]*spec.Sandbox{}
 	for room, id := range l.plan.Sandboxes {
 		if sb, err := l.engine.Find(id); err == nil {
-			shop.sandboxes[room] = sb
+			rooms[room] = sb
 		}
 	}
-	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}).Stop(context.Background(), events, actor())
+	l.state, err = (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewFlow(nil, l.engine, rooms, nil)}).Stop(context.Background(), events, actor())
 	l.ours = err == nil
 	switch {
 	case err != nil || !l.plan.Remove:

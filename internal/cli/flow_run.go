@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -135,8 +136,8 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 		a.note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
-	shop := &flowShop{app: a, engine: e, sandboxes: m.made, agents: agents}
-	return m.run, a.carryFlow(ctx, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: shop}, []run.Event{ready})
+	works := shop.NewFlow(hosting{a, e}, e, m.made, agents)
+	return m.run, a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
 
 // flowBoundable sees that the bounds of a flow would hold its agents.
@@ -228,7 +229,7 @@ func flowAgents(e *engine.Engine, p *flow.Plan) (map[string]*spec.Agent, error) 
 		if n.Step.Prompt == "" || p.Never(n) {
 			continue
 		}
-		of, err := loopAgent(e, p.AgentOf(n))
+		of, err := shop.Worker(e.Agents, p.AgentOf(n))
 		if err != nil {
 			return nil, err
 		}
@@ -462,8 +463,8 @@ func (a *app) flowResumeCommand() *command.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			shop := &flowShop{app: a, engine: l.engine, sandboxes: made, agents: agents}
-			return a.carryFlow(ctx, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: shop}, events)
+			works := shop.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
+			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 		},
 	})
 }
@@ -496,10 +497,9 @@ func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
 }
 
 // carryFlow carries a flow on, tells how it goes, and ends as it does.
-func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event) error {
-	shop := c.Shop.(*flowShop)
+func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow, c *flow.Carrier, events []run.Event) error {
 	n := engine.Notice{Run: c.Run.ID, Kind: c.Run.Kind, Directory: c.Plan.Directory}
-	h := &herald{app: a, engine: shop.engine, notice: n}
+	h := &herald{app: a, engine: e, notice: n}
 	c.Tell = func(ev run.Event, s *flow.State) {
 		if line := flowLine(ev, s); line != "" {
 			a.note("%s", line)
@@ -519,7 +519,7 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 	}
 	s, err := c.Carry(ctx, events)
 	h.end()
-	shop.stop(ctx)
+	works.Stop(ctx)
 	if err != nil {
 		return err
 	}
@@ -529,7 +529,7 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		}
 	}
 	if c.Plan.Remove && s.Over() {
-		if err := removeAll(ctx, shop.engine, c.Plan); err != nil { // what the flow came to stays what it is
+		if err := removeAll(ctx, e, c.Plan); err != nil { // what the flow came to stays what it is
 			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 		}
 	}
@@ -540,8 +540,8 @@ func (a *app) carryFlow(ctx context.Context, c *flow.Carrier, events []run.Event
 		}
 	}
 	n = flowStopped(n, s)
-	ended := a.carried(ctx, shop.engine, c.Host, n, s.ExitCode(), func() (any, error) {
-		v, err := flowViewOf(shop.engine, c.Run)
+	ended := a.carried(ctx, e, c.Host, n, s.ExitCode(), func() (any, error) {
+		v, err := flowViewOf(e, c.Run)
 		v.Hosted = false
 		return v, err
 	})

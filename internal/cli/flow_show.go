@@ -185,7 +185,7 @@ func (l *flowing) rows() [][2]string {
 		rows = append(rows, [2]string{"step", fmt.Sprintf("%-9s %s", st.Status, st.ID) + timeText(st) + stepText(st)})
 	}
 	for _, st := range s.Questions() {
-		rows = append(rows, [2]string{"question", st.ID + ": " + opening(st.Message)})
+		rows = append(rows, [2]string{"question", st.ID + ": " + term.Opening(st.Message)})
 	}
 	return append(rows, leftRow(l.run, l.left())...)
 }
@@ -211,9 +211,9 @@ func (l *flowing) atWork() (count int) {
 
 // elementText tells of an element of a list.
 func elementText(e flow.ElementState) string {
-	text := fmt.Sprintf("%-9s %d %s %s", e.Status, e.Number, e.ID, opening(e.Title))
+	text := fmt.Sprintf("%-9s %d %s %s", e.Status, e.Number, e.ID, term.Opening(e.Title))
 	if e.Why != "" {
-		text += "  " + opening(e.Why)
+		text += "  " + term.Opening(e.Why)
 	}
 	return text
 }
@@ -253,7 +253,7 @@ func stepText(st *flow.StepState) string {
 	case st.Output != nil:
 		return fmt.Sprintf("  %s, %d bytes", filepath.Join(flow.OutputsDir, st.Output.Path), st.Output.Size)
 	case st.Detail != "":
-		return "  " + opening(st.Detail)
+		return "  " + term.Opening(st.Detail)
 	}
 	return ""
 }
@@ -302,7 +302,7 @@ func flowLine(ev run.Event, s *flow.State) string {
 	}
 	at := "step " + st.ID + ": "
 	if back := s.Back(); back != nil {
-		return at + fmt.Sprintf("failed: %s; back to %s, %d of %d", opening(strings.Join(back.Why, "; ")), back.To, back.Round, back.Most)
+		return at + fmt.Sprintf("failed: %s; back to %s, %d of %d", term.Opening(strings.Join(back.Why, "; ")), back.To, back.Round, back.Most)
 	}
 	switch ev.Type {
 	case flow.Started:
@@ -321,7 +321,7 @@ func flowLine(ev run.Event, s *flow.State) string {
 	case flow.Recheck:
 		return at + "once more, now that the others are done"
 	case flow.Asked:
-		return at + "waits for you: " + opening(st.Message)
+		return at + "waits for you: " + term.Opening(st.Message)
 	case flow.Answered:
 		return at + st.Detail
 	case flow.Worked:
@@ -339,7 +339,7 @@ func workedText(st *flow.StepState, s *flow.State) string {
 	case st.Status == flow.Completed:
 		return "done"
 	case st.Status == flow.Failed:
-		return "failed: " + opening(strings.Join(st.Missing, "; "))
+		return "failed: " + term.Opening(strings.Join(st.Missing, "; "))
 	}
-	return "sent back: " + opening(strings.Join(st.Missing, "; "))
+	return "sent back: " + term.Opening(strings.Join(st.Missing, "; "))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -112,7 +113,7 @@ func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	}
 	page := v.head(
 		tui.Text(tui.Dim, plan.File+", "+cmp.Or(plan.Directory, "on nothing of this host")),
-		tui.Text(tui.Plain, opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
+		tui.Text(tui.Plain, term.Opening(cmp.Or(plan.Flow.Description, plan.Flow.Name))),
 	)
 	settled := 0
 	for _, st := range s.Steps {
@@ -217,9 +218,9 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 		mark = tui.Red.Of("!") // a person is to see to it
 	}
 	l := append(tui.Line{mark}, columnsOf(tries, took, &e.Metered, cols)...)
-	l = append(l, tui.Bold.Of(strings.TrimSpace(e.ID+" "+opening(e.Title))))
+	l = append(l, tui.Bold.Of(strings.TrimSpace(e.ID+" "+term.Opening(e.Title))))
 	if e.Why != "" {
-		l = append(l, tui.Red.Of("  "+opening(e.Why)))
+		l = append(l, tui.Red.Of("  "+term.Opening(e.Why)))
 	}
 	return l
 }
@@ -240,7 +241,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	case st.Status == flow.Running && !p.hosted:
 		return append(l, tui.Yellow.Of("  cut short"))
 	case st.Status == flow.Running && len(st.Missing) > 0:
-		return append(l, tui.Dim.Of("  after: "+opening(st.Missing[0])))
+		return append(l, tui.Dim.Of("  after: "+term.Opening(st.Missing[0])))
 	}
 	return append(l, tui.Dim.Of(stepText(st)))
 }
@@ -267,7 +268,7 @@ func columnsOf(tries int, took float64, m *spec.Metered, cols int) tui.Line {
 func (p *flowPage) foot() []tui.Line {
 	page := p.traffic.lines()
 	for _, st := range p.state.Questions() {
-		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + opening(st.Message))})
+		page = append(page, tui.Line{tui.Yellow.Of("waits    "), tui.Plain.Of(st.ID + ": " + term.Opening(st.Message))})
 	}
 	v := runView{ID: p.run.ID, Kind: run.Flows, Status: string(p.state.Status), Reason: p.state.Reason, Detail: p.state.Detail, Hosted: p.hosted}
 	if p.hosted {

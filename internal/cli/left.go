@@ -11,6 +11,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 )
 
 // This file has what a run that is over was to remove, and did not: its process was killed
@@ -86,7 +87,7 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 
 // tidyLoop does that of a loop.
 func (a *app) tidyLoop(ctx context.Context, l *looping, h *run.Host, names []string) error {
-	if err := unmake(l.engine, workplaces(l.state)); err != nil {
+	if err := shop.Unmake(l.engine, workplaces(l.state)); err != nil {
 		return err
 	}
 	a.note("removed what the loop had left: %s", strings.Join(names, ", "))

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -259,7 +260,7 @@ func (l *looping) cancel() error {
 		return err
 	}
 	l.ours = true
-	return unmake(l.engine, workplaces(l.state))
+	return shop.Unmake(l.engine, workplaces(l.state))
 }
 
 func (a *app) loopRmCommand() *command.Command {
@@ -297,7 +298,7 @@ func (a *app) removeLoop(l *looping) error {
 // it never was ready all its sandboxes go, but for those that somebody has started since.
 func (l *looping) erase(h *run.Host) (kept []string, err error) {
 	if l.state.Ready {
-		err = unmake(l.engine, workplaces(l.state))
+		err = shop.Unmake(l.engine, workplaces(l.state))
 	} else {
 		ids := []string{l.plan.Sandbox}
 		for _, at := range l.state.Places {

@@ -1,16 +1,9 @@
 package cli
 
 import (
-	"context"
-	"path"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/cli/command"
-	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -50,38 +43,4 @@ func (f *loopFlags) readGates() error {
 		f.plan.Until = []string{}
 	}
 	return nil
-}
-
-// criteria asks the gates of the file that are no reviewers.
-func (s *loopShop) criteria(ctx context.Context, p checkpoint.Point) (gates []loop.Gate) {
-	for _, c := range s.plan.Criteria() {
-		gates = append(gates, s.gate(c.ID, func() (string, string, error) {
-			if c.File != "" {
-				return s.judgeFile(ctx, p, &c)
-			}
-			return s.try(ctx, p, c.Command, c.Timeout)
-		}))
-	}
-	return gates
-}
-
-// judgeFile judges a document of the work. It is read in a copy in which nothing of the
-// agent's has run, by a program of ours, and judged out here.
-func (s *loopShop) judgeFile(ctx context.Context, p checkpoint.Point, c *loop.Criterion) (why, output string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
-	defer cancel()
-	r := gate.Result{}
-	err = s.inProof(ctx, p, func(sb *spec.Sandbox) error {
-		document, missing, err := s.app.document(ctx, s.engine, sb, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)), false)
-		if r = gate.Missing(missing); err == nil && missing == "" {
-			r = c.Checks().Judge(document)
-		}
-		return err
-	})
-	if err != nil || r.Passed {
-		return "", "", err
-	}
-	flaws := &ending{}
-	_, _ = flaws.Write([]byte(strings.Join(r.Flaws(), "\n")))
-	return "the file " + c.File + " does not pass: " + opening(r.Flaws()[0]), strings.ToValidUTF8(flaws.String(), ""), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/audit"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -47,7 +48,7 @@ func (a *app) loopPrinted(ctx context.Context, l *looping, f printedFlags) error
 	if f.raw {
 		return errors.Join(a.copyPrinted(stdout, true), a.copyPrinted(stderr, true))
 	}
-	of, err := loopAgent(l.engine, l.workedIn(f.iteration))
+	of, err := shop.Worker(l.engine.Agents, l.workedIn(f.iteration))
 	if err != nil {
 		return err
 	}

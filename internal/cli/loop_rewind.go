@@ -10,6 +10,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -75,7 +76,7 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 			return err
 		}
 	}
-	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: &loopShop{app: a, engine: l.engine, sandbox: sb, plan: &l.plan}, Desk: deskOf(l.engine, &l.plan, l.run)}
+	back := &loop.Loop{Plan: &l.plan, Run: l.run, Host: h, Shop: shop.NewLoop(hosting{a, l.engine}, l.engine, sb, nil, &l.plan, nil), Desk: deskOf(l.engine, &l.plan, l.run)}
 	if l.state, err = back.Rewind(cmd.Context(), events, b, actor()); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
 	"github.com/bothy-dev/bothy/internal/task/book"
@@ -180,7 +181,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		hired, err = hire(ctx, e, &f.plan, sb, noted)
 		made.Places = append(made.Places, hired...)
 	}
-	var others *places
+	var others *shop.Places
 	if err == nil {
 		others, err = placesOf(e, &f.plan, made.Places)
 	}
@@ -190,11 +191,11 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	}
 	if err != nil {
 		h.Close()
-		return errors.Join(err, unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
+		return errors.Join(err, shop.Unmake(e, append(made.Places, loop.Place{ID: sb.ID})), r.Remove())
 	}
 	a.warnBeside(e, r.ID, sb)
 	a.note("run %s in sandbox %s; from another terminal: bothy loop watch|status|log|hint|pause|stop %s", r.ID, sb.Name, r.ID)
-	return a.carry(ctx, &crew{&f.plan, r, h, loopShop{a, e, sb, of, &f.plan, others}, deskOf(e, &f.plan, r)}, []run.Event{ready})
+	return a.carry(ctx, e, &crew{&f.plan, r, h, shop.NewLoop(hosting{a, e}, e, sb, of, &f.plan, others), deskOf(e, &f.plan, r)}, []run.Event{ready})
 }
 
 // loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom
@@ -229,7 +230,7 @@ func (f *loopFlags) about() string {
 // turns reads which agent works with which models, by their names.
 func (f *loopFlags) turns(e *engine.Engine) error {
 	name := func(called string) (string, error) {
-		of, err := agentCalled(e.Agents, called)
+		of, err := e.Agents.Called(called)
 		if err != nil {
 			return "", err
 		}
@@ -261,19 +262,6 @@ func (f *loopFlags) turns(e *engine.Engine) error {
 			WithHint("leave --agent out: the rotation says who works")
 	}
 	return nil
-}
-
-// loopAgent is an agent that can be had work without anybody, and judged.
-func loopAgent(e *engine.Engine, name string) (*spec.Agent, error) {
-	of, err := agentCalled(e.Agents, name)
-	if err != nil {
-		return nil, err
-	}
-	if of.Headless == nil || of.Headless.Events == nil {
-		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it works without a terminal, and what it tells then", of.Title).
-			WithHint("headless and events are what is missing there, see docs/agents.md; bothy agent show %s prints it", of.Name)
-	}
-	return of, nil
 }
 
 // maxPrompt bounds a prompt and a template, in bytes.
@@ -447,7 +435,7 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			of, err := loopAgent(l.engine, l.plan.Agent)
+			of, err := shop.Worker(l.engine.Agents, l.plan.Agent)
 			if err != nil {
 				return err
 			}
@@ -460,7 +448,7 @@ func (a *app) loopResumeCommand() *command.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			return a.carry(ctx, &crew{&l.plan, l.run, h, loopShop{a, l.engine, sb, of, &l.plan, places}, deskOf(l.engine, &l.plan, l.run)}, events)
+			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, shop.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places), deskOf(l.engine, &l.plan, l.run)}, events)
 		},
 	})
 }
@@ -512,8 +500,7 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 }
 
 // carry carries a loop on, tells how it goes, and ends as it does.
-func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
-	e := c.shop.engine
+func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run.Event) error {
 	n := engine.Notice{Run: c.run.ID, Kind: c.run.Kind, Directory: c.plan.Directory}
 	h := &herald{app: a, engine: e, notice: n}
 	s, err := c.carry(ctx, events, func(ev run.Event, s *loop.State) {
@@ -530,7 +517,7 @@ func (a *app) carry(ctx context.Context, c *crew, events []run.Event) error {
 		return err
 	}
 	a.dismiss(e, s)
-	for _, line := range whatNow(c.run.ID, c.shop.sandbox, c.plan, s) {
+	for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
 		a.note("%s", line)
 	}
 	n = stopped(n, s)

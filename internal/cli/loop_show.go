@@ -220,7 +220,7 @@ func (l *looping) rows() [][2]string {
 	}
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	rows = append(rows, leftRow(l.run, l.left())...)
-	rows = append(rows, [2]string{"prompt", opening(p.Prompt)})
+	rows = append(rows, [2]string{"prompt", term.Opening(p.Prompt)})
 	for _, w := range workersOf(s) {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}
@@ -240,7 +240,7 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"task", s.Task.ID + " " + s.Task.Title})
 	}
 	for _, o := range s.HeldUp {
-		rows = append(rows, [2]string{"open", o.String() + " " + opening(o.Title)})
+		rows = append(rows, [2]string{"open", o.String() + " " + term.Opening(o.Title)})
 	}
 	if s.Question != "" {
 		rows = append(rows, [2]string{"question", s.Question})
@@ -261,7 +261,7 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"gate", "asked  " + s.Reviewing + ": " + p.Reviewer(s.Reviewing)})
 	}
 	for _, h := range s.Hints {
-		rows = append(rows, [2]string{"hint", opening(h)})
+		rows = append(rows, [2]string{"hint", term.Opening(h)})
 	}
 	return rows
 }
@@ -284,7 +284,7 @@ func reviewText(g loop.Gate) string {
 	if g.Green {
 		return "gate " + g.Name + " agrees after " + took
 	}
-	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+opening(g.Why)+": "+opening(g.Output), ": ")
+	return strings.TrimSuffix("gate "+g.Name+" is red after "+took+": "+term.Opening(g.Why)+": "+term.Opening(g.Output), ": ")
 }
 
 // delayText tells what a run waits for, in a row.
@@ -326,19 +326,6 @@ func gateText(g loop.Gate) string {
 		return "green  " + g.Name
 	}
 	return "red    " + g.Name + ": " + g.Why
-}
-
-// opening is the beginning of a text, for a row.
-func opening(text string) string {
-	const most = 80
-	line, more, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(line); len(r) > most {
-		return string(r[:most]) + " ..."
-	}
-	if more != "" {
-		line += " ..."
-	}
-	return line
 }
 
 func roundly(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
@@ -435,19 +422,19 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		}
 		return at + reviewText(r.Gate) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
-		return "task " + s.Task.ID + ": " + opening(s.Task.Title)
+		return "task " + s.Task.ID + ": " + term.Opening(s.Task.Title)
 	case loop.Closed:
 		return "task " + s.Closed[len(s.Closed)-1].Task + " is closed"
 	case loop.PutBack:
 		last := s.Left[len(s.Left)-1]
-		line := "task " + last.Task + " is put back: " + opening(last.Why)
+		line := "task " + last.Task + " is put back: " + term.Opening(last.Why)
 		if last.Checkpoint > 0 {
 			line += fmt.Sprintf("; the files are put back to checkpoint %d", last.Checkpoint)
 		}
 		return line
 	case loop.Lost:
 		last := s.Left[len(s.Left)-1]
-		return "task " + last.Task + " is another's: " + opening(last.Why)
+		return "task " + last.Task + " is another's: " + term.Opening(last.Why)
 	case loop.Hinted:
 		return "a hint from " + ev.Actor
 	case loop.Cleared:
@@ -484,7 +471,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Judged:
 		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
-		return "task " + w.Task.ID + ": " + opening(w.Task.Title)
+		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
 		if n := len(w.Join.Conflicts); n > 0 {
 			return fmt.Sprintf("task %s: %d paths are in conflict with what others have done", w.Task.ID, n)
@@ -538,11 +525,11 @@ func leftText(ev run.Event) string {
 	case json.Unmarshal(ev.Data, &l) != nil:
 		return ""
 	case ev.Type == loop.Lost:
-		return "task " + l.Task + " is another's: " + opening(l.Why)
+		return "task " + l.Task + " is another's: " + term.Opening(l.Why)
 	case l.Again:
 		return "task " + l.Task + " is tried again: " + l.Why
 	}
-	return "task " + l.Task + " is put back: " + opening(l.Why)
+	return "task " + l.Task + " is put back: " + term.Opening(l.Why)
 }
 
 // workText tells what became of the agent, after which its work stands so.
@@ -553,11 +540,11 @@ func workText(s *loop.State) string {
 	case w.Verdict == spec.VerdictLimit:
 		return deniedText("its", w.Overloaded, !w.Until.IsZero(), s.Until)
 	case w.Verdict != spec.VerdictOK:
-		return "the agent failed after " + took + ": " + opening(w.Error)
+		return "the agent failed after " + took + ": " + term.Opening(w.Error)
 	case w.Abort:
 		return "the agent gives up after " + took
 	case w.Asks:
-		return "the agent asks, after " + took + ": " + opening(w.Question())
+		return "the agent asks, after " + took + ": " + term.Opening(w.Question())
 	case w.Done:
 		return "the agent says that it is done, after " + took
 	}
@@ -571,7 +558,7 @@ func gatesText(v *loop.Verdict) string {
 	}
 	var list []string
 	for _, g := range red {
-		list = append(list, g.Name+" ("+opening(g.Why)+")")
+		list = append(list, g.Name+" ("+term.Opening(g.Why)+")")
 	}
 	return fmt.Sprintf("%d of %d red: %s", len(red), len(v.Gates), strings.Join(list, ", "))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/tui"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -143,7 +144,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	}
 	page := v.head(
 		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+plan.Directory),
-		tui.Text(tui.Plain, opening(plan.Prompt)),
+		tui.Text(tui.Plain, term.Opening(plan.Prompt)),
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))
@@ -151,7 +152,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "tasks")), tui.Plain.Of(fmt.Sprintf("%d closed, %d put back", len(s.Closed), len(s.Left)))})
 	}
 	if s.Task != nil {
-		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "task")), tui.Plain.Of(s.Task.ID + " " + opening(s.Task.Title))})
+		page = append(page, tui.Line{tui.Dim.Of(fmt.Sprintf("%-10s ", "task")), tui.Plain.Of(s.Task.ID + " " + term.Opening(s.Task.Title))})
 	}
 	page = append(page, workerLines(workersOf(s), max(4, rows/3))...)
 	return append(page, v.means(cols, &p.traffic)...)
@@ -250,7 +251,7 @@ func became(w *loop.Work) (string, tui.Style) {
 	case w.Verdict == spec.VerdictLimit:
 		return "its allowance was used up", tui.Yellow
 	case w.Verdict != spec.VerdictOK:
-		return "failed: " + opening(w.Error), tui.Red
+		return "failed: " + term.Opening(w.Error), tui.Red
 	case w.Abort:
 		return "gives up", tui.Red
 	case w.Done:
@@ -276,7 +277,7 @@ func (p *watched) gates() (page []tui.Line) {
 			page = append(page, tui.Line{tui.Green.Of("green  "), tui.Plain.Of(g.Name)})
 			continue
 		}
-		page = append(page, tui.Line{tui.Red.Of("red    "), tui.Plain.Of(g.Name), tui.Dim.Of("  " + opening(g.Why))})
+		page = append(page, tui.Line{tui.Red.Of("red    "), tui.Plain.Of(g.Name), tui.Dim.Of("  " + term.Opening(g.Why))})
 		for _, line := range lastLines(g.Output, 3) {
 			page = append(page, tui.Text(tui.Dim, "       "+line))
 		}
@@ -296,7 +297,7 @@ func (p *watched) foot() []tui.Line {
 		page = append(page, tui.Line{tui.Yellow.Of("pause    "), tui.Plain.Of("after this iteration")})
 	}
 	for _, h := range p.state.Hints {
-		page = append(page, tui.Line{tui.Cyan.Of("hint     "), tui.Plain.Of(opening(h))})
+		page = append(page, tui.Line{tui.Cyan.Of("hint     "), tui.Plain.Of(term.Opening(h))})
 	}
 	return page
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -52,133 +53,22 @@ func hire(ctx context.Context, e *engine.Engine, p *loop.Plan, sb *spec.Sandbox,
 	return list, err
 }
 
-// loopBench is a shop for several workers.
-type loopBench struct {
-	loopShop
-	mu     sync.Mutex
-	before map[loop.Seat]spec.Bill // their work
-}
-
-var _ loop.Bench = (*loopBench)(nil)
-
-// Work notes what had been spent before.
-func (b *loopBench) Work(ctx context.Context, job loop.Job) (loop.Work, error) {
-	at, err := b.at(job.Seat)
-	if err != nil {
-		return loop.Work{}, err
-	}
-	bill, err := b.engine.Bill(ctx, at.sandbox)
-	if err != nil {
-		return loop.Work{}, err
-	}
-	b.mu.Lock()
-	b.before[job.Seat] = bill
-	b.mu.Unlock()
-	return b.loopShop.Work(ctx, job)
-}
-
-// Spent is what the gateway has counted since then.
-func (b *loopBench) Spent(ctx context.Context, seat loop.Seat) (int64, float64, error) {
-	at, err := b.at(seat)
-	if err != nil {
-		return 0, 0, err
-	}
-	b.mu.Lock()
-	before := b.before[seat]
-	b.mu.Unlock()
-	now, err := b.engine.Bill(ctx, at.sandbox)
-	since := now.Since(before)
-	return since.Counted(), since.USD, err
-}
-
-// Join brings what was done together with what there is.
-func (b *loopBench) Join(ctx context.Context, base, theirs int64, cause string) (loop.Join, error) {
-	shelf := b.engine.Checkpoints(b.sandbox)
-	from, err := shelf.Find(strconv.FormatInt(base, 10))
-	if err != nil {
-		return loop.Join{}, err
-	}
-	to, err := shelf.Find(strconv.FormatInt(theirs, 10))
-	if err != nil {
-		return loop.Join{}, err
-	}
-	j, err := b.engine.Join(ctx, b.sandbox, from, to, cause)
-	return loop.Join{Checkpoint: j.Point.Number, Ours: j.Ours.Number, Alone: j.Alone, Conflicts: j.Conflicts}, err
-}
-
-// Hand has a worker's sandbox hold a checkpoint.
-func (b *loopBench) Hand(ctx context.Context, seat loop.Seat, number int64) error {
-	p, err := b.engine.Checkpoints(b.sandbox).Find(strconv.FormatInt(number, 10))
-	if err != nil {
-		return err
-	}
-	at, err := b.at(seat)
-	if err != nil {
-		return err
-	}
-	return b.engine.HandOut(ctx, b.sandbox, p, at.sandbox)
-}
-
-// Settle has the loop's sandbox hold a checkpoint.
-func (b *loopBench) Settle(ctx context.Context, ours, number int64) error {
-	shelf := b.engine.Checkpoints(b.sandbox)
-	before, err := shelf.Find(strconv.FormatInt(ours, 10))
-	if err != nil {
-		return err
-	}
-	p, err := shelf.Find(strconv.FormatInt(number, 10))
-	if err != nil {
-		return err
-	}
-	moved, err := b.engine.Settle(ctx, b.sandbox, before, p)
-	if err == nil && moved {
-		err = loop.ErrMoved
-	}
-	return err
-}
-
-// Remake makes a worker's sandbox anew.
-func (b *loopBench) Remake(ctx context.Context, seat loop.Seat, before []loop.Place, noted func(loop.Place) error) (p loop.Place, err error) {
-	if seat.Agent != "" {
-		return b.loopShop.Remake(ctx, seat, before, noted)
-	}
-	if err := unmake(b.engine, ofSeat(before, seat)); err != nil {
-		return p, err
-	}
-	old, err := b.at(seat)
-	if err != nil {
-		return p, err
-	}
-	from, err := b.engine.Checkpoint(ctx, b.sandbox, "", "for "+old.sandbox.Name+", which is made anew", false)
-	if err != nil {
-		return p, err
-	}
-	sb, err := b.engine.ForkNoted(ctx, b.sandbox, from, old.sandbox.Name, true, func(at *spec.Sandbox) error {
-		p = loop.Place{Seat: seat, ID: at.ID, Sandbox: at.Name}
-		return noted(p)
-	})
-	if err == nil {
-		b.places.put(seat, place{sb, old.agent})
-	}
-	return p, err
-}
-
 // crew is all that it takes to carry a loop on.
 type crew struct {
-	plan *loop.Plan
-	run  *run.Run
-	host *run.Host
-	shop loopShop
-	desk *loop.Desk
+	plan  *loop.Plan
+	run   *run.Run
+	host  *run.Host
+	works *shop.Loop
+	desk  *loop.Desk
 }
 
 // carry carries it on: alone, or with several workers.
 func (c *crew) carry(ctx context.Context, events []run.Event, tell func(run.Event, *loop.State)) (*loop.State, error) {
 	if c.plan.Parallel() {
-		bench := &loopBench{loopShop: c.shop, before: map[loop.Seat]spec.Bill{}}
+		bench := shop.NewBench(c.works)
 		return (&loop.Team{Plan: c.plan, Run: c.run, Host: c.host, Bench: bench, Desk: c.desk, Tell: tell}).Carry(ctx, events)
 	}
-	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: &c.shop, Desk: c.desk, Tell: tell}).Carry(ctx, events)
+	return (&loop.Loop{Plan: c.plan, Run: c.run, Host: c.host, Shop: c.works, Desk: c.desk, Tell: tell}).Carry(ctx, events)
 }
 
 // workplaces are the places of workers. They hold nothing that is not in the checkpoints
@@ -200,7 +90,7 @@ func (a *app) dismiss(e *engine.Engine, s *loop.State) {
 	if !s.Status.Final() {
 		return
 	}
-	if err := unmake(e, workplaces(s)); err != nil {
+	if err := shop.Unmake(e, workplaces(s)); err != nil {
 		a.note("not all sandboxes of workers were removed: %v", err)
 	}
 }
@@ -240,7 +130,7 @@ func (v workerView) text() string {
 	if v.Task == nil {
 		return v.Step
 	}
-	text := v.Task.ID + " " + opening(v.Task.Title)
+	text := v.Task.ID + " " + term.Opening(v.Task.Title)
 	if v.Iteration > 0 {
 		text += fmt.Sprintf(", iteration %d", v.Iteration)
 	}

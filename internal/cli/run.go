@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -219,10 +220,11 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if f.existing != nil || !created {
 		q.Command.Dir, q.Command.User = f.workdir, f.user
 	}
+	in := inside.Session{Engine: e, Sandbox: sb, Conn: conn}
 	if f.detached {
-		return a.runDetached(ctx, session{engine: e, sandbox: sb, conn: conn}, q)
+		return a.runDetached(ctx, in, q)
 	}
-	err = a.converse(ctx, q, session{engine: e, sandbox: sb, conn: conn, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && sb.Agent != agent.Shell})
+	err = a.converse(ctx, q, session{Session: in, keys: keys, reattach: q.Agent && q.Command.TTY, rings: q.Agent && sb.Agent != agent.Shell})
 	return f.lodger.lacking(err, q.Command.Args, sb)
 }
 
@@ -268,13 +270,13 @@ func (a *app) wantsTTY(f *runFlags) bool {
 	return f.tty || term.IsTerminal(a.stdin) && term.IsTerminal(a.stdout)
 }
 
-func (a *app) runDetached(ctx context.Context, s session, q wire.Ask) error {
-	conn, _, err := ask(ctx, s, q)
+func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) error {
+	conn, _, err := in.Ask(ctx, q)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	fmt.Fprintln(a.stdout, s.sandbox.Name)
+	fmt.Fprintln(a.stdout, in.Sandbox.Name)
 	return nil
 }
 

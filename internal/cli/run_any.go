@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -139,7 +140,7 @@ func endAll(e *engine.Engine, ids ...string) error {
 	for _, id := range ids {
 		sb, err := e.Find(id)
 		if err == nil {
-			err = e.Stop(context.Background(), sb, iterationGrace)
+			err = e.Stop(context.Background(), sb, shop.Grace)
 		}
 		if err != nil && !errors.Is(err, spec.ErrNotFound) {
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -28,8 +29,8 @@ func (a *app) setUpBy(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, c
 	a.note("%s: %s", c.Title(), shownCommand(c.Args))
 	began := time.Now()
 	out, errs := a.lines()
-	q := wire.Ask{Op: wire.OpExec, Prepares: true, Command: wire.Command{Args: c.Args}}
-	status, err := inside(ctx, session{engine: e, sandbox: sb}, q, "", out, errs)
+	in := inside.Session{Engine: e, Sandbox: sb, Prepares: true}
+	status, err := in.Run(ctx, wire.Command{Args: c.Args}, "", out, errs)
 	out.end()
 	errs.end()
 	if ctx.Err() != nil {

@@ -189,7 +189,7 @@ func (v *vitals) head(about ...tui.Line) []tui.Line {
 		{tui.Bold.Of(v.id), tui.Plain.Of("  "), v.style().Of(status), tui.Dim.Of("  " + v.took.Round(time.Second).String())},
 	}, about...)
 	if v.detail != "" {
-		page = append(page, tui.Text(v.style(), opening(v.detail)))
+		page = append(page, tui.Text(v.style(), term.Opening(v.detail)))
 	}
 	if d, waits := v.waiting.Waits(); waits {
 		page = append(page, tui.Text(tui.Yellow, "waits until "+delayText(d)))

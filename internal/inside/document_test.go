@@ -1,4 +1,4 @@
-package cli
+package inside
 
 import (
 	"archive/tar"
@@ -20,7 +20,7 @@ import (
 
 // stuck is a session with a keeper whose program never ends: root inside has stopped it.
 // It has written so much before. What it is asked is closed when the test is over.
-func stuck(t *testing.T, said []byte, answers bool) session {
+func stuck(t *testing.T, said []byte, answers bool) *Session {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +52,7 @@ func stuck(t *testing.T, said []byte, answers bool) session {
 		})
 	}()
 	t.Cleanup(func() { ends[0].Close(); <-done; keeper.Close() })
-	return session{conn: ends[0], sandbox: &spec.Sandbox{Name: "x"}}
+	return &Session{Conn: ends[0], Sandbox: &spec.Sandbox{Name: "x"}}
 }
 
 // half is the beginning of an archive that has a document.
@@ -76,25 +76,22 @@ func TestTakeOutStopped(t *testing.T) {
 		"half of one":      half(t, `{"verdict":"pass","reasons":[]}`)[:520],
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, _ := captured(t)
-			document, missing, err := a.takeOut(t.Context(), stuck(t, said, true), "/x", true, 50*time.Millisecond)
+			document, missing, err := stuck(t, said, true).take(t.Context(), "/x", 50*time.Millisecond)
 			if document != nil || err != nil || missing != "the file cannot be taken: that took longer than 50ms" {
 				t.Errorf("%q, %q, %v", document, missing, err)
 			}
 		})
 	}
 	t.Run("interrupted", func(t *testing.T) {
-		a, _ := captured(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("somebody wants it so")
 		time.AfterFunc(20*time.Millisecond, func() { cancel(why) })
-		if document, missing, err := a.takeOut(ctx, stuck(t, half(t, "{}"), true), "/x", true, time.Hour); document != nil || missing != "" || !errors.Is(err, why) {
+		if document, missing, err := stuck(t, half(t, "{}"), true).take(ctx, "/x", time.Hour); document != nil || missing != "" || !errors.Is(err, why) {
 			t.Errorf("%q, %q, %v", document, missing, err)
 		}
 	})
 	t.Run("no answer", func(t *testing.T) {
-		a, _ := captured(t)
-		if document, missing, err := a.takeOut(t.Context(), stuck(t, nil, false), "/x", true, 50*time.Millisecond); document != nil || err != nil || !strings.HasSuffix(missing, "longer than 50ms") {
+		if document, missing, err := stuck(t, nil, false).take(t.Context(), "/x", 50*time.Millisecond); document != nil || err != nil || !strings.HasSuffix(missing, "longer than 50ms") {
 			t.Errorf("%q, %q, %v", document, missing, err)
 		}
 	})
@@ -102,18 +99,8 @@ func TestTakeOutStopped(t *testing.T) {
 
 // TestPutInStopped has it be stopped while files are put in, more than a pipe holds.
 func TestPutInStopped(t *testing.T) {
-	a, _ := captured(t)
-	d := delivery{place: "/review", files: map[string][]byte{"inputs/task.md": []byte(strings.Repeat("x", 4<<20))}, output: "outputs/verdict.json"}
-	if err := a.putIn(t.Context(), stuck(t, nil, true), d, true, 50*time.Millisecond); err == nil {
+	d := Delivery{Place: "/review", Files: map[string][]byte{"inputs/task.md": []byte(strings.Repeat("x", 4<<20))}, Output: "outputs/verdict.json"}
+	if err := stuck(t, nil, true).put(t.Context(), d, 50*time.Millisecond); err == nil {
 		t.Error("it is given up without an error")
-	}
-}
-
-func TestReviewPlaceFree(t *testing.T) {
-	for target, free := range map[string]bool{"/review": false, "/review/": false, "/review/outputs": false, "/reviews": true, "/home/me/review": true} {
-		err := reviewPlaceFree(&spec.Sandbox{Volumes: []spec.Mount{{Target: target}}})
-		if (err == nil) != free || err != nil && !errors.Is(err, spec.ErrUsage) {
-			t.Errorf("%s: %v", target, err)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package inside
 
 import (
 	"archive/tar"
@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/guest"
@@ -23,26 +22,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// putTime is how long it may take to put files into a sandbox, or to take one out.
-const putTime = 5 * time.Minute
+// copyTime is how long it may take to put files into a sandbox, or to take one out.
+const copyTime = 5 * time.Minute
 
-// delivery is a directory inside for somebody who is to work with files.
-type delivery struct {
-	place  string            // of the directory
-	files  map[string][]byte // that may be read, by their paths below it
-	drafts map[string][]byte // likewise, that may be changed
-	output string            // path below it that is to be written; empty: nothing
+// Delivery is a directory inside for somebody who is to work with files.
+type Delivery struct {
+	Place  string            // of the directory
+	Files  map[string][]byte // that may be read, by their paths below it
+	Drafts map[string][]byte // likewise, that may be changed
+	Output string            // path below it that is to be written; empty: nothing
 }
 
-// deliver makes the directory, as root: who works there may read the inputs, and write
-// where the outputs are. Prepares says that more follows in a sandbox that is made for one
-// command.
-func (a *app) deliver(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, d delivery, prepares bool) error {
-	return a.putIn(ctx, session{engine: e, sandbox: sb}, d, prepares, putTime)
+// Put makes the directory, as root: who works there may read the inputs, and write
+// where the outputs are.
+func (s *Session) Put(ctx context.Context, d Delivery) error {
+	return s.put(ctx, d, copyTime)
 }
 
-// putIn is deliver, for so long at most.
-func (a *app) putIn(ctx context.Context, s session, d delivery, prepares bool, limit time.Duration) error {
+// put is Put, for so long at most.
+func (s *Session) put(ctx context.Context, d Delivery, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, w, err := os.Pipe()
@@ -51,7 +49,7 @@ func (a *app) putIn(ctx context.Context, s session, d delivery, prepares bool, l
 	}
 	defer w.Close()
 	defer context.AfterFunc(ctx, func() { w.Close() })()
-	end, err := a.helperAsk(ctx, s, copyAsk(prepares, "in", "/", "."), r, nil)
+	end, err := s.Start(ctx, copying("in", "/", "."), r, nil)
 	r.Close()
 	if err != nil {
 		return err
@@ -68,18 +66,17 @@ func (a *app) putIn(ctx context.Context, s session, d delivery, prepares bool, l
 	return err
 }
 
-// copyAsk asks for the inside's half of cp, as root.
-func copyAsk(prepares bool, args ...string) wire.Ask {
-	args = append([]string{guest.Path, guest.CopyName}, args...)
-	return wire.Ask{Op: wire.OpExec, Prepares: prepares, Command: wire.Command{Args: args, User: "root", Dir: "/"}}
+// copying is the inside's half of cp, as root.
+func copying(args ...string) wire.Command {
+	return wire.Command{Args: append([]string{guest.Path, guest.CopyName}, args...), User: "root", Dir: "/"}
 }
 
 // write archives the directory.
-func (d *delivery) write(w io.Writer) error {
+func (d *Delivery) write(w io.Writer) error {
 	t := tar.NewWriter(w)
-	at := strings.TrimPrefix(d.place, "/")
+	at := strings.TrimPrefix(d.Place, "/")
 	dirs := map[string]int64{path.Dir(at): 0o755, at: 0o755, at + "/" + flow.InputsDir: 0o555, at + "/" + flow.OutputsDir: 0o777}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(d.files)), []string{d.output}) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(d.Files)), []string{d.Output}) {
 		for dir := path.Dir(path.Join(at, name)); dirs[dir] == 0 && len(dir) > len(at); dir = path.Dir(dir) {
 			dirs[dir] = 0o777
 		}
@@ -93,7 +90,7 @@ func (d *delivery) write(w io.Writer) error {
 	for _, part := range []struct {
 		files map[string][]byte
 		mode  int64
-	}{{d.files, 0o444}, {d.drafts, 0o666}} {
+	}{{d.Files, 0o444}, {d.Drafts, 0o666}} {
 		for _, name := range slices.Sorted(maps.Keys(part.files)) {
 			data := part.files[name]
 			err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(at, name), Mode: part.mode, Size: int64(len(data)), ModTime: now})
@@ -108,15 +105,14 @@ func (d *delivery) write(w io.Writer) error {
 	return t.Close()
 }
 
-// document takes one out of a sandbox. It is read inside by a program of ours, through no
-// link, and may be anything. If it is not what is wanted, missing says why. Prepares is as
-// it is for deliver.
-func (a *app) document(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, name string, prepares bool) (document []byte, missing string, err error) {
-	return a.takeOut(ctx, session{engine: e, sandbox: sb}, name, prepares, putTime)
+// Take takes a document out of the sandbox. It is read inside by a program of ours, through
+// no link, and may be anything. If it is not what is wanted, missing says why.
+func (s *Session) Take(ctx context.Context, name string) (document []byte, missing string, err error) {
+	return s.take(ctx, name, copyTime)
 }
 
-// takeOut is document, for so long at most: whoever is root inside can stop the program.
-func (a *app) takeOut(ctx context.Context, s session, name string, prepares bool, limit time.Duration) (document []byte, missing string, err error) {
+// take is Take, for so long at most: whoever is root inside can stop the program.
+func (s *Session) take(ctx context.Context, name string, limit time.Duration) (document []byte, missing string, err error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -126,7 +122,7 @@ func (a *app) takeOut(ctx context.Context, s session, name string, prepares bool
 	}
 	defer r.Close()
 	defer context.AfterFunc(ctx, func() { r.Close() })()
-	end, err := a.helperAsk(ctx, s, copyAsk(prepares, "out", name, "straight"), nil, w)
+	end, err := s.Start(ctx, copying("out", name, "straight"), nil, w)
 	w.Close()
 	late := "the file cannot be taken: that took longer than " + limit.String()
 	if err != nil && ctx.Err() != nil && whole.Err() == nil {

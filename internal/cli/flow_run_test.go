@@ -1,32 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/flow"
-	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
-
-// Nobody works in the sandbox of another because his own is not known.
-func TestPlaceOfNobody(t *testing.T) {
-	own, other := &spec.Sandbox{ID: "1"}, &spec.Sandbox{ID: "2"}
-	s := &loopShop{
-		sandbox: own, agent: &spec.Agent{Name: "one"}, plan: &loop.Plan{Agent: "one"},
-		places: &places{list: map[loop.Seat]place{{Agent: "two"}: {sandbox: other}}},
-	}
-	for seat, want := range map[loop.Seat]*spec.Sandbox{{}: own, {Agent: "one"}: own, {Agent: "two"}: other} {
-		if at, err := s.at(seat); err != nil || at.sandbox != want {
-			t.Errorf("%+v is at %+v, %v", seat, at, err)
-		}
-	}
-	for _, seat := range []loop.Seat{{Agent: "three"}, {Worker: 1}, {Worker: 1, Agent: "one"}} {
-		if at, err := s.at(seat); !errors.Is(err, spec.ErrConflict) {
-			t.Errorf("%+v is at %+v, %v", seat, at, err)
-		}
-	}
-}
 
 // An agent that a flow calls by two names has one sandbox.
 func TestNamed(t *testing.T) {

@@ -1,4 +1,4 @@
-package cli
+package shop
 
 import (
 	"cmp"
@@ -11,20 +11,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/agent"
-	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// flowShop works in the sandboxes of a run.
-type flowShop struct {
-	app       *app
-	engine    *engine.Engine
+// Flow works in the sandboxes of a run.
+type Flow struct {
+	shop
 	sandboxes map[string]*spec.Sandbox // by the names of their rooms
 	agents    map[string]*spec.Agent
 
@@ -32,18 +30,24 @@ type flowShop struct {
 	quiet bool // nothing is left at work of a host that died
 }
 
-var _ flow.Shop = (*flowShop)(nil)
+var _ flow.Shop = (*Flow)(nil)
+
+// NewFlow gives the shop of a flow that has these sandboxes, by the names of their rooms, and
+// agents, by their names.
+func NewFlow(h Host, e *engine.Engine, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
+	return &Flow{shop: shop{h, e}, sandboxes: sandboxes, agents: agents}
+}
 
 // flowRoot is the directory inside below which each try has one of its own: what an
 // earlier one left is in nobody's way.
 const flowRoot = "/flow"
 
 // Place is the directory of a try.
-func (s *flowShop) Place(name string) string { return flowRoot + "/" + name }
+func (s *Flow) Place(name string) string { return flowRoot + "/" + name }
 
 // Work does a job in the sandbox of its agent: puts its files there, has it work, ends
 // everything that runs, and takes the output out.
-func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
+func (s *Flow) Work(ctx context.Context, job flow.Job) (d flow.Done, err error) {
 	sb := s.sandboxes[cmp.Or(job.Room, job.Of)]
 	if sb == nil {
 		return d, spec.Errorf(nil, "there is no sandbox for %s", cmp.Or(job.Room, job.Of))
@@ -62,11 +66,12 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 		return d, err
 	}
 	began := time.Now()
-	if err := s.app.setUp(ctx, s.engine, sb, false); err != nil {
+	if err := s.host.SetUp(ctx, sb); err != nil {
 		return d, err
 	}
-	files := delivery{job.Place, job.Files, job.Drafts, job.Output}
-	if err := s.app.deliver(ctx, s.engine, sb, files, false); err != nil {
+	in := s.in(sb)
+	files := inside.Delivery{Place: job.Place, Files: job.Files, Drafts: job.Drafts, Output: job.Output}
+	if err := in.Put(ctx, files); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
 	if job.Command != "" {
@@ -74,27 +79,27 @@ func (s *flowShop) Work(ctx context.Context, job flow.Job) (d flow.Done, err err
 	} else {
 		d, err = s.prompt(ctx, sb, job)
 	}
-	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace))
+	err = errors.Join(err, s.engine.Stop(context.WithoutCancel(ctx), sb, Grace))
 	if err == nil {
 		err = s.count(ctx, sb, before, began, &d)
 	}
 	if err != nil || job.Output == "" {
 		return d, err
 	}
-	d.Output, d.Missing, err = s.app.document(ctx, s.engine, sb, path.Join(job.Place, job.Output), false)
+	d.Output, d.Missing, err = in.Take(ctx, path.Join(job.Place, job.Output))
 	return d, err
 }
 
 // silence ends what a host that died may have left at work in any sandbox, before the
 // first job of this one.
-func (s *flowShop) silence(ctx context.Context) error {
+func (s *Flow) silence(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quiet {
 		return nil
 	}
 	for _, sb := range s.sandboxes {
-		if err := s.engine.Stop(ctx, sb, iterationGrace); err != nil {
+		if err := s.engine.Stop(ctx, sb, Grace); err != nil {
 			return err
 		}
 	}
@@ -104,13 +109,12 @@ func (s *flowShop) silence(ctx context.Context) error {
 
 // judge has a command judge a copy of the directory in a sandbox that nobody has worked
 // in, and that goes with it. Nothing is lent to it, so that no model is paid.
-func (s *flowShop) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
-	l := &loopShop{app: s.app, engine: s.engine, sandbox: of}
+func (s *Flow) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	p, err := s.engine.Checkpoint(ctx, of, "", "to judge it", false)
 	if err != nil {
 		return d, err
 	}
-	err = l.inProof(ctx, p, func(sb *spec.Sandbox) error {
+	err = s.inProof(ctx, of, p, func(sb *spec.Sandbox) error {
 		d, err = s.printed(ctx, sb, job)
 		return err
 	})
@@ -119,20 +123,20 @@ func (s *flowShop) judge(ctx context.Context, of *spec.Sandbox, job flow.Job) (d
 
 // fresh has a command work in a sandbox like another one, that nobody has worked in, and
 // that goes with it. Nothing is lent to it, so that no model is paid.
-func (s *flowShop) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
+func (s *Flow) fresh(ctx context.Context, like *spec.Sandbox, job flow.Job) (d flow.Done, err error) {
 	sb, err := s.engine.Fresh(ctx, like)
 	if err != nil {
 		return d, err
 	}
-	defer (&loopShop{app: s.app, engine: s.engine}).remove(ctx, sb)
-	if err := s.app.deliver(ctx, s.engine, sb, delivery{job.Place, job.Files, job.Drafts, ""}, true); err != nil {
+	defer s.remove(ctx, sb)
+	if err := s.preparing(sb).Put(ctx, inside.Delivery{Place: job.Place, Files: job.Files, Drafts: job.Drafts}); err != nil {
 		return d, fmt.Errorf("put files into %s: %w", sb.Name, err)
 	}
 	return s.printed(ctx, sb, job)
 }
 
 // printed has a command do it whose output is what it prints.
-func (s *flowShop) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+func (s *Flow) printed(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
 	said := &printout{}
 	d, err := s.command(ctx, sb, job, io.MultiWriter(job.Log, said))
 	if said.more {
@@ -156,12 +160,12 @@ func (d *printout) Write(p []byte) (int, error) {
 
 // Used tells what models have taken for the sandbox of a room, when nothing runs in it
 // any more.
-func (s *flowShop) Used(ctx context.Context, room string) (flow.Used, error) {
+func (s *Flow) Used(ctx context.Context, room string) (flow.Used, error) {
 	sb := s.sandboxes[room]
 	if sb == nil {
 		return flow.Used{}, spec.Errorf(nil, "there is no sandbox for %s", room)
 	}
-	err := s.engine.Stop(ctx, sb, iterationGrace)
+	err := s.engine.Stop(ctx, sb, Grace)
 	if err != nil {
 		return flow.Used{}, err
 	}
@@ -172,7 +176,7 @@ func (s *flowShop) Used(ctx context.Context, room string) (flow.Used, error) {
 
 // bound has the gateway hold what is left to a job. It gives what models have taken for
 // the sandbox before.
-func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
+func (s *Flow) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget) (spec.Bill, error) {
 	before, err := s.engine.Bill(ctx, sb)
 	if err != nil || left == (spec.Budget{}) {
 		return before, err
@@ -190,7 +194,7 @@ func (s *flowShop) bound(ctx context.Context, sb *spec.Sandbox, left spec.Budget
 // count says what a job took: as the gateway saw it, or as the agent says if that is
 // more, for the gateway does not see all of it everywhere.
 // That an allowance is used up, or a provider overloaded, is believed if it has seen that.
-func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
+func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, began time.Time, d *flow.Done) error {
 	after, err := s.engine.Bill(ctx, sb)
 	if err != nil {
 		return err
@@ -202,21 +206,21 @@ func (s *flowShop) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill
 	return nil
 }
 
-// stop ends the sandboxes, when nobody carries the flow on any more.
-func (s *flowShop) stop(ctx context.Context) {
+// Stop ends the sandboxes, when nobody carries the flow on any more.
+func (s *Flow) Stop(ctx context.Context) {
 	for _, sb := range s.sandboxes {
-		if err := s.engine.Stop(context.WithoutCancel(ctx), sb, iterationGrace); err != nil {
-			s.app.note("%s was not stopped: %v", sb.Name, err)
+		if err := s.engine.Stop(context.WithoutCancel(ctx), sb, Grace); err != nil {
+			s.host.Note("%s was not stopped: %v", sb.Name, err)
 		}
 	}
 }
 
 // command has a shell do it.
-func (s *flowShop) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
-	out := &ending{}
+func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
+	out := &inside.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
-	status, said, err := s.talk(ctx, sb, q, "", io.MultiWriter(stdout, out))
-	if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+	status, said, err := run(ctx, s.in(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
 	}
 	if err != nil {
@@ -232,7 +236,7 @@ func (s *flowShop) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, 
 }
 
 // dir is where a job works: in the project if there is one.
-func (s *flowShop) dir(sb *spec.Sandbox, job flow.Job) string {
+func (s *Flow) dir(sb *spec.Sandbox, job flow.Job) string {
 	if sb.Primary() != "" {
 		return ""
 	}
@@ -240,33 +244,18 @@ func (s *flowShop) dir(sb *spec.Sandbox, job flow.Job) string {
 }
 
 // prompt has an agent do it.
-func (s *flowShop) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
-	of := s.agents[job.Agent]
-	rules, err := transcript.ForOutput(of.Headless)
+func (s *Flow) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
+	t := turn{prompt: job.Prompt, model: job.Model, env: job.Env, dir: s.dir(sb, job), limit: job.Limit}
+	a, err := ask(ctx, s.in(sb), s.agents[job.Agent], t, job.Log, io.Discard)
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+		a.cut(short)
+		err = nil
+	}
 	if err != nil {
-		return flow.Done{}, err
-	}
-	argv, stdin := agent.Headless(of, job.Prompt, job.Model, "")
-	if err := fitsArguments(argv); err != nil {
-		return flow.Done{}, err
-	}
-	var d transcript.Digest
-	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { d.Add(ev); return nil })
-	q := wire.Command{Args: argv, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
-	status, said, err := s.talk(ctx, sb, q, stdin, io.MultiWriter(job.Log, r))
-	if short := (*cutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
-		d.End, status, said, err = nil, spec.ExitError, short.Error(), nil
-	}
-	if err = errors.Join(err, r.Close()); err != nil {
-		used := usedOf(&d)
+		used := a.used()
 		return flow.Done{Tokens: used.Tokens, USD: used.USD, Said: used.Said}, err
 	}
-	_, _ = io.WriteString(job.Log, said)
-	w := workOf(&d, status, said)
+	_, _ = io.WriteString(job.Log, a.said)
+	w := a.work()
 	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD, Said: w.Said}, nil
-}
-
-// talk runs a command to its end.
-func (s *flowShop) talk(ctx context.Context, sb *spec.Sandbox, q wire.Command, stdin string, stdout io.Writer) (int, string, error) {
-	return (&loopShop{app: s.app, engine: s.engine}).command(ctx, sb, q, stdin, stdout, io.Discard)
 }

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// hosting is the command line as it has a shop in which loops and flows are worked at.
+type hosting struct {
+	app    *app
+	engine *engine.Engine
+}
+
+var _ shop.Host = hosting{}
+
+func (h hosting) Note(format string, args ...any) { h.app.note(format, args...) }
+
+func (h hosting) SetUp(ctx context.Context, sb *spec.Sandbox) error {
+	return h.app.setUp(ctx, h.engine, sb, false)
+}
+
+func (h hosting) House(ctx context.Context, of *spec.Agent, sb *spec.Sandbox) (*spec.Program, error) {
+	return h.app.house(ctx, h.engine, &lodger{name: of.Name, spec: of}, sb, "")
+}

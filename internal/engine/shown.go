@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// PlaceOf is a path in a checkpoint as people know it; nothing for what is Bothy's own.
+func PlaceOf(sb *spec.Sandbox, c checkpoint.Change) string {
+	var n int
+	above, isAbove := strings.CutPrefix(c.Path, "up/")
+	switch {
+	case c.Tree == "home":
+		return "~/" + c.Path
+	case scanTree(c.Tree, "private/%d", &n) && n < len(sb.Private):
+		return sb.Private[n] + "/" + c.Path
+	case scanTree(c.Tree, "review/%d", &n) && n < len(sb.Workspaces):
+		if !isAbove {
+			return ""
+		}
+		return sb.Workspaces[n].Target + "/" + above
+	case (scanTree(c.Tree, "workspace/%d", &n) || scanTree(c.Tree, "clone/%d", &n)) && n < len(sb.Workspaces):
+		return sb.Workspaces[n].Target + "/" + c.Path
+	}
+	return c.Tree + "/" + c.Path
+}
+
+func scanTree(name, format string, n *int) bool {
+	_, err := fmt.Sscanf(name, format, n)
+	return err == nil && *n >= 0
+}

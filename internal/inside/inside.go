@@ -1,0 +1,90 @@
+// Package inside has programs run in a sandbox with nobody at them: to their end, with what
+// they say read out here, and with files put in before and a document taken out after. What a
+// person sees and types is the command line's.
+//
+// All that comes out of a sandbox may be written by whoever is root there.
+package inside
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Session is a sandbox that programs are run in.
+type Session struct {
+	Engine  *engine.Engine
+	Sandbox *spec.Sandbox
+	Conn    *unixconn.Conn // with its keeper, for the first program; nil: make one
+	// Prepares says that more follows, in a sandbox that is made for one command.
+	Prepares bool
+	// Note hears what the keeper has to say of programs that are talked with; nil if
+	// nobody does.
+	Note func(text string)
+}
+
+// exec asks for a command.
+func (s *Session) exec(q wire.Command) wire.Ask {
+	return wire.Ask{Op: wire.OpExec, Prepares: s.Prepares, Command: q}
+}
+
+// Asking again, when a sandbox stops just while it is asked.
+const (
+	askTries = 50
+	askPause = 50 * time.Millisecond
+)
+
+// Ask reaches a sandbox, starting it if needed, and has a program started in
+// it. Its answer is Started; the rest of the conversation is the caller's.
+func (s *Session) Ask(ctx context.Context, q wire.Ask, files ...*os.File) (*unixconn.Conn, wire.Started, error) {
+	var started wire.Started
+	for _, word := range slices.Concat(q.Command.Args, q.Command.Env, []string{q.Command.Dir, q.Command.User}) {
+		if !utf8.ValidString(word) {
+			return nil, started, spec.Errorf(spec.ErrUsage, "%q is no UTF-8: it cannot be passed into a sandbox", word)
+		}
+	}
+	for try := 1; ; try++ {
+		conn := s.Conn
+		var err error
+		if conn == nil || try > 1 {
+			if conn, err = s.Engine.Connect(ctx, s.Sandbox); err != nil {
+				return nil, started, err
+			}
+		}
+		if conn.SendJSON(wire.Request, q, files...) != nil {
+			err = spec.ErrStopping // it ended before it heard: asking again repeats nothing
+		} else {
+			giveUp := context.AfterFunc(ctx, func() { conn.Close() })
+			err = conn.Expect(wire.Reply, &started)
+			giveUp()
+		}
+		if err == nil {
+			return conn, started, nil
+		}
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, started, context.Cause(ctx)
+		}
+		if !errors.Is(err, spec.ErrStopping) || try == askTries {
+			return nil, started, Lost(err)
+		}
+		time.Sleep(askPause)
+	}
+}
+
+// Lost explains the end of a conversation nobody ended.
+func Lost(err error) error {
+	if _, ok := errors.AsType[*spec.Error](err); ok {
+		return err
+	}
+	return spec.Errorf(spec.ErrSandbox, "the sandbox ended").
+		WithHint("bothy ls shows its state, bothy inspect the reason")
+}

@@ -1,0 +1,71 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// CutShort is why a command ended that had begun, if not by itself.
+type CutShort struct{ error }
+
+func (c *CutShort) Unwrap() error { return c.error }
+
+// outputPatience is how long output may come after the end of who is waited for.
+const outputPatience = 2 * time.Second
+
+// Run runs a command to its end and gives its status. Unlike a person's it gets no signals:
+// it is given up with ctx. Both writers are used at the same time.
+func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
+	pipes, err := openPipes()
+	if err != nil {
+		return 0, err
+	}
+	defer pipes.close()
+	conn, _, err := s.Ask(ctx, s.exec(q), pipes.theirs[:]...)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	ended := pipes.copy(stdin, stdout, stderr)
+	f, err := conn.Receive()
+	var notes []byte // for the end: who copies what is said writes to stderr until then
+	for err == nil && f.Kind == wire.Note {
+		notes = fmt.Appendf(notes, "%s\n", f.Payload)
+		f, err = conn.Receive()
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	case <-time.After(outputPatience): // some child holds them open
+	}
+	pipes.close()
+	<-ended
+	_, _ = stderr.Write(notes)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return endOf(f, err)
+}
+
+// endOf tells how a command ended that had begun.
+func endOf(f wire.Frame, err error) (int, error) {
+	switch {
+	case err != nil:
+		return 0, &CutShort{Lost(err)}
+	case f.Kind == wire.Failure:
+		err := f.Failure()
+		if errors.Is(err, spec.ErrTimeout) || errors.Is(err, spec.ErrSandbox) {
+			err = &CutShort{err}
+		}
+		return 0, err
+	}
+	e, err := f.Ended()
+	return e.Status(), err
+}

@@ -1,0 +1,120 @@
+package shop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/agent/transcript"
+	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Worker is the agent of a name, if it can be had work without anybody, and judged.
+func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
+	of, err := list.Called(name)
+	if err != nil {
+		return nil, err
+	}
+	if of.Headless == nil || of.Headless.Events == nil {
+		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it works without a terminal, and what it tells then", of.Title).
+			WithHint("headless and events are what is missing there, see docs/agents.md; bothy agent show %s prints it", of.Name)
+	}
+	return of, nil
+}
+
+// turn is what an agent is asked to do, once.
+type turn struct {
+	prompt, model, session string
+	env                    []string
+	dir                    string
+	limit                  time.Duration
+}
+
+// told is what an agent said when it was asked, and how it ended.
+type told struct {
+	digest transcript.Digest
+	status int
+	said   string // the end of what it wrote to standard error
+}
+
+// ask has an agent work. Both writers hear what it says. If it was cut short, as an
+// [inside.CutShort] says, what it has said until then counts.
+func ask(ctx context.Context, in *inside.Session, of *spec.Agent, t turn, stdout, stderr io.Writer) (*told, error) {
+	a := &told{}
+	rules, err := transcript.ForOutput(of.Headless)
+	if err != nil {
+		return a, err
+	}
+	argv, stdin := agent.Headless(of, t.prompt, t.model, t.session)
+	if err := fitsArguments(argv); err != nil {
+		return a, err
+	}
+	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { a.digest.Add(ev); return nil })
+	q := wire.Command{Args: argv, Env: t.env, Dir: t.dir, Timeout: spec.Duration(t.limit)}
+	a.status, a.said, err = run(ctx, in, q, stdin, io.MultiWriter(stdout, r), stderr)
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	return a, err
+}
+
+// cut says that the work is over because it was cut short.
+func (a *told) cut(short error) { a.digest.End, a.status, a.said = nil, spec.ExitError, short.Error() }
+
+// used is what the agent says it has used.
+func (a *told) used() loop.Work {
+	d := &a.digest
+	w := loop.Work{Session: d.Session, Calls: d.Calls, Tokens: d.Usage.Input + d.Usage.CacheWrite + d.Usage.Output, USD: d.Usage.USD}
+	if d.Usage != (spec.TranscriptUsage{}) {
+		w.Said = &spec.Claimed{Tokens: w.Tokens, USD: w.USD}
+	}
+	return w
+}
+
+// work judges by what the agent said of itself.
+func (a *told) work() loop.Work {
+	w, d := a.used(), &a.digest
+	w.Verdict, w.Message = d.Verdict(a.status), d.Message
+	if w.Verdict == spec.VerdictOK {
+		return w
+	}
+	if d.Limit != nil && (w.Verdict == spec.VerdictLimit || d.Limit.Until.After(time.Now())) {
+		w.Verdict, w.Until = spec.VerdictLimit, d.Limit.Until
+	}
+	switch {
+	case d.End != nil:
+		w.Error = cmp.Or(d.End.Text, a.said, fmt.Sprintf("it ended with status %d", a.status))
+	default:
+		w.Error = cmp.Or(a.said, fmt.Sprintf("it ended with status %d, and did not say how", a.status))
+	}
+	return w
+}
+
+// TakesAll sees that what an agent is told in every iteration leaves room for what is
+// told in some.
+func TakesAll(of *spec.Agent, p *loop.Plan) error {
+	if n := p.Fixed(); !of.Headless.Prompt.Stdin && n > loop.MaxTask {
+		return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: %s takes it as an argument, of which Linux takes 128 KiB, and %d KiB are for what the checks find", n>>10, of.Title, 128-loop.MaxTask>>10).
+			WithHint("put the task into a file of the project, and name that in the prompt")
+	}
+	return nil
+}
+
+// maxArgument is what Linux lets an argument be, in bytes, with the zero behind it.
+const maxArgument = 128 << 10
+
+func fitsArguments(argv []string) error {
+	for _, arg := range argv {
+		if len(arg) >= maxArgument {
+			return spec.Errorf(spec.ErrUsage, "the prompt has %d KiB: this agent takes it as an argument, of which Linux takes 128 KiB", len(arg)>>10).
+				WithHint("put the task into a file of the project, and name that in the prompt")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/inside"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Loop works in the sandbox of a loop, and judges in copies of it.
+type Loop struct {
+	shop
+	Sandbox *spec.Sandbox
+	agent   *spec.Agent
+	plan    *loop.Plan
+	places  *Places
+}
+
+var _ loop.Shop = (*Loop)(nil)
+
+// NewLoop gives the shop of a loop in a sandbox, whose agent is nil if nobody will work.
+// Places may be nil: nobody works elsewhere.
+func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places) *Loop {
+	return &Loop{shop{h, e}, sb, of, p, elsewhere}
+}
+
+// Work has the agent work, and then stops the sandbox: servers that it left running
+// would hold ports, and write while the files are judged.
+func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) {
+	at, err := s.at(job.Seat)
+	if err != nil {
+		return w, err
+	}
+	if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil { // a host that died may have left an agent at work
+		return w, err
+	}
+	before, err := s.engine.Bill(ctx, at.Sandbox)
+	if err == nil {
+		err = s.allow(ctx, at, before, job)
+	}
+	if err == nil {
+		err = s.host.SetUp(ctx, at.Sandbox)
+	}
+	if err != nil {
+		return w, err
+	}
+	began := time.Now()
+	defer func() { // also of what was cut short
+		after, berr := s.engine.Bill(context.WithoutCancel(ctx), at.Sandbox)
+		if berr == nil {
+			if job.Session != "" && after.Since(before).Answers > 0 {
+				w.Tokens, w.USD, w.Said = 0, 0, nil // what it says may be that of all of the session
+			}
+			meter(&w, before, after, began)
+		}
+		err = errors.Join(err, berr)
+	}()
+	t := turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit}
+	a, err := ask(ctx, s.in(at.Sandbox), at.Agent, t, job.Output.Stdout, job.Output.Stderr)
+	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) {
+		if stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
+			return a.used(), fmt.Errorf("%w: %w", loop.ErrFell, short)
+		}
+		a.cut(short)
+		err = nil
+	}
+	if err = errors.Join(err, stopped); err != nil {
+		return a.used(), err
+	}
+	return a.work(), nil
+}
+
+// fell tells whether a command was cut short because the sandbox crashed, or was killed. One
+// that was stopped, for what it did or by a person, or removed, did not.
+func (s *Loop) fell(sb *spec.Sandbox, why *inside.CutShort) bool {
+	if !errors.Is(why, spec.ErrSandbox) {
+		return false
+	}
+	_, err := s.engine.Find(sb.ID)
+	return err == nil && s.engine.Status(sb).Crashed
+}
+
+// Keep makes a checkpoint.
+func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string, since int64) (int64, int, error) {
+	p, err := s.point(ctx, seat, cause)
+	if err != nil {
+		return 0, 0, err
+	}
+	from := checkpoint.Point{}
+	if since > 0 {
+		if from, err = s.checkpoint(since); errors.Is(err, spec.ErrNotFound) {
+			from, err = checkpoint.Point{}, nil // a person removed it
+		}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	list, err := s.engine.CheckpointChanges(s.Sandbox, from, p)
+	n := 0
+	for _, c := range list {
+		if engine.IsWork(c.Tree) && engine.PlaceOf(s.Sandbox, c) != "" {
+			n++
+		}
+	}
+	return p.Number, n, err
+}
+
+// Restore puts the sandbox's files back.
+func (s *Loop) Restore(ctx context.Context, number int64) error {
+	p, err := s.checkpoint(number)
+	if err != nil {
+		return err
+	}
+	r, err := s.engine.Restore(ctx, s.Sandbox, p, engine.RestoreOptions{})
+	if r.Before != nil {
+		s.host.Note("what there was is checkpoint %s", r.Before.Name)
+	}
+	for _, path := range r.Skipped {
+		s.host.Note("not put back: %s", review.Quote(path))
+	}
+	return err
+}
+
+// checkpoint finds one of the loop's sandbox.
+func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
+	return s.engine.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
+}
+
+// lower has the gateway hold a budget, unless it holds a smaller one: somebody may have
+// set that.
+func (s *Loop) lower(ctx context.Context, sb *spec.Sandbox, b spec.Budget) error {
+	now, err := s.engine.Find(sb.ID)
+	if err != nil {
+		return err
+	}
+	has := now.Budget
+	if has.Tokens > 0 && (b.Tokens == 0 || has.Tokens < b.Tokens) {
+		b.Tokens = has.Tokens
+	}
+	if has.USD > 0 && (b.USD == 0 || has.USD < b.USD) {
+		b.USD = has.USD
+	}
+	if b == has {
+		return nil
+	}
+	return s.engine.SetBudget(ctx, sb, b)
+}
