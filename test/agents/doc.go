@@ -26,6 +26,8 @@
 //
 // TestMockClaude and its like run them with --mock as all that is needed.
 //
+// TestCrashClaude kills the process that carries a loop on in each of its states.
+//
 // TestForkClaude forks one that waits for an answer, and has it go on from a checkpoint.
 //
 // TestLoginInside and TestLoggedOut have them begin without a credential, and log in; what

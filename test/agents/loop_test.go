@@ -2,7 +2,6 @@ package agents
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,26 +46,18 @@ const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
 
-func TestLoopClaude(t *testing.T) {
-	loops(t, claude, strings.Replace(rounds, oneMade, onceAtWork, 1), (*world).killed)
-}
-func TestLoopCodex(t *testing.T)    { loops(t, codex, rounds, (*world).loop) }
-func TestLoopGemini(t *testing.T)   { loops(t, gemini, rounds, (*world).loop) }
-func TestLoopOpencode(t *testing.T) { loops(t, opencode, rounds, (*world).loop) }
-
-// onceAtWork has whoever begins first be at work for longer than it lives.
-const (
-	oneMade    = `write_file: {path: WORK/one, content: "1\n"}`
-	onceAtWork = `run_command: {command: "if mkdir WORK/begun; then sleep 600; fi; echo 1 > WORK/one"}`
-)
+func TestLoopClaude(t *testing.T)   { loops(t, claude) }
+func TestLoopCodex(t *testing.T)    { loops(t, codex) }
+func TestLoopGemini(t *testing.T)   { loops(t, gemini) }
+func TestLoopOpencode(t *testing.T) { loops(t, opencode) }
 
 // loops: an agent that is asked three times, and believed once. Each time it
 // begins with a fresh memory, uses the model it is told to, and what it takes is counted
 // as the provider says it.
-func loops(t *testing.T, a cli, script string, begin func(*world, *testing.T, ...string) harness.Result) {
+func loops(t *testing.T, a cli) {
 	t.Helper()
-	inWorld(t, a, script, func(t *testing.T, w *world) {
-		r := begin(w, t, "--model", a.model, "--max-iterations", "5", "--until", complete)
+	inWorld(t, a, rounds, func(t *testing.T, w *world) {
+		r := w.loop(t, "--model", a.model, "--max-iterations", "5", "--until", complete)
 		if r.Code != 0 {
 			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
 		}
@@ -101,37 +92,8 @@ func loops(t *testing.T, a cli, script string, begin func(*world, *testing.T, ..
 // loop has the agent work by the job's script in a loop.
 func (w *world) loop(t *testing.T, flags ...string) harness.Result {
 	t.Helper()
-	return w.within(t, w.loopArgs(flags)...)
-}
-
-func (w *world) loopArgs(flags []string) []string {
-	return slices.Concat([]string{"loop", "run", "--name", box, "--agent", w.cli.name}, w.cli.flags, flags, []string{"make three files", w.Work})
-}
-
-// killed is loop, but the host's process is killed while the agent is at work for the first
-// time: another goes on, to the same end.
-func (w *world) killed(t *testing.T, flags ...string) harness.Result {
-	t.Helper()
-	host := w.Command(t.Context(), w.loopArgs(flags)...)
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	harness.WaitFor(t, patience, "the agent to be at work", func() bool {
-		_, err := os.Stat(filepath.Join(w.Work, "begun"))
-		return err == nil
-	})
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = host.Wait()
-	if s := w.stands(t); s.Iteration != 1 || !s.Crashed() {
-		t.Errorf("without its host it is %s (%s) in iteration %d", s.Status, s.Reason, s.Iteration)
-	}
-	r := w.within(t, "loop", "resume", "make-three-files")
-	if s := w.stands(t); s.Repeats != 1 {
-		t.Errorf("%d iterations were begun again: %v", s.Repeats, r)
-	}
-	return r
+	args := slices.Concat([]string{"loop", "run", "--name", box, "--agent", w.cli.name}, w.cli.flags, flags, []string{"make three files", w.Work})
+	return w.within(t, args...)
 }
 
 // stands is how the loop stands, of which there is one.
