@@ -203,3 +203,45 @@ func TestStories(t *testing.T) {
 		w.ofEach(t, "You are the ")
 	})
 }
+
+// aTry is one of several: it goes on from what a sandbox has made of the project.
+const aTry = `
+conversations:
+  - match: Do this in the project
+    turns:
+      - tools: [{run_command: {command: "sed 's/$/ and WHO/' WORK/begun > WORK/done && echo I did it > \"$BOTHY_OUTPUT\""}}]
+      - {text: It is changed.}
+`
+
+// TestBestChange: best of two, as it comes with bothy. Claude and Codex, each with its model, go on
+// from a fork of the same sandbox, the test finds one of them right, and a person applies that.
+func TestBestChange(t *testing.T) {
+	text, _ := shipped(t, "best-change")
+	inWorldOf(t, []cast{{claude, strings.ReplaceAll(aTry, "WHO", "claude")}, {codex, strings.ReplaceAll(aTry, "WHO", "codex")}}, func(t *testing.T, w *world) {
+		file := w.Write(t, filepath.Join(w.Base, "best-change.yaml"), text)
+		w.Must(t, "create", "--name", box, "--workspace", "review", "shell", w.Work)
+		w.Must(t, "exec", box, "sh", "-c", "echo begun > begun")
+		r := w.within(t, "flow", "run", "--fork", box, "--input", "n=2", "--input", "agents=claude,codex", "--input", "models="+claude.model+","+codex.model,
+			"--input", "task=Say who is done", "--input", "test=grep -qx 'begun and codex' done", file, w.Work)
+		if r.Code != 0 {
+			t.Fatalf("%v\nthe models were asked\n%s%s", r, summary(w.model.Requests()), summary(w.mates[0].model.Requests()))
+		}
+		run := strings.TrimSpace(r.Stdout)
+		best, err := os.ReadFile(filepath.Join(w.State, "runs", run, "outputs", "best.txt"))
+		if err != nil || string(best) != "try.2\n" {
+			t.Errorf("the best is %q: %v", best, err)
+		}
+		for _, of := range []*world{w, w.mates[0]} {
+			for _, q := range of.heard(t, "Do this in the project") {
+				if q.Model != of.cli.model {
+					t.Errorf("%s asks %s, not %s", of.cli.name, q.Model, of.cli.model)
+				}
+			}
+		}
+		w.Must(t, "apply", run+"-try.2")
+		if got := w.read(t, "done"); got != "begun and codex\n" {
+			t.Errorf("what is applied is %q", got)
+		}
+		w.ofEach(t, "Do this in the project")
+	})
+}
