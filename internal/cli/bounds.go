@@ -73,7 +73,19 @@ func (a *app) boundable(of *spec.Agent, b spec.Budget, w lendings, isRun bool) e
 	return nil
 }
 
-// boundableIn does that for the agent of a sandbox that there is. A shell has none, nor has one
+// bounds sees that the budget of a sandbox that is to be made would hold who it is for.
+func (a *app) bounds(e *engine.Engine, f *createFlags, l *lodger) error {
+	if f.budget.Budget == (spec.Budget{}) {
+		return nil
+	}
+	w, err := f.lendings(e)
+	if err != nil {
+		return err
+	}
+	return a.boundable(l.spec, f.budget.Budget, w, false)
+}
+
+// boundableIn does that of boundable for the agent of a sandbox that there is. A shell has none, nor has one
 // whose description is gone: what asks models there is known to nobody.
 func (a *app) boundableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) error {
 	of, err := e.Agents.Called(sb.Agent)

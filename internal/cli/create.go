@@ -58,11 +58,8 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 		return nil, err
 	}
 	sb, err := a.sandbox(cmd.Context(), e, f, l.name, paths)
-	if err == nil && f.budget.Budget != (spec.Budget{}) {
-		var w lendings
-		if w, err = f.lendings(e); err == nil {
-			err = a.boundable(l.spec, f.budget.Budget, w, false)
-		}
+	if err == nil {
+		err = a.bounds(e, f, l)
 	}
 	if err == nil {
 		err = l.visible(sb)

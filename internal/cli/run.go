@@ -320,7 +320,9 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	if f.lodger.spec != nil { // one that exists has its program
 		there, err = e.Existing(wish)
 		if err == nil && (there == nil || f.remove) {
-			wish.Program, err = a.house(ctx, e, f.lodger, wish, version)
+			if err = a.bounds(e, &f.createFlags, f.lodger); err == nil {
+				wish.Program, err = a.house(ctx, e, f.lodger, wish, version)
+			}
 		}
 		if err != nil {
 			return nil, false, err

@@ -21,9 +21,13 @@ func Worker(list agent.Catalog, name string) (*spec.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	what, lacks := "how it works without a terminal", "headless"
+	if of.Headless != nil {
+		what, lacks = "how to read what it tells without a terminal, so that nobody could judge its work", "events, below headless"
+	}
 	if of.Headless == nil || of.Headless.Events == nil {
-		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say how it works without a terminal, and what it tells then", of.Title).
-			WithHint("headless and events are what is missing there, see docs/agents.md; bothy agent show %s prints it", of.Name)
+		return nil, spec.Errorf(spec.ErrUsage, "the description of %s does not say %s", of.Title, what).
+			WithHint("have another agent do it, or write a description of your own: bothy agent show %s prints this one, which lacks %s (docs/agents.md)", of.Name, lacks)
 	}
 	return of, nil
 }
