@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -180,6 +181,7 @@ func (l *flowing) cancel() error {
 	case err != nil || !l.plan.Remove:
 	case l.state.Ready:
 		err = removeAll(context.Background(), l.engine, &l.plan)
+		_ = os.Remove(filepath.Join(l.run.Dir(), recordsName)) // nobody goes on with it
 	default:
 		_, err = l.untouched()
 	}

@@ -457,12 +457,15 @@ func (a *app) flowResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			ctx, release := enduring(cmd.Context())
+			defer release()
+			if err := l.anew(ctx); err != nil {
+				return err
+			}
 			made, err := l.workplaces()
 			if err != nil {
 				return err
 			}
-			ctx, release := enduring(cmd.Context())
-			defer release()
 			works := shop.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
 			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 		},
@@ -528,8 +531,14 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 			a.note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
-	if c.Plan.Remove && s.Over() {
-		if err := removeAll(ctx, e, c.Plan); err != nil { // what the flow came to stays what it is
+	if c.Plan.Remove {
+		switch {
+		case s.Over():
+			err = removeAll(ctx, e, c.Plan)
+		case s.Skipped():
+			err = putAway(ctx, e, c.Run, c.Plan)
+		}
+		if err != nil { // what the flow came to stays what it is
 			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 		}
 	}

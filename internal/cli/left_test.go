@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 // house makes a sandbox that was never started.
 func house(t *testing.T, st *store.Store, name string) (id string) {
 	t.Helper()
-	sb := &spec.Sandbox{ID: store.NewID(), Name: name}
+	sb := &spec.Sandbox{Version: spec.Version, ID: store.NewID(), Name: name, Agent: "shell", Template: spec.TemplateHost}
 	_, err := st.Create(sb)
 	must(t, err)
 	return sb.ID
@@ -36,6 +37,26 @@ func names(t *testing.T, st *store.Store) (list []string) {
 	return list
 }
 
+// past writes down what has happened in a run that somebody carries on from here.
+func past(t *testing.T, r *run.Run, events ...run.Event) *run.Host {
+	t.Helper()
+	h, _, err := r.Host()
+	must(t, err)
+	for _, ev := range events {
+		_, err = h.Append(ev.Type, run.ActorHost, ev.Data)
+		must(t, err)
+	}
+	return h
+}
+
+// event is one for past.
+func event(t *testing.T, kind string, data any) run.Event {
+	t.Helper()
+	b, err := json.Marshal(data)
+	must(t, err)
+	return run.Event{Type: kind, Data: b}
+}
+
 // A flow whose process was killed between its end and the removal of its sandboxes says so, and
 // who goes on with it, or removes it, removes them, and no others.
 func TestFlowLeft(t *testing.T) {
@@ -50,15 +71,7 @@ func TestFlowLeft(t *testing.T) {
 			house(t, st, "other")
 			r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
 			must(t, err)
-			h, _, err := r.Host()
-			must(t, err)
-			for _, ev := range []struct {
-				kind string
-				data any
-			}{{flow.Ready, flow.Made{}}, {flow.Began, nil}, {flow.Ended, flow.End{Status: status, Reason: "done"}}} {
-				_, err = h.Append(ev.kind, run.ActorHost, ev.data)
-				must(t, err)
-			}
+			h := past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: status, Reason: "done"}))
 			v, err := runViewOf(e, r)
 			if must(t, err); v.left {
 				t.Errorf("%s: it is being removed, and said to be left", status)
@@ -112,15 +125,7 @@ func TestLoopLeft(t *testing.T) {
 	}}
 	r, err := run.Create(st.Runs(), "work-2026-11-22-0001", &loop.Plan{Sandbox: main, Workers: 2})
 	must(t, err)
-	h, _, err := r.Host()
-	must(t, err)
-	for _, ev := range []struct {
-		kind string
-		data any
-	}{{loop.Ready, made}, {loop.Began, nil}, {loop.Ended, loop.End{Status: loop.Completed, Reason: "done"}}} {
-		_, err = h.Append(ev.kind, run.ActorHost, ev.data)
-		must(t, err)
-	}
+	h := past(t, r, event(t, loop.Ready, made), event(t, loop.Began, nil), event(t, loop.Ended, loop.End{Status: loop.Completed, Reason: "done"}))
 	h.Close()
 	v, err := runViewOf(e, r)
 	must(t, err)
@@ -137,5 +142,49 @@ func TestLoopLeft(t *testing.T) {
 	must(t, (&app{stdout: out, stderr: out}).tidyLoop(t.Context(), l, h, l.left()))
 	if list := names(t, st); !slices.Equal(list, []string{"r", "r-other"}) || len(l.left()) != 0 {
 		t.Errorf("there are %q", list)
+	}
+}
+
+// A flow that has come to its end but for what was skipped has its sandboxes made anew by who goes
+// on with it, whatever of them was removed, or made again, when somebody was killed at that.
+func TestFlowAnew(t *testing.T) {
+	for name, left := range map[string]func(t *testing.T, e *engine.Engine, ids map[string]string){
+		"all are removed": func(*testing.T, *engine.Engine, map[string]string) {},
+		"one is made, no more": func(t *testing.T, e *engine.Engine, ids map[string]string) {
+			sb := &spec.Sandbox{Version: spec.Version, ID: ids["mine"], Name: "r-mine", Agent: "shell", Template: spec.TemplateHost}
+			_, err := e.Store.Create(sb)
+			must(t, err)
+		},
+	} {
+		st, err := store.Open(t.TempDir())
+		must(t, err)
+		e := &engine.Engine{Store: st}
+		f, err := flow.Parse("two.yaml", []byte("name: two\nsteps:\n- {id: a, command: 'true'}\n"))
+		must(t, err)
+		plan := flow.Plan{Flow: f, Remove: true, Sandboxes: map[string]string{"mine": house(t, st, "r-mine"), "shell": house(t, st, "r-shell")}}
+		rules := []byte("version: 1\ndefault: deny\n")
+		must(t, os.WriteFile(st.Sandbox(plan.Sandboxes["mine"]).Policy(), rules, 0o600))
+		r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
+		must(t, err)
+		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Completed, Reason: flow.ReasonSkipped})).Close()
+		must(t, putAway(t.Context(), e, r, &plan))
+		if list := names(t, st); len(list) != 0 {
+			t.Errorf("%s: at the end there are %q", name, list)
+		}
+		left(t, e, plan.Sandboxes)
+		l, err := readFlow(e, r)
+		must(t, err)
+		for range 2 { // who goes on once more has nothing to make
+			must(t, l.anew(t.Context()))
+		}
+		made, err := l.workplaces()
+		must(t, err)
+		if got, err := os.ReadFile(st.Sandbox(made["mine"].ID).Policy()); string(got) != string(rules) || len(made) != 2 {
+			t.Errorf("%s: there are %q, with the rules %q: %v", name, names(t, st), got, err)
+		}
+		must(t, l.cancel())
+		if list := names(t, st); len(list) != 0 || l.state.Status != flow.Cancelled {
+			t.Errorf("%s: it is %s, and there are %q", name, l.state.Status, list)
+		}
 	}
 }

@@ -185,12 +185,16 @@ func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 		e.say("nothing is lent to %s: %v", to.Name, err)
 		return
 	}
+	list = slices.DeleteFunc(list, func(l spec.Lease) bool { return !wanted(&l) })
+	e.lendLike(ctx, list, from.Name, to, same, func(id string) bool { return e.stillLent(from, id) })
+}
+
+// lendLike lends a sandbox what is live of a list, which is another one's, as long as it
+// still is there.
+func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, from string, to *spec.Sandbox, same bool, still func(id string) bool) {
 	for _, l := range vault.Live(list, time.Now()) {
-		if !wanted(&l) {
-			continue
-		}
 		if isCaptured(l) {
-			e.say("%s stays with %s alone: log in inside %s", l.Secret, from.Name, to.Name)
+			e.say("%s stays with %s alone: log in inside %s", l.Secret, from, to.Name)
 			continue
 		}
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
@@ -204,7 +208,7 @@ func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 			t.For = time.Until(l.Until)
 		}
 		fresh, err := e.Lend(ctx, to, l.Secret, t)
-		if err == nil && !e.stillLent(from, l.ID) { // taken back meanwhile
+		if err == nil && !still(l.ID) { // taken back meanwhile
 			_, err = e.Revoke(ctx, to, func(o *spec.Lease) bool { return o.ID == fresh.ID })
 		}
 		if err != nil {

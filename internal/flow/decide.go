@@ -359,8 +359,11 @@ func (s *State) Known() bool { return !s.told.IsZero() }
 
 // Over tells whether nothing is left of a flow that could be gone on with.
 func (s *State) Over() bool {
-	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
+	return s.Status.Final() || s.Status == Completed && !s.Skipped()
 }
+
+// Skipped tells whether a flow has come to its end, and is left to a person for what was skipped.
+func (s *State) Skipped() bool { return s.Status == Completed && s.Reason == ReasonSkipped }
 
 // ExitCode is that of the command that carried a flow on.
 func (s *State) ExitCode() int {

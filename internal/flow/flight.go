@@ -42,6 +42,14 @@ var (
 	errStale  = errors.New("what it needs is done again")
 )
 
+// logName is the file of what is said in a try. What an agent says is, as Looplia calls it, a query.
+func logName(n *Node, try string) string {
+	if n.Step.Prompt != "" {
+		return "query-" + try + ".log"
+	}
+	return try + ".log"
+}
+
 // begin has a step be tried once, and leaves it to that.
 func (c *Carrier) begin(ctx context.Context, d Decision) error {
 	n := d.Work
@@ -62,7 +70,7 @@ func (c *Carrier) begin(ctx context.Context, d Decision) error {
 	if f.before, err = c.used(ctx, d.Room); err != nil {
 		return err
 	}
-	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, name+".log")); err != nil {
+	if f.log, err = openLog(filepath.Join(c.Run.Dir(), LogsDir, logName(n, name))); err != nil {
 		return err
 	}
 	f.job.Log = f.log

@@ -88,7 +88,7 @@ func (w *world) drafts(t *testing.T) {
 	if r.Code != 0 || !regexp.MustCompile(`^build-\d{4}-\d\d-\d\d-[0-9a-f]{4}$`).MatchString(run) {
 		t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
 	}
-	log, err := os.ReadFile(filepath.Join(w.State, "runs", run, "logs", "draft.1.log"))
+	log, err := os.ReadFile(filepath.Join(w.State, "runs", run, "logs", "query-draft.1.log"))
 	if err != nil || !strings.Contains(string(log), "There it is.") {
 		t.Errorf("%v: %s", err, log)
 	}
@@ -115,7 +115,7 @@ func (w *world) kit(t *testing.T, name, text string) (run string) {
 // looplias: the directory of a run is that of Looplia's documentation.
 func (w *world) looplias(t *testing.T, dir string) {
 	t.Helper()
-	for _, name := range []string{"inputs/content.md", "outputs/summary.json", "outputs/ideas.json", "outputs/writing-kit.json", "logs/summary.1.log", "logs/summary.1.rejected", "logs/summary.2.log"} {
+	for _, name := range []string{"inputs/content.md", "outputs/summary.json", "outputs/ideas.json", "outputs/writing-kit.json", "logs/query-summary.1.log", "logs/summary.1.rejected", "logs/query-summary.2.log"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
 		}
@@ -196,10 +196,10 @@ func TestStories(t *testing.T) {
 				}
 			}
 		}
-		w.Must(t, "flow", "rm", strings.TrimSpace(r.Stdout))
 		if out := w.Must(t, "ls", "-q"); out != "" {
 			t.Errorf("there are still sandboxes: %s", out)
 		}
+		w.Must(t, "flow", "rm", strings.TrimSpace(r.Stdout))
 		w.ofEach(t, "You are the ")
 	})
 }
