@@ -112,7 +112,8 @@ type Gateway struct {
 	policy   atomic.Pointer[policy.Policy]
 	secrets  atomic.Pointer[inject.Set]
 	agents   atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
-	talks    atomic.Int32                // conversations with it
+	ends     atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
+	talks    atomic.Int32                // conversations with the agent
 	gits     atomic.Int32                // connections that are looked into as SSH
 	paused   atomic.Pointer[error]       // why nothing new is let through
 	allowed  atomic.Pointer[[]uint16]    // ports of the host
@@ -242,7 +243,12 @@ func (g *Gateway) SetLoans(loans []wire.Loan) error {
 	if err := g.logins.set(requests); err != nil {
 		return err
 	}
+	ends := make([]time.Time, len(loans))
+	for i := range loans {
+		ends[i] = loans[i].Until
+	}
 	g.agents.Store(&agents)
+	g.ends.Store(&ends)
 	g.review()
 	return nil
 }
@@ -313,11 +319,12 @@ func (g *Gateway) watchExpiry() {
 	}
 	now := time.Now()
 	at, ok := g.policy.Load().NextExpiry(now)
-	if end, ends := g.secrets.Load().NextEnd(now); ends && (!ok || end.Before(at)) {
-		at, ok = end, true
-	}
-	if end, ends := g.agentsEnd(now); ends && (!ok || end.Before(at)) {
-		at, ok = end, true
+	if ends := g.ends.Load(); ends != nil {
+		for _, end := range *ends {
+			if end.After(now) && (!ok || end.Before(at)) {
+				at, ok = end, true
+			}
+		}
 	}
 	if ok && g.ctx.Err() == nil {
 		g.expiry = time.AfterFunc(time.Until(at)+time.Millisecond, g.review)

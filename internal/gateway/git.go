@@ -212,17 +212,3 @@ func (g *Gateway) mayLogIn(f *flow) error {
 	}
 	return errors.New("the host's SSH agent is not lent any more")
 }
-
-// agentsEnd is when the next lease of the host's agent ends; false is never.
-func (g *Gateway) agentsEnd(now time.Time) (end time.Time, ok bool) {
-	list := g.agents.Load()
-	if list == nil {
-		return end, false
-	}
-	for _, l := range *list {
-		if l.Until.After(now) && (!ok || l.Until.Before(end)) {
-			end, ok = l.Until, true
-		}
-	}
-	return end, ok
-}

@@ -24,16 +24,3 @@ func (s *Set) lends(lease string, now time.Time) bool {
 	}
 	return false
 }
-
-// NextEnd is the first time after now at which a lease ends. False is never.
-func (s *Set) NextEnd(now time.Time) (at time.Time, ok bool) {
-	if s == nil {
-		return at, false
-	}
-	for _, l := range s.loans {
-		if l.Until.After(now) && (!ok || l.Until.Before(at)) {
-			at, ok = l.Until, true
-		}
-	}
-	return at, ok
-}
