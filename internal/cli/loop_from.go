@@ -49,7 +49,7 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 	if err := f.takeContext(); err != nil {
 		return err
 	}
-	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %d hints", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), len(f.hints))
+	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
 	if !f.takeTasks && len(f.labels) == 0 {
 		return nil
 	}

@@ -394,7 +394,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 			who += " (" + s.Model + ")"
 		}
 		if n := s.Told(); n > 0 {
-			return at + fmt.Sprintf("%s works, with %d hints", who, n)
+			return at + fmt.Sprintf("%s works, with %s", who, counted(n, "hint"))
 		}
 		return at + who + " works"
 	case loop.Worked:
@@ -402,7 +402,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Cut:
 		return at + cutText(ev)
 	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %d paths changed", s.Keep.Checkpoint, s.Keep.Changes)
+		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, counted(s.Keep.Changes, "path"))
 	case loop.Judged:
 		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
@@ -467,14 +467,14 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Worked:
 		return at + workText(w)
 	case loop.Kept:
-		return at + fmt.Sprintf("checkpoint %d, %d paths changed", w.Keep.Checkpoint, w.Keep.Changes)
+		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, counted(w.Keep.Changes, "path"))
 	case loop.Judged:
 		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
 		if n := len(w.Join.Conflicts); n > 0 {
-			return fmt.Sprintf("task %s: %d paths are in conflict with what others have done", w.Task.ID, n)
+			return fmt.Sprintf("task %s: in conflict with what others have done: %s", w.Task.ID, counted(n, "path"))
 		}
 		return ""
 	case loop.Reviewing:
@@ -561,4 +561,12 @@ func gatesText(v *loop.Verdict) string {
 		list = append(list, g.Name+" ("+term.Opening(g.Why)+")")
 	}
 	return fmt.Sprintf("%d of %d red: %s", len(red), len(v.Gates), strings.Join(list, ", "))
+}
+
+// counted says how many there are of something.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
