@@ -9,7 +9,7 @@ import (
 )
 
 // Tip tells two states of a repository apart, if a commit lies between them: what HEAD
-// is, and, where that can be told, which commit. Of the directories, of which only the
+// is, and, where that can be told, which commit. State is empty while there is no commit. Of the directories, of which only the
 // last need be there, each stands over those behind it. All of it may be written by
 // somebody inside; nothing outside of the directories is read.
 func Tip(dirs ...string) (state, commit string) {
@@ -26,6 +26,9 @@ func Tip(dirs ...string) (state, commit string) {
 		return ref + " " + hash, hash
 	}
 	_, packed := newest(dirs, "packed-refs", 0)
+	if text == nil && at == "" && packed == "" {
+		return "", ""
+	}
 	return ref + " " + string(text) + at + packed, ""
 }
 

@@ -39,7 +39,9 @@ func TestTip(t *testing.T) {
 	}
 	see("no repository", "")
 	put(t, filepath.Join(low, ".git/HEAD"), "ref: refs/heads/main\n")
-	see("no commit yet", "")
+	if state, commit := Tip(up, low); state != "" || commit != "" { // git init is no commit
+		t.Errorf("no commit yet: %q, %q", state, commit)
+	}
 	put(t, filepath.Join(low, ".git/packed-refs"), one+" refs/heads/main\n")
 	see("packed", "")
 	put(t, filepath.Join(low, ".git/refs/heads/main"), one+"\n")

@@ -241,7 +241,7 @@ func (a *attendant) moved() (cause string) {
 	for dir, over := range repositories(a.sb, a.engine.Store.Sandbox(a.sb.ID)) {
 		state, commit := clone.Tip(over...)
 		a.states[dir] = state
-		if was, known := before[dir]; known && was != state {
+		if was, known := before[dir]; known && was != state && state != "" {
 			cause = "commit " + commit[:min(len(commit), 12)]
 		}
 	}
