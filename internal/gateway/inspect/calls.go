@@ -23,22 +23,24 @@ const (
 	maxCalls  = 1 << 20          // bytes of one
 	callsRoom = 16 << 20         // of all at once, of a sandbox
 	callsTime = 30 * time.Second // until all of one is there
-	// callsBegin is taken at first for one that does not say how long it is.
+	callsSend = 2 * time.Minute  // from then on, until its server has all of it
+	// callsBegin is taken at first, and then twice as much: what is said of its length is
+	// no reason to take more than is there.
 	callsBegin = 4 << 10
 )
 
 var (
-	errCallsLong = fmt.Errorf("a body whose calls have to be judged has more than %d bytes", maxCalls)
-	errCallsLate = fmt.Errorf("a body whose calls have to be judged is not there after %s", callsTime)
-	errCallsFull = errors.New("too many bodies have to be judged at once: try again")
-	errCallsBody = errors.New("the body breaks off")
+	errCallsLong   = fmt.Errorf("a body whose calls have to be judged has more than %d bytes", maxCalls)
+	errCallsLate   = fmt.Errorf("a body whose calls have to be judged is not there after %s", callsTime)
+	errCallsUnsent = errors.New("the server does not take a body whose calls were judged")
+	errCallsFull   = errors.New("too many bodies have to be judged at once: try again")
+	errCallsBody   = errors.New("the body breaks off")
 )
 
 // called reads the body of a request, and judges the request by the calls of JSON-RPC in
 // it. It gives the request as it may be sent, with the very bytes that were judged, and
 // what has to be called when that is over. It is nil if the request was answered.
 func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *exchange) (*http.Request, func()) {
-	x.conn.track.reads(x)
 	body, done, err := i.wholeBody(ctx, w, r)
 	if err != nil {
 		i.uncalled(ctx, w, r, x, err)
@@ -54,9 +56,11 @@ func (i *Inspector) called(ctx context.Context, w *answer, r *http.Request, x *e
 		return nil, nil
 	}
 	x.record.RPC = x.secrets.Mask(policy.CallText(calls))
-	x.conn.track.read(x, calls, int64(len(body)))
-	x.decision = i.conf.Judge(x.conn.host, &x.request)
-	return judged(r, body, done), done
+	x.request.RPC, x.request.Body = calls, int64(len(body))
+	i.judge(x)
+	late := time.AfterFunc(i.sendTime, func() { x.cancel(errCallsUnsent) })
+	over := func() { late.Stop(); done() }
+	return judged(r, body, over), over
 }
 
 // wholeBody reads a body, if it is one that can be judged, and there is room for it. What
@@ -67,7 +71,7 @@ func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) (
 	}
 	goOn(w, r)
 	p := &place{room: &i.room}
-	body, err := readCalls(ctx, r, p)
+	body, err := readCalls(ctx, r, p, i.readTime)
 	if err != nil {
 		p.leave()
 		return nil, nil, err
@@ -77,12 +81,9 @@ func (i *Inspector) wholeBody(ctx context.Context, w *answer, r *http.Request) (
 
 // uncalled answers a request whose calls could not be judged.
 func (i *Inspector) uncalled(ctx context.Context, w *answer, r *http.Request, x *exchange, err error) {
-	if one, ok := w.ResponseWriter.(*reply); ok && one.body.begun.Load() && !one.body.ended.Load() {
-		one.last = true // nobody reads the rest of the body: the client must know before it asks again
-	}
-	_, changed := errors.AsType[*ended](context.Cause(ctx))
+	w.unread()
 	switch {
-	case x.malformed() != nil, changed:
+	case x.malformed() != nil:
 		i.failed(ctx, w, r, x, err)
 	case errors.Is(err, errCallsLong):
 		i.turnAway(w, r, x, http.StatusRequestEntityTooLarge, err)
@@ -92,6 +93,14 @@ func (i *Inspector) uncalled(ctx context.Context, w *answer, r *http.Request, x 
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 	default:
 		i.turnAway(w, r, x, http.StatusForbidden, err)
+	}
+}
+
+// unread has the connection end behind an answer if nobody reads the rest of the request's
+// body: the client must know before it asks again.
+func (a *answer) unread() {
+	if one, ok := a.ResponseWriter.(*reply); ok && one.body.begun.Load() && !one.body.ended.Load() {
+		one.last = true
 	}
 }
 
@@ -118,30 +127,37 @@ func readable(r *http.Request) error {
 	return nil
 }
 
+// within has reading a body fail when a context ends, or some time is over, of which err
+// tells. What it gives beside the context has to be called when the body was read.
+func within(ctx context.Context, d time.Duration, err error, body io.Closer) (context.Context, func()) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d, err)
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+	return ctx, func() { stop(); cancel() }
+}
+
 // readCalls reads all of a body, which has a time for that.
-func readCalls(ctx context.Context, r *http.Request, p *place) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, callsTime, errCallsLate)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = r.Body.Close() })()
-	size := r.ContentLength + 1 // one more than there is, so that its end is seen
-	if r.ContentLength < 0 {
-		size = callsBegin
+func readCalls(ctx context.Context, r *http.Request, p *place, patience time.Duration) ([]byte, error) {
+	ctx, over := within(ctx, patience, errCallsLate, r.Body)
+	defer over()
+	most := int64(maxCalls) + 1 // one more than there may be, so that its end is seen
+	if r.ContentLength >= 0 {
+		most = r.ContentLength + 1
 	}
 	var body []byte
 	for {
 		if len(body) == cap(body) {
+			size := min(max(2*int64(cap(body)), callsBegin), most)
 			if !p.take(size - int64(cap(body))) {
 				return nil, errCallsFull
 			}
 			body = append(make([]byte, 0, size), body...)
-			size = min(2*size, maxCalls+1)
 		}
 		n, err := r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case len(body) > maxCalls:
+		case int64(len(body)) >= most:
 			return nil, errCallsLong
 		case err == io.EOF:
 			return body, nil
@@ -232,20 +248,4 @@ func (p *place) leave() {
 	defer p.mu.Unlock()
 	p.room.taken.Add(-p.n)
 	p.n = 0
-}
-
-// reads notes that a request is being read, and will be judged by its calls: until then
-// it is not let through, and no change of rules ends it.
-func (t *Track) reads(x *exchange) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	x.reading = true
-}
-
-// read notes what a request calls, before it is judged by that.
-func (t *Track) read(x *exchange, calls []string, length int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	x.reading = false
-	x.request.RPC, x.request.Body = calls, length
 }

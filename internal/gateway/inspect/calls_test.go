@@ -1,13 +1,25 @@
 package inspect
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // However a body comes, all of it is read, and room is taken for it and for no more than
@@ -15,7 +27,7 @@ import (
 func TestReadCalls(t *testing.T) {
 	read := func(o *room, body io.Reader, length int64) (*place, []byte, error) {
 		p := &place{room: o}
-		got, err := readCalls(t.Context(), &http.Request{Body: io.NopCloser(body), ContentLength: length}, p)
+		got, err := readCalls(t.Context(), &http.Request{Body: io.NopCloser(body), ContentLength: length}, p, time.Minute)
 		return p, got, err
 	}
 	for _, size := range []int{0, 1, callsBegin - 1, callsBegin, callsBegin + 1, 100_000, maxCalls - 1, maxCalls} {
@@ -28,7 +40,7 @@ func TestReadCalls(t *testing.T) {
 				p, got, err := read(&o, as(strings.NewReader(text)), length)
 				most := int64(max(2*size, callsBegin))
 				if length >= 0 {
-					most = length + 1
+					most = min(most, length+1)
 				}
 				if err != nil || string(got) != text || o.taken.Load() > most || o.taken.Load() < int64(size) {
 					t.Errorf("%d bytes %s, of length %d: %d bytes, %v, for which %d are taken", size, how, length, len(got), err, o.taken.Load())
@@ -48,6 +60,13 @@ func TestReadCalls(t *testing.T) {
 	}
 	if p, _, err := read(&o, iotest.ErrReader(io.ErrUnexpectedEOF), -1); !errors.Is(err, errCallsBody) {
 		t.Error(err)
+	} else {
+		p.leave()
+	}
+	taken := int64(0)
+	slow := readerFunc(func(b []byte) (int, error) { taken = o.taken.Load(); return 0, io.ErrUnexpectedEOF })
+	if p, _, err := read(&o, slow, maxCalls); !errors.Is(err, errCallsBody) || taken > callsBegin {
+		t.Errorf("%v, and %d are taken for a body that is announced", err, taken)
 	} else {
 		p.leave()
 	}
@@ -78,5 +97,84 @@ func TestReadCalls(t *testing.T) {
 	}
 	if o.taken.Load() != 0 {
 		t.Errorf("%d bytes are left over", o.taken.Load())
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// A server that does not take a body whose calls were judged does not have it held for ever.
+func TestJudgedBodyIsNotTaken(t *testing.T) {
+	stay := make(chan struct{})
+	f := newFar(t, func(_ int, c net.Conn, _ *bufio.Reader) { <-stay })
+	defer close(stay)
+	i := f.inspector(t)
+	i.sendTime = 50 * time.Millisecond
+	rule, err := policy.ParseRule(policy.Allow, "far.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule.HTTP.RPC = []string{"ping"}
+	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Allow: []policy.Rule{rule}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.conf.Judge = func(h Host, r *policy.Request) policy.Decision {
+		return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
+	}
+	dial := i.up.dial
+	i.up.dial = func(ctx context.Context, h Host) (relay.Conn, error) {
+		c, err := dial(ctx, h)
+		if err == nil {
+			_ = c.(relay.TCP).SetWriteBuffer(8 << 10)
+		}
+		return c, err
+	}
+	c, inside := tcpPair(t)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = i.Serve(context.Background(), relay.TCP{TCPConn: inside}, nil, Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
+	}()
+	defer func() { _ = c.Close(); i.Close(); <-served }()
+	body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", maxCalls-1000) + `"}}`
+	say(c, fmt.Sprintf("POST / HTTP/1.1\r\n"+host+"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if got, text := answerTo(t, http.MethodPost, bufio.NewReader(c)); got.StatusCode != http.StatusGatewayTimeout || !strings.Contains(text, errCallsUnsent.Error()) {
+		t.Errorf("%d %s", got.StatusCode, text)
+	}
+	if n := i.room.taken.Load(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}
+
+// slowly is a body of which nothing more comes until it is closed.
+type slowly struct{ closed chan struct{} }
+
+func (s slowly) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrUnexpectedEOF }
+func (s slowly) Close() error             { close(s.closed); return nil }
+
+// noLogins are of a sandbox whose logins are never renewed.
+type noLogins struct{ Logins }
+
+// Nor is who may be asking for a token waited for.
+func TestSlowRenewal(t *testing.T) {
+	secrets, err := inject.Compile([]wire.Loan{{
+		Value: wire.Value("access-0123456789abcdef"), Login: &wire.Login{How: spec.AgentLogin{Endpoint: "https://far.example/token"}},
+		Lease: spec.Lease{ID: "l", Secret: "s", Hosts: []string{"far.example"}, Place: spec.Place{Kind: spec.PlaceBearer}, Placeholder: "placeholder-0123456789abcdef", Renewal: "renewal-0123456789abcdef"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &Inspector{readTime: 20 * time.Millisecond, conf: Config{Logins: noLogins{}}}
+	r, err := http.NewRequest(http.MethodPost, "https://far.example/token", slowly{make(chan struct{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	x := &exchange{conn: &conn{host: Host{Name: "far.example", Port: 443, TLS: true}}, secrets: secrets}
+	if done := i.renewed(t.Context(), &answer{ResponseWriter: rec, x: x}, r, x); !done || rec.Code != http.StatusRequestTimeout {
+		t.Errorf("%t, %d %s", done, rec.Code, rec.Body)
 	}
 }

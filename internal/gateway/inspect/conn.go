@@ -76,12 +76,13 @@ type Track struct {
 
 // Review ends the requests that judge does not allow any more, with the reason
 // it gives. Uses are the secrets that went out with the request, and the meter counts
-// what it sends; nil: nobody does.
+// what it sends; nil: nobody does. One that is being judged just now is judged once more.
 func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for x := range t.set {
-		if x.reading {
+		if x.pending {
+			x.stale = true
 			continue
 		}
 		if err := judge(&x.request, x.uses, x.outflow); err != nil {
@@ -97,11 +98,17 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 	x.uses = uses
 }
 
-// counts has a meter count what a request sends.
-func (t *Track) counts(x *exchange, m *outflow.Meter) {
+// begins notes that a request was let through, and who counts what it sends. It is false if
+// the rules changed since it was added, or since this was asked: then it has not begun.
+func (t *Track) begins(x *exchange, m *outflow.Meter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x.outflow = m
+	if x.stale {
+		x.stale = false
+		return false
+	}
+	x.pending, x.outflow = false, m
+	return true
 }
 
 // ended is the cause of a request that other rules or leases ended.
@@ -121,6 +128,7 @@ func (t *Track) passes() error {
 
 func (t *Track) add(ctx context.Context, x *exchange) context.Context {
 	ctx, x.cancel = context.WithCancelCause(ctx)
+	x.pending = true
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.set == nil {

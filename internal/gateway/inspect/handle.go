@@ -30,7 +30,8 @@ type exchange struct {
 	uses     inject.Uses // of them
 	up, down atomic.Int64
 	tooLong  atomic.Bool    // the request's body was
-	reading  bool           // its body is, so that it can be judged; of the track's lock
+	pending  bool           // it is being judged, or its body read for that; of the track's lock
+	stale    bool           // the rules changed meanwhile; likewise
 	bare     bool           // the answer is a header and nothing else
 	bill     bill           // of the model that was asked, if one was
 	outflow  *outflow.Meter // of what is sent, if its rule has a budget
@@ -71,7 +72,8 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		i.turnAway(w, r, x, http.StatusBadRequest, err)
 		return
 	}
-	// It is known before it is judged: no change of rules falls between.
+	// It is known before it is judged, and it is noted when that is over: no change of
+	// rules falls between.
 	ctx = c.track.add(ctx, x)
 	defer c.track.remove(x)
 	if player != nil {
@@ -82,7 +84,7 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		x.bill.broken = ctx.Err() != nil
 		return
 	}
-	x.decision = i.conf.Judge(c.host, &x.request)
+	i.judge(x)
 	if x.decision.Cause == policy.CauseBody {
 		var done func()
 		if r, done = i.called(ctx, w, r, x); r == nil {
@@ -95,9 +97,6 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		i.deny(w, r, &x.decision)
 		return
 	}
-	if b := x.decision.Budget; b != nil {
-		c.track.counts(x, i.conf.Outflow(b))
-	}
 	if err := i.closed(); err != nil {
 		i.turnAway(w, r, x, http.StatusServiceUnavailable, err)
 		return
@@ -106,6 +105,21 @@ func (i *Inspector) handle(ctx context.Context, c *conn, rw http.ResponseWriter,
 		return
 	}
 	i.forward(ctx, w, r, x)
+}
+
+// judge decides about a request, by the rules that are in force when it begins: a change
+// that comes before has it judged again, one that comes later finds it in the track.
+func (i *Inspector) judge(x *exchange) {
+	for {
+		x.decision = i.conf.Judge(x.conn.host, &x.request)
+		var m *outflow.Meter
+		if b := x.decision.Budget; b != nil {
+			m = i.conf.Outflow(b)
+		}
+		if !x.decision.Allowed() || x.conn.track.begins(x, m) {
+			return
+		}
+	}
 }
 
 // passes tells whoever wants to know that a request is about to pass. It is false if it

@@ -100,13 +100,15 @@ type Config struct {
 
 // Inspector looks into the connections of one sandbox.
 type Inspector struct {
-	conf   Config
-	tls    *tls.Config
-	server *http.Server // of connections over HTTP/2
-	queue  *queue
-	up     *upstream
-	room   room // for bodies that are judged
-	wg     sync.WaitGroup
+	conf     Config
+	tls      *tls.Config
+	server   *http.Server // of connections over HTTP/2
+	queue    *queue
+	up       *upstream
+	room     room          // for bodies that are judged
+	readTime time.Duration // for a body that is read as a whole
+	sendTime time.Duration // for sending one that was judged
+	wg       sync.WaitGroup
 
 	mu       sync.Mutex
 	sessions map[*session]struct{} // over HTTP/1
@@ -124,7 +126,7 @@ const (
 
 // New makes an inspector. It has to be closed.
 func New(c Config) *Inspector {
-	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), sessions: map[*session]struct{}{}}
+	i := &Inspector{conf: c, queue: newQueue(), up: newUpstream(c), readTime: callsTime, sendTime: callsSend, sessions: map[*session]struct{}{}}
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {

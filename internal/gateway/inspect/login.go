@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -69,6 +70,9 @@ func (i *Inspector) rejected(resp *http.Response, x *exchange) {
 // maxAsked bounds a request for a token, in bytes. What is longer is none.
 const maxAsked = 64 << 10
 
+// errAskedLate ends one that does not come to its end.
+var errAskedLate = fmt.Errorf("a body that may ask for a token is not there after %s", callsTime)
+
 // renewed answers a program inside that renews its login: the host has done so, or
 // does it now, and inside stays what stands for the tokens. It is false for all
 // other requests, whose body can then be read from the beginning.
@@ -78,9 +82,16 @@ func (i *Inspector) renewed(ctx context.Context, w *answer, r *http.Request, x *
 		return false
 	}
 	whole := r.Body
+	reading, over := within(ctx, i.readTime, errAskedLate, whole)
 	text, err := io.ReadAll(io.LimitReader(whole, maxAsked))
+	over()
 	r.Body = &begun{Reader: io.MultiReader(bytes.NewReader(text), whole), Closer: whole}
-	if err != nil {
+	switch {
+	case errors.Is(context.Cause(reading), errAskedLate):
+		w.unread()
+		i.turnAway(w, r, x, http.StatusRequestTimeout, errAskedLate)
+		return true
+	case err != nil:
 		return false // and again when it is sent
 	}
 	lease, ok := x.secrets.Renewal(r.Header.Get("Content-Type"), text, to, time.Now())

@@ -102,6 +102,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.turnAway(w, r, x, http.StatusBadRequest, x.malformed())
 	case changed:
 		i.turnAway(w, r, x, http.StatusForbidden, cause)
+	case errors.Is(cause, errCallsUnsent):
+		x.record.Verdict, x.record.Reason = spec.VerdictError, cause.Error()
+		i.say(w, r, http.StatusGatewayTimeout, refusal{Reason: cause.Error()})
 	case x.outflow.Err() != nil:
 		i.stop(w, r, x)
 	case x.bill.refused() != nil:
