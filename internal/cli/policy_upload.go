@@ -50,7 +50,7 @@ func (u uploads) explain(x *policy.Explanation, sandbox string) string {
 	}
 	n := u.by(b.Target)
 	if n >= b.Limit {
-		x.Decision = x.Decision.UsedUp()
+		x.Decision = x.Decision.UsedUp(n)
 	}
 	return x.Text(sandbox) + "  so far it let out " + formatSize(n) + "\n"
 }

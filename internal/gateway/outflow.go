@@ -27,8 +27,8 @@ func (g *Gateway) count(b *policy.Budget) *outflow.Meter {
 
 // afford makes a decision a denial if nothing is left of its budget.
 func (g *Gateway) afford(d *policy.Decision) {
-	if b := d.Budget; b != nil && g.conf.Uploads.Left(b.Target, b.Limit) <= 0 {
-		*d = d.UsedUp()
+	if b := d.Budget; b != nil && g.conf.Uploads.Sent(b.Target) >= b.Limit {
+		*d = d.UsedUp(g.conf.Uploads.Sent(b.Target))
 	}
 }
 
@@ -67,7 +67,7 @@ func (g *Gateway) spent(f *flow, err error) error {
 	if d.Budget == nil { // the rules have changed just now
 		return err
 	}
-	return &policy.Denied{Decision: d.UsedUp()}
+	return &policy.Denied{Decision: d.UsedUp(g.conf.Uploads.Sent(d.Budget.Target))}
 }
 
 // countedTo is the far side of a flow whose bytes are counted.

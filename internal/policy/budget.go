@@ -42,15 +42,15 @@ func (r *Rule) room() int64 {
 	return r.MaxUpload
 }
 
-// UsedUp is the denial that a decision becomes when nothing of its budget is left. A
-// decision without a budget stays what it is.
-func (d *Decision) UsedUp() Decision {
+// UsedUp is the denial that a decision becomes when nothing of its budget is left, of which
+// so many bytes were sent. A decision without a budget stays what it is.
+func (d *Decision) UsedUp(sent int64) Decision {
 	if d.Budget == nil {
 		return *d
 	}
 	rule := d.Rule
 	no := d.deny(CauseUpload, nil)
-	no.missed = rule
+	no.missed, no.sent = rule, sent
 	return no
 }
 
@@ -65,27 +65,60 @@ func (d *Decision) usedUpReason(what string) string {
 	return s
 }
 
-// suggestMore is the same rule for the sandbox, with twice as much. It counts in the
-// place of the one that is used up, wherever that stands.
+// suggestMore is the same rule for the sandbox, with twice as much, or with what it takes to
+// send what was asked for, if that is known and more. It counts in the place of the one that
+// is used up, wherever that stands.
 func (d *Decision) suggestMore() Suggestion {
 	r := d.missed
 	if len(r.HTTP.Queries) > 0 {
 		return Suggestion{Note: "raise max_upload of the rule where it is written; no command can, for it has a query"}
 	}
 	more := *r
-	more.MaxUpload = twice(r.MaxUpload)
+	more.MaxUpload = max(twice(r.MaxUpload), rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size())))
 	s := Suggestion{Args: more.command(), PerSandbox: true}
 	if !r.Until.IsZero() {
 		s.Note = "the rule that is used up ends at " + r.Until.UTC().Format(time.RFC3339) + ", and so should this: --for says when"
 	}
+	if q := d.query.Request; q != nil && q.Body < 0 && s.Note == "" {
+		s.Note = "how long its body is was not said: it may take more"
+	}
 	return s
 }
 
-func twice(n int64) int64 {
-	if n > math.MaxInt64/2 {
+// size is about what it takes to send a request: no less, but for clients that send their body
+// in crumbs, each of which has a frame of its own over HTTP/2. What stands for secrets may be
+// shorter than they are. It is none, if nobody knows how long the body is.
+func (r *Request) size() int64 {
+	if r == nil || r.Body < 0 {
+		return 0
+	}
+	const more = 8 << 10
+	head := len(r.Method) + len(r.Path) + len(r.Query) + len(r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			head += 2*len(name) + len(v) + 4
+		}
+	}
+	return plus(plus(r.Body, r.Body/8), int64(head)+more)
+}
+
+// rounded is a size that is easily read, and no smaller.
+func rounded(n int64) int64 {
+	unit := int64(1 << 10)
+	if n >= 1<<20 {
+		unit = 1 << 20
+	}
+	return plus(n, unit-1) / unit * unit
+}
+
+func twice(n int64) int64 { return plus(n, n) }
+
+// plus adds what is not negative, and stays with the largest number there is.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
-	return 2 * n
+	return a + b
 }
 
 // command gives the arguments that would add the rule. What no flag says is left out.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -102,7 +104,7 @@ func TestUsedUp(t *testing.T) {
 		"d.example.com": {"1GiB of its max_upload", "bothy policy allow d.example.com --max-upload 2GiB --sandbox box", "ends at 2026-11-20T18:00:00Z"},
 	} {
 		d := p.Decide(asks(t, text))
-		no := d.UsedUp()
+		no := d.UsedUp(0)
 		s := no.Suggest()
 		if no.Allowed() || no.Cause != CauseUpload || !strings.Contains(no.Reason(), want.reason) || s.Command("box") != want.command || !strings.Contains(s.Note, want.note) {
 			t.Errorf("%s: %s: %q: %q: %q", text, no.Cause, no.Reason(), s.Command("box"), s.Note)
@@ -111,20 +113,20 @@ func TestUsedUp(t *testing.T) {
 	q := ask(t, "PUT https://b.example.com/in/x")
 	q.Request.Header = map[string][]string{"X-Kind": {"y"}}
 	d := p.Decide(q)
-	no := d.UsedUp()
+	no := d.UsedUp(0)
 	s := no.Suggest()
-	if got, want := s.Command("box"), `bothy policy allow b.example.com --method PUT --method POST --path '/in/*' --websocket --header 'x-kind: *' --max-body 10MiB --max-upload 2000 --sandbox box`; got != want {
+	if got, want := s.Command("box"), `bothy policy allow b.example.com --method PUT --method POST --path '/in/*' --websocket --header 'x-kind: *' --max-body 10MiB --max-upload 10KiB --sandbox box`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	q = ask(t, "GET https://c.example.com/?a=b")
 	d = p.Decide(q)
-	no = d.UsedUp()
+	no = d.UsedUp(0)
 	if s := no.Suggest(); s.Command("box") != "" || s.Note == "" {
 		t.Errorf("%q, %q", s.Command("box"), s.Note)
 	}
 	q = asks(t, "e.example.com")
 	d = p.Decide(q)
-	if no := d.UsedUp(); no.Cause != d.Cause {
+	if no := d.UsedUp(0); no.Cause != d.Cause {
 		t.Errorf("without a budget it becomes %s", no.Cause)
 	}
 }
@@ -187,5 +189,38 @@ allow:
 		if !ok || r.MaxUpload != want || strings.Contains(s.Command(""), "--max-upload") != (want > 0) {
 			t.Errorf("%s: %+v, %q", text, r, s.Command(""))
 		}
+	}
+}
+
+// What is suggested suffices for what was asked for, as far as that is known, whatever was
+// sent before.
+func TestSuggestedBudgetSuffices(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, methods: [PUT], max_upload: 1MiB}]}`)})
+	for _, tt := range []struct {
+		body, sent int64
+		want, note string
+	}{
+		{0, 1 << 20, "2MiB", ""},
+		{-1, 1 << 20, "2MiB", "it may take more"},
+		{1000, 1 << 20, "2MiB", ""},
+		{1 << 20, 1 << 20, "3MiB", ""},
+		{100 << 20, 1 << 20, "114MiB", ""},
+		{100 << 20, 1000, "114MiB", ""}, // what is left now is gone with the attempt
+		{1000, 7 << 20, "8MiB", ""},     // there was a larger budget once
+		{math.MaxInt64, math.MaxInt64, strconv.Itoa((1<<63-1)/(1<<20)) + "MiB", ""},
+	} {
+		q := ask(t, "PUT https://a.example.com/x")
+		q.Request.Body = tt.body
+		d := p.Decide(q)
+		no := d.UsedUp(tt.sent)
+		s := no.Suggest()
+		if !strings.Contains(s.Command("box"), "--max-upload "+tt.want+" ") || !strings.Contains(s.Note, tt.note) || (s.Note == "") != (tt.note == "") {
+			t.Errorf("%+v: %s (%s)", tt, s.Command("box"), s.Note)
+		}
+	}
+	// Sizes of whole requests, no smaller than what is written for them.
+	r := Request{Method: "POST", Host: "a.example.com", Path: "/x", Query: "a=b", Header: map[string][]string{"Accept": {"a", "b"}}, Body: 64 << 10}
+	if least := int64(len("POST /x?a=b HTTP/1.1\r\nHost: a.example.com\r\nAccept: a\r\nAccept: b\r\nContent-Length: 65536\r\n\r\n") + 64<<10 + 64<<10/(1<<10)*9); r.size() < least {
+		t.Errorf("%d bytes, not %d", r.size(), least)
 	}
 }

@@ -81,6 +81,7 @@ type Decision struct {
 	special *block
 	missed  *Rule // would have allowed another request
 	ended   *Rule // allowed it once
+	sent    int64 // by rules with the target of one that is used up
 }
 
 // Allowed tells whether the answer is yes.

@@ -220,7 +220,7 @@ func compare(t *testing.T, inputs []Input, q Query) {
 			t.Logf("%s %s (%s)", r.Action, &r, r.Source)
 		}
 	}
-	if no := d.UsedUp(); d.Budget != nil && (no.Allowed() || no.Cause != CauseUpload || no.Reason() == "" || no.Budget != nil) {
+	if no := d.UsedUp(0); d.Budget != nil && (no.Allowed() || no.Cause != CauseUpload || no.Reason() == "" || no.Budget != nil) {
 		t.Errorf("%+v: used up it is %s: %s", q, no.Cause, no.Reason())
 	}
 	if d.Reason() == "" || (d.Rule == nil) != (d.Cause != CauseRule) {

@@ -127,7 +127,7 @@ func (i *Inspector) noteSpent(x *exchange) {
 	if errors.Is(err, outflow.ErrSpent) {
 		now := i.conf.Judge(x.conn.host, &x.request)
 		if now.Allowed() { // there is more just now
-			now = x.decision.UsedUp()
+			now = x.decision.UsedUp(x.outflow.Sent())
 		}
 		x.decision = now
 		x.refuse(x.decision.Reason())

@@ -76,10 +76,16 @@ func New(before []spec.Upload, keep func([]spec.Upload) error) *Ledger {
 
 // Left tells how much may still leave by rules with a target, of a limit. It may be less
 // than nothing.
-func (l *Ledger) Left(target string, limit int64) int64 {
+func (l *Ledger) Left(target string, limit int64) int64 { return limit - l.Sent(target) }
+
+// Sent tells how much has left by rules with a target.
+func (l *Ledger) Sent(target string) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return limit - l.account(target).out
+	if a := l.accounts[target]; a != nil {
+		return a.out
+	}
+	return 0
 }
 
 // Uploads gives what was let out, by target.

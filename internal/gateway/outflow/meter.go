@@ -54,6 +54,20 @@ func (m *Meter) Err() error {
 	return nil
 }
 
+// Sent is how much has left, of all that counts as this does.
+func (m *Meter) Sent() int64 {
+	if m == nil {
+		return 0
+	}
+	at := m.aim.Load()
+	if at == nil {
+		return 0
+	}
+	m.ledger.mu.Lock()
+	defer m.ledger.mu.Unlock()
+	return at.account.out
+}
+
 // Take lets n bytes out that are about to be sent. If they are not all, the error says
 // why, and how many are.
 func (m *Meter) Take(n int) (int, error) {
