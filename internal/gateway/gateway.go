@@ -115,6 +115,7 @@ type Gateway struct {
 	ends     atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
 	talks    atomic.Int32                // conversations with the agent
 	gits     atomic.Int32                // connections that are looked into as SSH
+	lost     atomic.Int64                // bytes that those are left with which never end
 	paused   atomic.Pointer[error]       // why nothing new is let through
 	allowed  atomic.Pointer[[]uint16]    // ports of the host
 	flows    table

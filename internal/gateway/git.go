@@ -23,12 +23,20 @@ import (
 // the other not heard may take 4 MiB of each.
 const maxGits = 32
 
+// maxLost bounds what conversations that never end are left with; see stuck.
+const maxLost = 64 << 20
+
 // serveGit has git of the inside speak with a server over SSH.
 func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *spec.NetworkRecord) error {
 	if g.gits.Add(1) > maxGits {
 		g.gits.Add(-1)
 		inside.Reset()
 		return fmt.Errorf("%d connections of SSH are looked into already", maxGits)
+	}
+	if g.lost.Load() >= maxLost {
+		g.gits.Add(-1)
+		inside.Reset()
+		return errors.New("SSH was spoken so often in a way that it does not end that there is no room left: start the sandbox again")
 	}
 	r.Protocol = spec.ProtocolSSH
 	f.seen()
@@ -46,9 +54,9 @@ func (g *Gateway) serveGit(ctx context.Context, inside relay.Conn, f *flow, r *s
 	done := make(chan error, 1)
 	go func() {
 		done <- server.Serve(ctx, near)
-		near.over()
+		near.over(&g.lost, stuck)
 		if c.server != nil {
-			c.server.over()
+			c.server.over(&g.lost, stuck)
 		}
 		g.gits.Add(-1)
 	}()

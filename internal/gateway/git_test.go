@@ -341,13 +341,15 @@ func (h *halfRead) Write(p []byte) (int, error) { return len(p), nil }
 func (h *halfRead) SetDeadline(time.Time) error { return nil }
 func (h *halfRead) Reset()                      { close(h.over) }
 
-// A connection keeps its place while the library may still read it.
+// A connection keeps its place while the library may still read it, but not for good: then
+// it is counted what is left of it.
 func TestSSHKeepsItsPlace(t *testing.T) {
+	var lost atomic.Int64
 	w := watch(&halfRead{over: make(chan struct{})})
 	_, _ = w.Write([]byte("SSH-2.0-x\r\n"))
 	_, _ = w.Write([]byte("what it offers"))
 	gone := make(chan struct{})
-	go func() { w.over(); close(gone) }()
+	go func() { w.over(&lost, time.Minute); close(gone) }()
 	select {
 	case <-gone:
 		t.Error("nobody has read to its end")
@@ -357,7 +359,35 @@ func TestSSHKeepsItsPlace(t *testing.T) {
 	<-gone
 	early := watch(&halfRead{over: make(chan struct{})})
 	_, _ = early.Write([]byte("SSH-2.0-x\r\n"))
-	early.over() // nobody reads one that said no more
+	early.over(&lost, time.Minute) // nobody reads one that said no more
+	if lost.Load() != 0 {
+		t.Errorf("%d bytes are lost", lost.Load())
+	}
+	never := watch(&halfRead{over: make(chan struct{})})
+	never.read.Store(1 << 30)
+	_, _ = never.Write(nil)
+	_, _ = never.Write(nil)
+	never.over(&lost, time.Millisecond)
+	if lost.Load() != mostHeld+leastHeld {
+		t.Errorf("%d bytes are lost", lost.Load())
+	}
+	_, _ = never.Read(nil)
+	eventually(t, "what was only late", func() bool { return lost.Load() == 0 })
+}
+
+// Where too much is lost already nobody speaks SSH any more.
+func TestNoRoomForSSH(t *testing.T) {
+	o := newSSH(t, "git.example.com")
+	w := start(t, document(t, 1, fmt.Sprintf("allow: [{host: 'git.example.com:%d', git: [acme/app]}]\n", o.port)),
+		map[string][]string{"git.example.com": here}, o.knownHosts)
+	w.lost.Store(maxLost)
+	if _, err := w.sshTo(t, "git.example.com", o.port); err == nil {
+		t.Error("it is spoken")
+	}
+	w.record(t, "why", func(r spec.NetworkRecord) bool { return strings.Contains(r.Reason, "start the sandbox again") })
+	w.lost.Store(0)
+	_, err := w.sshTo(t, "git.example.com", o.port)
+	must(t, err)
 }
 
 // A18: what git pushes is counted as SSH sends it, and cut off where its rule's budget ends.

@@ -76,9 +76,16 @@ func await(ctx context.Context, done <-chan error, patience time.Duration) error
 var errStuck = errors.New("what speaks SSH for it does not end")
 
 // stuck is how long what has to end may take to do so. A peer can have the library wait for
-// ever: for a reader of packets that reads no more, while those who would take them wait
-// for it. Such a one keeps its place among those that may be, and nobody waits for it.
+// ever: who reads packets waits for those who would take them, and they have gone because
+// of one among them. Nobody can end that; its place goes to another then, and what is left
+// of it is counted: packets that were read, of which there may be some.
 const stuck = 5 * time.Second
+
+// What the library is left with at most: the packets that wait, and the rest.
+const (
+	mostHeld  = 17 * (256 << 10)
+	leastHeld = 64 << 10
+)
 
 // watchedSSH is a connection of which it can be waited for that the library reads it no more.
 type watchedSSH struct {
@@ -86,12 +93,14 @@ type watchedSSH struct {
 	gone  chan struct{} // closed when a Read has failed, after which there is no other
 	once  sync.Once
 	wrote atomic.Int32
+	read  atomic.Int64 // bytes
 }
 
 func watch(c relay.Conn) *watchedSSH { return &watchedSSH{Conn: c, gone: make(chan struct{})} }
 
 func (w *watchedSSH) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
+	w.read.Add(int64(n))
 	if err != nil {
 		w.once.Do(func() { close(w.gone) })
 	}
@@ -103,14 +112,26 @@ func (w *watchedSSH) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// over ends the connection, and returns when nothing of the library is left of it. Nothing
-// is begun by it before its version was written, and then what it offers.
-func (w *watchedSSH) over() {
+// over ends the connection, and returns when nothing of the library is left of it, or adds
+// what is to lost after a while. Nothing is begun by it before its version was written, and
+// then what it offers.
+func (w *watchedSSH) over(lost *atomic.Int64, patience time.Duration) {
 	_ = w.SetDeadline(time.Unix(1, 0))
 	w.Reset()
-	if w.wrote.Load() > 1 {
-		<-w.gone
+	if w.wrote.Load() <= 1 {
+		return
 	}
+	select {
+	case <-w.gone:
+		return
+	case <-time.After(patience):
+	}
+	n := min(w.read.Load(), mostHeld) + leastHeld
+	lost.Add(n)
+	go func() { // it was only late
+		<-w.gone
+		lost.Add(-n)
+	}()
 }
 
 // billed is the way to a server, of which it is known whether a budget has ended it.

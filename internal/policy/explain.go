@@ -19,8 +19,7 @@ import (
 func ParseQuery(s, method string, now time.Time) (Query, error) {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	if !isURL {
-		if user, at, ok := strings.Cut(s, "@"); ok && user != "" {
-			host, repository, _ := strings.Cut(at, ":")
+		if host, repository, ok := splitSCP(s); ok {
 			return parseSSHQuery(host, repository, method, now)
 		}
 		if method != "" {
@@ -29,11 +28,11 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 		return parseHostQuery(s, 443, now)
 	}
 	if scheme == "ssh" || scheme == "git+ssh" {
-		host, repository, _ := strings.Cut(rest, "/")
-		if _, at, ok := strings.Cut(host, "@"); ok {
-			host = at
+		host, repository, err := splitSSH(rest)
+		if err != nil {
+			return Query{}, err
 		}
-		return parseSSHQuery(host, "/"+repository, method, now)
+		return parseSSHQuery(host, repository, method, now)
 	}
 	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
 	if port == 0 {

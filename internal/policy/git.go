@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -24,8 +25,8 @@ type GitRequest struct {
 const maxRepository = 1 << 10
 
 // CleanRepository gives the name of a repository in the form that rules are compared
-// with: without the '/' that stands before it in a URL, and without ".git" at its end,
-// which servers take for the same. There is one way to read what passes: refused are
+// with: without the '/' that stands before it in a URL, one that stands behind it, and
+// ".git" at its end, which servers take for the same. There is one way to read what passes: refused are
 // names that climb (".."), that begin with '-' as an option does, that lead into a
 // repository ("app.git/objects"), and all characters a shell, or one server and not the
 // next, might see something in.
@@ -45,6 +46,12 @@ func CleanRepository(name string) (string, error) {
 		return fail("begins as an option does")
 	case clean[0] == '~' && clean != name:
 		return fail("has a '~' behind '/'")
+	case clean == "~" || strings.HasPrefix(clean, "~/"):
+		return fail("is in the home of whoever logs in: write it without '~/'")
+	}
+	clean = strings.TrimSuffix(clean, "/")
+	if strings.HasSuffix(clean, "/.git") {
+		return fail("leads into a repository: write it without /.git")
 	}
 	clean = strings.TrimSuffix(clean, ".git")
 	for i, seg := range strings.Split(clean, "/") {
@@ -64,7 +71,7 @@ func CleanRepository(name string) (string, error) {
 func oddSegment(seg string) string {
 	for i := range len(seg) {
 		if !alphanumeric(seg[i]) && strings.IndexByte("._-+@", seg[i]) < 0 {
-			return "has a character that is in no rule"
+			return "has " + strconv.QuoteToASCII(seg[i:i+1]) + ", a character that is in no rule" + unescaped(seg[i:])
 		}
 	}
 	switch {
@@ -76,6 +83,14 @@ func oddSegment(seg string) string {
 		return "leads into a repository, or ends in .git twice"
 	}
 	return ""
+}
+
+// unescaped explains what git sends as it stands: only in URLs it reads what is escaped.
+func unescaped(rest string) string {
+	if _, ok := hexByte(rest[1:]); rest[0] != '%' || !ok {
+		return ""
+	}
+	return ": git reads '%' in ssh://HOST/NAME, not in HOST:NAME"
 }
 
 // parseRepository reads a pattern of repositories: acme/app, acme/*, acme/**. It must be
@@ -235,6 +250,53 @@ func (c *Conditions) gitWords() []string {
 		return append([]string{"git push"}, c.Git...)
 	}
 	return append([]string{"git"}, c.Git...)
+}
+
+// splitSCP splits what git takes for a place of SSH, as scp does: USER@HOST:REPOSITORY. An
+// address of IPv6 is in brackets, and so may be a host with its port, with the user or without.
+func splitSCP(s string) (host, repository string, ok bool) {
+	s, bracket := strings.CutPrefix(s, "[")
+	user, at, ok := strings.Cut(s, "@")
+	if !ok || user == "" {
+		return "", "", false
+	}
+	if !bracket {
+		at, bracket = strings.CutPrefix(at, "[")
+	}
+	if !bracket {
+		host, repository, _ = strings.Cut(at, ":")
+		return host, repository, true
+	}
+	host, repository, _ = strings.Cut(at, "]:")
+	if strings.Count(host, ":") > 1 {
+		host = "[" + host + "]"
+	}
+	return host, repository, true
+}
+
+// splitSSH splits a URL of ssh behind its scheme. What is escaped in it git reads before it
+// asks, and it leaves out the '/' before a home.
+func splitSSH(rest string) (host, repository string, err error) {
+	host, path, _ := strings.Cut(rest, "/")
+	if _, at, ok := strings.Cut(host, "@"); ok {
+		host = at
+	}
+	var name []byte
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' {
+			v, ok := hexByte(path[i+1:])
+			if !ok {
+				return "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
+			}
+			c, i = v, i+2
+		}
+		name = append(name, c)
+	}
+	if len(name) > 0 && name[0] == '~' {
+		return host, string(name), nil
+	}
+	return host, "/" + string(name), nil
 }
 
 // parseGitQuery reads what a person asks about git over SSH: a URL of ssh, or what git

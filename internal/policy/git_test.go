@@ -15,9 +15,9 @@ func TestCleanRepository(t *testing.T) {
 	for name, want := range map[string]string{
 		"acme/app": "acme/app", "/acme/app": "acme/app", "acme/app.git": "acme/app", "/acme/app.git": "acme/app", "app": "app",
 		"a/b/c/d.git": "a/b/c/d", "~me/app": "~me/app", "~me/app.git": "~me/app", "acme/.github": "acme/.github", "acme/x.gitignore": "acme/x.gitignore",
-		"A-c_m.e/+@1": "A-c_m.e/+@1", "acme/app.wiki.git": "acme/app.wiki",
+		"A-c_m.e/+@1": "A-c_m.e/+@1", "acme/app/": "acme/app", "/acme/app.git/": "acme/app", "acme/": "acme", "acme/app.wiki.git": "acme/app.wiki",
 
-		"": "", "/": "", "//acme/app": "", "acme//app": "", "acme/app/": "", "acme/": "", ".": "", "..": "", "acme/..": "", "../acme/app": "", "acme/../x": "",
+		"": "", "/": "", "//acme/app": "", "acme//app": "", "acme/app//": "", "acme/app.git//": "", "acme/app/.git/": "", "acme/app.git/.git": "", "~me": "~me", "~/": "", ".": "", "..": "", "acme/..": "", "../acme/app": "", "acme/../x": "",
 		"./acme/app": "", "acme/app/.": "", "acme/...": "", "acme/app.": "", ".git": "", "acme/.git": "", "acme/app.git.git": "", "acme/app.git/objects": "",
 		"acme/.git/config": "", "acme/app.GIT": "", "acme/app.Git/x": "", "-x": "", "/-x/app": "", "--upload-pack=x": "", "~": "", "~/app": "", "/~me/app": "", "acme/~me": "",
 		"~~me/app": "", "acme/a b": "", "acme/a'b": "", "acme/a;b": "", "acme/$x": "", "acme/a\nb": "", "acme/a\x00": "", "acme/a%2fb": "", "acme/a\\b": "",
@@ -26,6 +26,19 @@ func TestCleanRepository(t *testing.T) {
 		got, err := CleanRepository(name)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+}
+
+// Who is refused is told what it is about the name.
+func TestOddRepositories(t *testing.T) {
+	for name, want := range map[string]string{
+		"~/app": "write it without '~/'", "~": "without '~/'", "/~me/app": "'~' behind '/'", "acme/app/.git": "write it without /.git", "acme/app.git/x": "leads into",
+		"acme/app.GIT": "ends in .git twice", "acme//app": "an empty part", "acme/a b": `has " "`, "acme/a%20b": `has "%", a character that is in no rule: git reads '%' in ssh://`,
+		"acme/a%": `has "%", a character that is in no rule`, "22:acme/app": `has ":"`, "acme/é": `has "\xc3"`, "": "is none", "-x": "as an option does",
+	} {
+		if _, err := CleanRepository(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -198,7 +211,7 @@ func TestGitRulesThatAreNone(t *testing.T) {
 		`{host: "a.example:22", git: ["**/app"]}`:                  "not a whole part",
 		`{host: "a.example:22", git: ["~*/app"]}`:                  "not a whole part",
 		`{host: "a.example:22", git: [acme/..]}`:                   "ends in '.'",
-		`{host: "a.example:22", git: ["acme//**"]}`:                "empty part",
+		`{host: "a.example:22", git: ["acme//**"]}`:                "form names are compared in",
 		`{host: "a.example:22", push: true}`:                       "push is for a rule with git",
 		`{host: "a.example", git: [acme/app]}`:                     "needs a port",
 		`{host: "a.example:22", git: [acme/app], methods: [GET]}`:  "exclude each other",
@@ -319,6 +332,18 @@ func TestGitQueries(t *testing.T) {
 		"git@git.example.com:acme/app.git":              "git-upload-pack git.example.com:22 acme/app",
 		"push git@git.example.com:acme/app":             "git-receive-pack git.example.com:22 acme/app",
 		"git-receive-pack git@git.example.com:acme/app": "git-receive-pack git.example.com:22 acme/app",
+		"ssh://git@[2001:db8::1]:2222/acme/app/":        "git-upload-pack [2001:db8::1]:2222 acme/app",
+		"ssh://git@[2001:db8::1]/~me/app":               "git-upload-pack [2001:db8::1]:22 ~me/app",
+		"ssh://git@git.example.com/acme/%61pp%2egit":    "git-upload-pack git.example.com:22 acme/app",
+		"ssh://git@git.example.com/acme/a%20b":          `git-upload-pack git.example.com:22 "/acme/a b"`,
+		"ssh://git@git.example.com/acme/%zz":            "",
+		"git@[2001:db8::1]:acme/app":                    "git-upload-pack [2001:db8::1]:22 acme/app",
+		"git@[2001:db8::1]:22:acme/app":                 `git-upload-pack [2001:db8::1]:22 "22:acme/app"`,
+		"git@[git.example.com:2222]:acme/app":           "git-upload-pack git.example.com:2222 acme/app",
+		"[git@git.example.com:2222]:acme/app":           "git-upload-pack git.example.com:2222 acme/app",
+		"[git@2001:db8::1]:acme/app":                    "git-upload-pack [2001:db8::1]:22 acme/app",
+		"git@git.example.com:acme/a%20b":                `git-upload-pack git.example.com:22 "acme/a%20b"`,
+		"git@[2001:db8::1":                              "",
 		"ssh://git@git.example.com/":                    "",
 		"git@git.example.com":                           "",
 		"DELETE ssh://git@git.example.com/acme/app":     "",

@@ -2,7 +2,9 @@ package gitssh
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -33,8 +35,11 @@ func ParseCommand(text string) (Command, error) {
 	}
 	inner, opened := strings.CutPrefix(word, "'")
 	name, closed := strings.CutSuffix(inner, "'")
-	if !opened || !closed || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '\'' || r == '\\' }) {
+	if !opened || !closed || name == "" {
 		return Command{}, errCommand
+	}
+	if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '\'' || r == '\\' }); i >= 0 {
+		return Command{}, fmt.Errorf("%w, and not with %s in the repository's name", errCommand, strconv.QuoteToASCII(name[i:i+1]))
 	}
 	return Command{Service: service, Repository: name}, nil
 }

@@ -15,6 +15,7 @@
 package gitssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,8 @@ type Server struct {
 	Signed func(Login)
 	// Counts has what was carried.
 	Counts *relay.Counts
+
+	login, quiet time.Duration // instead of the usual ones, in tests
 }
 
 // Login is a signature with which somebody logs in at the server.
@@ -62,11 +65,15 @@ type Login struct {
 
 const (
 	greeting  = 30 * time.Second // for the key exchange with the inside
-	loginTime = 2 * time.Minute  // at the server; the agent may ask its user
+	loginLast = 2 * time.Minute  // at the server, until it runs the command; the agent may ask its user
+	quietLast = time.Hour        // a command may take without a word of either side
 	patience  = time.Minute      // for a command
 	farewell  = 5 * time.Second  // to a client that has heard how its command ended
 	mostAsked = 32               // things that are refused on one connection
 )
+
+func (s *Server) loginTime() time.Duration { return cmp.Or(s.login, loginLast) }
+func (s *Server) quietTime() time.Duration { return cmp.Or(s.quiet, quietLast) }
 
 // errTooMuch ends the connection of who does not stop asking.
 var errTooMuch = errors.New("it asks for one thing after the other that is refused")

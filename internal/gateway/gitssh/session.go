@@ -16,6 +16,9 @@ type session struct {
 	ch      ssh.Channel
 	version string // of git's protocol, as the variable says; empty: it was not said
 	begun   bool
+
+	rest     []ssh.Signer // keys that are left when one did not sign
+	unsigned error        // why the last one did not
 }
 
 // statusRefused is the exit status of what did not run; git's own for what is fatal.
@@ -64,6 +67,7 @@ func (s *session) variable(payload []byte) bool {
 // run carries out what the session is for, and ends it.
 func (s *session) run(ctx context.Context, r *ssh.Request) {
 	end, err := s.command(ctx, r)
+	s.cut.Reset(patience) // to hear how it ended
 	if err != nil {
 		s.say(err)
 		end = exit(statusRefused)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ var errBroken = errors.New("the server ended the connection before the command h
 
 // pass runs a command at the server, and carries its streams.
 func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
-	conn, err := s.login(ctx)
+	raw, conn, err := s.login(ctx)
 	if err != nil {
 		return ending{}, err
 	}
@@ -38,11 +39,55 @@ func (s *session) pass(ctx context.Context, cmd Command) (ending, error) {
 	if err := s.start(out, cmd); err != nil {
 		return ending{}, told(s.Name, err)
 	}
+	_ = raw.SetDeadline(time.Time{}) // the command runs
+	quiet := s.whenQuiet(conn)
 	end := s.carry(out, ends, conn)
-	if end.kind == "" {
+	switch {
+	case !quiet():
+		return ending{}, fmt.Errorf("%s: %w", s.Name, errQuiet)
+	case end.kind == "":
 		return end, fmt.Errorf("%s: %w", s.Name, errBroken)
 	}
 	return end, nil
+}
+
+// errQuiet is of a command that nothing came of any more.
+var errQuiet = errors.New("nothing was said for an hour, by neither side")
+
+// whenQuiet ends a command of which for a while nothing passed in either direction, however
+// the two sides keep it from ending: it has one of few places. What it gives ends that, and
+// is false if it has done so.
+func (s *session) whenQuiet(server io.Closer) (stop func() bool) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	var last int64
+	over, stopped := false, false
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		now := s.Counts.Up.Load() + s.Counts.Down.Load()
+		switch {
+		case stopped:
+		case now != last:
+			last = now
+			timer.Reset(s.quietTime())
+		default:
+			over = true
+			_ = server.Close()
+			s.cut.Reset(farewell)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	last = s.Counts.Up.Load() + s.Counts.Down.Load()
+	timer = time.AfterFunc(s.quietTime(), look)
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+		return !over
+	}
 }
 
 // endOf answers what a server asks, and gives how it said that the command ended.
@@ -108,47 +153,52 @@ func (c *counted) Write(b []byte) (int, error) {
 
 // login connects to the server, if the host knows it, and logs in there with the host's
 // agent as whom the program inside said.
-func (s *session) login(ctx context.Context) (ssh.Conn, error) {
+// What it gives has a time in which the command must have begun.
+func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	if err := checkUser(s.user); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	known, err := s.Known()
 	if err != nil {
 		if strings.Contains(err.Error(), "/") { // a path of the host's
 			err = &hidden{"what the host knows of servers cannot be read", err}
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	algorithms := known.Algorithms(at)
 	if len(algorithms) == 0 {
-		return nil, fmt.Errorf("the host does not know the key of %s.\n%s", at, s.toKnow())
+		return nil, nil, fmt.Errorf("the host does not know the key of %s.\n%s", at, s.toKnow())
 	}
 	keys, err := s.Agent(ctx)
 	if err != nil {
-		return nil, told("ask the host's SSH agent", err)
+		return nil, nil, told("ask the host's SSH agent", err)
 	}
 	defer keys.Close()
 	defer context.AfterFunc(ctx, func() { _ = keys.Close() })()
 	raw, err := s.Reach(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	_ = raw.SetDeadline(time.Now().Add(loginTime))
+	end := time.Now().Add(s.loginTime())
+	_, _ = raw.SetDeadline(end), keys.SetDeadline(end)
 	conn, channels, requests, err := ssh.NewClientConn(raw, at, &ssh.ClientConfig{
 		User: s.user, HostKeyAlgorithms: algorithms, ClientVersion: version,
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error { return s.isServer(known, at, key) },
 		Auth:            []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) { return s.signers(keys) })},
+		AuthCallback:    s.another,
 	})
 	if err != nil {
 		_ = raw.Close()
-		return nil, told(fmt.Sprintf("log in at %s as %s", at, s.user), err)
+		if s.unsigned != nil && !errors.Is(err, s.unsigned) {
+			err = fmt.Errorf("%w; %w", err, s.unsigned)
+		}
+		return nil, nil, told(fmt.Sprintf("log in at %s as %s", at, s.user), err)
 	}
-	_ = raw.SetDeadline(time.Time{})
 	s.wg.Go(func() { ssh.DiscardRequests(requests) })
 	s.wg.Go(func() { turnAway(channels) })
-	return conn, nil
+	return raw, conn, nil
 }
 
 // hidden is an error of which the inside is told less than the log: what it comes of has
@@ -206,9 +256,10 @@ func (s *session) toKnow() string {
 	return "On the host, log in once, which shows the key and asks: ssh " + s.manually()
 }
 
-// manually is how one would log in on the host.
+// manually is how one would log in on the host to see the server's key: without a
+// configuration in which the name, or where keys are known, may be another one.
 func (s *session) manually() string {
-	to := s.user + "@" + s.Name
+	to := "-F none " + s.user + "@" + s.Name
 	if s.Port != 22 {
 		to = "-p " + strconv.Itoa(int(s.Port)) + " " + to
 	}
@@ -237,19 +288,32 @@ func (s *session) signers(keys io.ReadWriter) ([]ssh.Signer, error) {
 	}
 	told := make([]ssh.Signer, 0, len(list))
 	for _, k := range list {
-		a, ok := k.(ssh.AlgorithmSigner)
-		if !ok {
-			continue
+		if a, ok := k.(ssh.AlgorithmSigner); ok {
+			told = append(told, &toldSigner{AlgorithmSigner: a, s: s})
 		}
-		told = append(told, &toldSigner{a, s})
+	}
+	for i, k := range told {
+		k.(*toldSigner).rest = told[i+1:]
 	}
 	return told, nil
+}
+
+// another goes on with the keys behind one that the server would have taken and that did not
+// sign: it may be restricted to other servers, or nobody has touched it. OpenSSH does so, too.
+func (s *session) another(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	rest := s.rest
+	s.rest = nil
+	if len(rest) == 0 || !slices.Contains(c.AllowedMethods, "publickey") {
+		return nil, nil // as if nobody had asked
+	}
+	return ssh.PublicKeys(rest...), nil
 }
 
 // toldSigner is a key whose use is told.
 type toldSigner struct {
 	ssh.AlgorithmSigner
-	s *session
+	s    *session
+	rest []ssh.Signer // behind it
 }
 
 func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
@@ -258,9 +322,18 @@ func (t *toldSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
 
 func (t *toldSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
 	if t.PublicKey().Type() == ssh.KeyAlgoRSA && (algorithm == "" || algorithm == ssh.KeyAlgoRSA) {
-		return nil, errors.New("the server takes nothing better than SHA-1 from a key of RSA")
+		return nil, t.failed(errors.New("the server takes nothing better than SHA-1 from a key of RSA"))
 	}
 	sig, err := t.AlgorithmSigner.SignWithAlgorithm(rand, data, algorithm)
 	t.s.Signed(Login{User: t.s.user, Key: ssh.FingerprintSHA256(t.PublicKey()), Err: err})
-	return sig, err
+	if err != nil {
+		return nil, t.failed(&hidden{"the host's SSH agent did not sign with the key " + ssh.FingerprintSHA256(t.PublicKey()), err})
+	}
+	return sig, nil
+}
+
+// failed notes that a key did not sign, and which there are beside it.
+func (t *toldSigner) failed(err error) error {
+	t.s.unsigned, t.s.rest = err, t.rest
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -71,7 +70,7 @@ func (i *Inspector) rejected(resp *http.Response, x *exchange) {
 const maxAsked = 64 << 10
 
 // errAskedLate ends one that does not come to its end.
-var errAskedLate = fmt.Errorf("a body that may ask for a token is not there after %s", callsTime)
+var errAskedLate = errors.New("a body that may ask for a token does not come to its end")
 
 // renewed answers a program inside that renews its login: the host has done so, or
 // does it now, and inside stays what stands for the tokens. It is false for all

@@ -2,6 +2,7 @@ package sshagent
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -10,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
-	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
 )
@@ -19,75 +18,41 @@ import (
 // maxKnown bounds a file of keys, in bytes.
 const maxKnown = 8 << 20
 
-// Known says which keys servers have.
+// Known says which keys servers have. It reads known_hosts as OpenSSH does, and is stricter
+// where that asks somebody: of a server that is known at another port nothing is known, and a
+// key that is revoked anywhere is nobody's.
 type Known struct {
-	check ssh.HostKeyCallback
-	lines [][]byte // the file's that was read, from the first on
+	lines   []knownLine
+	revoked []ssh.PublicKey
+}
+
+// knownLine says that servers have a key or, with authority, a certificate by it.
+type knownLine struct {
+	hosts     knownHosts
+	key       ssh.PublicKey
+	authority bool
 }
 
 // ReadKnown reads files of known hosts. Missing ones say nothing.
 func ReadKnown(files []string) (*Known, error) {
-	var text []byte
+	k := &Known{}
 	for _, path := range files {
-		read, err := readKnown(path)
+		text, err := readKnown(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			continue
 		case err != nil:
 			return nil, err
 		}
-		text = append(text, understood(read)...)
+		if err := k.parse(text); err != nil {
+			return nil, err
+		}
 	}
-	if len(text) == 0 {
+	if len(k.lines) == 0 {
 		return nil, errors.New("the host knows no server: there is none in its known_hosts")
 	}
-	check, err := parseKnown(text)
-	return &Known{check, bytes.Split(text, []byte("\n"))}, err
+	return k, nil
 }
-
-// Check tells whether a key is that of a server, given as host and port.
-func (k *Known) Check(at string, key ssh.PublicKey) error {
-	return k.check(at, &net.TCPAddr{}, key) // the address is not looked at
-}
-
-// Algorithms are those with which a server can prove to have one of the keys it is known
-// by, or a certificate of whom vouches for it; none, if it is not known.
-func (k *Known) Algorithms(at string) (list []string) {
-	var unknown *knownhosts.KeyError
-	if !errors.As(k.Check(at, nobodys{}), &unknown) {
-		return nil
-	}
-	for _, want := range unknown.Want {
-		kinds := []string{want.Key.Type()}
-		switch {
-		case want.Key.Type() == "ssh-dss": // of which OpenSSH takes no signature either
-			continue
-		case bytes.HasPrefix(k.lines[want.Line-1], []byte("@cert-authority")):
-			kinds = certificates
-		case want.Key.Type() == ssh.KeyAlgoRSA: // of keys of this type there are several signatures
-			kinds = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
-		}
-		for _, kind := range kinds {
-			if !slices.Contains(list, kind) {
-				list = append(list, kind)
-			}
-		}
-	}
-	return list
-}
-
-// certificates are the algorithms of keys that somebody vouches for.
-var certificates = []string{
-	ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
-	ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
-}
-
-// nobodys is a key that no server has: what is known instead of it is told.
-type nobodys struct{}
-
-func (nobodys) Type() string                        { return "none" }
-func (nobodys) Marshal() []byte                     { return nil }
-func (nobodys) Verify([]byte, *ssh.Signature) error { return errors.New("nobody signs with it") }
 
 func readKnown(path string) ([]byte, error) {
 	f, err := store.OpenRegular(path, 0)
@@ -109,42 +74,135 @@ func readKnown(path string) ([]byte, error) {
 	return text, nil
 }
 
-// understood leaves out servers with keys of kinds that nobody here knows, as ssh
-// does. A line with a mark, such as @revoked, takes away: it is never left out.
-func understood(text []byte) []byte {
-	var kept []byte
+// Marks of lines that do not say which key a server has.
+const (
+	markAuthority = "@cert-authority"
+	markRevoked   = "@revoked"
+)
+
+// parse takes the lines of a file. One that cannot be read says nothing, as with ssh: its key
+// may be of a kind that nobody here knows. But one with a mark may take away, and then what
+// it would take away is not known.
+func (k *Known) parse(text []byte) error {
+	n := 0
 	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); isUnderstood(line) {
-			kept = append(append(kept, line...), '\n')
+		n++
+		fields := strings.Fields(string(line))
+		if len(fields) == 0 || fields[0][0] == '#' {
+			continue
+		}
+		mark := ""
+		if fields[0][0] == '@' {
+			mark, fields = fields[0], fields[1:]
+		}
+		l, err := parseLine(fields)
+		switch {
+		case mark != "" && mark != markAuthority && mark != markRevoked:
+			return fmt.Errorf("known_hosts: line %d has a mark that is not known: %.40q", n, mark)
+		case mark != "" && err != nil:
+			return fmt.Errorf("known_hosts: line %d, with %s: %w", n, mark, err)
+		case err != nil:
+		case mark == markRevoked:
+			k.revoked = append(k.revoked, l.key)
+		default:
+			l.authority = mark == markAuthority
+			k.lines = append(k.lines, l)
 		}
 	}
-	return kept
+	return nil
 }
 
-func isUnderstood(line []byte) bool {
-	if bytes.HasPrefix(line, []byte("@")) {
-		return true
+// parseLine reads what stands behind the mark: hosts, the kind of key, the key.
+func parseLine(fields []string) (l knownLine, err error) {
+	if len(fields) < 3 {
+		return l, errors.New("something is missing")
 	}
-	fields := bytes.Fields(line)
-	_, _, _, _, _, err := ssh.ParseKnownHosts(bytes.Join(fields[:min(3, len(fields))], []byte(" "))) //nolint:dogsled // only whether it can be
-	return err == nil
+	blob, err := base64.StdEncoding.DecodeString(fields[2])
+	if err != nil {
+		return l, errors.New("the key cannot be read")
+	}
+	if l.key, err = ssh.ParsePublicKey(blob); err != nil || l.key.Type() != fields[1] {
+		return l, errors.New("the key is of a kind that is not known, or of another than it says")
+	}
+	l.hosts, err = parseHosts(fields[0])
+	return l, err
 }
 
-// parseKnown gives lines to a parser that reads only files.
-func parseKnown(lines []byte) (ssh.HostKeyCallback, error) {
-	fd, err := unix.MemfdCreate("known_hosts", unix.MFD_CLOEXEC)
+// Check tells whether a key is that of a server, given as host and port.
+func (k *Known) Check(at string, key ssh.PublicKey) error {
+	checker := ssh.CertChecker{
+		IsHostAuthority: func(by ssh.PublicKey, at string) bool { return k.has(at, by, true) },
+		IsRevoked:       func(c *ssh.Certificate) bool { return k.isRevoked(c.Key) || k.isRevoked(c.SignatureKey) },
+		HostKeyFallback: func(at string, _ net.Addr, key ssh.PublicKey) error { return k.check(at, key) },
+	}
+	return checker.CheckHostKey(at, &net.TCPAddr{}, key) // the address is not looked at
+}
+
+// check is Check for a key that nobody vouches for.
+func (k *Known) check(at string, key ssh.PublicKey) error {
+	switch {
+	case k.isRevoked(key):
+		return errors.New("it is revoked in known_hosts")
+	case k.has(at, key, false):
+		return nil
+	case len(k.of(at)) == 0:
+		return errors.New("there is none in known_hosts")
+	}
+	return errors.New("there is another one in known_hosts")
+}
+
+func (k *Known) isRevoked(key ssh.PublicKey) bool {
+	return slices.ContainsFunc(k.revoked, func(r ssh.PublicKey) bool { return isSame(r, key) })
+}
+
+// has tells whether a server has a key, or an authority that vouches for it has.
+func (k *Known) has(at string, key ssh.PublicKey, authority bool) bool {
+	return slices.ContainsFunc(k.of(at), func(l knownLine) bool { return l.authority == authority && isSame(l.key, key) })
+}
+
+func isSame(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
+
+// of gives the lines about a server.
+func (k *Known) of(at string) (list []knownLine) {
+	name, err := nameOf(at)
 	if err != nil {
-		return nil, fmt.Errorf("read known_hosts: %w", err)
+		return nil
 	}
-	path := fmt.Sprintf("/proc/self/fd/%d", fd)
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	if _, err := f.Write(lines); err != nil {
-		return nil, fmt.Errorf("read known_hosts: %w", err)
+	for _, l := range k.lines {
+		if l.hosts.match(name) {
+			list = append(list, l)
+		}
 	}
-	known, err := knownhosts.New(path)
-	if err != nil {
-		return nil, errors.New(strings.ReplaceAll(err.Error(), path, "known_hosts"))
+	return list
+}
+
+// Algorithms are those with which a server can prove to have one of the keys it is known
+// by, or a certificate of whom vouches for it; none, if it is not known. A server that has
+// both is asked for the key: its certificate may be of another authority.
+func (k *Known) Algorithms(at string) []string {
+	var plain, vouched []string
+	for _, l := range k.of(at) {
+		switch kind := l.key.Type(); {
+		case l.authority:
+			vouched = certificates
+		case kind == "ssh-dss": // of which OpenSSH takes no signature either
+		case kind == ssh.KeyAlgoRSA: // of keys of this type there are several signatures
+			plain = append(plain, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+		default:
+			plain = append(plain, kind)
+		}
 	}
-	return known, nil
+	var list []string
+	for _, kind := range append(plain, vouched...) {
+		if !slices.Contains(list, kind) {
+			list = append(list, kind)
+		}
+	}
+	return list
+}
+
+// certificates are the algorithms of keys that somebody vouches for.
+var certificates = []string{
+	ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+	ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
 }

@@ -1,0 +1,182 @@
+package gitssh
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// A server that stops in the middle, wherever that is, is given up, the program inside hears
+// so, and nothing is left of the connection.
+func TestServerStops(t *testing.T) {
+	stops := func(part string) func(t *testing.T, w *world, c net.Conn) {
+		return func(t *testing.T, _ *world, c net.Conn) {
+			_, _ = io.WriteString(c, part)
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}
+	serve := func(auth bool, then func(n ssh.NewChannel)) func(t *testing.T, w *world, c net.Conn) {
+		return func(t *testing.T, w *world, c net.Conn) {
+			conf := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+				if !auth {
+					_, _ = io.Copy(io.Discard, c)
+				}
+				return nil, nil
+			}}
+			conf.AddHostKey(w.host)
+			_, channels, requests, err := ssh.NewServerConn(c, conf)
+			if err != nil {
+				return
+			}
+			go ssh.DiscardRequests(requests)
+			for n := range channels {
+				then(n)
+			}
+		}
+	}
+	for stage, tt := range map[string]struct {
+		speak func(t *testing.T, w *world, c net.Conn)
+		want  string
+	}{
+		"before its version": {stops(""), "log in at"},
+		"in its version":     {stops("SSH-2.0-x"), "log in at"},
+		"behind its version": {stops("SSH-2.0-x\r\n"), "log in at"},
+		"in a packet":        {stops("SSH-2.0-x\r\n\x00\x00\x01\x00\x04\x14"), "log in at"},
+		"in the login":       {serve(false, nil), "log in at"},
+		"before the session": {serve(true, func(ssh.NewChannel) {}), "open a session"},
+		"in the session": {serve(true, func(n ssh.NewChannel) {
+			_, _, _ = n.Accept() // and asks for nothing, and answers nothing
+		}), serverName},
+		"in the command": {serve(true, func(n ssh.NewChannel) {
+			_, requests, err := n.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for r := range requests {
+					_ = r.Reply(true, nil)
+				}
+			}()
+		}), errQuiet.Error()},
+	} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, repeat)
+			w.login, w.quiet = 500*time.Millisecond, 200*time.Millisecond
+			gone := make(chan struct{})
+			w.Reach = func(context.Context) (net.Conn, error) {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return nil, err
+				}
+				defer l.Close()
+				near, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					return nil, err
+				}
+				far, err := l.Accept()
+				if err != nil {
+					return nil, err
+				}
+				go func() { defer close(gone); defer far.Close(); tt.speak(t, w, far) }()
+				return near, nil
+			}
+			got := exec(t, w.connect(t), "exec", "git-upload-pack 'a/b'", "")
+			if got.status != 128 || !strings.Contains(got.err, tt.want) {
+				t.Errorf("%+v", got)
+			}
+			select {
+			case <-gone:
+			case <-time.After(10 * time.Second):
+				t.Error("the connection to the server is left")
+			}
+		})
+	}
+}
+
+// A program inside that stops listening, and keeps what comes from being sent, is given up.
+func TestInsideStops(t *testing.T) {
+	w := newWorld(t, func(_ *world, _ string, ch ssh.Channel, _ ssh.Conn) uint32 {
+		_, _ = io.Copy(ch, bufio.NewReader(zeros{}))
+		return 0
+	})
+	w.quiet = 300 * time.Millisecond
+	ch, _, err := w.connect(t).OpenChannel("session", nil)
+	must(t, err)
+	_, err = ch.SendRequest("exec", true, ssh.Marshal(struct{ S string }{"git-upload-pack 'a/b'"}))
+	must(t, err)
+	for range 1500 {
+		w.mu.Lock()
+		over := len(w.served)
+		w.mu.Unlock()
+		if over > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("it has its place for good")
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// picky is an agent of which some keys do not sign.
+type picky struct {
+	agent.Agent
+	first []ssh.PublicKey // in this order
+	wont  map[string]bool // by what they are
+}
+
+func (p *picky) List() ([]*agent.Key, error) {
+	list := make([]*agent.Key, 0, len(p.first))
+	for _, k := range p.first {
+		list = append(list, &agent.Key{Format: k.Type(), Blob: k.Marshal()})
+	}
+	return list, nil
+}
+
+func (p *picky) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) {
+	if p.wont[string(key.Marshal())] {
+		return nil, errors.New("nobody touched it")
+	}
+	return p.Agent.Sign(key, data)
+}
+
+// A key that does not sign, because it is restricted or nobody has touched it, has the next
+// one tried.
+func TestNextKey(t *testing.T) {
+	for _, n := range []int{1, 2, 3} { // as many do not sign, of three
+		w := newWorld(t, repeat)
+		p := &picky{Agent: w.ring, wont: map[string]bool{}}
+		must(t, w.ring.RemoveAll())
+		for i := range 3 {
+			key, signer := newSigner(t)
+			must(t, w.ring.Add(agent.AddedKey{PrivateKey: key}))
+			p.first = append(p.first, signer.PublicKey())
+			p.wont[string(signer.PublicKey().Marshal())] = i < n
+		}
+		w.ring = p
+		got := exec(t, w.connect(t), "exec", "git-upload-pack 'a/b'", "hello")
+		w.mu.Lock()
+		logins := w.logins
+		w.mu.Unlock()
+		if n == 3 {
+			if got.status != 128 || !strings.Contains(got.err, "did not sign with the key "+ssh.FingerprintSHA256(p.first[2])) || strings.Contains(got.err, "agent:") || len(logins) != 3 {
+				t.Errorf("none signs: %+v, %v", got, logins)
+			}
+			continue
+		}
+		if got.out != "hello" || len(logins) != n+1 || logins[n].Err != nil || logins[n].Key != ssh.FingerprintSHA256(p.first[n]) || logins[0].Err == nil {
+			t.Errorf("%d do not sign: %+v, %v", n, got, logins)
+		}
+	}
+}
