@@ -28,8 +28,8 @@ type Order struct {
 	Overwrite bool
 }
 
-// mode is what a file gets on the host. Others may write to it if they may now, or if
-// that is all the change is, and is shown as that.
+// mode is what a file or a directory gets on the host. Others may write to it if they may
+// now, or if that is all the change is, and is shown as that.
 func (o Order) mode() uint32 {
 	open := uint32(0o022)
 	if o.Old.Form == File {
@@ -39,6 +39,15 @@ func (o Order) mode() uint32 {
 		open = 0
 	}
 	return o.New.Mode &^ open
+}
+
+// inside is what the record keeps of the mode of a directory which has another one on
+// the host.
+func (o Order) inside() uint32 {
+	if o.mode()|0o700 == o.New.Mode {
+		return 0
+	}
+	return o.New.Mode
 }
 
 // Result is what became of an order.
@@ -243,21 +252,21 @@ func (a *applying) parentFor(p string) (*dir, error) {
 		return nil, err
 	}
 	defer above.close()
-	mode := uint32(0o755)
+	o := Order{Change: Change{New: Entry{Form: Directory, Mode: 0o755}}}
 	if in, name, err := a.upper.parent(want); err == nil {
 		if st, there, err := in.stat(name); err == nil && there {
-			mode = st.Mode & 0o777
+			o.New.Mode = st.Mode & 0o777
 		}
 		in.close()
 	}
-	if err := above.mkdir(path.Base(want), mode); err != nil {
+	if err := above.mkdir(path.Base(want), o.mode()); err != nil {
 		return nil, err
 	}
-	return a.known(want)
+	return a.known(want, o)
 }
 
 // known opens a directory that we have made or changed, and remembers it.
-func (a *applying) known(p string) (*dir, error) {
+func (a *applying) known(p string, o Order) (*dir, error) {
 	d, err := a.host.sub(p)
 	if err != nil {
 		return nil, err
@@ -267,7 +276,7 @@ func (a *applying) known(p string) (*dir, error) {
 		d.close()
 		return nil, err
 	}
-	a.record.set(p, known{Host: markOf(&st)})
+	a.record.set(p, known{Host: markOf(&st), Inside: o.inside()})
 	return d, nil
 }
 
@@ -316,19 +325,19 @@ func (a *applying) directory(i int, parent *dir) error {
 	}
 	switch {
 	case now.Form == Nothing:
-		err = parent.mkdir(name, o.New.Mode)
+		err = parent.mkdir(name, o.mode())
 	case now.Form != Directory:
 		err = errNewer()
 	default: // made for what lies in it, or it is there with another mode
 		var d *dir
 		if d, err = parent.sub(name); err == nil {
-			err = d.give(o.New.Mode)
+			err = d.give(o.mode())
 			d.close()
 		}
 	}
 	if err == nil {
 		var d *dir
-		d, err = a.known(o.Path)
+		d, err = a.known(o.Path, o)
 		d.close()
 	}
 	if err != nil {

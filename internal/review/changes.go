@@ -235,7 +235,7 @@ func (l *look) directory(p place, name string, c Change) error {
 		if l.isOther(c) {
 			next.foreign = l.other(c.Path)
 		}
-		if c.Old.Mode != c.New.Mode && !next.opaque {
+		if !l.record.agree(c.Path, c.Old, c.New) && !next.opaque {
 			c.Kind, c.Conflict = Mode, next.foreign
 			if err := l.add(c, false); err != nil {
 				return err

@@ -39,6 +39,9 @@ type known struct {
 	// Moved says that the layer's file was the host's at another path, and nothing else
 	// is known.
 	Moved bool `json:"moved,omitempty"`
+	// Inside is the mode of a directory of the layer that was made with a narrower one on
+	// the host. Until it has another one there is nothing to be done for it.
+	Inside uint32 `json:"inside,omitempty"`
 }
 
 // read reads the record; a layer without one has none of its changes since any
@@ -174,6 +177,19 @@ func (r *record) drop(path string) {
 // taken says that the layer has nothing at a path any more.
 func (r *record) taken(path string) {
 	if k, ok := r.of(path); ok {
-		r.set(path, known{Host: k.Host}) // of what is gone, that the host has none
+		r.set(path, known{Host: k.Host, Inside: k.Inside}) // of what is gone, that the host has none
+	}
+}
+
+// agree tells whether a directory has the mode that it shall have on both sides.
+func (r *record) agree(path string, was, now Entry) bool {
+	k, ok := r.of(path)
+	return was.Mode == now.Mode || ok && k.Inside == now.Mode && k.Host.Inode == was.Mark.Inode && k.Host.Mode == was.Mark.Mode
+}
+
+// left forgets what mode a directory had inside that has left the layer.
+func (r *record) left(path string) {
+	if i, ok := r.index[path]; ok {
+		r.Paths[i].Inside = 0
 	}
 }

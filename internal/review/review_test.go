@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -315,6 +316,42 @@ func TestApplyModes(t *testing.T) {
 	if _, err := unix.Getxattr(p.path("tool"), "user.note", nil); err == nil {
 		t.Error("an attribute came along")
 	}
+}
+
+// What the inside opened to everybody is not open to everybody on the host, and that is no
+// change that is left; it is one once the inside changes it again.
+func TestApplyOpenDirectories(t *testing.T) {
+	p := fresh(t, map[string]string{"was": "1\n", "group/x": "1\n"})
+	p.inside("umask 0; mkdir -p open/sub group/new; echo x > open/sub/file; echo x > group/new/file; rm was; mkdir was; echo x > was/file")
+	p.apply(p.changes(), false)
+	for name, want := range map[string]uint32{"open": 0o755, "open/sub": 0o755, "was": 0o755, "group": 0o755, "group/new": 0o755} {
+		var st unix.Stat_t
+		if must(t, unix.Lstat(p.path(name), &st)); st.Mode&0o7777 != want {
+			t.Errorf("%s has mode %o, want %o", name, st.Mode&0o7777, want)
+		}
+	}
+	p.wants("")
+	p.start()
+	if left, err := os.ReadDir(p.w.Layer.Upper()); err != nil || len(left) > 0 {
+		t.Errorf("the layer still has %v, %v", left, err)
+	}
+	p.inside("echo 2 > open/sub/file; chmod 777 open")
+	p.apply(p.wants("mode open\nmodified open/sub/file\n"), true)
+	p.wants("")
+}
+
+// Nor are directories that are only made for what shall lie in them.
+func TestApplyOpenParents(t *testing.T) {
+	p := fresh(t, nil)
+	p.inside("umask 0; mkdir -p a/b; echo x > a/b/file")
+	p.apply(slices.DeleteFunc(p.changes(), func(c Change) bool { return c.Path != "a/b/file" }), false)
+	for _, name := range []string{"a", "a/b"} {
+		var st unix.Stat_t
+		if must(t, unix.Lstat(p.path(name), &st)); st.Mode&0o7777 != 0o755 {
+			t.Errorf("%s has mode %o", name, st.Mode&0o7777)
+		}
+	}
+	p.wants("")
 }
 
 // A file that changes behind the look is not written as it was not seen.

@@ -112,14 +112,14 @@ func (l *look) prune(paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	covers := map[string]bool{}
+	covers := map[string][]string{}
 	for _, p := range paths {
 		cover, err := l.cover(p)
 		switch {
 		case err != nil:
 			return err
 		case cover != "":
-			covers[cover] = true
+			covers[cover] = append(covers[cover], p)
 		default:
 			if err := l.take(p); err != nil {
 				return err
@@ -127,8 +127,8 @@ func (l *look) prune(paths []string) error {
 			l.record.taken(p)
 		}
 	}
-	for cover := range covers {
-		if err := l.uncover(cover); err != nil {
+	for cover, within := range covers {
+		if err := l.uncover(cover, within); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (l *look) hollowAt(in *dir, name, p string, now Entry) error {
 	if err != nil {
 		return err
 	}
-	if was.Form != Directory || was.Mode != now.Mode {
+	if was.Form != Directory || !l.record.agree(p, was, now) {
 		return unix.ENOTEMPTY
 	}
 	d, err := in.sub(name)
@@ -227,12 +227,16 @@ func (l *look) hollowAt(in *dir, name, p string, now Entry) error {
 	if opaque {
 		return unix.ENOTEMPTY // it says that all the host has in it is deleted
 	}
-	return unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
+	if err := unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR); err != nil {
+		return err
+	}
+	l.record.left(p)
+	return nil
 }
 
 // uncover removes a directory that hides the host's, if nothing in it differs from
-// the host's any more.
-func (l *look) uncover(cover string) error {
+// the host's any more. within are the paths in it that the record knows.
+func (l *look) uncover(cover string, within []string) error {
 	in, name, err := l.upper.parent(cover)
 	if err != nil {
 		return err
@@ -250,6 +254,9 @@ func (l *look) uncover(cover string) error {
 	}
 	if err := l.away(cover); err != nil {
 		return err
+	}
+	for _, p := range within {
+		l.record.left(p)
 	}
 	return l.hollow(path.Dir(cover))
 }

@@ -48,7 +48,7 @@ func (a *applying) fill(s *step) error {
 		}
 		return unix.Symlinkat(o.New.Target, s.dir.fd(), s.temp)
 	case Directory:
-		return s.dir.mkdir(s.temp, o.New.Mode)
+		return s.dir.mkdir(s.temp, o.mode())
 	}
 	if o.Pick != nil {
 		return a.stageHunks(s)
@@ -229,6 +229,9 @@ func (a *applying) note(s step) error {
 		return err
 	}
 	k := known{Host: markOf(&st), Layer: o.New.Mark}
+	if o.New.Form == Directory {
+		k.Inside = o.inside()
+	}
 	result := Applied
 	if s.partly {
 		k.Layer, result = Mark{}, Partly
