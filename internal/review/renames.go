@@ -27,13 +27,13 @@ func (l *look) renames() error {
 		if c.Kind != Added || c.New.Form != File || c.Refused != "" || len(gone[c.New.Size]) == 0 {
 			continue
 		}
-		sum, err := hash(l.upper, c.Path)
+		sum, err := hashOf(l.upper, c.Path)
 		if err != nil {
 			continue // it is written just now
 		}
 		for n, j := range gone[c.New.Size] {
 			if _, ok := sums[j]; !ok {
-				if sums[j], err = hash(l.host, l.list[j].Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if sums[j], err = hashOf(l.host, l.list[j].Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
 			}
@@ -47,7 +47,7 @@ func (l *look) renames() error {
 	return nil
 }
 
-func hash(d *dir, path string) (sum [sha256.Size]byte, err error) {
+func hashOf(d *dir, path string) (sum [sha256.Size]byte, err error) {
 	f, err := d.open(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return sum, err

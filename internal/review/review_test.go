@@ -1,6 +1,7 @@
 package review
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -315,6 +316,37 @@ func TestApplyModes(t *testing.T) {
 	}
 	if _, err := unix.Getxattr(p.path("tool"), "user.note", nil); err == nil {
 		t.Error("an attribute came along")
+	}
+}
+
+// A file that is all hole costs the inside nothing, and nothing on the host; what is in it
+// comes along where it is.
+func TestApplyHoles(t *testing.T) {
+	p := fresh(t, nil)
+	p.inside("truncate -s 64M empty; truncate -s 16M some; printf x | dd of=some bs=1 seek=10000000 conv=notrunc 2>/dev/null; printf y >> some")
+	some, err := os.ReadFile(filepath.Join(p.w.Layer.Upper(), "some"))
+	must(t, err)
+	shown := sha256.Sum256(some)
+	var orders []Order
+	for _, c := range p.changes() {
+		o := Order{Change: c}
+		if c.Path == "some" {
+			o.Shown = &shown
+		}
+		orders = append(orders, o)
+	}
+	if got := p.order(orders, true); got["empty"] != Applied || got["some"] != Applied {
+		t.Fatal(got)
+	}
+	if !strings.HasPrefix(p.get("some"), string(some)) || len(p.get("some")) != len(some) {
+		t.Error("it is another file")
+	}
+	for _, name := range []string{"empty", "some"} {
+		var st unix.Stat_t
+		must(t, unix.Lstat(p.path(name), &st))
+		if used := st.Blocks * 512; used > 1<<20 || st.Size < 16<<20 {
+			t.Errorf("%s takes %d bytes of %d", name, used, st.Size)
+		}
 	}
 }
 

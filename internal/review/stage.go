@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"slices"
@@ -58,24 +59,19 @@ func (a *applying) fill(s *step) error {
 		return err
 	}
 	defer from.Close()
-	err = s.write(a.few(), o.mode(), func(to io.Writer) error {
-		sum := sha256.New()
-		if n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(from, o.New.Size+1)); err != nil || n != o.New.Size {
-			return errors.Join(err, errSize(n, o.New.Size))
+	return s.write(a.few(), o.mode(), func(to *os.File) error {
+		var sum hash.Hash
+		if o.Shown != nil {
+			sum = sha256.New()
 		}
-		if o.Shown != nil && [sha256.Size]byte(sum.Sum(nil)) != *o.Shown {
+		if err := copyData(to, from, o.New.Size, sum); err != nil {
+			return err
+		}
+		if sum != nil && [sha256.Size]byte(sum.Sum(nil)) != *o.Shown {
 			return errChanged()
 		}
 		return unchanged(from, o.New.Mark)
 	})
-	return err
-}
-
-func errSize(n, want int64) error {
-	if n == want {
-		return nil
-	}
-	return errChanged()
 }
 
 // stageHunks writes the host's file with some of the hunks.
@@ -99,7 +95,7 @@ func (a *applying) stageHunks(s *step) error {
 	if s.partly && o.Old.Form != Nothing {
 		mode = o.Old.Mode
 	}
-	return s.write(a.few(), mode, func(to io.Writer) error {
+	return s.write(a.few(), mode, func(to *os.File) error {
 		_, err := io.WriteString(to, merge(t.old, t.now, some))
 		return err
 	})
@@ -127,7 +123,7 @@ func (a *applying) sync() error {
 }
 
 // write makes the new file. It is a fresh one, of the caller's, never set-uid.
-func (s *step) write(durable bool, mode uint32, fill func(io.Writer) error) error {
+func (s *step) write(durable bool, mode uint32, fill func(*os.File) error) error {
 	fd, err := unix.Openat(s.dir.fd(), s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write beside %s: %w", Quote(s.name), err)

@@ -102,7 +102,8 @@
 //	D5   raw file protocol: the inside has no channel to the gofer but the sentry's;
 //	     what a sentry taken over could open is TestCanaries (unreachable)
 //	D6   disk fill: TestDiskBomb, TestCopyOutSparse; --disk: script disk-quota,
-//	     disk-quota-places. A live workspace has no quota
+//	     disk-quota-places; holes in what is applied: internal/review TestApplyHoles. A live
+//	     workspace has no quota
 //	D7   mounts of what must not be shared: TestWorkspaceRefusals, TestStateDirectoryStaysHidden
 //	D8   files that are trusted later: TestProjectFilesWidenNothing; in review
 //	     they are flagged: script review-hostile
