@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -114,6 +115,33 @@ func TestExtractGNUSparse(t *testing.T) {
 		must(t, extract(t, bytes.NewReader(out), dir, ExtractOptions{}))
 		if n := len(tree(t, dir)["disk"].body); n != 3<<20 {
 			t.Errorf("%s: it has %d bytes", format, n)
+		}
+		if err := extract(t, bytes.NewReader(out), t.TempDir(), ExtractOptions{Outward: true}); err == nil {
+			t.Errorf("%s: it came out of a sandbox, and was written", format)
+		}
+	}
+}
+
+// What comes out of a sandbox opens nothing to others on the host.
+func TestExtractOutward(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o700))
+	was, err := os.Stat(filepath.Join(dir, "there"))
+	must(t, err)
+	must(t, extract(t, bytes.NewReader(pack(t,
+		item{name: "there", kind: tar.TypeDir, mode: 0o777},
+		item{name: "there/new", kind: tar.TypeDir, mode: 0o2777},
+		item{name: "there/new/file", mode: 0o666},
+		item{name: "there/new/tool", mode: 0o4777},
+	)), dir, ExtractOptions{Outward: true}))
+	for name, want := range map[string]fs.FileMode{"there": 0o700, "there/new": 0o755, "there/new/file": 0o644, "there/new/tool": 0o755} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		must(t, err)
+		if got := info.Mode() &^ fs.ModeDir; got != want {
+			t.Errorf("%s has mode %v, want %v", name, got, want)
+		}
+		if name == "there" && info.ModTime().Before(was.ModTime()) {
+			t.Errorf("it is of %v", info.ModTime())
 		}
 	}
 }

@@ -22,6 +22,11 @@ type ExtractOptions struct {
 	Rename string
 	// MaxBytes bounds the sum of all files; zero means no bound.
 	MaxBytes int64
+	// Outward says that the archive comes out of a sandbox and what is in it goes to a
+	// person: nobody else may write to it, whatever mode it has in there, and directories
+	// that were there keep theirs. A file that is said to have holes is refused: it takes
+	// hours to write for nothing, and Write makes none.
+	Outward bool
 }
 
 // Extract writes the archive beneath root. It passes through no symbolic link,
@@ -33,7 +38,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	if err != nil {
 		return err
 	}
-	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}}
+	x := &extractor{root: fd, parent: -1, o: o, made: map[string]bool{}, madeDirs: map[string]bool{}}
 	defer x.close()
 	tr := tar.NewReader(r)
 	for {
@@ -56,6 +61,8 @@ type extractor struct {
 	bytes int64
 	made  map[string]bool // files this archive made, which it may link to
 	dirs  []dirMeta       // set last: a read-only directory must be filled first
+
+	madeDirs map[string]bool // directories that were not there
 
 	parent     int // the directory the last entry lay in, and its name
 	parentName string
@@ -85,6 +92,12 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	mode := uint32(h.FileInfo().Mode().Perm()) // never set-uid
+	if x.o.Outward {
+		mode &^= 0o022
+	}
+	if x.o.Outward && hasHoles(h) {
+		return errors.New("it has holes, of which nobody knows how large they are")
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return x.dir(name, mode, h.ModTime)
@@ -134,31 +147,37 @@ func (x *extractor) enter(dir string) error {
 		return err
 	}
 	if dir != "." {
+		end := 0
 		for element := range strings.SplitSeq(dir, "/") {
-			next, err := openOrMake(at, element)
+			end += len(element)
+			next, made, err := openOrMake(at, element)
 			unix.Close(at)
 			if err != nil {
 				return err
 			}
-			at = next
+			if at = next; made {
+				x.madeDirs[dir[:end]] = true
+			}
+			end++ // the slash
 		}
 	}
 	x.parent, x.parentName = at, dir
 	return nil
 }
 
-func openOrMake(parent int, name string) (int, error) {
-	fd, err := openDir(parent, name)
+func openOrMake(parent int, name string) (fd int, made bool, err error) {
+	fd, err = openDir(parent, name)
 	if errors.Is(err, unix.ENOENT) {
-		if err := unix.Mkdirat(parent, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
-			return -1, err
+		err = unix.Mkdirat(parent, name, 0o755)
+		if made = err == nil; !made && !errors.Is(err, unix.EEXIST) {
+			return -1, false, err
 		}
 		fd, err = openDir(parent, name)
 	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return -1, fmt.Errorf("%q in its way is not a directory", name)
+		return -1, false, fmt.Errorf("%q in its way is not a directory", name)
 	}
-	return fd, err
+	return fd, made, err
 }
 
 // place makes room for a name: what is there goes, unless it is a directory.
@@ -189,7 +208,9 @@ func (x *extractor) dir(name string, mode uint32, mtime time.Time) error {
 	if err := x.enter(name); err != nil {
 		return err
 	}
-	x.dirs = append(x.dirs, dirMeta{name, mode, mtime})
+	if !x.o.Outward || x.madeDirs[name] {
+		x.dirs = append(x.dirs, dirMeta{name, mode, mtime})
+	}
 	return nil
 }
 
@@ -265,6 +286,16 @@ func (x *extractor) finish() error {
 		x.leave()
 	}
 	return nil
+}
+
+// hasHoles tells the forms in which tar leaves zeros out.
+func hasHoles(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
 }
 
 // copyHoles writes a file without its zeros: a small archive can claim a file of

@@ -29,7 +29,8 @@ func (a *app) cpCommand() *command.Command {
 PATH otherwise. A source that ends in /. stands for what is in the directory.
 With - a tar archive is written to standard output or read from standard input.
 Nothing is ever written outside PATH, whatever the archive or the links in it
-say; set-uid bits, devices and sockets are left out.`,
+say; set-uid bits, devices and sockets are left out, and others may not write
+to what comes out of a sandbox.`,
 		Example: `  bothy cp shell-app:/etc/os-release .
   bothy cp notes.md shell-app:/tmp/
   bothy cp shell-app:/opt - | tar t`,
@@ -122,7 +123,7 @@ func extractTo(r io.Reader, dst, name string) error {
 		return err
 	}
 	defer root.Close()
-	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename})
+	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename, Outward: true})
 }
 
 // copyIn sends a tree in.
