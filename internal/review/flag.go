@@ -269,6 +269,12 @@ var rules = []rule{
 	{"*.command", "a script"},
 }
 
+// bounds are what makes less possible on the host while it is there: without it a sandbox
+// may do more.
+var bounds = []rule{
+	{"bothy.yaml", "a sandbox may do more without it"},
+}
+
 // gitData is what git keeps in its directory and runs nothing by.
 var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
 
@@ -280,17 +286,12 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 		return []Flag{f}
 	}
 	switch {
-	case c.Kind == Deleted:
-		return nil // what is not there runs nothing
+	case c.Kind == Deleted: // what is not there runs nothing
+		return flagsBy(bounds, lower, Nothing)
 	case c.Kind == Mode && (c.New.Form == Directory || c.New.Mode&^c.Old.Mode&0o111 == 0):
 		return nil // nothing in it is other than it was
 	}
-	for _, r := range rules {
-		if r.matches(lower, c.New.Form == Directory) {
-			list = append(list, Flag{Why: r.why})
-			break
-		}
-	}
+	list = flagsBy(rules, lower, c.New.Form)
 	switch {
 	case c.New.Form == Link && leads(c.Path, c.New.Target):
 		list = append(list, Flag{Why: "a symbolic link that leads out of the workspace"})
@@ -300,6 +301,16 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 		list = append(list, Flag{Why: "it begins as a script does"})
 	}
 	return list
+}
+
+// flagsBy gives what the first rule says that matches.
+func flagsBy(rules []rule, lower string, form Form) []Flag {
+	for _, r := range rules {
+		if r.matches(lower, form) {
+			return []Flag{{Why: r.why}}
+		}
+	}
+	return nil
 }
 
 // gitFlag judges what lies in a directory of git's, or is the file that says where
@@ -326,14 +337,20 @@ func gitFlag(lower string, form Form) (Flag, bool) {
 }
 
 // matches compares a rule with the end of a path, or, for a directory's rule, with
-// any part of it.
-func (r rule) matches(lower string, isDir bool) bool {
+// any part of it. A link may also have the name of a directory before: whatever it leads
+// to has the names behind it then.
+func (r rule) matches(lower string, form Form) bool {
 	names := strings.Split(lower, "/")
 	pattern, whole := strings.CutSuffix(r.pattern, "/")
 	want := strings.Split(pattern, "/")
+	for n := 1; form == Link && n < min(len(want), len(names)+1); n++ {
+		if matchAll(want[:n], names[len(names)-n:]) {
+			return true
+		}
+	}
 	for at := 0; at+len(want) <= len(names); at++ {
 		end := at + len(want)
-		if whole && end == len(names) && isDir {
+		if whole && end == len(names) && form == Directory {
 			continue // an empty directory holds nothing yet
 		}
 		if !whole && end != len(names) {
