@@ -28,6 +28,7 @@ type builder struct {
 	read  int64        // of archives
 	heads int          // of entries
 	home  int64        // of the files in the home directory
+	paths int          // bytes of the paths of those
 	added []erofs.Data // everything that was ever written
 
 	passwd, group []byte // as they are to be

@@ -62,6 +62,26 @@ func layer(t testing.TB, list ...tar.Header) []byte {
 	return out.Bytes()
 }
 
+// Of many small files that lie deep, by way of a link, the names are short in the layers and
+// long in the archive of the home directory.
+func TestHomeIsDeep(t *testing.T) {
+	b := newBuilder(t)
+	files, at := []tar.Header{dir("home/me")}, "/home/me"
+	for i := range 20 {
+		link := fmt.Sprintf("l%d", i)
+		files = append(files, symlink(link, at+strings.Repeat("/"+strings.Repeat("d", erofs.MaxName), 15)))
+		at = "/" + link
+	}
+	for i := range 20 {
+		files = append(files, file(fmt.Sprintf("l19/%d", i), ""))
+	}
+	must(t, b.next(layer(t, files...)))
+	b.paths = maxNames - 1<<20
+	if err := b.writeHome(io.Discard, "/home/me"); !errors.Is(err, spec.ErrDenied) {
+		t.Errorf("an archive with %d bytes of names: %v", b.paths, err)
+	}
+}
+
 // newBuilder is one that writes somewhere.
 func newBuilder(t testing.TB) *builder {
 	t.Helper()
@@ -195,6 +215,8 @@ func TestBounds(t *testing.T) {
 		"much behind":          {nil, io.MultiReader(bytes.NewReader(whole), zeros(maxBehind+1)), false},
 		"the last whiteout":    {func(b *builder) { b.heads = maxHeaders - 2 }, bytes.NewReader(layer(t, gone(".wh.a"), gone("d/.wh..wh..opq"))), true},
 		"one whiteout more":    {func(b *builder) { b.heads = maxHeaders - 2 }, bytes.NewReader(layer(t, gone(".wh.a"), gone("d/.wh..wh..opq"), gone(".wh.a"))), false},
+		"the last step":        {func(b *builder) { b.steps = maxSteps - 3 }, bytes.NewReader(layer(t, file("a/b/c/d", ""))), true},
+		"one step more":        {func(b *builder) { b.steps = maxSteps - 2 }, bytes.NewReader(layer(t, file("a/b/c/d", ""))), false},
 		"archives without end": {func(b *builder) { b.read = maxRead - int64(len(whole)) + 1 }, bytes.NewReader(whole), false},
 	} {
 		t.Run(name, func(t *testing.T) {

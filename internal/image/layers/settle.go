@@ -146,6 +146,10 @@ func (b *builder) archive(tw *tar.Writer, dir *node, prefix string, linked map[*
 	for _, name := range slices.Sorted(maps.Keys(dir.kids)) {
 		n := dir.kids[name].node
 		h := &tar.Header{Name: prefix + name, Mode: int64(n.Mode & 0o777), ModTime: time.Unix(n.Mtime, 0), Format: tar.FormatPAX}
+		// A path is written in full, and kept: what is deep costs more than its name did.
+		if b.paths += len(h.Name); b.paths > maxNames {
+			return refuse("the paths in it have more than %d MiB", maxNames>>20)
+		}
 		first, again := linked[n]
 		switch {
 		case n.IsDir():

@@ -35,6 +35,7 @@ type tree struct {
 	layer int // that is being applied
 	count int // of entries, also of those that are gone again
 	held  int // bytes of their names and of what links lead to
+	steps int // that were gone on the way to files
 }
 
 func newTree() *tree {
@@ -51,6 +52,7 @@ const (
 	maxNames   = 256 << 20 // bytes of all names and of what links lead to
 	maxDepth   = 512       // directories in each other
 	maxFollow  = 40        // links on the way to a file, as the kernel has it
+	maxSteps   = 1 << 30   // names on the ways to all files: links make them long
 )
 
 // split gives the elements of a name in an archive.
@@ -122,6 +124,9 @@ func (t *tree) lookup(name string) *node {
 func (t *tree) walk(parts []string, create bool) ([]*node, error) {
 	way := []*node{t.root}
 	for follows := 0; len(parts) > 0; {
+		if t.steps++; t.steps > maxSteps {
+			return nil, refuse("the links in the image make the ways to its files too long")
+		}
 		part := parts[0]
 		parts = parts[1:]
 		at := way[len(way)-1]
