@@ -128,6 +128,14 @@ const (
 	maxName  = 4 << 10
 )
 
+// maxLoaded bounds how many images, or names of them, are loaded at once: each is written
+// down by itself, and the list of them anew.
+const maxLoaded = 1000
+
+func errMany() error {
+	return spec.Errorf(spec.ErrDenied, "it holds more than %d images or names of them", maxLoaded)
+}
+
 // index finds the files of an archive. A link means the file it leads to, as old
 // versions of Docker write it.
 func index(ctx context.Context, f *os.File) (*archive, error) {
@@ -198,6 +206,9 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	i := image.Index{}
 	if err := json.Unmarshal(top, &i); err != nil {
 		return nil, spec.Errorf(spec.ErrDenied, "its index.json cannot be read: %w", err)
+	}
+	if len(i.Manifests) > maxLoaded {
+		return nil, errMany()
 	}
 	var list []image.Image
 	var others error
@@ -340,6 +351,12 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 	if err := json.Unmarshal(top, &saved); err != nil {
 		return nil, spec.Errorf(spec.ErrDenied, "its manifest.json cannot be read: %w", err)
 	}
+	names := 0
+	for _, s := range saved {
+		if names += max(1, len(s.RepoTags)); names > maxLoaded {
+			return nil, errMany()
+		}
+	}
 	var list []image.Image
 	for _, s := range saved {
 		r, err := w.translate(ctx, from, s)
@@ -379,6 +396,9 @@ func (w *worker) translate(ctx context.Context, from files, s dockerImage) (reso
 	c, err := parseConfig(config)
 	if err != nil {
 		return resolved{}, err
+	}
+	if len(s.Layers) > maxLayers { // before each is read
+		return resolved{}, spec.Errorf(spec.ErrDenied, "it has %d layers, more than %d", len(s.Layers), maxLayers)
 	}
 	if len(c.DiffIDs) != len(s.Layers) {
 		return resolved{}, spec.Errorf(spec.ErrDenied, "its configuration tells of %d layers, its manifest.json of %d", len(c.DiffIDs), len(s.Layers))

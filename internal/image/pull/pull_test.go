@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -432,6 +433,8 @@ func TestLoadRefused(t *testing.T) {
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, i.Blobs[i.Manifest.Layers[0].Digest], 0o600))
+	many := filepath.Join(t.TempDir(), "many")
+	i.Save(t, many, slices.Repeat([]string{"tools:v1"}, maxLoaded+1)...)
 	for name, at := range map[string]string{
 		"nothing":     filepath.Join(t.TempDir(), "nothing"),
 		"no archive":  layout(t, func(dir string) { must(t, os.WriteFile(dir+"/x", []byte("text"), 0o600)) }) + "/x",
@@ -444,6 +447,14 @@ func TestLoadRefused(t *testing.T) {
 		"bad digest": layout(t, func(dir string) {
 			must(t, os.WriteFile(dir+"/index.json", []byte(`{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}`), 0o600))
 		}),
+		"many images": layout(t, func(dir string) {
+			index, err := os.ReadFile(dir + "/index.json")
+			must(t, err)
+			head, rest, _ := strings.Cut(string(index), `"manifests":[`)
+			one, tail, _ := strings.Cut(rest, "]")
+			must(t, os.WriteFile(dir+"/index.json", []byte(head+`"manifests":[`+strings.Repeat(one+",", maxLoaded)+one+"]"+tail), 0o600))
+		}),
+		"many names": many,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
