@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	continuity "github.com/containerd/continuity/fs"
 	"github.com/moby/buildkit/solver/pb"
@@ -317,7 +318,7 @@ func (c command) start(alone bool) (int, error) {
 	_ = w.Close()
 	err = p.Wait()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		if ws, ok := ended.Sys().(unix.WaitStatus); ok && ws.Signaled() {
+		if ws, ok := ended.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			return 128 + int(ws.Signal()), nil
 		}
 		return ended.ExitCode(), nil
