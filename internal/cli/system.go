@@ -103,26 +103,30 @@ func (a *app) disk() (engine.Disk, error) {
 func (a *app) diskSums(d engine.Disk) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "WHAT\tTOTAL\tIN USE\tSIZE\tRECLAIMABLE")
+	var kinds []string
 	for _, row := range diskKinds {
-		total, used := 0, 0
-		var size, free int64
-		for _, it := range d.Items {
-			if it.Kind != row.kind {
-				continue
-			}
-			total, size = total+1, size+it.Bytes
-			if it.Kept == "" {
-				free += it.Bytes
-			} else {
-				used++
-			}
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", row.title, total, used, formatSize(size), formatSize(free))
+		kinds = append(kinds, row.kind)
+	}
+	all := d.Chosen(engine.Pruning{Kinds: kinds})
+	for _, row := range diskKinds {
+		total, size := sumOf(d.Items, row.kind)
+		idle, free := sumOf(all, row.kind)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", row.title, total, total-idle, formatSize(size), formatSize(free))
 	}
 	if d.Limit > 0 {
 		fmt.Fprintf(w, "\nWith what belongs to none of these, %s of %s (store_limit)\n", formatSize(d.Taken), formatSize(d.Limit))
 	}
 	return w.Flush()
+}
+
+// sumOf is how many items there are of a kind, and what they take.
+func sumOf(list []engine.DiskItem, kind string) (n int, bytes int64) {
+	for _, it := range list {
+		if it.Kind == kind {
+			n, bytes = n+1, bytes+it.Bytes
+		}
+	}
+	return n, bytes
 }
 
 func (a *app) diskItems(list []engine.DiskItem) error {

@@ -157,14 +157,15 @@ func From(layerDir string) func(store.Sandbox) error {
 // Builds is what is left of builds.
 func (e *Engine) Builds() cache.Shelf { return cache.Shelf{Dir: e.Store.Builds()} }
 
-// buildBases are the images that what is left of builds lies over, by their digests.
-func (e *Engine) buildBases() (map[string]bool, error) {
+// buildBases are the images that what is left of builds lies over, by their digests, each
+// with the keys of these steps.
+func (e *Engine) buildBases() (map[string][]string, error) {
 	steps, err := e.Builds().Steps()
-	bases := map[string]bool{}
+	bases := map[string][]string{}
 	for _, s := range steps {
 		for _, digest := range []string{s.Base, s.Image} {
 			if image.CheckDigest(digest) == nil {
-				bases[digest] = true
+				bases[digest] = append(bases[digest], s.Key)
 			}
 		}
 	}

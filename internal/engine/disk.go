@@ -42,6 +42,8 @@ type DiskItem struct {
 	Kept       string    // why it is not to be removed; empty if it may be
 
 	remove func() error
+	build  string   // a step of a build: what it lies under
+	above  []string // the steps of builds that lie over it, if nothing else keeps it
 }
 
 // Disk is what takes room on the disk: sandboxes, templates, installed agents, what
@@ -186,8 +188,8 @@ func (e *Engine) diskImages(m *quota.Meter) ([]DiskItem, error) {
 			it.Kept = unknown.Error()
 		case len(it.Holders) > 0:
 			it.Kept = "it is used by " + strings.Join(it.Holders, ", ")
-		case img.Name == "" && bases[img.Digest]:
-			it.Kept = "builds that are kept lie over it"
+		case img.Name == "" && len(bases[img.Digest]) > 0:
+			it.Kept, it.above = "builds that are kept lie over it", bases[img.Digest]
 		}
 		items = append(items, it)
 	}
@@ -202,9 +204,9 @@ func (e *Engine) diskBuilds(m *quota.Meter) ([]DiskItem, error) {
 		kept = "a build runs"
 	}
 	var items []DiskItem
-	add := func(name, path string) {
+	add := func(name, path, key string) {
 		items = append(items, DiskItem{
-			Kind: DiskBuild, Name: name, Bytes: m.Add(path), Used: cache.Used(path), Kept: kept,
+			Kind: DiskBuild, Name: name, build: key, Bytes: m.Add(path), Used: cache.Used(path), Kept: kept,
 			remove: func() error {
 				if shelf.Busy() {
 					return spec.Errorf(spec.ErrConflict, "a build began meanwhile")
@@ -218,11 +220,11 @@ func (e *Engine) diskBuilds(m *quota.Meter) ([]DiskItem, error) {
 		return nil, err
 	}
 	for _, s := range steps {
-		add(brief(s.Name), shelf.Path(s.Key))
+		add(brief(s.Name), shelf.Path(s.Key), s.Key)
 	}
 	caches, err := shelf.Caches()
 	for _, p := range caches {
-		add("cache of RUN steps "+filepath.Base(p)[:12], p)
+		add("cache of RUN steps "+filepath.Base(p)[:12], p, "")
 	}
 	return items, err
 }
@@ -339,16 +341,28 @@ type Pruning struct {
 	Agent  string    // empty for any
 }
 
-// Chosen are the items that a pruning is about, the largest first.
+// Chosen are the items that a pruning is about, the largest first. What only those keep
+// comes after them.
 func (d Disk) Chosen(p Pruning) []DiskItem {
-	var list []DiskItem
+	var list, beneath []DiskItem
+	builds := map[string]bool{}
 	for _, it := range d.Items {
 		if it.Kept == "" && it.remove != nil && p.wants(it) {
 			list = append(list, it)
+			builds[it.build] = true
 		}
 	}
-	slices.SortStableFunc(list, func(a, b DiskItem) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return list
+	for _, it := range d.Items {
+		stays := func(key string) bool { return !builds[key] }
+		if len(it.above) > 0 && !slices.ContainsFunc(it.above, stays) && p.wants(it) {
+			it.Kept = ""
+			beneath = append(beneath, it)
+		}
+	}
+	largest := func(a, b DiskItem) int { return cmp.Compare(b.Bytes, a.Bytes) }
+	slices.SortStableFunc(list, largest)
+	slices.SortStableFunc(beneath, largest)
+	return append(list, beneath...)
 }
 
 func (p Pruning) wants(it DiskItem) bool {

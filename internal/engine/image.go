@@ -275,9 +275,13 @@ func (e *Engine) sweepImages(s image.Shelf) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	used, err := e.buildBases()
+	bases, err := e.buildBases()
 	if err != nil {
 		return 0, err
+	}
+	used := map[string]bool{}
+	for digest := range bases {
+		used[digest] = true
 	}
 	for digest := range users {
 		if image.CheckDigest(digest) == nil {
