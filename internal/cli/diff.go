@@ -98,7 +98,21 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "none of these paths lies in a workspace of %s that is reviewed", sb.Name).
 			WithHint("paths are those that bothy diff --stat %s prints", sb.Name)
 	}
+	a.noteNothing(list, paths)
 	return e, sb, list, nil
+}
+
+// noteNothing tells of paths at which nothing waits: they may have been mistyped.
+func (a *app) noteNothing(list []*reviewed, paths []string) {
+	for _, p := range paths {
+		waits := func(r *reviewed) bool {
+			s, meant, err := r.Select([]string{p}, r.prefix == "")
+			return err == nil && meant && slices.ContainsFunc(r.changes, func(c review.Change) bool { return s.Has(c.Path) })
+		}
+		if !slices.ContainsFunc(list, waits) {
+			a.note("nothing waits at %s", printable(p))
+		}
+	}
 }
 
 func (a *app) diffCommand() *command.Command {

@@ -23,10 +23,12 @@ func (a *app) discardCommand() *command.Command {
 			}
 			what := manyOf(list)
 			if what == "" {
-				if len(args) > 1 || e.Status(sb).State != spec.Stopped {
-					return nil
+				if len(args) == 1 && e.Status(sb).State == spec.Stopped {
+					if err := forgetAll(e, sb, list); err != nil {
+						return err
+					}
 				}
-				return forgetAll(e, sb, list)
+				return (&settlement{app: a}).print()
 			}
 			if !force && !a.canAsk() {
 				return spec.Errorf(spec.ErrUsage, "discard would throw %s away", what).

@@ -160,8 +160,8 @@ func notBuilt(path string, dir bool) error {
 	if _, file := dockerfileAt(path, true); file != "" {
 		return spec.Errorf(spec.ErrUsage, "%s has a Dockerfile, and no image", path).WithHint("build it: bothy template build %s", path)
 	}
-	return spec.Errorf(spec.ErrUsage, "template %s: the directory holds no image layout: it has no index.json", path).
-		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save and an OCI image layout can be used")
+	return spec.Errorf(spec.ErrUsage, "template %s: the directory has no Dockerfile, no devcontainer.json and, as it has no index.json, no image layout", path).
+		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save, and a directory with one of these can be used")
 }
 
 // pullImage fetches an image, and shows how far it is.
