@@ -69,7 +69,7 @@ end before anything counts.`,
 			in := a.stdin
 			if args[0] != "-" {
 				if in, err = os.Open(args[0]); err != nil {
-					return &spec.Error{Class: spec.ErrUsage, Op: "import a checkpoint", Err: err}
+					return &spec.Error{Class: spec.ErrNotFound, Op: "import a checkpoint", Err: err}
 				}
 				defer in.Close()
 			}
