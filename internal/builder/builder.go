@@ -401,7 +401,7 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 }
 
 // keyVersion is that of keys, and of how steps are carried out.
-const keyVersion = 3
+const keyVersion = 4
 
 // outcome is what a step will result in: its key is made of what it does, and of what
 // it does it to.

@@ -27,6 +27,7 @@ func Main(role string, args []string) int {
 		return enter(args)
 	}
 	unix.Umask(0) // files have the modes they are to have, as BuildKit has it
+	uncover()
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
 	var s build.Step
@@ -56,6 +57,10 @@ func Main(role string, args []string) int {
 	}
 	return 0
 }
+
+// uncover has /tmp be the root's, where later steps and the image find what lies in it: over
+// an empty one the wall lays a file system in memory.
+func uncover() { _ = unix.Unmount("/tmp", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }
 
 // maxStep bounds what a step is told, in bytes.
 const maxStep = 64 << 20
