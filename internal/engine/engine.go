@@ -19,6 +19,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/price"
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -166,6 +167,11 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	}
 	if err := workspace.Check(sb); err != nil {
 		return err
+	}
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if err := (template.Target{Path: m.Target}).Check(); err != nil {
+			return err // it could never be started
+		}
 	}
 	if err := e.checkReviewed(sb); err != nil {
 		return err

@@ -87,6 +87,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"a bad name", func(sb *spec.Sandbox) { sb.Name = "../box" }, spec.ErrUsage},
 		{"a reserved name", func(sb *spec.Sandbox) { sb.Name = "default" }, spec.ErrUsage},
 		{"two mounts at one place", func(sb *spec.Sandbox) { sb.Volumes = sb.Workspaces }, spec.ErrUsage},
+		{"a mount over the kernel's own", func(sb *spec.Sandbox) { sb.Volumes = []spec.Mount{{Source: "/srv", Target: "/proc"}} }, spec.ErrUsage},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// check refuses targets that would take the sandbox apart.
-func (t Target) check() error {
+// Check refuses targets that would take the sandbox apart, whatever its template has.
+func (t Target) Check() error {
 	refuse := func(why string) error {
 		return spec.Errorf(spec.ErrUsage, "mount target %s: %s", t.Path, why).
 			WithHint("choose a directory of its own, such as /mnt/data")
