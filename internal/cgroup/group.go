@@ -36,30 +36,56 @@ func (g *Group) Add(pid int) error {
 // not counted, since they never bring the group into distress. A limit of zero
 // means that there is none, or that the host does not count memory.
 func (g *Group) Memory() (current, limit int64, err error) {
-	if dir := g.with("memory.current"); dir != "" {
-		return readMemory(dir, "memory.current", "memory.max", "inactive_file")
+	dir, m := g.memory()
+	if dir == "" {
+		return 0, 0, g.gone()
 	}
-	if dir := g.with("memory.usage_in_bytes"); dir != "" {
-		return readMemory(dir, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
-	}
-	return 0, 0, g.gone()
-}
-
-func readMemory(dir, usage, bound, droppable string) (current, limit int64, err error) {
-	if current, err = readNumber(dir, usage); err == nil {
-		limit, err = readNumber(dir, bound)
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
-	}
-	stat, err := readCounts(dir, "memory.stat")
-	if err != nil {
+	if limit, err = readNumber(dir, m.bound); err != nil {
 		return 0, 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
 	}
 	if limit < 0 || limit > math.MaxInt64/2 { // v1 writes "none" as a huge number
 		limit = 0
 	}
-	return max(current-stat[droppable], 0), limit, nil
+	current, err = g.Taken(-1)
+	return current, limit, err
+}
+
+// Taken is the first of what Memory reports. Where with all that can be dropped it is
+// not more than enough, that is given: to tell what can be dropped takes the kernel far
+// longer.
+func (g *Group) Taken(enough int64) (int64, error) {
+	dir, m := g.memory()
+	if dir == "" {
+		return 0, g.gone()
+	}
+	current, err := readNumber(dir, m.usage)
+	if err == nil && current <= enough {
+		return current, nil
+	}
+	var stat map[string]int64
+	if err == nil {
+		stat, err = readCounts(dir, "memory.stat")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read memory of cgroup %s: %w", dir, bare(err))
+	}
+	return max(current-stat[m.droppable], 0), nil
+}
+
+// memoryNames are what a kind of cgroups calls what it counts of memory.
+type memoryNames struct{ usage, bound, droppable string }
+
+// memory finds where memory is counted; the directory is "" if it is not.
+func (g *Group) memory() (dir string, m memoryNames) {
+	for _, m := range []memoryNames{
+		{"memory.current", "memory.max", "inactive_file"},
+		{"memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"},
+	} {
+		if dir := g.with(m.usage); dir != "" {
+			return dir, m
+		}
+	}
+	return "", memoryNames{}
 }
 
 // Events reads the counters. They can be read until the group is removed, so

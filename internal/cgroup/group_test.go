@@ -61,6 +61,11 @@ func TestReadings(t *testing.T) {
 			if current != 600 || limit != all.Memory || err != nil {
 				t.Errorf("Memory() = %d, %d, %v, want 600, %d", current, limit, err, all.Memory)
 			}
+			for enough, want := range map[int64]int64{999: 600, 1000: 1000} {
+				if taken, err := g.Taken(enough); taken != want || err != nil {
+					t.Errorf("Taken(%d) = %d, %v, want %d", enough, taken, err, want)
+				}
+			}
 			events, err := g.Events()
 			if want := (Events{OOMKills: 3, PidsDenied: 5}); events != want || err != nil {
 				t.Errorf("Events() = %+v, %v, want %+v", events, err, want)
@@ -70,6 +75,9 @@ func TestReadings(t *testing.T) {
 			}
 			if _, _, err := g.Memory(); err == nil {
 				t.Error("memory of a removed group was read")
+			}
+			if _, err := g.Taken(1 << 30); err == nil {
+				t.Error("what a removed group takes was read")
 			}
 			if _, err := g.Events(); err == nil {
 				t.Error("events of a removed group were read")

@@ -124,7 +124,7 @@ func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() int64 {
 		group := cgroup.Open(k.launch.Cgroup)
 		if _, held, err := group.Memory(); err == nil && held > 0 {
 			return func() int64 {
-				used, _, _ := group.Memory()
+				used, _ := group.Taken(limit / 2)
 				return used
 			}
 		}
