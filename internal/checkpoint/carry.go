@@ -207,7 +207,7 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 		return p, err
 	}
 	packs.Close()
-	return p, s.arrive(carriedNumber, nil)
+	return p, store.WriteJSON(filepath.Join(s.Dir, headName), s.headAt(carriedNumber))
 }
 
 // nextEntry reads a small file, which must come now.

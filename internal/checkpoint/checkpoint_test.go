@@ -339,6 +339,28 @@ func TestWarm(t *testing.T) {
 	}
 }
 
+// What is taken anew, because a sandbox ended meanwhile, takes the place of what was
+// taken before, also of what is on the disk of it.
+func TestTakeAgain(t *testing.T) {
+	b := newBox(t)
+	b.write("a", "one")
+	b.write("gone", "before")
+	m, err := b.Begin("twice", "test")
+	must(t, err)
+	must(t, m.Take(b.sources()))
+	b.write("a", "another")
+	must(t, os.Remove(b.path("gone")))
+	p, err := m.End(m.Take(b.sources()))
+	must(t, err)
+	want := look(t, b.dir)
+	b.empty()
+	b.back(p)
+	if got := look(t, b.dir); got != want {
+		t.Errorf("put back:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+
 // Contents stay as long as a checkpoint has them, and no longer.
 func TestRemove(t *testing.T) {
 	b := newBox(t)
@@ -455,6 +477,8 @@ func TestFailed(t *testing.T) {
 	m, err := b.Begin("", "")
 	must(t, err)
 	boom := errors.New("boom")
+	b.write("file", "which is on its way to the disk")
+	must(t, m.Take(b.sources()))
 	if _, err := m.End(boom); !errors.Is(err, boom) {
 		t.Error(err)
 	}

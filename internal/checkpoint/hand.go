@@ -21,7 +21,11 @@ func (s Shelf) Hand(p Point, who string, sources []Source) error {
 	if err := s.forget(who); err != nil { // what is half of it is not known
 		return err
 	}
-	if _, err := fill(trees, sources, packs); err != nil {
+	var now placed
+	if _, err := now.fill(trees, sources, packs); err != nil {
+		return err
+	}
+	if err := now.pass(); err != nil {
 		return err
 	}
 	return store.WriteFile(s.knownOf(who), encode(trees))

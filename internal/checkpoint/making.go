@@ -26,6 +26,7 @@ type Making struct {
 	pack  *pack
 	known []Tree
 	trees []Tree
+	taken chan error // nil, or tells once what was taken is on the disk
 
 	aside bool   // the sandbox does not come to it
 	who   string // whose work it is, if it is somebody else's
@@ -104,14 +105,13 @@ func (s Shelf) next(name string) (int64, error) {
 // known are files that are kept already, as far as that can be told. Where it
 // cannot, they are kept once more.
 func (s Shelf) known() []Tree {
-	path := filepath.Join(s.Dir, knownName)
-	if _, err := readManifest(path); err != nil {
-		path = filepath.Join(s.Path(s.Head()), manifestName)
+	if trees := s.stillKept(filepath.Join(s.Dir, knownName)); trees != nil {
+		return trees
 	}
-	return s.stillKept(path)
+	return s.stillKept(filepath.Join(s.Path(s.Head()), manifestName))
 }
 
-// stillKept are the files of a list whose contents are there.
+// stillKept are the files of a list whose contents are there; nil if there is none.
 func (s Shelf) stillKept(path string) []Tree {
 	trees, err := readManifest(path)
 	if err != nil {
@@ -150,16 +150,50 @@ func (m *Making) Warm(sources []Source) error {
 	return nil
 }
 
-// Take keeps what is there now.
+// Take keeps what is there now, and begins to bring it to the disk: the sandbox need not
+// stand still for that. It may be called again if nothing came of the first time.
 func (m *Making) Take(sources []Source) error {
 	began := time.Now()
+	if err := m.settle(); err != nil {
+		return err
+	}
 	trees, left, err := take(sources, m.known, m.pack)
 	if err != nil {
 		return err
 	}
-	m.trees = trees
+	m.holds(trees)
 	m.point.CreatedAt, m.point.Left = began.UTC(), left
 	return nil
+}
+
+// holds notes what the checkpoint is to hold.
+func (m *Making) holds(trees []Tree) {
+	m.trees = trees
+	taken := make(chan error, 1)
+	m.taken = taken
+	go func() { taken <- m.keep() }()
+}
+
+// keep brings the list of what was taken to the disk, and what is new of the contents.
+func (m *Making) keep() error {
+	manifest := encode(m.trees)
+	steps := []func() error{func() error { return writeFile(m.manifest(), manifest) }}
+	if m.pack.size > 0 {
+		steps = append(steps, m.pack.f.Sync, func() error { return store.SyncDir(filepath.Join(m.shelf.Dir, packsName)) })
+	}
+	return store.AtOnce(steps...)
+}
+
+func (m *Making) manifest() string { return filepath.Join(m.dir, manifestName) }
+
+// settle waits until what was taken is on the disk, if anything was.
+func (m *Making) settle() error {
+	if m.taken == nil {
+		return nil
+	}
+	err := <-m.taken
+	m.taken = nil
+	return err
 }
 
 // Unchanged tells whether what was taken, or else warmed, is what the checkpoint before
@@ -237,13 +271,14 @@ func (m *Making) KeptMemory() error {
 
 // End puts the checkpoint in its place; or, if something failed, leaves nothing.
 func (m *Making) End(failed error) (Point, error) {
-	err := failed
+	err := errors.Join(failed, m.settle())
+	var head *store.Draft
 	if err == nil {
-		err = m.write()
+		head, err = m.write()
 	}
 	err = errors.Join(err, m.pack.f.Close())
-	if err == nil {
-		err = store.SyncDir(m.dir)
+	if head != nil {
+		defer head.Drop()
 	}
 	if err == nil {
 		err = os.Rename(m.dir, m.shelf.Path(m.point.Number))
@@ -257,13 +292,53 @@ func (m *Making) End(failed error) (Point, error) {
 	if m.aside {
 		return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.setAside())
 	}
-	return m.point, errors.Join(store.SyncDir(m.shelf.Dir), m.shelf.arrive(m.point.Number, nil))
+	return m.point, errors.Join(m.shelf.arrive(head, nil), store.SyncDir(m.shelf.Dir))
 }
 
-// write brings all of it to the disk.
-func (m *Making) write() error {
+// write brings the rest of it to the disk. Unless it is set aside, there is a draft then
+// of where the sandbox is.
+func (m *Making) write() (head *store.Draft, err error) {
+	packs, err := m.sum()
+	if err != nil {
+		return nil, err
+	}
 	p := &m.point
-	packs := map[int64]bool{}
+	about, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if !packs[p.Number] {
+		if err := os.Remove(m.shelf.packPath(p.Number)); err != nil {
+			return nil, err
+		}
+	}
+	f, err := createFile(filepath.Join(m.dir, aboutName), append(about, '\n'))
+	if err != nil {
+		return nil, err
+	}
+	steps := []func() error{
+		func() error { return errors.Join(f.Sync(), f.Close()) },
+		func() error { return store.SyncDir(m.dir) },
+	}
+	if p.Layer > 0 {
+		steps = append(steps, func() error { return store.SyncDir(m.LayerPlace()) })
+	}
+	if p.Memory > 0 {
+		steps = append(steps, func() error { _, err := store.SyncFiles(m.MemoryPlace()); return err })
+	}
+	if !m.aside {
+		if head, err = m.shelf.draftHead(p.Number); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		steps = append(steps, head.Sync)
+	}
+	return head, store.AtOnce(steps...)
+}
+
+// sum notes what the checkpoint holds, and which packs that lies in.
+func (m *Making) sum() (packs map[int64]bool, err error) {
+	p := &m.point
+	packs = map[int64]bool{}
 	for _, t := range m.trees {
 		p.Trees = append(p.Trees, t.Name)
 		p.Names += len(t.Entries)
@@ -276,41 +351,18 @@ func (m *Making) write() error {
 	}
 	for n := range packs {
 		if _, err := os.Lstat(m.shelf.packPath(n)); err != nil {
-			return fmt.Errorf("contents that were kept are gone: %w", err)
+			return nil, fmt.Errorf("contents that were kept are gone: %w", err)
 		}
 		p.Packs = append(p.Packs, n)
 	}
 	slices.Sort(p.Packs)
-	manifest := encode(m.trees)
-	p.Bytes += int64(len(manifest))
+	info, err := os.Lstat(m.manifest())
+	if err != nil {
+		return nil, err
+	}
+	p.Bytes += info.Size()
 	if packs[p.Number] {
 		p.Bytes += m.pack.size
 	}
-	about, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	if p.Layer > 0 {
-		if err := store.SyncDir(m.LayerPlace()); err != nil {
-			return err
-		}
-	}
-	if p.Memory > 0 {
-		if _, err := store.SyncFiles(m.MemoryPlace()); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(
-		writeFile(filepath.Join(m.dir, manifestName), manifest),
-		writeFile(filepath.Join(m.dir, aboutName), append(about, '\n')),
-	); err != nil {
-		return err
-	}
-	if !packs[p.Number] {
-		return os.Remove(m.shelf.packPath(p.Number))
-	}
-	if err := m.pack.f.Sync(); err != nil {
-		return err
-	}
-	return store.SyncDir(filepath.Join(m.shelf.Dir, packsName))
+	return packs, nil
 }

@@ -266,7 +266,8 @@ func byWalk(a, b string) int {
 func (s Shelf) BeginMerged(p Point, merged []Tree, cause string) (*Making, error) {
 	m, err := s.begin("", cause)
 	if err == nil {
-		m.aside, m.trees = true, merged
+		m.aside = true
+		m.holds(merged)
 		m.point.Parent, m.point.CreatedAt, m.point.Left = p.Number, time.Now().UTC(), p.Left
 	}
 	return m, err

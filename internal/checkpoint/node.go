@@ -41,8 +41,8 @@ func (p *putter) replace(d *os.File, name string, e *Entry) error {
 	e.seen = seenOf(&st)
 	// Where others write, this may be their file already.
 	if e.seen.fresh = p.src.Shared; !p.src.Shared {
-		p.last = max(p.last, e.seen.Changed)
-		p.fresh = append(p.fresh, e)
+		p.placed.last = max(p.placed.last, e.seen.Changed)
+		p.placed.files = append(p.placed.files, e)
 	}
 	return nil
 }

@@ -26,15 +26,20 @@ type putter struct {
 	leads   map[string]bool     // directories with such in them
 	before  map[string]*Entry   // what may be removed; nil: all
 	locked  []*Entry            // directories that nobody may look into when all is done
-	fresh   []*Entry            // files that were put in their place
+	placed  *placed             // files that were put in their place
 	skipped []string            // what could not be put back
-	last    int64               // when the last of them was
 }
 
-// put does that, and notes in the tree what the files are seen as now. A directory of
-// ours is made if there is none; of one that is shared with the host, what could not
-// be put back is given.
-func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []string, err error) {
+// placed are files that were put in their place, and when the last of them was.
+type placed struct {
+	files []*Entry
+	last  int64
+}
+
+// put does that, and notes in the tree what the files are seen as now, which holds once
+// they have passed. A directory of ours is made if there is none; of one that is shared
+// with the host, what could not be put back is given.
+func (now *placed) put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []string, err error) {
 	if _, err := os.Lstat(src.Dir); len(t.Entries) == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -43,7 +48,7 @@ func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []st
 			return nil, err
 		}
 	}
-	p := &putter{src: src, packs: packs, entries: map[string][]*Entry{}, spared: map[string]bool{}, leads: map[string]bool{}}
+	p := &putter{src: src, packs: packs, entries: map[string][]*Entry{}, spared: map[string]bool{}, leads: map[string]bool{}, placed: now}
 	if p.top, err = openTop(src.Dir); err != nil {
 		return nil, err
 	}
@@ -90,7 +95,7 @@ func put(t *Tree, src Source, packs func(int64) (*os.File, error)) (skipped []st
 			return p.skipped, err
 		}
 	}
-	return p.skipped, p.pass()
+	return p.skipped, nil
 }
 
 // spare has a path stay as it is, and the directories that it lies in stay there.
@@ -112,14 +117,14 @@ const clockTime = 100 * time.Millisecond
 
 // pass waits until the clock that files are dated by has gone on: whatever is changed
 // from now on has another time. Where it does not, nobody can tell.
-func (p *putter) pass() error {
+func (now *placed) pass() error {
 	for end := time.Now().Add(clockTime); ; time.Sleep(time.Millisecond) {
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil || now.Nano() > p.last {
+		var clock unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &clock); err != nil || clock.Nano() > now.last {
 			return err
 		}
 		if time.Now().After(end) {
-			for _, e := range p.fresh {
+			for _, e := range now.files {
 				e.seen.fresh = true
 			}
 			return nil

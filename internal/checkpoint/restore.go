@@ -35,20 +35,17 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 	if err := store.WriteJSON(intent, r); err != nil {
 		return nil, err
 	}
-	skipped, err = fill(trees, sources, packs)
-	if err == nil {
-		err = between()
-	}
-	if err == nil {
-		err = s.settle(p.Number, trees, sources)
-	}
-	if err != nil {
+	var now placed
+	if skipped, err = now.fill(trees, sources, packs); err != nil {
 		return skipped, err
 	}
-	if err := os.Remove(intent); err != nil {
+	if err := store.AtOnce(between, func() error { return syncAll(sources) }); err != nil {
 		return skipped, err
 	}
-	return skipped, store.SyncDir(s.Dir)
+	if err := now.pass(); err != nil { // which it mostly has, while the disk worked
+		return skipped, err
+	}
+	return skipped, s.settle(p.Number, trees, intent)
 }
 
 // Back is a way back to a checkpoint that was interrupted.
@@ -115,14 +112,51 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) bool) (_ []Tree, _ *Pa
 	return trees, packs, nil
 }
 
-// settle brings what was put back to the disk, and writes down where that is.
-func (s Shelf) settle(number int64, trees []Tree, sources []Source) error {
+// syncAll brings what was put back to the disk, of each file system once.
+func syncAll(sources []Source) error {
+	synced := map[uint64]bool{}
 	for _, src := range sources {
-		if err := store.SyncFS(src.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		var st unix.Stat_t
+		if err := unix.Stat(src.Dir, &st); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return &fs.PathError{Op: "look at", Path: src.Dir, Err: err}
+		}
+		if device := idOf(&st).device; !synced[device] {
+			synced[device] = true
+			if err := store.SyncFS(src.Dir); err != nil {
+				return err
+			}
 		}
 	}
-	return s.arrive(number, trees)
+	return nil
+}
+
+// settle writes down where the sandbox is, and that it is on no way any more. Directories
+// keep the order of what is done in them; where one does not, a sandbox that is on no way
+// may come from what it was before in name alone.
+func (s Shelf) settle(number int64, trees []Tree, intent string) error {
+	known, err := store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees))
+	if err != nil {
+		return err
+	}
+	defer known.Drop()
+	head, err := s.draftHead(number)
+	if err != nil {
+		return err
+	}
+	defer head.Drop()
+	err = store.AtOnce(known.Sync, head.Sync)
+	if err == nil {
+		err = s.arrive(head, known)
+	}
+	if err == nil {
+		err = os.Remove(intent)
+	}
+	if err == nil {
+		err = store.SyncDir(s.Dir)
+	}
+	return err
 }
 
 // Fill has the directories of a new sandbox begin with what a checkpoint holds.
@@ -132,17 +166,18 @@ func (s Shelf) Fill(p Point, sources []Source) error {
 		return err
 	}
 	defer packs.Close()
-	_, err = fill(trees, sources, packs)
+	var unasked placed // as what files are seen is not written down
+	_, err = unasked.fill(trees, sources, packs)
 	return err
 }
 
-func fill(trees []Tree, sources []Source, packs *Packs) (skipped []string, err error) {
+func (now *placed) fill(trees []Tree, sources []Source, packs *Packs) (skipped []string, err error) {
 	for _, src := range sources {
 		i := slices.IndexFunc(trees, func(t Tree) bool { return t.Name == src.Name })
 		if i < 0 {
 			continue
 		}
-		some, err := put(&trees[i], src, packs.at)
+		some, err := now.put(&trees[i], src, packs.at)
 		skipped = append(skipped, some...)
 		if err != nil {
 			return skipped, fmt.Errorf("%s: %w", src.Dir, err)

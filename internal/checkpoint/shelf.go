@@ -9,6 +9,7 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,21 +222,30 @@ func (s Shelf) Passing() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// arrive writes down where the sandbox is now, and as what its files are seen, if
-// the checkpoint's own list does not say it.
-func (s Shelf) arrive(number int64, known []Tree) error {
-	path := filepath.Join(s.Dir, knownName)
-	err := os.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+// headAt is the head once the sandbox is at a checkpoint.
+func (s Shelf) headAt(number int64) head { return head{number, max(s.head().Last, number)} }
+
+// draftHead is what says that, and not in its place yet.
+func (s Shelf) draftHead(number int64) (*store.Draft, error) {
+	data, err := json.MarshalIndent(s.headAt(number), "", "  ")
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = store.WriteJSON(filepath.Join(s.Dir, headName), head{number, max(s.head().Last, number)})
+	return store.NewDraft(filepath.Join(s.Dir, headName), append(data, '\n'))
+}
+
+// arrive puts in its place where the sandbox is now, and as what its files are seen, if
+// the checkpoint's own list does not say it. Both are on the disk when the shelf is. If
+// a crash leaves one of them alone, no harm is done: as what files are seen says of each
+// file whether it holds for it.
+func (s Shelf) arrive(head, known *store.Draft) error {
+	if known != nil {
+		return errors.Join(known.Place(), head.Place())
 	}
-	if err == nil && known != nil {
-		err = store.WriteFile(path, encode(known))
+	if err := os.Remove(filepath.Join(s.Dir, knownName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return err
+	return head.Place()
 }
 
 // Remove removes a checkpoint, and contents that no other has.

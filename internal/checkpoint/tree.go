@@ -263,17 +263,25 @@ func (d *decoder) entry() (e Entry) {
 	return e
 }
 
-// writeFile writes a new file, and brings it to the disk.
+// createFile writes a file anew.
+func createFile(path string, data []byte) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// writeFile writes a file anew, and brings it to the disk.
 func writeFile(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createFile(path, data)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // check refuses a list that is none of a tree. An empty one is of a directory that was

@@ -117,9 +117,9 @@ func (e *Engine) freeFork(from *spec.Sandbox) (string, error) {
 
 // fill has the directory of a fork hold what the other held.
 func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbox) error {
-	theirs := e.clones(from)
+	clones := e.clones(from)
 	for i, c := range clone.Of(sb, d.Clone) {
-		if err := theirs[i].Fork(c.Dir); err != nil {
+		if err := clones[i].Fork(c.Dir); err != nil {
 			return err
 		}
 	}
@@ -127,20 +127,22 @@ func (e *Engine) fill(from, sb *spec.Sandbox, p checkpoint.Point, d store.Sandbo
 		return err
 	}
 	if !e.NeverLent(from) { // what was taken back is not lent again by itself
-		if err := store.WriteFile(d.Lent(), nil); err != nil {
+		if err := os.WriteFile(d.Lent(), nil, 0o600); err != nil {
 			return err
 		}
-	}
-	if err := store.SyncFS(d.Dir); err != nil {
-		return err
 	}
 	if from.Devcontainer != nil {
 		if err := writeSetUps(e.Store.Sandbox(from.ID), p.CreatedAt, d); err != nil {
 			return err
 		}
 	}
-	return errors.Join(copyDocument(e.Store.Sandbox(from.ID).Policy(), d.Policy()), copyDocument(e.Store.Sandbox(from.ID).Mock(), d.Mock()),
-		copyDocument(e.Store.Sandbox(from.ID).Uploads(), d.Uploads()))
+	theirs := e.Store.Sandbox(from.ID)
+	return store.AtOnce(
+		func() error { return copyDocument(theirs.Policy(), d.Policy()) },
+		func() error { return copyDocument(theirs.Mock(), d.Mock()) },
+		func() error { return copyDocument(theirs.Uploads(), d.Uploads()) },
+		func() error { return store.SyncFS(d.Dir) }, // all else
+	)
 }
 
 // fillFiles has the directory of a new sandbox hold what another's files were, but for

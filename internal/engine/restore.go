@@ -137,18 +137,23 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 	if err != nil {
 		return nil, err
 	}
-	all := e.kept(sb, e.Store.Sandbox(sb.ID)) // also of what is not put back
-	err = m.Warm(all)
-	if err == nil {
-		err = keepIdle(e.Store.Sandbox(sb.ID), all, m)
-	}
+	d := e.Store.Sandbox(sb.ID)
+	all := e.kept(sb, d) // also of what is not put back
+	err = keepIdle(d, all, m)
 	for i := range sources {
 		sources[i].Before = m.Tree(sources[i].Name)
 	}
 	if err == nil && again {
 		err = differs(m)
 	}
-	before, err := m.End(err)
+	var before checkpoint.Point
+	err = store.AtOnce(func() (ended error) {
+		before, ended = m.End(err)
+		return ended
+	}, func() error {
+		_ = forgetDisk(d) // which is to come next, and would have the disk waited for once more
+		return nil
+	})
 	if errors.Is(err, errUnchanged) {
 		return nil, nil
 	}

@@ -7,8 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -129,16 +133,19 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 func (s *saver) write(settled func() time.Duration, fill func(dir string) (time.Duration, error)) error {
 	var worked, cost time.Duration
 	var filled time.Time
+	var counted sync.WaitGroup
 	bytes, err := s.store.Save(func(dir string) (err error) {
 		cost, err = fill(dir)
-		worked, filled = settled(), time.Now()
+		filled = time.Now()
+		counted.Go(func() { worked = settled() }) // while the disk works
 		return err
 	})
-	if _, other := errors.AsType[otherError](err); other || errors.Is(err, errLeft) {
-		return err // nothing is wrong with the layer
-	}
 	if !filled.IsZero() {
 		cost += time.Since(filled)
+	}
+	counted.Wait()
+	if _, other := errors.AsType[otherError](err); other || errors.Is(err, errLeft) {
+		return err // nothing is wrong with the layer
 	}
 	s.smu.Lock()
 	s.lastCost = cost
@@ -225,14 +232,28 @@ func processCPU(pid int) time.Duration {
 	}
 	var sum time.Duration
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name(), "schedstat"))
-		var ns int64
-		if err == nil {
-			_, err = fmt.Sscan(string(b), &ns)
-		}
-		if err == nil {
-			sum += time.Duration(ns)
-		}
+		sum += runTime(filepath.Join(dir, e.Name(), "schedstat"))
 	}
 	return sum
+}
+
+// runTime reads the first number of a schedstat. There are some thirty for each save, and
+// of the system calls that os.ReadFile would make, three do something.
+func runTime(path string) time.Duration {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was read
+	var b [64]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(b[:max(n, 0)]), " ")
+	ns, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(ns)
 }

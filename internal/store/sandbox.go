@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,19 +131,37 @@ func (s *Store) Create(sb *spec.Sandbox, more ...func(Sandbox) error) (Sandbox, 
 			return fail(err)
 		}
 	}
-	if err := WriteJSON(tmp.Spec(), sb); err != nil {
+	draft, err := specOf(tmp, sb)
+	if err != nil {
 		return fail(err)
 	}
+	defer draft.Drop()
 	for _, write := range more {
 		if err := write(tmp); err != nil {
 			return fail(err)
 		}
+	}
+	if err := AtOnce(draft.Sync, func() error { return SyncDir(tmp.Dir) }); err != nil {
+		return fail(err)
 	}
 	d := s.Sandbox(sb.ID)
 	if err := os.Rename(tmp.Dir, d.Dir); err != nil {
 		return fail(err)
 	}
 	return d, SyncDir(s.sandboxes())
+}
+
+// specOf puts the spec of a sandbox in its place, where nobody looks yet.
+func specOf(d Sandbox, sb *spec.Sandbox) (*Draft, error) {
+	data, err := json.MarshalIndent(sb, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	draft, err := NewDraft(d.Spec(), append(data, '\n'))
+	if err == nil {
+		err = draft.Place()
+	}
+	return draft, err
 }
 
 // List gives every sandbox there is, those half made or half removed left out.

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -249,20 +250,14 @@ func WriteJSON(path string, v any) error {
 
 // WriteFile replaces a file by the same steps as WriteJSON. Its mode is 0600.
 func WriteFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
+	d, err := NewDraft(path, data)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
-	defer os.Remove(f.Name()) // fails, as it should, once renamed
-	_, err = f.Write(data)
+	defer d.Drop()
+	err = d.Sync()
 	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = d.Place()
 	}
 	if err == nil {
 		err = SyncDir(filepath.Dir(path))
@@ -271,6 +266,46 @@ func WriteFile(path string, data []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// Draft is the new text of a file that is not in its place yet: for who has more to
+// bring to the disk at once than one file.
+type Draft struct {
+	f      *os.File
+	path   string
+	placed bool
+}
+
+// NewDraft writes a text beside a file. Its mode is 0600. Whoever gets one drops it.
+func NewDraft(path string, data []byte) (*Draft, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	d := &Draft{f: f, path: path}
+	if _, err = f.Write(data); err != nil {
+		d.Drop()
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Sync brings the text to the disk.
+func (d *Draft) Sync() error { return errors.Join(d.f.Sync(), d.f.Close()) }
+
+// Place puts it in the file's place, where it is on the disk when the directory is.
+func (d *Draft) Place() error {
+	err := os.Rename(d.f.Name(), d.path)
+	d.placed = err == nil
+	return err
+}
+
+// Drop removes what was not placed.
+func (d *Draft) Drop() {
+	_ = d.f.Close() // it may be already
+	if !d.placed {
+		_ = os.Remove(d.f.Name())
+	}
 }
 
 // tempPrefix marks files that are being written. A crash leaves them behind.
@@ -300,6 +335,26 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
+// AtOnce takes steps that wait for the disk, all at once: a file system with a journal
+// writes it once for all who wait for it, and else once for each.
+func AtOnce(steps ...func() error) error {
+	errs := make([]error, len(steps))
+	slots := make(chan struct{}, abreast)
+	var all sync.WaitGroup
+	for i, step := range steps {
+		slots <- struct{}{}
+		all.Go(func() {
+			errs[i] = step()
+			<-slots
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// abreast is how many such steps are taken at a time: each takes a thread.
+const abreast = 16
+
 // SyncFiles brings a directory of files, and the files, to the disk. It tells how many
 // bytes they have.
 func SyncFiles(dir string) (size int64, err error) {
@@ -307,14 +362,23 @@ func SyncFiles(dir string) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, e := range entries {
-		n, err := syncFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return 0, fmt.Errorf("sync %s: %w", e.Name(), err)
-		}
+	sizes := make([]int64, len(entries))
+	steps := []func() error{func() error { return SyncDir(dir) }}
+	for i, e := range entries {
+		steps = append(steps, func() (err error) {
+			if sizes[i], err = syncFile(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("sync %s: %w", e.Name(), err)
+			}
+			return nil
+		})
+	}
+	if err := AtOnce(steps...); err != nil {
+		return 0, err
+	}
+	for _, n := range sizes {
 		size += n
 	}
-	return size, SyncDir(dir)
+	return size, nil
 }
 
 func syncFile(path string) (int64, error) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,6 +136,57 @@ func list(t testing.TB, dir string) []string {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// A draft is seen when it is placed, and not before; one that is not leaves nothing.
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	must(t, os.WriteFile(path, []byte("old"), 0o600))
+	d, err := NewDraft(path, []byte("new"))
+	must(t, err)
+	must(t, d.Sync())
+	if b, _ := os.ReadFile(path); string(b) != "old" {
+		t.Fatalf("before it was placed there is %q", b)
+	}
+	must(t, d.Place())
+	d.Drop()
+	if b, _ := os.ReadFile(path); string(b) != "new" {
+		t.Fatalf("placed, there is %q", b)
+	}
+	d, err = NewDraft(path, []byte("newer"))
+	must(t, err)
+	d.Drop()
+	if got := list(t, dir); len(got) != 1 {
+		t.Fatalf("a dropped draft left %q", got)
+	}
+	if err := d.Sync(); err == nil {
+		t.Fatal("a dropped draft was synced")
+	}
+}
+
+// Steps are taken at once, and each may fail; so may one of many files.
+func TestAtOnce(t *testing.T) {
+	meet, one, other := make(chan struct{}), errors.New("one"), errors.New("other")
+	err := AtOnce(
+		func() error { <-meet; return one },
+		func() error { close(meet); return nil },
+		func() error { return other },
+	)
+	if !errors.Is(err, one) || !errors.Is(err, other) {
+		t.Fatalf("the steps gave %v", err)
+	}
+	dir := t.TempDir()
+	for i := range 3 * abreast {
+		must(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte("12"), 0o600))
+	}
+	if size, err := SyncFiles(dir); size != 6*abreast || err != nil {
+		t.Fatalf("SyncFiles gave %d, %v", size, err)
+	}
+	must(t, os.Symlink("nothing", filepath.Join(dir, "link")))
+	if _, err := SyncFiles(dir); err == nil {
+		t.Fatal("a link was synced")
+	}
 }
 
 func TestWriteFile(t *testing.T) {
