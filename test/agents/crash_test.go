@@ -40,8 +40,10 @@ func TestCrashClaude(t *testing.T) {
 		gate := w.gate(t)
 		told := w.hook(t)
 		hears := func() bool { return exists(told) }
-		begin := []string{"loop", "run", "--name", box, "--agent", "claude", "-e", "CLAUDE_CODE_MAX_RETRIES=0", "--allow", gateHost,
-			"--max-iterations", "2", "--stall-questions", "1", "--until", "curl -kfsS https://" + gateHost + " && grep -q 2 log", "do it", w.Work}
+		begin := []string{
+			"loop", "run", "--name", box, "--agent", "claude", "-e", "CLAUDE_CODE_MAX_RETRIES=0", "--allow", gateHost,
+			"--max-iterations", "2", "--stall-questions", "1", "--until", "curl -kfsS https://" + gateHost + " && grep -q 2 log", "do it", w.Work,
+		}
 		resume := []string{"loop", "resume"}
 
 		held := hold(t, filepath.Join(w.State, "names.lock"))
