@@ -71,6 +71,8 @@ func (t *taskCall) depAddCommand() *command.Command {
 		},
 	}
 	c.Flags().StringVarP(&kind, "kind", "t", string(task.Blocks), "blocks, parent-child, conditional-blocks, waits-for, related, discovered-from, ...")
+	c.Flags().StringVar(&kind, "type", string(task.Blocks), "the same as --kind, in Beads' words")
+	c.CompleteFlag("type", command.Words(task.Kinds()...))
 	c.Flags().StringVar(&gate, "gate", "all", "for waits-for: all parts, or any")
 	c.CompleteFlag("kind", command.Words(task.Kinds()...))
 	c.CompleteFlag("gate", command.Words("all", "any"))
