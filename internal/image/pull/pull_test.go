@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 		class error
 		text  string
 	}{
-		"missing:v1":                             {spec.ErrNotFound, "missing"},
+		"missing:v1":                             {spec.ErrNotFound, "has no missing:v1"},
 		"other:v1":                               {spec.ErrNotFound, "linux/s390x"},
 		"others:v1":                              {spec.ErrNotFound, "linux/s390x"},
 		"hostile:v1":                             {spec.ErrDenied, "leads out"},
@@ -148,7 +148,7 @@ func TestRefused(t *testing.T) {
 		"both:v1":                                {spec.ErrDenied, "both an image and a list"},
 		"huge:v1":                                {spec.ErrDenied, "64 GiB"},
 		"old:v1":                                 {spec.ErrDenied, "schema 1"},
-		"good@sha256:" + strings.Repeat("0", 64): {spec.ErrNotFound, ""},
+		"good@sha256:" + strings.Repeat("0", 64): {spec.ErrNotFound, "has no good@sha256:"},
 	} {
 		got, err := b.do(t, image.Order{Pull: r.Host + "/" + ref})
 		if !errors.Is(err, want.class) || !strings.Contains(err.Error(), want.text) {

@@ -179,6 +179,16 @@ func (r *registry) resolve(ctx context.Context, ref image.Reference) (resolved, 
 	})
 }
 
+// reference is how people write what a registry calls by the path of a repository and a tag
+// or digest.
+func reference(path, what string) string {
+	sep := ":"
+	if strings.Contains(what, ":") {
+		sep = "@"
+	}
+	return strings.Trim(strings.TrimPrefix(path, "/v2/"), "/") + sep + what
+}
+
 func (r *registry) manifest(ctx context.Context, what string) (text []byte, mediaType string, err error) {
 	resp, err := r.get(ctx, "manifests/"+what, http.Header{"Accept": accept})
 	if err != nil {
@@ -186,7 +196,7 @@ func (r *registry) manifest(ctx context.Context, what string) (text []byte, medi
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, "", refused(r.base.Host, resp.StatusCode, strings.TrimPrefix(r.base.Path, "/v2/")+" with "+what)
+		return nil, "", refused(r.base.Host, resp.StatusCode, reference(r.base.Path, what))
 	}
 	text, err = store.ReadAll(resp.Body, maxManifest)
 	mediaType, _, _ = strings.Cut(resp.Header.Get("Content-Type"), ";")
