@@ -40,7 +40,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if p.Dir == "" {
 		p.Dir = k.spec.Primary()
 	}
-	if i := k.launch.Image; p.Dir == "" && i != nil {
+	if i := k.launch.Image; p.Dir == "" && i != nil && !inMemory(i.Workdir) {
 		p.Dir = i.Workdir
 	}
 	if p.Dir == "" {
@@ -53,6 +53,12 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	k.openAgent(ctx, lent)
 	p.Env = k.environment(who, c, lent)
 	return p, nil
+}
+
+// inMemory tells of what an image has where a sandbox has a file system in memory: it is
+// hidden.
+func inMemory(dir string) bool {
+	return strings.HasPrefix(dir, "/tmp/") || strings.HasPrefix(dir, sharedMemory+"/")
 }
 
 // environment is what every program inside starts with; later entries win.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -101,6 +102,8 @@ func TestProcess(t *testing.T) {
 		{"a workspace", func(k *Keeper) { k.spec.Workspaces = []spec.Mount{{Source: "/a", Target: "/b"}} }, wire.Command{Args: []string{"ls"}}, "/b", []string{"ls"}, nil},
 		{"a workdir", func(k *Keeper) { k.spec.Workdir = "/w" }, wire.Command{}, "/w", []string{"/bin/bash"}, nil},
 		{"a directory", func(k *Keeper) { k.spec.Workdir = "/w" }, wire.Command{Dir: "/d"}, "/d", []string{"/bin/bash"}, nil},
+		{"an image's directory", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/srv/w"} }, wire.Command{}, "/srv/w", []string{"/bin/bash"}, nil},
+		{"an image's directory that is hidden", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/tmp/w"} }, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
 		{"a relative directory", nil, wire.Command{Dir: "d"}, "", nil, spec.ErrUsage},
 	}
 	for _, tt := range tests {
