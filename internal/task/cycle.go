@@ -7,13 +7,21 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// childrenOf before an ID stands for all children of that task. Many tasks may wait for
+// as many children: each of them for each would be more edges than anybody can follow.
+const childrenOf = "\x00"
+
 // waits gives the tasks that must be out of the way, as far as the rules go,
 // before a task can begin: whom it depends on by a blocking kind, and of whom it
 // waits for the children, these too.
 //
 // A part waits with the whole: that is an edge as any other. An epic that is
 // blocked by its own part is blocked for ever, and so is the part.
-func (g *Graph) waits(t *Task) (ids []string) {
+func (g *Graph) waits(id string) (ids []string) {
+	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
+		return g.childIDs(whole)
+	}
+	t := g.tasks[id]
 	for i := range t.Dependencies {
 		d := &t.Dependencies[i]
 		if !d.Kind.Blocking() || g.tasks[d.DependsOnID] == nil {
@@ -21,9 +29,7 @@ func (g *Graph) waits(t *Task) (ids []string) {
 		}
 		ids = append(ids, d.DependsOnID)
 		if d.Kind == WaitsFor {
-			for _, c := range g.Children(d.DependsOnID) {
-				ids = append(ids, c.ID)
-			}
+			ids = append(ids, childrenOf+d.DependsOnID)
 		}
 	}
 	return ids
@@ -35,7 +41,7 @@ func (g *Graph) Cycles() (cycles [][]string) {
 	k := knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
 	for _, t := range g.All() {
 		if k.number[t.ID] == 0 {
-			k.visit(t)
+			k.visit(t.ID)
 		}
 	}
 	for _, knot := range k.found {
@@ -54,26 +60,25 @@ type knots struct {
 	found       [][]string
 }
 
-func (k *knots) visit(t *Task) {
-	n := len(k.number) + 1
-	k.number[t.ID], k.low[t.ID], k.on[t.ID] = n, n, true
-	k.stack = append(k.stack, t.ID)
+func (k *knots) visit(at string) {
+	n, top := len(k.number)+1, len(k.stack)
+	k.number[at], k.low[at], k.on[at] = n, n, true
+	k.stack = append(k.stack, at)
 	itself := false
-	for _, id := range k.g.waits(t) {
-		itself = itself || id == t.ID
+	for _, id := range k.g.waits(at) {
+		itself = itself || id == at
 		if k.number[id] == 0 {
-			k.visit(k.g.tasks[id])
-			k.low[t.ID] = min(k.low[t.ID], k.low[id])
+			k.visit(id)
+			k.low[at] = min(k.low[at], k.low[id])
 		} else if k.on[id] {
-			k.low[t.ID] = min(k.low[t.ID], k.number[id])
+			k.low[at] = min(k.low[at], k.number[id])
 		}
 	}
-	if k.low[t.ID] != n {
+	if k.low[at] != n {
 		return
 	}
-	i := slices.Index(k.stack, t.ID)
-	knot := slices.Clone(k.stack[i:])
-	k.stack = k.stack[:i]
+	knot := slices.Clone(k.stack[top:])
+	k.stack = k.stack[:top]
 	for _, id := range knot {
 		k.on[id] = false
 	}
@@ -82,25 +87,26 @@ func (k *knots) visit(t *Task) {
 	}
 }
 
-// round gives a shortest way round in a knot, from its first ID.
+// round gives a short way round in a knot, from its first ID.
 func (g *Graph) round(knot []string) []string {
-	slices.SortFunc(knot, compareIDs)
-	start := knot[0]
 	in := map[string]bool{}
 	for _, id := range knot {
 		in[id] = true
 	}
+	knot = slices.DeleteFunc(knot, isChildren)
+	slices.SortFunc(knot, compareIDs)
+	start := knot[0]
 	before := map[string]string{}
 	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		for _, id := range g.waits(g.tasks[at]) {
+		for _, id := range g.waits(at) {
 			if id == start {
 				way := []string{}
 				for ; at != start; at = before[at] {
 					way = append(way, at)
 				}
 				slices.Reverse(way)
-				return append([]string{start}, way...)
+				return append([]string{start}, slices.DeleteFunc(way, isChildren)...)
 			}
 			if _, seen := before[id]; in[id] && !seen {
 				before[id] = at
@@ -110,6 +116,8 @@ func (g *Graph) round(knot []string) []string {
 	}
 	return knot
 }
+
+func isChildren(id string) bool { return strings.HasPrefix(id, childrenOf) }
 
 // acyclic refuses a graph with a circle in it.
 func (g *Graph) acyclic() error {

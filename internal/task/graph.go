@@ -93,22 +93,26 @@ func (g *Graph) edit(t *Task, now time.Time) *Task {
 
 // Children are the parts of a task, in order.
 func (g *Graph) Children(id string) []*Task {
-	if g.children == nil {
-		g.index()
-	}
-	list := make([]*Task, 0, len(g.children[id]))
-	for _, child := range g.children[id] {
+	list := make([]*Task, 0, len(g.childIDs(id)))
+	for _, child := range g.childIDs(id) {
 		list = append(list, g.tasks[child])
 	}
 	return list
+}
+
+func (g *Graph) childIDs(id string) []string {
+	if g.children == nil {
+		g.index()
+	}
+	return g.children[id]
 }
 
 func (g *Graph) index() {
 	g.children = map[string][]string{}
 	for id, t := range g.tasks {
 		for _, p := range t.Parents() {
-			if !slices.Contains(g.children[p], id) {
-				g.children[p] = append(g.children[p], id)
+			if list := g.children[p]; len(list) == 0 || list[len(list)-1] != id { // it names it twice
+				g.children[p] = append(list, id)
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -245,6 +247,57 @@ func TestAgainstModel(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What somebody wrote to be imported is judged in a time that grows as it does: others wait
+// for their tasks meanwhile.
+func TestManyTasks(t *testing.T) {
+	const many = 50_000
+	used := func() time.Duration { // of the processor, which others use, too
+		var u unix.Rusage
+		must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+		return time.Duration(u.Utime.Nano())
+	}
+	for name, link := range map[string]func(i int) Dependency{
+		"each for the next": func(i int) Dependency { return Dependency{DependsOnID: fmt.Sprint("bd-", i+1), Kind: Blocks} },
+		"half for the other half": func(i int) Dependency {
+			return Dependency{DependsOnID: "bd-0", Kind: []Kind{ParentChild, WaitsFor}[i%2]}
+		},
+	} {
+		began, g := used(), NewGraph()
+		for i := range many {
+			n := &Task{ID: fmt.Sprint("bd-", i), Title: "x", Status: Open}
+			if i > 0 {
+				d := link(i)
+				d.TaskID = n.ID
+				n.Dependencies = []Dependency{d}
+			}
+			g.Load(n)
+		}
+		if c := g.Cycles(); len(c) > 0 {
+			t.Errorf("%s: %d circles", name, len(c))
+		}
+		took := used() - began
+		t.Logf("%s: %v", name, took)
+		if took > 4*time.Second {
+			t.Errorf("%s: it took %v", name, took)
+		}
+	}
+}
+
+// How far up it is looked whether a whole is put off has an end.
+func TestPutOffFarUp(t *testing.T) {
+	g := NewGraph()
+	for i := range maxDepth + 2 {
+		n := &Task{ID: fmt.Sprint("bd-", i), Title: "x", Status: Open}
+		if i == 0 {
+			n.Status = Deferred
+		} else {
+			n.Dependencies = []Dependency{{TaskID: n.ID, DependsOnID: fmt.Sprint("bd-", i-1), Kind: ParentChild}}
+		}
+		g.Load(n)
+	}
+	wantReady(t, g, fmt.Sprint("bd-", maxDepth+1))
 }
 
 // Two hundred tasks at random: every dependency that would close a circle is

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxDepth is how far up a blocked ancestor is looked for.
+// maxDepth is how far up an ancestor that is blocked or put off is looked for.
 const maxDepth = 50
 
 // Reason is why a task is not ready.
@@ -143,7 +143,11 @@ func (g *Graph) deferred(t *Task, now time.Time) (until time.Time, ok bool) {
 		return !ok
 	}
 	look(t)
-	g.ancestors(t, look)
+	depth := 0
+	g.ancestors(t, func(p *Task) bool {
+		depth++
+		return depth <= maxDepth && look(p)
+	})
 	return until, ok
 }
 
