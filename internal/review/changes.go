@@ -42,6 +42,7 @@ type look struct {
 	temps       map[string]bool // see underway
 	list        []Change
 	orphans     []orphan
+	hashed      int64 // bytes; see renames
 }
 
 // place is where in the walk we are.
@@ -190,7 +191,9 @@ func (l *look) compare(p place, name, at string) error {
 		if err := l.deleted(p, name, at); err != nil {
 			return err
 		}
-		l.list = slices.DeleteFunc(l.list, func(c Change) bool { return c.Path == at })
+		if n := len(l.list); n > 0 && l.list[n-1].Path == at { // the directory itself comes last
+			l.list = l.list[:n-1]
+		}
 	}
 	for range tries {
 		err = l.file(p, name, Change{Path: at, Old: was, New: now})

@@ -319,6 +319,22 @@ func TestApplyModes(t *testing.T) {
 	}
 }
 
+// How much is read to find what was renamed has an end.
+func TestRenamesEnd(t *testing.T) {
+	p := fresh(t, map[string]string{"old": "text\n"})
+	p.inside("mv old new")
+	p.wants("added new from old\ndeleted old\n")
+	l, err := p.w.open()
+	must(t, err)
+	defer l.close()
+	l.hashed = maxHashed - 4
+	list, err := l.changes()
+	must(t, err)
+	if got := summary(list); got != "added new\ndeleted old\n" {
+		t.Error(got)
+	}
+}
+
 // A file that is all hole costs the inside nothing, and nothing on the host; what is in it
 // comes along where it is.
 func TestApplyHoles(t *testing.T) {
