@@ -482,7 +482,7 @@ func onlyOurs(dir string) error {
 		switch name := e.Name(); {
 		case name == aboutName && e.Type().IsRegular() && info.Size() <= maxAbout:
 		case (name == layerName || name == homeName) && e.IsDir():
-		case name == lockName: // of who makes it
+		case name == lockName && e.Type().IsRegular(): // of who makes it
 		default:
 			return spec.Errorf(spec.ErrUsage, "the archive holds no template: it has %q", name)
 		}

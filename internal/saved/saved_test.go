@@ -214,6 +214,7 @@ func TestImportRefuses(t *testing.T) {
 		"an odd agent":         {{aboutName, with("agent", "../x\x1b"), tar.TypeReg}},
 		"an odd sandbox":       {{aboutName, with("from", "a/b"), tar.TypeReg}},
 		"an image's name":      {{aboutName, strings.Replace(about, "a:v1", "docker.io/a:v1", 1), tar.TypeReg}},
+		"a link for the lock":  {{aboutName, about, tar.TypeReg}, {lockName, "../escaped", tar.TypeSymlink}},
 		"a way out":            {{aboutName, about, tar.TypeReg}, {"../escaped", "x", tar.TypeReg}},
 	} {
 		t.Run(what, func(t *testing.T) {
