@@ -57,7 +57,7 @@ to what comes out of a sandbox.`,
 				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
 			}
 			if outward {
-				return a.copyOut(start, path, args[1], follow)
+				return a.copyOut(sb, start, path, args[1], follow)
 			}
 			return a.copyIn(start, args[0], path, follow)
 		},
@@ -79,7 +79,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
-func (a *app) copyOut(start starter, path, dst string, follow bool) error {
+func (a *app) copyOut(sb *spec.Sandbox, start starter, path, dst string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (a *app) copyOut(start starter, path, dst string, follow bool) error {
 	if dst == "-" {
 		_, err = io.Copy(a.stdout, r)
 	} else {
-		err = extractTo(r, dst, sourceName(path))
+		err = extractTo(sb, r, dst, sourceName(path))
 	}
 	if err != nil {
 		r.Close()
@@ -109,16 +109,22 @@ func (a *app) copyOut(start starter, path, dst string, follow bool) error {
 	return job()
 }
 
-func extractTo(r io.Reader, dst, name string) error {
+func extractTo(sb *spec.Sandbox, r io.Reader, dst, name string) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if _, err := br.Peek(1); err == io.EOF {
 		return io.ErrUnexpectedEOF // the other half failed before it began
+	}
+	// Destination may make it.
+	if above, err := openPlace(sb, filepath.Dir(filepath.Clean(dst))); err == nil {
+		_ = above.Close()
+	} else if errors.Is(err, spec.ErrDenied) {
+		return err
 	}
 	dir, rename, err := archive.Destination(dst, name)
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openPlace(sb, dir)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,8 @@
 //	     sshagent TestC12LeaseEnds
 //
 //	D1   links the inside lays out, written or read through by the host:
-//	     TestCopyOutIntoHostileWorkspace, TestCopyInRace, TestWorkspaceSwappedByLink
+//	     TestCopyOutIntoHostileWorkspace, TestCopyInRace, TestWorkspaceSwappedByLink; in the path
+//	     that is copied to: internal/cli TestOpenPlace
 //	D2   a leaf exchanged between the look and the open: TestCopyInRace
 //	D3   spellings of a path: TestCanaries (read), TestHostileWorkspace, TestOutputIsPlain
 //	D4   hard links: TestCopyOut, TestHostileWorkspace
