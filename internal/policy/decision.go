@@ -125,11 +125,11 @@ func (d Decision) blocked(b *block) Decision {
 // refuse tells why nothing allowed it.
 func (d Decision) refuse(s *subject, g *grant) Decision {
 	switch {
-	case s.name == "" && s.block != nil:
-		d = d.blocked(s.block)
-	case g.missed != nil:
+	case g.missed != nil: // which reaches the address, if that is a special one
 		d = d.deny(CauseRequest, nil)
 		d.missed = g.missed.rule
+	case s.name == "" && s.block != nil:
+		d = d.blocked(s.block)
 	default:
 		d = d.deny(CauseNoRule, nil)
 	}

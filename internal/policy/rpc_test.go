@@ -320,3 +320,30 @@ func TestManyCallsAreNoQuestion(t *testing.T) {
 		t.Error("one more is a question, too")
 	}
 }
+
+// What is refused at a special address that a rule opens for some requests is refused for
+// what it asks, and is not told that all could be allowed there.
+func TestRefusedAtSpecialAddress(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "10.1.2.3:80", paths: [/mcp], rpc: [tools/list]}, {host: "10.1.2.4:80", methods: [GET]}, {host: "10.1.2.5:22", git: [a/b]}, {host: "0.0.0.0/0:80", methods: [GET]}]}`)})
+	call, err := ParseCall("http://10.1.2.3/mcp", "", []string{"tools/call delete"}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := asks(t, "http://10.1.2.5:22/")
+	git.Stage, git.Request, git.Git = StageGit, nil, &GitRequest{Service: GitFetch, Repository: "a/c"}
+	for want, q := range map[string]Query{
+		"bothy policy allow 10.1.2.3:80 --path /mcp --rpc 'tools/call delete'": call,
+		"bothy policy allow 10.1.2.4:80 --method POST --path /x":               asks(t, "POST http://10.1.2.4/x"),
+		"bothy policy allow 10.1.2.5:22 --git a/c":                             git,
+	} {
+		d := p.Decide(q)
+		s := d.Suggest()
+		if d.Allowed() || d.Cause != CauseRequest || s.Command("") != want {
+			t.Errorf("%s: %s: %s", want, d.Reason(), s.Command(""))
+		}
+	}
+	d := p.Decide(asks(t, "POST http://10.1.2.6/x"))
+	if d.Allowed() || d.Cause != CauseSpecial {
+		t.Errorf("what no rule opens: %s", d.Reason())
+	}
+}
