@@ -54,6 +54,7 @@ type NetworkRecord struct {
 	Protocol   string     `json:"protocol,omitempty"` // tcp, tls; of a request HTTP/1.1, HTTP/2.0, or ssh
 	Method     string     `json:"method,omitempty"`   // of a request
 	Path       string     `json:"path,omitempty"`     // without the query
+	User       string     `json:"user,omitempty"`     // of git over SSH: as whom it logs in, if not as git
 	RPC        string     `json:"rpc,omitempty"`      // what its body calls, where that was judged: method, or tools/call and the tool
 	Status     int        `json:"status,omitempty"`   // of the answer
 	Secret     string     `json:"secret,omitempty"`   // the name of the one used, or whose placeholder was refused

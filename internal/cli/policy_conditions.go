@@ -16,13 +16,14 @@ type conditionFlags struct {
 	websocket               bool
 	git                     []string
 	push                    bool
+	user                    string
 }
 
 // usualCalls are words that a shell completes: MCP needs the first four of them.
 var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
 
 // conditionNames are the flags' names.
-var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push"}
+var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user"}
 
 func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	fs := c.Flags()
@@ -39,12 +40,13 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 		fs.BoolVar(&f.websocket, "websocket", false, "let WebSocket through, on which nothing is judged")
 		command.WordsVar(fs, &f.git, "git", "only git over SSH, with this repository, e.g. acme/app, acme/*; repeatable")
 		fs.BoolVar(&f.push, "push", false, "with --git: let it push, too")
+		fs.StringVar(&f.user, "user", "", "with --git: it logs in as this user (default git)")
 	}
 }
 
 // conditions are what the flags say. The rule's Check judges them.
 func (f *conditionFlags) conditions(cmd *command.Command) (policy.Conditions, error) {
-	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket, Git: f.git, Push: f.push}
+	c := policy.Conditions{Methods: f.methods, Paths: f.paths, RPC: f.calls, WebSocket: f.websocket, Git: f.git, Push: f.push, User: f.user}
 	for _, text := range f.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok {

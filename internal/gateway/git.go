@@ -97,10 +97,13 @@ func (c *gitCommand) refused(what string) {
 // ask judges a command.
 func (c *gitCommand) ask(cmd gitssh.Command) (func(error) error, error) {
 	c.began = time.Now()
-	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository}
+	asked := &policy.GitRequest{Service: cmd.Service, Repository: cmd.Repository, User: cmd.User}
 	d := c.g.judgeGit(c.f.now(), asked)
 	c.g.afford(&d)
 	r := c.g.decided(c.record(cmd.Service, pathOf(cmd.Repository)), &d)
+	if cmd.User != policy.GitUser {
+		r.User = cmd.User
+	}
 	if !d.Allowed() {
 		c.g.log(r)
 		s := d.Suggest()

@@ -39,6 +39,9 @@ type Conditions struct {
 	// through, and nothing else: no other SSH, no HTTP. Without Push it fetches.
 	Git  []string
 	Push bool
+	// User is as whom git logs in at the server; empty is GitUser. A repository of a plain
+	// server is another one in another account.
+	User string
 }
 
 // none tells conditions that every request meets.

@@ -19,8 +19,8 @@ import (
 func ParseQuery(s, method string, now time.Time) (Query, error) {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	if !isURL {
-		if host, repository, ok := splitSCP(s); ok {
-			return parseSSHQuery(host, repository, method, now)
+		if user, host, repository, ok := splitSCP(s); ok {
+			return parseSSHQuery(user, host, repository, method, now)
 		}
 		if method != "" {
 			return Query{}, spec.Errorf(spec.ErrUsage, "a method belongs to a URL").WithHint("write https://%s/", s)
@@ -28,11 +28,11 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 		return parseHostQuery(s, 443, now)
 	}
 	if scheme == "ssh" || scheme == "git+ssh" {
-		host, repository, err := splitSSH(rest)
+		user, host, repository, err := splitSSH(rest)
 		if err != nil {
 			return Query{}, err
 		}
-		return parseSSHQuery(host, repository, method, now)
+		return parseSSHQuery(user, host, repository, method, now)
 	}
 	port := map[string]uint16{"http": 80, "https": 443, "ws": 80, "wss": 443}[scheme]
 	if port == 0 {
@@ -61,12 +61,12 @@ func ParseQuery(s, method string, now time.Time) (Query, error) {
 	return q, nil
 }
 
-func parseSSHQuery(host, repository, method string, now time.Time) (Query, error) {
+func parseSSHQuery(user, host, repository, method string, now time.Time) (Query, error) {
 	q, err := parseHostQuery(host, portSSH, now)
 	if err != nil {
 		return Query{}, err
 	}
-	return parseGitQuery(q, repository, method)
+	return parseGitQuery(q, user, repository, method)
 }
 
 func parseHostQuery(s string, port uint16, now time.Time) (Query, error) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,10 +16,24 @@ const (
 	GitPush  = "git-receive-pack"
 )
 
+// GitUser is as whom one logs in where many have repositories.
+const GitUser = "git"
+
 // GitRequest is a command that somebody inside asks an SSH server for.
 type GitRequest struct {
 	Service    string // GitFetch or GitPush
 	Repository string // as it stands in the command, without its quotes
+	User       string // as whom they log in
+}
+
+// IsGitUser tells names that an account may have, and that are shown to people.
+func IsGitUser(name string) bool {
+	for i := range len(name) {
+		if !alphanumeric(name[i]) && strings.IndexByte("._-+@", name[i]) < 0 {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64 && name[0] != '-'
 }
 
 // maxRepository bounds the name of a repository.
@@ -141,11 +156,16 @@ func (c *Conditions) checkGit(a Action) error {
 		if c.Push {
 			return spec.Errorf(spec.ErrUsage, "push is for a rule with git").WithHint("name the repositories")
 		}
+		if c.User != "" {
+			return spec.Errorf(spec.ErrUsage, "user is for a rule with git").WithHint("name the repositories")
+		}
 		return nil
 	}
 	http := *c
-	http.Git, http.Push = nil, false
+	http.Git, http.Push, http.User = nil, false, ""
 	switch {
+	case c.User != "" && !IsGitUser(c.User):
+		return spec.Errorf(spec.ErrUsage, "user %s is no name to log in with", quote(c.User))
 	case a == Deny:
 		return spec.Errorf(spec.ErrUsage, "git belongs to rules that allow").WithHint("what no rule names is denied")
 	case !http.none() || http.WebSocket:
@@ -172,13 +192,14 @@ func (r *Rule) checkGit() error {
 type gitCond struct {
 	repositories []pathPattern
 	push         bool
+	user         string
 }
 
 func (c *Conditions) compileGit() *gitCond {
 	if len(c.Git) == 0 {
 		return nil
 	}
-	g := &gitCond{push: c.Push}
+	g := &gitCond{push: c.Push, user: cmp.Or(c.User, GitUser)}
 	for _, s := range c.Git {
 		if p, err := parseRepository(s); err == nil { // checked before: an error does not happen
 			g.repositories = append(g.repositories, p)
@@ -189,7 +210,7 @@ func (c *Conditions) compileGit() *gitCond {
 
 // admitsGit tells whether a rule that allows holds for a command.
 func (k *cond) admitsGit(s *subject) bool {
-	if k.git == nil || s.git.Service == GitPush && !k.git.push {
+	if k.git == nil || s.git.User != k.git.user || s.git.Service == GitPush && !k.git.push {
 		return false
 	}
 	return slices.ContainsFunc(k.git.repositories, func(p pathPattern) bool { return p.hasRepository(s.repository) })
@@ -197,7 +218,7 @@ func (k *cond) admitsGit(s *subject) bool {
 
 // judgeGit refuses commands that are none.
 func (s *subject) judgeGit(g *GitRequest) Cause {
-	if g.Service != GitFetch && g.Service != GitPush {
+	if g.Service != GitFetch && g.Service != GitPush || !IsGitUser(g.User) {
 		return CauseQuestion
 	}
 	name, err := CleanRepository(g.Repository)
@@ -227,7 +248,11 @@ func (g *GitRequest) conditions() Conditions {
 	if err != nil {
 		return Conditions{}
 	}
-	return Conditions{Git: []string{name}, Push: g.Service == GitPush}
+	c := Conditions{Git: []string{name}, Push: g.Service == GitPush}
+	if g.User != GitUser {
+		c.User = g.User
+	}
+	return c
 }
 
 // portSSH is where a rule without repositories opens a tunnel.
@@ -243,73 +268,90 @@ func suggestSSH(target string) Suggestion {
 
 // gitWords are a rule's repositories for people.
 func (c *Conditions) gitWords() []string {
-	switch {
-	case len(c.Git) == 0:
+	if len(c.Git) == 0 {
 		return nil
-	case c.Push:
-		return append([]string{"git push"}, c.Git...)
 	}
-	return append([]string{"git"}, c.Git...)
+	word := "git"
+	if c.Push {
+		word = "git push"
+	}
+	if c.User != "" {
+		word += " as " + c.User
+	}
+	return append([]string{word}, c.Git...)
 }
 
 // splitSCP splits what git takes for a place of SSH, as scp does: USER@HOST:REPOSITORY. An
 // address of IPv6 is in brackets, and so may be a host with its port, with the user or without.
-func splitSCP(s string) (host, repository string, ok bool) {
+func splitSCP(s string) (user, host, repository string, ok bool) {
 	s, bracket := strings.CutPrefix(s, "[")
-	user, at, ok := strings.Cut(s, "@")
+	user, at, ok := cutUser(s)
 	if !ok || user == "" {
-		return "", "", false
+		return "", "", "", false
 	}
 	if !bracket {
 		at, bracket = strings.CutPrefix(at, "[")
 	}
 	if !bracket {
 		host, repository, _ = strings.Cut(at, ":")
-		return host, repository, true
+		return user, host, repository, true
 	}
 	host, repository, _ = strings.Cut(at, "]:")
 	if strings.Count(host, ":") > 1 {
 		host = "[" + host + "]"
 	}
-	return host, repository, true
+	return user, host, repository, true
+}
+
+// cutUser cuts off as whom somebody logs in, in whose name there may be another '@'.
+func cutUser(s string) (user, rest string, ok bool) {
+	end := strings.IndexAny(s, ":/[")
+	if end < 0 {
+		end = len(s)
+	}
+	i := strings.LastIndexByte(s[:end], '@')
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+1:], true
 }
 
 // splitSSH splits a URL of ssh behind its scheme. What is escaped in it git reads before it
 // asks, and it leaves out the '/' before a home.
-func splitSSH(rest string) (host, repository string, err error) {
+func splitSSH(rest string) (user, host, repository string, err error) {
 	host, path, _ := strings.Cut(rest, "/")
-	if _, at, ok := strings.Cut(host, "@"); ok {
-		host = at
-	}
+	user, host, _ = cutUser(host)
 	var name []byte
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		if c == '%' {
 			v, ok := hexByte(path[i+1:])
 			if !ok {
-				return "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
+				return "", "", "", spec.Errorf(spec.ErrUsage, "%s has a '%%' that escapes nothing", quote(path))
 			}
 			c, i = v, i+2
 		}
 		name = append(name, c)
 	}
 	if len(name) > 0 && name[0] == '~' {
-		return host, string(name), nil
+		return user, host, string(name), nil
 	}
-	return host, "/" + string(name), nil
+	return user, host, "/" + string(name), nil
 }
 
 // parseGitQuery reads what a person asks about git over SSH: a URL of ssh, or what git
 // takes for one, USER@HOST:REPOSITORY. The method is fetch, or push, or the command.
-func parseGitQuery(q Query, repository, method string) (Query, error) {
+func parseGitQuery(q Query, user, repository, method string) (Query, error) {
 	service := map[string]string{"": GitFetch, "fetch": GitFetch, GitFetch: GitFetch, "push": GitPush, GitPush: GitPush}[strings.ToLower(method)]
 	switch {
 	case service == "":
 		return Query{}, spec.Errorf(spec.ErrUsage, "%s is nothing git does over SSH", quote(method)).WithHint("it fetches or pushes: --method fetch, --method push")
+	case !IsGitUser(user):
+		return Query{}, spec.Errorf(spec.ErrUsage, "it does not say as whom git logs in").WithHint("write ssh://git@HOST/OWNER/NAME: without git@ ssh takes the name of whoever runs it")
 	case strings.Trim(repository, "/") == "":
 		return Query{}, spec.Errorf(spec.ErrUsage, "it names no repository").WithHint("write ssh://git@HOST/OWNER/NAME")
 	}
-	q.Stage, q.Git = StageGit, &GitRequest{Service: service, Repository: repository}
+	q.Stage, q.Git = StageGit, &GitRequest{Service: service, Repository: repository, User: user}
 	return q, nil
 }
 

@@ -64,7 +64,7 @@ func FuzzCleanRepository(f *testing.F) {
 }
 
 func gitQuery(name string, port uint16, service, repository string) Query {
-	return Query{Stage: StageGit, Name: name, Port: port, Git: &GitRequest{Service: service, Repository: repository}, Now: noon}
+	return Query{Stage: StageGit, Name: name, Port: port, Git: &GitRequest{Service: service, Repository: repository, User: "git"}, Now: noon}
 }
 
 func TestGitRules(t *testing.T) {
@@ -114,7 +114,7 @@ func TestGitRules(t *testing.T) {
 	if d := p.Decide(get); d.Allowed() {
 		t.Errorf("HTTP: %s", d.Reason())
 	}
-	for _, q := range []Query{gitQuery("git.example.com", 22, "git-upload-archive", "acme/app"), gitQuery("git.example.com", 0, GitFetch, "acme/app"), {Stage: StageGit, Name: "git.example.com", Port: 22, Now: noon}, {Stage: StageConnect, Name: "git.example.com", Port: 22, Git: &GitRequest{GitFetch, "acme/app"}, Now: noon}} {
+	for _, q := range []Query{gitQuery("git.example.com", 22, "git-upload-archive", "acme/app"), gitQuery("git.example.com", 0, GitFetch, "acme/app"), {Stage: StageGit, Name: "git.example.com", Port: 22, Now: noon}, {Stage: StageConnect, Name: "git.example.com", Port: 22, Git: &GitRequest{GitFetch, "acme/app", "git"}, Now: noon}} {
 		if d := p.Decide(q); d.Allowed() || d.Cause != CauseQuestion {
 			t.Errorf("%+v: %s", q, d.Reason())
 		}
@@ -158,7 +158,7 @@ func TestGitOpensNoAddress(t *testing.T) {
 	if d := p.Decide(dial); d.Allowed() {
 		t.Error(d.Reason())
 	}
-	for git, want := range map[GitRequest]bool{{GitFetch, "app"}: true, {GitPush, "app"}: false, {GitFetch, "other"}: false} {
+	for git, want := range map[GitRequest]bool{{GitFetch, "app", "git"}: true, {GitPush, "app", "git"}: false, {GitFetch, "other", "git"}: false, {GitFetch, "app", "me"}: false} {
 		dial.Git = &git
 		if d := p.Decide(dial); d.Allowed() != want {
 			t.Errorf("%v: %s", git, d.Reason())
@@ -168,7 +168,7 @@ func TestGitOpensNoAddress(t *testing.T) {
 		}
 	}
 	name := Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["**"], push: true}]}`)}
-	dial.Git = &GitRequest{GitPush, "/team/app.git"}
+	dial.Git = &GitRequest{GitPush, "/team/app.git", "git"}
 	d := compile(t, name).Decide(dial)
 	s := d.Suggest()
 	if d.Cause != CauseSpecial || s.Command("") != "bothy policy allow 10.1.2.3:22 --git team/app --push" {
@@ -186,7 +186,7 @@ func TestGitStill(t *testing.T) {
 	for repository, want := range map[string]bool{"": true, "acme/app": true, "acme/other": false} {
 		f := at
 		if repository != "" {
-			f.Git = &GitRequest{GitFetch, repository}
+			f.Git = &GitRequest{GitFetch, repository, "git"}
 		}
 		if d := p.Still(f, noon); d.Allowed() != want {
 			t.Errorf("%q: %s", repository, d.Reason())
@@ -221,6 +221,11 @@ func TestGitRulesThatAreNone(t *testing.T) {
 		`{host: "a.example:22", git: [acme/app], inspect: true}`:   "does not go with",
 		`{host: "a.example:22", git: [x], passthrough: true}`:      "passthrough",
 		`{host: "a.example:22", git: [acme/app], push: yes}`:       "not true or false",
+		`{host: "a.example:22", user: me}`:                         "user is for a rule with git",
+		`{host: "a.example:22", git: [x], user: ""}`:               "user is empty",
+		`{host: "a.example:22", git: [x], user: null}`:             "user",
+		`{host: "a.example:22", git: [x], user: "*"}`:              "no name to log in with",
+		`{host: "a.example:22", git: [x], user: -oProxy}`:          "no name to log in with",
 		`{host: "a.example:22", gits: [acme/app]}`:                 "unknown key",
 	} {
 		_, err := DecodeFile([]byte("version: 1\nallow: [" + text + "]\n"))
@@ -328,7 +333,11 @@ func TestGitLearned(t *testing.T) {
 func TestGitQueries(t *testing.T) {
 	for text, want := range map[string]string{
 		"ssh://git@git.example.com/acme/app.git":        "git-upload-pack git.example.com:22 acme/app",
-		"ssh://git.example.com:2222/acme/app":           "git-upload-pack git.example.com:2222 acme/app",
+		"ssh://git@git.example.com:2222/acme/app":       "git-upload-pack git.example.com:2222 acme/app",
+		"ssh://git.example.com:2222/acme/app":           "",
+		"ssh://me@git.example.com/acme/app":             `git-upload-pack git.example.com:22 acme/app as "me"`,
+		"me@corp.example@git.example.com:app":           `git-upload-pack git.example.com:22 app as "me@corp.example"`,
+		"-x@git.example.com:app":                        "",
 		"git@git.example.com:acme/app.git":              "git-upload-pack git.example.com:22 acme/app",
 		"push git@git.example.com:acme/app":             "git-receive-pack git.example.com:22 acme/app",
 		"git-receive-pack git@git.example.com:acme/app": "git-receive-pack git.example.com:22 acme/app",
@@ -408,5 +417,55 @@ func TestLintGit(t *testing.T) {
 	found, err := Lint(time.Now(), Input{LayerUser, blockOf(t, `{allow: ["github.com:22", {host: "github.com:22", git: [acme/app]}]}`)})
 	if err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == KindShadowed && len(f.Rule.HTTP.Git) > 0 }) {
 		t.Errorf("a rule about git beside a tunnel: %v, %v", found, err)
+	}
+}
+
+// As whom git logs in is a part of which repository is meant.
+func TestGitUser(t *testing.T) {
+	p := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: "git.example.com:22", git: ["team/*"]}, {host: "git.example.com:22", git: [app], user: APKA1}]}`)})
+	for text, want := range map[string]string{
+		"git@git.example.com:team/a":   "",
+		"root@git.example.com:team/a":  "bothy policy allow git.example.com:22 --git team/a --user root",
+		"Git@git.example.com:team/a":   "bothy policy allow git.example.com:22 --git team/a --user Git",
+		"APKA1@git.example.com:app":    "",
+		"git@git.example.com:app":      "bothy policy allow git.example.com:22 --git app",
+		"APKA1@git.example.com:team/a": "bothy policy allow git.example.com:22 --git team/a --user APKA1",
+	} {
+		q, err := ParseQuery(text, "", noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := p.Decide(q)
+		s := d.Suggest()
+		if d.Allowed() != (want == "") || s.Command("") != want {
+			t.Errorf("%s: %s: %s", text, d.Reason(), s.Command(""))
+		}
+		if r, ok := s.rule(); want != "" {
+			if d := compile(t, Input{LayerUser, Block{Allow: []Rule{r}}}).Decide(q); !ok || !d.Allowed() {
+				t.Errorf("%s: %s does not help: %s", text, want, d.Reason())
+			}
+		}
+	}
+	for user, fine := range map[string]bool{"git": true, "alice.b-c_d+e@corp": true, "": false, "-oProxyCommand=x": false, "a b": false, "a\x1b[2J": false, strings.Repeat("a", 65): false} {
+		if IsGitUser(user) != fine {
+			t.Errorf("%q", user)
+		}
+	}
+	l := NewLearner(p, noon)
+	l.See(&spec.NetworkRecord{Time: noon, Event: spec.NetworkRequest, Verdict: spec.VerdictDeny, Protocol: spec.ProtocolSSH, Name: "git.example.com", Port: 22, Method: GitFetch, Path: "/x", User: "me"})
+	if list := l.Proposals(); len(list) != 1 || list[0].Command("") != "bothy policy allow git.example.com:22 --git x --user me" {
+		t.Errorf("%+v", list)
+	}
+	plain, same, other := rule(t, Allow, "git.example.com:22"), rule(t, Allow, "git.example.com:22"), rule(t, Allow, "git.example.com:22")
+	plain.HTTP, same.HTTP, other.HTTP = Conditions{Git: []string{"x"}}, Conditions{Git: []string{"x"}, User: "git"}, Conditions{Git: []string{"x"}, User: "me"}
+	if plain.ID() != same.ID() || plain.ID() == other.ID() || other.String() != "git.example.com:22 git as me x" {
+		t.Errorf("%s, %s, %s: %s", plain.ID(), same.ID(), other.ID(), other.String())
+	}
+	var f File
+	if err := f.Add(other); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := DecodeFile(f.Encode()); err != nil || again.Allow[0].HTTP.User != "me" {
+		t.Errorf("%s: %v", f.Encode(), err)
 	}
 }

@@ -69,7 +69,7 @@ func (l *Learner) query(r *spec.NetworkRecord) Query {
 	q := Query{Stage: StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: l.now}
 	switch {
 	case r.Event == spec.NetworkRequest && r.Protocol == spec.ProtocolSSH:
-		q.Stage, q.Git = StageGit, &GitRequest{Service: r.Method, Repository: r.Path}
+		q.Stage, q.Git = StageGit, &GitRequest{Service: r.Method, Repository: r.Path, User: cmp.Or(r.User, GitUser)}
 		if r.Name != "" {
 			q.Addr = netip.Addr{}
 		}

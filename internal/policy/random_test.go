@@ -87,7 +87,7 @@ func randomRule(c choice, a Action) Rule {
 			r.HTTP.Methods = pick(c, nil, nil, []string{"POST"}, []string{"GET", "POST"})
 		}
 		if c(5) == 0 && r.Target.port != 0 {
-			r.HTTP = Conditions{Git: []string{pick(c, randomRepositories...)}, Push: c(2) == 0}
+			r.HTTP = Conditions{Git: []string{pick(c, randomRepositories...)}, Push: c(2) == 0, User: pick(c, "", "", "git", "me")}
 		}
 	}
 	return r
@@ -146,6 +146,7 @@ func randomQuery(c choice) Query {
 		q.Git = &GitRequest{
 			Service:    pick(c, GitFetch, GitFetch, GitPush, "git-upload-archive"),
 			Repository: pick(c, "acme/app", "/acme/app.git", "acme/other", "a/b/c", "app", "~me/x", "~you/x", "acme/../app", "acme/app.git/x"),
+			User:       pick(c, "git", "git", "me", "-x", ""),
 		}
 	}
 	return q

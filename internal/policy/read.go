@@ -13,7 +13,7 @@ import (
 var (
 	blockKeys = []string{"default", "inspect", "presets", "allow", "deny"}
 	ruleKeys  = []string{
-		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket", "git", "push",
+		"host", "methods", "paths", "query", "headers", "rpc", "max_body", "websocket", "git", "push", "user",
 		"max_upload", "inspect", "passthrough", "until", "why",
 	}
 )
@@ -116,6 +116,14 @@ func (n *node) ruleField(key string, r *Rule) error {
 		return n.size(key, &r.MaxUpload)
 	case "git":
 		return n.strings(key, &r.HTTP.Git)
+	case "user":
+		if err := n.string(key, &r.HTTP.User); err != nil {
+			return err
+		}
+		if r.HTTP.User == "" {
+			return n.fail("user is empty").WithHint("leave it out for " + GitUser)
+		}
+		return nil
 	case "push":
 		return n.bool(key, &r.HTTP.Push)
 	case "inspect":

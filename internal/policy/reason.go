@@ -122,6 +122,9 @@ func (q *Query) subject() string {
 		if err != nil {
 			name = quote(q.Git.Repository)
 		}
+		if q.Git.User != GitUser {
+			name += " as " + quote(q.Git.User)
+		}
 		return q.Git.Service + " " + q.host() + " " + name
 	}
 	if q.Request == nil {

@@ -425,13 +425,17 @@ func refDenies(r Rule, req *Request) bool {
 
 func refCommand(git *GitRequest) bool {
 	_, err := CleanRepository(git.Repository)
-	return err == nil && (git.Service == GitFetch || git.Service == GitPush)
+	return err == nil && (git.User == "git" || git.User == "me") && (git.Service == GitFetch || git.Service == GitPush)
 }
 
 // refGit tells whether an allow rule lets a command of git through.
 func refGit(r Rule, git *GitRequest) bool {
 	name := strings.TrimSuffix(strings.TrimPrefix(git.Repository, "/"), ".git")
-	return (git.Service == GitFetch || r.HTTP.Push) && slices.ContainsFunc(r.HTTP.Git, func(p string) bool {
+	user := r.HTTP.User
+	if user == "" {
+		user = "git"
+	}
+	return git.User == user && (git.Service == GitFetch || r.HTTP.Push) && slices.ContainsFunc(r.HTTP.Git, func(p string) bool {
 		return (name[0] != '~' || p[0] == '~') && refPath("/"+p, "/"+name)
 	})
 }

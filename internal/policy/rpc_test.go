@@ -330,7 +330,7 @@ func TestRefusedAtSpecialAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	git := asks(t, "http://10.1.2.5:22/")
-	git.Stage, git.Request, git.Git = StageGit, nil, &GitRequest{Service: GitFetch, Repository: "a/c"}
+	git.Stage, git.Request, git.Git = StageGit, nil, &GitRequest{Service: GitFetch, Repository: "a/c", User: "git"}
 	for want, q := range map[string]Query{
 		"bothy policy allow 10.1.2.3:80 --path /mcp --rpc 'tools/call delete'": call,
 		"bothy policy allow 10.1.2.4:80 --method POST --path /x":               asks(t, "POST http://10.1.2.4/x"),

@@ -133,6 +133,9 @@ func (r *Rule) key() string {
 	list("paths", r.HTTP.Paths)
 	list("query", r.HTTP.Queries)
 	list("git", r.HTTP.Git)
+	if u := r.HTTP.User; u != "" && u != GitUser {
+		list("user", []string{u})
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.HTTP.Headers)) {
 		list(name+":", []string{r.HTTP.Headers[name]})
 	}

@@ -108,6 +108,9 @@ func allowing(target string, c Conditions) Suggestion {
 	if c.Push {
 		args = append(args, "--push")
 	}
+	if c.User != "" {
+		args = append(args, "--user", c.User)
+	}
 	if c.WebSocket {
 		args = append(args, "--websocket")
 	}

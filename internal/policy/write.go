@@ -34,6 +34,7 @@ type documentRule struct {
 	MaxUpload   string            `json:"max_upload,omitempty"`
 	Git         []string          `json:"git,omitempty"`
 	Push        bool              `json:"push,omitempty"`
+	User        string            `json:"user,omitempty"`
 	Inspect     bool              `json:"inspect,omitempty"`
 	Passthrough bool              `json:"passthrough,omitempty"`
 	Until       string            `json:"until,omitempty"`
@@ -57,7 +58,7 @@ func (b *Block) document() document {
 func (r *Rule) document() documentRule {
 	d := documentRule{
 		Host: r.Text, Methods: r.HTTP.Methods, Paths: r.HTTP.Paths, Query: r.HTTP.Queries, Headers: r.HTTP.Headers, RPC: r.HTTP.RPC,
-		WebSocket: r.HTTP.WebSocket, Git: r.HTTP.Git, Push: r.HTTP.Push, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
+		WebSocket: r.HTTP.WebSocket, Git: r.HTTP.Git, Push: r.HTTP.Push, User: r.HTTP.User, Inspect: r.Inspect, Passthrough: r.Passthrough, Why: r.Why,
 	}
 	if d.Host == "" {
 		d.Host = r.Target.String()
@@ -138,6 +139,7 @@ func (r *Rule) yaml() string {
 	line("max_upload", d.MaxUpload, d.MaxUpload != "")
 	line("git", quotedList(d.Git), len(d.Git) > 0)
 	line("push", "true", d.Push)
+	line("user", quoted(d.User), d.User != "")
 	line("inspect", "true", d.Inspect)
 	line("passthrough", "true", d.Passthrough)
 	line("until", quoted(d.Until), d.Until != "")

@@ -14,6 +14,7 @@ import (
 type Command struct {
 	Service    string // policy.GitFetch or policy.GitPush
 	Repository string // as it came, without its quotes; nobody has judged it yet
+	User       string // as whom the program inside would log in
 }
 
 // maxCommand bounds a command, in bytes.

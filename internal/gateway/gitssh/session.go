@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/bothy-dev/bothy/internal/policy"
 )
 
 // session is what a command runs in.
@@ -115,6 +117,9 @@ func (s *session) command(ctx context.Context, r *ssh.Request) (ending, error) {
 	if err != nil {
 		s.refuse("exec " + text.Command)
 		return ending{}, fmt.Errorf("the command is refused: %w", err)
+	}
+	if cmd.User = s.user; !policy.IsGitUser(s.user) {
+		return ending{}, errors.New("the user's name is none")
 	}
 	done, err := s.Ask(cmd)
 	if err != nil {

@@ -156,9 +156,6 @@ func (c *counted) Write(b []byte) (int, error) {
 // What it gives has a time in which the command must have begun.
 func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
-	if err := checkUser(s.user); err != nil {
-		return nil, nil, err
-	}
 	known, err := s.Known()
 	if err != nil {
 		if strings.Contains(err.Error(), "/") { // a path of the host's
@@ -264,17 +261,6 @@ func (s *session) manually() string {
 		to = "-p " + strconv.Itoa(int(s.Port)) + " " + to
 	}
 	return to
-}
-
-// checkUser refuses names that are shown to people and are none.
-func checkUser(user string) error {
-	odd := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-+@", r)
-	}
-	if user == "" || len(user) > 64 || user[0] == '-' || strings.ContainsFunc(user, odd) {
-		return errors.New("the user's name is none")
-	}
-	return nil
 }
 
 // signers are the agent's keys, of which each use is told.
