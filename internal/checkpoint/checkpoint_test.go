@@ -360,7 +360,6 @@ func TestTakeAgain(t *testing.T) {
 	}
 }
 
-
 // Contents stay as long as a checkpoint has them, and no longer.
 func TestRemove(t *testing.T) {
 	b := newBox(t)
