@@ -244,7 +244,7 @@ func runTime(path string) time.Duration {
 	if err != nil {
 		return 0
 	}
-	defer unix.Close(fd) //nolint:errcheck // it was read
+	defer unix.Close(fd)
 	var b [64]byte
 	n, err := unix.Read(fd, b[:])
 	if err != nil {
