@@ -19,8 +19,8 @@ import (
 // the host, whoever the host lets. What could not be put back there is given.
 //
 // Between is called when the directories are as they were, before the sandbox is
-// said to be back. If the process ends before, [Shelf.Interrupted] tells, and it has
-// to be done again.
+// said to be back; what it writes it brings to the disk. If the process ends before,
+// [Shelf.Interrupted] tells, and it has to be done again.
 func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped []string, err error) {
 	trees, packs, err := s.ready(p, sources)
 	if err != nil {
