@@ -38,12 +38,22 @@ func TestOpenPlace(t *testing.T) {
 		dir   string
 		wrong error
 	}{
-		{live, "work", nil}, {live, "work/sub/deep", nil}, {live, "work/in/deep", nil}, {live, "project/in", nil},
-		{live, "outside", nil}, {live, "mine/deep", nil}, {live, "work/../mine", nil},
-		{live, "work/out", spec.ErrDenied}, {live, "work/out/deep", spec.ErrDenied}, {live, "work/up", spec.ErrDenied},
-		{live, "work/in/out", spec.ErrDenied}, {live, "project/out/deep", spec.ErrDenied},
-		{volume, "work/out", spec.ErrDenied}, {reviewed, "work/out", nil},
-		{live, "work/none", os.ErrNotExist}, {live, "none", os.ErrNotExist},
+		{live, "work", nil},
+		{live, "work/sub/deep", nil},
+		{live, "work/in/deep", nil},
+		{live, "project/in", nil},
+		{live, "outside", nil},
+		{live, "mine/deep", nil},
+		{live, "work/../mine", nil},
+		{live, "work/out", spec.ErrDenied},
+		{live, "work/out/deep", spec.ErrDenied},
+		{live, "work/up", spec.ErrDenied},
+		{live, "work/in/out", spec.ErrDenied},
+		{live, "project/out/deep", spec.ErrDenied},
+		{volume, "work/out", spec.ErrDenied},
+		{reviewed, "work/out", nil},
+		{live, "work/none", os.ErrNotExist},
+		{live, "none", os.ErrNotExist},
 	} {
 		root, err := openPlace(tt.sb, filepath.Join(base, tt.dir))
 		if !errors.Is(err, tt.wrong) {
