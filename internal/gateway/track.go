@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
@@ -61,6 +62,9 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why string, err error) {
 		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, denied.Reason(), denied.Suggest().Command(g.conf.Sandbox)
 	case errors.Is(err, outflow.ErrSpent), errors.Is(err, outflow.ErrUnkept), errors.Is(err, errOtherName), errors.Is(err, hello.ErrUnreadable), errors.Is(err, errNoHTTP), isSecret:
 		r.Verdict, r.Reason = spec.VerdictDeny, err.Error()
+	case errors.Is(err, netstack.ErrCut) && r.Up == 0 && r.Down == 0:
+		// Programs try all addresses of a name at once, and drop those that are not the first
+		// to answer.
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
 		if failed, ok := errors.AsType[*dial.Failed](err); ok {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -64,6 +65,36 @@ func TestInspectedFlowIsOpenedOnce(t *testing.T) {
 	c.CloseIdleConnections()
 	if r := w.record(t, "the end", isFlow); r.State != spec.FlowClosed || r.Flow != number || number == "" {
 		t.Errorf("in the end it says %+v", r)
+	}
+}
+
+// A program that tries two addresses at once drops the one that answers later: nothing
+// has failed. One that is cut off when something had passed has.
+func TestFlowIsDropped(t *testing.T) {
+	port, _ := echo(t, "")
+	w := start(t, document(t, 1, "allow: [raw.example.com, 127.0.0.0/8, {host: http.example.com, methods: [GET]}]\n"),
+		map[string][]string{"raw.example.com": here, "http.example.com": here})
+	for name, says := range map[string]string{"raw.example.com": "", "http.example.com": "", "again.example.com": "x"} {
+		asked := strings.Replace(name, "again", "raw", 1)
+		c, err := w.in.DialName(t.Context(), asked, port)
+		must(t, err)
+		if says != "" {
+			_, err = io.WriteString(c, says)
+			must(t, err)
+			_, err = io.ReadFull(c, make([]byte, 1))
+			must(t, err)
+		}
+		for _, e := range w.in.Stack.RegisteredEndpoints() {
+			e.Abort()
+		}
+		want := spec.VerdictAllow
+		if says != "" {
+			want = spec.VerdictError
+		}
+		r := w.record(t, "the end of "+name, func(r spec.NetworkRecord) bool { return isFlow(r) && r.Name == asked && int(r.Up) == len(says) })
+		if r.Verdict != want || (r.Reason == netstack.ErrCut.Error()) != (says != "") {
+			t.Errorf("%s: it says %+v", name, r)
+		}
 	}
 }
 

@@ -64,6 +64,9 @@ func (a *Attempt) accept() (*Conn, error) {
 	ep, err := a.request.CreateEndpoint(queue)
 	if err != nil {
 		a.request.Complete(true)
+		if _, ok := err.(*tcpip.ErrConnectionReset); ok {
+			return nil, ErrCut
+		}
 		return nil, fmt.Errorf("the program inside did not complete the connection: %s", err)
 	}
 	a.request.Complete(false)
@@ -78,6 +81,22 @@ type Conn struct {
 }
 
 var _ net.Conn = (*Conn)(nil)
+
+// ErrCut is what an Accept and a Read fail with that the inside has cut off.
+var ErrCut = errors.New("the program inside has cut the connection")
+
+// reset is what the stack calls that. The error's type is lost on the way.
+var reset = (&tcpip.ErrConnectionReset{}).String()
+
+// Read tells that the inside has cut the connection from all other ends: a server's reset
+// reads the same.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err.Error() == reset {
+		err = ErrCut
+	}
+	return n, err
+}
 
 // Await returns when there is something to read, or nothing ever will be.
 func (c *Conn) Await() {
