@@ -14,6 +14,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -265,11 +266,24 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *
 	if err != nil {
 		return nil, err
 	}
+	if secret == "" && l.given(sb) {
+		return nil, nil
+	}
 	if secret == "" {
 		a.note("%s has no credential; to give it one, and then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
 		return nil, nil
 	}
 	return []lendAt{{secret: secret}}, nil
+}
+
+// given tells whether the user shows the sandbox itself what its agent logs in with (-e).
+func (l *lodger) given(sb *spec.Sandbox) bool {
+	return slices.ContainsFunc(sb.Env, func(v string) bool {
+		variable, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(l.spec.Credentials, func(service string) bool {
+			return slices.Contains(vault.FindService(service).Env, variable)
+		})
+	})
 }
 
 // waysToLogIn are commands that give an agent a credential.
