@@ -2,8 +2,8 @@
 # Tries rules about calls of JSON-RPC (docs/policy.md) with a real server and a real client of
 # MCP: @modelcontextprotocol/server-everything on this host, and the official SDK in a sandbox.
 # Needs bothy, node and npm, and an address of this host's that is not its loopback, at which
-# the server can be reached meanwhile. Leaves nothing behind. Ends with 0 only if all is as it
-# should be.
+# the server can be reached meanwhile, by others, too: it is started with nothing to tell them.
+# Leaves nothing behind. Ends with 0 only if all is as it should be.
 set -eu
 
 source=$(cd "$(dirname "$0")" && pwd -P)
@@ -29,8 +29,8 @@ trap 'exit 143' TERM
 mkdir "$tmp/work" "$tmp/server"
 cp "$source/client.mjs" "$tmp/work/"
 (cd "$tmp/work" && npm install --no-audit --no-fund --silent @modelcontextprotocol/sdk@1)
-(cd "$tmp/server" && npm install --no-audit --no-fund --silent @modelcontextprotocol/server-everything)
-PORT=$port node "$tmp/server/node_modules/@modelcontextprotocol/server-everything/dist/index.js" streamableHttp >"$tmp/server.log" 2>&1 &
+(cd "$tmp/server" && npm install --no-audit --no-fund --silent @modelcontextprotocol/server-everything@2026.8.31)
+env -i PATH="$PATH" HOME="$tmp/server" PORT="$port" node "$tmp/server/node_modules/@modelcontextprotocol/server-everything/dist/index.js" streamableHttp >"$tmp/server.log" 2>&1 &
 server=$!
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	curl -s -o "$tmp/answer" "http://$address:$port/mcp" && break

@@ -279,8 +279,8 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *
 // given tells whether the user shows the sandbox itself what its agent logs in with (-e).
 func (l *lodger) given(sb *spec.Sandbox) bool {
 	return slices.ContainsFunc(sb.Env, func(v string) bool {
-		variable, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(l.spec.Credentials, func(service string) bool {
+		variable, value, _ := strings.Cut(v, "=")
+		return value != "" && slices.ContainsFunc(l.spec.Credentials, func(service string) bool {
 			return slices.Contains(vault.FindService(service).Env, variable)
 		})
 	})

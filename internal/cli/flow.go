@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -181,29 +180,27 @@ func (l *flowing) cancel() error {
 	case err != nil || !l.plan.Remove:
 	case l.state.Ready:
 		err = removeAll(context.Background(), l.engine, &l.plan)
-		_ = os.Remove(filepath.Join(l.run.Dir(), recordsName)) // nobody goes on with it
 	default:
 		_, err = l.untouched()
 	}
 	return err
 }
 
-// removeAll removes the sandboxes of a flow, but for those in which something waits for a
-// person.
+// removeAll removes the sandboxes of a flow, also those that are put away, but for those in
+// which something waits for a person.
 func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
-	copies := p.Copies()
-	for room, id := range p.Sandboxes {
-		if slices.Contains(copies, room) {
-			continue
-		}
+	for _, id := range passing(p) {
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.Remove(ctx, sb, true)
 		}
-		if err != nil && !errors.Is(err, spec.ErrNotFound) {
+		if err == nil || errors.Is(err, spec.ErrNotFound) {
+			err = e.Forget(id)
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -536,7 +536,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		case s.Over():
 			err = removeAll(ctx, e, c.Plan)
 		case s.Skipped():
-			err = putAway(ctx, e, c.Run, c.Plan)
+			err = putAway(ctx, e, c.Plan)
 		}
 		if err != nil { // what the flow came to stays what it is
 			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)

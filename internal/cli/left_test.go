@@ -167,7 +167,7 @@ func TestFlowAnew(t *testing.T) {
 		r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(string) error { return nil })
 		must(t, err)
 		past(t, r, event(t, flow.Ready, flow.Made{}), event(t, flow.Began, nil), event(t, flow.Ended, flow.End{Status: flow.Completed, Reason: flow.ReasonSkipped})).Close()
-		must(t, putAway(t.Context(), e, r, &plan))
+		must(t, putAway(t.Context(), e, &plan))
 		if list := names(t, st); len(list) != 0 {
 			t.Errorf("%s: at the end there are %q", name, list)
 		}

@@ -85,7 +85,7 @@ func (e *Engine) markNew(info *AgentInfo) {
 // pin is an installation as a sandbox names it.
 type pin struct{ name, id string }
 
-// users tells which sandboxes use an installation, by their names.
+// users tells which sandboxes use an installation, by their names; those that are put away, too.
 func (e *Engine) users() (map[pin][]string, error) {
 	list, err := e.Store.List()
 	if err != nil {
@@ -93,18 +93,24 @@ func (e *Engine) users() (map[pin][]string, error) {
 	}
 	users := map[pin][]string{}
 	for _, sb := range list {
-		if sb.Broken != "" {
-			continue
+		if sb.Broken == "" {
+			uses(users, sb)
 		}
-		for p := sb.Program; p != nil; p = p.Runtime {
-			at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
-			users[at] = append(users[at], sb.Name)
-		}
+	}
+	if err := e.eachAway(func(r *record) error { uses(users, r.Sandbox); return nil }); err != nil {
+		return nil, err
 	}
 	for _, names := range users {
 		slices.Sort(names)
 	}
 	return users, nil
+}
+
+func uses(users map[pin][]string, sb *spec.Sandbox) {
+	for p := sb.Program; p != nil; p = p.Runtime {
+		at := pin{cmp.Or(p.From, sb.Agent), p.Installation}
+		users[at] = append(users[at], sb.Name)
+	}
 }
 
 // AgentInUse is an error that names the sandboxes which use an installation;

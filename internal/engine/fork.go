@@ -188,17 +188,22 @@ func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 		return
 	}
 	list = slices.DeleteFunc(list, func(l spec.Lease) bool { return !wanted(&l) })
-	e.lendLike(ctx, list, from.Name, to, same, func(id string) bool { return e.stillLent(from, id) })
+	kept := list[:0]
+	for _, l := range list {
+		if isCaptured(l) {
+			e.say("%s stays with %s alone: log in inside %s", l.Secret, from.Name, to.Name)
+			continue
+		}
+		kept = append(kept, l)
+	}
+	_ = e.lendLike(ctx, kept, to, same, func(id string) bool { return e.stillLent(from, id) }) // it was said
 }
 
 // lendLike lends a sandbox what is live of a list, which is another one's, as long as it
-// still is there.
-func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, from string, to *spec.Sandbox, same bool, still func(id string) bool) {
+// still is there. What is not lent is said; the error is of what may be there another time.
+func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, to *spec.Sandbox, same bool, still func(id string) bool) error {
+	var errs []error
 	for _, l := range vault.Live(list, time.Now()) {
-		if isCaptured(l) {
-			e.say("%s stays with %s alone: log in inside %s", l.Secret, from, to.Name)
-			continue
-		}
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 		if t.Env == nil {
 			t.Env = []string{} // none, and not the usual one
@@ -215,11 +220,19 @@ func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, from string, t
 		}
 		if err != nil {
 			e.say("%s is not lent to %s: %v", l.Secret, to.Name, err)
+			if !errors.Is(err, spec.ErrNotFound) {
+				errs = append(errs, err)
+			}
 		}
 	}
+	return errors.Join(errs...)
 }
 
 func (e *Engine) stillLent(sb *spec.Sandbox, id string) bool {
 	list, err := e.Leases(sb)
-	return err == nil && slices.ContainsFunc(vault.Live(list, time.Now()), func(l spec.Lease) bool { return l.ID == id })
+	return err == nil && live(list, id)
+}
+
+func live(list []spec.Lease, id string) bool {
+	return slices.ContainsFunc(vault.Live(list, time.Now()), func(l spec.Lease) bool { return l.ID == id })
 }

@@ -202,6 +202,15 @@ func (e *Engine) imageUsers() (map[string][]string, error) {
 			users[sb.Image.Digest] = append(users[sb.Image.Digest], "sandbox "+sb.Name)
 		}
 	}
+	err = e.eachAway(func(r *record) error {
+		if i := r.Sandbox.Image; i != nil {
+			users[i.Digest] = append(users[i.Digest], "sandbox "+r.Sandbox.Name+", which is put away")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range templates {
 		if t.Base != spec.TemplateHost {
 			users[t.Base] = append(users[t.Base], "template "+t.Name)

@@ -198,6 +198,10 @@ func (e *Engine) revoke(ctx context.Context, c *vault.Change, only *spec.Sandbox
 		gone = append(gone, ended...)
 		return err
 	})
+	if only == nil {
+		away, aerr := e.revokeAway(c, which)
+		gone, err = append(gone, away...), errors.Join(err, aerr)
+	}
 	return gone, err
 }
 

@@ -109,6 +109,9 @@ func (l *lint) step(s *Step) error {
 	case l.before[s.ID] != nil:
 		return errors.New("the name is used twice")
 	}
+	if err := errors.Join(sharedLog(s, l.before[queries+s.ID]), sharedLog(l.before[strings.TrimPrefix(s.ID, queries)], s)); err != nil {
+		return err
+	}
 	if err := l.kind(s); err != nil {
 		return err
 	}
@@ -128,6 +131,15 @@ func (l *lint) step(s *Step) error {
 		return l.steps(s)
 	}
 	return nil
+}
+
+// sharedLog refuses an agent's step and another's, whose name is that behind what the names of
+// agents' logs begin with: both logs would have one name.
+func sharedLog(of, other *Step) error {
+	if of == nil || other == nil || of.Prompt == "" || other.Prompt != "" {
+		return nil
+	}
+	return fmt.Errorf("%s and %s cannot be in one flow: what agents say in a step STEP is kept as %sSTEP", of.ID, other.ID, queries)
 }
 
 // kind wants one thing to do, and what fits it.

@@ -359,7 +359,7 @@ func (s *State) Known() bool { return !s.told.IsZero() }
 
 // Over tells whether nothing is left of a flow that could be gone on with.
 func (s *State) Over() bool {
-	return s.Status.Final() || s.Status == Completed && !s.Skipped()
+	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
 }
 
 // Skipped tells whether a flow has come to its end, and is left to a person for what was skipped.

@@ -42,10 +42,13 @@ var (
 	errStale  = errors.New("what it needs is done again")
 )
 
-// logName is the file of what is said in a try. What an agent says is, as Looplia calls it, a query.
+// queries is what the log of a try begins with if an agent does it: Looplia's word.
+const queries = "query-"
+
+// logName is the file of what is said in a try.
 func logName(n *Node, try string) string {
 	if n.Step.Prompt != "" {
-		return "query-" + try + ".log"
+		return queries + try + ".log"
 	}
 	return try + ".log"
 }

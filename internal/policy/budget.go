@@ -73,10 +73,16 @@ func (d *Decision) suggestMore() Suggestion {
 	if len(r.HTTP.Queries) > 0 {
 		return Suggestion{Note: "raise max_upload of the rule where it is written; no command can, for it has a query"}
 	}
-	more := *r
-	more.MaxUpload = max(twice(r.MaxUpload), rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size())))
-	s := Suggestion{Args: more.command(), PerSandbox: true}
-	if !r.Until.IsZero() {
+	more, note := *r, ""
+	more.MaxUpload = twice(r.MaxUpload)
+	switch need := rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size())); {
+	case need > 0 && need/r.MaxUpload > maxRaise: // whoever sends it says how long it is, and a person may only paste
+		note = "the request says that it has " + sizeText(d.query.Request.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
+	default:
+		more.MaxUpload = max(more.MaxUpload, need)
+	}
+	s := Suggestion{Args: more.command(), PerSandbox: true, Note: note}
+	if !r.Until.IsZero() && s.Note == "" {
 		s.Note = "the rule that is used up ends at " + r.Until.UTC().Format(time.RFC3339) + ", and so should this: --for says when"
 	}
 	if q := d.query.Request; q != nil && q.Body < 0 && s.Note == "" {
@@ -110,6 +116,9 @@ func rounded(n int64) int64 {
 	}
 	return plus(n, unit-1) / unit * unit
 }
+
+// maxRaise is how many times as much as before is suggested at most.
+const maxRaise = 16
 
 func twice(n int64) int64 { return plus(n, n) }
 

@@ -41,10 +41,10 @@ const maxRepository = 1 << 10
 
 // CleanRepository gives the name of a repository in the form that rules are compared
 // with: without the '/' that stands before it in a URL, one that stands behind it, and
-// ".git" at its end, which servers take for the same. There is one way to read what passes: refused are
-// names that climb (".."), that begin with '-' as an option does, that lead into a
-// repository ("app.git/objects"), and all characters a shell, or one server and not the
-// next, might see something in.
+// ".git" at its end, which servers take for the same. There is one way to read what
+// passes: refused are names that climb (".."), that begin with '-' as an option does, that
+// lead into a repository ("app.git/objects"), and all characters a shell, or one server
+// and not the next, might see something in.
 //
 // "~name" stands for itself, and only at the beginning: some servers put a home there.
 func CleanRepository(name string) (string, error) {
@@ -105,7 +105,7 @@ func unescaped(rest string) string {
 	if _, ok := hexByte(rest[1:]); rest[0] != '%' || !ok {
 		return ""
 	}
-	return ": git reads '%' in ssh://HOST/NAME, not in HOST:NAME"
+	return ": git reads '%' in ssh://git@HOST/NAME, not in HOST:NAME"
 }
 
 // parseRepository reads a pattern of repositories: acme/app, acme/*, acme/**. It must be

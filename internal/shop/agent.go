@@ -40,6 +40,24 @@ type turn struct {
 	limit                  time.Duration
 }
 
+// question is a turn that can be taken.
+type question struct {
+	rules *transcript.Rules
+	q     wire.Command
+	stdin string
+}
+
+// ready sees that an agent can be asked, before anything is touched for that.
+func ready(of *spec.Agent, t turn) (*question, error) {
+	rules, err := transcript.ForOutput(of.Headless)
+	if err != nil {
+		return nil, err
+	}
+	argv, stdin := agent.Headless(of, t.prompt, t.model, t.session)
+	q := wire.Command{Args: argv, Env: t.env, Dir: t.dir, Timeout: spec.Duration(t.limit)}
+	return &question{rules, q, stdin}, fitsArguments(argv)
+}
+
 // told is what an agent said when it was asked, and how it ended.
 type told struct {
 	digest transcript.Digest
@@ -49,21 +67,13 @@ type told struct {
 
 // ask has an agent work. Both writers hear what it says. If it was cut short, as an
 // [inside.CutShort] says, what it has said until then counts.
-func ask(ctx context.Context, in *inside.Session, of *spec.Agent, t turn, stdout, stderr io.Writer) (*told, error) {
+func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
 	a := &told{}
-	rules, err := transcript.ForOutput(of.Headless)
-	if err != nil {
-		return a, err
-	}
-	argv, stdin := agent.Headless(of, t.prompt, t.model, t.session)
-	if err := fitsArguments(argv); err != nil {
-		return a, err
-	}
-	r := transcript.NewReader(rules, func(ev spec.TranscriptEvent) error { a.digest.Add(ev); return nil })
-	q := wire.Command{Args: argv, Env: t.env, Dir: t.dir, Timeout: spec.Duration(t.limit)}
-	a.status, a.said, err = run(ctx, in, q, stdin, io.MultiWriter(stdout, r), stderr)
-	if cerr := r.Close(); err == nil {
-		err = cerr
+	r := transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.digest.Add(ev); return nil })
+	var err error
+	a.status, a.said, err = run(ctx, in, p.q, p.stdin, io.MultiWriter(stdout, r), stderr)
+	if cerr := r.Close(); cerr != nil { // it cannot be judged by what was not read
+		return a, cerr
 	}
 	return a, err
 }

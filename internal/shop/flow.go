@@ -246,7 +246,11 @@ func (s *Flow) dir(sb *spec.Sandbox, job flow.Job) string {
 // prompt has an agent do it.
 func (s *Flow) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow.Done, error) {
 	t := turn{prompt: job.Prompt, model: job.Model, env: job.Env, dir: s.dir(sb, job), limit: job.Limit}
-	a, err := ask(ctx, s.in(sb), s.agents[job.Agent], t, job.Log, io.Discard)
+	q, err := ready(s.agents[job.Agent], t)
+	if err != nil {
+		return flow.Done{}, err
+	}
+	a, err := q.ask(ctx, s.in(sb), job.Log, io.Discard)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		a.cut(short)
 		err = nil

@@ -39,6 +39,10 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	if err != nil {
 		return w, err
 	}
+	q, err := ready(at.Agent, turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit})
+	if err != nil { // it was seen to that it can be
+		return w, err
+	}
 	if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil { // a host that died may have left an agent at work
 		return w, err
 	}
@@ -63,8 +67,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 		}
 		err = errors.Join(err, berr)
 	}()
-	t := turn{prompt: job.Prompt, model: job.Model, session: job.Session, limit: job.Limit}
-	a, err := ask(ctx, s.in(at.Sandbox), at.Agent, t, job.Output.Stdout, job.Output.Stderr)
+	a, err := q.ask(ctx, s.in(at.Sandbox), job.Output.Stdout, job.Output.Stderr)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) {
 		if stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {

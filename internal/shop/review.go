@@ -45,12 +45,16 @@ func (s *Loop) Review(ctx context.Context, job loop.ReviewJob) (o loop.Opinion, 
 // read has the reviewer read the work, and takes its verdict out. Its sandbox runs on
 // meanwhile: whoever runs in it could have written the verdict before, too.
 func (s *Loop) read(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job loop.ReviewJob) (o loop.Opinion, err error) {
+	q, err := ready(of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit})
+	if err != nil {
+		return o, err
+	}
 	in := s.preparing(sb)
 	files := inside.Delivery{Place: loop.ReviewPlace, Files: job.Files, Output: loop.ReviewOutput}
 	if err := in.Put(ctx, files); err != nil {
 		return o, err
 	}
-	a, err := ask(ctx, in, of, turn{prompt: job.Prompt, model: job.Model, limit: job.Limit}, io.Discard, io.Discard)
+	a, err := q.ask(ctx, in, io.Discard, io.Discard)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		a.cut(short)
 		err = nil

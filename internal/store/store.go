@@ -116,6 +116,7 @@ const (
 	tasksName     = "tasks"
 	buildsName    = "builds"
 	runsName      = "runs"
+	awayName      = "away"
 	countedName   = "counted.json"
 )
 
@@ -168,9 +169,13 @@ func (s *Store) Builds() string { return filepath.Join(s.dir, buildsName) }
 // Runs is where the runs of what goes on by itself lie. It need not exist.
 func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
 
+// Away is where it is written down what it takes to make sandboxes anew that are put away. It
+// need not exist.
+func (s *Store) Away() string { return filepath.Join(s.dir, awayName) }
+
 // Erase deletes the state directory. Nothing may use it.
 func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, countedName} {
+	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName} {
 		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
 		}

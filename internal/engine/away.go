@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// record is what it takes to make a sandbox anew that is put away: what it was asked to be,
+// its documents, and what it is lent, without values. Nothing is there of what was done in it.
+type record struct {
+	Version   int               `json:"version"`
+	Sandbox   *spec.Sandbox     `json:"sandbox"`
+	Documents map[string][]byte `json:"documents"` // by their names
+	Leases    []spec.Lease      `json:"leases"`
+}
+
+const recordSuffix = ".json"
+
+func (e *Engine) recordPath(id string) string {
+	return filepath.Join(e.Store.Away(), id+recordSuffix)
+}
+
+// recorded are the documents of a sandbox that tell what it may do, and what it did of that.
+func recorded(d store.Sandbox) []string {
+	return []string{d.Policy(), d.Mock(), d.Uploads(), d.Bill(), d.Lent()}
+}
+
+// PutAway removes a sandbox that does not run, when it is written down what it takes to make
+// it anew.
+func (e *Engine) PutAway(ctx context.Context, sb *spec.Sandbox) error {
+	if err := e.record(sb); err != nil {
+		return &spec.Error{Op: "write down what it takes to make " + sb.Name + " anew", Err: err, Hint: spec.Hint(err)}
+	}
+	return e.Remove(ctx, sb, true)
+}
+
+// record writes that down. What is revoked before holds, and what is revoked from then on is
+// revoked there, too.
+func (e *Engine) record(sb *spec.Sandbox) error {
+	c, err := e.vault().BeginBlind()
+	if err != nil {
+		return err
+	}
+	defer c.End()
+	d := e.Store.Sandbox(sb.ID)
+	r := record{Version: spec.Version}
+	if r.Sandbox, err = e.Store.Load(sb.ID); err != nil {
+		return err
+	}
+	if r.Leases, err = e.Leases(sb); err != nil {
+		return err
+	}
+	if r.Documents, err = documents(d); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(e.Store.Away(), 0o700); err != nil {
+		return err
+	}
+	return errors.Join(store.WriteJSON(e.recordPath(sb.ID), r), store.SyncDir(e.Store.Path()))
+}
+
+// documents are those that are recorded, by their names.
+func documents(d store.Sandbox) (map[string][]byte, error) {
+	list := map[string][]byte{}
+	for _, path := range recorded(d) {
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[filepath.Base(path)] = append([]byte{}, data...) // not nil
+	}
+	return list, nil
+}
+
+func (e *Engine) readRecord(id string) (*record, error) {
+	r := &record{}
+	err := store.ReadJSON(e.recordPath(id), r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s is not put away", id)
+	case err != nil:
+		return nil, err
+	case r.Version < 1 || r.Version > spec.Version:
+		return nil, spec.Errorf(spec.ErrConflict, "%s is of format %d, this bothy knows %d", e.recordPath(id), r.Version, spec.Version)
+	case r.Sandbox == nil || r.Sandbox.ID != id:
+		return nil, spec.Errorf(spec.ErrConflict, "%s is not the record of that sandbox", e.recordPath(id))
+	}
+	return r, nil
+}
+
+// IsAway tells whether a sandbox is put away.
+func (e *Engine) IsAway(id string) bool {
+	_, err := os.Lstat(e.recordPath(id))
+	return err == nil
+}
+
+// Forget has nobody make a sandbox anew. One that is not put away is none.
+func (e *Engine) Forget(id string) error {
+	err := os.Remove(e.recordPath(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = store.SyncDir(e.Store.Away())
+	}
+	return err
+}
+
+// Anew makes a sandbox that is put away, with its ID and name. What is not there to be lent
+// any more is said; if something else fails it stays put away. One that somebody has begun to
+// make, and was killed at that, is made once more: it may lack what it is lent.
+func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
+	r, err := e.readRecord(id)
+	if err != nil {
+		return nil, err
+	}
+	sb := *r.Sandbox
+	fail := func(err error) (*spec.Sandbox, error) {
+		return nil, &spec.Error{Op: "make " + sb.Name + " anew", Err: err, Hint: spec.Hint(err)}
+	}
+	if begun, err := e.Find(id); err == nil {
+		if err := e.Remove(ctx, begun, true); err != nil {
+			return fail(err)
+		}
+	}
+	sb.CreatedAt = time.Now().UTC()
+	write := func(d store.Sandbox) error {
+		var err error
+		for _, path := range recorded(d) {
+			if data, there := r.Documents[filepath.Base(path)]; there && err == nil {
+				err = store.WriteFile(path, data)
+			}
+		}
+		return err
+	}
+	if err := e.Create(ctx, &sb, write); err != nil {
+		return fail(err)
+	}
+	err = e.lendAnew(ctx, r.Leases, &sb)
+	if err == nil {
+		err = e.Forget(id)
+	}
+	if err != nil {
+		rest := context.WithoutCancel(ctx)
+		return fail(errors.Join(err, e.Remove(rest, &sb, true)))
+	}
+	return &sb, nil
+}
+
+// lendAnew lends a sandbox what it was lent when it was put away.
+func (e *Engine) lendAnew(ctx context.Context, list []spec.Lease, sb *spec.Sandbox) error {
+	var lent []spec.Lease
+	for _, l := range list {
+		if isCaptured(l) {
+			e.say("%s went with the sandbox: log in inside %s", l.Secret, sb.Name)
+			continue
+		}
+		lent = append(lent, l)
+	}
+	err := e.lendLike(ctx, lent, sb, false, func(id string) bool {
+		r, err := e.readRecord(sb.ID)
+		return err == nil && live(r.Leases, id)
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// eachAway does something with every record.
+func (e *Engine) eachAway(do func(r *record) error) error {
+	list, err := os.ReadDir(e.Store.Away())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range list {
+		id, ok := strings.CutSuffix(entry.Name(), recordSuffix)
+		if !ok || strings.HasPrefix(id, ".") {
+			continue
+		}
+		r, err := e.readRecord(id)
+		if errors.Is(err, spec.ErrNotFound) {
+			continue // it was made anew meanwhile
+		}
+		if err == nil {
+			err = do(r)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// revokeAway ends leases of what is put away. The caller holds the lock of the vault.
+func (e *Engine) revokeAway(c *vault.Change, which func(*spec.Lease) bool) (gone []spec.Lease, err error) {
+	err = e.eachAway(func(r *record) error {
+		var ended, left []spec.Lease
+		for i, l := range r.Leases {
+			if which(&r.Leases[i]) {
+				ended = append(ended, l)
+			} else {
+				left = append(left, l)
+			}
+		}
+		if len(ended) == 0 {
+			return nil
+		}
+		r.Leases = left
+		if err := store.WriteJSON(e.recordPath(r.Sandbox.ID), r); err != nil {
+			return err
+		}
+		for _, l := range ended {
+			e.note(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": r.Sandbox.Name, "sandbox_id": r.Sandbox.ID})
+		}
+		gone = append(gone, ended...)
+		return nil
+	})
+	return gone, err
+}
