@@ -74,6 +74,8 @@ func TestLint(t *testing.T) {
 	for _, tt := range []struct{ steps, want string }{
 		{"", "there are 0"},
 		{good + ", {id: a, prompt: p}", "used twice"},
+		{"{id: a, prompt: p}, {id: query-a, command: c}", "a and query-a cannot be in one flow"},
+		{"{id: query-a, command: c}, {id: a, prompt: p}", "a and query-a cannot be in one flow"},
 		{"{id: 1a, prompt: p}", "is no name"},
 		{"{id: a.b, prompt: p}", "is no name"},
 		{"{id: a}", "one of prompt, command, approval, question"},
