@@ -116,8 +116,8 @@ func TestExtractGNUSparse(t *testing.T) {
 		if n := len(tree(t, dir)["disk"].body); n != 3<<20 {
 			t.Errorf("%s: it has %d bytes", format, n)
 		}
-		if err := extract(t, bytes.NewReader(out), t.TempDir(), ExtractOptions{Outward: true}); err == nil {
-			t.Errorf("%s: it came out of a sandbox, and was written", format)
+		if err := extract(t, bytes.NewReader(out), t.TempDir(), ExtractOptions{NoHoles: true}); err == nil {
+			t.Errorf("%s: it has holes, and was written", format)
 		}
 	}
 }

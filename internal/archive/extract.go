@@ -24,9 +24,11 @@ type ExtractOptions struct {
 	MaxBytes int64
 	// Outward says that the archive comes out of a sandbox and what is in it goes to a
 	// person: nobody else may write to it, whatever mode it has in there, and directories
-	// that were there keep theirs. A file that is said to have holes is refused: it takes
-	// hours to write for nothing, and Write makes none.
+	// that were there keep theirs.
 	Outward bool
+	// NoHoles refuses a file that is said to have holes: a small archive can claim one that
+	// takes years to write for nothing, and Write makes none.
+	NoHoles bool
 }
 
 // Extract writes the archive beneath root. It passes through no symbolic link,
@@ -95,7 +97,7 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 	if x.o.Outward {
 		mode &^= 0o022
 	}
-	if x.o.Outward && hasHoles(h) {
+	if x.o.NoHoles && hasHoles(h) {
 		return errors.New("it has holes, of which nobody knows how large they are")
 	}
 	switch h.Typeflag {

@@ -129,7 +129,7 @@ func extractTo(sb *spec.Sandbox, r io.Reader, dst, name string) error {
 		return err
 	}
 	defer root.Close()
-	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename, Outward: true})
+	return archive.Extract(br, root, archive.ExtractOptions{Rename: rename, Outward: true, NoHoles: true})
 }
 
 // copyIn sends a tree in.

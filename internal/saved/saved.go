@@ -499,14 +499,15 @@ func onlyOurs(dir string) error {
 	return err
 }
 
-// extract writes an archive's files into a directory.
+// extract writes an archive's files, which Write made if it is one of a template, into a
+// directory.
 func extract(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := archive.Extract(r, root, archive.ExtractOptions{}); err != nil {
+	if err := archive.Extract(r, root, archive.ExtractOptions{NoHoles: true}); err != nil {
 		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return spec.Errorf(spec.ErrUsage, "this is no whole archive of a template: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -267,6 +268,25 @@ func TestName(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a/../b", "/a", "a/", "A", "a:", "a:b:c", "a b", "a\n", ".a", "a//b", strings.Repeat("a", 201), "a:\x00"} {
 		if got, err := Name(name); err == nil {
 			t.Errorf("%q is %q", name, got)
+		}
+	}
+}
+
+// A small archive can claim files that take years to write.
+func TestImportHasNoHoles(t *testing.T) {
+	if _, err := exec.LookPath("tar"); err != nil {
+		t.Skip("no tar here")
+	}
+	src := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(src, aboutName), []byte(`{"version":1,"name":"a:v1","base":"host"}`), 0o600))
+	must(t, os.Mkdir(filepath.Join(src, homeName), 0o700))
+	must(t, os.WriteFile(filepath.Join(src, homeName, "disk"), nil, 0o600))
+	must(t, os.Truncate(filepath.Join(src, homeName, "disk"), 1<<20))
+	for how, ok := range map[string]bool{"-cf": true, "-cSf": false} {
+		out, err := exec.Command("tar", "-C", src, how, "-", aboutName, homeName).Output()
+		must(t, err)
+		if got, err := shelf(t).Import(bytes.NewReader(out), ""); (err == nil) != ok {
+			t.Errorf("%s: taken as %+v, %v", how, got, err)
 		}
 	}
 }
