@@ -116,9 +116,7 @@ func (l *look) changes() ([]Change, error) {
 	}
 	slices.SortFunc(l.list, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 	l.imply()
-	if err := l.renames(); err != nil {
-		return nil, err
-	}
+	l.renames()
 	l.adopt()
 	return l.list, nil
 }

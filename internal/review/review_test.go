@@ -327,11 +327,17 @@ func TestRenamesEnd(t *testing.T) {
 	l, err := p.w.open()
 	must(t, err)
 	defer l.close()
-	l.hashed = maxHashed - 4
-	list, err := l.changes()
-	must(t, err)
-	if got := summary(list); got != "added new\ndeleted old\n" {
-		t.Error(got)
+	for _, left := range []int64{4, 9} { // none of both files, or one
+		l.hashed = maxHashed - left
+		list, err := l.changes()
+		must(t, err)
+		if got := summary(list); got != "added new\ndeleted old\n" {
+			t.Errorf("with %d bytes left: %s", left, got)
+		}
+	}
+	l.hashed = 0
+	if _, err := l.hashOf(l.upper, "new", 4); err == nil || l.hashed != 4 {
+		t.Errorf("a file that has grown: %v, %d bytes count", err, l.hashed)
 	}
 }
 
