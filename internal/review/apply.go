@@ -1,7 +1,6 @@
 package review
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
@@ -20,10 +19,10 @@ type Order struct {
 	Change
 	// Pick leaves of a text only the hunks that it chooses; nil: all.
 	Pick Pick
-	// Shown is the SHA-256 of the file of the layer as somebody saw it who decided; what
+	// Shown is the digest of the file of the layer as somebody saw it who decided; what
 	// is another then is not applied. Nil: only its inode and its times must be as they
 	// were, which what a program writes through memory leaves as they are.
-	Shown *[sha256.Size]byte
+	Shown *Digest
 	// Overwrite applies it although the host's file was changed meanwhile.
 	Overwrite bool
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -327,7 +326,7 @@ func (l *look) same(p place, name string, c Change, f *os.File) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
-	return store.Same(f, g)
+	return sameData(f, g)
 }
 
 func beginsAsScript(f *os.File) bool {

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -132,5 +131,5 @@ func (s *Siblings) same(c Change) (bool, error) {
 		return false, err
 	}
 	defer g.Close()
-	return store.Same(f, g)
+	return sameData(f, g)
 }

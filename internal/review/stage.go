@@ -2,11 +2,9 @@ package review
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"slices"
@@ -60,14 +58,14 @@ func (a *applying) fill(s *step) error {
 	}
 	defer from.Close()
 	return s.write(a.few(), o.mode(), func(to *os.File) error {
-		var sum hash.Hash
+		var seen *digest
 		if o.Shown != nil {
-			sum = sha256.New()
+			seen = newDigest()
 		}
-		if err := copyData(to, from, o.New.Size, sum); err != nil {
+		if err := copyData(to, from, o.New.Size, seen); err != nil {
 			return err
 		}
-		if sum != nil && [sha256.Size]byte(sum.Sum(nil)) != *o.Shown {
+		if seen != nil && seen.of(o.New.Size) != *o.Shown {
 			return errChanged()
 		}
 		return unchanged(from, o.New.Mark)

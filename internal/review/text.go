@@ -2,7 +2,6 @@ package review
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"regexp"
@@ -25,9 +24,9 @@ type Text struct {
 	Added, Removed int
 	// Left says why there are no lines; empty if there are.
 	Left string
-	// Digest is the SHA-256 of the file as it is in the layer, as these lines or, where
-	// there are none, its bytes were read. See [Order].
-	Digest [sha256.Size]byte
+	// Digest is that of the file as it is in the layer, as these lines or, where there are
+	// none, its bytes were read. See [Order].
+	Digest Digest
 
 	old   []string
 	now   []string
@@ -71,7 +70,7 @@ func (r *Reader) Text(c Change) (Text, error) {
 	if err != nil || left != "" {
 		return Text{Left: left, sides: r.blobs(c)}, err
 	}
-	t := Text{old: lines(old), now: lines(now), Digest: sha256.Sum256([]byte(now))}
+	t := Text{old: lines(old), now: lines(now), Digest: digestOfText(now)}
 	edits := editsOf(t.old, t.now)
 	for _, e := range edits {
 		t.Removed += e.b - e.a
@@ -81,21 +80,18 @@ func (r *Reader) Text(c Change) (Text, error) {
 	return t, nil
 }
 
-// Sum is the SHA-256 of a file as it is in the layer now. Of what is no file it is that
-// of nothing.
-func (r *Reader) Sum(c Change) (sum [sha256.Size]byte, err error) {
-	h := sha256.New()
-	if c.New.Form == File {
-		f, err := r.now(c.Path).read(c.Path, c.New.Mark)
-		if err != nil {
-			return sum, err
-		}
-		defer f.Close()
-		if _, err := io.Copy(h, f); err != nil {
-			return sum, err
-		}
+// Sum is the digest of a file as it is in the layer now. Of what is no file it is that of
+// nothing.
+func (r *Reader) Sum(c Change) (Digest, error) {
+	if c.New.Form != File {
+		return digestOfText(""), nil
 	}
-	return [sha256.Size]byte(h.Sum(nil)), nil
+	f, err := r.now(c.Path).read(c.Path, c.New.Mark)
+	if err != nil {
+		return Digest{}, err
+	}
+	defer f.Close()
+	return digestOf(f, c.New.Size)
 }
 
 func (r *Reader) side(d *dir, path string, e Entry) (text, left string, err error) {
