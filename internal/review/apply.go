@@ -28,7 +28,7 @@ type Order struct {
 }
 
 // mode is what a file or a directory gets on the host. Others may write to it if they may
-// now, or if that is all the change is, and is shown as that.
+// now, or if that is all the change is, which has a flag then.
 func (o Order) mode() uint32 {
 	open := uint32(0o022)
 	if o.Old.Form == File {

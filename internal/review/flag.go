@@ -285,13 +285,16 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 	if f, ok := gitFlag(lower, c.New.Form); ok {
 		return []Flag{f}
 	}
+	if c.Kind == Mode && c.New.Mode&^c.Old.Mode&0o022 != 0 {
+		list = []Flag{{Why: "others on this host may write to it"}}
+	}
 	switch {
 	case c.Kind == Deleted: // what is not there runs nothing
 		return flagsBy(bounds, lower, Nothing)
 	case c.Kind == Mode && (c.New.Form == Directory || c.New.Mode&^c.Old.Mode&0o111 == 0):
-		return nil // nothing in it is other than it was
+		return list // nothing in it is other than it was
 	}
-	list = flagsBy(rules, lower, c.New.Form)
+	list = append(list, flagsBy(rules, lower, c.New.Form)...)
 	switch {
 	case c.New.Form == Link && leads(c.Path, c.New.Target):
 		list = append(list, Flag{Why: "a symbolic link that leads out of the workspace"})

@@ -73,6 +73,9 @@ func TestFlags(t *testing.T) {
 		{"an absolute link", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "/etc"}}, false, true},
 		{"a link by way of another", Change{Path: "a", Kind: Added, New: Entry{Form: Link, Target: "b/../c"}}, false, true},
 		{"a link with dots in names", Change{Path: "a/b/c", Kind: Added, New: Entry{Form: Link, Target: ".././..//..x/y"}}, false, false},
+		{"a directory that others can write to", Change{Path: "x", Kind: Mode, Old: Entry{Form: Directory, Mode: 0o755}, New: Entry{Form: Directory, Mode: 0o757}}, false, true},
+		{"one that they could", Change{Path: "x", Kind: Mode, Old: Entry{Form: Directory, Mode: 0o777}, New: Entry{Form: Directory, Mode: 0o722}}, false, false},
+		{"a file that others can write to", Change{Path: "x", Kind: Mode, Old: file, New: Entry{Form: File, Mode: 0o664}}, false, true},
 		{"an empty directory", Change{Path: ".vscode", Kind: Added, New: Entry{Form: Directory, Mode: 0o755}}, false, false},
 	} {
 		if got := flagsOf(&tt.c, tt.script); (len(got) > 0) != tt.want {

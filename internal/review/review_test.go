@@ -389,7 +389,11 @@ func TestApplyOpenDirectories(t *testing.T) {
 		t.Errorf("the layer still has %v, %v", left, err)
 	}
 	p.inside("echo 2 > open/sub/file; chmod 777 open")
-	p.apply(p.wants("mode open\nmodified open/sub/file\n"), true)
+	list := p.wants("mode open\nmodified open/sub/file\n")
+	if len(list[0].Flags) != 1 {
+		t.Errorf("that it is opened has the flags %v", list[0].Flags)
+	}
+	p.apply(list, true)
 	p.wants("")
 }
 
