@@ -168,10 +168,8 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := workspace.Check(sb); err != nil {
 		return err
 	}
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if err := (template.Target{Path: m.Target}).Check(); err != nil {
-			return err // it could never be started
-		}
+	if err := template.CheckMounts(sb.Mounted()); err != nil { // it could never be started
+		return err
 	}
 	if err := e.checkReviewed(sb); err != nil {
 		return err

@@ -87,6 +87,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"a bad name", func(sb *spec.Sandbox) { sb.Name = "../box" }, spec.ErrUsage},
 		{"a reserved name", func(sb *spec.Sandbox) { sb.Name = "default" }, spec.ErrUsage},
 		{"two mounts at one place", func(sb *spec.Sandbox) { sb.Volumes = sb.Workspaces }, spec.ErrUsage},
+		{"a private directory over programs", func(sb *spec.Sandbox) { sb.Private = []string{"/usr"} }, spec.ErrUsage},
 		{"a mount over the kernel's own", func(sb *spec.Sandbox) { sb.Volumes = []spec.Mount{{Source: "/srv", Target: "/proc"}} }, spec.ErrUsage},
 	}
 	for _, tt := range tests {
@@ -101,6 +102,8 @@ func TestCreateRefuses(t *testing.T) {
 	if got := names(t, e); !slices.Equal(got, []string{"box"}) {
 		t.Errorf("there are %q", got)
 	}
+	shared := wish("/dev/shm/app") // lies in a file system in memory, not among devices
+	must(t, e.Create(t.Context(), shared))
 }
 
 func TestFind(t *testing.T) {

@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	if p.Dir == "" {
 		p.Dir = k.spec.Primary()
 	}
-	if i := k.launch.Image; p.Dir == "" && i != nil && !inMemory(i.Workdir) {
+	if i := k.launch.Image; p.Dir == "" && i != nil && !k.hides(i.Workdir) {
 		p.Dir = i.Workdir
 	}
 	if p.Dir == "" {
@@ -55,10 +56,15 @@ func (k *Keeper) process(ctx context.Context, c wire.Command) (driver.Process, e
 	return p, nil
 }
 
-// inMemory tells of what an image has where a sandbox has a file system in memory: it is
-// hidden.
-func inMemory(dir string) bool {
-	return strings.HasPrefix(dir, "/tmp/") || strings.HasPrefix(dir, sharedMemory+"/")
+// hides tells of a directory of an image whether the sandbox has a file system in memory
+// over it, and nothing of its own over that.
+func (k *Keeper) hides(dir string) bool {
+	if !strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, template.SharedMemory+"/") {
+		return false
+	}
+	return !slices.ContainsFunc(k.spec.Mounted(), func(m string) bool {
+		return dir == m || strings.HasPrefix(dir, m+"/")
+	})
 }
 
 // environment is what every program inside starts with; later entries win.

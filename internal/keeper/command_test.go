@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/template"
 	"github.com/bothy-dev/bothy/internal/trust"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -104,6 +105,18 @@ func TestProcess(t *testing.T) {
 		{"a directory", func(k *Keeper) { k.spec.Workdir = "/w" }, wire.Command{Dir: "/d"}, "/d", []string{"/bin/bash"}, nil},
 		{"an image's directory", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/srv/w"} }, wire.Command{}, "/srv/w", []string{"/bin/bash"}, nil},
 		{"an image's directory that is hidden", func(k *Keeper) { k.launch.Image = &image.Root{Workdir: "/tmp/w"} }, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
+		{"an image's directory that a volume lies over", func(k *Keeper) {
+			k.launch.Image = &image.Root{Workdir: "/tmp/w"}
+			k.spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}}
+		}, wire.Command{}, "/tmp/w", []string{"/bin/bash"}, nil},
+		{"an image's directory in one that is private", func(k *Keeper) {
+			k.launch.Image = &image.Root{Workdir: "/dev/shm/p/w"}
+			k.spec.Private = []string{"/dev/shm/p"}
+		}, wire.Command{}, "/dev/shm/p/w", []string{"/bin/bash"}, nil},
+		{"an image's directory beside a volume", func(k *Keeper) {
+			k.launch.Image = &image.Root{Workdir: "/tmp/w2"}
+			k.spec.Volumes = []spec.Mount{{Source: "/a", Target: "/tmp/w"}, {Source: "/b", Target: "/tmp/w2/below"}}
+		}, wire.Command{}, "/home/me", []string{"/bin/bash"}, nil},
 		{"a relative directory", nil, wire.Command{Dir: "d"}, "", nil, spec.ErrUsage},
 	}
 	for _, tt := range tests {
@@ -120,5 +133,14 @@ func TestProcess(t *testing.T) {
 				t.Errorf("process() = %+v, want %q in %s", p, tt.args, tt.dir)
 			}
 		})
+	}
+}
+
+// What could not be created is not started either.
+func TestMountsRefused(t *testing.T) {
+	k := bare()
+	k.spec.Volumes = []spec.Mount{{Source: "/a", Target: template.Agent}}
+	if _, err := k.mounts(t.TempDir()); !errors.Is(err, spec.ErrUsage) {
+		t.Error(err)
 	}
 }

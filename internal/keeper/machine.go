@@ -118,7 +118,7 @@ func (k *Keeper) assemble(root string, mounts []driver.Mount) error {
 	}
 	var targets []template.Target
 	for i, m := range mounts {
-		if below(mounts[:i], m.Target) || m.Target == sharedMemory || m.Target == template.Agent || m.Target == template.Runtime || k.spec.Build != nil {
+		if below(mounts[:i], m.Target) || m.Target == template.SharedMemory || m.Target == template.Agent || m.Target == template.Runtime || k.spec.Build != nil {
 			continue // its mount point is there, or lies in another mount
 		}
 		targets = append(targets, template.Target{Path: m.Target, Dir: m.Memory || isDir(m.Source)})

@@ -24,6 +24,9 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	if k.spec.Build != nil {
 		return k.buildMounts(scratch)
 	}
+	if err := template.CheckMounts(k.spec.Mounted()); err != nil {
+		return nil, err
+	}
 	empty := filepath.Join(scratch, "empty")
 	if err := os.Mkdir(empty, 0o555); err != nil {
 		return nil, err
@@ -31,7 +34,7 @@ func (k *Keeper) mounts(scratch string) ([]driver.Mount, error) {
 	// Files in memory leave room for what would remove them again.
 	list := []driver.Mount{
 		{Target: "/tmp", Memory: true, Mode: 0o1777, Size: k.launch.Memory / 2},
-		{Target: sharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
+		{Target: template.SharedMemory, Memory: true, Mode: 0o1777, Size: k.launch.Memory / 4},
 		{Source: k.dir.Home(), Target: k.account.Home, Exclusive: true},
 	}
 	for i, m := range slices.Concat(k.spec.Workspaces, k.spec.Volumes, k.config()) {
@@ -93,9 +96,6 @@ func (k *Keeper) config() (list []spec.Mount) {
 	}
 	return list
 }
-
-// sharedMemory is where programs that work together keep what they share.
-const sharedMemory = "/dev/shm"
 
 // installation is a program that lies on the host and is shown inside.
 type installation struct {

@@ -190,7 +190,7 @@ func (o *Options) check() error {
 		}
 	}
 	for _, t := range append([]Target{{Path: o.User.Home, Dir: true}}, o.Targets...) {
-		if err := t.Check(); err != nil {
+		if err := t.check(); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,31 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Check refuses targets that would take the sandbox apart, whatever its template has.
-func (t Target) Check() error {
+// SharedMemory is where programs that work together keep what they share. A sandbox has a
+// file system in memory there.
+const SharedMemory = "/dev/shm"
+
+// CheckMounts refuses mounts that would take a sandbox apart, whatever its template has.
+// What lies below another, or in the shared memory, lies in that, and takes nothing.
+func CheckMounts(targets []string) error {
+	for _, t := range targets {
+		if t == path.Clean(t) && (t == SharedMemory || lies(t, SharedMemory) || slices.ContainsFunc(targets, func(o string) bool { return lies(t, o) })) {
+			continue
+		}
+		if err := (Target{Path: t}).check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lies tells whether a path lies below another.
+func lies(p, below string) bool {
+	return p != below && strings.HasPrefix(p, strings.TrimSuffix(below, "/")+"/")
+}
+
+// check refuses a target of the tree that would take the sandbox apart.
+func (t Target) check() error {
 	refuse := func(why string) error {
 		return spec.Errorf(spec.ErrUsage, "mount target %s: %s", t.Path, why).
 			WithHint("choose a directory of its own, such as /mnt/data")

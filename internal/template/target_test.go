@@ -93,3 +93,32 @@ func checkTargets(t *testing.T, dir string, targets []Target, absent []string) {
 		}
 	}
 }
+
+// What lies below another mount, or in the shared memory, takes nothing of the tree.
+func TestCheckMounts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		targets string
+		ok      bool
+	}{
+		"none":                     {"", true},
+		"plain ones":               {"/proj /mnt/data /tmp /tmp/x", true},
+		"below another":            {"/proj /proj/a/b", true},
+		"in the shared memory":     {"/dev/shm/x", true},
+		"below one there":          {"/dev/shm/x/y /dev/shm/x", true},
+		"the shared memory itself": {"/dev/shm", true},
+		"beside it":                {"/dev/shmem", false},
+		"a device":                 {"/proj /dev/null", false},
+		"below one of the kernel":  {"/proc /proc/self", false},
+		"Bothy's own":              {"/.bothy/agent", false},
+		"below Bothy's own":        {"/.bothy/agent/bin", false},
+		"programs":                 {"/usr", false},
+		"the root":                 {"/proj / /proj/a", false},
+		"not clean":                {"/proj /proj/../proc", false},
+		"not clean in memory":      {"/dev/shm/../null", false},
+		"relative":                 {"proj", false},
+	} {
+		if err := CheckMounts(strings.Fields(tt.targets)); (err == nil) != tt.ok || err != nil && !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
