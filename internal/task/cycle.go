@@ -38,17 +38,21 @@ func (g *Graph) waits(id string) (ids []string) {
 // Cycles gives the circles of tasks that wait for each other, one for each knot of
 // them, each as the IDs on the way round. Tasks in one can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
-	k := knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
+	for _, knot := range g.knots().found {
+		cycles = append(cycles, g.round(knot))
+	}
+	slices.SortFunc(cycles, slices.Compare)
+	return cycles
+}
+
+func (g *Graph) knots() *knots {
+	k := &knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
 	for _, t := range g.All() {
 		if k.number[t.ID] == 0 {
 			k.visit(t.ID)
 		}
 	}
-	for _, knot := range k.found {
-		cycles = append(cycles, g.round(knot))
-	}
-	slices.SortFunc(cycles, slices.Compare)
-	return cycles
+	return k
 }
 
 // knots finds the strongly connected components, as Tarjan does.
@@ -58,6 +62,7 @@ type knots struct {
 	on          map[string]bool
 	stack       []string
 	found       [][]string
+	steps       int // how many edges were followed: what it costs
 }
 
 func (k *knots) visit(at string) {
@@ -66,6 +71,7 @@ func (k *knots) visit(at string) {
 	k.stack = append(k.stack, at)
 	itself := false
 	for _, id := range k.g.waits(at) {
+		k.steps++
 		itself = itself || id == at
 		if k.number[id] == 0 {
 			k.visit(id)

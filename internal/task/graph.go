@@ -124,18 +124,20 @@ func (g *Graph) index() {
 // Below tells whether a task is a part of the other, or a part of such a part.
 func (g *Graph) Below(t *Task, ancestor string) bool {
 	found := false
-	g.ancestors(t, func(p *Task) bool {
+	g.ancestors(t, func(p *Task, _ int) bool {
 		found = found || p.ID == ancestor
 		return !found
 	})
 	return found
 }
 
-// ancestors calls f for all that a task is a part of, the nearest first. Where f
-// says no it goes no further up.
-func (g *Graph) ancestors(t *Task, f func(*Task) bool) {
+// ancestors calls f for all that a task is a part of, once each, the nearest first, with
+// how many levels up it is: 1 for a parent. Where f says no it goes no further up.
+func (g *Graph) ancestors(t *Task, f func(p *Task, level int) bool) {
 	seen := map[string]bool{t.ID: true}
+	level := 0
 	for next := t.Parents(); len(next) > 0; {
+		level++
 		var above []string
 		for _, id := range next {
 			p := g.tasks[id]
@@ -143,7 +145,7 @@ func (g *Graph) ancestors(t *Task, f func(*Task) bool) {
 				continue
 			}
 			seen[id] = true
-			if f(p) {
+			if f(p, level) {
 				above = append(above, p.Parents()...)
 			}
 		}

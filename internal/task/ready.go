@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxDepth is how far up an ancestor that is blocked or put off is looked for.
+// maxDepth is how many levels up an ancestor that is blocked or put off is looked for.
 const maxDepth = 50
 
 // Reason is why a task is not ready.
@@ -75,10 +75,8 @@ func (g *Graph) State(t *Task, now time.Time) State {
 // Blockers are what a task waits for, its own and those of what it is a part of.
 func (g *Graph) Blockers(t *Task) []Blocker {
 	list := g.ownBlockers(t)
-	depth := 0
-	g.ancestors(t, func(p *Task) bool {
-		depth++
-		if p.over() || depth > maxDepth {
+	g.ancestors(t, func(p *Task, level int) bool {
+		if p.over() || level > maxDepth {
 			return false
 		}
 		for _, b := range g.ownBlockers(p) {
@@ -143,10 +141,8 @@ func (g *Graph) deferred(t *Task, now time.Time) (until time.Time, ok bool) {
 		return !ok
 	}
 	look(t)
-	depth := 0
-	g.ancestors(t, func(p *Task) bool {
-		depth++
-		return depth <= maxDepth && look(p)
+	g.ancestors(t, func(p *Task, level int) bool {
+		return level <= maxDepth && look(p)
 	})
 	return until, ok
 }

@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -343,4 +344,27 @@ func TestPinnedPart(t *testing.T) {
 	_, _, err = g.Close("bd-o", "ann", End{}, noon)
 	must(t, err)
 	wantReady(t, g, "bd-e", "bd-w")
+}
+
+// A task of many wholes waits with each of them: what has an end is how many levels up
+// it is looked.
+func TestManyWholes(t *testing.T) {
+	for name, last := range map[string]Task{
+		"put off": {Status: Deferred},
+		"blocked": {Status: Open, Dependencies: []Dependency{{TaskID: "bd-last", DependsOnID: "bd-0", Kind: Blocks}}},
+	} {
+		g, part := NewGraph(), &Task{ID: "bd-part", Title: "x", Status: Open}
+		last.ID, last.Title = "bd-last", "x"
+		g.Load(&last)
+		for i := range maxDepth {
+			id := fmt.Sprint("bd-", i)
+			g.Load(&Task{ID: id, Title: "x", Status: Open})
+			part.Dependencies = append(part.Dependencies, Dependency{TaskID: part.ID, DependsOnID: id, Kind: ParentChild})
+		}
+		part.Dependencies = append(part.Dependencies, Dependency{TaskID: part.ID, DependsOnID: last.ID, Kind: ParentChild})
+		g.Load(part)
+		if s := g.State(part, noon); s.Ready {
+			t.Errorf("the last whole is %s: %+v", name, s)
+		}
+	}
 }
