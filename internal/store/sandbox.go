@@ -158,10 +158,14 @@ func specOf(d Sandbox, sb *spec.Sandbox) (*Draft, error) {
 		return nil, err
 	}
 	draft, err := NewDraft(d.Spec(), append(data, '\n'))
-	if err == nil {
-		err = draft.Place()
+	if err != nil {
+		return nil, err
 	}
-	return draft, err
+	if err := draft.Place(); err != nil {
+		draft.Drop()
+		return nil, err
+	}
+	return draft, nil
 }
 
 // List gives every sandbox there is, those half made or half removed left out.

@@ -361,3 +361,20 @@ func TestErase(t *testing.T) {
 		t.Errorf("the empty directory stays: %v", err)
 	}
 }
+
+// A spec that cannot be put in its place leaves no file open.
+func TestCreateLeavesNothingOpen(t *testing.T) {
+	s, sb := open(t), wish("one")
+	place := Sandbox{filepath.Join(s.sandboxes(), newPrefix+sb.ID)}
+	must(t, os.MkdirAll(place.Spec(), 0o700))
+	if _, err := s.Create(sb); err == nil {
+		t.Fatal("it was created")
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, fd := range fds {
+		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(to, place.Dir) {
+			t.Errorf("%s is open", to)
+		}
+	}
+}
