@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -339,5 +340,26 @@ func TestServeRefusesOthers(t *testing.T) {
 	case <-k.asked:
 		t.Error("a stranger stopped it")
 	default:
+	}
+}
+
+// What the inside uses is counted from when the layer is written, not from when the disk
+// or the processor has time for it.
+func TestCountsAtOnce(t *testing.T) {
+	s := &saver{wall: &wall{}, store: layer.Store{Dir: t.TempDir()}, note: func(spec.RootLayer) {}}
+	thread := 0
+	must(t, s.write(func() func() time.Duration {
+		if syscall.Gettid() != thread { // which nobody else has meanwhile
+			t.Error("it is counted in another goroutine")
+		}
+		return func() time.Duration { return time.Hour }
+	}, func(string) (time.Duration, error) {
+		runtime.LockOSThread()
+		thread = syscall.Gettid()
+		return 0, nil
+	}))
+	runtime.UnlockOSThread()
+	if s.worked != time.Hour {
+		t.Errorf("it worked for %v", s.worked)
 	}
 }

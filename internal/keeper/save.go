@@ -71,10 +71,10 @@ func (s *saver) save(ctx context.Context) error {
 
 // saveLast is save when nothing comes after it.
 func (s *saver) saveLast(ctx context.Context) error {
-	return s.saveThen(ctx, func() time.Duration { return 0 })
+	return s.saveThen(ctx, func() func() time.Duration { return func() time.Duration { return 0 } })
 }
 
-func (s *saver) saveThen(ctx context.Context, settled func() time.Duration) error {
+func (s *saver) saveThen(ctx context.Context, settled func() func() time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.write(settled, func(dir string) (time.Duration, error) { return s.root(ctx, dir) })
@@ -109,7 +109,10 @@ func (e otherError) Unwrap() error { return e.error }
 func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func(), error), meanwhile, afterwards func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := func() time.Duration { return cpuTime(s.wall.Pids()) }
+	now := func() func() time.Duration {
+		now := cpuTime(s.wall.Pids())
+		return func() time.Duration { return now }
+	}
 	err := s.write(now, func(dir string) (time.Duration, error) {
 		resume, err := pause(ctx)
 		if err != nil {
@@ -129,15 +132,18 @@ func (s *saver) saveStill(ctx context.Context, pause func(context.Context) (func
 }
 
 // write has a save written and makes it the newest. Fill tells how long it took to
-// write the layer; bringing it to the disk is counted, too. The caller holds the lock.
-func (s *saver) write(settled func() time.Duration, fill func(dir string) (time.Duration, error)) error {
+// write the layer; bringing it to the disk is counted, too. Settled is called when it is
+// written, and what that gives while the disk works: the CPU time from which the next work
+// is counted. The caller holds the lock.
+func (s *saver) write(settled func() func() time.Duration, fill func(dir string) (time.Duration, error)) error {
 	var worked, cost time.Duration
 	var filled time.Time
 	var counted sync.WaitGroup
 	bytes, err := s.store.Save(func(dir string) (err error) {
 		cost, err = fill(dir)
 		filled = time.Now()
-		counted.Go(func() { worked = settled() }) // while the disk works
+		later := settled() // before the inside does much
+		counted.Go(func() { worked = later() })
 		return err
 	})
 	if !filled.IsZero() {
@@ -203,14 +209,17 @@ const (
 	afterSaveWork = 3 * time.Millisecond
 )
 
-// settled is the CPU time from which the inside's next work is counted.
-func (s *saver) settled() time.Duration {
+// settled is the CPU time from which the inside's next work is counted: that of now, or
+// of a moment later, if that is what its end takes.
+func (s *saver) settled() func() time.Duration {
 	now := cpuTime(s.wall.Pids())
-	time.Sleep(afterSave)
-	if later := cpuTime(s.wall.Pids()); later-now < afterSaveWork {
-		return later
+	return func() time.Duration {
+		time.Sleep(afterSave)
+		if later := cpuTime(s.wall.Pids()); later-now < afterSaveWork {
+			return later
+		}
+		return now
 	}
-	return now
 }
 
 // cpuTime is what a set of processes has used since they began.
