@@ -151,7 +151,9 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 		before, ended = m.End(err)
 		return ended
 	}, func() error {
-		_ = forgetDisk(d) // which is to come next, and would have the disk waited for once more
+		if err == nil || errors.Is(err, errUnchanged) {
+			_ = forgetDisk(d) // which is to come next, and would have the disk waited for once more
+		}
 		return nil
 	})
 	if errors.Is(err, errUnchanged) {
