@@ -646,3 +646,30 @@ func TestCompareHoles(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// A checkpoint that nobody asked for is not brought to the disk before it is known that it
+// is wanted.
+func TestUnaskedIsKeptLate(t *testing.T) {
+	b := newBox(t)
+	b.write("f", "1")
+	for _, failed := range []error{errors.New("nothing has changed"), nil} {
+		m, err := b.Begin("", "test")
+		must(t, err)
+		m.Point().Unasked = true
+		must(t, m.Take(b.sources()))
+		if m.taken != nil {
+			t.Error("it is brought to the disk")
+		}
+		p, err := m.End(failed)
+		if !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		if failed == nil {
+			b.write("f", "2")
+			b.back(p)
+		}
+	}
+	if text, err := os.ReadFile(b.path("f")); err != nil || string(text) != "1" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

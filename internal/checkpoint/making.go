@@ -18,7 +18,7 @@ import (
 )
 
 // Making is a checkpoint that is being made. Its methods are called in this order:
-// Warm any number of times, Take once, End.
+// Warm any number of times, Take, once more if nothing came of it, End.
 type Making struct {
 	shelf Shelf
 	point Point
@@ -27,6 +27,7 @@ type Making struct {
 	known []Tree
 	trees []Tree
 	taken chan error // nil, or tells once what was taken is on the disk
+	later bool       // End is to bring it there
 
 	aside bool   // the sandbox does not come to it
 	who   string // whose work it is, if it is somebody else's
@@ -151,7 +152,8 @@ func (m *Making) Warm(sources []Source) error {
 }
 
 // Take keeps what is there now, and begins to bring it to the disk: the sandbox need not
-// stand still for that. It may be called again if nothing came of the first time.
+// stand still for that. For a checkpoint that nobody asked for, which ends if nothing has
+// changed, and which nobody waits for, End does. It may be called again if nothing came of the first time.
 func (m *Making) Take(sources []Source) error {
 	began := time.Now()
 	if err := m.settle(); err != nil {
@@ -161,12 +163,16 @@ func (m *Making) Take(sources []Source) error {
 	if err != nil {
 		return err
 	}
-	m.holds(trees)
+	if m.later = m.point.Unasked; m.later {
+		m.trees = trees
+	} else {
+		m.holds(trees)
+	}
 	m.point.CreatedAt, m.point.Left = began.UTC(), left
 	return nil
 }
 
-// holds notes what the checkpoint is to hold.
+// holds notes what the checkpoint is to hold, and begins to bring it to the disk.
 func (m *Making) holds(trees []Tree) {
 	m.trees = trees
 	taken := make(chan error, 1)
@@ -272,6 +278,9 @@ func (m *Making) KeptMemory() error {
 // End puts the checkpoint in its place; or, if something failed, leaves nothing.
 func (m *Making) End(failed error) (Point, error) {
 	err := errors.Join(failed, m.settle())
+	if err == nil && m.later {
+		err = m.keep()
+	}
 	var head *store.Draft
 	if err == nil {
 		head, err = m.write()
