@@ -27,11 +27,13 @@ func Main(role string, args []string) int {
 		return enter(args)
 	}
 	unix.Umask(0) // files have the modes they are to have, as BuildKit has it
-	uncover()
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriterSize(os.Stdout, 1<<20)
 	var s build.Step
-	err := readLine(in, &s)
+	err := uncover("/tmp")
+	if err == nil {
+		err = readLine(in, &s)
+	}
 	if err == nil {
 		switch role {
 		case build.RoleReceive:
@@ -59,8 +61,15 @@ func Main(role string, args []string) int {
 }
 
 // uncover has /tmp be the root's, where later steps and the image find what lies in it: over
-// an empty one the wall lays a file system in memory.
-func uncover() { _ = unix.Unmount("/tmp", unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }
+// an empty one the wall lays a file system in memory. If nothing lies there, or a step has
+// removed it, there is nothing to do.
+func uncover(dir string) error {
+	err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err == nil || err == unix.EINVAL || err == unix.ENOENT {
+		return nil
+	}
+	return fmt.Errorf("uncover %s: %w", dir, err)
+}
 
 // maxStep bounds what a step is told, in bytes.
 const maxStep = 64 << 20

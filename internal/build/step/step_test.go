@@ -322,3 +322,14 @@ func TestUnpackXZ(t *testing.T) {
 		})
 	}
 }
+
+// What covers /tmp and cannot be taken away would be in the image's place.
+func TestUncover(t *testing.T) {
+	if os.Getuid() == 0 { // else there are no mounts to take away
+		must(t, uncover(t.TempDir()))
+	}
+	must(t, uncover(filepath.Join(t.TempDir(), "gone")))
+	if err := uncover("/" + strings.Repeat("x", 300)); err == nil {
+		t.Error("an error is none")
+	}
+}
