@@ -50,9 +50,9 @@ func (g *Group) Memory() (current, limit int64, err error) {
 	return current, limit, err
 }
 
-// Taken is the first of what Memory reports. Where with all that can be dropped it is
-// not more than enough, that is given: to tell what can be dropped takes the kernel far
-// longer.
+// Taken is the first of what Memory reports. If it is not more than enough even with all
+// that can be dropped, the sum of both is given: to tell what can be dropped takes the
+// kernel far longer.
 func (g *Group) Taken(enough int64) (int64, error) {
 	dir, m := g.memory()
 	if dir == "" {

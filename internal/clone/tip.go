@@ -9,9 +9,10 @@ import (
 )
 
 // Tip tells two states of a repository apart, if a commit lies between them: what HEAD
-// is, and, where that can be told, which commit. State is empty while there is no commit. Of the directories, of which only the
-// last need be there, each stands over those behind it. All of it may be written by
-// somebody inside; nothing outside of the directories is read.
+// is, and, where that can be told, which commit. State is empty while there is no commit.
+// Of the directories, of which only the last need be there, each stands over those behind
+// it. All of it may be written by somebody inside; nothing outside of the directories is
+// read.
 func Tip(dirs ...string) (state, commit string) {
 	text, at := newest(dirs, "HEAD", maxRef)
 	if text == nil {
