@@ -2,9 +2,12 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -24,11 +27,18 @@ func TestOpenPlace(t *testing.T) {
 	}
 	for name, target := range map[string]string{
 		work + "/out": outside, work + "/up": "../outside", work + "/in": "sub", work + "/sub/out": outside,
-		base + "/mine": outside, base + "/project": work,
+		base + "/mine": outside, base + "/project": work, base + "/through": "work/out", base + "/deep": work + "/out/deep",
+		base + "/sub": "work/sub", base + "/loop": "loop",
 	} {
 		if err := os.Symlink(target, name); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(work+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(work+"/pipe", 0o600); err != nil {
+		t.Fatal(err)
 	}
 	live := &spec.Sandbox{Workspaces: []spec.Mount{{Source: work, Target: work}}}
 	volume := &spec.Sandbox{Volumes: []spec.Mount{{Source: work, Target: "/data"}}}
@@ -52,15 +62,71 @@ func TestOpenPlace(t *testing.T) {
 		{live, "project/out/deep", spec.ErrDenied},
 		{volume, "work/out", spec.ErrDenied},
 		{reviewed, "work/out", nil},
+		{live, "through", spec.ErrDenied},
+		{live, "deep", spec.ErrDenied},
+		{live, "through/deep", spec.ErrDenied},
+		{live, "sub/../out", spec.ErrDenied},
+		{live, "work/sub/../../outside", spec.ErrDenied},
+		{reviewed, "through", nil},
+		{live, "loop", unix.ELOOP},
+		{live, "work/file", unix.ENOTDIR},
+		{live, "work/file/below", unix.ENOTDIR},
+		{live, "work/pipe", unix.ENOTDIR},
 		{live, "work/none", os.ErrNotExist},
 		{live, "none", os.ErrNotExist},
 	} {
-		root, err := openPlace(tt.sb, filepath.Join(base, tt.dir))
+		root, err := openPlace(tt.sb, base+"/"+tt.dir)
 		if !errors.Is(err, tt.wrong) {
 			t.Errorf("%s: %v, want %v", tt.dir, err, tt.wrong)
 		}
 		if err == nil {
 			_ = root.Close()
 		}
+	}
+}
+
+// A relative path goes on from where the kernel is, not from how the caller came there.
+func TestOpenPlaceFromLink(t *testing.T) {
+	base := t.TempDir()
+	work := filepath.Join(base, "work")
+	for _, d := range []string{work + "/sub", base + "/out", base + "/outside"} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{base + "/w": "work/sub", work + "/out": base + "/outside"} {
+		if err := os.Symlink(target, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(base, "w")) // sets $PWD
+	live := &spec.Sandbox{Workspaces: []spec.Mount{{Source: work, Target: work}}}
+	for dir, wrong := range map[string]error{"../out": spec.ErrDenied, "../../out": nil, ".": nil, "..": nil} {
+		root, err := openPlace(live, dir)
+		if !errors.Is(err, wrong) {
+			t.Errorf("%s: %v, want %v", dir, err, wrong)
+		}
+		if err == nil {
+			_ = root.Close()
+		}
+	}
+}
+
+// What may not be entered is not said to lead out.
+func TestOpenPlaceShut(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("nothing is shut to root")
+	}
+	work := t.TempDir()
+	if err := os.MkdirAll(work+"/shut/sub", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(work+"/shut", 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(work+"/shut", 0o700) })
+	live := &spec.Sandbox{Workspaces: []spec.Mount{{Source: work, Target: work}}}
+	if _, err := openPlace(live, work+"/shut/sub"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, spec.ErrDenied) {
+		t.Error(err)
 	}
 }
