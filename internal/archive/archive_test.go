@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -293,6 +294,10 @@ func TestDestination(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "file", "x", 0o644)
 	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o755))
+	must(t, unix.Mkfifo(dir+"/pipe", 0o644))
+	for name, target := range map[string]string{"toFile": "file", "toThere": "there", "toNone": "none"} {
+		must(t, os.Symlink(target, filepath.Join(dir, name)))
+	}
 	tests := []struct {
 		path, name  string
 		dir, rename string
@@ -304,6 +309,14 @@ func TestDestination(t *testing.T) {
 		{"new", "src", "", "new", false},
 		{"new2", ".", "new2", "", false},
 		{"new/", "src", "", "", true},
+		{"new3/", ".", "new3", "", false},
+		{"new4/.", ".", "new4", "", false},
+		{"none/..", ".", "", "", true},
+		{"toFile", "src", "", "toFile", false},
+		{"toThere", "src", "there", "src", false},
+		{"toNone", "src", "", "toNone", false},
+		{"toNone", ".", "", "", true},
+		{"pipe", "src", "", "pipe", false},
 		{"file", "src", "", "file", false},
 		{"file/", "src", "", "", true},
 		{"file", ".", "", "", true},
@@ -311,16 +324,55 @@ func TestDestination(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.path+" "+tt.name, func(t *testing.T) {
-			to, rename, err := Destination(dir+"/"+tt.path, tt.name)
+			root, rename, err := Destination(dir+"/"+tt.path, tt.name, open)
 			if tt.fails {
 				if err == nil {
-					t.Fatalf("it goes to %s as %q", to, rename)
+					t.Fatalf("it goes to %s as %q", root.Name(), rename)
 				}
 				return
 			}
-			if want := filepath.Join(dir, tt.dir); err != nil || to != want || rename != tt.rename {
-				t.Errorf("%s, %q, %v; want %s, %q", to, rename, err, want, tt.rename)
+			must(t, err)
+			defer root.Close()
+			if got, want := at(t, root), filepath.Join(dir, tt.dir); got != want || rename != tt.rename {
+				t.Errorf("%s, %q; want %s, %q", got, rename, want, tt.rename)
 			}
 		})
 	}
+}
+
+// Whoever puts a link in the place of a directory once it is open has nothing made where
+// that leads to.
+func TestDestinationSwapped(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	must(t, os.Mkdir(dir+"/sub", 0o755))
+	swapping := func(path string) (*os.Root, error) {
+		root, err := open(path)
+		if err == nil {
+			must(t, os.Rename(dir+"/sub", dir+"/aside"))
+			must(t, os.Symlink(outside, dir+"/sub"))
+		}
+		return root, err
+	}
+	root, rename, err := Destination(dir+"/sub/new", ".", swapping)
+	must(t, err)
+	defer root.Close()
+	if got := at(t, root); got != dir+"/aside/new" || rename != "" {
+		t.Errorf("%s, %q", got, rename)
+	}
+	if made, err := os.ReadDir(outside); err != nil || len(made) > 0 {
+		t.Errorf("outside are %v, %v", made, err)
+	}
+}
+
+func open(dir string) (*os.Root, error) { return os.OpenRoot(dir + "/") }
+
+// at tells where an open directory is now.
+func at(t *testing.T, root *os.Root) string {
+	t.Helper()
+	fd, err := dirHandle(root)
+	must(t, err)
+	defer unix.Close(fd)
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	must(t, err)
+	return path
 }

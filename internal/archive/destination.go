@@ -5,38 +5,67 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// Destination decides, as cp does, where a copy of something called name goes
-// when path was asked for: into the directory dir, renamed to rename unless
-// that is empty. A name of "." stands for the contents of a directory.
-func Destination(path, name string) (dir, rename string, err error) {
-	clean := filepath.Clean(path)
-	info, err := os.Stat(clean)
-	switch {
-	case err == nil && info.IsDir():
+// Destination opens the directory into which, as cp does, a copy of something called name
+// goes when path was asked for, and says what it is renamed to, unless that is empty. A name
+// of "." stands for the contents of a directory, which is made if there is none.
+//
+// open opens a directory; for what is none it says unix.ENOTDIR. Nothing else looks at the
+// path: somebody may change it meanwhile, so what is made is made in what was opened.
+func Destination(path, name string, open func(dir string) (*os.Root, error)) (root *os.Root, rename string, err error) {
+	if root, err = open(path); err == nil {
 		if name == "." {
-			return clean, "", nil
+			return root, "", nil
 		}
-		return clean, name, nil
-	case err == nil:
-		if strings.HasSuffix(path, "/") || name == "." {
-			return "", "", fmt.Errorf("%s is not a directory", clean)
-		}
-		return filepath.Dir(clean), filepath.Base(clean), nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", "", err
+		return root, name, nil
 	}
-	if name == "." {
-		if err := os.Mkdir(clean, 0o755); err != nil {
-			return "", "", err
-		}
-		return clean, "", nil
+	missing := errors.Is(err, fs.ErrNotExist)
+	above, last := parent(path)
+	if !missing && !errors.Is(err, unix.ENOTDIR) || last == "" {
+		return nil, "", err
 	}
-	if strings.HasSuffix(path, "/") {
-		return "", "", fmt.Errorf("directory %s does not exist", clean)
+	if root, err = open(above); err != nil {
+		return nil, "", err
 	}
-	return filepath.Dir(clean), filepath.Base(clean), nil
+	switch {
+	case missing && name == ".":
+		defer root.Close()
+		root, err = makeIn(root, last)
+		return root, "", err
+	case name == "." || !missing && strings.HasSuffix(path, "/"):
+		err = fmt.Errorf("%s is not a directory", strings.TrimRight(path, "/"))
+	case strings.HasSuffix(path, "/"):
+		err = fmt.Errorf("directory %s does not exist", strings.TrimRight(path, "/"))
+	default:
+		return root, last, nil
+	}
+	_ = root.Close()
+	return nil, "", err
+}
+
+func makeIn(above *os.Root, name string) (*os.Root, error) {
+	if err := above.Mkdir(name, 0o755); err != nil {
+		return nil, err
+	}
+	return above.OpenRoot(name + "/") // the slash: of a pipe nothing is waited for
+}
+
+// parent splits a path before its last name. That is empty if it is none that something
+// could be made by.
+func parent(path string) (dir, last string) {
+	for strings.HasSuffix(path, "/") || strings.HasSuffix(path, "/.") {
+		path = strings.TrimSuffix(path[:len(path)-1], "/")
+	}
+	i := strings.LastIndexByte(path, '/')
+	if dir, last = path[:i+1], path[i+1:]; last == "." || last == ".." {
+		last = ""
+	}
+	if dir == "" {
+		dir = "."
+	}
+	return dir, last
 }

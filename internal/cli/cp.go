@@ -114,17 +114,8 @@ func extractTo(sb *spec.Sandbox, r io.Reader, dst, name string) error {
 	if _, err := br.Peek(1); err == io.EOF {
 		return io.ErrUnexpectedEOF // the other half failed before it began
 	}
-	// Destination may make it.
-	if above, err := openPlace(sb, filepath.Dir(filepath.Clean(dst))); err == nil {
-		_ = above.Close()
-	} else if errors.Is(err, spec.ErrDenied) {
-		return err
-	}
-	dir, rename, err := archive.Destination(dst, name)
-	if err != nil {
-		return err
-	}
-	root, err := openPlace(sb, dir)
+	open := func(dir string) (*os.Root, error) { return openPlace(sb, dir) }
+	root, rename, err := archive.Destination(dst, name, open)
 	if err != nil {
 		return err
 	}

@@ -54,11 +54,9 @@ func copyOut(path string, o archive.WriteOptions) error {
 }
 
 func copyIn(path, name string) error {
-	dir, rename, err := archive.Destination(path, name)
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
+	// With the slash nothing but a directory is opened.
+	open := func(dir string) (*os.Root, error) { return os.OpenRoot(dir + "/") }
+	root, rename, err := archive.Destination(path, name, open)
 	if err != nil {
 		return err
 	}
