@@ -76,7 +76,7 @@ func TestOpenPlace(t *testing.T) {
 		{live, "none", os.ErrNotExist},
 	} {
 		root, err := openPlace(tt.sb, base+"/"+tt.dir)
-		if !errors.Is(err, tt.wrong) {
+		if !errors.Is(err, tt.wrong) || errors.Is(err, spec.ErrDenied) != errors.Is(tt.wrong, spec.ErrDenied) {
 			t.Errorf("%s: %v, want %v", tt.dir, err, tt.wrong)
 		}
 		if err == nil {
