@@ -30,8 +30,8 @@ const (
 )
 
 var (
-	errCallsLong   = fmt.Errorf("a body whose calls have to be judged has more than %d bytes", maxCalls)
-	errCallsLate   = fmt.Errorf("a body whose calls have to be judged is not there after %s", callsTime)
+	errCallsLong   = errors.New("a body whose calls have to be judged has more than 1 MiB")           // maxCalls
+	errCallsLate   = errors.New("a body whose calls have to be judged is not there after 30 seconds") // callsTime
 	errCallsUnsent = errors.New("the server does not take a body whose calls were judged")
 	errCallsFull   = errors.New("too many bodies have to be judged at once: try again")
 	errCallsBody   = errors.New("the body breaks off")
