@@ -196,10 +196,23 @@ func window(page []tui.Line, at, most int) []tui.Line {
 // underWay tells whether the steps of an element are of interest.
 func underWay(s flow.Status) bool { return s == flow.Running || s == flow.Waiting }
 
-// marks of a status, for who sees no colours, too.
-var flowMarks = map[flow.Status]tui.Piece{
-	flow.Pending: tui.Dim.Of("·"), flow.Running: tui.Cyan.Of("▶"), flow.Waiting: tui.Yellow.Of("?"),
-	flow.Completed: tui.Green.Of("✓"), flow.Failed: tui.Red.Of("✗"), flow.Passed: tui.Dim.Of("–"),
+// flowMark is that of a status, for who sees no colours, too.
+func flowMark(s flow.Status) (mark tui.Piece, known bool) {
+	switch s {
+	case flow.Pending:
+		return tui.Dim.Of("·"), true
+	case flow.Running:
+		return tui.Cyan.Of("▶"), true
+	case flow.Waiting:
+		return tui.Yellow.Of("?"), true
+	case flow.Completed:
+		return tui.Green.Of("✓"), true
+	case flow.Failed:
+		return tui.Red.Of("✗"), true
+	case flow.Passed:
+		return tui.Dim.Of("–"), true
+	}
+	return mark, false
 }
 
 // element is the line of an element: what its steps took together.
@@ -213,7 +226,7 @@ func (p *flowPage) element(e flow.ElementState, cols int, now time.Time) tui.Lin
 			}
 		}
 	}
-	mark := flowMarks[e.Status]
+	mark, _ := flowMark(e.Status)
 	if e.Status == flow.Passed {
 		mark = tui.Red.Of("!") // a person is to see to it
 	}
@@ -231,7 +244,7 @@ func (p *flowPage) step(st *flow.StepState, indent string, cols int, now time.Ti
 	if t := p.tries[st.ID]; t != nil {
 		took = p.spent(st, t, now)
 	}
-	mark, ok := flowMarks[st.Status]
+	mark, ok := flowMark(st.Status)
 	if !ok {
 		mark = tui.Plain.Of(string(st.Status))
 	}
