@@ -26,9 +26,9 @@ trap clean EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-mkdir "$tmp/work" "$tmp/server"
-cp "$source/client.mjs" "$tmp/work/"
-(cd "$tmp/work" && npm install --no-audit --no-fund --silent @modelcontextprotocol/sdk@1)
+mkdir "$tmp/client" "$tmp/server"
+cp "$source/client.mjs" "$tmp/client/"
+(cd "$tmp/client" && npm install --no-audit --no-fund --silent @modelcontextprotocol/sdk@1)
 (cd "$tmp/server" && npm install --no-audit --no-fund --silent @modelcontextprotocol/server-everything@2026.8.31)
 env -i PATH="$PATH" HOME="$tmp/server" PORT="$port" node "$tmp/server/node_modules/@modelcontextprotocol/server-everything/dist/index.js" streamableHttp >"$tmp/server.log" 2>&1 &
 server=$!
@@ -37,7 +37,7 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 	sleep 1
 done
 
-cd "$tmp/work"
+cd "$tmp/client"
 bothy run --name mcp-try shell . -- true
 bothy policy allow "$address:$port" --sandbox mcp-try --path /mcp --method POST --method GET --method DELETE \
 	--rpc initialize --rpc 'notifications/*' --rpc ping --rpc tools/list --rpc 'tools/call echo' --rpc 'tools/call trigger-long*'

@@ -153,7 +153,8 @@ func (m *Making) Warm(sources []Source) error {
 
 // Take keeps what is there now, and begins to bring it to the disk: the sandbox need not
 // stand still for that. For a checkpoint that nobody asked for, which ends if nothing has
-// changed, and which nobody waits for, End does. It may be called again if nothing came of the first time.
+// changed, and which nobody waits for, End does. It may be called again if nothing came of
+// the first time.
 func (m *Making) Take(sources []Source) error {
 	began := time.Now()
 	if err := m.settle(); err != nil {

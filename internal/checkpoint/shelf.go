@@ -9,7 +9,6 @@
 package checkpoint
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -227,11 +226,7 @@ func (s Shelf) headAt(number int64) head { return head{number, max(s.head().Last
 
 // draftHead is what says that, and not in its place yet.
 func (s Shelf) draftHead(number int64) (*store.Draft, error) {
-	data, err := json.MarshalIndent(s.headAt(number), "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return store.NewDraft(filepath.Join(s.Dir, headName), append(data, '\n'))
+	return store.DraftJSON(filepath.Join(s.Dir, headName), s.headAt(number))
 }
 
 // arrive puts in its place where the sandbox is now, and as what its files are seen, if

@@ -85,8 +85,8 @@ func (a *app) bounds(e *engine.Engine, f *createFlags, l *lodger) error {
 	return a.boundable(l.spec, f.budget.Budget, w, false)
 }
 
-// boundableIn does that of boundable for the agent of a sandbox that there is. A shell has none, nor has one
-// whose description is gone: what asks models there is known to nobody.
+// boundableIn is boundable for the agent of a sandbox that there is. A shell has none, nor has
+// one whose description is gone: what asks models there is known to nobody.
 func (a *app) boundableIn(e *engine.Engine, sb *spec.Sandbox, b spec.Budget) error {
 	of, err := e.Agents.Called(sb.Agent)
 	if errors.Is(err, spec.ErrNotFound) {

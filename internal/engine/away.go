@@ -161,15 +161,7 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 
 // lendAnew lends a sandbox what it was lent when it was put away.
 func (e *Engine) lendAnew(ctx context.Context, list []spec.Lease, sb *spec.Sandbox) error {
-	var lent []spec.Lease
-	for _, l := range list {
-		if isCaptured(l) {
-			e.say("%s went with the sandbox: log in inside %s", l.Secret, sb.Name)
-			continue
-		}
-		lent = append(lent, l)
-	}
-	err := e.lendLike(ctx, lent, sb, false, func(id string) bool {
+	err := e.lendLike(ctx, list, "went with the sandbox", sb, false, func(id string) bool {
 		r, err := e.readRecord(sb.ID)
 		return err == nil && live(r.Leases, id)
 	})
@@ -211,14 +203,7 @@ func (e *Engine) eachAway(do func(r *record) error) error {
 // revokeAway ends leases of what is put away. The caller holds the lock of the vault.
 func (e *Engine) revokeAway(c *vault.Change, which func(*spec.Lease) bool) (gone []spec.Lease, err error) {
 	err = e.eachAway(func(r *record) error {
-		var ended, left []spec.Lease
-		for i, l := range r.Leases {
-			if which(&r.Leases[i]) {
-				ended = append(ended, l)
-			} else {
-				left = append(left, l)
-			}
-		}
+		ended, left := parted(r.Leases, which)
 		if len(ended) == 0 {
 			return nil
 		}
@@ -226,9 +211,7 @@ func (e *Engine) revokeAway(c *vault.Change, which func(*spec.Lease) bool) (gone
 		if err := store.WriteJSON(e.recordPath(r.Sandbox.ID), r); err != nil {
 			return err
 		}
-		for _, l := range ended {
-			e.note(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": r.Sandbox.Name, "sandbox_id": r.Sandbox.ID})
-		}
+		e.noteRevoked(c, ended, r.Sandbox)
 		gone = append(gone, ended...)
 		return nil
 	})

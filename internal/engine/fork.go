@@ -188,22 +188,20 @@ func (e *Engine) lendSome(ctx context.Context, from, to *spec.Sandbox, same bool
 		return
 	}
 	list = slices.DeleteFunc(list, func(l spec.Lease) bool { return !wanted(&l) })
-	kept := list[:0]
-	for _, l := range list {
-		if isCaptured(l) {
-			e.say("%s stays with %s alone: log in inside %s", l.Secret, from.Name, to.Name)
-			continue
-		}
-		kept = append(kept, l)
-	}
-	_ = e.lendLike(ctx, kept, to, same, func(id string) bool { return e.stillLent(from, id) }) // it was said
+	still := func(id string) bool { return e.stillLent(from, id) }
+	_ = e.lendLike(ctx, list, "stays with "+from.Name+" alone", to, same, still) // it was said
 }
 
 // lendLike lends a sandbox what is live of a list, which is another one's, as long as it
-// still is there. What is not lent is said; the error is of what may be there another time.
-func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, to *spec.Sandbox, same bool, still func(id string) bool) error {
+// still is there. What is not lent is said: of a login that was made inside, where it is; the
+// error is of what may be there another time.
+func (e *Engine) lendLike(ctx context.Context, list []spec.Lease, login string, to *spec.Sandbox, same bool, still func(id string) bool) error {
 	var errs []error
 	for _, l := range vault.Live(list, time.Now()) {
+		if isCaptured(l) {
+			e.say("%s %s: log in inside %s", l.Secret, login, to.Name)
+			continue
+		}
 		t := vault.Terms{Hosts: l.Hosts, Methods: l.Methods, Paths: l.Paths, Place: &l.Place, Env: l.Env, Tool: l.Tool, Settings: l.Settings}
 		if t.Env == nil {
 			t.Env = []string{} // none, and not the usual one

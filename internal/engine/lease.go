@@ -192,9 +192,7 @@ func (e *Engine) revoke(ctx context.Context, c *vault.Change, only *spec.Sandbox
 		ended, err := e.revokeIn(ctx, sb, which)
 		mu.Lock()
 		defer mu.Unlock()
-		for _, l := range ended {
-			e.note(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": sb.Name, "sandbox_id": sb.ID})
-		}
+		e.noteRevoked(c, ended, sb)
 		gone = append(gone, ended...)
 		return err
 	})
@@ -205,19 +203,30 @@ func (e *Engine) revoke(ctx context.Context, c *vault.Change, only *spec.Sandbox
 	return gone, err
 }
 
+func (e *Engine) noteRevoked(c *vault.Change, ended []spec.Lease, sb *spec.Sandbox) {
+	for _, l := range ended {
+		e.note(c, noteRevoke, map[string]any{"secret": l.Secret, "lease": l.ID, "sandbox": sb.Name, "sandbox_id": sb.ID})
+	}
+}
+
+// parted parts leases into those that are chosen and the others.
+func parted(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []spec.Lease) {
+	for i, l := range list {
+		if which(&list[i]) {
+			chosen = append(chosen, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return chosen, others
+}
+
 // revokeIn ends leases of one sandbox. Leases that cannot be read all go: fail
 // closed.
 func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
 	path := e.Store.Sandbox(sb.ID).Leases()
 	list, unread := vault.ReadLeases(path)
-	var gone, left []spec.Lease
-	for i, l := range list {
-		if which(&list[i]) {
-			gone = append(gone, l)
-		} else {
-			left = append(left, l)
-		}
-	}
+	gone, left := parted(list, which)
 	// After the keeper knows: what a renewal under way puts back then, its gateway removes.
 	defer func() { e.forgetLogins(sb, left) }()
 	if len(gone) == 0 && unread == nil {

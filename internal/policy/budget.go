@@ -75,10 +75,10 @@ func (d *Decision) suggestMore() Suggestion {
 	}
 	more, note := *r, ""
 	more.MaxUpload = twice(r.MaxUpload)
-	switch need := rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size())); {
-	case need > 0 && need/r.MaxUpload > maxRaise: // whoever sends it says how long it is, and a person may only paste
+	need := rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size()))
+	if need/r.MaxUpload > maxRaise { // whoever sends it says how long it is, and a person may only paste
 		note = "the request says that it has " + sizeText(d.query.Request.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
-	default:
+	} else {
 		more.MaxUpload = max(more.MaxUpload, need)
 	}
 	s := Suggestion{Args: more.command(), PerSandbox: true, Note: note}

@@ -3,6 +3,7 @@ package shop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -74,6 +75,16 @@ func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr i
 	a.status, a.said, err = run(ctx, in, p.q, p.stdin, io.MultiWriter(stdout, r), stderr)
 	if cerr := r.Close(); cerr != nil { // it cannot be judged by what was not read
 		return a, cerr
+	}
+	return a, err
+}
+
+// answer is ask where it makes no difference why the work was cut short: it has failed.
+func (p *question) answer(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
+	a, err := p.ask(ctx, in, stdout, stderr)
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+		a.cut(short)
+		err = nil
 	}
 	return a, err
 }

@@ -250,11 +250,7 @@ func (s *Flow) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow
 	if err != nil {
 		return flow.Done{}, err
 	}
-	a, err := q.ask(ctx, s.in(sb), job.Log, io.Discard)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
-		a.cut(short)
-		err = nil
-	}
+	a, err := q.answer(ctx, s.in(sb), job.Log, io.Discard)
 	if err != nil {
 		used := a.used()
 		return flow.Done{Tokens: used.Tokens, USD: used.USD, Said: used.Said}, err

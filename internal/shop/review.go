@@ -54,11 +54,7 @@ func (s *Loop) read(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job l
 	if err := in.Put(ctx, files); err != nil {
 		return o, err
 	}
-	a, err := q.ask(ctx, in, io.Discard, io.Discard)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
-		a.cut(short)
-		err = nil
-	}
+	a, err := q.answer(ctx, in, io.Discard, io.Discard)
 	if err != nil {
 		o.Work = a.used()
 		return o, err

@@ -3,7 +3,6 @@ package store
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -153,11 +152,7 @@ func (s *Store) Create(sb *spec.Sandbox, more ...func(Sandbox) error) (Sandbox, 
 
 // specOf puts the spec of a sandbox in its place, where nobody looks yet.
 func specOf(d Sandbox, sb *spec.Sandbox) (*Draft, error) {
-	data, err := json.MarshalIndent(sb, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	draft, err := NewDraft(d.Spec(), append(data, '\n'))
+	draft, err := DraftJSON(d.Spec(), sb)
 	if err != nil {
 		return nil, err
 	}

@@ -246,11 +246,19 @@ func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 // WriteJSON replaces a document: temporary file, sync, rename, sync of the
 // directory.
 func WriteJSON(path string, v any) error {
+	data, err := encode(path, v)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, data)
+}
+
+func encode(path string, v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("encode %s: %w", filepath.Base(path), err)
 	}
-	return WriteFile(path, append(data, '\n'))
+	return append(data, '\n'), nil
 }
 
 // WriteFile replaces a file by the same steps as WriteJSON. Its mode is 0600.
@@ -293,6 +301,15 @@ func NewDraft(path string, data []byte) (*Draft, error) {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
 	return d, nil
+}
+
+// DraftJSON is NewDraft for a document.
+func DraftJSON(path string, v any) (*Draft, error) {
+	data, err := encode(path, v)
+	if err != nil {
+		return nil, err
+	}
+	return NewDraft(path, data)
 }
 
 // Sync brings the text to the disk.

@@ -239,16 +239,21 @@ func TestServerAnswersNothing(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	conn.Close()
-	for range 500 {
+	w.ends(t, 5*time.Second, "it still waits for the server")
+}
+
+// ends waits until a connection is over, for so long.
+func (w *world) ends(t *testing.T, patience time.Duration, otherwise string) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		w.mu.Lock()
 		over := len(w.served)
 		w.mu.Unlock()
 		if over > 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("it still waits for the server")
+	t.Error(otherwise)
 }
 
 // connect is a program inside that speaks SSH, and trusts who it shall.

@@ -113,16 +113,7 @@ func TestInsideStops(t *testing.T) {
 	must(t, err)
 	_, err = ch.SendRequest("exec", true, ssh.Marshal(struct{ S string }{"git-upload-pack 'a/b'"}))
 	must(t, err)
-	for range 1500 {
-		w.mu.Lock()
-		over := len(w.served)
-		w.mu.Unlock()
-		if over > 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("it has its place for good")
+	w.ends(t, 15*time.Second, "it has its place for good")
 }
 
 type zeros struct{}

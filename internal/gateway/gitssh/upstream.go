@@ -152,8 +152,8 @@ func (c *counted) Write(b []byte) (int, error) {
 }
 
 // login connects to the server, if the host knows it, and logs in there with the host's
-// agent as whom the program inside said.
-// What it gives has a time in which the command must have begun.
+// agent as whom the program inside said. What it gives has a time in which the command must
+// have begun.
 func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 	at := net.JoinHostPort(s.Name, strconv.Itoa(int(s.Port)))
 	known, err := s.Known()
