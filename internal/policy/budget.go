@@ -65,21 +65,24 @@ func (d *Decision) usedUpReason(what string) string {
 	return s
 }
 
-// suggestMore is the same rule for the sandbox, with twice as much, or with what it takes to
-// send what was asked for, if that is known and more. It counts in the place of the one that
-// is used up, wherever that stands.
+// suggestMore is the same rule for the sandbox, with as much again as it lets out, or with what
+// it takes to send what was asked for, if that is known and more. It counts in the place of
+// the one that is used up, wherever that stands.
 func (d *Decision) suggestMore() Suggestion {
 	r := d.missed
 	if len(r.HTTP.Queries) > 0 {
 		return Suggestion{Note: "raise max_upload of the rule where it is written; no command can, for it has a query"}
 	}
+	used := max(d.sent, r.MaxUpload) // more than it lets out, if a rule for the same once had more
 	more, note := *r, ""
-	more.MaxUpload = twice(r.MaxUpload)
-	need := rounded(plus(max(d.sent, r.MaxUpload), d.query.Request.size()))
-	if need/r.MaxUpload > maxRaise { // whoever sends it says how long it is, and a person may only paste
-		note = "the request says that it has " + sizeText(d.query.Request.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
-	} else {
-		more.MaxUpload = max(more.MaxUpload, need)
+	more.MaxUpload = plus(used, r.MaxUpload)
+	if q := d.query.Request; q != nil { // and not a connection in which nobody looks for requests
+		need := rounded(plus(used, q.size()))
+		if need/used > maxRaise { // whoever sends it says how long it is, and a person may only paste
+			note = "the request says that it has " + sizeText(q.Body) + ": a max_upload of " + sizeText(need) + " would be needed"
+		} else {
+			more.MaxUpload = max(more.MaxUpload, need)
+		}
 	}
 	s := Suggestion{Args: more.command(), PerSandbox: true, Note: note}
 	if !r.Until.IsZero() && s.Note == "" {
@@ -119,8 +122,6 @@ func rounded(n int64) int64 {
 
 // maxRaise is how many times as much as before is suggested at most.
 const maxRaise = 16
-
-func twice(n int64) int64 { return plus(n, n) }
 
 // plus adds what is not negative, and stays with the largest number there is.
 func plus(a, b int64) int64 {

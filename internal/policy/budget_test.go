@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // budgetOf is what a question may send: "target limit", "none", or "denied".
@@ -207,7 +208,7 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 		{10 << 20, 1000, "13MiB", ""},                                    // what is left now is gone with the attempt
 		{100 << 20, 1 << 20, "2MiB", "the request says that it has 100"}, // who sends it may say anything
 		{1000, 7 << 20, "8MiB", ""},                                      // there was a larger budget once
-		{math.MaxInt64, math.MaxInt64, "2MiB", "the request says that it has"},
+		{math.MaxInt64, 1 << 20, "2MiB", "the request says that it has"},
 	} {
 		q := ask(t, "PUT https://a.example.com/x")
 		q.Request.Body = tt.body
@@ -216,6 +217,16 @@ func TestSuggestedBudgetSuffices(t *testing.T) {
 		s := no.Suggest()
 		if !strings.Contains(s.Command("box"), "--max-upload "+tt.want+" ") || !strings.Contains(s.Note, tt.note) || (s.Note == "") != (tt.note == "") {
 			t.Errorf("%+v: %s (%s)", tt, s.Command("box"), s.Note)
+		}
+	}
+	// A connection in which nobody looks for requests says nothing, and may have sent far more
+	// than there is by now.
+	open := compile(t, Input{LayerUser, blockOf(t, `{allow: [{host: a.example.com, max_upload: 1MiB}]}`)})
+	for sent, want := range map[int64]string{0: "2MiB", 1 << 20: "2MiB", 100 << 20: "101MiB"} {
+		d := open.Decide(Query{Stage: StageConnect, Name: "a.example.com", Port: 443, Now: time.Now()})
+		no := d.UsedUp(sent)
+		if s := no.Suggest(); !strings.Contains(s.Command("box"), "--max-upload "+want+" ") || s.Note != "" {
+			t.Errorf("a connection after %d: %s (%s)", sent, s.Command("box"), s.Note)
 		}
 	}
 	// Sizes of whole requests, no smaller than what is written for them.

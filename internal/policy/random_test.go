@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -221,8 +222,13 @@ func compare(t *testing.T, inputs []Input, q Query) {
 			t.Logf("%s %s (%s)", r.Action, &r, r.Source)
 		}
 	}
-	if no := d.UsedUp(0); d.Budget != nil && (no.Allowed() || no.Cause != CauseUpload || no.Reason() == "" || no.Budget != nil) {
-		t.Errorf("%+v: used up it is %s: %s", q, no.Cause, no.Reason())
+	if d.Budget != nil {
+		for _, sent := range []int64{0, d.Budget.Limit, 1 << 40, math.MaxInt64} {
+			no := d.UsedUp(sent)
+			if s := no.Suggest(); no.Allowed() || no.Cause != CauseUpload || no.Reason() == "" || no.Budget != nil || (s.Args == nil && s.Note == "") {
+				t.Errorf("%+v: used up it is %s: %s; %+v", q, no.Cause, no.Reason(), s)
+			}
+		}
 	}
 	if d.Reason() == "" || (d.Rule == nil) != (d.Cause != CauseRule) {
 		t.Errorf("%+v: cause %s, rule %v, reason %q", q, d.Cause, d.Rule, d.Reason())
