@@ -269,11 +269,40 @@ var rules = []rule{
 	{"*.command", "a script"},
 }
 
-// bounds are what makes less possible on the host while it is there: without it a sandbox
-// may do more.
+// bounds are what makes less possible on the host while it is there.
 var bounds = []rule{
 	{"bothy.yaml", "a sandbox may do more without it"},
+	{"package-lock.json", otherVersions},
+	{"npm-shrinkwrap.json", otherVersions},
+	{"yarn.lock", otherVersions},
+	{"pnpm-lock.yaml", otherVersions},
+	{"bun.lock*", otherVersions},
+	{"deno.lock", otherVersions},
+	{"gemfile.lock", otherVersions},
+	{"cargo.lock", otherVersions},
+	{"pipfile.lock", otherVersions},
+	{"poetry.lock", otherVersions},
+	{"uv.lock", otherVersions},
+	{"composer.lock", otherVersions},
+	{".npmrc", otherSettings},
+	{".yarnrc", otherSettings},
+	{".yarnrc.yml", otherSettings},
+	{"pnpm-workspace.yaml", otherSettings},
+	{"bunfig.toml", otherSettings},
+	{"nuget.config", otherSettings},
+	{".cargo/", otherSettings},
+	{".claude/settings*.json", freerAgents},
+	{".codex/config.toml", freerAgents},
+	{".gemini/settings.json", freerAgents},
+	{".cursor/", freerAgents},
+	{"opencode.json*", freerAgents},
 }
+
+const (
+	otherVersions = "without it other versions are installed, and run, than those that were reviewed"
+	otherSettings = "without it packages come from elsewhere, or run what it forbids"
+	freerAgents   = "agents on the host may do without it what it forbids"
+)
 
 // gitData is what git keeps in its directory and runs nothing by.
 var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
