@@ -12,10 +12,10 @@ import (
 const maxSequence = 4 << 10
 
 // Sanitize makes text that somebody else wrote safe to show in one line, such
-// as a cell of a table. Escape sequences are taken out whole; control and
-// bidirectional characters, line ends and tabs are shown as \x07, \u202e, \n,
-// \t; bytes that are no UTF-8 become U+FFFD, and so does a sequence that was
-// cut off.
+// as a cell of a table. Escape sequences are taken out whole; control,
+// bidirectional and invisible characters, line ends and tabs are shown as \x07,
+// \u202e, \u200b, \n, \t; bytes that are no UTF-8 become U+FFFD, and so does a
+// sequence that was cut off.
 func Sanitize(s string) string {
 	if isPlain(s) {
 		return s
@@ -38,8 +38,8 @@ func isPlain(s string) bool {
 
 // SanitizingWriter makes a stream that somebody else writes safe to show on a
 // terminal. Lines and tabs stay, CR and CR LF become LF, escape sequences and
-// all other control and bidirectional characters are taken out, bytes that are
-// no UTF-8 become U+FFFD. An escape sequence ends with its line at the latest;
+// all other control, bidirectional and invisible characters are taken out, bytes
+// that are no UTF-8 become U+FFFD. An escape sequence ends with its line at the latest;
 // one that was cut off leaves a U+FFFD. The result does not depend on how the
 // stream is cut into writes. It is not safe for concurrent use.
 type SanitizingWriter struct {
@@ -87,6 +87,7 @@ type cleaner struct {
 	dec  decoder
 	lex  lexer
 	cr   bool // the line end just written was a CR: an LF now belongs to it
+	last rune // the text that was written last: some characters only make sense after certain others
 	out  []byte
 }
 
@@ -127,7 +128,7 @@ func (c *cleaner) lineEnd(r rune) {
 		c.cr = false
 		return
 	}
-	c.cr = r == '\r'
+	c.cr, c.last = r == '\r', r
 	if c.cell {
 		c.out = append(c.out, `\n`...)
 		return
@@ -136,11 +137,11 @@ func (c *cleaner) lineEnd(r rune) {
 }
 
 func (c *cleaner) text(r rune) {
-	if misleads(r) {
+	if misleads(r) || isInvisible(r) || isJoiner(r) && c.last < utf8.RuneSelf {
 		c.control(r)
 		return
 	}
-	c.cr = false
+	c.cr, c.last = false, r
 	c.out = utf8.AppendRune(c.out, r)
 }
 
@@ -154,6 +155,8 @@ func (c *cleaner) control(r rune) {
 		c.out = append(c.out, '\t')
 	case c.cell && r < 0x80:
 		c.out = fmt.Appendf(c.out, `\x%02x`, r)
+	case c.cell && r > 0xffff:
+		c.out = fmt.Appendf(c.out, `\U%08x`, r)
 	case c.cell:
 		c.out = fmt.Appendf(c.out, `\u%04x`, r)
 	}
@@ -181,4 +184,28 @@ func misleads(r rune) bool {
 		return true
 	}
 	return false
+}
+
+// isInvisible reports whether r takes no place, or an empty one, and so hides in a name or a
+// text that it makes another.
+func isInvisible(r rune) bool {
+	switch r {
+	case 0x00ad, 0x180e, 0x200b, 0xfeff: // soft hyphen, zero-width spaces
+		return true
+	case 0x115f, 0x1160, 0x3164, 0xffa0: // letters that are blank
+		return true
+	}
+	switch {
+	case r >= 0x2060 && r <= 0x2064: // word joiner, operators that are only meant
+		return true
+	case r >= 0xe0000 && r <= 0xe0fff: // tags, in which whole texts are hidden, and rare variants
+		return true
+	}
+	return false
+}
+
+// isJoiner reports whether r only changes how its neighbours look. Emoji and several scripts
+// need it; after ASCII it does nothing.
+func isJoiner(r rune) bool {
+	return r == 0x200c || r == 0x200d || r >= 0xfe00 && r <= 0xfe0f
 }
