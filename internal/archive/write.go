@@ -25,8 +25,11 @@ type WriteOptions struct {
 	// Special notes devices, sockets and pipes too: that they are there, not what can
 	// be read from them.
 	Special bool
+	// Open opens the directory in which the file or tree is, else anything in its path may be
+	// a link; what is in there is found by its name.
+	Open func(dir string) (*os.Root, error)
 	// Name replaces the top element's name in the archive; "." archives only
-	// what is in the directory.
+	// what is in the directory, to which a link may lead.
 	Name string
 }
 
@@ -35,22 +38,25 @@ type WriteOptions struct {
 func Write(w io.Writer, src string, o WriteOptions) error {
 	src = filepath.Clean(src)
 	dir, base := filepath.Split(src)
-	if base == "" || base == ".." || base == "." {
+	if base == "" || base == ".." || base == "." || o.Name == "." {
 		dir, base = src, "."
 	}
 	if dir == "" {
 		dir = "."
 	}
 	open := func(dir string) (int, error) { return unix.Open(dir, asDirectory, 0) }
-	if o.Straight {
+	switch {
+	case o.Straight:
 		open = openStraight
+	case o.Open != nil:
+		open = func(dir string) (int, error) { return handleOf(o.Open(dir)) }
 	}
 	parent, err := open(dir)
 	if err == nil && o.Straight {
 		err = notLink(parent, base)
 	}
 	if err != nil {
-		return &fs.PathError{Op: "open", Path: src, Err: err}
+		return opening(src, err)
 	}
 	defer unix.Close(parent)
 	name := o.Name
@@ -62,6 +68,22 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
 	return a.tw.Close()
+}
+
+// opening names what was to be opened, unless the error does.
+func opening(src string, err error) error {
+	if _, named := errors.AsType[*fs.PathError](err); named {
+		return err
+	}
+	return &fs.PathError{Op: "open", Path: src, Err: err}
+}
+
+func handleOf(root *os.Root, err error) (int, error) {
+	if err != nil {
+		return -1, err
+	}
+	defer root.Close()
+	return dirHandle(root)
 }
 
 const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC

@@ -56,10 +56,14 @@ to what comes out of a sandbox.`,
 			start := func(stdin, stdout *os.File, args ...string) (func() error, error) {
 				return a.helper(cmd.Context(), e, sb, user, stdin, stdout, append([]string{guest.Path}, args...)...)
 			}
-			if outward {
-				return a.copyOut(sb, start, path, args[1], follow)
+			all, err := e.Store.List()
+			if err != nil {
+				return err
 			}
-			return a.copyIn(start, args[0], path, follow)
+			if outward {
+				return a.copyOut(writtenBy(all), start, path, args[1], follow)
+			}
+			return a.copyIn(writtenBy(all), start, args[0], path, follow)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow-link", "L", false, "copy what symbolic links point to")
@@ -79,7 +83,7 @@ func splitSandboxPath(arg string) (name, path string, ok bool) {
 
 // copyOut brings a tree out. What arrives may be anything: it is extracted
 // beneath the destination only.
-func (a *app) copyOut(sb *spec.Sandbox, start starter, path, dst string, follow bool) error {
+func (a *app) copyOut(written []string, start starter, path, dst string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -97,7 +101,7 @@ func (a *app) copyOut(sb *spec.Sandbox, start starter, path, dst string, follow 
 	if dst == "-" {
 		_, err = io.Copy(a.stdout, r)
 	} else {
-		err = extractTo(sb, r, dst, sourceName(path))
+		err = extractTo(written, r, dst, sourceName(path))
 	}
 	if err != nil {
 		r.Close()
@@ -109,13 +113,12 @@ func (a *app) copyOut(sb *spec.Sandbox, start starter, path, dst string, follow 
 	return job()
 }
 
-func extractTo(sb *spec.Sandbox, r io.Reader, dst, name string) error {
+func extractTo(written []string, r io.Reader, dst, name string) error {
 	br := bufio.NewReaderSize(r, 256<<10)
 	if _, err := br.Peek(1); err == io.EOF {
 		return io.ErrUnexpectedEOF // the other half failed before it began
 	}
-	open := func(dir string) (*os.Root, error) { return openPlace(sb, dir) }
-	root, rename, err := archive.Destination(dst, name, open)
+	root, rename, err := archive.Destination(dst, name, opener(written))
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func extractTo(sb *spec.Sandbox, r io.Reader, dst, name string) error {
 }
 
 // copyIn sends a tree in.
-func (a *app) copyIn(start starter, src, path string, follow bool) error {
+func (a *app) copyIn(written []string, start starter, src, path string, follow bool) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -141,6 +144,12 @@ func (a *app) copyIn(start starter, src, path string, follow bool) error {
 			}
 			return &spec.Error{Class: class, Op: "copy " + src, Err: err}
 		}
+		if follow {
+			if err := mayFollow(written, src); err != nil {
+				r.Close()
+				return err
+			}
+		}
 	}
 	job, err := start(r, nil, guest.CopyName, "in", path, name)
 	r.Close()
@@ -151,7 +160,7 @@ func (a *app) copyIn(start starter, src, path string, follow bool) error {
 		_, err = io.Copy(w, a.stdin)
 	} else {
 		bw := bufio.NewWriterSize(w, 256<<10)
-		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{Follow: follow, Name: name})
+		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{Follow: follow, Name: name, Open: opener(written)})
 		if ferr := bw.Flush(); err == nil {
 			err = ferr
 		}

@@ -13,14 +13,14 @@ import (
 // writes to, in which any name may be a link the next moment. So it goes one name at a
 // time, and looks at none in there: where a path ends says nothing of what it led through.
 type way struct {
-	written  []string                          // directories that the sandbox writes to, no link in their paths
+	written  []string                          // directories that sandboxes write to, no link in their paths
 	readlink func(name string) (string, error) // as os.Readlink
 }
 
 // maxLinks is how many links the kernel follows in a path.
 const maxLinks = 40
 
-// find gives the directory that the sandbox writes to on the way from cwd, in whose path
+// find gives the directory that a sandbox writes to on the way from cwd, in whose path
 // there is no link, to path, and the rest of the way in there, none of it followed. If there
 // is none rest is the whole, without a link in it. Like the kernel it goes up from where a
 // link led to, not from where it stands.
@@ -70,7 +70,7 @@ func (w way) find(cwd, path string) (top, rest string, err error) {
 	return top, strings.Join(append([]string{rest}, todo...), "/"), nil
 }
 
-// top gives the directory that the sandbox writes to in which a place is: the outermost, for
+// top gives the directory that a sandbox writes to in which a place is: the outermost, for
 // in it the others may be moved.
 func (w way) top(at string) string {
 	top := ""

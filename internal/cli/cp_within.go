@@ -11,17 +11,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// openPlace opens a directory of the host that something of a sandbox is written to. Once
-// the way there is in a directory that the sandbox writes to itself, nothing leads out of
+// openPlace opens a directory of the host that something of a sandbox is written to or read
+// from. Once the way there is in a directory that a sandbox writes to, nothing leads out of
 // that, wherever it would end: the inside may have made a link, for somebody to copy to
-// where it leads, and may change it at any moment.
-func openPlace(sb *spec.Sandbox, dir string) (*os.Root, error) {
-	// Not $PWD, which may name a way here through links: the kernel goes from where it is.
-	cwd, err := os.Readlink("/proc/self/cwd")
+// where it leads, or from there, and may change it at any moment.
+func openPlace(written []string, dir string) (*os.Root, error) {
+	w, cwd, err := wayHere(written)
 	if err != nil {
 		return nil, err
 	}
-	w := way{written: writtenBy(sb), readlink: os.Readlink}
 	top, rest, err := w.find(cwd, dir)
 	if err != nil {
 		return nil, speakOf(err, dir)
@@ -44,16 +42,52 @@ func openPlace(sb *spec.Sandbox, dir string) (*os.Root, error) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
 		return nil, err
 	}
-	return nil, spec.Errorf(spec.ErrDenied, "%s may lead out of %s, which the sandbox writes to: %w", dir, top, err).
+	return nil, spec.Errorf(spec.ErrDenied, "%s may lead out of %s, which a sandbox writes to: %w", dir, top, err).
 		WithHint("if the link in its path is yours, name where it leads to")
 }
 
-// writtenBy lists the directories of the host that a sandbox writes to.
-func writtenBy(sb *spec.Sandbox) []string {
+func opener(written []string) func(dir string) (*os.Root, error) {
+	return func(dir string) (*os.Root, error) { return openPlace(written, dir) }
+}
+
+// wayHere gives the way from the working directory. Not from $PWD, which may name a way here
+// through links: the kernel goes from where it is.
+func wayHere(written []string) (w way, cwd string, err error) {
+	cwd, err = os.Readlink("/proc/self/cwd")
+	return way{written: written, readlink: os.Readlink}, cwd, err
+}
+
+// mayFollow refuses to follow links in what a sandbox writes to: each may lead to any file of
+// the host.
+func mayFollow(written []string, src string) error {
+	w, cwd, err := wayHere(written)
+	if err != nil {
+		return err
+	}
+	top, at, err := w.find(cwd, src)
+	if err != nil {
+		return speakOf(err, src)
+	}
+	for _, dir := range written {
+		if top == "" && (way{written: []string{at}}).top(dir) != "" {
+			top = dir
+		}
+	}
+	if top == "" {
+		return nil
+	}
+	return spec.Errorf(spec.ErrDenied, "links in %s are not followed: a sandbox writes there, and may have made them", top).
+		WithHint("without -L links are copied as links")
+}
+
+// writtenBy lists the directories of the host that sandboxes write to.
+func writtenBy(list []*spec.Sandbox) []string {
 	var dirs []string
-	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
-		if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
-			dirs = append(dirs, m.Source)
+	for _, sb := range list {
+		for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+			if !m.ReadOnly && !sb.Reviews(m) && !sb.Clones(m) {
+				dirs = append(dirs, m.Source)
+			}
 		}
 	}
 	return dirs
