@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -204,6 +205,27 @@ func TestNear(t *testing.T) {
 	for _, tt := range tests {
 		if got := near(tt.current, tt.limit); got != tt.want {
 			t.Errorf("%d of %d MiB is near: %t", tt.current/mib, tt.limit/mib, got)
+		}
+	}
+}
+
+// However fast memory is taken, half of the limit is not passed unseen by more than that half.
+func TestUntilHalf(t *testing.T) {
+	for _, tt := range []struct {
+		used, limit int64
+		want        time.Duration
+	}{
+		{0, 128 << 20, memoryPoll},
+		{0, 8 << 30, 500 * time.Millisecond},
+		{2 << 30, 8 << 30, 250 * time.Millisecond},
+		{4<<30 - 1, 8 << 30, memoryPoll},
+		{4<<30 + 1, 8 << 30, memoryHurry},
+		{9 << 30, 8 << 30, memoryHurry},
+		{0, 1 << 40, memoryIdle},
+		{0, math.MaxInt64, memoryIdle},
+	} {
+		if got := untilHalf(tt.used, tt.limit); got != tt.want {
+			t.Errorf("%d of %d: %s, want %s", tt.used, tt.limit, got, tt.want)
 		}
 	}
 }

@@ -82,11 +82,14 @@ func (k *Keeper) usage() spec.Usage {
 	return spec.Usage{CPUSeconds: cpuTime(pids).Seconds(), Memory: resident(pids)}
 }
 
-// Memory is looked at this often, and acted on from this share of the limit:
-// at the limit itself the host's kernel would kill the whole sandbox.
+// Memory is looked at as often as it takes to see half the limit passed, in a hurry from there
+// on, and acted on from this share of it: at the limit itself the host's kernel would kill the
+// whole sandbox.
 const (
+	memoryIdle   = time.Second // between two looks, at most: each wakes a processor
 	memoryPoll   = 100 * time.Millisecond
-	memoryHurry  = 10 * time.Millisecond // from half the limit on
+	memoryHurry  = 10 * time.Millisecond
+	memoryRate   = 8 << 30 // in bytes a second, at which pages may be taken; whoever is faster meets the cgroup's limit
 	memoryDanger = 0.90
 	headroom     = 40 << 20
 )
@@ -100,45 +103,58 @@ func (k *Keeper) guardMemory(ctx context.Context) {
 		return
 	}
 	current := k.memoryGauge(ctx, limit)
-	pause := memoryPoll
+	pause := untilHalf(0, limit)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		used := current()
+		used, worked := current()
+		if pause = untilHalf(used, limit); !worked {
+			pause = max(pause, memoryPoll)
+			continue
+		}
 		if near(used, limit) {
 			k.killLargest(ctx, used, limit)
-		}
-		if pause = memoryPoll; used > limit/2 {
-			pause = memoryHurry
 		}
 	}
 }
 
+// untilHalf is when to look next.
+func untilHalf(used, limit int64) time.Duration {
+	left := limit/2 - used
+	if left < 0 {
+		return memoryHurry
+	}
+	soonest := time.Duration(float64(left) / memoryRate * float64(time.Second))
+	return min(max(soonest, memoryPoll), memoryIdle)
+}
+
 // memoryGauge reads what the sandbox takes: from its cgroup, else by asking the
-// wall, which costs it a little work and is done only if it worked meanwhile.
-func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() int64 {
+// wall, which costs it a little work and is done only if it worked meanwhile. If
+// it did not, it takes what it took.
+func (k *Keeper) memoryGauge(ctx context.Context, limit int64) func() (used int64, worked bool) {
 	if k.launch.Cgroup != "" {
 		group := cgroup.Open(k.launch.Cgroup)
 		if _, held, err := group.Memory(); err == nil && held > 0 {
-			return func() int64 {
+			return func() (int64, bool) {
 				used, _ := group.Taken(limit / 2)
-				return used
+				return used, true
 			}
 		}
 	}
-	worked := time.Duration(0)
-	return func() int64 {
-		if now := cpuTime(k.wall.Pids()); now-worked >= idleCPU {
-			used, err := k.wall.Memory(ctx)
-			worked = cpuTime(k.wall.Pids())
-			if err == nil {
-				return used
-			}
+	last, at := int64(0), time.Duration(0)
+	return func() (int64, bool) {
+		if cpuTime(k.wall.Pids())-at < idleCPU {
+			return last, false
 		}
-		return 0
+		used, err := k.wall.Memory(ctx)
+		at = cpuTime(k.wall.Pids())
+		if err == nil {
+			last = used
+		}
+		return last, err == nil
 	}
 }
 
