@@ -446,6 +446,61 @@ func TestInflatedHoldsBack(t *testing.T) {
 	}
 }
 
+// What has no text in it is held back, and so not without end. Text may be flushed as often as
+// somebody likes.
+func TestInflatedHoldsNoMoreBack(t *testing.T) {
+	set := compile(t, lend(nil))
+	sent := func(coding string, body io.Reader) ([]byte, error) {
+		r := request(t, "POST", "https://other.example/", body, "Content-Encoding", coding)
+		if _, err := set.Request(r, Target{Name: "other.example", Port: 443, Secure: true}, noon); err != nil {
+			t.Fatal(err)
+		}
+		return io.ReadAll(r.Body)
+	}
+	gz := packer(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+	for name, tt := range map[string]struct {
+		coding      string
+		first, then []byte
+	}{
+		"empty blocks":         {"deflate", nil, []byte{0, 0, 0, 0xff, 0xff}},
+		"empty members":        {"gzip", nil, gz(nil)},
+		"members after a text": {"gzip", gz([]byte("some text")), gz(nil)},
+	} {
+		body := &endless{first: tt.first, then: tt.then}
+		if _, err := sent(tt.coding, io.LimitReader(body, 8<<20)); !errors.Is(err, spec.ErrDenied) || body.n > 2<<20 {
+			t.Errorf("%s: %v, after %d bytes", name, err, body.n)
+		}
+	}
+	flushed := packer(func(w io.Writer) io.WriteCloser {
+		z, _ := flate.NewWriter(w, 6)
+		for range 100_000 {
+			_, _ = z.Write([]byte("x"))
+			_ = z.Flush()
+		}
+		return z
+	})(nil)
+	if got, err := sent("deflate", bytes.NewReader(flushed)); err != nil || !bytes.Equal(got, flushed) {
+		t.Errorf("%d of %d bytes passed: %v", len(got), len(flushed), err)
+	}
+}
+
+// endless repeats itself, after something else.
+type endless struct {
+	first, then []byte
+	n           int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n < len(e.first) {
+		n := copy(p, e.first[e.n:])
+		e.n += n
+		return n, nil
+	}
+	n := copy(p, e.then[(e.n-len(e.first))%len(e.then):])
+	e.n += n
+	return n, nil
+}
+
 // Deflate can write the end of a placeholder as a copy of what came long before,
 // and the decompressor tell of it only in the next piece.
 func TestInflatedHoldsBackCopies(t *testing.T) {

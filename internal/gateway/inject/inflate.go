@@ -101,6 +101,11 @@ const (
 	maxGrowth = 200
 )
 
+// maxSilent bounds what comes without any text in it, which has to be held back until there
+// is some: blocks may be empty, and so many of them may follow each other as anybody likes. A
+// decompressor gives text after 32 KiB of it at the latest.
+const maxSilent = 1 << 20
+
 // inflated is a compressed body of a request. It is passed on as it came, and
 // only what was read in plain before: bytes are free when the text that came
 // after theirs was judged.
@@ -220,6 +225,10 @@ func (f *inflated) failed(err error) error {
 
 // fill adds what comes next to raw.
 func (f *inflated) fill() {
+	if f.used-f.before > maxSilent {
+		f.end = spec.Errorf(spec.ErrDenied, "there is no text in %d KiB of the body, which is %s", maxSilent>>10, f.coding)
+		return
+	}
 	n := len(f.raw)
 	if cap(f.raw)-n < smallRead {
 		f.raw = append(make([]byte, 0, 2*cap(f.raw)+largeRead), f.raw...)
