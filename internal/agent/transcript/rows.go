@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
+	"maps"
 	"strconv"
+	"sync"
 
 	"github.com/bothy-dev/bothy/internal/sqlite"
 	"github.com/bothy-dev/bothy/spec"
@@ -32,17 +34,14 @@ type message struct {
 type document struct {
 	id, text, cause string
 	time            any
-
-	value   any // what the text is, once it was decoded
-	decoded bool
 }
 
-func (d *document) decode() any {
-	if !d.decoded && d.cause == "" {
-		d.value, d.cause = decode([]byte(d.text))
+// decode gives what the text is. That takes many times its room: nobody keeps it.
+func (d *document) decode() (v any) {
+	if d.cause == "" {
+		v, d.cause = decode([]byte(d.text))
 	}
-	d.decoded = true
-	return d.value
+	return v
 }
 
 // Bounds of what is kept at a time, and of rows that describe a session: messages, and with
@@ -147,6 +146,7 @@ type rowTail struct {
 	id    string
 	r     *Reader
 	rows  map[string]*spoken // by kind and ID
+	looks int                // at the database
 	seed  maphash.Seed       // of sums of texts
 	stamp string             // of the database, when it was read last
 }
@@ -187,21 +187,33 @@ func (t *rowTail) close()                        {}
 
 // say tells of every row that was not told as it is now: of each message behind its parts.
 func (t *rowTail) say(all *talk) error {
+	t.looks++
 	for _, m := range all.messages {
+		value := sync.OnceValue(m.decode)
 		for _, p := range m.parts {
-			if err := t.row(m, p); err != nil {
+			if err := t.row(m, value, p); err != nil {
 				return err
 			}
 		}
-		if err := t.row(m, nil); err != nil {
+		if err := t.row(m, value, nil); err != nil {
 			return err
 		}
 	}
+	t.forget()
 	return nil
 }
 
-// row tells of a part of a message, or else of the message, if it is new or has changed.
-func (t *rowTail) row(m *message, part *document) error {
+// forget forgets rows that are gone, if so many are remembered. Should they come back they are
+// told again.
+func (t *rowTail) forget() {
+	if len(t.rows) > maxTold {
+		maps.DeleteFunc(t.rows, func(_ string, row *spoken) bool { return row.look != t.looks })
+	}
+}
+
+// row tells of a part of a message of that value, or else of the message, if it is new or has
+// changed.
+func (t *rowTail) row(m *message, value func() any, part *document) error {
 	kind, d := "message", m.document
 	if part != nil {
 		kind, d = "part", part
@@ -211,12 +223,12 @@ func (t *rowTail) row(m *message, part *document) error {
 	if row == nil {
 		row = &spoken{told: map[*rule]int{}}
 		t.rows[key] = row
-	} else if row.sum == sum {
+	} else if row.look = t.looks; row.sum == sum {
 		return nil
 	}
-	row.sum, row.now = sum, map[*rule]int{}
+	row.look, row.sum, row.now = t.looks, sum, map[*rule]int{}
 	t.r.row = row
-	v := map[string]any{"row": kind, "id": d.id, "time": numbered(d.time), "message": m.decode()}
+	v := map[string]any{"row": kind, "id": d.id, "time": numbered(d.time), "message": value()}
 	if part != nil {
 		v["part"] = part.decode()
 	}
@@ -245,6 +257,7 @@ func numbered(v any) any {
 // spoken is what was told of a row: how often each rule has spoken, nil for none. When it
 // is read again it is told of what is new.
 type spoken struct {
+	look      int // the last that saw it
 	sum       uint64
 	told, now map[*rule]int
 }
