@@ -130,8 +130,8 @@ func TestTrouble(t *testing.T) {
 			if d.End != nil && d.End.Text != tt.says {
 				t.Errorf("it says %q in the end", d.End.Text)
 			}
-			if tt.what == "pieces" && d.Message != "It is done." {
-				t.Errorf("the message is %q", d.Message)
+			if tt.what == "pieces" && d.Message() != "It is done." {
+				t.Errorf("the message is %q", d.Message())
 			}
 			if tt.what == "several steps" && (d.Usage.Input != 4 || d.Usage.USD != 0.5 || d.Calls != 1) {
 				t.Errorf("it comes to %+v", d)

@@ -105,7 +105,7 @@ func (a *told) used() loop.Work {
 // work judges by what the agent said of itself.
 func (a *told) work() loop.Work {
 	w, d := a.used(), &a.digest
-	w.Verdict, w.Message = d.Verdict(a.status), d.Message
+	w.Verdict, w.Message = d.Verdict(a.status), d.Message()
 	if w.Verdict == spec.VerdictOK {
 		return w
 	}

@@ -114,8 +114,8 @@ func checkTold(t *testing.T, what string, events []spec.TranscriptEvent, counted
 			return ev.Kind == spec.TalkMessage && ev.Role == spec.RoleAgent && ev.Text == text
 		})
 	}
-	if !says("I write it down.") || d.Message != "It is shouted." {
-		t.Errorf("%s does not have what was said; last %q", what, d.Message)
+	if !says("I write it down.") || d.Message() != "It is shouted." {
+		t.Errorf("%s does not have what was said; last %q", what, d.Message())
 	}
 	if len(calls) != 2 || answers != 2 || d.Failed != 0 {
 		t.Errorf("%s has %d calls of tools and %d results", what, len(calls), answers)

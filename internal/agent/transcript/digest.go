@@ -5,7 +5,6 @@ import "github.com/bothy-dev/bothy/spec"
 // Digest is what a run comes to. Its zero value is one of which nothing was heard.
 type Digest struct {
 	Session string               // what can be gone on with
-	Message string               // what the agent said last
 	Calls   int                  // of tools
 	Failed  int                  // of these
 	Usage   spec.TranscriptUsage // all of it
@@ -13,6 +12,7 @@ type Digest struct {
 	Limit   *spec.TranscriptEvent // the last one
 	Unknown int
 
+	said    []byte // last: it may be a million pieces
 	partial bool
 	perID   map[string]spec.TranscriptUsage
 }
@@ -50,13 +50,15 @@ func (d *Digest) message(ev spec.TranscriptEvent) {
 		d.partial = false
 		return
 	}
-	if d.partial && len(d.Message) < maxLine {
-		d.Message += ev.Text
-	} else {
-		d.Message = ev.Text
+	if !d.partial || len(d.said) >= maxLine {
+		d.said = nil
 	}
+	d.said = append(d.said, ev.Text...)
 	d.partial = ev.Partial
 }
+
+// Message is what the agent said last.
+func (d *Digest) Message() string { return string(d.said) }
 
 func (d *Digest) use(id string, u spec.TranscriptUsage) {
 	if u.Total {
@@ -92,7 +94,7 @@ func (d *Digest) Verdict(status int) string {
 	switch {
 	case d.End != nil && d.End.Verdict == spec.VerdictLimit:
 		return spec.VerdictLimit
-	case status == 0 && d.End != nil && d.End.Verdict == spec.VerdictOK && (d.Message != "" || d.Calls > 0):
+	case status == 0 && d.End != nil && d.End.Verdict == spec.VerdictOK && (len(d.said) > 0 || d.Calls > 0):
 		return spec.VerdictOK
 	}
 	return spec.VerdictFailed

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -277,7 +278,7 @@ func TestDigest(t *testing.T) {
 {"type":"say","who":"it","text":"!"}
 {"type":"full","why":"week"}
 {"type":"bye"}`)
-	if d.Session != "s" || d.Message != "last!" || d.Calls != 1 || d.Failed != 1 || d.Limit == nil || d.End == nil || d.Verdict(0) != "ok" || d.Verdict(1) != "failed" ||
+	if d.Session != "s" || d.Message() != "last!" || d.Calls != 1 || d.Failed != 1 || d.Limit == nil || d.End == nil || d.Verdict(0) != "ok" || d.Verdict(1) != "failed" ||
 		d.Usage != (spec.TranscriptUsage{Input: 8, Output: 2, USD: 0.5}) {
 		t.Errorf("%+v", d)
 	}
@@ -289,6 +290,21 @@ func TestDigest(t *testing.T) {
 	}
 	if d := digest("{\"type\":\"blocks\",\"list\":[],\"used\":{\"in\":5}}\n{\"type\":\"sum\",\"in\":3}\n{\"type\":\"blocks\",\"list\":[],\"used\":{\"in\":2}}"); d.Usage.Input != 5 || d.Usage.Total {
 		t.Errorf("the sum is %+v", d.Usage)
+	}
+}
+
+// An agent that says something long piece by piece does not have all of it copied for each.
+func TestDigestPieces(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var d Digest
+	d.Add(spec.TranscriptEvent{Kind: spec.TalkMessage, Role: spec.RoleAgent, Text: strings.Repeat("x", 1<<20), Partial: true})
+	for range 1000 {
+		d.Add(spec.TranscriptEvent{Kind: spec.TalkMessage, Role: spec.RoleAgent, Text: "y", Partial: true})
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 || len(d.Message()) != 1<<20+1000 {
+		t.Errorf("it took %d MiB to put %d bytes together", n>>20, len(d.Message()))
 	}
 }
 
