@@ -64,6 +64,7 @@ type wall struct {
 	driver.Wall
 	pids []int
 	save func(dir string) error
+	kill error // what becomes of signals
 
 	still atomic.Bool
 }
@@ -82,6 +83,8 @@ func (w *wall) Pause(context.Context) (func(), error) {
 }
 
 func (w *wall) Settle(context.Context) error { return nil }
+
+func (w *wall) Signal(context.Context, int, int) error { return w.kill }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -169,7 +170,7 @@ func (l *link) askBy(ctx context.Context, q wire.InitAsk, send func(wire.Frame) 
 	select {
 	case r := <-ch:
 		if r.Error != "" {
-			return r, spec.Errorf(spec.ErrUsage, "%s", r.Error)
+			return r, spec.Errorf(spec.ErrUsage, "%s", clip(r.Error))
 		}
 		return r, nil
 	case <-l.down:
@@ -180,6 +181,13 @@ func (l *link) askBy(ctx context.Context, q wire.InitAsk, send func(wire.Frame) 
 		l.mu.Unlock()
 		return wire.InitReply{}, context.Cause(ctx)
 	}
+}
+
+// maxWords is how much of init's words is passed on, in bytes: they end up in logs.
+const maxWords = 1 << 10
+
+func clip(words string) string {
+	return strings.ToValidUTF8(words[:min(len(words), maxWords)], "")
 }
 
 // spawn starts a program under init.

@@ -212,13 +212,17 @@ func (t *sessions) hangUp() {
 	}
 }
 
+// maxNotes is how many notes are kept, the last ones: what is told of may happen again and again
+// while a program runs.
+const maxNotes = 100
+
 // tell notes something for the end of every program that runs now.
 func (t *sessions) tell(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.live {
 		s.mu.Lock()
-		s.notes = append(s.notes, text)
+		s.notes = append(s.notes[max(0, len(s.notes)+1-maxNotes):], text)
 		s.mu.Unlock()
 	}
 }

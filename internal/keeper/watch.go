@@ -92,6 +92,7 @@ const (
 	memoryRate   = 8 << 30 // in bytes a second, at which pages may be taken; whoever is faster meets the cgroup's limit
 	memoryDanger = 0.90
 	headroom     = 40 << 20
+	memoryTold   = time.Minute // how often it is told that nothing helps
 )
 
 // guardMemory ends the program inside that takes most when the sandbox comes
@@ -102,8 +103,12 @@ func (k *Keeper) guardMemory(ctx context.Context) {
 	if limit <= 0 {
 		return
 	}
-	current := k.memoryGauge(ctx, limit)
+	k.guard(ctx, limit, k.memoryGauge(ctx, limit))
+}
+
+func (k *Keeper) guard(ctx context.Context, limit int64, current func() (used int64, worked bool)) {
 	pause := untilHalf(0, limit)
+	var told time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -116,7 +121,11 @@ func (k *Keeper) guardMemory(ctx context.Context) {
 			continue
 		}
 		if near(used, limit) {
-			k.killLargest(ctx, used, limit)
+			// It may go on like that, and be looked at a hundred times in a second.
+			if err := k.killLargest(ctx, used, limit); err != nil && time.Since(told) > memoryTold {
+				told = time.Now()
+				k.log.Warn("memory is short, and no program was ended", "err", err)
+			}
 		}
 	}
 }
@@ -166,25 +175,22 @@ func near(current, limit int64) bool {
 }
 
 // killLargest ends the program with the most memory, as init sees it.
-func (k *Keeper) killLargest(ctx context.Context, current, limit int64) {
+func (k *Keeper) killLargest(ctx context.Context, current, limit int64) error {
 	victim, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskLargest})
-	if err != nil {
-		k.log.Warn("memory is short, but no program was found to end", "err", err)
-		return
-	}
-	if victim.PID <= 1 {
-		return
+	if err != nil || victim.PID <= 1 {
+		return err
 	}
 	if err := k.wall.Signal(ctx, victim.PID, int(unix.SIGKILL)); err != nil {
-		k.log.Warn("end a program for memory", "pid", victim.PID, "err", err)
-		return
+		return fmt.Errorf("end process %d: %w", victim.PID, err)
 	}
+	name := clip(victim.Command)
 	k.event("memory.killed", map[string]any{
-		"pid": victim.PID, "command": victim.Command, "used": current, "limit": limit,
+		"pid": victim.PID, "command": name, "used": current, "limit": limit,
 	})
 	k.sessions.tell(fmt.Sprintf("%s (process %d) was ended: the sandbox neared its memory limit of %d MiB",
-		victim.Command, victim.PID, limit>>20))
+		name, victim.PID, limit>>20))
 	time.Sleep(memoryPoll)
+	return nil
 }
 
 // postMortem explains the fall of the wall from what the host's kernel counted.

@@ -1,0 +1,78 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// answers has init name a program whenever it is asked for the largest, until the link ends.
+func (in *inside) answers(r wire.InitReply) {
+	for {
+		f, err := wire.Read(in.sock)
+		var q wire.InitAsk
+		if err != nil || f.Decode(&q) != nil {
+			return
+		}
+		r.ID = q.ID
+		in.json(wire.Reply, 0, r)
+	}
+}
+
+// Whoever fills the memory, and names programs that cannot be ended, does not fill the host's
+// disk with what the keeper says about that.
+func TestMemoryShortLog(t *testing.T) {
+	for name, tt := range map[string]struct {
+		says wire.InitReply
+		kill error
+	}{
+		"no such program": {wire.InitReply{PID: 9}, errors.New("there is none")},
+		"long words":      {wire.InitReply{Error: strings.Repeat("x", wire.MaxPayload/2)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, in := connect(t)
+			in.hello()
+			go in.answers(tt.says)
+			var said bytes.Buffer
+			k := &Keeper{link: l, wall: &wall{kill: tt.kill}, log: slog.New(slog.NewTextHandler(&said, nil))}
+			ctx, cancel := context.WithCancel(t.Context())
+			looks := 0
+			k.guard(ctx, 100, func() (int64, bool) {
+				if looks++; looks == 5 {
+					cancel()
+				}
+				return 99, true
+			})
+			if n := strings.Count(said.String(), "\n"); n != 1 || said.Len() > 4<<10 {
+				t.Errorf("%d lines, %d bytes after %d looks: %.200s", n, said.Len(), looks, said.String())
+			}
+		})
+	}
+}
+
+// What init calls a program that was ended is for a person, who is told of the last ones.
+func TestMemoryShortNotes(t *testing.T) {
+	l, in := connect(t)
+	in.hello()
+	go in.answers(wire.InitReply{PID: 9, Command: strings.Repeat("\x00", wire.MaxPayload/8)})
+	k := kept(t)
+	k.link, k.wall, k.sessions = l, &wall{}, sessions{live: map[string]*session{}}
+	s := &session{}
+	k.sessions.live["1"] = s
+	must(t, k.killLargest(t.Context(), 99, 100))
+	if len(s.notes) != 1 || len(s.notes[0]) > 2<<10 {
+		t.Errorf("%d notes of %d bytes", len(s.notes), len(s.notes[0]))
+	}
+	for range 1000 {
+		k.sessions.tell("again")
+	}
+	k.sessions.tell("the last")
+	if n := len(s.notes); n > maxNotes || s.notes[n-1] != "the last" || s.notes[0] != "again" {
+		t.Errorf("there are %d notes", n)
+	}
+}
