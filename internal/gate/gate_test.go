@@ -101,6 +101,27 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
+// So does a list of values that none of a long document is among; and it is not taken for a no.
+func TestTooMuchToCompare(t *testing.T) {
+	var list []any
+	for i := range 1000 {
+		list = append(list, float64(i))
+	}
+	doc, err := ReadJSON([]byte("[" + strings.Repeat("1,", 400_000) + "1]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []map[string]any{{"enum": list}, {"not": map[string]any{"enum": list}}, {"anyOf": []any{map[string]any{"enum": list}, true}}} {
+		s, err := CompileSchema(schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(doc); err == nil || !strings.Contains(err.Error(), "too much work") {
+			t.Errorf("it says %v", err)
+		}
+	}
+}
+
 func FuzzJudge(f *testing.F) {
 	f.Add([]byte(`{"hooks":[1],"a":{"b":null}}`))
 	c := Checks{HasHooks: true, RequiredFields: []string{"a.b"}, Schema: map[string]any{"items": map[string]any{"$ref": "#"}, "uniqueItems": true}}

@@ -60,16 +60,25 @@ func (j *judge) itself(s *Schema, v any, place *place) error {
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(name string) bool { return isType(v, name) }) {
 		return said(place, "is no %s", strings.Join(s.types, " or "))
 	}
-	if s.constant != nil && !j.same(v, *s.constant) {
+	constant := s.constant == nil || j.same(v, *s.constant)
+	listed := s.enum == nil || slices.ContainsFunc(s.enum, func(one any) bool { return j.same(v, one) })
+	switch {
+	case j.steps > maxSteps:
+		return errTooMuch
+	case !constant:
 		return said(place, "is not %s", told{*s.constant})
-	}
-	if s.enum != nil && !slices.ContainsFunc(s.enum, func(one any) bool { return j.same(v, one) }) {
+	case !listed:
 		return said(place, "is none of %s", told{s.enum})
 	}
 	return nil
 }
 
+// same compares two values. Whoever asks sees to it that there were not too many steps: then it
+// is false.
 func (j *judge) same(a, b any) bool {
+	if j.steps > maxSteps {
+		return false
+	}
 	j.steps += size(a)
 	return reflect.DeepEqual(a, b)
 }
