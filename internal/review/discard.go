@@ -34,15 +34,23 @@ func (l *look) discardThese(changes []Change) ([]Outcome, error) {
 		chosen[c.Path] = true
 	}
 	left := 0
+	var stays []string
 	for _, c := range all {
-		if !chosen[c.Path] && !(c.Implied && c.Kind == Deleted) {
+		if chosen[c.Path] {
+			continue
+		}
+		if !c.Implied {
+			stays = append(stays, c.Path)
+		}
+		if !c.Implied || c.Kind != Deleted {
 			left++
 		}
 	}
 	if left == 0 {
 		return l.discardAll(changes)
 	}
-	return l.discardSome(changes, all, chosen)
+	slices.Sort(stays)
+	return l.discardSome(changes, stays)
 }
 
 // DiscardAll throws everything away, unseen: what the inside has made may be more
@@ -72,11 +80,13 @@ func (l *look) discardAll(changes []Change) ([]Outcome, error) {
 	return done, l.Prepare()
 }
 
-func (l *look) discardSome(changes, all []Change, chosen map[string]bool) ([]Outcome, error) {
+// discardSome takes changes out of the layer that others stay in, of which the paths are given in
+// their order.
+func (l *look) discardSome(changes []Change, stays []string) ([]Outcome, error) {
 	var done []Outcome
 	gone := map[string]bool{} // what hid the host's, and was removed
 	for _, c := range changes {
-		why, err := l.discard(c, all, chosen, gone)
+		why, err := l.discard(c, stays, gone)
 		if errors.Is(err, fs.ErrPermission) { // the others are none the worse
 			why, err = reason(err), nil
 		}
@@ -147,7 +157,7 @@ func (l *look) forget(c Change) {
 }
 
 // discard takes one change out of the layer, or says why it cannot go alone.
-func (l *look) discard(c Change, all []Change, chosen, gone map[string]bool) (string, error) {
+func (l *look) discard(c Change, stays []string, gone map[string]bool) (string, error) {
 	cover, err := l.hider(c.Path)
 	if err != nil {
 		return "", err
@@ -158,14 +168,8 @@ func (l *look) discard(c Change, all []Change, chosen, gone map[string]bool) (st
 	if gone[cover] {
 		return "", nil
 	}
-	whole := true
-	for _, o := range all {
-		if (o.Path == cover || strings.HasPrefix(o.Path, cover+"/")) && !chosen[o.Path] && !o.Implied {
-			whole = false
-		}
-	}
 	switch {
-	case whole:
+	case !anyBelow(stays, cover):
 		gone[cover] = true
 		if err := l.away(cover); err != nil {
 			return "", err
@@ -175,6 +179,13 @@ func (l *look) discard(c Change, all []Change, chosen, gone map[string]bool) (st
 		return "", l.take(c.Path)
 	}
 	return "the inside removed or made anew " + Quote(cover) + ": discard all of that", nil
+}
+
+// anyBelow tells whether one of some paths, which are in order, is that one, or below it.
+func anyBelow(paths []string, p string) bool {
+	_, found := slices.BinarySearch(paths, p)
+	at, _ := slices.BinarySearch(paths, p+"/")
+	return found || at < len(paths) && strings.HasPrefix(paths[at], p+"/")
 }
 
 // hider is what hides the host's at a path: a directory that the inside made, or

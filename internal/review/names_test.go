@@ -203,3 +203,12 @@ func TestWhoseNames(t *testing.T) {
 		}
 	}
 }
+
+func TestAnyBelow(t *testing.T) {
+	paths := []string{"a", "a-b", "a/b", "b-", "b0", "c/d/e"} // in order
+	for p, want := range map[string]bool{"a": true, "a/b": true, "a/c": false, "b": false, "c": true, "c/d": true, "c/d/e/f": false, "z": false} {
+		if anyBelow(paths, p) != want {
+			t.Errorf("below %s: %t", p, !want)
+		}
+	}
+}
