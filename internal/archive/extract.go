@@ -52,7 +52,7 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 			return fmt.Errorf("read archive: %w", err)
 		}
 		if err := x.entry(h, tr); err != nil {
-			return fmt.Errorf("extract %q: %w", h.Name, err)
+			return fmt.Errorf("extract %q: %w", h.Name[:min(len(h.Name), maxShown)], err)
 		}
 	}
 }
@@ -121,9 +121,19 @@ func (x *extractor) entry(h *tar.Header, r io.Reader) error {
 
 var errOutside = errors.New("its name leads out of the directory")
 
+// maxName bounds names, and with that how deep anything lies: all of its directories may have to
+// be made. Linux takes 4 KiB at once. maxShown is how much of a name is shown.
+const (
+	maxName  = 64 << 10
+	maxShown = 256
+)
+
 // name makes an archive's name local, or refuses it: before anything in it is
 // replaced, and after.
 func (x *extractor) name(name string) (string, error) {
+	if len(name) > maxName {
+		return "", fmt.Errorf("its name has %d bytes", len(name))
+	}
 	name = path.Clean(strings.TrimRight(name, "/"))
 	if !filepath.IsLocal(name) || strings.ContainsRune(name, 0) {
 		return "", errOutside

@@ -105,6 +105,11 @@ func TestHostileArchives(t *testing.T) {
 		{"no name", func(arena) []item { return []item{{name: "", body: "dead"}} }, true, nil},
 		{"a file called dot", func(arena) []item { return []item{{name: ".", body: "dead"}} }, true, nil},
 		{"a link called dot", func(arena) []item { return []item{{name: ".", kind: tar.TypeSymlink, link: "/"}} }, true, nil},
+		{"a long name", func(arena) []item { return []item{{name: strings.Repeat("d/", maxName/2) + "x", body: "dead"}} }, true, func(t *testing.T, dir string) {
+			if _, made := tree(t, dir)["d"]; made {
+				t.Error("something was made")
+			}
+		}},
 		{"dots that stay inside", func(arena) []item { return []item{{name: "a/../b", body: "x"}} }, false, func(t *testing.T, dir string) {
 			if _, ok := tree(t, dir)["b"]; !ok {
 				t.Error("it was not made")
