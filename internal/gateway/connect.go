@@ -15,7 +15,9 @@ import (
 
 // attempt decides about one attempt to connect, before it is answered.
 func (g *Gateway) attempt(a *netstack.Attempt) {
-	g.wg.Add(1)
+	if !g.enter() {
+		return
+	}
 	defer g.wg.Done()
 	if to := a.To.Addr(); to == names.Gateway4 || to == names.Gateway6 {
 		g.local(a)
@@ -53,6 +55,18 @@ func (g *Gateway) attempt(a *netstack.Attempt) {
 		return
 	}
 	g.carry(a, &flow{subject: subject, outflow: g.count(d.Budget), git: d.Git}, r, look)
+}
+
+// enter counts somebody in for whom Close waits, unless that waits already: the inside may try to
+// connect just then, and nobody may be added while the last one leaves.
+func (g *Gateway) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil {
+		return false
+	}
+	g.wg.Add(1)
+	return true
 }
 
 // subject finds out whom an address is for: a name, or itself.

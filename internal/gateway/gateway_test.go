@@ -74,6 +74,13 @@ func start(t testing.TB, p *policy.Policy, hosts map[string][]string, options ..
 	})
 }
 
+// What the inside begins while the gateway is being closed is not begun: nobody would wait for it.
+func TestAttemptWhileClosing(t *testing.T) {
+	w := start(t, rules(t, 1, "allow **"), nil)
+	w.Close()
+	w.attempt(nil)
+}
+
 // startWith lets the test change what the gateway works with.
 func startWith(t testing.TB, p *policy.Policy, hosts map[string][]string, change func(*Config, *world)) *world {
 	t.Helper()
