@@ -210,9 +210,24 @@ func (s Shelf) Import(from *tar.Reader) (Point, error) {
 	return p, store.WriteJSON(filepath.Join(s.Dir, headName), s.headAt(carriedNumber))
 }
 
+// next comes to the next file. One with holes we did not write: a small archive can claim one that
+// fills any disk.
+func next(from *tar.Reader) (*tar.Header, error) {
+	h, err := from.Next()
+	if err != nil {
+		return nil, err
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return nil, errDamaged
+		}
+	}
+	return h, nil
+}
+
 // nextEntry reads a small file, which must come now.
 func nextEntry(from *tar.Reader, name string, most int64) ([]byte, error) {
-	h, err := from.Next()
+	h, err := next(from)
 	if err != nil {
 		return nil, endless(err)
 	}
@@ -231,7 +246,7 @@ func endless(err error) error {
 }
 
 func (s Shelf) importContents(from *tar.Reader, p Point) error {
-	h, err := from.Next()
+	h, err := next(from)
 	if err != nil {
 		return endless(err)
 	}
@@ -263,7 +278,7 @@ func receive(path string, from io.Reader) error {
 // what it takes.
 func importLayer(from *tar.Reader, dir string) (size int64, err error) {
 	for {
-		h, err := from.Next()
+		h, err := next(from)
 		if errors.Is(err, io.EOF) {
 			if size == 0 {
 				return 0, nil

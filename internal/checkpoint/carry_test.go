@@ -142,3 +142,34 @@ func TestCarryDamaged(t *testing.T) {
 		})
 	}
 }
+
+// Nothing of it has holes: a file of a few bytes could be one of any size.
+func TestCarryHoles(t *testing.T) {
+	b := newBox(t)
+	b.write("one", "first")
+	b.settle()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for r := tar.NewReader(bytes.NewReader(b.carry(b.keep("named")))); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		data, err := io.ReadAll(r)
+		must(t, err)
+		if h.Name == carriedPack { // as GNU's tar writes what is but a hole
+			data = append([]byte("1\n8388608\n0\n"), make([]byte, 512-12)...)
+			h.PAXRecords = map[string]string{"XXX.sparse.major": "1", "XXX.sparse.minor": "0", "XXX.sparse.name": carriedPack, "XXX.sparse.realsize": "8388608"}
+			h.Size, h.Format = int64(len(data)), tar.FormatPAX
+		}
+		must(t, w.WriteHeader(h))
+		_, err = w.Write(data)
+		must(t, err)
+	}
+	must(t, w.Close())
+	holes := bytes.ReplaceAll(out.Bytes(), []byte("XXX.sparse"), []byte("GNU.sparse"))
+	if _, err := newShelf(t).Import(tar.NewReader(bytes.NewReader(holes))); !errors.Is(err, errDamaged) {
+		t.Error(err)
+	}
+}
