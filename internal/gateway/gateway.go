@@ -123,7 +123,8 @@ type Gateway struct {
 	callers  atomic.Int64 // connections to published ports
 	meetings meetings
 	refusals refusals
-	numbers  numbers // of flows
+	untold   chan stray // that were refused
+	numbers  numbers    // of flows
 
 	ctx    context.Context // ends with the gateway
 	cancel context.CancelFunc
@@ -147,7 +148,7 @@ func New(c Config) (*Gateway, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	g := &Gateway{conf: c, names: c.Names, limits: newLimits()}
+	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), untold: make(chan stray, maxUntold)}
 	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}
@@ -184,12 +185,14 @@ func New(c Config) (*Gateway, error) {
 	g.stack, err = netstack.New(netstack.Config{
 		FD: c.FD, Gateway: []netip.Addr{names.Gateway4, names.Gateway6},
 		TCP: g.attempt, DNS: func(q []byte) []byte { return g.server.Answer(q, false) },
+		Refused: g.dropped,
 	})
 	if err != nil {
 		g.cancel()
 		g.inspector.Close()
 		return nil, fmt.Errorf("start the gateway: %w", err)
 	}
+	g.wg.Go(g.tellDropped)
 	g.watchExpiry()
 	return g, nil
 }

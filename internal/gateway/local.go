@@ -27,6 +27,7 @@ func (g *Gateway) local(a *netstack.Attempt) {
 		return
 	}
 	if port != 53 && port != 80 {
+		g.nothingThere(a)
 		return
 	}
 	defer g.locals.Add(-1)

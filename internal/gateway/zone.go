@@ -42,12 +42,14 @@ func (z zone) Lookup(name string) (v4, v6 netip.Addr, err error) {
 		z.g.log(z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d))
 		return v4, v6, errors.New(d.Reason())
 	}
-	err = z.g.pausedBy()
-	if err == nil {
-		err = z.ration(clean, &d)
-	}
-	if err != nil {
+	if err := z.g.pausedBy(); err != nil {
 		z.g.log(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean, Verdict: spec.VerdictDeny, Reason: err.Error(), Generation: d.Generation})
+		return v4, v6, err
+	}
+	if err := z.ration(clean, &d); err != nil {
+		r := z.g.decided(spec.NetworkRecord{Event: spec.NetworkLookup, Name: clean}, &d)
+		r.Verdict, r.Reason, r.Suggest = spec.VerdictDeny, err.Error(), d.Spelled().Command(z.g.conf.Sandbox)
+		z.g.log(r)
 		return v4, v6, err
 	}
 	v4, v6, err = z.g.names.Addresses(clean)

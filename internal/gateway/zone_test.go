@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // question asks the gateway's name server as a program inside would.
@@ -54,6 +56,10 @@ func TestAddressesOutliveTheirAnswer(t *testing.T) {
 	}
 	if m := w.question(t, "b.wide.example", dnsmessage.TypeA); m.RCode != dnsmessage.RCodeNameError {
 		t.Errorf("a new name, behind the ration: %s", m.GoString())
+	}
+	if r := w.record(t, "it", func(r spec.NetworkRecord) bool { return r.Name == "b.wide.example" }); r.Verdict != spec.VerdictDeny ||
+		r.Rule != "*.wide.example" || r.Generation != 1 || r.Suggest != "bothy policy allow b.wide.example:443 --sandbox box" {
+		t.Errorf("the record of a name behind the ration is %+v", r)
 	}
 	if again := address(t, w.question(t, "a.wide.example", dnsmessage.TypeA)); again != a {
 		t.Errorf("%v was the name's address, then %v", a, again)

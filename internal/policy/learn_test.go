@@ -28,13 +28,15 @@ deny: [never.example.com]
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/closed"})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/" + strings.Repeat("x", 512) + "…"})
 	// Nothing to propose: allowed by now, denied on purpose, not outwards, a
-	// secret's, no name at all, never to be opened, allowed.
+	// secret's, no name at all, never to be opened, no TCP, allowed.
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "known.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "never.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Direction: spec.DirectionIn, Addr: netip.MustParseAddr("10.0.0.1"), Port: 80})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "leak.example.com", Port: 443, Method: "GET", Path: "/", Secret: "s"})
 	deny(spec.NetworkRecord{Event: spec.NetworkLookup, Name: "bad name; rm -rf /"})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("169.254.169.254"), Port: 80})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "quic.example.com", Port: 443, Protocol: spec.ProtocolUDP})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("93.184.216.34"), Protocol: spec.ProtocolICMP})
 	l.See(&spec.NetworkRecord{Event: spec.NetworkFlow, Name: "ok.example.com", Port: 443, Verdict: spec.VerdictAllow})
 	got := map[string]int64{}
 	for _, x := range l.Proposals() {

@@ -117,6 +117,23 @@ func allowing(target string, c Conditions) Suggestion {
 	return Suggestion{Args: args, PerSandbox: true, target: target, http: c}
 }
 
+// Spelled suggests, for a name that a wildcard or a default lets be looked up, a rule that
+// names it: how many others are looked up is no matter then. It suggests nothing where
+// such a rule would allow more than the wildcard does.
+func (d *Decision) Spelled() Suggestion {
+	if !d.Allowed() || d.query.Stage != StageLookup {
+		return Suggestion{}
+	}
+	q := d.query
+	if r := d.Rule; r != nil {
+		if !r.HTTP.none() || r.Inspect || r.Passthrough || r.MaxUpload > 0 || !r.Until.IsZero() {
+			return Suggestion{}
+		}
+		q.Port = r.Target.port
+	}
+	return allowing(q.target(), Conditions{})
+}
+
 // bounded has it let out no more than a rule that is there, or was.
 func (s Suggestion) bounded(like *Rule) Suggestion {
 	if like != nil && like.MaxUpload > 0 {

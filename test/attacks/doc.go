@@ -35,7 +35,7 @@
 //	A14  proxy variables: TestA14ProxyVariables
 //	A15  metadata: TestA15Metadata; G TestA9A15ResolvedAddressIsJudged; P TestAttackA15Metadata
 //	A16  datagrams, flows that outlive their rule: TestA16UDPIsRefused, TestA16NetworkByRule;
-//	     G TestA16B5PolicyChange, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
+//	     G TestA16B5PolicyChange, TestA16RefusedPacketsAreTold, netstack TestA16DatagramsRefused; P TestAttackA16B5FlowsEndOnReload
 //	A17  SSH: of git, repository by repository, and nothing else: TestA17GitOverSSH;
 //	     G TestA17GitOverSSH, TestA17NoTunnel, gitssh TestA17NothingElsePasses, TestA17OneCommand,
 //	     FuzzParseCommand; no preset allows it, P TestAttackA17NoSSH. A rule for port 22 without

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -218,6 +219,7 @@ func TestA3ICMPStaysInside(t *testing.T) {
 			t.Errorf("it is summed up as\n%s", out)
 		}
 		p.tries(t, ways...)
+		p.told(t, spec.ProtocolICMP, "192.168.7.7", 0)
 		p.onlyControl(t, "dns held.example")
 	})
 }
@@ -234,7 +236,7 @@ func (p *spy) holds(t *testing.T, host string) {
 	})
 }
 
-// flows are the records of the sandbox box about flows to a host.
+// flows are the records of the sandbox box about flows to a host; without one to any.
 func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRecord) {
 	t.Helper()
 	for line := range strings.Lines(c.Must(t, "logs", "--source", "network", "--json", "box")) {
@@ -242,11 +244,21 @@ func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRec
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
-		if r.Event == spec.NetworkFlow && r.Name == host {
+		if r.Event == spec.NetworkFlow && (host == "" || r.Name == host) {
 			list = append(list, r)
 		}
 	}
 	return list
+}
+
+// told makes sure that the log of the sandbox box tells of packets that were refused.
+func (p *spy) told(t *testing.T, protocol, host string, port uint16) {
+	t.Helper()
+	harness.WaitFor(t, 20*time.Second, "a record of "+protocol, func() bool {
+		return slices.ContainsFunc(flows(t, p.Caller, ""), func(r spec.NetworkRecord) bool {
+			return r.Protocol == protocol && (r.Name == host || r.Addr.String() == host) && r.Port == port && r.Verdict == spec.VerdictDeny && r.Reason != ""
+		})
+	})
 }
 
 // kill ends a sandbox's keeper as the kernel would for want of memory.
@@ -665,6 +677,7 @@ func TestA16UDPIsRefused(t *testing.T) {
 				t.Errorf("not refused: %s", line)
 			}
 		}
+		p.told(t, spec.ProtocolUDP, allowed6, 443)
 		p.onlyControl(t)
 	})
 }

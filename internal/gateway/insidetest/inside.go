@@ -126,6 +126,18 @@ func (in *Inside) Resolver(overTCP bool) *net.Resolver {
 	}}
 }
 
+// Send sends a datagram, as a program inside would.
+func (in *Inside) Send(to netip.AddrPort, b []byte) error {
+	at := Full(to)
+	c, err := gonet.DialUDP(in.Stack, nil, &at, Protocol(to.Addr()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Write(b)
+	return err
+}
+
 // DialName looks a name up and connects to its first address.
 func (in *Inside) DialName(ctx context.Context, name string, port uint16) (*gonet.TCPConn, error) {
 	addresses, err := in.Resolver(false).LookupNetIP(ctx, "ip4", name+".")

@@ -1,12 +1,16 @@
 package netstack
 
 import (
+	"net/netip"
+
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/checksum"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/link/nested"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // filter sees every packet of the inside before the stack does. A stack that
@@ -15,10 +19,11 @@ import (
 // refused as a router's administrator would.
 type filter struct {
 	nested.Endpoint
+	refused func(protocol string, to netip.AddrPort)
 }
 
-func newFilter(link stack.LinkEndpoint) *filter {
-	f := &filter{}
+func newFilter(link stack.LinkEndpoint, refused func(string, netip.AddrPort)) *filter {
+	f := &filter{refused: refused}
 	f.Init(link, f)
 	return f
 }
@@ -81,6 +86,7 @@ func (f *filter) refuse4(ip header.IPv4) {
 	copy(msg[header.ICMPv4MinimumSize:], quote)
 	msg.SetChecksum(^checksum.Checksum(msg, 0))
 	f.send(header.IPv4ProtocolNumber, b)
+	f.refused(spec.ProtocolICMP, netip.AddrPortFrom(address(ip.DestinationAddress()), 0))
 }
 
 // refuse6 is refuse4 for IPv6.
@@ -103,6 +109,7 @@ func (f *filter) refuse6(ip header.IPv6) {
 	copy(msg[header.ICMPv6DstUnreachableMinimumSize:], quote)
 	msg.SetChecksum(header.ICMPv6Checksum(header.ICMPv6ChecksumParams{Header: msg, Src: out.SourceAddress(), Dst: out.DestinationAddress()}))
 	f.send(header.IPv6ProtocolNumber, b)
+	f.refused(spec.ProtocolICMP, netip.AddrPortFrom(address(ip.DestinationAddress()), 0))
 }
 
 func (f *filter) send(protocol tcpip.NetworkProtocolNumber, packet []byte) {

@@ -21,6 +21,8 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/icmp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // MTU is that of the card. Frames cross a local socket: few large ones are
@@ -40,6 +42,10 @@ type Config struct {
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.
 	DNS func(query []byte) []byte
+	// Refused is told of each datagram, and each echo, that was refused: of "udp" or
+	// "icmp", whose port is 0. It is called by who reads packets, so it must not wait for
+	// anything; nil: nobody is told.
+	Refused func(protocol string, to netip.AddrPort)
 }
 
 // Limits of one stack. They bound memory, not what a program can do.
@@ -100,7 +106,7 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 		return err
 	}
 	steps := []func() tcpip.Error{
-		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link)) },
+		func() tcpip.Error { return s.stack.CreateNIC(nic, newFilter(link, s.refused)) },
 		func() tcpip.Error { return s.stack.SetPromiscuousMode(nic, true) }, // packets for any address are ours,
 		func() tcpip.Error { return s.stack.SetSpoofing(nic, true) },        // and answered in its name
 	}
@@ -116,7 +122,20 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 		{Destination: anywhere(4), NIC: nic}, {Destination: anywhere(16), NIC: nic},
 	})
 	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxAttempts, s.attempt).HandlePacket)
+	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, s.datagram)
 	return s.serveNames()
+}
+
+// datagram has one told of that nobody takes. The stack refuses it.
+func (s *Stack) datagram(id stack.TransportEndpointID, _ *stack.PacketBuffer) bool {
+	s.refused(spec.ProtocolUDP, netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort))
+	return false
+}
+
+func (s *Stack) refused(protocol string, to netip.AddrPort) {
+	if s.conf.Refused != nil {
+		s.conf.Refused(protocol, to)
+	}
 }
 
 // tcpOptions bounds what a connection may hold, and for how long.

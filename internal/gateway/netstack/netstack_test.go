@@ -21,6 +21,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
 	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 var (
@@ -397,7 +398,13 @@ func TestCloseUnderTraffic(t *testing.T) {
 // Any other datagram is refused with an ICMP message, which a connected socket
 // hears as "connection refused".
 func TestA16DatagramsRefused(t *testing.T) {
-	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }})
+	refused := make(chan netip.AddrPort, 1000)
+	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }, Refused: func(protocol string, to netip.AddrPort) {
+		if protocol != spec.ProtocolUDP {
+			t.Errorf("%s", protocol)
+		}
+		refused <- to
+	}})
 	for _, to := range []netip.AddrPort{
 		far4, far6, netip.AddrPortFrom(far4.Addr(), 53), netip.AddrPortFrom(gateway4, 54), netip.AddrPortFrom(gateway6, 443),
 	} {
@@ -416,12 +423,25 @@ func TestA16DatagramsRefused(t *testing.T) {
 			t.Errorf("%v: %v", to, err)
 		}
 		c.Close()
+		told := <-refused
+		for len(refused) > 0 {
+			told = <-refused
+		}
+		if told != to {
+			t.Errorf("of %v is told as %v", to, told)
+		}
 	}
 }
 
 // An echo is refused, never answered: not for the far end, not for the gateway.
 func TestA3EchoRefused(t *testing.T) {
-	_, in := start(t, Config{})
+	refused := make(chan netip.AddrPort, 10)
+	_, in := start(t, Config{Refused: func(protocol string, to netip.AddrPort) {
+		if protocol != spec.ProtocolICMP {
+			t.Errorf("%s", protocol)
+		}
+		refused <- to
+	}})
 	for _, to := range []netip.Addr{far4.Addr(), far6.Addr(), gateway4, gateway6} {
 		var queue waiter.Queue
 		var proto tcpip.TransportProtocolNumber = header.ICMPv4ProtocolNumber
@@ -446,6 +466,9 @@ func TestA3EchoRefused(t *testing.T) {
 		var answer bytes.Buffer
 		if _, err := ep.Read(&answer, tcpip.ReadOptions{}); err == nil {
 			t.Errorf("ping %v is answered: %x", to, answer.Bytes())
+		}
+		if told := <-refused; told.Addr() != to {
+			t.Errorf("of %v is told as %v", to, told)
 		}
 		ep.Close()
 	}
