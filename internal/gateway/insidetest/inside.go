@@ -133,7 +133,7 @@ func (in *Inside) Send(to netip.AddrPort, b []byte) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	_, err = c.Write(b)
 	return err
 }
