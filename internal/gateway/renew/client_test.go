@@ -20,7 +20,7 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("%s, %s, %v", body, kind, err)
 		}
 	}
-	how.Form = spec.FormJSON
+	how.ClientSecret, how.Form = "GOC&", spec.FormJSON
 	if body, _, err := question(&how, "refresh-1"); err != nil || !strings.Contains(string(body), `"client_secret":"GOC\u0026"`) {
 		t.Errorf("%s, %v", body, err)
 	}
