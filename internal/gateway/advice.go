@@ -168,7 +168,7 @@ func (l *refusals) note(n spec.NetworkRecord) {
 	x := refused{
 		Time: time.Now(), Name: n.Name, Port: n.Port, Method: n.Method, Path: n.Path, Reason: n.Reason, Command: n.Suggest,
 	}
-	if n.Name != "" && n.Addr.IsValid() && (n.Event == spec.NetworkFlow || strings.Contains(n.Reason, n.Addr.Unmap().String())) { // where a name leads is the host's own business
+	if leadsAstray(&n) { // where a name leads is the host's own business
 		x.Reason, x.Command = "it leads to an address that is closed to sandboxes", ""
 	}
 	if x.Name == "" {
@@ -181,6 +181,18 @@ func (l *refusals) note(n spec.NetworkRecord) {
 		l.set = l.set[1:]
 	}
 	l.set = append(l.set, x)
+}
+
+// leadsAstray tells whether a refusal is for where a name leads. Where one has led to until
+// the rules changed is no less the host's business, but most reasons do not tell.
+func leadsAstray(n *spec.NetworkRecord) bool {
+	if n.Name == "" || !n.Addr.IsValid() {
+		return false
+	}
+	target, _, _ := strings.Cut(n.Rule, " ")
+	t, err := policy.ParseTarget(target)
+	_, isRange := t.Prefix()
+	return n.Event == spec.NetworkFlow && n.State == "" || err == nil && isRange || strings.Contains(n.Reason, n.Addr.Unmap().String())
 }
 
 // list gives them, the latest first.

@@ -84,7 +84,7 @@ func (g *Gateway) dialAgent(ctx context.Context) (net.Conn, error) {
 func (g *Gateway) connected() (list []sshagent.Server) {
 	for _, f := range g.flows.list() {
 		s := f.now()
-		if f.kind != judged || s.Seen || f.ended() != "" {
+		if f.kind != judged || s.Seen || f.ended() != nil {
 			continue
 		}
 		name := s.Name

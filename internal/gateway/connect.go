@@ -87,7 +87,7 @@ func (g *Gateway) carry(a *netstack.Attempt, f *flow, r spec.NetworkRecord, i po
 	f.looked = must || i == policy.InspectHTTP
 	g.track(f, r, func(ctx context.Context, r *spec.NetworkRecord) error {
 		if err := g.mayFlow(f); err != nil { // from here on changes find it
-			f.end(err.Error())
+			f.end(err)
 			return err
 		}
 		if f.looked {
@@ -134,7 +134,7 @@ func (g *Gateway) reached(ctx context.Context, f *flow, r *spec.NetworkRecord) (
 	}
 	f.reached(outside, r)
 	if err := g.mayFlow(f); err != nil { // the rules changed while it was dialled
-		f.end(err.Error())
+		f.end(err)
 		return nil, err
 	}
 	return outside, nil

@@ -40,7 +40,7 @@ type flow struct {
 	conns   []relay.Conn
 	lease   string         // of the host's SSH agent, by which it logged in
 	gits    *outflow.Meter // counts what git sends on it; nil: nobody does
-	why     string         // it was ended
+	why     error          // it was ended
 }
 
 // kind tells whose affair a flow is.
@@ -78,7 +78,7 @@ func (f *flow) seen() {
 func (f *flow) hold(c relay.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.why != "" {
+	if f.why != nil {
 		c.Reset()
 	}
 	f.conns = append(f.conns, c)
@@ -98,10 +98,10 @@ func (f *flow) reached(c relay.Conn, r *spec.NetworkRecord) {
 }
 
 // end cuts the flow off. Only the first reason counts.
-func (f *flow) end(why string) {
+func (f *flow) end(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.why != "" {
+	if f.why != nil {
 		return
 	}
 	f.why = why
@@ -112,7 +112,7 @@ func (f *flow) end(why string) {
 }
 
 // ended tells why the flow was cut off, if it was.
-func (f *flow) ended() string {
+func (f *flow) ended() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.why

@@ -206,7 +206,7 @@ func (g *Gateway) Close() {
 	}
 	g.mu.Unlock()
 	for _, f := range g.flows.list() {
-		f.end("the sandbox is stopped")
+		f.end(errStopped)
 	}
 	g.inspector.Close()
 	g.stack.Close()
@@ -266,15 +266,14 @@ func (g *Gateway) review() {
 		if f.kind != judged {
 			continue
 		}
-		if err := g.mayFlow(f); err != nil {
-			f.end(err.Error())
-			continue
-		}
-		s := f.now()
+		s, over := f.now(), g.mayFlow(f)
 		f.requests.Review(func(r *policy.Request, uses inject.Uses, m *outflow.Meter) error {
 			d := g.judgeRequest(inspect.Host{Name: s.Name, Addr: s.Addr, Port: s.Port}, r)
-			if !d.Allowed() {
-				return errors.New("the policy changed: " + d.Reason())
+			switch {
+			case !d.Allowed():
+				return changed(d)
+			case over != nil:
+				return errCarrier
 			}
 			if err := g.recount(m, d.Budget); err != nil {
 				return err
@@ -284,17 +283,24 @@ func (g *Gateway) review() {
 			}
 			return g.secrets.Load().Lent(uses, time.Now())
 		})
+		if over != nil {
+			f.end(over)
+		}
 	}
 	g.inspector.Review()
 	g.watchExpiry()
 }
+
+// errCarrier ends the requests on a flow that ends. Why is in the record of that: it may
+// tell where a name leads.
+var errCarrier = errors.New("its connection may not go on by the rules of now")
 
 // mayFlow judges a flow again.
 func (g *Gateway) mayFlow(f *flow) error {
 	now, s := time.Now(), f.now()
 	d := g.policy.Load().Still(s, now)
 	if !d.Allowed() {
-		return errors.New("the policy changed: " + d.Reason())
+		return changed(d)
 	}
 	if !f.looked && g.secrets.Load().Bound(s.Name, s.Addr, s.Port, now) {
 		return errors.New("a secret is lent for it now, and nobody looked into it: connect again")

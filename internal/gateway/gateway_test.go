@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -419,8 +420,12 @@ func TestA16B5PolicyChange(t *testing.T) {
 		t.Error("a new one is let through")
 	}
 	r := w.record(t, "the end", func(r spec.NetworkRecord) bool { return r.Name == "a.example" && r.Event == spec.NetworkFlow })
-	if r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "policy changed") {
+	if r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, "policy changed") || r.State != spec.FlowClosed || r.Generation != 2 || r.Rule != "" ||
+		r.Suggest != fmt.Sprintf("bothy policy allow a.example:%d --sandbox box", port) {
 		t.Errorf("it says %+v", r)
+	}
+	if list := w.refusals.list(); !slices.ContainsFunc(list, func(x refused) bool { return x.Name == "a.example" && x.Reason == r.Reason && x.Command == r.Suggest }) {
+		t.Errorf("the inside is told %+v", list)
 	}
 }
 

@@ -139,7 +139,7 @@ func (c *gitCommand) begin(asked *policy.GitRequest, b *policy.Budget, r *spec.N
 	}
 	c.f.asks(asked, l.ID, c.g.count(b))
 	if err := c.g.mayFlow(c.f); err != nil { // from here on changes find it
-		c.f.end(err.Error())
+		c.f.end(err)
 		return err
 	}
 	return c.g.opened(c.f, c.first)

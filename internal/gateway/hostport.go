@@ -34,7 +34,7 @@ func (g *Gateway) SetHostPorts(ports []uint16) {
 	g.allowed.Store(&ports)
 	for _, f := range g.flows.list() {
 		if port := f.now().Port; f.kind == toHost && !slices.Contains(ports, port) {
-			f.end(errHostPort(port).Error())
+			f.end(&advised{errHostPort(port), g.suggestHostPort(fmt.Sprint(port))})
 		}
 	}
 }

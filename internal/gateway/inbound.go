@@ -38,10 +38,13 @@ func (g *Gateway) Publish(l *net.TCPListener, port uint16) (end func()) {
 		_ = l.Close()
 		p.closed.Store(true)
 		for _, f := range p.flows.list() {
-			f.end("the port is not published any more")
+			f.end(errUnpublished)
 		}
 	}
 }
+
+// errUnpublished ends connections to a port that was.
+var errUnpublished = errors.New("the port is not published any more")
 
 // flagOf writes a listener as the flag that made it.
 func flagOf(l *net.TCPListener, port uint16) string {

@@ -558,6 +558,10 @@ func TestB4WebSocket(t *testing.T) {
 	if _, err := in.ReadByte(); err == nil || isTimeout(err) {
 		t.Errorf("it goes on: %v", err)
 	}
+	r := w.record(t, "its end", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Status == 101 })
+	if r.Verdict != spec.VerdictDeny || !strings.HasPrefix(r.Reason, "the policy changed: ") || !strings.HasSuffix(r.Suggest, "--path /socket --websocket --sandbox box") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // A request that is under way ends when the rules do not allow it any more; one
@@ -594,7 +598,8 @@ func TestB5PolicyChangeDuringRequest(t *testing.T) {
 		t.Errorf("the other one: %q %v", text, err)
 	}
 	r := w.record(t, "the end", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Path == "/a" })
-	if r.Verdict == spec.VerdictAllow {
+	if r.Verdict != spec.VerdictDeny || !strings.HasPrefix(r.Reason, "the policy changed: ") || r.Generation != 2 ||
+		r.Suggest != fmt.Sprintf("bothy policy allow api.example.com:%d --method GET --path /a --sandbox box", o.port) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -202,7 +202,8 @@ func TestC12RevokedSecretEndsRequests(t *testing.T) {
 		},
 	} {
 		must(t, w.SetLoans(loan()))
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("https://api.example.com:%d/", o.port), nil)
+		url := fmt.Sprintf("https://api.example.com:%d/", o.port)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+name, nil)
 		must(t, err)
 		r.Header.Set("Authorization", "Bearer "+placeholder)
 		c := w.client(t, true)
@@ -214,7 +215,11 @@ func TestC12RevokedSecretEndsRequests(t *testing.T) {
 			t.Errorf("%s: it ended with %q as if complete", name, b)
 		}
 		must(t, resp.Body.Close())
-		if status, _, _ := fetch(t, c, "GET", r.URL.String()+"again", nil, "Authorization", "Bearer "+placeholder); name == "ended" && status != 403 {
+		end := w.record(t, "the end", func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest && r.Path == "/"+name })
+		if end.Verdict != spec.VerdictDeny || !strings.Contains(end.Reason, "not lent any more") || end.Secret != "api" {
+			t.Errorf("%s: %+v", name, end)
+		}
+		if status, _, _ := fetch(t, c, "GET", url+"again", nil, "Authorization", "Bearer "+placeholder); name == "ended" && status != 403 {
 			t.Errorf("%s: the next one: %d", name, status)
 		}
 	}

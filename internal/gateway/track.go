@@ -36,7 +36,7 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 	}
 	defer g.flows.remove(f)
 	// One that began while the gateway was being closed ends too.
-	defer context.AfterFunc(g.ctx, func() { f.end("the sandbox is stopped") })()
+	defer context.AfterFunc(g.ctx, func() { f.end(errStopped) })()
 	err := join(ctx, &r)
 	r.Flow, r.State = f.closed()
 	r.Up, r.Down, r.Duration = f.counts.Up.Load(), f.counts.Down.Load(), time.Since(f.began).Milliseconds()
@@ -46,13 +46,13 @@ func (g *Gateway) track(f *flow, r spec.NetworkRecord, join func(context.Context
 
 // conclude writes into a record how what was let through has ended: why it was cut off, if
 // it was, else by an error.
-func (g *Gateway) conclude(r *spec.NetworkRecord, why string, err error) {
+func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 	refused, isRefused := errors.AsType[*dial.Refused](err)
 	denied, isDenied := errors.AsType[*policy.Denied](err)
 	isSecret := noteSecret(r, err)
 	switch {
-	case why != "":
-		r.Verdict, r.Reason = spec.VerdictDeny, why
+	case why != nil:
+		g.cutOff(r, why)
 	case isRefused:
 		r.Verdict, r.Reason, r.Addr = spec.VerdictDeny, refused.Error(), refused.Addr.Addr()
 		if d, ok := errors.AsType[*policy.Denied](refused); ok {
@@ -73,6 +73,33 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why string, err error) {
 	}
 }
 
+// errStopped ends all flows.
+var errStopped = errors.New("the sandbox is stopped")
+
+// changed is that the rules of now do not allow what is under way.
+func changed(d policy.Decision) error {
+	return fmt.Errorf("the policy changed: %w", &policy.Denied{Decision: d})
+}
+
+// advised is a reason with the command that would undo it.
+type advised struct {
+	error
+	command string
+}
+
+// cutOff writes into a record why what was let through was ended: by which rules, and what
+// would allow it again.
+func (g *Gateway) cutOff(r *spec.NetworkRecord, why error) {
+	if d, ok := errors.AsType[*policy.Denied](why); ok {
+		r.Rule, r.Source = "", "" // those that let it through
+		*r = g.decided(*r, &d.Decision)
+	}
+	r.Verdict, r.Reason = spec.VerdictDeny, why.Error()
+	if a, ok := errors.AsType[*advised](why); ok {
+		r.Suggest = a.command
+	}
+}
+
 // opened records that something may pass on a flow from now on, unless that is known, so
 // that what was let through is known even if nobody is left to record its end. What
 // cannot be recorded does not happen.
@@ -90,7 +117,7 @@ func (g *Gateway) opened(f *flow, r spec.NetworkRecord) error {
 	g.log(r)
 	if err := g.pausedBy(); err != nil {
 		f.over = true
-		f.end(err.Error())
+		f.end(err)
 		return err
 	}
 	return nil
@@ -130,7 +157,7 @@ func (f *flow) begin(cancel context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.began, f.cancel = time.Now(), cancel
-	if f.why != "" {
+	if f.why != nil {
 		cancel()
 	}
 }

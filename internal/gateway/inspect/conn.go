@@ -86,7 +86,8 @@ func (t *Track) Review(judge func(r *policy.Request, uses inject.Uses, m *outflo
 			continue
 		}
 		if err := judge(&x.request, x.uses, x.outflow); err != nil {
-			x.cancel(&ended{err})
+			x.over = &ended{err}
+			x.cancel(x.over)
 		}
 	}
 }

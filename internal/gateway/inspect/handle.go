@@ -32,6 +32,7 @@ type exchange struct {
 	tooLong  atomic.Bool    // the request's body was
 	pending  bool           // it is being judged, or its body read for that; of the track's lock
 	stale    bool           // the rules changed meanwhile; likewise
+	over     error          // why other rules or leases ended it; likewise
 	bare     bool           // the answer is a header and nothing else
 	bill     bill           // of the model that was asked, if one was
 	outflow  *outflow.Meter // of what is sent, if its rule has a budget
@@ -199,17 +200,43 @@ func (x *exchange) ours() bool {
 // turnAway refuses a request and says why, which may be that a secret was where
 // it must not be.
 func (i *Inspector) turnAway(w http.ResponseWriter, r *http.Request, x *exchange, status int, err error) {
+	x.refusedFor(err)
+	told := refusal{Reason: err.Error()}
+	if _, isOver := errors.AsType[*ended](err); isOver {
+		s := x.decision.Suggest()
+		told.Command, told.Note = s.Command(i.conf.Sandbox), s.Note
+	}
+	i.say(w, r, status, told)
+}
+
+// noteOver notes that other rules or leases cut off what was under way: that it broke off is
+// no fault of the server's.
+func (x *exchange) noteOver() {
+	if x.over == nil || x.record.Verdict == spec.VerdictDeny || x.record.Verdict == "" && x.record.Status != http.StatusSwitchingProtocols {
+		return
+	}
+	x.refusedFor(x.over)
+}
+
+// refusedFor is refuse, with what an error tells: whose placeholder was where it must not
+// be, or the later decision by which other rules have ended the request.
+func (x *exchange) refusedFor(err error) {
 	x.refuse(err.Error())
 	if r, ok := errors.AsType[*inject.Refused](err); ok {
 		x.record.Secret, x.record.Lease = r.Secret, r.Lease
 	}
-	i.say(w, r, status, refusal{Reason: err.Error()})
+	if over, ok := errors.AsType[*ended](err); ok {
+		if d, ok := errors.AsType[*policy.Denied](over.why); ok {
+			x.decision = d.Decision
+		}
+	}
 }
 
 func (i *Inspector) log(x *exchange) {
 	x.record.Up, x.record.Down = x.up.Load(), x.down.Load()
 	x.bill.end(x.record)
 	i.noteSpent(x)
+	x.noteOver()
 	x.record.Duration = time.Since(x.began).Milliseconds()
 	i.conf.Log(x.record, &x.decision)
 }
