@@ -71,7 +71,8 @@
 //	     TestB10Crowd, TestB10Slow, TestB10Names, TestB10Mock
 //	B11  rules by program: there are none
 //
-//	C1   other credentials beside ours: G inject TestC1OtherCredentials
+//	C1   other credentials beside ours: G inject TestC1OtherCredentials; C1, C2, C3 and C12 from
+//	     inside: TestInspectedRequests
 //	C2   echoes: G inject TestC2Echo, TestC2CompressedEcho, G TestC2EchoOverGRPC,
 //	     TestC2WhatServersRemember
 //	C3   placeholders in disguise: G inject TestC3PlaceholderElsewhere, TestC3Bodies. What is not
@@ -83,7 +84,7 @@
 //	C6   places where a secret could be read: TestC6SecretStaysOutside, TestSavedImage; with real
 //	     agents, memory and checkpoints test/agents
 //	C7   other ways to read it: TestC7TokensOfTools
-//	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection
+//	C8   settings that send it elsewhere: G inject TestC8BoundToTheConnection; from inside: TestInspectedRequests
 //	C9   requests of ours for the sandbox: the renewal of a login goes to the endpoint of its
 //	     description alone, follows no redirect, and not there if a rule denies it: G TestC9RenewalIsJudged
 //	C10  forwarded agents: TestC10SSHAgent; G sshagent TestC10NothingElseIsSigned,

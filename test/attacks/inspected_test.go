@@ -78,7 +78,7 @@ func (s *service) saw() string {
 // TestInspectedRequests: a program that knows nothing of Bothy, in a real
 // sandbox, talks to a real server through the gateway; what a rule leaves out,
 // and what a lent secret is, never gets past it, in neither direction (A11, B3,
-// C1, C2, C3, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, and a database (A10).
+// C1, C2, C3, C8, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, and a database (A10).
 func TestInspectedRequests(t *testing.T) {
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		web := newService(t, c)
@@ -138,6 +138,19 @@ func TestInspectedRequests(t *testing.T) {
 				if got := web.saw(); strings.Contains(got, "ghp_") || strings.Contains(r.Stdout, " 200") {
 					t.Errorf("%s, %s: %v\nthe server got %s", version, data, r, got)
 				}
+			}
+		}
+		// Settings of a project may name another host, or the right one on the wrong connection:
+		// where the value goes follows from whom the gateway has reached.
+		for what, args := range map[string]string{
+			"to another host":   `https://` + other + `/v1/me`,
+			"by its name alone": `-H "Host: ` + api + `" https://` + other + `/v1/me`,
+			"to its address":    `--connect-to ` + api + `:` + other + ` https://` + api + `/v1/me`,
+			"in the clear":      `http://` + api + `/v1/me`,
+		} {
+			r := sh(`curl -sS -i -X POST -H "Authorization: Bearer $API_TOKEN" ` + args)
+			if got := web.saw(); got != "" || strings.Contains(r.Stdout, " 200") {
+				t.Errorf("a credential %s: %v\nthe server got %s", what, r, got)
 			}
 		}
 		if out := c.Must(t, "secret", "audit", "--json"); !strings.Contains(out, "api.example.net") {
