@@ -199,11 +199,14 @@ func (a *repeated) add(r spec.NetworkRecord) {
 }
 
 // take takes a line from the bucket of a kind of event, several for a long one; what was
-// let through has other buckets.
+// let through has other buckets, and so have packets that are refused whatever they are for.
 func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
 	of := r.Event
-	if !repeats(r) {
+	switch {
+	case !repeats(r):
 		of = "passed " + of
+	case r.Protocol == spec.ProtocolUDP || r.Protocol == spec.ProtocolICMP:
+		of = "packet"
 	}
 	left := t.lines[of]
 	if left == nil {

@@ -196,6 +196,28 @@ func TestRefusalFlood(t *testing.T) {
 	})
 }
 
+// TestPacketsHideNothing: however many datagrams are refused, a connection that is has its
+// line at once.
+func TestPacketsHideNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "network.jsonl")
+	log, err := audit.Open(path, audit.Options{})
+	must(t, err)
+	tr := newTraffic("box", log, quiet(), func() {})
+	defer tr.close()
+	for n := range 2 * maxHeld {
+		r := denial(fmt.Sprintf("%d.example", n))
+		r.Event, r.Protocol = spec.NetworkFlow, []string{spec.ProtocolUDP, spec.ProtocolICMP}[n%2]
+		tr.record(r)
+	}
+	r := denial("caught.example")
+	r.Event, r.Protocol = spec.NetworkFlow, "tcp"
+	tr.record(r)
+	list := recorded(t, path)
+	if len(list) != lineBurst+1 || list[lineBurst].Name != "caught.example" {
+		t.Errorf("%d records, the last %+v", len(list), list[len(list)-1])
+	}
+}
+
 // TestAllowedIsNotCounted: every connection has its lines.
 func TestAllowedIsNotCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network.jsonl")
@@ -379,6 +401,9 @@ func TestNothingIsPushedOut(t *testing.T) {
 				r.Verdict, r.Suggest = spec.VerdictDeny, "bothy policy allow box "+r.Name
 				tr.record(r)
 			}
+			r = passed(spec.NetworkFlow, name)
+			r.Verdict, r.Protocol = spec.VerdictDeny, spec.ProtocolUDP
+			tr.record(r)
 		}
 		for n := range 3000 {
 			flood(n)
