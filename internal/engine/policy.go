@@ -26,6 +26,22 @@ const projectFile = "bothy.yaml"
 // PolicyLayers collects the rules that hold for a sandbox: the user's, its own,
 // and what its project takes away. Without a sandbox it is the user's alone.
 func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
+	inputs, err := e.ownLayers(sb)
+	if err != nil || sb == nil || len(sb.Workspaces) == 0 {
+		return inputs, err
+	}
+	project, err := readProject(filepath.Join(sb.Workspaces[0].Source, projectFile))
+	if err != nil {
+		return nil, err
+	}
+	if project != nil {
+		inputs = append(inputs, policy.Input{Layer: policy.LayerProject, Block: *project})
+	}
+	return inputs, nil
+}
+
+// ownLayers are those that nobody inside can have written.
+func (e *Engine) ownLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	user, err := readPolicy(e.Store.Policy())
 	if err != nil {
 		return nil, err
@@ -38,18 +54,7 @@ func (e *Engine) PolicyLayers(sb *spec.Sandbox) ([]policy.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	inputs = append(inputs, policy.Input{Layer: policy.LayerSandbox, Block: own.Block})
-	if len(sb.Workspaces) == 0 {
-		return inputs, nil
-	}
-	project, err := readProject(filepath.Join(sb.Workspaces[0].Source, projectFile))
-	if err != nil {
-		return nil, err
-	}
-	if project != nil {
-		inputs = append(inputs, policy.Input{Layer: policy.LayerProject, Block: *project})
-	}
-	return inputs, nil
+	return append(inputs, policy.Input{Layer: policy.LayerSandbox, Block: own.Block}), nil
 }
 
 // Policy is the layers as one.
@@ -134,6 +139,10 @@ func readProject(path string) (*policy.Block, error) {
 // is told before a keeper is started, and of a sandbox that does not run.
 func (e *Engine) layersFor(sb *spec.Sandbox) (json.RawMessage, error) {
 	inputs, err := e.PolicyLayers(sb)
+	return encodeLayers(inputs, err)
+}
+
+func encodeLayers(inputs []policy.Input, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +196,30 @@ func (e *Engine) EditPolicy(ctx context.Context, sb *spec.Sandbox, edit func(*po
 
 // announce tells a sandbox that runs which rules hold now. One that is removed
 // meanwhile needs none.
+//
+// What the project says lies where somebody inside may write: a file that cannot be read
+// must not keep the user's rules from those who run. They keep what it said before.
 func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
-	layers, err := e.layersFor(sb)
-	if err != nil {
-		return fmt.Errorf("%s: %w", sb.Name, err)
+	asked := wire.Ask{Op: wire.OpPolicy}
+	var unread, err error
+	if asked.Policy, unread = e.layersFor(sb); unread != nil {
+		asked.Op = wire.OpOwnPolicy
+		if asked.Policy, err = encodeLayers(e.ownLayers(sb)); err != nil {
+			return fmt.Errorf("%s: %w", sb.Name, err)
+		}
 	}
 	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
-		return order(ctx, sb, c, wire.Ask{Op: wire.OpPolicy, Policy: layers})
-	}, func() error { return nil })
+		if err := order(ctx, sb, c, asked); err != nil || unread == nil {
+			return err
+		}
+		e.say("the rules hold in sandbox %s, and of its project's those from before: %v; it does not start again until that is mended", sb.Name, unread)
+		return nil
+	}, func() error {
+		if unread != nil {
+			return fmt.Errorf("%s: %w", sb.Name, unread)
+		}
+		return nil
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return &spec.Error{Op: "tell sandbox " + sb.Name + " its rules", Err: err}
 	}

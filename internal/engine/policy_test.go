@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,38 @@ func TestRulesWhileStarting(t *testing.T) {
 	must(t, <-done)
 	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") {
 		t.Errorf("the keeper was told %s", rules)
+	}
+}
+
+// What the project says may have been written inside: if nobody can read it, the user's
+// rules reach who runs nevertheless. Who does not run reads it at its start, and fails.
+func TestUnreadProjectKeepsNoRules(t *testing.T) {
+	e := newEngine(t)
+	dir := t.TempDir()
+	sb := wish(dir)
+	must(t, e.Create(t.Context(), sb))
+	var said []string
+	e.Progress = func(s string) { said = append(said, s) }
+	deny := func(host string) error {
+		return e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, host)) })
+	}
+	must(t, os.Mkdir(filepath.Join(dir, projectFile), 0o700))
+	if err := deny("idle.example"); err == nil || !strings.Contains(err.Error(), projectFile) {
+		t.Errorf("of a sandbox that does not run: %v", err)
+	}
+	k := &fakeKeeper{}
+	k.serve(t, e.Store.Sandbox(sb.ID))
+	must(t, deny("evil.example"))
+	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") || !k.own.Load() {
+		t.Errorf("the keeper was told %s, without the project's: %t", rules, k.own.Load())
+	}
+	if len(said) != 1 || !strings.Contains(said[0], projectFile) {
+		t.Errorf("it is said: %q", said)
+	}
+	must(t, os.Remove(filepath.Join(dir, projectFile)))
+	must(t, deny("bad.example"))
+	if rules := <-k.rules; !strings.Contains(string(rules), "bad.example") || k.own.Load() || len(said) != 1 {
+		t.Errorf("the keeper was told %s, without the project's: %t, and %q said", rules, k.own.Load(), said)
 	}
 }
 

@@ -353,6 +353,7 @@ func TestLeaseClash(t *testing.T) {
 type fakeKeeper struct {
 	changes chan wire.LoanChange
 	rules   chan json.RawMessage
+	own     atomic.Bool // the last are without the project's
 	refuse  atomic.Bool
 }
 
@@ -375,7 +376,8 @@ func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
 				switch ask.Op {
 				case wire.OpLoans:
 					f.changes <- ask.Loans
-				case wire.OpPolicy:
+				case wire.OpPolicy, wire.OpOwnPolicy:
+					f.own.Store(ask.Op == wire.OpOwnPolicy)
 					f.rules <- ask.Policy
 				}
 				if f.refuse.Load() {

@@ -67,6 +67,7 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	policy   *policy.Policy // of the network, in force
+	rules    []policy.Input // of which it is made
 	loans    []wire.Loan    // the secrets the gateway has
 	unlent   []spec.Unlent  // and those it should have
 	active   int            // commands being served
@@ -230,7 +231,7 @@ func newKeeper(dir store.Sandbox, l Launch) (*Keeper, error) {
 	if err := k.layers.Sweep(); err != nil {
 		return nil, fmt.Errorf("clean the layers: %w", err)
 	}
-	if k.policy, err = compile(1, l.Policy); err != nil {
+	if k.policy, k.rules, err = compile(1, l.Policy); err != nil {
 		return nil, err
 	}
 	if k.mock, err = k.openMock(); err != nil {

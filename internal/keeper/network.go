@@ -145,11 +145,16 @@ func (k *Keeper) join(ctx context.Context, j wire.Join) error {
 }
 
 // compile reads the layers that the engine collected.
-func compile(generation uint64, layers json.RawMessage) (*policy.Policy, error) {
+func compile(generation uint64, layers json.RawMessage) (*policy.Policy, []policy.Input, error) {
 	var inputs []policy.Input
 	if err := json.Unmarshal(layers, &inputs); err != nil {
-		return nil, fmt.Errorf("read the network policy: %w", err)
+		return nil, nil, fmt.Errorf("read the network policy: %w", err)
 	}
+	p, err := compileInputs(generation, inputs)
+	return p, inputs, err
+}
+
+func compileInputs(generation uint64, inputs []policy.Input) (*policy.Policy, error) {
 	p, err := policy.Compile(generation, inputs...)
 	if err != nil {
 		return nil, fmt.Errorf("compile the network policy: %w", err)
@@ -157,26 +162,43 @@ func compile(generation uint64, layers json.RawMessage) (*policy.Policy, error) 
 	return p, nil
 }
 
-// answerPolicy puts other rules into force.
-func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage) error {
-	if err := k.setPolicy(layers); err != nil {
+// answerPolicy puts other rules into force. Own ones are without those of the project,
+// which stay as they are.
+func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage, own bool) error {
+	if err := k.setPolicy(layers, own); err != nil {
 		return err
 	}
 	return c.SendJSON(wire.Reply, struct{}{})
 }
 
-func (k *Keeper) setPolicy(layers json.RawMessage) error {
+func (k *Keeper) setPolicy(layers json.RawMessage, own bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p, err := compile(k.policy.Generation()+1, layers)
+	p, inputs, err := compile(k.policy.Generation()+1, layers)
 	if err != nil {
 		return err
 	}
-	k.policy = p
+	if own {
+		inputs = append(inputs, projectOf(k.rules)...)
+		if p, err = compileInputs(p.Generation(), inputs); err != nil {
+			return err
+		}
+	}
+	k.policy, k.rules = p, inputs
 	k.gateway.SetPolicy(p)
 	k.traffic.flush()
 	k.traffic.record(spec.NetworkRecord{Event: spec.NetworkPolicy, Sandbox: k.spec.Name, Generation: p.Generation()})
 	return nil
+}
+
+// projectOf are the layers of the project.
+func projectOf(inputs []policy.Input) (list []policy.Input) {
+	for _, in := range inputs {
+		if in.Layer == policy.LayerProject {
+			list = append(list, in)
+		}
+	}
+	return list
 }
 
 // generation is that of the rules in force.

@@ -125,7 +125,9 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 		<-k.stopped
 		return c.SendJSON(wire.Reply, struct{}{})
 	case wire.OpPolicy:
-		return k.answerPolicy(c, ask.Policy)
+		return k.answerPolicy(c, ask.Policy, false)
+	case wire.OpOwnPolicy:
+		return k.answerPolicy(c, ask.Policy, true)
 	case wire.OpLoans:
 		return k.answerLoans(c, ask.Loans)
 	case wire.OpBill:

@@ -28,9 +28,12 @@ const (
 	OpBill    = "bill"    // Reply: spec.Bill, of which all is on disk
 	OpBudget  = "budget"  // Reply: empty, once that in Budget is in force
 	OpPolicy  = "policy"  // Reply: empty, once the rules in Policy are in force
-	OpLoans   = "loans"   // Reply: empty, once the change in Loans is in force
-	OpPorts   = "ports"   // Reply: Ports, once those in Ports are in force
-	OpSave    = "save"    // Reply: spec.RootLayer, once the root layer is on disk
+	// OpOwnPolicy is OpPolicy without the layer of the project: of that stays what was in force,
+	// because its file cannot be read.
+	OpOwnPolicy = "own-policy"
+	OpLoans     = "loans" // Reply: empty, once the change in Loans is in force
+	OpPorts     = "ports" // Reply: Ports, once those in Ports are in force
+	OpSave      = "save"  // Reply: spec.RootLayer, once the root layer is on disk
 	// OpStill has the sandbox stand still. Reply: empty, once it does and its root
 	// layer is written, and its memory if Memory says where; at the next Request it
 	// goes on. Reply: Stood, once the layer is on disk, where it stays until the
@@ -56,7 +59,7 @@ type Ask struct {
 	// Prepares says that another command follows: a sandbox that was made for one is not
 	// over with this.
 	Prepares bool `json:"prepares,omitempty"`
-	// Policy is OpPolicy's: the layers of the network policy, as the engine
+	// Policy is OpPolicy's and OpOwnPolicy's: the layers of the network policy, as the engine
 	// collects them.
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Loans is OpLoans's.

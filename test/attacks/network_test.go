@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -199,6 +200,23 @@ func TestA21ProjectNarrowsOnly(t *testing.T) {
 				t.Errorf("with %q one and two are %v, want %v; evil: %t", text, got, want, look("evil.example"))
 			}
 			c.Must(t, "rm", "-f", "box")
+		}
+		// Nor does it keep the user's rules from a sandbox that runs, whatever becomes of it.
+		c.Write(t, c.Work+"/bothy.yaml", "network: {allow: [one.example]}\n")
+		c.Must(t, "create", "--name", "box", "shell", c.Work)
+		if !look("one.example") || look("two.example") {
+			t.Error("the project does not narrow")
+		}
+		c.Must(t, "exec", "box", "sh", "-c", "rm bothy.yaml && mkdir bothy.yaml")
+		if r := c.Run("policy", "deny", "other.example"); r.Code != 0 || !strings.Contains(r.Stderr, "bothy.yaml") || !look("one.example") || look("two.example") {
+			t.Errorf("what the project said before does not hold on: %v", r)
+		}
+		if c.Must(t, "policy", "deny", "one.example", "--sandbox", "box"); look("one.example") {
+			t.Error("a rule of the user's is kept off by a file of the project's")
+		}
+		c.Must(t, "rm", "-f", "box")
+		if err := os.Remove(c.Work + "/bothy.yaml"); err != nil {
+			t.Fatal(err)
 		}
 		for _, text := range []string{"network: null\n", "network: {default: allow}\n", "network: {presets: [open]}\n", "network: {allow: []}\n", "network: [\n"} {
 			c.Write(t, c.Work+"/bothy.yaml", text)
