@@ -65,6 +65,8 @@ type Agent struct {
 	// Login is where the agent keeps what it logged in with by itself; nil if
 	// that is not lent.
 	Login *AgentLogin `json:"login,omitempty"`
+	// Keys are where it keeps API keys that its user gave it on the host, the best first.
+	Keys []AgentKey `json:"keys,omitempty"`
 	// Mock is how it asks a model that a script plays; nil if as it asks that of
 	// the first of its credentials which is for models.
 	Mock *AgentMock `json:"mock,omitempty"`
@@ -182,6 +184,17 @@ type AgentLogin struct {
 	Again string `json:"again"`
 	// Capture keeps what is got by logging in inside on the host; nil: it is not known how.
 	Capture *AgentCapture `json:"capture,omitempty"`
+}
+
+// AgentKey is an API key in a file of the host in which an agent keeps what it was told.
+type AgentKey struct {
+	// File, in JSON, lies below the home directory. Directory is the variable of the host
+	// that names another directory for it.
+	File      string `json:"file"`
+	Directory string `json:"directory,omitempty"`
+	// Service of the vault, one of the agent's credentials, is what the key is for.
+	Service string `json:"service"`
+	Key     string `json:"key"` // a JSON pointer (RFC 6901) to the key, through objects
 }
 
 // AgentCapture says what comes in of a server's answer to a login inside, beside what

@@ -321,6 +321,27 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
+func TestKeysRefused(t *testing.T) {
+	const text = own + "credentials: [anthropic]\nkeys: [{file: .mine.json, directory: MINE, service: anthropic, key: /a/b}]\n"
+	if a, err := Decode([]byte(text)); err != nil || len(a.Keys) != 1 {
+		t.Fatal(a, err)
+	}
+	for _, change := range [][2]string{
+		{"file: .mine.json", "file: ../mine.json"},
+		{"file: .mine.json", "file: /etc/mine.json"},
+		{"directory: MINE", "directory: A=B"},
+		{"service: anthropic", "service: openai"},
+		{"key: /a/b", "key: a"},
+		{"key: /a/b", "key: ''"},
+		{", key: /a/b", ""},
+		{"key: /a/b", "key: /a/b, more: x"},
+	} {
+		if a, err := Decode([]byte(strings.Replace(text, change[0], change[1], 1))); err == nil {
+			t.Errorf("%s was taken: %v", change[1], a.Keys)
+		}
+	}
+}
+
 func TestExpand(t *testing.T) {
 	lookup := func(word string) (string, bool) {
 		v, ok := map[string]string{"workspace": `/a"b`, "placeholder:x": "0123456789"}[word]

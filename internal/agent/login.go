@@ -56,6 +56,30 @@ func checkLogin(l *spec.AgentLogin) error {
 	return nil
 }
 
+// checkKeys judges where an agent keeps API keys.
+func checkKeys(a *spec.Agent) error {
+	for _, k := range a.Keys {
+		fail := func(format string, args ...any) error {
+			return spec.Errorf(spec.ErrUsage, "keys: "+format, args...)
+		}
+		if !localFile(k.File) {
+			return fail("%q is no path below the home directory", k.File)
+		}
+		if k.Directory != "" {
+			if err := vault.CheckVariable(k.Directory); err != nil {
+				return fail("directory: %w", err)
+			}
+		}
+		if !slices.Contains(a.Credentials, k.Service) {
+			return fail("%q is none of the credentials", k.Service)
+		}
+		if err := login.CheckPointer(k.Key); err != nil {
+			return fail("%w", err)
+		}
+	}
+	return nil
+}
+
 // checkEndpoint wants https://NAME[:PORT]/PATH. net/url would be initialised behind
 // what the command line does not wait for.
 func checkEndpoint(endpoint string) error {

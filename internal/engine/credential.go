@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -25,8 +27,8 @@ type Credential struct {
 
 // FindCredential looks for what an agent can log in with: a secret of the vault,
 // or else one that stands in the caller's environment, or else what the agent
-// logged in with on the host. The first of the agent's services that there is
-// counts. Nothing is changed.
+// logged in with on the host, or else a key that it was given there. The first of
+// the agent's services that there is counts. Nothing is changed.
 func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	have, err := e.Secrets()
 	if err != nil {
@@ -35,8 +37,9 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	for _, service := range a.Credentials {
 		for _, s := range have {
 			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
-			// Logins come last, and a tool's token is lent to who was given it only.
-			own := s.Source.Kind != vault.SourceLogin && s.Source.Kind != vault.SourceTool
+			// Logins and keys of agents come last, and as a tool's token are lent to who
+			// was given them only.
+			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
 			if s.Service == service && own && !unset {
 				return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
 			}
@@ -45,7 +48,10 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	if c := inEnvironment(a, have); c.Secret != "" {
 		return c, nil
 	}
-	return e.loggedIn(a, have), nil
+	if c := e.loggedIn(a, have); c.Secret != "" || c.Unfit != "" {
+		return c, nil
+	}
+	return givenKey(a, have), nil
 }
 
 // Credential gives the secret that an agent can log in with, as FindCredential
@@ -157,4 +163,64 @@ func (e *Engine) loggedIn(a *spec.Agent, have []vault.Secret) Credential {
 		c.say = fmt.Sprintf("your login %s is lent, as the secret %s; the sandbox sees placeholders", n.Source.Path, name)
 	}
 	return c
+}
+
+// givenKey is FindCredential for keys that the agent was given on the host. One that cannot
+// be lent is told if there is no other.
+func givenKey(a *spec.Agent, have []vault.Secret) (unfit Credential) {
+	if len(a.Keys) == 0 {
+		return Credential{}
+	}
+	home, err := store.Home()
+	if err != nil {
+		return Credential{Where: "what it was given", Unfit: withHint(err)}
+	}
+	for _, how := range a.Keys {
+		c := keyOf(a, how, home, have)
+		if c.Secret != "" {
+			return c
+		}
+		if unfit.Unfit == "" {
+			unfit = c
+		}
+	}
+	return unfit
+}
+
+// keyOf is givenKey for one of the places that a description names.
+func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (c Credential) {
+	key := login.FindKey(how, home, os.Getenv)
+	value, err := key.Read()
+	if errors.Is(err, login.ErrNone) {
+		return c
+	}
+	name := a.Name + "-" + how.Service + "-key"
+	c.Where = "the key in " + key.Path
+	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	switch {
+	case err != nil:
+		c.Unfit = withHint(err)
+		return c
+	case i >= 0 && (have[i].Source.Kind != vault.SourceKey || have[i].Source.Agent != a.Name):
+		c.Unfit = name + " is a secret of another kind"
+		return c
+	case i < 0 || !reflect.DeepEqual(have[i].Source, source):
+		c.add = &NewSecret{Name: name, Service: vault.SortService(how.Service, []byte(value)), Source: source}
+		c.say = fmt.Sprintf("%s is lent, as the secret %s; the sandbox sees a placeholder", c.Where, name)
+	}
+	c.Secret = name
+	return c
+}
+
+// readKey reads the source of a key.
+func readKey(s vault.Source) ([]byte, error) {
+	value, err := login.Key{Path: s.Path, Pointer: s.Pointer}.Read()
+	if errors.Is(err, login.ErrNone) {
+		err = spec.Errorf(spec.ErrNotFound, "there is no key in %s any more", s.Path).
+			WithHint("give %s one on the host, or: bothy secret set", s.Agent)
+	} else if err != nil {
+		err = &spec.Error{Op: "read the key in " + s.Path, Err: err, Hint: spec.Hint(err)}
+	}
+	return []byte(value), err
 }

@@ -257,6 +257,9 @@ func (e *Engine) values(ctx context.Context, d *vault.Document, names []string, 
 			items = append(items, vault.Item{Name: name, Attributes: s.Source.Attributes})
 		case s.Source.Kind == vault.SourceLogin:
 			keep(name, e.readLogin(s.Source))
+		case s.Source.Kind == vault.SourceKey:
+			v, err := readKey(s.Source)
+			put(name, v, err)
 		case s.Source.Kind == vault.SourceTool:
 			wg.Go(func() {
 				v, err := e.readToken(ctx, s.Source)

@@ -46,11 +46,16 @@ func (f File) Again() string {
 // Find says where the login of a description lies: below a home directory, or
 // where a variable says.
 func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
-	path := filepath.Join(home, how.File)
-	if dir := getenv(how.Directory); how.Directory != "" && filepath.IsAbs(dir) {
-		path = filepath.Join(dir, filepath.Base(how.File))
+	return File{Path: lies(how.File, how.Directory, home, getenv), How: how}
+}
+
+// lies says where a file below a home directory is, that a variable can have lie in
+// another directory.
+func lies(file, directory, home string, getenv func(string) string) string {
+	if dir := getenv(directory); directory != "" && filepath.IsAbs(dir) {
+		return filepath.Join(dir, filepath.Base(file))
 	}
-	return File{Path: path, How: how}
+	return filepath.Join(home, file)
 }
 
 // Document is what the file says.
@@ -132,21 +137,39 @@ func (f File) decode(file *os.File) (*Document, error) {
 
 // readOwn reads a file, and refuses what others could have written or can read.
 func readOwn(file *os.File) ([]byte, *Document, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+	st, err := ownRegular(file)
+	if err == nil {
+		err = private(file, st)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	mode := fs.FileMode(st.Mode & 0o7777)
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, nil, errors.New("it is no regular file")
-	case int(st.Uid) != os.Geteuid():
-		return nil, nil, errors.New("it belongs to another user")
-	case mode&0o077 != 0:
-		return nil, nil, spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
-	}
 	data, err := store.ReadAll(file, maxFile)
-	return data, &Document{mode: mode, Written: time.Unix(st.Mtim.Unix())}, err
+	return data, &Document{mode: permissions(st), Written: time.Unix(st.Mtim.Unix())}, err
+}
+
+// ownRegular refuses what is no regular file of the user's.
+func ownRegular(file *os.File) (*unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(file.Fd()), &st)
+	switch {
+	case err != nil:
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		err = errors.New("it is no regular file")
+	case int(st.Uid) != os.Geteuid():
+		err = errors.New("it belongs to another user")
+	}
+	return &st, err
+}
+
+func permissions(st *unix.Stat_t) fs.FileMode { return fs.FileMode(st.Mode & 0o7777) }
+
+// private refuses a file that others may read or write.
+func private(file *os.File, st *unix.Stat_t) error {
+	if mode := permissions(st); mode&0o077 != 0 {
+		return spec.Errorf(spec.ErrDenied, "others may use it: its mode is %04o", mode).WithHint("chmod 600 %s", file.Name())
+	}
+	return nil
 }
 
 // Bounds of a token in bytes, as of every value that is lent.

@@ -21,6 +21,7 @@ const (
 	SourceFile        SourceKind = "file"
 	SourceKeyring     SourceKind = "keyring" // an item of the desktop's keyring
 	SourceLogin       SourceKind = "login"   // what an agent of the host logged in with, renewed as it ends
+	SourceKey         SourceKind = "key"     // an API key that an agent of the host was given, in a file of its
 	SourceTool        SourceKind = "tool"    // what a tool of the host, such as npm, has for a server
 	SourceInside      SourceKind = "inside"  // what an agent got that logged in inside; never in the document
 )
@@ -32,7 +33,8 @@ type Source struct {
 	Command    []string          `json:"command,omitempty"`
 	Path       string            `json:"path,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of the item
-	Agent      string            `json:"agent,omitempty"`      // whose login at Path it is
+	Agent      string            `json:"agent,omitempty"`      // whose login or key at Path it is
+	Pointer    string            `json:"pointer,omitempty"`    // to the key, in the JSON at Path
 	Tool       string            `json:"tool,omitempty"`       // whose token it is
 	For        string            `json:"for,omitempty"`        // where the tool uses it: a URL without the token
 }
@@ -48,6 +50,8 @@ func (s Source) String() string {
 		return s.Path
 	case SourceLogin:
 		return "login: " + s.Path
+	case SourceKey:
+		return "key: " + s.Path
 	case SourceInside:
 		return "login inside: " + s.Path
 	case SourceTool:
@@ -75,6 +79,8 @@ func (s Source) check() error {
 		ok = filepath.IsAbs(s.Path)
 	case SourceLogin:
 		ok = filepath.IsAbs(s.Path) && s.Agent != ""
+	case SourceKey:
+		ok = filepath.IsAbs(s.Path) && s.Agent != "" && s.Pointer != ""
 	case SourceTool:
 		ok = s.Tool != "" && s.For != ""
 	case SourceKeyring:

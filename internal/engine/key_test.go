@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/vault"
+)
+
+// Keys that agents were given on the host are found where they keep them, and lent to that
+// agent alone.
+func TestGivenKeys(t *testing.T) {
+	const key = "sk-ant-api03-CANARYCANARYCANARYCANARY0123456789"
+	for name, c := range map[string]struct{ agent, file, text, secret, service string }{
+		"codex login --with-api-key": {"codex", ".codex/auth.json", `{"OPENAI_API_KEY":"@"}`, "codex-openai-key", "openai"},
+		"codex, with a mode":         {"codex", ".codex/auth.json", `{"auth_mode":"apikey","OPENAI_API_KEY":"@","tokens":null}`, "codex-openai-key", "openai"},
+		"claude, by the Console":     {"claude", ".claude.json", `{"numStartups":3,"primaryApiKey":"@"}`, "claude-anthropic-key", "anthropic"},
+		"claude, by its settings":    {"claude", ".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic"},
+		"opencode auth login":        {"opencode", ".local/share/opencode/auth.json", `{"github-copilot":{"type":"oauth","refresh":"x"},"openrouter":{"type":"api","key":"@"}}`, "opencode-openrouter-key", "openrouter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, path, said := signedIn(t)
+			must(t, os.Remove(path))
+			for _, v := range []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"} {
+				t.Setenv(v, "")
+			}
+			a, err := e.Agents.Find(c.agent)
+			must(t, err)
+			if none, err := e.FindCredential(a); err != nil || none.Secret != "" || none.Unfit != "" {
+				t.Fatalf("before there is any: %+v, %v", none, err)
+			}
+			file := filepath.Join(os.Getenv("HOME"), c.file)
+			must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			must(t, os.WriteFile(file, []byte(strings.ReplaceAll(c.text, "@", key)), 0o600))
+			secret, err := e.Credential(here, a)
+			must(t, err)
+			if secret != c.secret || len(*said) != 1 || !strings.Contains((*said)[0], file) {
+				t.Fatalf("%q, said %q", secret, *said)
+			}
+			if again, err := e.Credential(here, a); err != nil || again != secret || len(*said) != 1 {
+				t.Errorf("once more: %q, %v, said %q", again, err, *said)
+			}
+			sb := wish(t.TempDir())
+			must(t, e.Create(t.Context(), sb))
+			l, err := e.LendCredential(here, sb, a, secret, vault.Terms{})
+			must(t, err)
+			if s := vault.FindService(c.service); l.Hosts[0] != s.Hosts[0] || l.Env[0] != s.Env[0] {
+				t.Errorf("%+v", l)
+			}
+			if n := e.lending(here, sb); len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != key {
+				t.Errorf("%+v", n)
+			}
+			nowhereIn(t, e.Store.Path(), "CANARY")
+
+			must(t, os.Remove(file))
+			if n := e.lending(here, sb); len(n.unlent) != 1 || !strings.Contains(n.unlent[0].Reason, "no key in "+file) {
+				t.Errorf("%+v", n.unlent)
+			}
+		})
+	}
+}
+
+// A login counts before a key, and what one agent was given is not another's. What cannot
+// be lent is told, unless another can.
+func TestGivenKeyIsLast(t *testing.T) {
+	e, path, _ := signedIn(t)
+	home := os.Getenv("HOME")
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		file := filepath.Join(home, name)
+		must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must(t, os.WriteFile(file, []byte(text), mode))
+		must(t, os.Chmod(file, mode))
+	}
+	write(".claude.json", `{"primaryApiKey":"sk-ant-api03-CANARYCANARY0123456789"}`, 0o644)
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "claude-login" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	must(t, os.Remove(path))
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || !strings.Contains(c.Unfit, "chmod 600") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	write(".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"sk-ant-api03-CANARYCANARY0123456789"}}`, 0o600)
+	secret, err := e.Credential(here, claude(t, e))
+	if err != nil || secret != "claude-anthropic-key" {
+		t.Errorf("%q, %v", secret, err)
+	}
+	opencode, err := agent.NewCatalog("").Find("opencode")
+	must(t, err)
+	if c, err := e.FindCredential(opencode); err != nil || c.Secret != "" {
+		t.Errorf("another's: %+v, %v", c, err)
+	}
+	must(t, e.RemoveSecret(here, secret))
+	must(t, e.SetSecret(here, NewSecret{Name: secret, Service: "github", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "X"}}))
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || c.Unfit == "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -1,0 +1,67 @@
+package login
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A key is the user's alone, or not lent. A file without one is nobody's concern.
+func TestKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		mode os.FileMode
+		want string // the key, or a part of the error; empty: there is none
+	}{
+		"one":              {`{"a":{"key":"sk-REAL-0123456789"},"b":1}`, 0o600, "sk-REAL-0123456789"},
+		"null":             {`{"a":{"key":null}}`, 0o600, ""},
+		"empty":            {`{"a":{"key":""}}`, 0o600, ""},
+		"no member":        {`{"a":{}}`, 0o600, ""},
+		"no object":        {`{"a":"sk-REAL-0123456789"}`, 0o600, ""},
+		"none, for all":    {`{"a":{"other":"REAL"}}`, 0o644, ""},
+		"one, for all":     {`{"a":{"key":"sk-REAL-0123456789"}}`, 0o644, "its mode is 0644"},
+		"a number":         {`{"a":{"key":123456789012}}`, 0o600, "is no key"},
+		"with a line":      {`{"a":{"key":"sk-REAL-\n0123456789"}}`, 0o600, "is no key"},
+		"too short":        {`{"a":{"key":"REAL"}}`, 0o600, "is no key"},
+		"no JSON":          {`key = REAL`, 0o600, "no JSON object"},
+		"something behind": {`{"a":{}} REAL`, 0o600, "behind its JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := FindKey(spec.AgentKey{File: "keys.json", Key: "/a/key"}, t.TempDir(), os.Getenv)
+			must(t, os.WriteFile(k.Path, []byte(c.text), c.mode))
+			must(t, os.Chmod(k.Path, c.mode))
+			got, err := k.Read()
+			switch {
+			case c.want == "":
+				if !errors.Is(err, ErrNone) {
+					t.Errorf("%q, %v", got, err)
+				}
+			case err == nil && got != c.want, err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "REAL")):
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// What is not a file of its own there, has no key.
+func TestNoKey(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "real.json")
+	must(t, os.WriteFile(real, []byte(`{"key":"sk-REAL-0123456789"}`), 0o600))
+	must(t, os.Symlink(real, filepath.Join(dir, "link.json")))
+	must(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
+	for name, want := range map[string]bool{"none.json": true, "link.json": true, "real.json/x": true, "dir.json": false} {
+		got, err := Key{filepath.Join(dir, name), "/key"}.Read()
+		if got != "" || err == nil || errors.Is(err, ErrNone) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	elsewhere := FindKey(spec.AgentKey{File: ".tool/keys.json", Directory: "TOOL", Key: "/key"}, "/home/me", func(string) string { return dir })
+	if elsewhere.Path != filepath.Join(dir, "keys.json") {
+		t.Error(elsewhere.Path)
+	}
+}
