@@ -56,9 +56,13 @@ type Agent struct {
 
 	// Presets are those of the network policy that it cannot work without.
 	Presets []string `json:"presets,omitempty"`
-	// Credentials are services of the vault it can log in with, the best first.
-	// One of them is enough.
+	// Allow are hosts beside them, as targets of that policy.
+	Allow []string `json:"allow,omitempty"`
+	// Credentials are services of the vault, or of Services, it can log in with, the best
+	// first. One of them is enough.
 	Credentials []string `json:"credentials,omitempty"`
+	// Services are those that the vault does not know, by their names.
+	Services map[string]AgentService `json:"services,omitempty"`
 	// Reach are further presets for one of its credentials, by the service: who is lent
 	// that needs them, and nobody else.
 	Reach map[string][]string `json:"reach,omitempty"`
@@ -70,6 +74,14 @@ type Agent struct {
 	// Mock is how it asks a model that a script plays; nil if as it asks that of
 	// the first of its credentials which is for models.
 	Mock *AgentMock `json:"mock,omitempty"`
+}
+
+// AgentService is a kind of credential: to whom it may go, where in a request it belongs,
+// and in which variables it is looked for, inside and on the host.
+type AgentService struct {
+	Hosts []string `json:"hosts"`
+	Place Place    `json:"place"`
+	Env   []string `json:"env"`
 }
 
 // AgentMock is for an agent that does not ask providers of models itself, but can be

@@ -321,6 +321,43 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
+func TestServicesRefused(t *testing.T) {
+	const text = own + "allow: [api.acme.example:443]\ncredentials: [acme]\nservices: {acme: {hosts: [\"api.acme.example:443\"], place: {kind: header, name: x-key}, env: [ACME_KEY]}}\n"
+	a, err := Decode([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if terms, ok := Terms(a, "acme"); !ok || terms.Hosts[0] != "api.acme.example:443" || terms.Place.Name != "x-key" || Variables(a, "acme")[0] != "ACME_KEY" {
+		t.Errorf("%+v", terms)
+	}
+	for _, change := range [][2]string{
+		{"allow: [api.acme.example:443]", "allow: [\"\"]"},
+		{"allow: [api.acme.example:443]", "allow: [api.acme.example:99999]"},
+		{"credentials: [acme]", "credentials: [acme, other]"},
+		{"credentials: [acme]", "credentials: [anthropic]"},
+		{"acme: {hosts", "Acme: {hosts"},
+		{"credentials: [acme]\nservices: {acme:", "credentials: [github]\nservices: {github:"},
+		{"credentials: [acme]\nservices: {acme:", "credentials: [gemini]\nservices: {gemini:"},
+		{"{hosts: [\"api.acme.example:443\"], ", "{"},
+		{"hosts: [", "hosts: ['**', "},
+		{"hosts: [", "hosts: [10.0.0.0/8, "},
+		{"place: {kind: header, name: x-key}, ", ""},
+		{"kind: header, name: x-key", "kind: header, name: host"},
+		{"kind: header, name: x-key", "kind: agent"},
+		{"kind: header, name: x-key", "kind: nowhere"},
+		{", env: [ACME_KEY]", ""},
+		{"env: [ACME_KEY]", "env: [A=B]"},
+		{"env: [ACME_KEY]", "env: [OPENAI_API_KEY]"},
+		{"env: [ACME_KEY]", "env: [ACME_KEY], more: x"},
+		{"services:", "keys: [{file: a.json, service: acme, key: /a}]\nservices:"},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		if a, err := Decode([]byte(changed)); err == nil || changed == text {
+			t.Errorf("%s was taken: %+v", change[1], a)
+		}
+	}
+}
+
 func TestKeysRefused(t *testing.T) {
 	const text = own + "credentials: [anthropic]\nkeys: [{file: .mine.json, directory: MINE, service: anthropic, key: /a/b}]\n"
 	if a, err := Decode([]byte(text)); err != nil || len(a.Keys) != 1 {

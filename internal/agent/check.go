@@ -39,10 +39,11 @@ func check(a *spec.Agent) error {
 	if err := checkReach(a); err != nil {
 		return err
 	}
-	for _, name := range a.Credentials {
-		if s := vault.FindService(name); s == nil || s.Name != name {
-			return fail("credentials: no service named %q", name)
-		}
+	if err := checkAllow(a); err != nil {
+		return err
+	}
+	if err := checkServices(a); err != nil {
+		return err
 	}
 	for _, p := range a.Config {
 		if !localFile(p) {
@@ -91,8 +92,8 @@ func check(a *spec.Agent) error {
 	if err := checkTranscript(a.Transcript); err != nil {
 		return err
 	}
-	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Credentials) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Keys) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
-		return fail("runtime: what agents run on has no default, args, headless, transcript, env, home, config, servers, presets, credentials, reach, login, keys or mock")
+	if more := len(a.Args) + len(a.Env) + len(a.Home) + len(a.Presets) + len(a.Allow) + len(a.Credentials) + len(a.Services) + len(a.Reach) + len(a.Config) + len(a.Logins) + len(a.Keys) + len(a.Default); a.Runtime && (more > 0 || a.Headless != nil || a.Transcript != nil || a.Login != nil || a.Servers != nil || a.Mock != nil) {
+		return fail("runtime: what agents run on has no default, args, headless, transcript, env, home, config, servers, presets, allow, credentials, services, reach, login, keys or mock")
 	}
 	return checkInstall(a)
 }

@@ -70,8 +70,8 @@ func checkKeys(a *spec.Agent) error {
 				return fail("directory: %w", err)
 			}
 		}
-		if !slices.Contains(a.Credentials, k.Service) {
-			return fail("%q is none of the credentials", k.Service)
+		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
+			return fail("%q is none of the credentials that Bothy knows", k.Service)
 		}
 		if err := login.CheckPointer(k.Key); err != nil {
 			return fail("%w", err)

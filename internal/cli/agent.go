@@ -14,7 +14,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/term"
-	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -188,6 +187,13 @@ func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
 			rules.Presets = append(rules.Presets, name)
 		}
 	}
+	allowed, _ := agent.Allowed(l.spec) // who reads a description checks it
+	for _, r := range allowed {
+		same := func(o policy.Rule) bool { return o.ID() == r.ID() }
+		if !slices.ContainsFunc(rules.Allow, same) {
+			rules.Allow = append(slices.Clip(rules.Allow), r)
+		}
+	}
 }
 
 // argvOf is what runs: the agent in its full-permission mode. Arguments that
@@ -281,7 +287,7 @@ func (l *lodger) given(sb *spec.Sandbox) bool {
 	return slices.ContainsFunc(sb.Env, func(v string) bool {
 		variable, value, _ := strings.Cut(v, "=")
 		return value != "" && slices.ContainsFunc(l.spec.Credentials, func(service string) bool {
-			return slices.Contains(vault.FindService(service).Env, variable)
+			return slices.Contains(agent.Variables(l.spec, service), variable)
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -40,7 +42,7 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 			// Logins and keys of agents come last, and as a tool's token are lent to who
 			// was given them only.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
-			if s.Service == service && own && !unset {
+			if serves(a, &s, service) && own && !unset {
 				return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
 			}
 		}
@@ -52,6 +54,15 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 		return c, nil
 	}
 	return givenKey(a, have), nil
+}
+
+// serves tells whether a secret is of one of an agent's services: by what the vault knows,
+// or, of a service that only the description knows, by its name.
+func serves(a *spec.Agent, s *vault.Secret, service string) bool {
+	if _, own := a.Services[service]; own {
+		return s.Service == "" && s.Name == service
+	}
+	return s.Service == service
 }
 
 // Credential gives the secret that an agent can log in with, as FindCredential
@@ -83,20 +94,42 @@ func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.A
 			return nil, err
 		}
 	}
+	if a != nil {
+		if err := e.complete(a, secret, &t); err != nil {
+			return nil, err
+		}
+	}
 	return e.Lend(ctx, sb, secret, t)
+}
+
+// complete adds to terms what an agent's description says of its own service, where the
+// secret is of that.
+func (e *Engine) complete(a *spec.Agent, secret string, t *vault.Terms) error {
+	own, ok := agent.Terms(a, secret)
+	if !ok {
+		return nil
+	}
+	have, err := e.Secrets()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && serves(a, &s, secret) }) {
+		t.Hosts, t.Place, t.Env = own.Hosts, own.Place, own.Env
+	}
+	return nil
 }
 
 // reachOf are the presets that go with what an agent logs in with.
 func (e *Engine) reachOf(a *spec.Agent, c Credential) ([]string, error) {
 	if c.add != nil { // it is no secret yet
-		return a.Reach[c.add.Service], nil
+		return a.Reach[cmp.Or(c.add.Service, c.add.Name)], nil
 	}
 	have, err := e.Secrets()
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == c.Secret })
 	if err != nil || i < 0 {
 		return nil, err
 	}
-	return a.Reach[have[i].Service], nil
+	return a.Reach[cmp.Or(have[i].Service, have[i].Name)], nil
 }
 
 // reach adds those presets, unless there are to be none.
@@ -121,20 +154,28 @@ func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, sec
 // inEnvironment is FindCredential for variables.
 func inEnvironment(a *spec.Agent, have []vault.Secret) Credential {
 	for _, service := range a.Credentials {
-		for _, variable := range vault.FindService(service).Env {
+		for _, variable := range agent.Variables(a, service) {
 			value := os.Getenv(variable)
 			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
 				continue
 			}
-			// A subscription's token is often set where an API key is expected.
 			return Credential{
 				Secret: service, Where: "$" + variable + " of your environment",
-				add: &NewSecret{Name: service, Service: vault.SortService(service, []byte(value)), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
+				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
 				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder", variable, service),
 			}
 		}
 	}
 	return Credential{}
+}
+
+// serviceOf gives the service of the vault that a value is of: none if only the agent's
+// description knows it. A subscription's token is often set where an API key is expected.
+func serviceOf(a *spec.Agent, service, value string) string {
+	if _, own := a.Services[service]; own {
+		return ""
+	}
+	return vault.SortService(service, []byte(value))
 }
 
 // loggedIn is FindCredential for what the agent logged in with on the host.

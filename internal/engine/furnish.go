@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -159,7 +160,7 @@ func (e *Engine) words(sb *spec.Sandbox) (lookup, error) {
 	secrets, _ := e.Secrets() // if they cannot be read nothing is lent, and the start says so
 	services := map[string]string{}
 	for _, s := range secrets {
-		services[s.Name] = s.Service
+		services[s.Name] = cmp.Or(s.Service, s.Name) // one that only a description knows has its name
 	}
 	placeholders := map[string]string{}
 	for _, l := range slices.Backward(vault.Live(leases, time.Now())) { // the first counts

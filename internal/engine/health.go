@@ -24,7 +24,7 @@ func (e *Engine) Installed(a *spec.Agent) (string, error) {
 // OnHost tells whether a sandbox finds an agent's program among the host's.
 func OnHost(a *spec.Agent) bool { return onHost(a) == nil }
 
-// PresetHosts are the hosts that the presets of an agent name, and those that come with
+// PresetHosts are the hosts that an agent and its presets name, and those that come with
 // what it would be lent, each with a port, as HOST:PORT. Patterns are no hosts.
 func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
 	lent, err := e.FindCredential(a)
@@ -35,16 +35,21 @@ func (e *Engine) PresetHosts(a *spec.Agent) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []string
+	rules, err := agent.Allowed(a)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Concat(a.Presets, more) {
 		p, err := policy.FindPreset(name)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range p.Block.Allow {
-			if _, exact := r.Target.Name(); exact && r.Target.Port() != 0 && !slices.Contains(list, r.Target.String()) {
-				list = append(list, r.Target.String())
-			}
+		rules = append(rules, p.Block.Allow...)
+	}
+	var list []string
+	for _, r := range rules {
+		if _, exact := r.Target.Name(); exact && r.Target.Port() != 0 && !slices.Contains(list, r.Target.String()) {
+			list = append(list, r.Target.String())
 		}
 	}
 	return list, nil

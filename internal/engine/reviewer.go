@@ -82,11 +82,28 @@ func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.B
 	for _, presets := range worker.Reach {
 		b.Presets = without(b.Presets, presets)
 	}
+	was, err := agent.Allowed(worker)
+	if err != nil {
+		return policy.Block{}, err
+	}
+	b.Allow = withoutRules(b.Allow, was)
 	if slices.Contains(b.Presets, "none") {
 		return b, nil
 	}
+	its, err := agent.Allowed(other)
+	if err != nil {
+		return policy.Block{}, err
+	}
 	b.Presets = append(b.Presets, without(other.Presets, b.Presets)...)
+	b.Allow = append(b.Allow, withoutRules(its, b.Allow)...)
 	return b, nil
+}
+
+// withoutRules is without for rules.
+func withoutRules(list, other []policy.Rule) []policy.Rule {
+	return slices.DeleteFunc(slices.Clone(list), func(r policy.Rule) bool {
+		return slices.ContainsFunc(other, func(o policy.Rule) bool { return o.ID() == r.ID() })
+	})
 }
 
 // ofAgent are the variables that a sandbox has for its agent.

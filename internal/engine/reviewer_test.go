@@ -12,21 +12,25 @@ import (
 // user wants stays.
 func TestRulesFor(t *testing.T) {
 	e := newEngine(t)
-	worker, other := &spec.Agent{Presets: []string{"claude", "npm"}}, &spec.Agent{Presets: []string{"codex", "debian"}}
-	for _, tt := range []struct{ own, want []string }{
-		{[]string{"claude", "npm", "debian"}, []string{"debian", "codex"}},
-		{nil, []string{"codex", "debian"}},
-		{[]string{"none"}, []string{"none"}},
+	worker, other := &spec.Agent{Presets: []string{"claude", "npm"}, Allow: []string{"worker.example"}}, &spec.Agent{Presets: []string{"codex", "debian"}, Allow: []string{"other.example"}}
+	for _, tt := range []struct{ own, want, allow []string }{
+		{[]string{"claude", "npm", "debian"}, []string{"debian", "codex"}, []string{"a.example", "other.example"}},
+		{nil, []string{"codex", "debian"}, []string{"other.example"}},
+		{[]string{"none"}, []string{"none"}, []string{"a.example"}},
 	} {
 		b := policy.Block{Default: policy.Deny, Presets: tt.own}
 		if tt.own != nil {
-			b.Allow, b.Deny = []policy.Rule{rule(t, policy.Allow, "a.example")}, []policy.Rule{rule(t, policy.Deny, "b.example")}
+			b.Allow, b.Deny = []policy.Rule{rule(t, policy.Allow, "a.example"), rule(t, policy.Allow, "worker.example")}, []policy.Rule{rule(t, policy.Deny, "b.example")}
 		}
 		sb := wish("")
 		must(t, e.Create(t.Context(), sb, Rules(b)))
 		got, err := e.rulesFor(sb, worker, other)
 		must(t, err)
-		if !slices.Equal(got.Presets, tt.want) || got.Default != policy.Deny || len(got.Allow) != len(b.Allow) || len(got.Deny) != len(b.Deny) {
+		var allow []string
+		for _, r := range got.Allow {
+			allow = append(allow, r.Target.String())
+		}
+		if !slices.Equal(got.Presets, tt.want) || got.Default != policy.Deny || !slices.Equal(allow, tt.allow) || len(got.Deny) != len(b.Deny) {
 			t.Errorf("of %v comes %+v", tt.own, got)
 		}
 	}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Allowed are the rules that let an agent reach what its description names beside presets.
+func Allowed(a *spec.Agent) ([]policy.Rule, error) {
+	var list []policy.Rule
+	for _, target := range a.Allow {
+		r, err := policy.ParseRule(policy.Allow, target)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func checkAllow(a *spec.Agent) error {
+	if _, err := Allowed(a); err != nil {
+		return &spec.Error{Class: spec.ErrUsage, Op: "allow", Err: err}
+	}
+	return nil
+}
+
+// Variables are those in which one of an agent's credentials is looked for.
+func Variables(a *spec.Agent, service string) []string {
+	if own, ok := a.Services[service]; ok {
+		return own.Env
+	}
+	if s := vault.FindService(service); s != nil {
+		return s.Env
+	}
+	return nil
+}
+
+// Terms are those of a lease of a service that an agent's description tells of; none for
+// one that the vault knows.
+func Terms(a *spec.Agent, service string) (t vault.Terms, ok bool) {
+	own, ok := a.Services[service]
+	if ok {
+		t = vault.Terms{Hosts: slices.Clone(own.Hosts), Place: &own.Place, Env: slices.Clone(own.Env)}
+	}
+	return t, ok
+}
+
+// checkServices judges what an agent can log in with.
+func checkServices(a *spec.Agent) error {
+	fail := func(format string, args ...any) error { return spec.Errorf(spec.ErrUsage, format, args...) }
+	for _, name := range a.Credentials {
+		_, own := a.Services[name]
+		if s := vault.FindService(name); !own && (s == nil || s.Name != name) {
+			return fail("credentials: no service named %q", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Services)) {
+		switch {
+		case vault.CheckName(name) != nil:
+			return fail("services: %q is no name of a secret", name)
+		case vault.GuessService(name, vault.Source{}) != "":
+			return fail("services: %s is one that Bothy knows; call yours otherwise", name)
+		case !slices.Contains(a.Credentials, name):
+			return fail("services: %q is none of the credentials", name)
+		}
+		if err := checkService(a, name); err != nil {
+			return &spec.Error{Class: spec.ErrUsage, Op: "services: " + name, Err: err}
+		}
+	}
+	return nil
+}
+
+// checkService judges a service that Bothy does not know. What stands in the variable of
+// one that it knows is for other hosts.
+func checkService(a *spec.Agent, name string) error {
+	t, _ := Terms(a, name)
+	if len(t.Hosts) == 0 || len(t.Env) == 0 {
+		return spec.Errorf(spec.ErrUsage, "hosts, place and env must be there")
+	}
+	if t.Place.Kind == spec.PlaceAgent {
+		return spec.Errorf(spec.ErrUsage, "%q is no place in a request", t.Place.Kind)
+	}
+	if err := t.Check(); err != nil {
+		return err
+	}
+	for _, variable := range t.Env {
+		known := vault.GuessService("", vault.Source{Variable: variable})
+		if known != "" {
+			return spec.Errorf(spec.ErrUsage, "what is in %s is for the hosts of %s", variable, known)
+		}
+	}
+	return nil
+}
