@@ -68,6 +68,8 @@ func (f *createFlags) add(a *app, c *command.Command) {
 	fs.DurationVar(&f.idle, "idle-timeout", 0, "stop by itself when unused so long (0: setting idle_timeout)")
 	fs.StringVarP(&f.template, "template", "t", spec.TemplateHost, "what the root file system starts from: host, a template made by bothy save, a container image (NAME[:TAG][@DIGEST], or a path to one), or a directory with a Dockerfile or a devcontainer.json: ./DIR")
 	fs.StringVar(&f.pull, "pull", pullMissing, "when to ask the registry for an image: missing, always or never; local: ask the Docker of this machine")
+	fs.StringVar(&f.pull, "pull-template", pullMissing, "the same as --pull, as docker sandbox had it")
+	_ = fs.MarkHidden("pull-template")
 	fs.BoolVar(&f.local, "load-local-template", false, "the template is on this machine, here or with Docker: --pull local")
 	fs.StringVar(&f.version, "agent-version", "", "use this VERSION or TAG of the agent, or a program that is there: host, or template (default the newest that is installed)")
 	fs.BoolVar(&f.upgrade, "upgrade", false, "ask the registry for the latest version of the agent, and use it")

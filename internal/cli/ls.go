@@ -46,7 +46,7 @@ func (a *app) lsCommand() *command.Command {
 			}
 			switch {
 			case a.json:
-				return a.printJSON(map[string]any{"sandboxes": rows(list)})
+				return a.printJSON(a.listing(rows(list)))
 			case quiet:
 				for _, i := range list {
 					fmt.Fprintln(a.stdout, i.Spec.Name)
@@ -58,6 +58,16 @@ func (a *app) lsCommand() *command.Command {
 	}
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print names only")
 	return a.jsonFlag(c)
+}
+
+// listing is the document of ls --json. Who calls docker's plugin may know sandboxes by the
+// name that they had in that one's document.
+func (a *app) listing(list []listed) map[string]any {
+	doc := map[string]any{"sandboxes": list}
+	if a.command == pluginCommand {
+		doc["vms"] = list
+	}
+	return doc
 }
 
 func rows(list []engine.Info) []listed {

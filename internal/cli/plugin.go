@@ -13,6 +13,7 @@ import (
 const (
 	pluginName     = "docker-sandbox"
 	pluginMetadata = "docker-cli-plugin-metadata"
+	pluginCommand  = "docker sandbox" // what its user calls
 )
 
 // dockerValues are docker's global flags that have a value behind them.
@@ -26,7 +27,7 @@ func (a *app) asPlugin(args []string) ([]string, bool) {
 	if filepath.Base(args[0]) != pluginName {
 		return args, false
 	}
-	a.command = "docker sandbox"
+	a.command = pluginCommand
 	if len(args) > 1 && args[1] == pluginMetadata {
 		_ = json.NewEncoder(a.stdout).Encode(map[string]string{
 			"SchemaVersion":    "0.1.0",
