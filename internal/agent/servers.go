@@ -59,6 +59,8 @@ type server struct {
 	Enabled  bool            `json:"enabled"`
 	Disabled bool            `json:"disabled"`
 
+	Allowed []string `json:"tools"` // Copilot's: which it may use
+
 	// Codex's.
 	StartTimeout float64  `json:"startup_timeout_sec"`
 	ToolTimeout  float64  `json:"tool_timeout_sec"`

@@ -13,6 +13,7 @@ func TestReadServers(t *testing.T) {
 	const config = `{"oauthAccount":{"x":1},"mcpServers":{
 		"plain":    {"type":"stdio","command":"npx","args":["-y","@acme/tasks"],"env":{}},
 		"list":     {"type":"local","command":["tasks","--port","1"],"enabled":true},
+		"copilot":  {"type":"local","command":"tasks","args":[],"tools":["*"]},
 		"http":     {"type":"http","url":"https://mcp.example.com/mcp"},
 		"env":      {"command":"x","env":{"API_KEY":"CANARY"}},
 		"opencode": {"command":["x"],"environment":{"A":"CANARY"}},
@@ -30,7 +31,7 @@ func TestReadServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := slices.Sorted(maps.Keys(servers)); !slices.Equal(got, []string{"http", "list", "plain"}) {
+	if got := slices.Sorted(maps.Keys(servers)); !slices.Equal(got, []string{"copilot", "http", "list", "plain"}) {
 		t.Errorf("brought in: %v", got)
 	}
 	if len(withheld) != 11 {
@@ -47,7 +48,7 @@ func TestReadServers(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil || strings.Contains(text, "CANARY") {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if got.A != 1 || len(got.Servers) != 3 || got.Servers["plain"]["command"] != "own" {
+	if got.A != 1 || len(got.Servers) != 4 || got.Servers["plain"]["command"] != "own" {
 		t.Errorf("%s", text)
 	}
 }

@@ -3,7 +3,29 @@ package modelserver
 import (
 	"strings"
 	"testing"
+
+	"github.com/bothy-dev/bothy/internal/modelscript"
 )
+
+// A tool of an MCP server is called as each client calls it, and no other is taken for it.
+func TestCallMCP(t *testing.T) {
+	want := modelscript.MCP{Server: "own", Tool: "remember"}
+	for client, o := range map[string]offer{
+		"Claude Code": {name: "mcp__own__remember"},
+		"Codex":       {namespace: "mcp__own", name: "remember"},
+		"Gemini CLI":  {name: "mcp_own_remember"},
+		"opencode":    {name: "own_remember"},
+		"Copilot CLI": {name: "own-remember"},
+	} {
+		got, err := callMCP(want, []offer{{name: "remember"}, {name: "own"}, {name: "other-remember"}, o})
+		if err != nil || got.name != o.name || got.namespace != o.namespace {
+			t.Errorf("%s: %+v, %v", client, got, err)
+		}
+	}
+	if got, err := callMCP(want, []offer{{name: "other-own-remember"}, {name: "own-remember-more"}, {namespace: "mcp__own", name: "forget"}}); err == nil {
+		t.Errorf("another tool is called: %+v", got)
+	}
+}
 
 // What an error says of the tools a client offers does not grow with them.
 func TestOfferedNames(t *testing.T) {

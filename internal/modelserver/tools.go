@@ -95,7 +95,8 @@ func callMCP(m modelscript.MCP, offered []offer) (call, error) {
 		case o.namespace == "mcp__"+m.Server && o.name == m.Tool, // Codex
 			o.name == "mcp__"+m.Server+"__"+m.Tool, // Claude Code
 			o.name == "mcp_"+m.Server+"_"+m.Tool,   // Gemini CLI
-			o.name == m.Server+"_"+m.Tool:          // opencode
+			o.name == m.Server+"_"+m.Tool,          // opencode
+			o.name == m.Server+"-"+m.Tool:          // Copilot CLI
 			return call{name: o.name, namespace: o.namespace, args: args}, nil
 		}
 	}
