@@ -130,6 +130,10 @@ func (p *talkPage) body(b *strings.Builder, ev spec.TranscriptEvent) {
 // inputText is what a tool was called with, in one line: its only text, or its
 // members by name.
 func inputText(input json.RawMessage) string {
+	var text string
+	if json.Unmarshal(input, &text) == nil {
+		return term.Sanitize(short(text, inputWidth))
+	}
 	var members map[string]any
 	if json.Unmarshal(input, &members) != nil {
 		return term.Sanitize(short(string(input), inputWidth))
@@ -155,11 +159,13 @@ func memberText(v any) string {
 	if s, ok := v.(string); ok && s != "" && !strings.ContainsAny(s, " \t\n\"") {
 		return short(s, memberWidth)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // a person reads it: > is a redirection, not \u003e
+	if e.Encode(v) != nil {
 		return ""
 	}
-	return short(string(b), memberWidth)
+	return short(strings.TrimSuffix(b.String(), "\n"), memberWidth)
 }
 
 // resultText is what a tool answered, or the beginning of it.

@@ -98,14 +98,16 @@ func TestTalkPageIsSafe(t *testing.T) {
 
 func TestInputText(t *testing.T) {
 	for input, want := range map[string]string{
-		``:                 "",
-		`null`:             "",
-		`"text"`:           `"text"`,
-		`[1,2]`:            `[1,2]`,
-		`{}`:               "",
-		`{"n":1}`:          "n=1",
-		`{"b":[1],"a":""}`: `a="" b=[1]`,
-		`{"c":"one\ntwo"}`: `one\ntwo`,
+		``:                         "",
+		`null`:                     "",
+		`"text"`:                   `text`,
+		`"a \u003e \"b\""`:         `a > "b"`,
+		`[1,2]`:                    `[1,2]`,
+		`{}`:                       "",
+		`{"n":1}`:                  "n=1",
+		`{"b":[1],"a":""}`:         `a="" b=[1]`,
+		`{"c":"one\ntwo"}`:         `one\ntwo`,
+		`{"c":"a > \u0026","d":1}`: `c="a > &" d=1`,
 		`{"c":"` + strings.Repeat("ü", 500) + `"}`: strings.Repeat("ü", inputWidth) + "…",
 	} {
 		if got := inputText(json.RawMessage(input)); got != want {
