@@ -200,13 +200,13 @@ type AgentLogin struct {
 
 // AgentKey is an API key in a file of the host in which an agent keeps what it was told.
 type AgentKey struct {
-	// File, in JSON, lies below the home directory. Directory is the variable of the host
-	// that names another directory for it.
+	// File, in JSON or, if it is called .env, with lines NAME=VALUE, lies below the home
+	// directory. Directory is the variable of the host that names another directory for it.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
 	// Service of the vault, one of the agent's credentials, is what the key is for.
 	Service string `json:"service"`
-	Key     string `json:"key"` // a JSON pointer (RFC 6901) to the key, through objects
+	Key     string `json:"key"` // a JSON pointer (RFC 6901) to it, through objects; or NAME
 }
 
 // AgentCapture says what comes in of a server's answer to a login inside, beside what

@@ -369,6 +369,7 @@ func TestKeysRefused(t *testing.T) {
 		{"directory: MINE", "directory: A=B"},
 		{"service: anthropic", "service: openai"},
 		{"key: /a/b", "key: a"},
+		{"file: .mine.json", "file: .mine/.env"},
 		{"key: /a/b", "key: ''"},
 		{", key: /a/b", ""},
 		{"key: /a/b", "key: /a/b, more: x"},

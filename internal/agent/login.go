@@ -73,7 +73,11 @@ func checkKeys(a *spec.Agent) error {
 		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
 			return fail("%q is none of the credentials that Bothy knows", k.Service)
 		}
-		if err := login.CheckPointer(k.Key); err != nil {
+		judge := login.CheckPointer
+		if login.IsVariables(k.File) {
+			judge = vault.CheckVariable
+		}
+		if err := judge(k.Key); err != nil {
 			return fail("%w", err)
 		}
 	}

@@ -19,6 +19,7 @@ func TestGivenKeys(t *testing.T) {
 		"codex, with a mode":         {"codex", ".codex/auth.json", `{"auth_mode":"apikey","OPENAI_API_KEY":"@","tokens":null}`, "codex-openai-key", "openai"},
 		"claude, by the Console":     {"claude", ".claude.json", `{"numStartups":3,"primaryApiKey":"@"}`, "claude-anthropic-key", "anthropic"},
 		"claude, by its settings":    {"claude", ".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic"},
+		"gemini, by its variables":   {"gemini", ".gemini/.env", "# mine\nexport GEMINI_API_KEY=\"@\"\n", "gemini-google-key", "google"},
 		"opencode auth login":        {"opencode", ".local/share/opencode/auth.json", `{"github-copilot":{"type":"oauth","refresh":"x"},"openrouter":{"type":"api","key":"@"}}`, "opencode-openrouter-key", "openrouter"},
 	} {
 		t.Run(name, func(t *testing.T) {

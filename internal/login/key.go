@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -11,11 +13,14 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Key is an API key in a file of the host, in JSON.
+// Key is an API key in a file of the host.
 type Key struct {
 	Path    string
-	Pointer string // to it
+	Pointer string // to it, in JSON; of variables the name of one
 }
+
+// IsVariables tells whether a file holds variables, as its name says, and not JSON.
+func IsVariables(path string) bool { return filepath.Base(path) == ".env" }
 
 // maxKeyFile bounds what is read, in bytes: some agents keep all they know in one file.
 const maxKeyFile = 16 << 20
@@ -45,11 +50,14 @@ func (k Key) Read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := decodeObject(data)
-	if err != nil {
-		return "", err
+	var v any = variable(string(data), k.Pointer)
+	if !IsVariables(k.Path) {
+		all, err := decodeObject(data)
+		if err != nil {
+			return "", err
+		}
+		v = get(all, k.Pointer)
 	}
-	v := get(all, k.Pointer)
 	if v == nil || v == "" {
 		return "", ErrNone
 	}
@@ -58,4 +66,24 @@ func (k Key) Read() (string, error) {
 		return "", fmt.Errorf("what it has at %s is no key", k.Pointer)
 	}
 	return s, private(file, st)
+}
+
+// variable gives what a file of variables says of one, the last time; nothing if it does
+// not. What is behind a blank and # is a comment, unless it is within quotes.
+func variable(text, name string) (value string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		before, after, ok := strings.Cut(line, "=")
+		if !ok || strings.TrimSpace(before) != name {
+			continue
+		}
+		value = strings.TrimSpace(after)
+		if n := len(value); n > 1 && strings.Contains(`"'`, value[:1]) && value[n-1] == value[0] {
+			value = value[1 : n-1]
+			continue
+		}
+		value, _, _ = strings.Cut(value, " #")
+		value = strings.TrimSpace(value)
+	}
+	return value
 }

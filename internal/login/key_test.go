@@ -47,6 +47,30 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// In a file of variables a key is found as whoever reads it into the environment does.
+func TestKeyOfVariables(t *testing.T) {
+	const key = "sk-REAL-0123456789"
+	for text, want := range map[string]string{
+		"KEY=" + key: key,
+		"# KEY=x\n OTHER=1\n KEY = " + key + "\n": key,
+		"export KEY=\"" + key + "\"\r\n":          key,
+		"KEY='" + key + "' ":                      key,
+		"KEY=" + key + " # mine":                  key,
+		"KEY=first-0123456789\nKEY=" + key:        key,
+		"KEY=":                                    "",
+		"KEY=\"\"":                                "",
+		"NOKEY=" + key:                            "",
+		"KEY":                                     "",
+		"":                                        "",
+	} {
+		k := Key{filepath.Join(t.TempDir(), ".env"), "KEY"}
+		must(t, os.WriteFile(k.Path, []byte(text), 0o600))
+		if got, err := k.Read(); got != want || (want == "") != errors.Is(err, ErrNone) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}
+
 // What is not a file of its own there, has no key.
 func TestNoKey(t *testing.T) {
 	dir := t.TempDir()
