@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,8 @@ func onHost(a *spec.Agent) error {
 	case a.Install == nil:
 		hint = cmp.Or(agent.HowToGet(a, "SANDBOX"), "install it for all users")
 	case own != "":
-		hint = "install it for all users, or " + hint
+		hint = fmt.Sprintf("install it for all users; or, if it is a program in one file, show it to the sandbox: --agent-version %s -v %s:%s:ro; or %s",
+			TemplateVersion, own, filepath.Join(caller().home, ".local/bin", a.Program), hint)
 	}
 	if own != "" {
 		hint = own + " lies outside of them; " + hint
