@@ -36,6 +36,9 @@ func TestBuiltin(t *testing.T) {
 				t.Errorf("what %s needs is not to be had: %+v, %v", name, r, err)
 			}
 		}
+		if !a.Runtime && len(loginsOf(a)) == 0 {
+			t.Errorf("a template of a sandbox in which somebody logged %s in would have what that got", name)
+		}
 		if h := a.Headless; !a.Runtime && (h == nil || h.Session == nil || h.MCP == nil || len(h.Model) == 0) {
 			t.Errorf("how %s is driven is not described", name)
 		}
