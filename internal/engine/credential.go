@@ -237,6 +237,9 @@ func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (
 	}
 	name := a.Name + "-" + how.Service + "-key"
 	c.Where = "the key in " + key.Path
+	if err != nil && !errors.Is(err, spec.ErrDenied) { // nobody knows whether there is one
+		c.Where = "what " + key.Path + " may have of a key"
+	}
 	source := vault.Source{Kind: vault.SourceKey, Agent: a.Name, Path: key.Path, Pointer: key.Pointer}
 	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
 	switch {

@@ -84,6 +84,10 @@ func TestGivenKeyIsLast(t *testing.T) {
 	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || !strings.Contains(c.Unfit, "chmod 600") {
 		t.Errorf("%+v, %v", c, err)
 	}
+	write(".claude.json", `{"primaryApiKey":`, 0o600)
+	if c, err := e.FindCredential(claude(t, e)); err != nil || !strings.HasSuffix(c.Where, ".claude.json may have of a key") {
+		t.Errorf("%+v, %v", c, err)
+	}
 	write(".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"sk-ant-api03-CANARYCANARY0123456789"}}`, 0o600)
 	secret, err := e.Credential(here, claude(t, e))
 	if err != nil || secret != "claude-anthropic-key" {
