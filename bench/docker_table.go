@@ -8,13 +8,18 @@ import (
 	"strings"
 )
 
+// none stands where nothing was measured.
+const none = "–"
+
 // published are the times of docker's sandboxes as people who lived in them wrote
-// them down. Docker gives none.
-var published = []struct{ step, docker, name string }{
-	{"create, with the image there", "~14 s", caseRun},
-	{"`exec`", "~90 ms", caseExec},
-	{"`stop`", "~11 s", caseStop},
-	{"`rm`", "~150 ms", caseRemove},
+// them down. Docker gives none. What an agent takes longer there, nobody wrote down.
+var published = []struct{ step, docker, group, name string }{
+	{"create, with the image there", "~14 s", groupLife, caseRun},
+	{"`exec`", "~90 ms", groupLife, caseExec},
+	{"`stop`", "~11 s", groupLife, caseStop},
+	{"`rm`", "~150 ms", groupLife, caseRemove},
+	{"`claude -p` in a new sandbox, longer by", none, groupAgent, caseNewBox},
+	{"`claude -p` in one that runs, longer by", none, groupAgent, caseSameBox},
 }
 
 // dockerTable has a column for each of some runs. What Bothy does for "create" is
@@ -29,27 +34,52 @@ func dockerTable(runs []*Report) string {
 	for _, p := range published {
 		fmt.Fprintf(&b, "| %s | %s |", p.step, p.docker)
 		for _, r := range runs {
-			fmt.Fprintf(&b, " %s ms |", number(summarize(r.find(groupLife, p.name, "bothy").Samples).Median))
+			cell := none
+			if s := r.find(p.group, p.name, "bothy").Samples; len(s) > 0 {
+				cell = number(summarize(s).Median) + " ms"
+			}
+			fmt.Fprintf(&b, " %s |", cell)
 		}
 		fmt.Fprintln(&b)
 	}
 	return b.String()
 }
 
+// read gives a run that was kept. What was measured apart on one machine, in files with
+// commas between them, is one run.
+func read(files string) (*Report, error) {
+	var all *Report
+	for file := range strings.SplitSeq(files, ",") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var r Report
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		if all == nil {
+			all = &r
+			continue
+		}
+		if r.Host.CPU != all.Host.CPU {
+			return nil, fmt.Errorf("%s is of another machine than the files before it", file)
+		}
+		all.Series = append(all.Series, r.Series...)
+	}
+	return all, nil
+}
+
 // show prints runs that were kept, and what is common to all as one table.
 func show(files []string) error {
 	var runs []*Report
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		r, err := read(file)
 		if err != nil {
 			return err
 		}
-		var r Report
-		if err := json.Unmarshal(text, &r); err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
-		}
 		fmt.Println(r.markdown())
-		runs = append(runs, &r)
+		runs = append(runs, r)
 	}
 	common := func(group string) bool {
 		return !slices.ContainsFunc(runs, func(r *Report) bool { return len(r.of(group)) == 0 })

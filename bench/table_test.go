@@ -105,18 +105,26 @@ func readFile(t *testing.T, name string) []byte {
 func kept(t *testing.T, names ...string) (runs []*Report) {
 	t.Helper()
 	for _, name := range names {
-		var r Report
-		if err := json.Unmarshal(readFile(t, filepath.Join("results", name)), &r); err != nil {
+		r, err := read("results/" + strings.ReplaceAll(name, ",", ",results/"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		runs = append(runs, &r)
+		runs = append(runs, r)
 	}
 	return runs
 }
 
+// What was measured on two machines is not one run.
+func TestReadOneMachine(t *testing.T) {
+	if _, err := read("results/2026-11-20-vm-2cpu-root.json,results/2026-11-24-vm-2cpu-root-agent.json"); err == nil {
+		t.Error("two machines are one")
+	}
+}
+
 // The tables of the READMEs are those of the results they name.
 func TestReadmeTable(t *testing.T) {
-	life := kept(t, "2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root-life.json")
+	life := kept(t, "2026-11-20-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root.json", "2026-11-22-vm-2cpu-root-life.json",
+		"2026-11-24-vm-2cpu-root-life.json,2026-11-24-vm-2cpu-root-agent.json")
 	past := kept(t, "2026-11-22-vm-2cpu-root-checkpoint.json", "2026-11-23-vm-2cpu-root-checkpoint.json", "2026-11-24-vm-2cpu-root-checkpoint.json")
 	for _, tt := range []struct{ file, want string }{
 		{"../README.md", dockerTable(life)},
