@@ -163,7 +163,7 @@ func programCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 		c.Detail = of.Title + " is a program of this host that sandboxes see"
 	default:
 		c.Result, c.Detail = doctor.Warn, of.Program+" is no program of this host that sandboxes see"
-		c.Fix = of.Get
+		c.Fix = agent.HowToGet(of, "SANDBOX")
 	}
 	return c
 }
