@@ -1,12 +1,11 @@
 package taskserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/task"
@@ -16,6 +15,9 @@ import (
 // do carries a command out, and gives what it prints.
 func (s *Server) do(ctx context.Context, args []string) (string, error) {
 	name := ""
+	if len(args) > 1 && args[0] == "--json" { // Beads has it in front of a command, too
+		args = append([]string{args[1], args[0]}, args[2:]...)
+	}
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
@@ -24,6 +26,8 @@ func (s *Server) do(ctx context.Context, args []string) (string, error) {
 		return s.ready(ctx, args)
 	case "list", "ls":
 		return s.list(ctx, args)
+	case "blocked":
+		return s.blocked(ctx, args)
 	case "show":
 		return s.show(ctx, args)
 	case "create", "add", "new":
@@ -32,12 +36,14 @@ func (s *Server) do(ctx context.Context, args []string) (string, error) {
 		return s.update(ctx, args)
 	case "close", "done":
 		return s.close(ctx, args)
+	case "reopen":
+		return s.reopen(ctx, args)
 	case "dep":
 		return s.dep(ctx, args)
 	case "prime", "", "help", "--help", "-h":
 		return s.prime(ctx)
 	}
-	return "", spec.Errorf(spec.ErrUsage, "unknown command %s: there are ready, list, show, create, update, close, dep add and prime", name)
+	return "", spec.Errorf(spec.ErrUsage, "unknown command %s: there are ready, blocked, list, show, create, update, close, reopen, dep add, dep remove and prime", name)
 }
 
 // flags are those of a command. They may stand anywhere.
@@ -53,14 +59,12 @@ func newFlags(name string) *flags {
 	return f
 }
 
-// words are flags that may be given several times, or with commas.
-func (f *flags) words(name string) *[]string {
-	list := &[]string{}
+// words adds a flag that may be given several times, or with commas.
+func (f *flags) words(to *[]string, name string) {
 	f.Func(name, "", func(v string) error {
-		*list = append(*list, strings.Split(v, ",")...)
+		*to = append(*to, strings.Split(v, ",")...)
 		return nil
 	})
-	return list
 }
 
 // parse gives the arguments that are no flags, of which there are so many.
@@ -83,49 +87,63 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 	return plain, nil
 }
 
-// given tells whether a flag was.
-func (f *flags) given(name string) (was bool) {
-	f.Visit(func(x *flag.Flag) { was = was || x.Name == name })
-	return was
-}
-
 func (s *Server) ready(ctx context.Context, args []string) (string, error) {
-	f := newFlags("ready")
-	most := f.Int("n", 100, "")
-	f.IntVar(most, "limit", 100, "")
-	labels, parent := f.words("label"), f.String("parent", "", "")
+	f, c := newFlags("ready"), choice{}
+	c.add(f, 100)
+	claim := f.Bool("claim", false, "")
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
 	desk := task.Desk{Store: s.Store, Now: s.now}
-	list, err := desk.Ready(ctx, task.Filter{Labels: *labels, Parent: *parent}, task.ByPriority)
+	if !*claim {
+		list, err := desk.Ready(ctx, c.Filter, task.ByPriority)
+		if err != nil {
+			return "", err
+		}
+		return f.print(c.cut(list))
+	}
+	var t *task.Task
+	err := s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
+		t, err = g.ClaimNext(&c.Filter, task.ByPriority, s.Who, task.UsualLease, s.now())
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
-	if *most > 0 {
-		list = list[:min(len(list), *most)]
-	}
-	return f.print(list)
+	return f.print([]*task.Task{t})
 }
 
 func (s *Server) list(ctx context.Context, args []string) (string, error) {
-	f := newFlags("list")
+	f, c := newFlags("list"), choice{}
+	c.add(f, 0)
 	all, status := f.Bool("all", false, ""), f.String("status", "", "")
+	f.StringVar(status, "s", "", "")
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
+	return s.chosen(ctx, f, &c, func(_ *task.Graph, t *task.Task) bool {
+		return string(t.Status) == *status || *status == "" && (*all || t.Status != task.Closed)
+	})
+}
+
+// blocked lists what waits for other tasks.
+func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
+	f, c := newFlags("blocked"), choice{}
+	c.add(f, 0)
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return "", err
+	}
+	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.State(t, s.now()).Reason == task.ReasonBlocked })
+}
+
+// chosen prints the tasks that are chosen, of which also something else must be true.
+func (s *Server) chosen(ctx context.Context, f *flags, c *choice, also func(*task.Graph, *task.Task) bool) (string, error) {
 	g, err := s.Store.View(ctx)
 	if err != nil {
 		return "", err
 	}
-	var list []*task.Task
-	for _, t := range g.All() {
-		if *status != "" && string(t.Status) != *status || *status == "" && !*all && t.Status == task.Closed {
-			continue
-		}
-		list = append(list, t)
-	}
-	return f.print(list)
+	list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
+	return f.print(c.cut(list))
 }
 
 func (s *Server) show(ctx context.Context, args []string) (string, error) {
@@ -149,26 +167,28 @@ func (s *Server) show(ctx context.Context, args []string) (string, error) {
 }
 
 func (s *Server) create(ctx context.Context, args []string) (string, error) {
-	f := newFlags("create")
-	var t task.Task
-	for _, name := range []string{"description", "d"} {
-		f.StringVar(&t.Description, name, "", "")
+	f, x := newFlags("create"), fields{}
+	x.add(f)
+	t := task.Task{Priority: 2}
+	for _, name := range []string{"labels", "label", "l"} {
+		f.words(&t.Labels, name)
 	}
-	for _, name := range []string{"priority", "p"} {
-		f.Func(name, "", func(v string) error { return priority(&t.Priority, v) })
-	}
-	t.Priority = 2
-	for _, name := range []string{"type", "t"} {
-		f.StringVar(&t.Type, name, "", "")
-	}
-	f.StringVar(&t.AcceptanceCriteria, "acceptance", "", "")
-	labels, deps, parent := f.words("labels"), f.words("deps"), f.String("parent", "", "")
-	titles, err := f.parse(args, 1, 1)
+	var deps []string
+	f.words(&deps, "deps")
+	parent := f.String("parent", "", "")
+	f.StringVar(&t.Title, "title", "", "")
+	titles, err := f.parse(args, 0, 1)
 	if err != nil {
 		return "", err
 	}
-	t.Title, t.Labels = titles[0], *labels
-	links, err := linksOf(*deps)
+	switch {
+	case len(titles) == 1 && t.Title == "":
+		t.Title = titles[0]
+	case len(titles) == 1 || t.Title == "":
+		return "", spec.Errorf(spec.ErrUsage, "create: a task has one title")
+	}
+	x.write(&t)
+	links, err := linksOf(deps)
 	if err != nil {
 		return "", err
 	}
@@ -181,7 +201,11 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	s.added++
-	return f.print([]*task.Task{made})
+	if !f.json {
+		return f.print([]*task.Task{made})
+	}
+	doc, err := made.Encode() // one, and no list, as Beads has it: scripts read .id
+	return string(doc) + "\n", err
 }
 
 func priority(to *int, v string) error {
@@ -209,10 +233,11 @@ func linksOf(deps []string) (links []task.Link, err error) {
 }
 
 func (s *Server) update(ctx context.Context, args []string) (string, error) {
-	f := newFlags("update")
+	f, x := newFlags("update"), fields{}
+	x.addChange(f)
 	claim, release := f.Bool("claim", false, ""), f.Bool("release", false, "")
-	status, title := f.String("status", "", ""), f.String("title", "", "")
-	description, notes := f.String("description", "", ""), f.String("notes", "", "")
+	status := f.String("status", "", "")
+	f.StringVar(status, "s", "", "")
 	ids, err := f.parse(args, 1, 1)
 	if err != nil {
 		return "", err
@@ -236,9 +261,7 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 			if *status != "" && *status != string(task.InProgress) {
 				t.Status = task.Status(*status)
 			}
-			set(f, "title", &t.Title, *title)
-			set(f, "description", &t.Description, *description)
-			set(f, "notes", &t.Notes, *notes)
+			x.write(t)
 			return nil
 		})
 		return err
@@ -249,132 +272,75 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	return f.print([]*task.Task{t})
 }
 
-func set(f *flags, name string, to *string, value string) {
-	if f.given(name) {
-		*to = value
+func (s *Server) close(ctx context.Context, args []string) (string, error) {
+	f, end := newFlags("close"), task.End{}
+	for _, name := range []string{"reason", "r"} {
+		f.StringVar(&end.Reason, name, "", "")
 	}
+	f.StringVar(&end.Session, "session", "", "")
+	return s.each(ctx, f, args, func(g *task.Graph, id string) (*task.Task, error) {
+		t, _, err := g.Close(id, s.Who, end, s.now())
+		return t, err
+	})
 }
 
-func (s *Server) close(ctx context.Context, args []string) (string, error) {
-	f := newFlags("close")
-	reason := f.String("reason", "", "")
-	f.StringVar(reason, "r", "", "")
+func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
+	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
+}
+
+// each changes tasks: all of them, or none.
+func (s *Server) each(ctx context.Context, f *flags, args []string, change func(g *task.Graph, id string) (*task.Task, error)) (string, error) {
 	ids, err := f.parse(args, 1, 100)
 	if err != nil {
 		return "", err
 	}
-	var closed []*task.Task
+	var list []*task.Task
 	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) error {
 		for _, id := range ids {
-			t, _, err := g.Close(id, s.Who, task.End{Reason: *reason}, s.now())
+			t, err := change(g, id)
 			if err != nil {
 				return err
 			}
-			closed = append(closed, t)
+			list = append(list, t)
 		}
 		return nil
 	})
 	if err != nil {
 		return "", err
 	}
-	return f.print(closed)
+	return f.print(list)
 }
 
 func (s *Server) dep(ctx context.Context, args []string) (string, error) {
-	if len(args) == 0 || args[0] != "add" {
-		return "", spec.Errorf(spec.ErrUsage, "dep: only dep add ID ON [--type KIND] is known here")
+	verb := ""
+	if len(args) > 0 {
+		verb, args = args[0], args[1:]
 	}
-	f := newFlags("dep add")
-	kind := f.String("type", string(task.Blocks), "")
-	ids, err := f.parse(args[1:], 2, 2)
+	adds := verb == "add"
+	if !adds && verb != "remove" && verb != "rm" {
+		return "", spec.Errorf(spec.ErrUsage, "dep: there are dep add ID ON [--type KIND] and dep remove ID ON")
+	}
+	f, kind := newFlags("dep "+verb), ""
+	if adds {
+		for _, name := range []string{"type", "t"} {
+			f.StringVar(&kind, name, string(task.Blocks), "")
+		}
+	}
+	ids, err := f.parse(args, 2, 2)
 	if err != nil {
 		return "", err
 	}
 	var t *task.Task
 	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		t, err = g.Link(ids[0], task.Link{Kind: task.Kind(*kind), On: ids[1]}, s.Who, s.now())
+		if !adds {
+			t, err = g.Unlink(ids[0], ids[1], "", s.now())
+			return err
+		}
+		t, err = g.Link(ids[0], task.Link{Kind: task.Kind(kind), On: ids[1]}, s.Who, s.now())
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
 	return f.print([]*task.Task{t})
-}
-
-// print gives tasks as lines, or as their documents.
-func (f *flags) print(list []*task.Task) (string, error) {
-	var b bytes.Buffer
-	if !f.json {
-		for _, t := range list {
-			fmt.Fprintf(&b, "%s  P%d  %s  %s\n", t.ID, t.Priority, t.Status, oneLine(t.Title))
-		}
-		return b.String(), nil
-	}
-	docs := []json.RawMessage{}
-	for _, t := range list {
-		doc, err := t.Encode()
-		if err != nil {
-			return "", err
-		}
-		docs = append(docs, doc)
-	}
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(docs)
-	return b.String(), err
-}
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// page is all an agent needs to know of a task.
-func (s *Server) page(g *task.Graph, t *task.Task) string {
-	var b strings.Builder
-	state := g.State(t, s.now())
-	fmt.Fprintf(&b, "%s  %s\nstatus %s, priority %d, type %s\n", t.ID, oneLine(t.Title), t.Status, t.Priority, t.Type)
-	if t.Assignee != "" {
-		fmt.Fprintf(&b, "assignee %s\n", t.Assignee)
-	}
-	for _, blocker := range state.Blockers {
-		fmt.Fprintf(&b, "waits for %s (%s)\n", blocker.ID, blocker.Kind)
-	}
-	for _, p := range []struct{ name, text string }{
-		{"Description", t.Description}, {"Design", t.Design}, {"Acceptance criteria", t.AcceptanceCriteria}, {"Notes", t.Notes},
-	} {
-		if p.text != "" {
-			fmt.Fprintf(&b, "\n%s:\n%s\n", p.name, strings.TrimRight(p.text, "\n"))
-		}
-	}
-	return b.String()
-}
-
-// prime tells an agent what there is, and how it works with it.
-func (s *Server) prime(ctx context.Context) (string, error) {
-	g, err := s.Store.View(ctx)
-	if err != nil {
-		return "", err
-	}
-	ready := g.Ready(&task.Filter{}, task.ByPriority, s.now())
-	var b strings.Builder
-	fmt.Fprintf(&b, "The tasks of this project, of which %d can begin now. This sandbox may %s them.\n\n", len(ready), s.Access)
-	for _, line := range []struct{ access, text string }{
-		{spec.TasksRead, "bd ready [--json]               what can begin"},
-		{spec.TasksRead, "bd list [--all] [--json]        all that is not closed"},
-		{spec.TasksRead, "bd show ID [--json]             one of them"},
-		{spec.TasksAdd, "bd create TITLE [-d TEXT] [-p 0-4] [--deps discovered-from:ID]"},
-		{spec.TasksWrite, "bd update ID --claim            take it; half an hour, again for longer"},
-		{spec.TasksWrite, "bd update ID [--notes TEXT] [--description TEXT] [--status STATUS] [--release]"},
-		{spec.TasksWrite, "bd close ID... [--reason TEXT]"},
-		{spec.TasksWrite, "bd dep add ID ON [--type blocks]"},
-	} {
-		if s.may(line.access) == nil {
-			fmt.Fprintln(&b, line.text)
-		}
-	}
-	for i, t := range ready[:min(len(ready), 5)] {
-		if i == 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "%s  P%d  %s\n", t.ID, t.Priority, oneLine(t.Title))
-	}
-	return b.String(), nil
 }

@@ -121,6 +121,17 @@ func tools() []tool {
 			{"discovered_from", "--deps", "the ID of the task during which it was found", false},
 		}},
 		{"tasks_claim", "write", "Take a task, for half an hour, or for longer if it is yours.", []string{"update", "--claim", "--json"}, []argument{{"id", "", "its ID", true}}},
+		{"tasks_update", "write", "Change what is written down of a task, or how it stands.", []string{"update", "--json"}, []argument{
+			{"id", "", "its ID", true},
+			{"description", "--description", "all that is to be known, in the place of what there was", false},
+			{"append_notes", "--append-notes", "a line to put below the notes", false},
+			{"priority", "--priority", "0, the most urgent, to 4", false},
+			{"status", "--status", "open, blocked or deferred", false},
+		}},
+		{"tasks_depend", "write", "Have a task wait for another.", []string{"dep", "add", "--json"}, []argument{
+			{"id", "", "its ID", true}, {"on", "", "the ID of the other", true},
+			{"type", "--type", "blocks, unless you say otherwise", false},
+		}},
 		{"tasks_close", "write", "End a task that nobody else holds.", []string{"close", "--json"}, []argument{
 			{"id", "", "its ID", true}, {"reason", "--reason", "why", false},
 		}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	s.must(t, spec.ExitUsage, "update", id, "--status", "closed")
-	s.must(t, spec.ExitUsage, "dep", "rm", id, id)
+	s.must(t, spec.ExitUsage, "dep", "tree", id)
 	s.must(t, 0, "close", id, "-r", "done")
 	var docs []map[string]any
 	if err := json.Unmarshal([]byte(s.must(t, 0, "ready", "--json", "-n", "5")), &docs); err != nil || len(docs) != 1 || docs[0]["title"] != "second" {
@@ -69,13 +70,63 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestBeads is what Beads tells agents to type, in its words, and what scripts read of it.
+func TestBeads(t *testing.T) {
+	s := newServer(t, spec.TasksWrite)
+	read := func(into any, args ...string) {
+		t.Helper()
+		if out := s.must(t, 0, args...); json.Unmarshal([]byte(out), into) != nil {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	var made task.Task
+	read(&made, "create", "Issue title", "--description=Detailed context", "-t", "bug", "-p", "0", "--json")
+	id := made.ID
+	if id == "" || made.Type != "bug" || made.Priority != 0 {
+		t.Errorf("%+v", made)
+	}
+	read(&made, "create", "--title", "Found while working", "-p", "1", "--deps", "discovered-from:"+id, "-l", "a,b", "--json")
+	second := made.ID
+	var list []task.Task
+	one := func(want string, args ...string) {
+		t.Helper()
+		list = nil
+		read(&list, args...)
+		if len(list) != 1 || list[0].ID != want {
+			t.Errorf("%q: %+v", args, list)
+		}
+	}
+	one(id, "update", id, "--claim", "--json")
+	one(id, "update", id, "--priority", "1", "-d", "less", "--append-notes", "one", "--add-label", "x,y", "--json")
+	one(id, "update", id, "--append-notes", "two", "--remove-label", "y", "--acceptance", "it works", "--json")
+	if got := list[0]; got.Priority != 1 || got.Description != "less" || got.Notes != "one\ntwo" || !slices.Equal(got.Labels, []string{"x"}) || got.AcceptanceCriteria != "it works" || got.Assignee != "box" {
+		t.Errorf("%+v", got)
+	}
+	one(second, "--json", "ready", "--label", "a")
+	one(second, "dep", "add", second, id, "--json")
+	one(second, "blocked", "--json")
+	one(second, "list", "--status", "open", "-p", "1", "--json")
+	s.must(t, spec.ExitNotFound, "ready", "--claim")
+	one(second, "dep", "remove", second, id, "--json")
+	one(second, "ready", "--claim", "--json")
+	one(second, "close", second, "--reason", "Completed", "--session", "abc", "--json")
+	if list[0].ClosedBySession != "abc" {
+		t.Errorf("%+v", list[0])
+	}
+	one(second, "reopen", second, "--json")
+	one(second, "ready", "-t", "task", "-p", "P1", "--unassigned", "-n", "1", "--json")
+	for _, args := range [][]string{{"create", "a", "--title", "b"}, {"ready", "-p", "9"}, {"update", id, "--priority", "x"}, {"update", id, "--title", ""}, {"dep", "remove", id}, {"reopen"}, {"--json"}} {
+		s.must(t, spec.ExitUsage, args...)
+	}
+}
+
 // Whoever asks does no more than it may, in any way.
 func TestAccess(t *testing.T) {
 	s := newServer(t, spec.TasksWrite)
 	id, _, _ := strings.Cut(s.must(t, 0, "create", "one"), " ")
-	for access, most := range map[string]int{spec.TasksRead: 0, spec.TasksAdd: 1, spec.TasksWrite: 5, "": -1, "all": -1} {
+	for access, most := range map[string]int{spec.TasksRead: 0, spec.TasksAdd: 1, spec.TasksWrite: 8, "": -1, "all": -1} {
 		s.Access = access
-		for n, args := range [][]string{{"create", "two"}, {"update", id, "--notes", "x"}, {"dep", "add", id, id, "--type", "related"}, {"update", id, "--claim"}, {"close", id, "--reason", ""}} {
+		for n, args := range [][]string{{"create", "two"}, {"update", id, "--notes", "x"}, {"dep", "add", id, id, "--type", "related"}, {"update", id, "--claim"}, {"close", id, "--reason", ""}, {"reopen", id}, {"ready", "--claim"}, {"dep", "remove", id, id}} {
 			if r := s.run(t.Context(), args); (r.Code == spec.ExitDenied) != (n >= most) {
 				t.Errorf("%q: %q: %+v", access, args, r)
 			}

@@ -1,0 +1,109 @@
+package taskserver
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bothy-dev/bothy/internal/task"
+)
+
+// fields are the flags for what is written down of a task, under Beads' names. Only those
+// that are given count.
+type fields struct{ set []func(*task.Task) }
+
+func (x *fields) add(f *flags) {
+	x.text(f, func(t *task.Task) *string { return &t.Description }, "description", "d")
+	x.text(f, func(t *task.Task) *string { return &t.Design }, "design")
+	x.text(f, func(t *task.Task) *string { return &t.AcceptanceCriteria }, "acceptance")
+	x.text(f, func(t *task.Task) *string { return &t.Notes }, "notes")
+	x.text(f, func(t *task.Task) *string { return &t.Type }, "type", "t")
+	for _, name := range []string{"priority", "p"} {
+		f.Func(name, "", func(v string) error {
+			n := 0
+			x.set = append(x.set, func(t *task.Task) { t.Priority = n })
+			return priority(&n, v)
+		})
+	}
+}
+
+// addChange adds those that a task has to be there for.
+func (x *fields) addChange(f *flags) {
+	x.add(f)
+	x.text(f, func(t *task.Task) *string { return &t.Title }, "title")
+	f.Func("append-notes", "", func(v string) error {
+		x.set = append(x.set, func(t *task.Task) { t.Notes = strings.TrimLeft(t.Notes+"\n"+v, "\n") })
+		return nil
+	})
+	f.Func("add-label", "", func(v string) error {
+		x.set = append(x.set, func(t *task.Task) {
+			for l := range strings.SplitSeq(v, ",") {
+				if !slices.Contains(t.Labels, l) {
+					t.Labels = append(t.Labels, l)
+				}
+			}
+		})
+		return nil
+	})
+	f.Func("remove-label", "", func(v string) error {
+		x.set = append(x.set, func(t *task.Task) {
+			t.Labels = slices.DeleteFunc(t.Labels, func(l string) bool { return slices.Contains(strings.Split(v, ","), l) })
+		})
+		return nil
+	})
+}
+
+// text adds a flag for a text.
+func (x *fields) text(f *flags, of func(*task.Task) *string, names ...string) {
+	for _, name := range names {
+		f.Func(name, "", func(v string) error {
+			x.set = append(x.set, func(t *task.Task) { *of(t) = v })
+			return nil
+		})
+	}
+}
+
+// write puts what was given into a task.
+func (x *fields) write(t *task.Task) {
+	for _, set := range x.set {
+		set(t)
+	}
+}
+
+// choice are the flags by which tasks are chosen.
+type choice struct {
+	task.Filter
+	most int
+}
+
+func (c *choice) add(f *flags, most int) {
+	for _, name := range []string{"n", "limit"} {
+		f.IntVar(&c.most, name, most, "")
+	}
+	for _, name := range []string{"label", "l"} {
+		f.words(&c.Labels, name)
+	}
+	for _, name := range []string{"type", "t"} {
+		f.words(&c.Types, name)
+	}
+	for _, name := range []string{"priority", "p"} {
+		f.Func(name, "", func(v string) error {
+			n := 0
+			err := priority(&n, v)
+			c.Priorities = append(c.Priorities, n)
+			return err
+		})
+	}
+	for _, name := range []string{"assignee", "a"} {
+		f.StringVar(&c.Assignee, name, "", "")
+	}
+	f.BoolVar(&c.Unassigned, "unassigned", false, "")
+	f.StringVar(&c.Parent, "parent", "", "")
+}
+
+// cut gives as many as are wanted.
+func (c *choice) cut(list []*task.Task) []*task.Task {
+	if c.most > 0 {
+		list = list[:min(len(list), c.most)]
+	}
+	return list
+}
