@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -148,49 +147,6 @@ func (a *app) tollTable(list []loop.Toll) error {
 	return nil
 }
 
-// maxSpent is how many iterations are shown for people: the last ones.
-const maxSpent = 10
-
-// spentTable prints what each of the last iterations took.
-func (a *app) spentTable(l *looping) error {
-	if len(l.spent) == 0 {
-		return nil
-	}
-	tasks, turns := l.plan.Tasks != nil, len(l.plan.Models) > 1
-	title := []string{"ITERATION"}
-	if tasks {
-		title = append(title, "TASK")
-	}
-	if turns {
-		title = append(title, "BY")
-	}
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\n"+strings.Join(append(title, meterTitles[:]...), "\t"))
-	each := make([]spec.Metered, 0, len(l.spent))
-	for i, p := range l.spent {
-		each = append(each, p.Metered)
-		if i < len(l.spent)-maxSpent {
-			continue
-		}
-		row := []string{strconv.Itoa(p.Iteration)}
-		if tasks {
-			row = append(row, dash(p.Task))
-		}
-		if turns {
-			row = append(row, cmp.Or(p.Agent, l.plan.Agent)+":"+p.Model)
-		}
-		for n, cell := range row {
-			row[n] = term.Sanitize(cell)
-		}
-		fmt.Fprintln(w, strings.Join(append(row, cellsOf(&p.Metered).String()), "\t"))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	a.explainMetered(&l.state.Metered, each...)
-	return nil
-}
-
 // rows are how a loop stands, for people.
 func (l *looping) rows() [][2]string {
 	s, p := l.state, &l.plan
@@ -220,7 +176,7 @@ func (l *looping) rows() [][2]string {
 	}
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	rows = append(rows, leftRow(l.run, l.left())...)
-	rows = append(rows, [2]string{"prompt", term.Opening(p.Prompt)})
+	rows = append(rows, [2]string{"prompt", term.Opening(p.Prompt)}, [2]string{"promise", promiseText(p)})
 	for _, w := range workersOf(s) {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}
@@ -259,6 +215,9 @@ func (l *looping) rows() [][2]string {
 	}
 	if s.Reviewing != "" {
 		rows = append(rows, [2]string{"gate", "asked  " + s.Reviewing + ": " + p.Reviewer(s.Reviewing)})
+	}
+	if text := stuckText(p, s); text != "" {
+		rows = append(rows, [2]string{"stuck", text + ": bothy loop hint tells the next iteration something"})
 	}
 	for _, h := range s.Hints {
 		rows = append(rows, [2]string{"hint", term.Opening(h)})

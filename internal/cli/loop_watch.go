@@ -293,6 +293,9 @@ func lastLines(text string, most int) []string {
 
 func (p *watched) foot() []tui.Line {
 	page := p.traffic.lines()
+	if text := stuckText(&p.plan, p.state); text != "" {
+		page = append(page, tui.Line{tui.Yellow.Of("stuck    "), tui.Plain.Of(text)})
+	}
 	if p.pause {
 		page = append(page, tui.Line{tui.Yellow.Of("pause    "), tui.Plain.Of("after this iteration")})
 	}

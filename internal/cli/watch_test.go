@@ -44,7 +44,7 @@ func TestWatched(t *testing.T) {
 		events, err := r.Events()
 		must(t, err)
 		p := &watched{looping: &looping{run: r, hosted: true}}
-		p.plan = loop.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loop.Limits{MaxIterations: 10, Tokens: 1000}}
+		p.plan = loop.Plan{Agent: "mine", Directory: "/app", Prompt: "fix it\nall", Limits: loop.Limits{MaxIterations: 10, Tokens: 1000}, Stall: loop.Stall{SameRed: 6}}
 		p.state, err = loop.Fold(events)
 		must(t, err)
 		p.spent, err = loop.Ledger(events)
@@ -98,6 +98,7 @@ red    make test  exit code 2
        d` + "\x1b" + `[2J
 green  lint
 refused  x.example (3)
+stuck    the same gates said the same 5 times, of 6
 hint     look at b
 `
 	got := page(20, func(p *watched) {

@@ -63,6 +63,10 @@ type Spent struct {
 	Tokens    int64        `json:"tokens"` // what counts
 	USD       float64      `json:"usd"`
 	Metered   spec.Metered `json:"metered"` // the same, as both say who can tell
+	// Seconds are those that the agent worked, and Calls those of its tools.
+	Seconds float64 `json:"seconds"`
+	Calls   int     `json:"tool_calls"`
+	Changes int     `json:"changes"` // files that were otherwise in the end than before
 }
 
 // Ledger gives what each iteration took by the events of a loop, in the order in which they
@@ -94,9 +98,26 @@ func Ledger(events []run.Event) (list []Spent, err error) {
 			list[i].Tokens += s.Tokens - tokens
 			list[i].USD += s.USD - usd
 			list[i].Metered.Add(s.latest)
+			if err == nil {
+				err = list[i].note(ev)
+			}
 		}
 	}
 	return list, err
+}
+
+// note notes what an event of the iteration tells besides.
+func (p *Spent) note(ev run.Event) error {
+	switch ev.Type {
+	case Worked, Cut:
+		return into(ev, func(w Work) {
+			p.Seconds += w.Seconds
+			p.Calls += w.Calls
+		})
+	case Kept:
+		return into(ev, func(k Keep) { p.Changes = k.Changes })
+	}
+	return nil
 }
 
 // actor is who an event is of: a worker, or the loop.

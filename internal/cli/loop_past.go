@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has what is shown of the iterations of a loop, and of where it does not move.
+
+// maxSpent is how many iterations are shown for people: the last ones.
+const maxSpent = 10
+
+// spentTable prints what each of the last iterations took.
+func (a *app) spentTable(l *looping) error {
+	if len(l.spent) == 0 {
+		return nil
+	}
+	tasks, turns := l.plan.Tasks != nil, len(l.plan.Models) > 1
+	title := []string{"ITERATION"}
+	if tasks {
+		title = append(title, "TASK")
+	}
+	if turns {
+		title = append(title, "BY")
+	}
+	title = append(title, "TOOK", "TOOLS", "FILES")
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "\n"+strings.Join(append(title, meterTitles[:]...), "\t"))
+	each := make([]spec.Metered, 0, len(l.spent))
+	for i, p := range l.spent {
+		each = append(each, p.Metered)
+		if i < len(l.spent)-maxSpent {
+			continue
+		}
+		row := []string{strconv.Itoa(p.Iteration)}
+		if tasks {
+			row = append(row, dash(p.Task))
+		}
+		if turns {
+			row = append(row, cmp.Or(p.Agent, l.plan.Agent)+":"+p.Model)
+		}
+		row = append(row, workedCells(&p)...)
+		for n, cell := range row {
+			row[n] = term.Sanitize(cell)
+		}
+		fmt.Fprintln(w, strings.Join(append(row, cellsOf(&p.Metered).String()), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.explainMetered(&l.state.Metered, each...)
+	return nil
+}
+
+// workedCells are how long an agent worked, how many tools it called, and how many files it
+// changed; of one that has no end nobody knows.
+func workedCells(p *loop.Spent) []string {
+	if p.Seconds == 0 {
+		return []string{"-", "-", "-"}
+	}
+	return []string{roundly(time.Duration(p.Seconds * float64(time.Second))), strconv.Itoa(p.Calls), strconv.Itoa(p.Changes)}
+}
+
+// promiseText is what an agent says when it is done, and when it gives up, if it may.
+func promiseText(p *loop.Plan) string {
+	if p.Abort == "" {
+		return p.Promise
+	}
+	return p.Promise + ", or to give up " + p.Abort
+}
+
+// stuckText tells what has not moved for several iterations, and when that ends the loop;
+// empty if all is well, or over.
+func stuckText(p *loop.Plan, s *loop.State) string {
+	if s.Status.Final() || s.Status == loop.Stalled {
+		return ""
+	}
+	var list []string
+	for _, x := range []struct {
+		n, most int
+		what    string
+	}{
+		{s.Unchanged, p.Stall.Unchanged, "no file was changed in %d iterations"},
+		{s.SameRed, p.Stall.SameRed, "the same gates said the same %d times"},
+		{s.SameError, p.Stall.SameError, "the agent failed %d times in the same way"},
+		{s.Asked, p.Stall.Questions, "%d iterations in a row ended with a question"},
+	} {
+		if x.n < 2 {
+			continue
+		}
+		text := fmt.Sprintf(x.what, x.n)
+		if x.most > 0 {
+			text += fmt.Sprintf(", of %d", x.most)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
+}

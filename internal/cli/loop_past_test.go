@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/loop"
+)
+
+// TestStuck tells what has not moved, as long as somebody can do something about it.
+func TestStuck(t *testing.T) {
+	p := &loop.Plan{Stall: loop.Stall{Unchanged: 3, SameError: 5}}
+	for _, c := range []struct {
+		s    loop.State
+		want string
+	}{
+		{loop.State{Status: loop.Running, Unchanged: 1, SameRed: 1, SameError: 1, Asked: 1}, ""},
+		{loop.State{Status: loop.Running, Unchanged: 2}, "no file was changed in 2 iterations, of 3"},
+		{loop.State{Status: loop.Waiting, SameRed: 4, SameError: 2}, "the same gates said the same 4 times; the agent failed 2 times in the same way, of 5"},
+		{loop.State{Status: loop.Interrupted, Asked: 2}, "2 iterations in a row ended with a question"},
+		{loop.State{Status: loop.Stalled, Unchanged: 3}, ""},
+		{loop.State{Status: loop.Limited, SameRed: 3}, ""},
+	} {
+		if got := stuckText(p, &c.s); got != c.want {
+			t.Errorf("%+v: %q", c.s, got)
+		}
+	}
+	if got := promiseText(&loop.Plan{Promise: "DONE"}) + "; " + promiseText(&loop.Plan{Promise: "DONE", Abort: "STUCK"}); got != "DONE; DONE, or to give up STUCK" {
+		t.Errorf("%q", got)
+	}
+}
