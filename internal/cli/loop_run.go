@@ -38,6 +38,7 @@ type loopFlags struct {
 	hints                 []string
 	boxes                 []*task.Task // of the loop that this one goes on from
 	time, iteration, gate time.Duration
+	idle                  time.Duration
 }
 
 func (a *app) loopRunCommand() *command.Command {
@@ -91,6 +92,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.Int64Var(&p.Limits.Tokens, "max-tokens", 0, "let models be asked until they have taken so many tokens, as the gateway counts or the agent, if that is more (default: any)")
 	fs.Float64Var(&p.Limits.USD, "max-cost", 0, "the same in USD (default: any)")
 	fs.DurationVar(&f.iteration, "iteration-timeout", time.Hour, "for the agent in each iteration; 0: any")
+	fs.DurationVar(&f.idle, "activity-timeout", 0, "of an iteration, in which the agent prints nothing, asks nobody and does not compute; 0: any")
 	fs.DurationVar(&f.gate, "gate-timeout", 10*time.Minute, "for each gate that is no reviewer")
 	fs.IntVar(&p.Stall.Unchanged, "stall-unchanged", loop.UsualStall.Unchanged, "give up when no file was changed in so many iterations; 0: never")
 	fs.IntVar(&p.Stall.SameRed, "stall-gates", loop.UsualStall.SameRed, "give up when the same commands have failed with the same output so often; 0: never")
@@ -291,6 +293,7 @@ func (f *loopFlags) read(args []string) (path string, err error) {
 	}
 	l := &f.plan.Limits
 	l.Time, l.Iteration, l.Gate = spec.Duration(f.time), spec.Duration(f.iteration), spec.Duration(f.gate)
+	l.Idle = spec.Duration(f.idle)
 	if f.plan.Workers < 1 { // of a plan from before there were several 0 is one
 		return "", loop.TooMany(f.plan.Workers)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ func (r *ralphCall) add(c *command.Command) {
 	fs.String("prompt-template", "", "read from a file what the agent is told")
 	fs.Bool("no-questions", false, "do not wait for you when the agent asks")
 	fs.BoolVar(&r.noAllow, "no-allow-all", false, "refused: an agent may do everything in its sandbox")
-	fs.StringVar(&r.activity, "last-activity-timeout", "", "refused: see --iteration-timeout of bothy loop run")
+	fs.StringVar(&r.activity, "last-activity-timeout", "", "end an iteration in which for so long the agent prints nothing, asks nobody and does not compute")
 	fs.StringVar(&r.config, "config", "", "refused: agents are described by files of their own, see bothy agent show")
 	fs.BoolVar(&r.initConfig, "init-config", false, "refused likewise")
 	for name, why := range ralphIdle {
@@ -180,9 +181,6 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	case r.noAllow:
 		return nil, spec.Errorf(spec.ErrUsage, "--no-allow-all: an agent may do everything in its sandbox, and nobody is there to ask").
 			WithHint("bothy policy tells what leaves the sandbox; bothy run AGENT . is for working together")
-	case r.activity != "":
-		return nil, spec.Errorf(spec.ErrUsage, "--last-activity-timeout: a loop knows when an iteration began, not when its agent last said something").
-			WithHint("bothy loop run has --iteration-timeout, for all of an iteration")
 	case len(r.until) == 0 && r.gates == "":
 		return nil, spec.Errorf(spec.ErrUsage, "nothing says when the work is done, but the agent").
 			WithHint("--until COMMAND, e.g. --until 'make test': the loop ends when it agrees with the agent")
@@ -191,13 +189,15 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 	for _, f := range r.given() {
 		why, idle := ralphIdle[f.Name]
 		switch {
-		case slices.Contains([]string{"agent", "until", "protect", "task-promise", "last-activity-timeout"}, f.Name): // below, or nothing
+		case slices.Contains([]string{"agent", "until", "protect", "task-promise"}, f.Name): // below, or nothing
 		case idle:
 			r.note("--%s changes nothing: %s", f.Name, why)
 		case f.Name == "model" && r.rotation != "":
 			r.note("--model changes nothing: --rotation says who works")
 		case f.Name == "max-iterations" && r.most == 0:
 			r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
+		case f.Name == "last-activity-timeout":
+			words = append(words, "--activity-timeout="+cmp.Or(r.activity, "0"))
 		case f.Name == "no-questions":
 			words = append(words, "--stall-questions=0")
 		default:

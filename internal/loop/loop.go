@@ -46,6 +46,7 @@ type Job struct {
 	Prompt string
 	Model  string        // empty: the agent's own choice
 	Limit  time.Duration // for how long at most; 0 is any
+	Idle   time.Duration // for how long with no sign of the agent; 0 is any
 	Budget spec.Budget   // what models may take for its sandbox, since that was made
 	Rest   spec.Budget   // what they may take from here on, whoever asks them; zero is any
 	// Session is what the agent is to go on with; empty: a fresh one.
@@ -231,7 +232,7 @@ func (l *Loop) iterate(ctx context.Context, n int) error {
 		return err
 	}
 	job := Job{
-		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()),
+		Seat: seat, Prompt: prompt, Model: model, Session: session, Limit: l.Plan.limit(l.state, time.Now()), Idle: time.Duration(l.Plan.Limits.Idle),
 		Budget: budgetOf(l.Plan, l.state), Rest: budgetLeft(l.Plan, l.state),
 	}
 	w, err := l.Plan.try(ctx, l.Shop, l.Run, job, n)

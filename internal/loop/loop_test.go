@@ -526,6 +526,7 @@ func TestCheck(t *testing.T) {
 		"template":  func(p *Plan) { p.Template = "work" },
 		"zero":      func(p *Plan) { p.Prompt = "a\x00b" },
 		"limits":    func(p *Plan) { p.Stall.SameLimit = -1 },
+		"idle":      func(p *Plan) { p.Limits.Idle = -1 },
 		"model":     func(p *Plan) { p.Models = []string{"--yolo"} },
 		"variable":  func(p *Plan) { p.Template = "{{prompt}} {{x" },
 		"stall":     func(p *Plan) { p.Stall.SameRed = -1 },

@@ -61,6 +61,7 @@ type Limits struct {
 	Tokens        int64         `json:"tokens,omitempty"`    // as the gateway counts them, or the agent
 	USD           float64       `json:"usd,omitempty"`       // likewise
 	Iteration     spec.Duration `json:"iteration,omitempty"` // for the agent, each time
+	Idle          spec.Duration `json:"idle,omitempty"`      // of an iteration, with no sign of the agent
 	Gate          spec.Duration `json:"gate"`                // for each command of Until
 }
 
@@ -88,7 +89,7 @@ func (p *Plan) Check() error {
 		return fail("the prompt is empty")
 	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
 		return fail("iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
-	case l.Time < 0 || l.Tokens < 0 || l.USD < 0 || l.Iteration < 0:
+	case l.Time < 0 || l.Tokens < 0 || l.USD < 0 || l.Iteration < 0 || l.Idle < 0:
 		return fail("a limit is negative")
 	case l.Gate <= 0:
 		return fail("%s is no time that a check could take", time.Duration(l.Gate))

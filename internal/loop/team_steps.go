@@ -190,7 +190,7 @@ func (t *Team) iterate(ctx context.Context, h *hand, w *State, at Seat, n int) e
 		return err
 	}
 	job := Job{
-		Seat: at, Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()),
+		Seat: at, Prompt: prompt, Model: model, Limit: t.Plan.limit(t.state, time.Now()), Idle: time.Duration(t.Plan.Limits.Idle),
 		Budget: budgetOf(t.Plan, t.state), Rest: budgetLeft(t.Plan, t.used()),
 	}
 	bounded := job.Rest != (spec.Budget{})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -67,7 +69,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 		}
 		err = errors.Join(err, berr)
 	}()
-	a, err := q.ask(ctx, s.in(at.Sandbox), job.Output.Stdout, job.Output.Stderr)
+	a, err := s.heard(ctx, q, at.Sandbox, job)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) {
 		if stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
@@ -76,10 +78,30 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 		a.cut(short)
 		err = nil
 	}
+	if quiet := (*silence)(nil); errors.As(err, &quiet) {
+		a.cut(quiet)
+		err = nil
+	}
 	if err = errors.Join(err, stopped); err != nil {
 		return a.used(), err
 	}
 	return a.work(), nil
+}
+
+// heard has the agent work as long as something is heard of it, if that is wanted.
+func (s *Loop) heard(ctx context.Context, q *question, sb *spec.Sandbox, job loop.Job) (*told, error) {
+	out := job.Output
+	if job.Idle <= 0 {
+		return q.ask(ctx, s.in(sb), out.Stdout, out.Stderr)
+	}
+	p := &pulse{limit: job.Idle, look: func(ctx context.Context) (sign, error) { return signOf(ctx, s.engine, sb) }}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { p.watch(ctx, giveUp) })
+	a, err := q.ask(ctx, s.in(sb), io.MultiWriter(out.Stdout, p), io.MultiWriter(out.Stderr, p))
+	giveUp(nil)
+	watching.Wait()
+	return a, err
 }
 
 // fell tells whether a command was cut short because the sandbox crashed, or was killed. One

@@ -1,0 +1,85 @@
+package shop
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// silence is why an agent was ended of whom nothing was heard any more.
+type silence struct{ limit time.Duration }
+
+func (s *silence) Error() string {
+	return fmt.Sprintf("for %s it printed nothing, asked nobody and did not compute, and was ended", s.limit)
+}
+
+// How often it is looked whether an agent is still at something, and what a sandbox takes of
+// a processor in which nothing is: the share of a runtime that waits, and our own look.
+const (
+	pulsePoll      = 5 * time.Second
+	restingShare   = 0.02
+	restingAtALook = 20 * time.Millisecond
+)
+
+// sign is what a sandbox has done until now.
+type sign struct {
+	cpu     time.Duration
+	carried int64 // of bytes, by the connections that are open
+	open    int   // of these
+}
+
+// pulse gives an agent up of whom nothing is heard. Not what it prints alone counts: a long
+// test prints nothing, and a model may think for as long.
+type pulse struct {
+	limit   time.Duration
+	look    func(context.Context) (sign, error)
+	printed atomic.Int64 // so often
+}
+
+// Write hears what the agent prints.
+func (p *pulse) Write(b []byte) (int, error) {
+	p.printed.Add(1)
+	return len(b), nil
+}
+
+// watch looks until ctx is done, which it is by a [silence] if nothing was heard for as long
+// as the limit. A sandbox that does not answer gives no sign.
+func (p *pulse) watch(ctx context.Context, giveUp context.CancelCauseFunc) {
+	var last sign
+	printed, heard, looked := int64(0), time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(pulsePoll, max(p.limit/10, time.Millisecond))):
+		}
+		now, err := p.look(ctx)
+		at, said := time.Now(), p.printed.Load()
+		rest := restingAtALook + time.Duration(restingShare*float64(at.Sub(looked)))
+		if said != printed || err == nil && (now.cpu-last.cpu > rest || now.carried != last.carried || now.open != last.open) {
+			heard = at
+		}
+		printed, looked = said, at
+		if err == nil {
+			last = now
+		}
+		if at.Sub(heard) >= p.limit {
+			giveUp(&silence{p.limit})
+			return
+		}
+	}
+}
+
+// signOf looks at a sandbox.
+func signOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (sign, error) {
+	st, err := e.Inside(ctx, sb)
+	s := sign{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: len(st.Flows)}
+	for _, f := range st.Flows {
+		s.carried += f.Up + f.Down
+	}
+	return s, err
+}
