@@ -20,6 +20,8 @@ type Price struct {
 	// Long is from how many tokens of input on a question costs twice as much, and
 	// its answer one and a half times; 0: never.
 	Long int64 `json:"long,omitempty" yaml:"long"`
+
+	longTimes float64 // how many times as much all of such a question costs; 0: as Long says
 }
 
 // Check refuses what is no price.
@@ -93,7 +95,11 @@ func (p Price) USD(t spec.Tokens, hour int64) float64 {
 	in := float64(t.Input+2*hour)*p.Input + float64(t.Cached)*p.Cached + float64(t.CacheWrite-hour)*p.CacheWrite
 	out := float64(t.Output) * p.Output
 	if p.Long > 0 && t.Input+t.Cached+t.CacheWrite > p.Long {
-		in, out = 2*in, 1.5*out
+		more, longer := 2.0, 1.5
+		if p.longTimes > 0 {
+			more, longer = p.longTimes, p.longTimes
+		}
+		in, out = more*in, longer*out
 	}
 	return (in + out) / 1e6
 }

@@ -19,6 +19,11 @@ func TestOf(t *testing.T) {
 		"gpt-5.1-codex-max":                  10,
 		"gpt-5.1-codex-mini":                 2,
 		"gemini-3.1-pro-preview-customtools": 12,
+		"claude-sonnet-5-5":                  10,
+		"claude-opus-5-5-20261001":           20,
+		"claude-opus-5":                      25,
+		"gpt-6.1-sol":                        10,
+		"gpt-6.1-terra":                      0,
 		"gpt-5.9":                            0,
 		"gpt-5-2026-04":                      0,
 		"claude-opus-4-9":                    0,
@@ -46,6 +51,15 @@ func TestUSD(t *testing.T) {
 	} {
 		if got := p.USD(tokens, 0); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v: %v, not %v", tokens, got, want)
+		}
+	}
+	haiku, _ := Usual().Of("claude-haiku-5-5")
+	for tokens, want := range map[spec.Tokens]float64{
+		{Input: 100_000, Output: 1000}: (10_000 + 500) / 1e6,
+		{Input: 100_001, Output: 1000}: (50_000.5 + 2500) / 1e6,
+	} {
+		if got := haiku.USD(tokens, 0); math.Abs(got-want) > 1e-12 {
+			t.Errorf("of Haiku 5.5, %v: %v, not %v", tokens, got, want)
 		}
 	}
 	if got := p.USD(spec.Tokens{CacheWrite: 400}, 300); math.Abs(got-(100*2.5+300*4)/1e6) > 1e-12 {

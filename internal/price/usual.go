@@ -1,34 +1,46 @@
 package price
 
 // AsOf is the day whose prices are in [Usual].
-const AsOf = "2026-07-24"
+const AsOf = "2026-10-06"
 
 // Usual are the prices that providers list for those who pay by use. Discounts,
 // batches, faster lanes and regions are not in it. A model that is in no list has no
 // price: that is said, and not taken for nothing.
 //
-// Source: the providers' price lists, as the model_prices_and_context_window.json of
-// the LiteLLM project has collected them on that day.
+// Source: the providers' price lists, as the model_prices_and_context_window.json of the
+// LiteLLM project and, for what came later, models.dev have collected them; those of Claude
+// also as Claude Code 2.1.332 counts. Where a price is introductory, what it will be counts.
 func Usual() List {
 	return List{
+		{Model: "claude-fable-5-2", Input: 8, Cached: .2, CacheWrite: 10, Output: 40},
+		{Model: "claude-fable-5-1", Input: 10, Cached: .25, CacheWrite: 12.5, Output: 50},
 		{Model: "claude-fable-5", Input: 10, Cached: 1, CacheWrite: 12.5, Output: 50},
+		{Model: "claude-mythos-5-2", Input: 8, Cached: .2, CacheWrite: 10, Output: 40},
+		{Model: "claude-mythos-5-1", Input: 10, Cached: .25, CacheWrite: 12.5, Output: 50},
 		{Model: "claude-mythos-5", Input: 10, Cached: 1, CacheWrite: 12.5, Output: 50},
+		{Model: "claude-opus-5-5", Input: 4, Cached: .2, CacheWrite: 5, Output: 20},
 		{Model: "claude-opus-5", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 25},
 		{Model: "claude-opus-4-[5678]", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 25},
 		{Model: "claude-opus-4", Input: 15, Cached: 1.5, CacheWrite: 18.75, Output: 75},
 		{Model: "claude-opus-4-1", Input: 15, Cached: 1.5, CacheWrite: 18.75, Output: 75},
+		{Model: "claude-sonnet-5-5", Input: 2, Cached: .1, CacheWrite: 2.5, Output: 10},
 		{Model: "claude-sonnet-5", Input: 2, Cached: .2, CacheWrite: 2.5, Output: 10},
 		{Model: "claude-sonnet-4-6", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15},
 		{Model: "claude-sonnet-4-5", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15, Long: 200_000},
 		{Model: "claude-sonnet-4", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15, Long: 200_000},
 		{Model: "claude-3-7-sonnet", Input: 3, Cached: .3, CacheWrite: 3.75, Output: 15},
+		{Model: "claude-haiku-5-5", Input: .1, Cached: .01, CacheWrite: .125, Output: .5, Long: 100_000, longTimes: 5},
 		{Model: "claude-haiku-4-5", Input: 1, Cached: .1, CacheWrite: 1.25, Output: 5},
 		{Model: "claude-3-haiku", Input: .25, Cached: .03, CacheWrite: .3, Output: 1.25},
 
-		{Model: "gpt-5.6", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 30, Long: 272_000},
-		{Model: "gpt-5.6-sol", Input: 5, Cached: .5, CacheWrite: 6.25, Output: 30, Long: 272_000},
-		{Model: "gpt-5.6-terra", Input: 2.5, Cached: .25, CacheWrite: 3.125, Output: 15, Long: 272_000},
-		{Model: "gpt-5.6-luna", Input: 1, Cached: .1, CacheWrite: 1.25, Output: 6, Long: 272_000},
+		{Model: "gpt-6.1-sol", Input: 2, Cached: .1, CacheWrite: 2.5, Output: 10, Long: 272_000},
+		{Model: "gpt-6-astra", Input: 10, Cached: 1, CacheWrite: 12.5, Output: 50, Long: 272_000},
+		{Model: "gpt-6-sol", Input: 2, Cached: .2, CacheWrite: 2.5, Output: 10, Long: 272_000},
+		{Model: "gpt-6-luna", Input: .1, Cached: .01, CacheWrite: .125, Output: .5, Long: 272_000},
+		{Model: "gpt-5.6", Input: 4, Cached: .4, CacheWrite: 5, Output: 20, Long: 272_000},
+		{Model: "gpt-5.6-sol", Input: 4, Cached: .4, CacheWrite: 5, Output: 20, Long: 272_000},
+		{Model: "gpt-5.6-terra", Input: 2, Cached: .2, CacheWrite: 2.5, Output: 12, Long: 272_000},
+		{Model: "gpt-5.6-luna", Input: .2, Cached: .02, CacheWrite: .25, Output: 1.2, Long: 272_000},
 		{Model: "gpt-5.5", Input: 5, Cached: .5, Output: 30, Long: 272_000},
 		{Model: "gpt-5.[45]-pro", Input: 30, Cached: 3, Output: 180, Long: 272_000},
 		{Model: "gpt-5.4", Input: 2.5, Cached: .25, Output: 15, Long: 272_000},
@@ -53,6 +65,8 @@ func Usual() List {
 		{Model: "o3", Input: 2, Cached: .5, Output: 8},
 		{Model: "o4-mini", Input: 1.1, Cached: .275, Output: 4.4},
 
+		{Model: "gemini-3.8-flash", Input: 1.5, Cached: .15, Output: 7.5}, // half of it until the end of 2026
+		{Model: "gemini-3.7-flash", Input: 1.5, Cached: .15, Output: 7.5},
 		{Model: "gemini-3.6-flash", Input: 1.5, Cached: .15, Output: 7.5},
 		{Model: "gemini-3.5-flash", Input: 1.5, Cached: .15, Output: 9},
 		{Model: "gemini-3.5-flash-lite", Input: .3, Cached: .03, Output: 2.5},
