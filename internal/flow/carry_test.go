@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -409,6 +410,36 @@ func TestTorn(t *testing.T) {
 			}
 		}
 		b.want(b.carry(), Completed, "done", strings.Join(want, " "))
+	}
+}
+
+// TestAnotherDay has the host die after any event, and another go on three days later, or
+// by a clock that was set back by as much: what is done stays, and the time in which nobody
+// worked counts for nothing.
+func TestAnotherDay(t *testing.T) {
+	for _, ago := range []time.Duration{72 * time.Hour, -72 * time.Hour} {
+		b := begin(t, three, fine)
+		b.carry()
+		lines := strings.SplitAfter(strings.TrimSuffix(b.read("events.jsonl"), "\n"), "\n")
+		for n := range lines {
+			var moved strings.Builder
+			for _, line := range lines[:n] {
+				var ev run.Event
+				must(t, json.Unmarshal([]byte(line), &ev))
+				ev.Time = ev.Time.Add(-ago)
+				text, err := ev.Line()
+				must(t, err)
+				moved.Write(text)
+			}
+			b.write("events.jsonl", moved.String())
+			s := b.carry()
+			if s.Status != Completed || time.Duration(s.Elapsed) > time.Hour || s.Elapsed < 0 {
+				t.Errorf("%s, after %d events: it is %s (%s), after %s", ago, n, s.Status, s.Detail, time.Duration(s.Elapsed))
+			}
+			if one := strings.Contains(b.steps(), "one."); one == strings.Contains(moved.String(), `"worked"`) {
+				t.Errorf("%s, after %d events: %s", ago, n, b.steps())
+			}
+		}
 	}
 }
 
