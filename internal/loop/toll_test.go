@@ -235,12 +235,18 @@ func eventsOf(t *testing.T, happened []any) (events []run.Event) {
 // what they changed in the end.
 func TestLedgerWork(t *testing.T) {
 	list, err := Ledger(eventsOf(t, []any{
-		Began, nil, Iteration, Begun{Iteration: 1},
-		Cut, Work{Iteration: 1, Seconds: 2, Calls: 3},
-		Iteration, Begun{Iteration: 1},
-		Worked, Work{Iteration: 1, Seconds: 5, Calls: 4},
-		Kept, Keep{Iteration: 1, Changes: 6},
-		Iteration, Begun{Iteration: 2},
+		Began, nil, Iteration,
+		Begun{Iteration: 1},
+		Cut,
+		Work{Iteration: 1, Seconds: 2, Calls: 3},
+		Iteration,
+		Begun{Iteration: 1},
+		Worked,
+		Work{Iteration: 1, Seconds: 5, Calls: 4},
+		Kept,
+		Keep{Iteration: 1, Changes: 6},
+		Iteration,
+		Begun{Iteration: 2},
 	}))
 	must(t, err)
 	if len(list) != 2 || list[0].Seconds != 7 || list[0].Calls != 7 || list[0].Changes != 6 || list[1].Seconds != 0 {

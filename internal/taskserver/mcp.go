@@ -129,7 +129,8 @@ func tools() []tool {
 			{"status", "--status", "open, blocked or deferred", false},
 		}},
 		{"tasks_depend", "write", "Have a task wait for another.", []string{"dep", "add", "--json"}, []argument{
-			{"id", "", "its ID", true}, {"on", "", "the ID of the other", true},
+			{"id", "", "its ID", true},
+			{"on", "", "the ID of the other", true},
 			{"type", "--type", "blocks, unless you say otherwise", false},
 		}},
 		{"tasks_close", "write", "End a task that nobody else holds.", []string{"close", "--json"}, []argument{
