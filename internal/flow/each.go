@@ -41,7 +41,7 @@ func (e *Element) Title() string { return e.Values["title"] }
 const eachNumber = "number"
 
 // usualFields are those that every element has: empty if it says nothing of them.
-var usualFields = []string{"id", "title", "description", "criteria", "priority", "notes"}
+var usualFields = []string{"id", "title", "description", "criteria", "priority", "notes", "tool"}
 
 // listKeys are what the list is called in a document that holds more: in a prd.json of
 // snarktank's ralph, and of joelclaw's loop.

@@ -26,7 +26,7 @@ func TestReadList(t *testing.T) {
   ]}`))
 	must(t, err)
 	first := Element{ID: "US-001", Values: map[string]string{
-		"id": "US-001", "title": "first", "description": "d", "criteria": "- it is\n- it $(runs) ${{ sandbox }}", "priority": "1", "passes": "false", "notes": "n",
+		"id": "US-001", "title": "first", "description": "d", "criteria": "- it is\n- it $(runs) ${{ sandbox }}", "priority": "1", "passes": "false", "notes": "n", "tool": "",
 	}}
 	if len(list.Elements) != 2 || list.Elements[1].ID != "US-003" || list.Elements[1].Values["notes"] != "" || !slices.Equal(list.Passed, []string{"US-002"}) || len(list.SHA256) != 64 {
 		t.Errorf("it is %+v", list)

@@ -158,7 +158,17 @@ func (p *Plan) calls(n *Node) string {
 	if n.Step.Command != "" {
 		return Shell
 	}
-	return cmp.Or(p.varied(n, n.Step.Agent), p.Agent, p.Flow.Agent)
+	return cmp.Or(p.chosen(n, n.Step.Agent), p.Agent, p.Flow.Agent)
+}
+
+// chosen is varied where one word is wanted: of several that are put in, the first that is
+// not empty.
+func (p *Plan) chosen(n *Node, text string) string {
+	if strings.Count(text, "${{") < 2 {
+		return p.varied(n, text)
+	}
+	word, _, _ := strings.Cut(strings.TrimSpace(p.varied(n, text)), " ")
+	return word
 }
 
 // varied is a text in which inputs are put in, and what varies from one time of a step to the other.
@@ -174,7 +184,7 @@ func (p *Plan) varied(n *Node, text string) string {
 }
 
 // ModelOf is the model that is to do a prompt; empty if it is the agent's choice.
-func (p *Plan) ModelOf(n *Node) string { return p.varied(n, n.Step.Model) }
+func (p *Plan) ModelOf(n *Node) string { return p.chosen(n, n.Step.Model) }
 
 // Room is a sandbox in which steps are done.
 type Room struct {

@@ -24,6 +24,15 @@ func TestAgentByInput(t *testing.T) {
 			t.Errorf("%v: they work in %v", c.values, p.Rooms())
 		}
 	}
+	// An element of a list may say so; who is not named leaves it to the next word.
+	g := parse(t, "name: n\ninputs: [{name: list, file: l.json, required: true}, {name: who}]\nsteps: [{id: s, each: list, steps: [{id: a, prompt: p, agent: '${{ each.tool }} ${{ inputs.who }}'}]}]\n")
+	for who, want := range map[string]string{"": "codex usual", "other": "codex other"} {
+		p := &Plan{Flow: g, Agent: "usual", Values: map[string]string{"who": who}, Files: []string{"l.json"}}
+		must(t, p.Check(map[string][]byte{"l.json": []byte(`[{"id": "1", "tool": "codex"}, {"id": "2"}]`)}))
+		if got := p.AgentOf(p.Nodes()[0]) + " " + p.AgentOf(p.Nodes()[1]); got != want {
+			t.Errorf("%q: %s, not %s", who, got, want)
+		}
+	}
 	p := &Plan{Flow: f, Values: map[string]string{"who": "other"}}
 	if p.Check(nil) == nil {
 		t.Error("nobody does b")
