@@ -80,8 +80,9 @@ var Services = []Service{
 		// Gemini Code Assist, for who logged in with an account of Google's. The second
 		// tells whether a token is good, which is asked at every start.
 		Name: "code-assist", Hosts: []string{"cloudcode-pa.googleapis.com:443", "oauth2.googleapis.com:443"},
-		Place:  bearer,
-		Shapes: []Shape{{"ya29.", 220, base62}, {"1//", 103, base62}},
+		Place:   bearer,
+		Counted: []string{"cloudcode-pa.googleapis.com:443"},
+		Shapes:  []Shape{{"ya29.", 220, base62}, {"1//", 103, base62}},
 	},
 	{
 		Name: "github", Hosts: []string{"api.github.com:443", "uploads.github.com:443"},

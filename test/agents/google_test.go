@@ -50,6 +50,9 @@ func TestLoginGoogle(t *testing.T) {
 		if r := w.asksAgain(t, "greeting"); r.Code != 0 || !strings.Contains(r.Stdout, "It is shouted.") {
 			t.Errorf("%v", r)
 		}
+		if out := w.Must(t, "cost", "--json", box); !strings.Contains(out, `"output_tokens": 3`) && !strings.Contains(out, `"output_tokens": 6`) {
+			t.Errorf("what the model took: %s", out)
+		}
 		account.mu.Lock()
 		t.Logf("Google was asked %q", account.asked)
 		if account.renewed != 1 || !slices.Contains(account.bearer, account.access[1]) {

@@ -129,8 +129,17 @@ func isFree(path string) bool {
 	if slices.ContainsFunc([]string{"/count_tokens", "/input_tokens", ":counttokens"}, func(end string) bool { return strings.HasSuffix(lower, end) }) {
 		return true
 	}
+	if call, ok := strings.CutPrefix(path, "/v1internal:"); ok && slices.Contains(ofCodeAssist, call) {
+		return true
+	}
 	account := slices.ContainsFunc([]string{"/api/", "/oauth/", "/v1/oauth/", "/backend-api/"}, func(begin string) bool { return strings.HasPrefix(lower, begin) })
 	return account && !slices.ContainsFunc([]string{"completion", "conversation", "response", "message", "generate", "realtime", "batch"}, asks)
+}
+
+// ofCodeAssist is what Gemini CLI calls at Code Assist, of which no model hears.
+var ofCodeAssist = []string{
+	"loadCodeAssist", "onboardUser", "fetchAdminControls", "listExperiments", "retrieveUserQuota",
+	"getCodeAssistGlobalUserSetting", "setCodeAssistGlobalUserSetting", "recordCodeAssistMetrics",
 }
 
 // Bounded tells whether there is a budget.

@@ -300,6 +300,7 @@ func TestCountable(t *testing.T) {
 	for _, path := range []string{
 		"/v1/messages", "/v1/messages?beta=true", "/v1/messages/count_tokens", "/v1/chat/completions", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse",
 		"/v1beta/models/g:countTokens", "/backend-api/codex/responses", "/api/event_logging/batch2", "/oauth/token", "/backend-api/wham/usage",
+		"/v1internal:streamGenerateContent?alt=sse", "/v1internal:generateContent", "/v1internal:countTokens", "/v1internal:loadCodeAssist", "/v1internal:recordCodeAssistMetrics",
 	} {
 		if err := (&Request{Method: "POST", Path: path, Type: "application/json"}).Countable(); err != nil && !strings.Contains(path, "batch") {
 			t.Errorf("%s: %v", path, err)
@@ -310,6 +311,7 @@ func TestCountable(t *testing.T) {
 		"/v1/messages/batches", "/v1/batches", "/v1/realtime", "/v1beta/models/g:batchGenerateContent", "/v1beta/interactions", "/v1/complete", "/v1/embeddings",
 		"/v1/images/generations", "/v1/threads/x/runs", "/google.ai.generativelanguage.v1.GenerativeService/GenerateContent", "/backend-api/conversation",
 		"/backend-api/../v1/messages", "/api/v1/responses/x", "",
+		"/v1internal:generateChat", "/v1internal:completeCode", "/v1internal:LoadCodeAssist", "/v1internal:loadCodeAssist:x", "/v1internal%3AloadCodeAssist",
 	} {
 		if err := (&Request{Method: "POST", Path: path, Type: "application/json"}).Countable(); err == nil {
 			t.Errorf("%s is asked", path)
