@@ -118,12 +118,13 @@ type State struct {
 	reviews    Usage  // what they took, all together
 	delayed    bool   // the next one cannot be heard before its allowance is there again
 
-	latest  spec.Metered // of what the last event told
-	open    bool         // an agent is at work, as far as is known
-	unknown bool         // one was, and nobody knows what it took
-	noCount bool         // nobody knows how many tokens one took that ended well
-	noPrice bool         // likewise the money
-	blind   string       // who that was, the last time
+	latest   spec.Metered // of what the last event told
+	open     bool         // an agent is at work, as far as is known
+	unknown  bool         // one was, and nobody knows what it took
+	noCount  bool         // nobody knows how many tokens one took that ended well
+	noPrice  bool         // likewise the money
+	blind    string       // who that was, the last time
+	unlisted bool         // a model was asked that has no price
 }
 
 // Fold gives how a loop stands after events. What it does not know, it ignores.
@@ -246,7 +247,7 @@ func (s *State) begin() {
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
-	s.Reviewing, s.noCount, s.noPrice, s.blind = "", false, false, "" // whoever goes on knows that
+	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // whoever goes on knows that
 	for _, w := range append([]*State{s}, s.Workers...) {
 		w.Falls = 0
 	}
@@ -339,6 +340,7 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step, s.open, s.Falls = &w, Worked, false, 0
 	s.use(w)
+	s.unlisted = s.unlisted || w.Seen != nil && w.Seen.Unpriced > 0
 	if w.Verdict == spec.VerdictOK {
 		s.known(usage(w), "the agent")
 	}
@@ -375,7 +377,8 @@ func (s *State) unmetered(w *State) {
 	if w.noCount || w.noPrice {
 		s.noCount, s.noPrice, s.blind = s.noCount || w.noCount, s.noPrice || w.noPrice, w.blind
 	}
-	w.noCount, w.noPrice, w.blind = false, false, ""
+	s.unlisted = s.unlisted || w.unlisted
+	w.noCount, w.noPrice, w.blind, w.unlisted = false, false, "", false
 }
 
 // lose is the end of an agent's place. What it did there that was not kept is gone, with

@@ -115,10 +115,33 @@ func TestRewoundLate(t *testing.T) {
 	}
 }
 
+// A model without a price is asked once where there is a bound in USD: there is no sense in
+// trying again, before somebody has seen to that.
+func TestUnpriced(t *testing.T) {
+	work := Work{Iteration: 1, Verdict: spec.VerdictFailed, Error: "403", Seen: &spec.BillItem{Answers: 1, Unpriced: 7}}
+	for _, worker := range []int{0, 1} {
+		by := By{Worker: worker}
+		work.By = by
+		events := []any{Began, nil, Took, Taken{By: by, ID: "a"}, Iteration, Begun{By: by, Iteration: 1}, Worked, work}
+		s := fold(t, events...)
+		p := plan()
+		if end := spent(p, s, s.Last); end != nil {
+			t.Errorf("worker %d, without a bound: %+v", worker, end)
+		}
+		p.Limits.USD = 9
+		if end := spent(p, s, s.Last); end == nil || end.Status != Failed || end.Reason != "unmetered" || !strings.Contains(end.Detail, "no price") {
+			t.Errorf("worker %d: %+v", worker, end)
+		}
+		if s := fold(t, append(events, Began, nil)...); spent(p, s, s.Last) != nil {
+			t.Errorf("worker %d: it is not gone on with", worker)
+		}
+	}
+}
+
 // Of a loop that has a bound somebody has to know what was taken. Who goes on with it knows
 // that nobody does.
 func TestUnmetered(t *testing.T) {
-	seen, said, paid := &spec.BillItem{Answers: 1, Unpriced: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
+	seen, said, paid := &spec.BillItem{Answers: 1}, &spec.Claimed{Tokens: 7}, &spec.Claimed{Tokens: 7, USD: 1}
 	for name, c := range map[string]struct {
 		limits Limits
 		work   Work
