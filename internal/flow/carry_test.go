@@ -310,6 +310,36 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestUnpriced has an agent be refused, since its model has no price: with a bound in USD it
+// is not sent back to be refused again, before somebody has seen to that.
+func TestUnpriced(t *testing.T) {
+	n := 0
+	do := func(job Job) Done {
+		if n++; n == 1 {
+			return Done{Verdict: spec.VerdictFailed, Error: "403", Tokens: 7, Seen: &spec.BillItem{Answers: 1, Unpriced: 7}}
+		}
+		d := fine(job)
+		d.USD = .1
+		return d
+	}
+	b := begin(t, three, do)
+	b.want(b.carry(), Completed, "done", "one.1 one.2 two.1 three.1")
+	n = 0
+	b = begin(t, three, do)
+	b.plan.Limits.USD = 1
+	r, err := run.CreateFlow(filepath.Join(t.TempDir(), "runs"), "flow-2026-11-22-0003", b.plan, func(dir string) error {
+		return Fill(dir, map[string][]byte{"content.md": []byte("x")})
+	})
+	must(t, err)
+	b.run = r
+	s := b.carry()
+	b.want(s, Failed, "unmetered", "one.1")
+	if !strings.Contains(s.Detail, "no price") {
+		t.Errorf("%s", s.Detail)
+	}
+	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
+}
+
 const decided = `
 name: decided
 steps:

@@ -331,6 +331,8 @@ func (s *State) spent(now time.Time) *End {
 		return &End{Status: Limited, Reason: "tokens", Detail: fmt.Sprintf("not done after %d tokens", s.Tokens)}
 	case l.USD > 0 && s.USD >= l.USD:
 		return &End{Status: Limited, Reason: "cost", Detail: fmt.Sprintf("not done after %.2f USD", s.USD)}
+	case l.USD > 0 && s.unlisted: // the gateway lets its sandbox ask nothing more
+		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget in USD, and a model that was asked has no price: bothy cost SANDBOX names it, the setting prices can give it one"}
 	case l.Tokens > 0 && s.noCount, l.USD > 0 && s.noPrice:
 		return &End{Status: Failed, Reason: "unmetered", Detail: "it has a budget, and nobody can tell what an agent took: the gateway saw no model asked that it knows, and the agent does not say"}
 	}

@@ -105,6 +105,8 @@ type State struct {
 
 	noCount bool // nobody knows how many tokens an agent took that ended well
 	noPrice bool // likewise the money
+	// unlisted is that one failed that had asked a model without a price.
+	unlisted bool
 
 	plan      *Plan
 	nodes     []*Node
@@ -267,7 +269,7 @@ func (s *State) begin() {
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.looked = Running, "", "", 0, false
 	s.Until = time.Time{} // whoever goes on with it knows better
-	s.noCount, s.noPrice = false, false
+	s.noCount, s.noPrice, s.unlisted = false, false, false
 }
 
 // reset has a step be done again.
@@ -342,6 +344,7 @@ func (s *State) worked(w Work, ev run.Event) {
 		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
 		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
 	}
+	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Seen != nil && w.Seen.Unpriced > 0
 	st.Message, st.Checks = w.Message, w.Checks
 	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance
 	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been
