@@ -18,6 +18,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -527,6 +528,40 @@ func TestInflatedHoldsBackCopies(t *testing.T) {
 			t.Errorf("%d before the edge: the placeholder left", shift)
 		}
 	}
+}
+
+// FuzzInflated: of a compressed body nothing leaves but its beginning, all of it only if
+// there is an end, and no text with a placeholder in it, wherever whoever packed it has flushed.
+func FuzzInflated(f *testing.F) {
+	f.Add([]byte("some text"), []byte(" more"), uint16(0), uint8(3), uint8(6), uint16(40), byte(1))
+	f.Add([]byte("ab"), []byte{}, uint16(500), uint8(0), uint8(0), uint16(9), byte(0))
+	f.Add([]byte("text"), []byte("x"), uint16(10000), uint8(200), uint8(9), uint16(0), byte(255))
+	set := compile(f, lend(nil))
+	f.Fuzz(func(t *testing.T, before, behind []byte, often uint16, flush, level uint8, at uint16, change byte) {
+		before = bytes.Repeat(before, min(1+int(often), 1+40000/(1+len(before))))
+		var out bytes.Buffer
+		z, _ := flate.NewWriter(&out, int(level%10))
+		for i, c := range slices.Concat(before, []byte(placeholder), behind) {
+			_, _ = z.Write([]byte{c})
+			if flush > 0 && i%int(flush) == 0 {
+				_ = z.Flush()
+			}
+		}
+		_ = z.Close()
+		packed := out.Bytes()
+		packed[int(at)%len(packed)] ^= change
+		r := request(t, "POST", "https://other.example/", &smallReads{bytes.NewReader(packed)}, "Content-Encoding", "deflate")
+		if _, err := set.Request(r, Target{Name: "other.example", Port: 443, Secure: true}, noon); err != nil {
+			t.Fatal(err)
+		}
+		left, err := io.ReadAll(r.Body)
+		if !bytes.HasPrefix(packed, left) || err == nil && len(left) != len(packed) {
+			t.Fatalf("%d of %d bytes left: %v", len(left), len(packed), err)
+		}
+		if plain, _ := io.ReadAll(flate.NewReader(bytes.NewReader(left))); bytes.Contains(plain, []byte(placeholder)) {
+			t.Errorf("the placeholder left in %d of %d bytes: %v", len(left), len(packed), err)
+		}
+	})
 }
 
 // Trailers that come when the body is closed are masked too.
