@@ -78,7 +78,7 @@ func (s *service) saw() string {
 // TestInspectedRequests: a program that knows nothing of Bothy, in a real
 // sandbox, talks to a real server through the gateway; what a rule leaves out,
 // and what a lent secret is, never gets past it, in neither direction (A11, B3,
-// C1, C2, C3, C8, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, and a database (A10).
+// C1, C2, C3, C8, C12), nor a call that is not meant (B8). So it is with WebSocket (B4), events, a database (A10), and git by its own protocol.
 func TestInspectedRequests(t *testing.T) {
 	stage.On(t, func(t *testing.T, c *harness.Caller, s *stage.Stage) {
 		web := newService(t, c)
@@ -118,6 +118,7 @@ func TestInspectedRequests(t *testing.T) {
 		me := c.Plant(t, c.Work)
 		web.protocols(t, c, s, me, api)
 		databases(t, c, s, me)
+		plainGit(t, c, s)
 		web.bodies(t, c, s, curl)
 		web.calls(t, c, s, curl)
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -296,4 +297,55 @@ func databases(t *testing.T, c *harness.Caller, s *stage.Stage, me string) {
 		t.Errorf("in the name of another: %s\nthe server heard %q", out, got)
 	}
 	s.OnlyLeft(t, "dns "+host, "tcp "+stage.Host4.String()+":5432")
+}
+
+// gitPort is git's own protocol's, which knows nothing of HTTP and TLS.
+const gitPort = "9418"
+
+// plainGit has git inside ask a server in its own protocol, whom it may reach by name,
+// and one whom it may not.
+func plainGit(t *testing.T, c *harness.Caller, s *stage.Stage) {
+	t.Helper()
+	server := &service{}
+	go each(s.Take(t, gitPort), func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		asked, err := gitLine(c)
+		if err != nil {
+			return
+		}
+		server.note(strings.Trim(strings.ReplaceAll(asked, "\x00", " "), " "))
+		ref := strings.Repeat("a", 40) + " refs/heads/main\x00\n"
+		fmt.Fprintf(c, "%04x%s0000", 4+len(ref), ref)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	const host, other = "git.example.net", "git.elsewhere.example"
+	s.Leads(host, stage.Host4.String())
+	s.Leads(other, stage.Host4.String())
+	c.Must(t, "policy", "allow", host+":"+gitPort)
+	s.Forget(t)
+	list := func(host string) harness.Result {
+		return c.Run("exec", "box", "git", "-c", "protocol.version=0", "ls-remote", "git://"+host+"/acme/app")
+	}
+	if r, got := list(host), server.saw(); !strings.Contains(r.Stdout, "refs/heads/main") || got != "git-upload-pack /acme/app host="+host {
+		t.Errorf("%v\nthe server heard %q", r, got)
+	}
+	if r, got := list(other), server.saw(); r.Code == 0 || got != "" {
+		t.Errorf("%v\nthe server heard %q", r, got)
+	}
+	s.OnlyLeft(t, "dns "+host, "tcp "+stage.Host4.String()+":"+gitPort)
+}
+
+// gitLine reads a line as git sends it.
+func gitLine(r io.Reader) (string, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseUint(string(head), 16, 16)
+	if err != nil || n < 4 {
+		return "", errors.New("no line of git")
+	}
+	line := make([]byte, n-4)
+	_, err = io.ReadFull(r, line)
+	return string(line), err
 }
