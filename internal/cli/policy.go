@@ -145,6 +145,7 @@ func (f *addFlags) rules(action policy.Action, cmd *command.Command, args []stri
 			return nil, err
 		}
 		r.HTTP, r.MaxUpload, r.Why = conditions, upload, f.why
+		r.Inspect, r.Passthrough = f.inspect, f.passthrough
 		if f.life > 0 {
 			r.Until = time.Now().Add(f.life).UTC().Truncate(time.Second)
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// conditionFlags are those that hold a rule to some HTTP requests, or to git over SSH.
+// conditionFlags are those that hold a rule to some HTTP requests, or to git over SSH, and
+// those that say whether somebody looks.
 type conditionFlags struct {
 	methods, paths, headers []string
 	calls                   []string
@@ -17,13 +18,14 @@ type conditionFlags struct {
 	git                     []string
 	push                    bool
 	user                    string
+	inspect, passthrough    bool
 }
 
 // usualCalls are words that a shell completes: MCP needs the first four of them.
 var usualCalls = []string{"initialize", "ping", "notifications/*", "tools/list", policy.RPCTool, policy.RPCAnswer}
 
 // conditionNames are the flags' names.
-var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user"}
+var conditionNames = []string{"method", "path", "header", "rpc", "max-body", "max-upload", "websocket", "git", "push", "user", "inspect", "passthrough"}
 
 func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 	fs := c.Flags()
@@ -41,6 +43,8 @@ func (f *conditionFlags) add(c *command.Command, action policy.Action) {
 		command.WordsVar(fs, &f.git, "git", "only git over SSH, with this repository, e.g. acme/app, acme/*; repeatable")
 		fs.BoolVar(&f.push, "push", false, "with --git: let it push, too")
 		fs.StringVar(&f.user, "user", "", "with --git: it logs in as this user (default git)")
+		fs.BoolVar(&f.inspect, "inspect", false, "look into its connections although no condition needs it")
+		fs.BoolVar(&f.passthrough, "passthrough", false, "never look into them, for clients that pin certificates")
 	}
 }
 
