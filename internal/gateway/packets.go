@@ -42,7 +42,7 @@ func (g *Gateway) tellDropped() {
 
 func (g *Gateway) tell(p stray) {
 	r := spec.NetworkRecord{
-		Event: spec.NetworkFlow, Protocol: p.protocol, Port: p.to.Port(), Generation: g.policy.Load().Generation(),
+		Event: spec.NetworkFlow, Protocol: p.protocol, Port: p.to.Port(),
 		Verdict: spec.VerdictDeny, Reason: "a datagram (UDP) never leaves, whatever the rules: programs fall back to TCP",
 	}
 	if p.protocol == spec.ProtocolICMP {
@@ -62,7 +62,7 @@ func (g *Gateway) tell(p stray) {
 // nothingThere records an attempt to connect to the gateway itself where it does not answer.
 func (g *Gateway) nothingThere(a *netstack.Attempt) {
 	g.log(spec.NetworkRecord{
-		Event: spec.NetworkFlow, Protocol: "tcp", Addr: a.To.Addr(), Port: a.To.Port(), Generation: g.policy.Load().Generation(),
+		Event: spec.NetworkFlow, Protocol: "tcp", Addr: a.To.Addr(), Port: a.To.Port(),
 		Verdict: spec.VerdictDeny, Reason: fmt.Sprintf("it is the sandbox's own gateway, which answers for names at port 53 and why at port 80 (%s)", adviceName),
 	})
 }

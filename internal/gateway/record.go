@@ -8,6 +8,9 @@ import (
 // log completes a record and passes it on.
 func (g *Gateway) log(r spec.NetworkRecord) {
 	r.Sandbox = g.conf.Sandbox
+	if r.Generation == 0 { // no rule was asked
+		r.Generation = g.policy.Load().Generation()
+	}
 	g.refusals.note(r)
 	g.conf.Log(r)
 }
