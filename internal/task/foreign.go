@@ -75,6 +75,11 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	}
 	slices.SortStableFunc(stories, func(a, b *story) int { return cmp.Compare(a.rank(), b.rank()) })
 	for i, s := range stories { // of the same priority those that are first are the oldest
+		for _, id := range s.needs() {
+			if seen[id] == 0 { // nobody would wait for it
+				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).WithHint("nothing was taken over")
+			}
+		}
 		t := s.task(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))
 		if err := t.checkWhole(); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "story %s: %w", s.ID, err).WithHint("nothing was taken over")
@@ -84,7 +89,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	return f, nil
 }
 
-// story is one of a prd.json. Criteria have three names there.
+// story is one of a prd.json. Criteria have three names there, and what it waits for four.
 type story struct {
 	ID          string   `json:"id"`
 	Title       string   `json:"title"`
@@ -95,9 +100,19 @@ type story struct {
 	Priority    *int     `json:"priority"`
 	Passes      bool     `json:"passes"`
 	Notes       string   `json:"notes"`
+	Needs       []string `json:"needs"`
+	Needs2      []string `json:"dependsOn"`
+	Needs3      []string `json:"depends_on"`
+	Needs4      []string `json:"dependencies"`
 }
 
-var storyKeys = []string{"id", "title", "description", "acceptanceCriteria", "acceptance_criteria", "acceptance", "priority", "passes", "notes"}
+var storyKeys = []string{
+	"id", "title", "description", "acceptanceCriteria", "acceptance_criteria", "acceptance", "priority", "passes", "notes",
+	"needs", "dependsOn", "depends_on", "dependencies",
+}
+
+// needs are the IDs of those that must be done before.
+func (s *story) needs() []string { return slices.Concat(s.Needs, s.Needs2, s.Needs3, s.Needs4) }
 
 func readStory(doc json.RawMessage, f *Foreign) (*story, error) {
 	o, err := parseObject(doc)
@@ -137,6 +152,11 @@ func (s *story) task(at, created time.Time) *Task {
 		fmt.Fprintf(&criteria, "- %s\n", c)
 	}
 	t.AcceptanceCriteria = criteria.String()
+	for _, id := range s.needs() {
+		if !slices.ContainsFunc(t.Dependencies, func(d Dependency) bool { return d.DependsOnID == id }) {
+			t.Dependencies = append(t.Dependencies, Dependency{TaskID: s.ID, DependsOnID: id, Kind: Blocks, CreatedAt: at})
+		}
+	}
 	if s.Passes {
 		t.Status, t.ClosedAt, t.CloseReason = Closed, &at, "passes, by the file"
 	}

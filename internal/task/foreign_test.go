@@ -62,6 +62,35 @@ func TestReadStories(t *testing.T) {
 	}
 }
 
+// What a story needs is waited for, whatever it is called; circles and what is not there are
+// refused.
+func TestStoriesWait(t *testing.T) {
+	for _, key := range []string{"needs", "dependsOn", "depends_on", "dependencies"} {
+		text := func(of, second string) []byte {
+			return []byte(`{"userStories": [{"id": "a", "title": "x", "priority": 2` + of + `}, {"id": "b", "title": "y", "priority": 1, "` + key + `": ` + second + `}]}`)
+		}
+		f, err := ReadStories(text("", `["a", "a"]`), noon)
+		must(t, err)
+		g := NewGraph()
+		_, err = g.Import(f.Tasks, false, noon)
+		must(t, err)
+		wantReady(t, g, "a")
+		_, _, err = g.Close("a", "ann", End{}, noon)
+		must(t, err)
+		wantReady(t, g, "b")
+		f, err = ReadStories(text(`, "needs": ["b"]`, `["a"]`), noon)
+		must(t, err)
+		if _, err = NewGraph().Import(f.Tasks, false, noon); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("%s: in a circle: %v", key, err)
+		}
+		for _, bad := range []string{`["c"]`, `"a"`, `[1]`, `[""]`} {
+			if _, err := ReadStories(text("", bad), noon); !errors.Is(err, spec.ErrUsage) {
+				t.Errorf("%s: %s: %v", key, bad, err)
+			}
+		}
+	}
+}
+
 func TestReadBoxes(t *testing.T) {
 	const list = "# Ralph Tasks\n\n- [ ] one\n  - [x] a part\n\t- [/] another\n* [X] two\n- [ ] one\n- [?] nothing\n- [ ]\nrun me\n"
 	f, err := ReadBoxes([]byte(list), noon)
