@@ -72,7 +72,7 @@ func (t *taskCall) readImport(path string) ([]*task.Task, error) {
 	case task.IsStories(data):
 		f, err = task.ReadStories(data, at)
 	default:
-		return task.Read(data)
+		f, err = task.ReadIssues(data)
 	}
 	if err != nil {
 		return nil, err

@@ -3,9 +3,11 @@ package task
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -14,7 +16,16 @@ import (
 // Read reads tasks as Beads writes them into issues.jsonl: one document a line.
 // Empty lines are passed over; anything else that is no task refuses the whole.
 func Read(data []byte) ([]*Task, error) {
-	var list []*Task
+	f, err := ReadIssues(data)
+	if err != nil {
+		return nil, err
+	}
+	return f.Tasks, nil
+}
+
+// ReadIssues is Read, and names the records of Beads that are no tasks.
+func ReadIssues(data []byte) (*Foreign, error) {
+	f := &Foreign{}
 	lines := map[string]int{}
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -26,7 +37,14 @@ func Read(data []byte) ([]*Task, error) {
 		if isMarker(line) {
 			return nil, spec.Errorf(spec.ErrUsage, "line %d is the mark of a conflict that git left", number).WithHint("resolve it in the file first")
 		}
-		t, err := Parse(line)
+		beside, err := besideTasks(line, f)
+		if beside && err == nil {
+			continue
+		}
+		var t *Task
+		if err == nil {
+			t, err = Parse(line)
+		}
 		if err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "line %d: %w", number, err).WithHint("nothing was taken over; mend the line, or take it out")
 		}
@@ -34,9 +52,35 @@ func Read(data []byte) ([]*Task, error) {
 			return nil, spec.Errorf(spec.ErrUsage, "%s stands in line %d and in line %d", t.ID, first, number).WithHint("nothing was taken over; take one of them out")
 		}
 		lines[t.ID] = number
-		list = append(list, t)
+		f.Tasks = append(f.Tasks, t)
 	}
-	return list, nil
+	return f, nil
+}
+
+// schema is the form of the files of Beads that say which it is, in their first line.
+const schema = "beads-jsonl/1"
+
+// besideTasks tells whether a line is a record of Beads that is no task: what form the file
+// has, or such as what agents were told to remember, which is named.
+func besideTasks(line []byte, f *Foreign) (bool, error) {
+	var r struct {
+		Schema *string `json:"_schema"`
+		Type   *string `json:"_type"`
+		ID     *string `json:"id"`
+	}
+	switch err := json.Unmarshal(line, &r); {
+	case err != nil:
+		return false, nil //nolint:nilerr // what is wrong with it Parse tells
+	case r.Schema != nil && r.ID == nil:
+		if *r.Schema != schema && !strings.HasPrefix(*r.Schema, schema+".") {
+			return true, fmt.Errorf("the file has the form %.40q, which is not known here", *r.Schema)
+		}
+		return true, nil
+	case r.Type != nil && *r.Type != "issue":
+		f.pass(fmt.Sprintf("records of the type %.40q", *r.Type))
+		return true, nil
+	}
+	return false, nil
 }
 
 func isMarker(line []byte) bool {

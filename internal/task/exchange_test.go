@@ -181,6 +181,27 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// TestReadRecords reads what newer Beads write: the form of the file first, and beside tasks
+// what agents were told to remember.
+func TestReadRecords(t *testing.T) {
+	const task = `{"_type":"issue","id":"a-1","title":"x","status":"open","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z","dependency_count":0,"comment_count":0}`
+	for _, head := range []string{"", `{"_schema":"beads-jsonl/1"}` + "\n", `{"_schema":"beads-jsonl/1.2"}` + "\n"} {
+		f, err := ReadIssues([]byte(head + task + "\n" + `{"_type":"memory","key":"k","value":"v"}` + "\n" + `{"_type":"memory","key":"l","value":"v"}`))
+		must(t, err)
+		if len(f.Tasks) != 1 || f.Tasks[0].ID != "a-1" || !slices.Equal(f.Passed, []string{`records of the type "memory"`}) {
+			t.Errorf("%q: %+v", head, f)
+		}
+		if doc, err := f.Tasks[0].Encode(); err != nil || string(doc) != task {
+			t.Errorf("it is written as %s, %v", doc, err)
+		}
+	}
+	for _, bad := range []string{`{"_schema":"beads-jsonl/2"}`, `{"_schema":"beads-jsonl/10"}`, `{"_schema":"x"}`, `{"_schema":1}`, `{"_type":1}`, `{"_type":"issue"}`} {
+		if f, err := ReadIssues([]byte(bad + "\n" + task)); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%s: %+v, %v", bad, f, err)
+		}
+	}
+}
+
 func TestImportRefusesCircles(t *testing.T) {
 	line := func(id, on string) string {
 		return `{"id":"` + id + `","title":"x","dependencies":[{"issue_id":"` + id + `","depends_on_id":"` + on + `","type":"blocks","created_at":"2026-01-01T00:00:00Z"}]}` + "\n"
