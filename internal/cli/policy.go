@@ -194,7 +194,7 @@ func (a *app) policyLsCommand() *command.Command {
 			for _, r := range p.Rules() {
 				rows = append(rows, row{r.ID(), r.Source.String(), r.Action.String(), r.String(), sent.of(&r)})
 			}
-			return a.printRules(rows, p.Default())
+			return a.printRules(rows, p)
 		},
 	}
 	s.add(a, c)
@@ -212,9 +212,9 @@ type row struct {
 	Uploaded *int64 `json:"uploaded_bytes,omitempty"`
 }
 
-func (a *app) printRules(rows []row, other policy.Action) error {
+func (a *app) printRules(rows []row, p *policy.Policy) error {
 	if a.json {
-		return a.printJSON(map[string]any{"rules": rows, "default": other.String()})
+		return a.printJSON(map[string]any{"rules": rows, "default": p.Default().String(), "inspect_all": p.InspectsAll()})
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tFROM\tACTION\tRULE")
@@ -224,7 +224,10 @@ func (a *app) printRules(rows []row, other policy.Action) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "everything else: %s\n", other)
+	if p.InspectsAll() {
+		fmt.Fprintln(a.stdout, "looked into: all HTTP")
+	}
+	_, err := fmt.Fprintf(a.stdout, "everything else: %s\n", p.Default())
 	return err
 }
 
@@ -245,7 +248,7 @@ func (a *app) policyRmCommand() *command.Command {
 			return e.EditPolicy(cmd.Context(), sb, func(f *policy.File) error {
 				for _, arg := range args {
 					if _, err := f.Remove(arg); err != nil {
-						return err
+						return ofAnother(e, sb, arg, err)
 					}
 				}
 				for _, name := range presets {
@@ -262,6 +265,29 @@ func (a *app) policyRmCommand() *command.Command {
 	command.WordsVar(c.Flags(), &presets, "preset", "take out a preset instead of a rule; repeatable")
 	c.CompleteFlag("preset", completePresets)
 	return c
+}
+
+// ofAnother tells, of a rule that is not in the layer it was to be removed from but that ls
+// shows, whose it is.
+func ofAnother(e *engine.Engine, sb *spec.Sandbox, idOrTarget string, err error) error {
+	p, unread := e.Policy(sb)
+	if unread != nil {
+		return err
+	}
+	for _, r := range p.Rules() {
+		if r.ID() != idOrTarget && r.Text != idOrTarget {
+			continue
+		}
+		hint := "it is a rule of all sandboxes: leave --sandbox out"
+		switch {
+		case r.Source.Layer == policy.LayerProject:
+			hint = "it stands in the project's bothy.yaml"
+		case r.Source.Preset != "":
+			hint = "it comes with preset " + r.Source.Preset + ": bothy policy rm --preset " + r.Source.Preset + ", with --sandbox of one sandbox"
+		}
+		return &spec.Error{Err: err, Hint: hint}
+	}
+	return err
 }
 
 func (a *app) policyCheckCommand() *command.Command {

@@ -123,6 +123,9 @@ func (p *Policy) Default() Action {
 	return Deny
 }
 
+// InspectsAll tells whether all HTTP is looked into, also where no rule needs it.
+func (p *Policy) InspectsAll() bool { return p.inspectAll }
+
 // Rules gives every rule with its source, those of presets and those that have
 // ended included.
 func (p *Policy) Rules() []Rule {
