@@ -109,22 +109,23 @@ type Gateway struct {
 	inspector *inspect.Inspector
 	logins    *logins
 
-	policy   atomic.Pointer[policy.Policy]
-	secrets  atomic.Pointer[inject.Set]
-	agents   atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
-	ends     atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
-	talks    atomic.Int32                // conversations with the agent
-	gits     atomic.Int32                // connections that are looked into as SSH
-	lost     atomic.Int64                // bytes that those are left with which never end
-	paused   atomic.Pointer[error]       // why nothing new is let through
-	allowed  atomic.Pointer[[]uint16]    // ports of the host
-	flows    table
-	locals   atomic.Int32 // connections to the gateway itself
-	callers  atomic.Int64 // connections to published ports
-	meetings meetings
-	refusals refusals
-	untold   chan stray // that were refused
-	numbers  numbers    // of flows
+	policy    atomic.Pointer[policy.Policy]
+	secrets   atomic.Pointer[inject.Set]
+	agents    atomic.Pointer[[]wire.Loan] // the host's SSH agent, as it is lent
+	ends      atomic.Pointer[[]time.Time] // when what is lent is lent no more; zero is never
+	talks     atomic.Int32                // conversations with the agent
+	gits      atomic.Int32                // connections that are looked into as SSH
+	lost      atomic.Int64                // bytes that those are left with which never end
+	paused    atomic.Pointer[error]       // why nothing new is let through
+	allowed   atomic.Pointer[[]uint16]    // ports of the host
+	flows     table
+	locals    atomic.Int32 // connections to the gateway itself
+	callers   atomic.Int64 // connections to published ports
+	meetings  meetings
+	refusals  refusals
+	untold    chan stray   // that were refused
+	uncounted atomic.Int64 // more of them
+	numbers   numbers      // of flows
 
 	ctx    context.Context // ends with the gateway
 	cancel context.CancelFunc

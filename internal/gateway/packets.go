@@ -15,8 +15,8 @@ type stray struct {
 	to       netip.AddrPort
 }
 
-// maxUntold bounds the packets whose refusal is not recorded yet. Whoever sends more at
-// once sends the same again: which of them are counted is no matter.
+// maxUntold bounds the packets whose refusal is not recorded yet. Of more at once only how
+// many there were is told.
 const maxUntold = 64
 
 // dropped has the refusal of a packet recorded. Who reads packets must not wait for a
@@ -25,6 +25,7 @@ func (g *Gateway) dropped(protocol string, to netip.AddrPort) {
 	select {
 	case g.untold <- stray{protocol, to}:
 	default:
+		g.uncounted.Add(1)
 	}
 }
 
@@ -34,6 +35,9 @@ func (g *Gateway) tellDropped() {
 		select {
 		case p := <-g.untold:
 			g.tell(p)
+			if n := g.uncounted.Swap(0); n > 0 {
+				g.conf.Log(spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: g.conf.Sandbox, Verdict: spec.VerdictDeny, Suppressed: n})
+			}
 		case <-g.ctx.Done():
 			return
 		}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/names"
 	"github.com/bothy-dev/bothy/spec"
@@ -37,4 +38,28 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 	w.record(t, "it", func(r spec.NetworkRecord) bool {
 		return r.Addr == names.Gateway4 && r.Port == 22 && r.Verdict == spec.VerdictDeny
 	})
+}
+
+// However many are refused at once, all are counted.
+func TestRefusedPacketsAreCounted(t *testing.T) {
+	w := start(t, rules(t, 1), nil)
+	sent, told := int64(0), int64(0)
+	send := func() { w.dropped(spec.ProtocolUDP, netip.MustParseAddrPort("203.0.113.9:53")); sent++ }
+	for range 100 * maxUntold {
+		send()
+	}
+	for range 500 {
+		w.mu.Lock()
+		told = 0
+		for _, r := range w.records {
+			told += max(1, r.Suppressed)
+		}
+		w.mu.Unlock()
+		if told == sent {
+			return
+		}
+		send() // one that was counted a moment too late is told with the next
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d of %d are told", told, sent)
 }

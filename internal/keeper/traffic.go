@@ -105,6 +105,11 @@ func (t *traffic) record(r spec.NetworkRecord) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
+	if r.Event == spec.NetworkSuppressed {
+		t.lost.refused += r.Suppressed
+		t.schedule(now)
+		return
+	}
 	if !repeats(r) {
 		if isRare(r) || t.passed.has(&r, now) {
 			t.write(r)

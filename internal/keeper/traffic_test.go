@@ -203,7 +203,6 @@ func TestPacketsHideNothing(t *testing.T) {
 	log, err := audit.Open(path, audit.Options{})
 	must(t, err)
 	tr := newTraffic("box", log, quiet(), func() {})
-	defer tr.close()
 	for n := range 2 * maxHeld {
 		r := denial(fmt.Sprintf("%d.example", n))
 		r.Event, r.Protocol = spec.NetworkFlow, []string{spec.ProtocolUDP, spec.ProtocolICMP}[n%2]
@@ -212,6 +211,13 @@ func TestPacketsHideNothing(t *testing.T) {
 	r := denial("caught.example")
 	r.Event, r.Protocol = spec.NetworkFlow, "tcp"
 	tr.record(r)
+	tr.record(spec.NetworkRecord{Event: spec.NetworkSuppressed, Verdict: spec.VerdictDeny, Suppressed: 7000})
+	defer func() {
+		if _, times := counts(recorded(t, path)); times != 2*maxHeld+1+7000 {
+			t.Errorf("it tells of %d refusals", times)
+		}
+	}()
+	defer tr.close()
 	list := recorded(t, path)
 	if len(list) != lineBurst+1 || list[lineBurst].Name != "caught.example" {
 		t.Errorf("%d records, the last %+v", len(list), list[len(list)-1])
