@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/review"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/task"
@@ -45,6 +48,11 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 		return &spec.Error{Op: "take over " + name, Err: err}
 	}
 	a.notePassed(name, r.Passed)
+	others, err := othersKept(f.from, ralphStateName, ralphContextName, ralphTasksName)
+	if err != nil {
+		return readError(f.from, err)
+	}
+	a.notePassed(f.from, others)
 	f.settle(a, cmd, r)
 	if err := f.takeContext(); err != nil {
 		return err
@@ -117,13 +125,9 @@ func (f *loopFlags) takeContext() error {
 // readKept reads a file of a directory that agents write to, and tells when it was
 // changed. No link is followed: it would have the host read what is none of theirs.
 func readKept(dir, name string) ([]byte, time.Time, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC}
-	if !filepath.IsAbs(dir) { // above an absolute one there may be links of the user's own
-		how.Resolve = unix.RESOLVE_NO_SYMLINKS
-	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+	fd, err := openKept(dir, unix.O_PATH)
 	if err != nil {
-		return nil, time.Time{}, &fs.PathError{Op: "open without following links", Path: dir, Err: err}
+		return nil, time.Time{}, err
 	}
 	defer func() { _ = unix.Close(fd) }()
 	file, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -141,6 +145,42 @@ func readKept(dir, name string) ([]byte, time.Time, error) {
 	}
 	data, err := store.ReadAll(f, maxPrompt)
 	return data, info.ModTime().UTC(), err
+}
+
+// openKept opens such a directory.
+func openKept(dir string, flags uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC}
+	if !filepath.IsAbs(dir) { // above an absolute one there may be links of the user's own
+		how.Resolve = unix.RESOLVE_NO_SYMLINKS
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+	if err != nil {
+		return 0, &fs.PathError{Op: "open without following links", Path: dir, Err: err}
+	}
+	return fd, nil
+}
+
+// maxOthers is how many files are named that nobody reads.
+const maxOthers = 20
+
+// othersKept names what else there is in such a directory.
+func othersKept(dir string, but ...string) ([]string, error) {
+	fd, err := openKept(dir, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	d := os.NewFile(uintptr(fd), dir)
+	defer d.Close()
+	names, err := d.Readdirnames(maxOthers)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(but, name) })
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = review.Quote(name)
+	}
+	return names, err
 }
 
 // takeBoxes reads the tasks that are kept there.
