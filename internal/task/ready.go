@@ -40,8 +40,8 @@ type Blocker struct {
 	Never bool   `json:"never,omitempty"` // the other did not fail, so that this task will not run
 }
 
-// labelHuman marks what waits for a person.
-const labelHuman = "human"
+// LabelHuman marks what waits for a person.
+const LabelHuman = "human"
 
 // notWork are types of tasks that nobody takes; those of the second half stand for
 // things and messages, in files of larger Beads.
@@ -66,7 +66,7 @@ func (g *Graph) State(t *Task, now time.Time) State {
 		return State{Reason: ReasonStatus}
 	case t.Pinned || t.Ephemeral || t.IsTemplate || slices.Contains(notWork, t.Type):
 		return State{Reason: ReasonKept}
-	case slices.Contains(t.Labels, labelHuman):
+	case slices.Contains(t.Labels, LabelHuman):
 		return State{Reason: ReasonHuman}
 	}
 	return State{Ready: true}
@@ -192,7 +192,7 @@ const recent = 48 * time.Hour
 // wait for a person are given only if that label is asked for.
 func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
 	var list []*Task
-	human := slices.Contains(f.Labels, labelHuman)
+	human := slices.Contains(f.Labels, LabelHuman)
 	for _, t := range g.tasks {
 		if !f.Matches(g, t) {
 			continue

@@ -1,6 +1,7 @@
 package taskserver
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,8 +46,12 @@ func (x *fields) addChange(f *flags) {
 		return nil
 	})
 	f.Func("remove-label", "", func(v string) error {
+		labels := strings.Split(v, ",")
+		if slices.Contains(labels, task.LabelHuman) { // who waits for a person does not decide for one
+			return fmt.Errorf("a task with the label %s waits for a person, who takes it away", task.LabelHuman)
+		}
 		x.set = append(x.set, func(t *task.Task) {
-			t.Labels = slices.DeleteFunc(t.Labels, func(l string) bool { return slices.Contains(strings.Split(v, ","), l) })
+			t.Labels = slices.DeleteFunc(t.Labels, func(l string) bool { return slices.Contains(labels, l) })
 		})
 		return nil
 	})

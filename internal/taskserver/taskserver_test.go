@@ -115,7 +115,7 @@ func TestBeads(t *testing.T) {
 	}
 	one(second, "reopen", second, "--json")
 	one(second, "ready", "-t", "task", "-p", "P1", "--unassigned", "-n", "1", "--json")
-	for _, args := range [][]string{{"create", "a", "--title", "b"}, {"ready", "-p", "9"}, {"update", id, "--priority", "x"}, {"update", id, "--title", ""}, {"dep", "remove", id}, {"reopen"}, {"--json"}} {
+	for _, args := range [][]string{{"create", "a", "--title", "b"}, {"ready", "-p", "9"}, {"update", id, "--priority", "x"}, {"update", id, "--title", ""}, {"update", id, "--remove-label", "x,human"}, {"dep", "remove", id}, {"reopen"}, {"--json"}} {
 		s.must(t, spec.ExitUsage, args...)
 	}
 }
