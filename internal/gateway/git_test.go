@@ -521,7 +521,13 @@ func TestGitEndsWithRuleAndLease(t *testing.T) {
 		_, err = io.ReadFull(ch, make([]byte, 1))
 		must(t, err)
 		if n := len(w.Flows()); n != 1 {
-			t.Errorf("%d flows", n)
+			t.Fatalf("%d flows", n)
+		}
+		for i := 0; w.Flows()[0].Up != 1; i++ { // a byte is counted when it is sent, and may be back by then
+			if i > 500 {
+				t.Fatalf("%s: what was sent is not counted", what)
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		before := o.ended()
 		change(w)
