@@ -20,6 +20,8 @@ import (
 type WriteOptions struct {
 	// Follow archives what symbolic links point to instead of the links.
 	Follow bool
+	// MayFollow is asked before a symbolic link is followed, by the path of that.
+	MayFollow func(link string) error
 	// Straight refuses a path in which a symbolic link stands, at its end too.
 	Straight bool
 	// Special notes devices, sockets and pipes too: that they are there, not what can
@@ -63,7 +65,7 @@ func Write(w io.Writer, src string, o WriteOptions) error {
 	if name == "" {
 		name = filepath.Base(src)
 	}
-	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, special: o.Special, links: map[fileID]string{}}
+	a := &writer{tw: tar.NewWriter(w), follow: o.Follow, mayFollow: o.MayFollow, special: o.Special, links: map[fileID]string{}}
 	if err := a.add(parent, base, name); err != nil {
 		return fmt.Errorf("archive %s: %w", src, err)
 	}
@@ -145,6 +147,8 @@ func Stream(src string, o WriteOptions, read func(io.Reader) error) error {
 type writer struct {
 	tw     *tar.Writer
 	follow bool
+	// mayFollow is asked before.
+	mayFollow func(link string) error
 	// special notes what is neither a file, a directory nor a link.
 	special bool
 	links   map[fileID]string // files with several names, by their first
@@ -193,6 +197,9 @@ func (a *writer) add(parent int, base, name string) error {
 func (a *writer) open(parent int, base string) (f *os.File, target string, err error) {
 	how := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if a.follow {
+		if err := a.followed(parent, base); err != nil {
+			return nil, "", err
+		}
 		how &^= unix.O_NOFOLLOW
 	}
 	fd, err := unix.Openat(parent, base, how, 0)
@@ -230,6 +237,19 @@ func (a *writer) open(parent int, base string) (f *os.File, target string, err e
 		return nil, "", errChanged
 	}
 	return f, "", nil
+}
+
+// followed asks whether an entry may be followed, if it is a link.
+func (a *writer) followed(parent int, base string) error {
+	var st unix.Stat_t
+	if a.mayFollow == nil || unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return nil
+	}
+	dir, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", parent))
+	if err != nil {
+		return err
+	}
+	return a.mayFollow(filepath.Join(dir, base))
 }
 
 // oddKind is the error of what is not opened: a device, a socket or a pipe.

@@ -160,7 +160,10 @@ func (a *app) copyIn(written []string, start starter, src, path string, follow b
 		_, err = io.Copy(w, a.stdin)
 	} else {
 		bw := bufio.NewWriterSize(w, 256<<10)
-		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{Follow: follow, Name: name, Open: opener(written)})
+		err = archive.Write(bw, filepath.Clean(src), archive.WriteOptions{
+			Follow: follow, Name: name, Open: opener(written),
+			MayFollow: func(link string) error { return mayFollow(written, link) },
+		})
 		if ferr := bw.Flush(); err == nil {
 			err = ferr
 		}
