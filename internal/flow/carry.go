@@ -64,6 +64,7 @@ type Done struct {
 	USD        float64
 	Said       *spec.Claimed  // as of Work
 	Seen       *spec.BillItem // as of Work
+	Unlisted   bool           // as of Work
 	Output     []byte
 	Missing    string // why there is no output; empty if there is
 }

@@ -316,7 +316,7 @@ func TestUnpriced(t *testing.T) {
 	n := 0
 	do := func(job Job) Done {
 		if n++; n == 1 {
-			return Done{Verdict: spec.VerdictFailed, Error: "403", Tokens: 7, Seen: &spec.BillItem{Answers: 1, Unpriced: 7}}
+			return Done{Verdict: spec.VerdictFailed, Error: "403", Tokens: 7, Seen: &spec.BillItem{Answers: 1, Unpriced: 7}, Unlisted: true}
 		}
 		d := fine(job)
 		d.USD = .1

@@ -89,9 +89,11 @@ type Work struct {
 	USD    float64 `json:"usd"`
 	// Said is what the agent says, nil if it says nothing; Seen what the gateway counted, nil
 	// if it saw no model asked.
-	Said    *spec.Claimed  `json:"said,omitempty"`
-	Seen    *spec.BillItem `json:"seen,omitempty"`
-	Seconds float64        `json:"seconds"`
+	Said *spec.Claimed  `json:"said,omitempty"`
+	Seen *spec.BillItem `json:"seen,omitempty"`
+	// Unlisted says that a model without a price was asked in its sandbox, by now or before.
+	Unlisted bool    `json:"unlisted,omitempty"`
+	Seconds  float64 `json:"seconds"`
 	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
 	// has too much to do, as the gateway has seen.
 	Overloaded bool `json:"overloaded,omitempty"`

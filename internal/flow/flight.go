@@ -173,7 +173,7 @@ func (c *Carrier) land(l landing) error {
 	w := Work{
 		Step: l.node.ID, Attempt: l.attempt, Verdict: l.done.Verdict, Error: tail(l.done.Error, maxMessage), Until: l.done.Until,
 		Message: tail(l.done.Message, maxMessage), Tokens: l.done.Tokens, USD: l.done.USD, Said: l.done.Said, Seen: l.done.Seen, Seconds: time.Since(l.began).Seconds(),
-		Overloaded: l.done.Overloaded,
+		Overloaded: l.done.Overloaded, Unlisted: l.done.Unlisted,
 	}
 	if l.node.Output != "" && l.done.Verdict != spec.VerdictLimit {
 		if err := c.judge(l.node, l.name, l.done, &w); err != nil {

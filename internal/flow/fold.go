@@ -344,7 +344,7 @@ func (s *State) worked(w Work, ev run.Event) {
 		s.noCount = s.noCount || m.Said.Tokens == nil && w.Tokens == 0
 		s.noPrice = s.noPrice || m.Said.USD == nil && w.USD == 0
 	}
-	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Seen != nil && w.Seen.Unpriced > 0
+	s.unlisted = s.unlisted || w.Verdict != spec.VerdictOK && w.Unlisted
 	st.Message, st.Checks = w.Message, w.Checks
 	news := st.began > s.limitedBy                                         // what was under way by then is none, of an allowance
 	if w.Verdict == spec.VerdictLimit && (s.limits < maxLimits || !news) { // as if it had not been

@@ -164,7 +164,7 @@ func (p *Plan) calls(n *Node) string {
 // chosen is varied where one word is wanted: of several that are put in, the first that is
 // not empty.
 func (p *Plan) chosen(n *Node, text string) string {
-	if strings.Count(text, "${{") < 2 {
+	if !strings.Contains(text, "}} ${{") {
 		return p.varied(n, text)
 	}
 	word, _, _ := strings.Cut(strings.TrimSpace(p.varied(n, text)), " ")

@@ -120,8 +120,10 @@ type Work struct {
 	// Said is what it says; nil: nothing, or nothing of this work alone.
 	Said *spec.Claimed `json:"said,omitempty"`
 	// Seen is what the gateway counted; nil: it saw no model asked.
-	Seen    *spec.BillItem `json:"seen,omitempty"`
-	Seconds float64        `json:"seconds"`
+	Seen *spec.BillItem `json:"seen,omitempty"`
+	// Unlisted says that a model without a price was asked in its sandbox, by now or before.
+	Unlisted bool    `json:"unlisted,omitempty"`
+	Seconds  float64 `json:"seconds"`
 	// Unprinted is why what it printed is not, or not all, in the run's logs.
 	Unprinted string `json:"unprinted,omitempty"`
 	// Fell is how the sandbox ended under it, of work that was cut short by that.

@@ -340,7 +340,7 @@ func (s *State) iterate(b Begun) {
 func (s *State) worked(w Work, at time.Time) {
 	s.Work, s.step, s.open, s.Falls = &w, Worked, false, 0
 	s.use(w)
-	s.unlisted = s.unlisted || w.Seen != nil && w.Seen.Unpriced > 0
+	s.unlisted = s.unlisted || w.Unlisted
 	if w.Verdict == spec.VerdictOK {
 		s.known(usage(w), "the agent")
 	}

@@ -297,7 +297,7 @@ func (p *Plan) try(ctx context.Context, shop Shop, r *run.Run, job Job, n int) (
 	}
 	w.Iteration, w.Worker, w.Seconds = n, job.Worker, time.Since(began).Seconds()
 	if err != nil {
-		w = Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Seconds: w.Seconds}
+		w = Work{By: w.By, Iteration: n, Verdict: spec.VerdictFailed, Session: w.Session, Calls: w.Calls, Tokens: w.Tokens, USD: w.USD, Said: w.Said, Seen: w.Seen, Unlisted: w.Unlisted, Seconds: w.Seconds}
 		if errors.Is(err, ErrFell) {
 			w.Fell = tail(err.Error(), maxMessage)
 		}

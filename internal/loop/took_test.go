@@ -118,7 +118,7 @@ func TestRewoundLate(t *testing.T) {
 // A model without a price is asked once where there is a bound in USD: there is no sense in
 // trying again, before somebody has seen to that.
 func TestUnpriced(t *testing.T) {
-	work := Work{Iteration: 1, Verdict: spec.VerdictFailed, Error: "403", Seen: &spec.BillItem{Answers: 1, Unpriced: 7}}
+	work := Work{Iteration: 1, Verdict: spec.VerdictFailed, Error: "403", Unlisted: true}
 	for _, worker := range []int{0, 1} {
 		by := By{Worker: worker}
 		work.By = by

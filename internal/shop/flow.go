@@ -202,7 +202,7 @@ func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, be
 	w := loop.Work{Verdict: d.Verdict, Error: d.Error, Until: d.Until, Tokens: d.Tokens, USD: d.USD}
 	meter(&w, before, after, began)
 	d.Verdict, d.Overloaded, d.Error, d.Until, d.Tokens, d.USD = w.Verdict, w.Overloaded, w.Error, w.Until, w.Tokens, w.USD
-	d.Seen = w.Seen
+	d.Seen, d.Unlisted = w.Seen, w.Unlisted
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 // began then. Why models could not be asked is what counts at the end: what the agent got
 // over is no reason of its failure.
 func meter(w *loop.Work, before, after spec.Bill, began time.Time) {
+	w.Unlisted = after.Total().Unpriced > 0
 	seen := after.Since(before)
 	if seen.Answers > 0 || seen.Unseen > 0 {
 		w.Seen = &seen

@@ -77,6 +77,11 @@ func TestMeterKeepsBoth(t *testing.T) {
 	if meter(&w, spec.Bill{}, unread, time.Now()); w.Seen == nil || w.Seen.Unseen != 1 || w.Tokens != 7 || w.Verdict != spec.VerdictLimit {
 		t.Errorf("over a WebSocket: %+v", w)
 	}
+	unpriced := spec.Bill{Models: []spec.BillItem{{Unpriced: 7}}}
+	w = loop.Work{Verdict: spec.VerdictFailed} // it was asked before: the gateway lets nothing more through
+	if meter(&w, unpriced, unpriced, time.Now()); !w.Unlisted || w.Seen != nil {
+		t.Errorf("a model without a price: %+v", w)
+	}
 	if w := (&told{}).used(); w.Said != nil {
 		t.Errorf("one that says nothing: %+v", w.Said)
 	}
