@@ -40,6 +40,12 @@ const (
 	ProtocolICMP = "icmp"
 )
 
+// IsPacket tells whether a record is of a packet that is refused whatever it is for: no rule
+// lets it through.
+func (r *NetworkRecord) IsPacket() bool {
+	return r.Protocol == ProtocolUDP || r.Protocol == ProtocolICMP
+}
+
 // DirectionIn is that of connections to published ports.
 const DirectionIn = "in"
 

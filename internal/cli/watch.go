@@ -132,7 +132,7 @@ func (a *app) trafficOf(ctx context.Context, e *engine.Engine, ids []string, sin
 		}
 		bill.Models = append(bill.Models, b.Models...)
 		_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // a log that cannot be read is no reason to look away
-			if r.Verdict == spec.VerdictDeny && r.Time.After(since) {
+			if r.Verdict == spec.VerdictDeny && !r.IsPacket() && r.Time.After(since) {
 				refused[term.Sanitize(recordHost(r))] += max(r.Count, r.Suppressed, 1)
 			}
 		})

@@ -31,7 +31,7 @@ const maxRefused = 5
 func (e *Engine) Refused(sb *spec.Sandbox, since time.Time) (names []string) {
 	_ = e.NetworkRecords(sb, func(r *spec.NetworkRecord) { // without a log there is no hint
 		name := term.Sanitize(r.Name)
-		if r.Verdict == spec.VerdictDeny && name != "" && !r.Time.Before(since) && len(names) < maxRefused && !slices.Contains(names, name) {
+		if r.Verdict == spec.VerdictDeny && !r.IsPacket() && name != "" && !r.Time.Before(since) && len(names) < maxRefused && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	})

@@ -35,10 +35,10 @@ func (g *Gateway) tellDropped() {
 		select {
 		case p := <-g.untold:
 			g.tell(p)
-			if n := g.uncounted.Swap(0); n > 0 {
-				g.conf.Log(spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: g.conf.Sandbox, Verdict: spec.VerdictDeny, Suppressed: n})
-			}
 		case <-g.ctx.Done():
+			for range len(g.untold) {
+				g.tell(<-g.untold)
+			}
 			return
 		}
 	}
@@ -61,6 +61,9 @@ func (g *Gateway) tell(p stray) {
 		r.Addr = p.to.Addr()
 	}
 	g.log(r)
+	if n := g.uncounted.Swap(0); n > 0 {
+		g.conf.Log(spec.NetworkRecord{Event: spec.NetworkSuppressed, Sandbox: g.conf.Sandbox, Verdict: spec.VerdictDeny, Suppressed: n})
+	}
 }
 
 // nothingThere records an attempt to connect to the gateway itself where it does not answer.

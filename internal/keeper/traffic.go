@@ -210,7 +210,7 @@ func (t *traffic) take(r spec.NetworkRecord, now time.Time) bool {
 	switch {
 	case !repeats(r):
 		of = "passed " + of
-	case r.Protocol == spec.ProtocolUDP || r.Protocol == spec.ProtocolICMP:
+	case r.IsPacket():
 		of = "packet"
 	}
 	left := t.lines[of]

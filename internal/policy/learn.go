@@ -41,7 +41,7 @@ func NewLearner(p *Policy, now time.Time) *Learner {
 
 // See takes a record of the network into account.
 func (l *Learner) See(r *spec.NetworkRecord) {
-	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" || r.Protocol == spec.ProtocolUDP || r.Protocol == spec.ProtocolICMP {
+	if r.Verdict != spec.VerdictDeny || r.Direction == spec.DirectionIn || r.Secret != "" || r.IsPacket() {
 		return // no rule would let it through, or one must not
 	}
 	d := l.policy.Decide(l.query(r))

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/audit"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// What a hint names can be allowed: a host that is allowed already is not, to which a
+// datagram was sent.
+func TestRefusedCanBeAllowed(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	began := time.Now().Add(-time.Minute)
+	log, err := audit.Open(e.Store.Sandbox(sb.ID).NetworkLog(), audit.Options{})
+	must(t, err)
+	for _, r := range []spec.NetworkRecord{
+		{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: "quic.example.com", Port: 443, Protocol: spec.ProtocolUDP},
+		{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Name: "ping.example.com", Protocol: spec.ProtocolICMP},
+		{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Addr: netip.MustParseAddr("192.0.2.1"), Port: 443, Protocol: "tcp"},
+		{Event: spec.NetworkLookup, Verdict: spec.VerdictDeny, Name: "new.example.com"},
+		{Event: spec.NetworkFlow, Verdict: spec.VerdictAllow, Name: "fine.example.com", Port: 443, Protocol: "tcp"},
+	} {
+		must(t, log.Write(r.Event, r))
+	}
+	must(t, log.Close())
+	if got := e.Refused(sb, began); !reflect.DeepEqual(got, []string{"new.example.com"}) {
+		t.Errorf("%q", got)
+	}
+}
