@@ -78,9 +78,11 @@ func variable(text, name string) (value string) {
 			continue
 		}
 		value = strings.TrimSpace(after)
-		if n := len(value); n > 1 && strings.Contains(`"'`, value[:1]) && value[n-1] == value[0] {
-			value = value[1 : n-1]
-			continue
+		if quote := value[:min(1, len(value))]; quote == `"` || quote == "'" {
+			if within, _, ok := strings.Cut(value[1:], quote); ok {
+				value = within
+				continue
+			}
 		}
 		value, _, _ = strings.Cut(value, " #")
 		value = strings.TrimSpace(value)

@@ -56,6 +56,7 @@ func TestKeyOfVariables(t *testing.T) {
 		"export KEY=\"" + key + "\"\r\n":          key,
 		"KEY='" + key + "' ":                      key,
 		"KEY=" + key + " # mine":                  key,
+		"KEY=\"" + key + "\" # mine":              key,
 		"KEY=first-0123456789\nKEY=" + key:        key,
 		"KEY=":                                    "",
 		"KEY=\"\"":                                "",
