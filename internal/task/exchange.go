@@ -13,17 +13,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Read reads tasks as Beads writes them into issues.jsonl: one document a line.
-// Empty lines are passed over; anything else that is no task refuses the whole.
-func Read(data []byte) ([]*Task, error) {
-	f, err := ReadIssues(data)
-	if err != nil {
-		return nil, err
-	}
-	return f.Tasks, nil
-}
-
-// ReadIssues is Read, and names the records of Beads that are no tasks.
+// ReadIssues reads tasks as Beads writes them into issues.jsonl, one document a line, and names
+// the records there that are no tasks. Empty lines are passed over; anything else refuses the
+// whole.
 func ReadIssues(data []byte) (*Foreign, error) {
 	f := &Foreign{}
 	lines := map[string]int{}

@@ -15,6 +15,15 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// read gives the tasks of an issues.jsonl.
+func read(data []byte) ([]*Task, error) {
+	f, err := ReadIssues(data)
+	if err != nil {
+		return nil, err
+	}
+	return f.Tasks, nil
+}
+
 func fixture(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "issues.jsonl"))
@@ -24,7 +33,7 @@ func fixture(t testing.TB) []byte {
 
 func imported(t testing.TB, data []byte) *Graph {
 	t.Helper()
-	list, err := Read(data)
+	list, err := read(data)
 	must(t, err)
 	g := NewGraph()
 	_, err = g.Import(list, false, noon)
@@ -119,7 +128,7 @@ func sameJSON(t testing.TB, a, b []byte) bool {
 
 func TestImportAgain(t *testing.T) {
 	g := imported(t, fixture(t))
-	list, err := Read(fixture(t))
+	list, err := read(fixture(t))
 	must(t, err)
 	taken, err := g.Import(list, true, noon)
 	must(t, err)
@@ -131,7 +140,7 @@ func TestImportAgain(t *testing.T) {
 		newer = `{"id":"acme-p","title":"newer","priority":1,"created_at":"2026-01-01T00:00:00Z","updated_at":"2027-01-01T00:00:00Z"}`
 		taker = `{"id":"acme-3kq.2","title":"thief","priority":1,"status":"closed","created_at":"2026-01-01T00:00:00Z","updated_at":"2027-01-01T00:00:00Z"}`
 	)
-	list, err = Read([]byte(old + "\n\n" + newer + "\r\n" + taker))
+	list, err = read([]byte(old + "\n\n" + newer + "\r\n" + taker))
 	must(t, err)
 	_, err = g.Claim("acme-3kq.2", "ann", time.Hour, noon)
 	must(t, err)
@@ -175,7 +184,7 @@ func TestReadRefuses(t *testing.T) {
 		`{"id":"a-1","title":"x","dependencies":[{"issue_id":"a-1","depends_on_id":"a-3","type":"","created_at":"2026-01-01T00:00:00Z"}]` + rest:       "kind",
 		`{"id":"a-1","title":"x","description":"` + strings.Repeat("x", MaxDocument) + `"` + rest:                                                      "at most",
 	} {
-		if _, err := Read([]byte(text)); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), want) {
+		if _, err := read([]byte(text)); !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, not %q", text, err, want)
 		}
 	}
@@ -206,13 +215,13 @@ func TestImportRefusesCircles(t *testing.T) {
 	line := func(id, on string) string {
 		return `{"id":"` + id + `","title":"x","dependencies":[{"issue_id":"` + id + `","depends_on_id":"` + on + `","type":"blocks","created_at":"2026-01-01T00:00:00Z"}]}` + "\n"
 	}
-	list, err := Read([]byte(line("a-1", "a-2") + line("a-2", "a-3") + line("a-3", "a-1") + line("a-4", "a-1")))
+	list, err := read([]byte(line("a-1", "a-2") + line("a-2", "a-3") + line("a-3", "a-1") + line("a-4", "a-1")))
 	must(t, err)
 	_, err = NewGraph().Import(list, false, noon)
 	if !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "a-1 → a-2 → a-3 → a-1") {
 		t.Errorf("%v", err)
 	}
-	list, err = Read([]byte(line("a-1", "a-1")))
+	list, err = read([]byte(line("a-1", "a-1")))
 	must(t, err)
 	if _, err = NewGraph().Import(list, false, noon); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("a task that waits for itself: %v", err)
@@ -278,7 +287,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"id":"a","title":"x","title":"y","labels":null,"metadata":"s","dependencies":[null]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := Read(data)
+		list, err := read(data)
 		if err != nil {
 			return
 		}

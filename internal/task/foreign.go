@@ -77,7 +77,8 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 	for i, s := range stories { // of the same priority those that are first are the oldest
 		for _, id := range s.needs() {
 			if seen[id] == 0 { // nobody would wait for it
-				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).WithHint("nothing was taken over")
+				return nil, spec.Errorf(spec.ErrUsage, "story %s needs %q, which is not there", s.ID, id).
+					WithHint("nothing was taken over; add it, or take it out of what the story needs")
 			}
 		}
 		t := s.task(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))

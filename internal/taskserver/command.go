@@ -102,6 +102,9 @@ func (s *Server) ready(ctx context.Context, args []string) (string, error) {
 		}
 		return f.print(c.cut(list))
 	}
+	if slices.Contains(c.Labels, task.LabelHuman) {
+		return "", spec.Errorf(spec.ErrUsage, "ready --claim: what has the label %s waits for a person", task.LabelHuman)
+	}
 	var t *task.Task
 	err := s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
 		t, err = g.ClaimNext(&c.Filter, task.ByPriority, s.Who, task.UsualLease, s.now())

@@ -107,6 +107,7 @@ func TestBeads(t *testing.T) {
 	one(second, "blocked", "--json")
 	one(second, "list", "--status", "open", "-p", "1", "--json")
 	s.must(t, spec.ExitNotFound, "ready", "--claim")
+	s.must(t, spec.ExitUsage, "ready", "--claim", "--label", task.LabelHuman)
 	one(second, "dep", "remove", second, id, "--json")
 	one(second, "ready", "--claim", "--json")
 	one(second, "close", second, "--reason", "Completed", "--session", "abc", "--json")

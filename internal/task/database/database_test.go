@@ -583,10 +583,10 @@ func many(t testing.TB, n int) *book.Book {
 		}
 		lines.WriteString("}\n")
 	}
-	list, err := task.Read(lines.Bytes())
+	f, err := task.ReadIssues(lines.Bytes())
 	must(t, err)
 	change(t, b, func(g *task.Graph) error {
-		_, err := g.Import(list, false, noon)
+		_, err := g.Import(f.Tasks, false, noon)
 		return err
 	})
 	return b
