@@ -205,7 +205,7 @@ func isInvisible(r rune) bool {
 }
 
 // isJoiner reports whether r only changes how its neighbours look. Emoji and several scripts
-// need it; after ASCII it does nothing.
+// need it; after ASCII it does nothing, or next to nothing: a digit in a box is one without it.
 func isJoiner(r rune) bool {
 	return r == 0x200c || r == 0x200d || r >= 0xfe00 && r <= 0xfe0f
 }

@@ -55,6 +55,7 @@ func TestSanitize(t *testing.T) {
 		{"invisible", "ma\u200bin\u2060\ufeff\u00ad.go\u3164", "main.go", `ma\u200bin\u2060\ufeff\u00ad.go\u3164`},
 		{"hidden text", "a\U000e0068\U000e0069", "a", `a\U000e0068\U000e0069`},
 		{"joiners", "a\u200db\n\u200c\ufe0fc می\u200cخواهم ❤\ufe0f", "ab\nc می\u200cخواهم ❤\ufe0f", `a\u200db\n\u200c\ufe0fc می` + "\u200c" + `خواهم ❤` + "\ufe0f"},
+		{"keys", "1\ufe0f\u20e3", "1\u20e3", `1\ufe0f` + "\u20e3"},
 		{"bad UTF-8", "a\xffb\xc3(c\xe2\x82", "a\ufffdb\ufffd(c\ufffd\ufffd", "a\ufffdb\ufffd(c\ufffd\ufffd"},
 		{"surrogate", "\xed\xa0\x80", "\ufffd\ufffd\ufffd", "\ufffd\ufffd\ufffd"},
 		{"overlong ESC", "\xc0\x9b[31m", "\ufffd\ufffd[31m", "\ufffd\ufffd[31m"},
