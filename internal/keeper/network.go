@@ -144,22 +144,18 @@ func (k *Keeper) join(ctx context.Context, j wire.Join) error {
 	return err
 }
 
-// compile reads the layers that the engine collected.
-func compile(generation uint64, layers json.RawMessage) (*policy.Policy, []policy.Input, error) {
+// compile reads the layers that the engine collected, and adds some more.
+func compile(generation uint64, layers json.RawMessage, more ...policy.Input) (*policy.Policy, []policy.Input, error) {
 	var inputs []policy.Input
 	if err := json.Unmarshal(layers, &inputs); err != nil {
 		return nil, nil, fmt.Errorf("read the network policy: %w", err)
 	}
-	p, err := compileInputs(generation, inputs)
-	return p, inputs, err
-}
-
-func compileInputs(generation uint64, inputs []policy.Input) (*policy.Policy, error) {
+	inputs = append(inputs, more...)
 	p, err := policy.Compile(generation, inputs...)
 	if err != nil {
-		return nil, fmt.Errorf("compile the network policy: %w", err)
+		return nil, nil, fmt.Errorf("compile the network policy: %w", err)
 	}
-	return p, nil
+	return p, inputs, nil
 }
 
 // answerPolicy puts other rules into force. Own ones are without those of the project,
@@ -174,15 +170,13 @@ func (k *Keeper) answerPolicy(c *unixconn.Conn, layers json.RawMessage, own bool
 func (k *Keeper) setPolicy(layers json.RawMessage, own bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	p, inputs, err := compile(k.policy.Generation()+1, layers)
+	var kept []policy.Input
+	if own {
+		kept = projectOf(k.rules)
+	}
+	p, inputs, err := compile(k.policy.Generation()+1, layers, kept...)
 	if err != nil {
 		return err
-	}
-	if own {
-		inputs = append(inputs, projectOf(k.rules)...)
-		if p, err = compileInputs(p.Generation(), inputs); err != nil {
-			return err
-		}
 	}
 	k.policy, k.rules = p, inputs
 	k.gateway.SetPolicy(p)
