@@ -189,8 +189,7 @@ func (l *lodger) settle(sb *spec.Sandbox, rules *policy.Block, config bool) {
 	}
 	allowed, _ := agent.Allowed(l.spec) // who reads a description checks it
 	for _, r := range allowed {
-		same := func(o policy.Rule) bool { return o.ID() == r.ID() }
-		if !slices.ContainsFunc(rules.Allow, same) {
+		if !policy.HasRule(rules.Allow, &r) {
 			rules.Allow = append(slices.Clip(rules.Allow), r)
 		}
 	}

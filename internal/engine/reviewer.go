@@ -101,9 +101,7 @@ func (e *Engine) rulesFor(sb *spec.Sandbox, worker, other *spec.Agent) (policy.B
 
 // withoutRules is without for rules.
 func withoutRules(list, other []policy.Rule) []policy.Rule {
-	return slices.DeleteFunc(slices.Clone(list), func(r policy.Rule) bool {
-		return slices.ContainsFunc(other, func(o policy.Rule) bool { return o.ID() == r.ID() })
-	})
+	return slices.DeleteFunc(slices.Clone(list), func(r policy.Rule) bool { return policy.HasRule(other, &r) })
 }
 
 // ofAgent are the variables that a sandbox has for its agent.

@@ -116,6 +116,12 @@ func (r *Rule) ID() string {
 	return fmt.Sprintf("%012x", h.Sum64()>>16)
 }
 
+// HasRule tells whether a list has the same rule, by its ID.
+func HasRule(list []Rule, r *Rule) bool {
+	id := r.ID()
+	return slices.ContainsFunc(list, func(o Rule) bool { return o.ID() == id })
+}
+
 // key is all that makes a rule another rule, in one unambiguous line.
 func (r *Rule) key() string {
 	b := make([]byte, 0, 128)
