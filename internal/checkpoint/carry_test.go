@@ -93,16 +93,7 @@ func TestCarryDamaged(t *testing.T) {
 		data []byte
 	}
 	var good []entry
-	for r := tar.NewReader(bytes.NewReader(b.carry(p))); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		must(t, err)
-		data, err := io.ReadAll(r)
-		must(t, err)
-		good = append(good, entry{h.Name, data})
-	}
+	eachCarried(t, b.carry(p), func(h *tar.Header, data []byte) { good = append(good, entry{h.Name, data}) })
 	for name, change := range map[string]func([]entry) []entry{
 		"nothing":        func([]entry) []entry { return nil },
 		"no contents":    func(l []entry) []entry { return l[:2] },
@@ -143,6 +134,21 @@ func TestCarryDamaged(t *testing.T) {
 	}
 }
 
+// eachCarried goes through the files of what is carried.
+func eachCarried(t *testing.T, carried []byte, do func(h *tar.Header, data []byte)) {
+	t.Helper()
+	for r := tar.NewReader(bytes.NewReader(carried)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		must(t, err)
+		data, err := io.ReadAll(r)
+		must(t, err)
+		do(h, data)
+	}
+}
+
 // Nothing of it has holes: a file of a few bytes could be one of any size.
 func TestCarryHoles(t *testing.T) {
 	b := newBox(t)
@@ -150,23 +156,16 @@ func TestCarryHoles(t *testing.T) {
 	b.settle()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	for r := tar.NewReader(bytes.NewReader(b.carry(b.keep("named")))); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		must(t, err)
-		data, err := io.ReadAll(r)
-		must(t, err)
+	eachCarried(t, b.carry(b.keep("named")), func(h *tar.Header, data []byte) {
 		if h.Name == carriedPack { // as GNU's tar writes what is but a hole
 			data = append([]byte("1\n8388608\n0\n"), make([]byte, 512-12)...)
 			h.PAXRecords = map[string]string{"XXX.sparse.major": "1", "XXX.sparse.minor": "0", "XXX.sparse.name": carriedPack, "XXX.sparse.realsize": "8388608"}
 			h.Size, h.Format = int64(len(data)), tar.FormatPAX
 		}
 		must(t, w.WriteHeader(h))
-		_, err = w.Write(data)
+		_, err := w.Write(data)
 		must(t, err)
-	}
+	})
 	must(t, w.Close())
 	holes := bytes.ReplaceAll(out.Bytes(), []byte("XXX.sparse"), []byte("GNU.sparse"))
 	if _, err := newShelf(t).Import(tar.NewReader(bytes.NewReader(holes))); !errors.Is(err, errDamaged) {
