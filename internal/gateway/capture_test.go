@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,13 +23,22 @@ import (
 
 // keeping is who keeps logins, and has no wish to if err says why.
 type keeping struct {
+	mu  sync.Mutex // the race detector sees no order through the stack inside
 	got []login.Grant
 	err error
 }
 
+func (k *keeping) kept() []login.Grant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.got)
+}
+
 func (k *keeping) keep(w **world, p *provider) func(context.Context, login.Grant) (*spec.Lease, string, error) {
 	return func(_ context.Context, g login.Grant) (*spec.Lease, string, error) {
+		k.mu.Lock()
 		k.got = append(k.got, g)
+		k.mu.Unlock()
 		if k.err != nil {
 			return nil, "", k.err
 		}
@@ -121,8 +132,8 @@ func TestCapture(t *testing.T) {
 					body.Expires < 1e6 || body.Scope != "a b" || body.Account["say"] == nil || strings.Contains(text, "more") {
 					t.Errorf("%s, h2 %v: %d %s %v", name, h2, status, text, err)
 				}
-				if len(k.got) != 1 || k.got[0].Access != access(1) || k.got[0].Refresh != refresh(1) || k.got[0].Lifetime.Seconds() != 60 {
-					t.Fatalf("%s, h2 %v: kept are %d", name, h2, len(k.got))
+				if kept := k.kept(); len(kept) != 1 || kept[0].Access != access(1) || kept[0].Refresh != refresh(1) || kept[0].Lifetime.Seconds() != 60 {
+					t.Fatalf("%s, h2 %v: kept are %d", name, h2, len(kept))
 				}
 				if status, text := p.call(t, w, c); status != 200 {
 					t.Errorf("%s, h2 %v: used: %d %s", name, h2, status, text)
@@ -184,8 +195,8 @@ func TestNotCaptured(t *testing.T) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
-		if status != tt.status || !strings.Contains(text, tt.want) || len(k.got) != tt.kept {
-			t.Errorf("%s: %d %.300s; kept %d", name, status, text, len(k.got))
+		if status != tt.status || !strings.Contains(text, tt.want) || len(k.kept()) != tt.kept {
+			t.Errorf("%s: %d %.300s; kept %d", name, status, text, len(k.kept()))
 		}
 		w.realless(t)
 	}
@@ -231,7 +242,7 @@ func TestCaptureNobodys(t *testing.T) {
 	if status, text, _ := p.logsIn(t, c, p.how().Endpoint); status != 200 || !strings.Contains(text, access(1)) {
 		t.Errorf("%d %s", status, text)
 	}
-	if len(k.got) != 0 {
-		t.Errorf("%d are kept", len(k.got))
+	if n := len(k.kept()); n != 0 {
+		t.Errorf("%d are kept", n)
 	}
 }
