@@ -81,6 +81,8 @@ type flowView struct {
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	Directory string    `json:"run_directory"`
 	*flow.State
+	Status     flow.Status         `json:"status"`
+	Reason     string              `json:"stop_reason,omitempty"`
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
 	Behind     []string            `json:"left_behind,omitempty"` // sandboxes that it was to remove
@@ -97,11 +99,23 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 
 func (l *flowing) view() flowView {
 	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
+	status, reason := l.standing()
+	v.Status, v.Reason = flow.Status(status), reason
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}
 	return v
+}
+
+// standing is how it stands, in two words. Some of its steps may be at work, while others wait
+// for models.
+func (l *flowing) standing() (status, reason string) {
+	s := l.state
+	if l.atWork() > 0 {
+		return string(s.Status), s.Reason
+	}
+	return standing(string(s.Status), s.Reason, s)
 }
 
 // open refuses to talk to a flow that has ended for good.

@@ -160,9 +160,10 @@ func (a *app) stepTable(s *flow.State) error {
 // rows are how a flow stands, for people.
 func (l *flowing) rows() [][2]string {
 	s := l.state
+	status, reason := l.standing()
 	rows := [][2]string{
 		{"run", l.run.ID},
-		{"status", statusText(string(s.Status), s.Reason, s.Detail)},
+		{"status", statusText(status, reason, s.Detail)},
 		{"flow", l.plan.File},
 		{"directory", l.run.Dir()},
 		{"began", l.since.Local().Format(time.DateTime)},

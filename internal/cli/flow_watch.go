@@ -107,8 +107,9 @@ func (p *flowPage) lines(rows, cols int, now time.Time) []tui.Line {
 
 func (p *flowPage) head(cols int, now time.Time) []tui.Line {
 	s, plan := p.state, &p.plan
+	status, reason := p.standing()
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: p.took(now), waiting: s,
+		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: p.took(now), waiting: s,
 		tokens: s.Tokens, usd: s.USD, metered: &s.Metered, most: plan.Limits,
 	}
 	page := v.head(

@@ -91,6 +91,8 @@ type loopView struct {
 	Hosted    bool      `json:"hosted"`              // a process carries it on
 	ExitCode  *int      `json:"exit_code,omitempty"` // of who carried it on to its end; a crash has none
 	*loop.State
+	Status     loop.Status  `json:"status"`
+	Reason     string       `json:"stop_reason,omitempty"`
 	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
 	Workers    []workerView `json:"workers,omitempty"`
 	Iterations []loop.Spent `json:"iterations"`            // what each took
@@ -108,11 +110,17 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 
 func (l *looping) view() loopView {
 	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
+	status, reason := l.standing()
+	v.Status, v.Reason = loop.Status(status), reason
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
 		code := l.state.ExitCode()
 		v.ExitCode = &code
 	}
 	return v
+}
+
+func (l *looping) standing() (status, reason string) {
+	return standing(string(l.state.Status), l.state.Reason, l.state)
 }
 
 // actor is by what name a person says something to a run.

@@ -150,13 +150,8 @@ func (a *app) tollTable(list []loop.Toll) error {
 // rows are how a loop stands, for people.
 func (l *looping) rows() [][2]string {
 	s, p := l.state, &l.plan
-	status := string(s.Status)
-	if s.Reason != "" {
-		status += ", " + s.Reason
-	}
-	if s.Detail != "" {
-		status += ": " + s.Detail
-	}
+	status, reason := l.standing()
+	status = statusText(status, reason, s.Detail)
 	took := time.Duration(s.Elapsed)
 	if l.hosted {
 		took = s.Took(time.Now())

@@ -138,8 +138,9 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	if s.Status == loop.Running {
 		elapsed += max(0, now.Sub(s.Last))
 	}
+	status, reason := p.standing()
 	v := &vitals{
-		id: p.run.ID, status: string(s.Status), reason: s.Reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD, metered: &s.Metered,
+		id: p.run.ID, status: status, reason: reason, detail: s.Detail, took: elapsed, waiting: s, tokens: s.Tokens, usd: s.USD, metered: &s.Metered,
 		most: flow.Limits{Time: plan.Limits.Time, Tokens: plan.Limits.Tokens, USD: plan.Limits.USD},
 	}
 	page := v.head(

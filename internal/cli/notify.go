@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 )
 
@@ -63,6 +64,7 @@ func (h *herald) look(ctx context.Context, p patient) {
 		return
 	default:
 		h.waits = d.Since
+		n.Status = string(loop.Waiting)
 		n.Event, n.Reason, n.Detail, n.Until = engine.EventWaits, d.For, delayReason(d), d.Until
 	}
 	h.tell(context.WithoutCancel(ctx), n) // a signal that ends the run keeps nobody from hearing what was before

@@ -59,7 +59,7 @@ func TestHerald(t *testing.T) {
 		d.Add(run.Overloaded, now, time.Time{}, row)
 		look(true)
 		if row == 6 {
-			tell("waits running overloaded UNTIL: the provider of a model is overloaded")
+			tell("waits waiting overloaded UNTIL: the provider of a model is overloaded")
 		}
 	}
 	check("one wait")
@@ -67,7 +67,7 @@ func TestHerald(t *testing.T) {
 	look(false)
 	check("somebody works")
 	look(true)
-	tell("waits running rate_limited UNTIL: an allowance is used up")
+	tell("waits waiting rate_limited UNTIL: an allowance is used up")
 	check("another wait")
 	look(false)
 	check("it is tried again")

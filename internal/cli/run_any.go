@@ -13,6 +13,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
 	"github.com/bothy-dev/bothy/spec"
@@ -70,6 +71,15 @@ func waitingFor(w waiter) string {
 		return ""
 	}
 	return d.For
+}
+
+// standing is how a run stands, in two words. One that waits for models is waiting, for that,
+// although whoever carries it on is there, and goes on by himself.
+func standing(status, reason string, w waiter) (string, string) {
+	if d, waits := w.Waits(); waits {
+		return string(loop.Waiting), d.For
+	}
+	return status, reason
 }
 
 // oneRun completes a run of a kind.

@@ -153,6 +153,9 @@ func (v runView) rank() int {
 	}
 	switch v.Status {
 	case string(flow.Waiting):
+		if v.WaitingFor != "" { // it goes on by itself
+			return 3
+		}
 		return 0
 	case string(loop.Stalled), string(flow.Interrupted):
 		return 1
