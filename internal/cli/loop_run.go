@@ -516,6 +516,7 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 		h.look(ctx, s)
 	})
 	h.end()
+	c.works.Close(ctx)
 	if err != nil {
 		return err
 	}

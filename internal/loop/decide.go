@@ -79,6 +79,17 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	return Step{Iterate: s.Iteration + 1}
 }
 
+// foreseen is the iteration that comes next whatever the gates will say, or as long as they say
+// what they said before; 0 if it is another's turn, or if they may say that it is done.
+func foreseen(p *Plan, s *State, now time.Time) int {
+	if len(p.Agents) > 0 || s.Work == nil || s.Work.Done {
+		return 0
+	}
+	then := *s
+	then.step = Judged
+	return Next(p, &then, now).Iterate
+}
+
 func sameLimit(s *State) *End {
 	return &End{Status: Stalled, Reason: "same_limit", Detail: s.denied("the agent")}
 }

@@ -21,6 +21,9 @@ type Shop interface {
 	// Begin has a seat's place hold what the loop's sandbox holds now, and gives the
 	// checkpoint that has it; 0 if the seat has no place of its own.
 	Begin(ctx context.Context, seat Seat) (checkpoint int64, err error)
+	// Ahead may begin with what the next Work of a seat needs, beside what is done meanwhile.
+	// What goes wrong with that goes wrong with Work.
+	Ahead(ctx context.Context, seat Seat)
 	// Keep makes a checkpoint of what a seat has done, and counts the files that are
 	// otherwise than at another; all of them if that is 0. What an agent has done whose
 	// turn it was is in the loop's sandbox then.
@@ -197,6 +200,9 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 		case step.Keep:
 			return l.checkpoint(ctx)
 		case step.Judge:
+			if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
+				l.Shop.Ahead(ctx, l.Plan.seatOf(n))
+			}
 			return l.judge(ctx)
 		case step.Review != nil:
 			return l.review(ctx, step.Review)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +47,7 @@ type fake struct {
 	seats   []Seat
 	kept    []Seat
 	rest    []int64
+	ahead   []int // behind which iterations the next one was got ready for
 
 	opinion func(n int) (Opinion, error)
 	reviews []ReviewJob
@@ -94,6 +96,8 @@ func (f *fake) Begin(_ context.Context, seat Seat) (int64, error) {
 	f.begun = append(f.begun, seat)
 	return 0, nil
 }
+
+func (f *fake) Ahead(context.Context, Seat) { f.ahead = append(f.ahead, f.n) }
 
 func (f *fake) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
 	if f.gone[seat] {
@@ -190,6 +194,40 @@ func TestCarry(t *testing.T) {
 			again, err := Fold(events)
 			if must(t, err); !reflect.DeepEqual(again, s) {
 				t.Errorf("folded anew it is\n%+v\nnot\n%+v", again, s)
+			}
+		})
+	}
+}
+
+// TestAhead has the next iteration be got ready for while the gates judge, if there will be
+// one whatever they say.
+func TestAhead(t *testing.T) {
+	once := func(int) int { return 1 }
+	for _, tt := range []struct {
+		name    string
+		set     func(*Plan)
+		claims  int // the iteration that says it is done
+		changes func(int) int
+		want    []int
+	}{
+		{"not after a claim, nor at the end", func(p *Plan) { p.Limits.MaxIterations = 4 }, 2, once, []int{1, 3}},
+		{"nothing moves any more", nil, 0, func(int) int { return 0 }, []int{1, 2}},
+		{"no tokens are left", func(p *Plan) { p.Limits.Tokens = 25 }, 0, once, []int{1, 2}},
+		{"another's turn", func(p *Plan) { p.Rotate([]Turn{{"mine", "m"}, {"yours", "m"}}); p.Limits.MaxIterations = 3 }, 0, once, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan()
+			if tt.set != nil {
+				tt.set(p)
+			}
+			f := &fake{changes: tt.changes, green: func(int) bool { return false }, work: func(n int) (Work, error) {
+				if n == tt.claims {
+					return says(done)
+				}
+				return says("not yet")
+			}}
+			if carry(t, p, f); !slices.Equal(f.ahead, tt.want) {
+				t.Errorf("behind iterations %v, want %v", f.ahead, tt.want)
 			}
 		})
 	}

@@ -94,6 +94,8 @@ func (b *bench) Remake(_ context.Context, seat Seat, before []Place, noted func(
 	return p, nil
 }
 
+func (b *bench) Ahead(context.Context, Seat) { b.t.Error("one of several is got ready for") }
+
 func (b *bench) Begin(_ context.Context, seat Seat) (int64, error) {
 	defer b.locked()()
 	if b.gone[seat] {

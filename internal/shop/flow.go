@@ -35,7 +35,7 @@ var _ flow.Shop = (*Flow)(nil)
 // NewFlow gives the shop of a flow that has these sandboxes, by the names of their rooms, and
 // agents, by their names.
 func NewFlow(h Host, e *engine.Engine, sandboxes map[string]*spec.Sandbox, agents map[string]*spec.Agent) *Flow {
-	return &Flow{shop: shop{h, e}, sandboxes: sandboxes, agents: agents}
+	return &Flow{shop: shop{host: h, engine: e}, sandboxes: sandboxes, agents: agents}
 }
 
 // flowRoot is the directory inside below which each try has one of its own: what an
@@ -208,6 +208,7 @@ func (s *Flow) count(ctx context.Context, sb *spec.Sandbox, before spec.Bill, be
 
 // Stop ends the sandboxes, when nobody carries the flow on any more.
 func (s *Flow) Stop(ctx context.Context) {
+	defer s.going.Wait()
 	for _, sb := range s.sandboxes {
 		if err := s.engine.Stop(context.WithoutCancel(ctx), sb, Grace); err != nil {
 			s.host.Note("%s was not stopped: %v", sb.Name, err)

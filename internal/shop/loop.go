@@ -24,6 +24,7 @@ type Loop struct {
 	agent   *spec.Agent
 	plan    *loop.Plan
 	places  *Places
+	ahead   *spec.Sandbox // is started for the next work
 }
 
 var _ loop.Shop = (*Loop)(nil)
@@ -31,7 +32,13 @@ var _ loop.Shop = (*Loop)(nil)
 // NewLoop gives the shop of a loop in a sandbox, whose agent is nil if nobody will work.
 // Places may be nil: nobody works elsewhere.
 func NewLoop(h Host, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, p *loop.Plan, elsewhere *Places) *Loop {
-	return &Loop{shop{h, e}, sb, of, p, elsewhere}
+	return &Loop{shop: shop{host: h, engine: e}, Sandbox: sb, agent: of, plan: p, places: elsewhere}
+}
+
+// Close waits for what was begun and has nobody who waits for it. The work is over then.
+func (s *Loop) Close(ctx context.Context) {
+	s.idle(ctx)
+	s.going.Wait()
 }
 
 // Work has the agent work, and then stops the sandbox: servers that it left running
@@ -45,7 +52,7 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	if err != nil { // it was seen to that it can be
 		return w, err
 	}
-	if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil { // a host that died may have left an agent at work
+	if err := s.empty(ctx, at.Sandbox); err != nil {
 		return w, err
 	}
 	before, err := s.engine.Bill(ctx, at.Sandbox)
@@ -141,6 +148,7 @@ func (s *Loop) Keep(ctx context.Context, seat loop.Seat, cause string, since int
 
 // Restore puts the sandbox's files back.
 func (s *Loop) Restore(ctx context.Context, number int64) error {
+	s.idle(ctx) // what stands is put back to in less time
 	p, err := s.checkpoint(number)
 	if err != nil {
 		return err

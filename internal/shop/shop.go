@@ -7,6 +7,7 @@ package shop
 import (
 	"context"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -30,6 +31,8 @@ type Host interface {
 type shop struct {
 	host   Host
 	engine *engine.Engine
+	// going is what is done beside the work, and has to be over at the end.
+	going sync.WaitGroup
 }
 
 // Grace is how long what still runs when work is over may take to end: the agent has ended,
@@ -68,11 +71,14 @@ func (s *shop) inProof(ctx context.Context, of *spec.Sandbox, p checkpoint.Point
 	return f(sb)
 }
 
-// remove removes a copy, whatever has ended what was done in it.
+// remove removes a copy, whatever has ended what was done in it. Nobody waits for that but
+// who ends the work.
 func (s *shop) remove(ctx context.Context, sb *spec.Sandbox) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if err := s.engine.Remove(ctx, sb, true); err != nil {
-		s.host.Note("%s was not removed: %v", sb.Name, err)
-	}
+	s.going.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if err := s.engine.Remove(ctx, sb, true); err != nil {
+			s.host.Note("%s was not removed: %v", sb.Name, err)
+		}
+	})
 }
