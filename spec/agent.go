@@ -162,7 +162,8 @@ type AgentServers struct {
 // pointers (RFC 6901) to members of objects.
 type AgentLogin struct {
 	// File lies below the home directory, on the host and inside. Directory is the
-	// variable of the host that names another directory for it.
+	// variable of the host that names another directory for it, or VARIABLE/PATH if that
+	// one lies below what the variable names.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
 	// Service of the vault says for which hosts the login is and where in a
@@ -201,7 +202,7 @@ type AgentLogin struct {
 // AgentKey is an API key in a file of the host in which an agent keeps what it was told.
 type AgentKey struct {
 	// File, in JSON or, if it is called .env, with lines NAME=VALUE, lies below the home
-	// directory. Directory is the variable of the host that names another directory for it.
+	// directory. Directory is as that of a login.
 	File      string `json:"file"`
 	Directory string `json:"directory,omitempty"`
 	// Service of the vault, one of the agent's credentials, is what the key is for.

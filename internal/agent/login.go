@@ -22,10 +22,8 @@ func checkLogin(l *spec.AgentLogin) error {
 	if !localFile(l.File) || path.Dir(l.File) == "." {
 		return fail("%q is no file in a directory below the home directory", l.File)
 	}
-	if l.Directory != "" {
-		if err := vault.CheckVariable(l.Directory); err != nil {
-			return fail("directory: %w", err)
-		}
+	if err := checkDirectory(l.Directory); err != nil {
+		return fail("directory: %w", err)
 	}
 	if s := vault.FindService(l.Service); s == nil || s.Name != l.Service {
 		return fail("no service named %q", l.Service)
@@ -65,10 +63,8 @@ func checkKeys(a *spec.Agent) error {
 		if !localFile(k.File) {
 			return fail("%q is no path below the home directory", k.File)
 		}
-		if k.Directory != "" {
-			if err := vault.CheckVariable(k.Directory); err != nil {
-				return fail("directory: %w", err)
-			}
+		if err := checkDirectory(k.Directory); err != nil {
+			return fail("directory: %w", err)
 		}
 		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
 			return fail("%q is none of the credentials that Bothy knows", k.Service)
@@ -82,6 +78,19 @@ func checkKeys(a *spec.Agent) error {
 		}
 	}
 	return nil
+}
+
+// checkDirectory judges what else may name the directory of a file: nothing, VARIABLE, or
+// VARIABLE/PATH.
+func checkDirectory(directory string) error {
+	if directory == "" {
+		return nil
+	}
+	variable, below, has := strings.Cut(directory, "/")
+	if has && !localFile(below) {
+		return spec.Errorf(spec.ErrUsage, "%q is no path below what a variable names", below)
+	}
+	return vault.CheckVariable(variable)
 }
 
 // checkEndpoint wants https://NAME[:PORT]/PATH. net/url would be initialised behind

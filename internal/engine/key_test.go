@@ -14,19 +14,26 @@ import (
 // agent alone.
 func TestGivenKeys(t *testing.T) {
 	const key = "sk-ant-api03-CANARYCANARYCANARYCANARY0123456789"
-	for name, c := range map[string]struct{ agent, file, text, secret, service string }{
-		"codex login --with-api-key": {"codex", ".codex/auth.json", `{"OPENAI_API_KEY":"@"}`, "codex-openai-key", "openai"},
-		"codex, with a mode":         {"codex", ".codex/auth.json", `{"auth_mode":"apikey","OPENAI_API_KEY":"@","tokens":null}`, "codex-openai-key", "openai"},
-		"claude, by the Console":     {"claude", ".claude.json", `{"numStartups":3,"primaryApiKey":"@"}`, "claude-anthropic-key", "anthropic"},
-		"claude, by its settings":    {"claude", ".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic"},
-		"gemini, by its variables":   {"gemini", ".gemini/.env", "# mine\nexport GEMINI_API_KEY=\"@\"\n", "gemini-google-key", "google"},
-		"opencode auth login":        {"opencode", ".local/share/opencode/auth.json", `{"github-copilot":{"type":"oauth","refresh":"x"},"openrouter":{"type":"api","key":"@"}}`, "opencode-openrouter-key", "openrouter"},
+	auth := `{"github-copilot":{"type":"oauth","refresh":"x"},"openrouter":{"type":"api","key":"@"}}`
+	for name, c := range map[string]struct{ agent, file, text, secret, service, variable string }{
+		"codex login --with-api-key": {"codex", ".codex/auth.json", `{"OPENAI_API_KEY":"@"}`, "codex-openai-key", "openai", ""},
+		"codex, with a mode":         {"codex", ".codex/auth.json", `{"auth_mode":"apikey","OPENAI_API_KEY":"@","tokens":null}`, "codex-openai-key", "openai", ""},
+		"claude, by the Console":     {"claude", ".claude.json", `{"numStartups":3,"primaryApiKey":"@"}`, "claude-anthropic-key", "anthropic", ""},
+		"claude, by its settings":    {"claude", ".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic", ""},
+		"gemini, by its variables":   {"gemini", ".gemini/.env", "# mine\nexport GEMINI_API_KEY=\"@\"\n", "gemini-google-key", "google", ""},
+		"opencode auth login":        {"opencode", ".local/share/opencode/auth.json", auth, "opencode-openrouter-key", "openrouter", ""},
+		"opencode, with XDG's home":  {"opencode", "data/opencode/auth.json", auth, "opencode-openrouter-key", "openrouter", "XDG_DATA_HOME=data"},
+		"gemini, of the home":        {"gemini", ".env", "GEMINI_API_KEY=@", "gemini-google-key", "google", ""},
+		"gemini, with a home":        {"gemini", "g/.gemini/.env", "GEMINI_API_KEY=@", "gemini-google-key", "google", "GEMINI_CLI_HOME=g"},
+		"gemini, of that home":       {"gemini", "g/.env", "GOOGLE_API_KEY=@", "gemini-google-key", "google", "GEMINI_CLI_HOME=g"},
+		"claude, with a directory":   {"claude", "c/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic", "CLAUDE_CONFIG_DIR=c"},
+		"codex, with a directory":    {"codex", "c/auth.json", `{"OPENAI_API_KEY":"@"}`, "codex-openai-key", "openai", "CODEX_HOME=c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, path, said := signedIn(t)
 			must(t, os.Remove(path))
-			for _, v := range []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"} {
-				t.Setenv(v, "")
+			if variable, dir, ok := strings.Cut(c.variable, "="); ok {
+				t.Setenv(variable, filepath.Join(os.Getenv("HOME"), dir))
 			}
 			a, err := e.Agents.Find(c.agent)
 			must(t, err)

@@ -28,7 +28,11 @@ func signedIn(t *testing.T) (e *Engine, path string, said *[]string) {
 	said = &[]string{}
 	e.Progress = func(s string) { *said = append(*said, s) }
 	home := t.TempDir()
-	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"} {
+	for _, name := range []string{
+		"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "GH_CONFIG_DIR",
+		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY",
+		"GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY", "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN",
+	} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOME", home)

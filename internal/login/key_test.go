@@ -85,8 +85,21 @@ func TestNoKey(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	elsewhere := FindKey(spec.AgentKey{File: ".tool/keys.json", Directory: "TOOL", Key: "/key"}, "/home/me", func(string) string { return dir })
-	if elsewhere.Path != filepath.Join(dir, "keys.json") {
-		t.Error(elsewhere.Path)
+}
+
+// A file is looked for where its program would, by the variable that names that place.
+func TestKeyElsewhere(t *testing.T) {
+	for _, c := range [][3]string{
+		{"", "/x", "/home/me/.tool/keys.json"},
+		{"TOOL", "/x", "/x/keys.json"},
+		{"TOOL/a/b", "/x", "/x/a/b/keys.json"},
+		{"TOOL/a/b", "", "/home/me/.tool/keys.json"},
+		{"TOOL", "x", "/home/me/.tool/keys.json"}, // below which directory, nobody knows
+	} {
+		getenv := func(name string) string { return map[string]string{"TOOL": c[1], "": "/none"}[name] }
+		how := spec.AgentKey{File: ".tool/keys.json", Directory: c[0], Key: "/key"}
+		if got := FindKey(how, "/home/me", getenv).Path; got != c[2] {
+			t.Errorf("%q with %q: %s, and not %s", c[0], c[1], got, c[2])
+		}
 	}
 }

@@ -50,10 +50,11 @@ func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
 }
 
 // lies says where a file below a home directory is, that a variable can have lie in
-// another directory.
+// another directory, or in one below that: VARIABLE or VARIABLE/PATH.
 func lies(file, directory, home string, getenv func(string) string) string {
-	if dir := getenv(directory); directory != "" && filepath.IsAbs(dir) {
-		return filepath.Join(dir, filepath.Base(file))
+	variable, below, _ := strings.Cut(directory, "/")
+	if dir := getenv(variable); variable != "" && filepath.IsAbs(dir) {
+		return filepath.Join(dir, below, filepath.Base(file))
 	}
 	return filepath.Join(home, file)
 }
