@@ -207,7 +207,12 @@ type AgentKey struct {
 	Directory string `json:"directory,omitempty"`
 	// Service of the vault, one of the agent's credentials, is what the key is for.
 	Service string `json:"service"`
-	Key     string `json:"key"` // a JSON pointer (RFC 6901) to it, through objects; or NAME
+	// Key is a JSON pointer (RFC 6901) to it, through objects, in which a name that ends
+	// with * is that of the one member that begins so; or NAME.
+	Key string `json:"key"`
+	// Command says that a command stands there which prints the key. It is never run: a
+	// person is told of it.
+	Command bool `json:"command,omitempty"`
 }
 
 // AgentCapture says what comes in of a server's answer to a login inside, beside what

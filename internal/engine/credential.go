@@ -237,6 +237,11 @@ func keyOf(a *spec.Agent, how spec.AgentKey, home string, have []vault.Secret) (
 	}
 	name := a.Name + "-" + how.Service + "-key"
 	c.Where = "the key in " + key.Path
+	if errors.Is(err, login.ErrCommand) {
+		c.Where = "what the command at " + how.Key + " in " + key.Path + " prints"
+		c.Unfit = fmt.Sprintf("%v; if you trust it: bothy secret set %s --command COMMAND", err, how.Service)
+		return c
+	}
 	if err != nil && !errors.Is(err, spec.ErrDenied) { // nobody knows whether there is one
 		c.Where = "what " + key.Path + " may have of a key"
 	}

@@ -27,6 +27,7 @@ func TestGivenKeys(t *testing.T) {
 		"gemini, with a home":        {"gemini", "g/.gemini/.env", "GEMINI_API_KEY=@", "gemini-google-key", "google", "GEMINI_CLI_HOME=g"},
 		"gemini, of that home":       {"gemini", "g/.env", "GOOGLE_API_KEY=@", "gemini-google-key", "google", "GEMINI_CLI_HOME=g"},
 		"claude, with a directory":   {"claude", "c/settings.json", `{"env":{"ANTHROPIC_API_KEY":"@"}}`, "claude-anthropic-key", "anthropic", "CLAUDE_CONFIG_DIR=c"},
+		"copilot, without a keyring": {"copilot", ".copilot/config.json", "// This file is managed automatically.\n" + `{"copilotTokens":{"https://github.com:me":"@","https://ghe.example:me":"x"}}`, "copilot-copilot-key", "copilot", ""},
 		"codex, with a directory":    {"codex", "c/auth.json", `{"OPENAI_API_KEY":"@"}`, "codex-openai-key", "openai", "CODEX_HOME=c"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,5 +110,23 @@ func TestGivenKeyIsLast(t *testing.T) {
 	must(t, e.SetSecret(here, NewSecret{Name: secret, Service: "github", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "X"}}))
 	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || c.Unfit == "" {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A helper that prints keys is told of, and how to have it used; it is not run.
+func TestHelperIsTold(t *testing.T) {
+	e, path, said := signedIn(t)
+	must(t, os.Remove(path))
+	made := filepath.Join(t.TempDir(), "made")
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(path), "settings.json"), []byte(`{"apiKeyHelper":"touch `+made+`; echo sk-ant-CANARY"}`), 0o644))
+	c, err := e.FindCredential(claude(t, e))
+	if err != nil || c.Secret != "" || !strings.Contains(c.Where, "apiKeyHelper in "+filepath.Dir(path)) || !strings.Contains(c.Unfit, "bothy secret set anthropic --command") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if secret, err := e.Credential(here, claude(t, e)); secret != "" || err != nil || len(*said) != 1 || strings.Contains((*said)[0], "CANARY") {
+		t.Errorf("%q, %v, said %q", secret, err, *said)
+	}
+	if _, err := os.Lstat(made); err == nil {
+		t.Error("it was run")
 	}
 }

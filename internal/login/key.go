@@ -1,6 +1,7 @@
 package login
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 type Key struct {
 	Path    string
 	Pointer string // to it, in JSON; of variables the name of one
+	Command bool   // what stands there is no key but a command that prints one
 }
 
 // IsVariables tells whether a file holds variables, as its name says, and not JSON.
@@ -27,8 +29,12 @@ const maxKeyFile = 16 << 20
 
 // FindKey says where the key of a description lies, as [Find] does of a login.
 func FindKey(how spec.AgentKey, home string, getenv func(string) string) Key {
-	return Key{lies(how.File, how.Directory, home, getenv), how.Key}
+	return Key{Path: lies(how.File, how.Directory, home, getenv), Pointer: how.Key, Command: how.Command}
 }
+
+// ErrCommand says that there is a command. It is not run, whosever the file is: who was let
+// write it from inside a sandbox would leave that by it.
+var ErrCommand = errors.New("no command is run because it stands in a file")
 
 // Read reads the key. Without one the error is [ErrNone], whoever may read the file: most in
 // which one could stand have none. A symbolic link has none either: what it leads to may lie
@@ -50,22 +56,79 @@ func (k Key) Read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var v any = variable(string(data), k.Pointer)
-	if !IsVariables(k.Path) {
-		all, err := decodeObject(data)
-		if err != nil {
-			return "", err
-		}
-		v = get(all, k.Pointer)
+	v, err := k.in(data)
+	if err != nil {
+		return "", err
 	}
 	if v == nil || v == "" {
 		return "", ErrNone
+	}
+	if k.Command {
+		return "", ErrCommand
 	}
 	s, ok := v.(string)
 	if !ok || !isToken(s) {
 		return "", fmt.Errorf("what it has at %s is no key", k.Pointer)
 	}
 	return s, private(file, st)
+}
+
+// in gives what a file has where the key belongs; nothing, if nothing.
+func (k Key) in(data []byte) (any, error) {
+	if IsVariables(k.Path) {
+		return variable(string(data), k.Pointer), nil
+	}
+	all, err := decodeObject(withoutHead(data))
+	if err != nil {
+		return nil, err
+	}
+	return k.pick(all)
+}
+
+// withoutHead leaves out the comments above a document, in which some programs say that it
+// is theirs.
+func withoutHead(data []byte) []byte {
+	for {
+		line, rest, _ := bytes.Cut(data, []byte("\n"))
+		if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("//")) {
+			return data
+		}
+		data = rest
+	}
+}
+
+// pick gives what the pointer leads to. A name in it that ends with * is that of any member
+// that begins so, such as one for each account: of several nobody says which is meant.
+func (k Key) pick(all map[string]any) (v any, err error) {
+	v = all
+	for _, name := range steps(k.Pointer) {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, nil
+		}
+		v = m[name]
+		if begin, some := strings.CutSuffix(name, "*"); some {
+			v, err = k.only(m, begin)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// only gives the member with something in it whose name begins so.
+func (k Key) only(m map[string]any, begin string) (v any, err error) {
+	for name, member := range m {
+		if !strings.HasPrefix(name, begin) || member == nil || member == "" {
+			continue
+		}
+		if v != nil {
+			return nil, fmt.Errorf("it has several at %s, and does not say which is meant", k.Pointer)
+		}
+		v = member
+	}
+	return v, nil
 }
 
 // variable gives what a file of variables says of one, the last time; nothing if it does

@@ -29,6 +29,9 @@ func TestKey(t *testing.T) {
 		"too short":        {`{"a":{"key":"REAL"}}`, 0o600, "is no key"},
 		"no JSON":          {`key = REAL`, 0o600, "no JSON object"},
 		"something behind": {`{"a":{}} REAL`, 0o600, "behind its JSON"},
+		"comments above":   {"// by a program\n // REAL\n{\"a\":{\"key\":\"sk-REAL-0123456789\"}}", 0o600, "sk-REAL-0123456789"},
+		"only comments":    {"// REAL", 0o600, "no JSON object"},
+		"comments within":  {"{ // REAL\n}", 0o600, "no JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := FindKey(spec.AgentKey{File: "keys.json", Key: "/a/key"}, t.TempDir(), os.Getenv)
@@ -44,6 +47,46 @@ func TestKey(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
+	}
+}
+
+// Where a key stands under the name of an account, there is one, or nobody says which.
+func TestKeyOfSome(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"t":{"https://a:me":"sk-REAL-0123456789","https://b:me":"other-REAL-0123"}}`: "sk-REAL-0123456789",
+		`{"t":{"https://a:me":"sk-REAL-0123456789","https://a:you":null}}`:             "sk-REAL-0123456789",
+		`{"t":{"https://a:me":"sk-REAL-0123456789","https://a:you":"sk-REAL-1"}}`:      "several at /t/",
+		`{"t":{"https://a:me":{"x":"sk-REAL-0123456789"}}}`:                            "is no key",
+		`{"t":{"https://b:me":"sk-REAL-0123456789"}}`:                                  "",
+		`{"t":["sk-REAL-0123456789"]}`:                                                 "",
+	} {
+		k := Key{Path: filepath.Join(t.TempDir(), "keys.json"), Pointer: "/t/https:~1~1a:*"}
+		must(t, os.WriteFile(k.Path, []byte(text), 0o600))
+		got, err := k.Read()
+		switch {
+		case want == "" && errors.Is(err, ErrNone), err == nil && got == want:
+		case err == nil || want == "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "REAL"):
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
+// A command that prints a key is none, and is not run; nothing of it is quoted.
+func TestKeyOfCommand(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "made")
+	for text, want := range map[string]error{
+		`{"helper":"touch ` + made + `; echo sk-REAL-0123456789"}`: ErrCommand,
+		`{"helper":""}`: ErrNone,
+		`{}`:            ErrNone,
+	} {
+		k := Key{Path: filepath.Join(t.TempDir(), "keys.json"), Pointer: "/helper", Command: true}
+		must(t, os.WriteFile(k.Path, []byte(text), 0o644))
+		if got, err := k.Read(); got != "" || !errors.Is(err, want) || strings.Contains(err.Error(), "REAL") {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+	if _, err := os.Lstat(made); err == nil {
+		t.Error("it was run")
 	}
 }
 
@@ -64,7 +107,7 @@ func TestKeyOfVariables(t *testing.T) {
 		"KEY":                                     "",
 		"":                                        "",
 	} {
-		k := Key{filepath.Join(t.TempDir(), ".env"), "KEY"}
+		k := Key{Path: filepath.Join(t.TempDir(), ".env"), Pointer: "KEY"}
 		must(t, os.WriteFile(k.Path, []byte(text), 0o600))
 		if got, err := k.Read(); got != want || (want == "") != errors.Is(err, ErrNone) {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -80,7 +123,7 @@ func TestNoKey(t *testing.T) {
 	must(t, os.Symlink(real, filepath.Join(dir, "link.json")))
 	must(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
 	for name, want := range map[string]bool{"none.json": true, "link.json": true, "real.json/x": true, "dir.json": false} {
-		got, err := Key{filepath.Join(dir, name), "/key"}.Read()
+		got, err := Key{Path: filepath.Join(dir, name), Pointer: "/key"}.Read()
 		if got != "" || err == nil || errors.Is(err, ErrNone) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
