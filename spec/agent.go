@@ -71,6 +71,8 @@ type Agent struct {
 	Login *AgentLogin `json:"login,omitempty"`
 	// Keys are where it keeps API keys that its user gave it on the host, the best first.
 	Keys []AgentKey `json:"keys,omitempty"`
+	// Tokens are those of other programs of the host that it takes as well, the best first.
+	Tokens []AgentToken `json:"tokens,omitempty"`
 	// Mock is how it asks a model that a script plays; nil if as it asks that of
 	// the first of its credentials which is for models.
 	Mock *AgentMock `json:"mock,omitempty"`
@@ -213,6 +215,15 @@ type AgentKey struct {
 	// Command says that a command stands there which prints the key. It is never run: a
 	// person is told of it.
 	Command bool `json:"command,omitempty"`
+}
+
+// AgentToken is a token of another program of the host, which may do more than the agent
+// needs: it is lent as what the agent has of its own would be, for the paths alone.
+type AgentToken struct {
+	Tool    string   `json:"tool"`    // as bothy secret sources has it
+	Server  string   `json:"server"`  // whose token of it
+	Service string   `json:"service"` // of the vault, one of the agent's credentials
+	Paths   []string `json:"paths"`   // of the service's hosts
 }
 
 // AgentCapture says what comes in of a server's answer to a login inside, beside what

@@ -387,6 +387,28 @@ func TestKeysRefused(t *testing.T) {
 	}
 }
 
+func TestTokensRefused(t *testing.T) {
+	const text = own + "credentials: [copilot]\ntokens: [{tool: github, server: github.com, service: copilot, paths: [/models, \"/x/**\"]}]\n"
+	if a, err := Decode([]byte(text)); err != nil || len(a.Tokens) != 1 || len(a.Tokens[0].Paths) != 2 {
+		t.Fatal(a, err)
+	}
+	for _, change := range [][2]string{
+		{"tool: github, ", ""},
+		{"server: github.com, ", ""},
+		{"service: copilot", "service: github"},
+		{"service: copilot", "service: nobody"},
+		{", paths: [/models, \"/x/**\"]", ""},
+		{"paths: [/models", "paths: [models"},
+		{"paths: [/models", "hosts: [x.example], paths: [/models"},
+		{"tokens: [", "tokens: [{tool: github, server: x.example, service: copilot, paths: [/x]}, "},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		if a, err := Decode([]byte(changed)); err == nil || changed == text {
+			t.Errorf("%s was taken: %v", change[1], a)
+		}
+	}
+}
+
 func TestExpand(t *testing.T) {
 	lookup := func(word string) (string, bool) {
 		v, ok := map[string]string{"workspace": `/a"b`, "placeholder:x": "0123456789"}[word]

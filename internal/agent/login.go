@@ -80,6 +80,31 @@ func checkKeys(a *spec.Agent) error {
 	return nil
 }
 
+// checkTokens judges which tokens of other programs an agent takes. Which tools there are,
+// who looks for the tokens knows.
+func checkTokens(a *spec.Agent) error {
+	for i, t := range a.Tokens {
+		fail := func(format string, args ...any) error {
+			return spec.Errorf(spec.ErrUsage, "tokens: "+format, args...)
+		}
+		if t.Tool == "" || t.Server == "" || len(t.Paths) == 0 {
+			return fail("tool, server and paths must be there")
+		}
+		if slices.ContainsFunc(a.Tokens[:i], func(o spec.AgentToken) bool { return o.Tool == t.Tool }) {
+			return fail("%s stands there twice", t.Tool)
+		}
+		s := vault.FindService(t.Service)
+		if s == nil || !slices.Contains(a.Credentials, t.Service) {
+			return fail("%q is none of the credentials that Bothy knows", t.Service)
+		}
+		terms := vault.Terms{Hosts: s.Hosts, Paths: t.Paths, Place: &s.Place}
+		if err := terms.Check(); err != nil {
+			return fail("%w", err)
+		}
+	}
+	return nil
+}
+
 // checkDirectory judges what else may name the directory of a file: nothing, VARIABLE, or
 // VARIABLE/PATH.
 func checkDirectory(directory string) error {

@@ -23,14 +23,16 @@ type Credential struct {
 	Where  string // it is, for people
 	Unfit  string // why one that is there cannot be lent
 
-	add *NewSecret // it is no secret yet
-	say string     // when it becomes one
+	add  *NewSecret       // it is no secret yet
+	say  string           // when it becomes one
+	from *spec.AgentToken // it is of another program, and may turn out to be no good
 }
 
 // FindCredential looks for what an agent can log in with: a secret of the vault,
 // or else one that stands in the caller's environment, or else what the agent
-// logged in with on the host, or else a key that it was given there. The first of
-// the agent's services that there is counts. Nothing is changed.
+// logged in with on the host, or else a key that it was given there, or else a token
+// of another program that it takes. The first of the agent's services that there is
+// counts. Nothing is changed.
 func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	have, err := e.Secrets()
 	if err != nil {
@@ -53,7 +55,14 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	if c := e.loggedIn(a, have); c.Secret != "" || c.Unfit != "" {
 		return c, nil
 	}
-	return givenKey(a, have), nil
+	c := givenKey(a, have)
+	if c.Secret == "" {
+		other, err := e.otherToken(a, have)
+		if err != nil || other.Secret != "" || c.Unfit == "" {
+			return other, err
+		}
+	}
+	return c, nil
 }
 
 // serves tells whether a secret is of one of an agent's services: by what the vault knows,
@@ -75,6 +84,10 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 	}
 	if c.Unfit != "" {
 		e.say("%s is not lent: %s", c.Where, c.Unfit)
+	}
+	if err := e.tryToken(ctx, a, c); err != nil {
+		e.say("%s is not lent: %s", c.Where, withHint(err))
+		return "", nil
 	}
 	if c.add != nil {
 		if err := e.SetSecret(ctx, *c.add); err != nil {
@@ -106,14 +119,17 @@ func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.A
 // secret is of that.
 func (e *Engine) complete(a *spec.Agent, secret string, t *vault.Terms) error {
 	own, ok := agent.Terms(a, secret)
-	if !ok {
+	if !ok && len(a.Tokens) == 0 {
 		return nil
 	}
 	have, err := e.Secrets()
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && serves(a, &s, secret) }) {
+	if i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret }); i >= 0 {
+		narrowToken(a, &have[i], t)
+	}
+	if ok && slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && serves(a, &s, secret) }) {
 		t.Hosts, t.Place, t.Env = own.Hosts, own.Place, own.Env
 	}
 	return nil

@@ -136,7 +136,7 @@ func (e *Engine) secretOf(ctx context.Context, t *token.Token) (string, error) {
 		return "", err
 	}
 	for _, s := range have {
-		if s.Source.Kind == vault.SourceTool && s.Source.Tool == t.Tool && s.Source.For == t.For {
+		if s.Source.Kind == vault.SourceTool && s.Source.Agent == "" && s.Source.Tool == t.Tool && s.Source.For == t.For {
 			return s.Name, nil
 		}
 	}

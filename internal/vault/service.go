@@ -199,6 +199,13 @@ func SortService(name string, value []byte) string {
 	return name
 }
 
+// Takes tells whether a service takes what another is for, as far as a value's prefix tells:
+// one that only the other knows is of a kind that it does not take.
+func Takes(service, other string, value []byte) bool {
+	s, o := FindService(service), FindService(other)
+	return s != nil && (s.shape(value) != nil || o == nil || o.shape(value) == nil)
+}
+
 // shape gives the shape that a value has, nil for none.
 func (s *Service) shape(value []byte) *Shape {
 	for i, shape := range s.Shapes {

@@ -33,7 +33,7 @@ type Source struct {
 	Command    []string          `json:"command,omitempty"`
 	Path       string            `json:"path,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"` // of the item
-	Agent      string            `json:"agent,omitempty"`      // whose login or key at Path it is
+	Agent      string            `json:"agent,omitempty"`      // whose login or key at Path it is, or whom the Tool's token is for
 	Pointer    string            `json:"pointer,omitempty"`    // to the key, in the JSON at Path
 	Tool       string            `json:"tool,omitempty"`       // whose token it is
 	For        string            `json:"for,omitempty"`        // where the tool uses it: a URL without the token

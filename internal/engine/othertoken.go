@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/token"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// otherToken is FindCredential for tokens of other programs of the host. One that cannot be
+// lent is told if there is no other.
+func (e *Engine) otherToken(a *spec.Agent, have []vault.Secret) (unfit Credential, err error) {
+	for i := range a.Tokens {
+		c, err := e.tokenOf(a, &a.Tokens[i], have)
+		if err != nil || c.Secret != "" {
+			return c, err
+		}
+		if unfit.Unfit == "" {
+			unfit = c
+		}
+	}
+	return unfit, nil
+}
+
+// tokenOf is otherToken for one of those that a description names.
+func (e *Engine) tokenOf(a *spec.Agent, how *spec.AgentToken, have []vault.Secret) (c Credential, err error) {
+	if !slices.Contains(token.Names(), how.Tool) {
+		return c, spec.Errorf(spec.ErrUsage, "tokens: no tokens of %q are known", how.Tool)
+	}
+	t, err := e.tokenFor(how)
+	if err != nil || t == nil {
+		return c, err
+	}
+	c.Where = "the token of " + how.Tool + " in " + t.From
+	if t.Host == "" { // nobody knows whether there is one
+		c.Where = "what " + t.From + " may have of a token"
+	}
+	name := a.Name + "-" + how.Tool + "-token"
+	source := vault.Source{Kind: vault.SourceTool, Agent: a.Name, Tool: how.Tool, For: t.For}
+	i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == name })
+	switch {
+	case t.Err != nil:
+		c.Unfit = withHint(t.Err)
+	case t.Command == nil && !vault.Takes(how.Service, t.Service, t.Value):
+		c.Unfit = withHint(otherKind(a, how))
+	case i >= 0 && (have[i].Source.Kind != vault.SourceTool || have[i].Source.Agent != a.Name):
+		c.Unfit = name + " is a secret of another kind"
+	default:
+		c.Secret, c.from = name, how
+		if i < 0 || have[i].Source.For != t.For {
+			c.add = &NewSecret{Name: name, Service: how.Service, Source: source}
+			c.say = c.Where + " is lent, as the secret " + name + ", for what " + a.Title + " asks with it and nothing else; the sandbox sees a placeholder"
+		}
+	}
+	return c, nil
+}
+
+// tokenFor is what the tool has for the server, or a file of it that cannot be read; nil if
+// neither.
+func (e *Engine) tokenFor(how *spec.AgentToken) (*token.Token, error) {
+	list, err := e.Tokens(how.Tool)
+	for _, host := range []string{how.Server, ""} {
+		i := slices.IndexFunc(list, func(t token.Token) bool { return t.Host == host && (host != "" || t.Err != nil) })
+		if i >= 0 {
+			return &list[i], nil
+		}
+	}
+	return nil, err
+}
+
+func otherKind(a *spec.Agent, how *spec.AgentToken) error {
+	return spec.Errorf(spec.ErrDenied, "it is of a kind that %s does not take", a.Title).WithHint("bothy secret set %s", how.Service)
+}
+
+// tryToken reads a token of another program before a sandbox has a lease of it: what has to
+// be asked of that program may not be there, or be of another kind.
+func (e *Engine) tryToken(ctx context.Context, a *spec.Agent, c Credential) error {
+	if c.from == nil {
+		return nil
+	}
+	t, err := e.tokenFor(c.from)
+	if err != nil || t == nil || t.Command == nil { // it is here already
+		return err
+	}
+	ctx, settle := untilSignal(ctx)
+	defer settle()
+	value, err := e.readToken(ctx, vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For})
+	if err == nil {
+		value, err = vault.CleanValue(value)
+	}
+	if err == nil && !vault.Takes(c.from.Service, t.Service, value) {
+		err = otherKind(a, c.from)
+	}
+	return err
+}
+
+// narrowToken has a token of another program go to where the agent needs it, and nowhere
+// else, unless the terms say so themselves.
+func narrowToken(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
+	if s.Source.Kind != vault.SourceTool || s.Source.Agent != a.Name || len(t.Paths) > 0 {
+		return
+	}
+	for _, how := range a.Tokens {
+		if how.Tool == s.Source.Tool {
+			t.Paths = slices.Clone(how.Paths)
+		}
+	}
+}
