@@ -73,6 +73,9 @@ type Agent struct {
 	Keys []AgentKey `json:"keys,omitempty"`
 	// Tokens are those of other programs of the host that it takes as well, the best first.
 	Tokens []AgentToken `json:"tokens,omitempty"`
+	// Elsewhere is how it is told on the host to ask another server than its services'; the
+	// first that is set counts. What it has for that server is lent to nobody.
+	Elsewhere []AgentElsewhere `json:"elsewhere,omitempty"`
 	// Mock is how it asks a model that a script plays; nil if as it asks that of
 	// the first of its credentials which is for models.
 	Mock *AgentMock `json:"mock,omitempty"`
@@ -224,6 +227,17 @@ type AgentToken struct {
 	Server  string   `json:"server"`  // whose token of it
 	Service string   `json:"service"` // of the vault, one of the agent's credentials
 	Paths   []string `json:"paths"`   // of the service's hosts
+}
+
+// AgentElsewhere is where the name or the URL of a server stands on the host.
+type AgentElsewhere struct {
+	Variable string `json:"variable"`
+	// File, Directory and Key say where it may stand before, as those of an AgentKey.
+	File      string `json:"file,omitempty"`
+	Directory string `json:"directory,omitempty"`
+	Key       string `json:"key,omitempty"`
+	// Own are names of servers with which it is told nothing new.
+	Own []string `json:"own"`
 }
 
 // AgentCapture says what comes in of a server's answer to a login inside, beside what

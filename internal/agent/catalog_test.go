@@ -409,6 +409,30 @@ func TestTokensRefused(t *testing.T) {
 	}
 }
 
+func TestElsewhereRefused(t *testing.T) {
+	const text = own + "elsewhere: [{variable: MINE_URL, own: [api.example.com], file: .mine/s.json, directory: MINE/x, key: /url}]\n"
+	if a, err := Decode([]byte(text)); err != nil || a.Elsewhere[0].Own[0] != "api.example.com" {
+		t.Fatal(a, err)
+	}
+	for _, change := range [][2]string{
+		{"variable: MINE_URL, ", ""},
+		{"variable: MINE_URL", "variable: A=B"},
+		{"own: [api.example.com], ", ""},
+		{"own: [api.example.com]", "own: ['']"},
+		{"file: .mine/s.json, ", ""},
+		{"file: .mine/s.json", "file: ../s.json"},
+		{"directory: MINE/x", "directory: MINE/../x"},
+		{", key: /url", ""},
+		{"key: /url", "key: url"},
+		{"key: /url", "key: /url, more: x"},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		if a, err := Decode([]byte(changed)); err == nil || changed == text {
+			t.Errorf("%s was taken: %v", change[1], a)
+		}
+	}
+}
+
 func TestExpand(t *testing.T) {
 	lookup := func(word string) (string, bool) {
 		v, ok := map[string]string{"workspace": `/a"b`, "placeholder:x": "0123456789"}[word]

@@ -69,11 +69,7 @@ func checkKeys(a *spec.Agent) error {
 		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
 			return fail("%q is none of the credentials that Bothy knows", k.Service)
 		}
-		judge := login.CheckPointer
-		if login.IsVariables(k.File) {
-			judge = vault.CheckVariable
-		}
-		if err := judge(k.Key); err != nil {
+		if err := checkKeyPlace(k.File, k.Key); err != nil {
 			return fail("%w", err)
 		}
 	}
@@ -103,6 +99,42 @@ func checkTokens(a *spec.Agent) error {
 		}
 	}
 	return nil
+}
+
+// checkElsewhere judges how an agent is told to ask another server.
+func checkElsewhere(a *spec.Agent) error {
+	for _, o := range a.Elsewhere {
+		fail := func(format string, args ...any) error {
+			return spec.Errorf(spec.ErrUsage, "elsewhere: "+format, args...)
+		}
+		if err := vault.CheckVariable(o.Variable); err != nil {
+			return fail("%w", err)
+		}
+		if len(o.Own) == 0 || slices.Contains(o.Own, "") {
+			return fail("own must name servers")
+		}
+		if o.File == "" && o.Directory == "" && o.Key == "" {
+			continue
+		}
+		if !localFile(o.File) {
+			return fail("%q is no path below the home directory", o.File)
+		}
+		if err := checkDirectory(o.Directory); err != nil {
+			return fail("directory: %w", err)
+		}
+		if err := checkKeyPlace(o.File, o.Key); err != nil {
+			return fail("%w", err)
+		}
+	}
+	return nil
+}
+
+// checkKeyPlace judges where in a file something stands.
+func checkKeyPlace(file, key string) error {
+	if login.IsVariables(file) {
+		return vault.CheckVariable(key)
+	}
+	return login.CheckPointer(key)
 }
 
 // checkDirectory judges what else may name the directory of a file: nothing, VARIABLE, or

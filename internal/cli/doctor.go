@@ -178,7 +178,7 @@ func credentialCheck(e *engine.Engine, of *spec.Agent) doctor.Check {
 	case found.Unfit != "":
 		c.Result, c.Detail = doctor.Warn, found.Where+" cannot be lent: "+found.Unfit
 	case found.Secret != "":
-		c.Detail = found.Where + " is lent to its sandboxes"
+		c.Detail = found.Where + " is lent to its sandboxes" + found.Besides
 	case len(of.Credentials) == 0 && of.Login == nil:
 		c.Detail = of.Title + " logs in by itself, in each sandbox"
 	default:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/login"
@@ -22,6 +23,8 @@ type Credential struct {
 	Secret string // the secret it is, or becomes when it is lent; empty: there is none
 	Where  string // it is, for people
 	Unfit  string // why one that is there cannot be lent
+	// Besides tells of others that were there to choose from; empty, or to be said behind.
+	Besides string
 
 	add  *NewSecret       // it is no secret yet
 	say  string           // when it becomes one
@@ -38,9 +41,10 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	if err != nil {
 		return Credential{}, err
 	}
+	other := elsewhere(a)
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			unset := s.Source.Kind == vault.SourceEnvironment && os.Getenv(s.Source.Variable) == ""
+			unset := s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || other != "")
 			// Logins and keys of agents come last, and as a tool's token are lent to who
 			// was given them only.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
@@ -49,17 +53,33 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 			}
 		}
 	}
-	if c := inEnvironment(a, have); c.Secret != "" {
-		return c, nil
+	set := inEnvironment(a, have)
+	if other != "" {
+		set = inEnvironment(a, nil).meant(other)
 	}
-	if c := e.loggedIn(a, have); c.Secret != "" || c.Unfit != "" {
-		return c, nil
+	if set.Secret != "" {
+		return set, nil
 	}
+	c := e.loggedIn(a, have)
+	if c.Secret == "" && c.Unfit == "" {
+		c, err = e.given(a, have)
+		if other != "" {
+			c = c.meant(other)
+		}
+	}
+	if set.Unfit != "" && c.Secret == "" {
+		c = set
+	}
+	return c, err
+}
+
+// given is FindCredential for what the agent, or another program that it goes by, was given.
+func (e *Engine) given(a *spec.Agent, have []vault.Secret) (Credential, error) {
 	c := givenKey(a, have)
 	if c.Secret == "" {
-		other, err := e.otherToken(a, have)
-		if err != nil || other.Secret != "" || c.Unfit == "" {
-			return other, err
+		token, err := e.otherToken(a, have)
+		if err != nil || token.Secret != "" || c.Unfit == "" {
+			return token, err
 		}
 	}
 	return c, nil
@@ -175,14 +195,32 @@ func inEnvironment(a *spec.Agent, have []vault.Secret) Credential {
 			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
 				continue
 			}
+			besides := besides(a, value)
 			return Credential{
-				Secret: service, Where: "$" + variable + " of your environment",
+				Secret: service, Where: "$" + variable + " of your environment", Besides: besides,
 				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
-				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder", variable, service),
+				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder%s", variable, service, besides),
 			}
 		}
 	}
 	return Credential{}
+}
+
+// besides tells of the variables that count less than the one with a value, and say something
+// else.
+func besides(a *spec.Agent, value string) string {
+	var more []string
+	for _, service := range a.Credentials {
+		for _, variable := range agent.Variables(a, service) {
+			if v := os.Getenv(variable); v != "" && v != value {
+				more = append(more, "$"+variable)
+			}
+		}
+	}
+	if len(more) == 0 {
+		return ""
+	}
+	return "; not that of " + strings.Join(more, ", ")
 }
 
 // serviceOf gives the service of the vault that a value is of: none if only the agent's

@@ -40,23 +40,7 @@ var ErrCommand = errors.New("no command is run because it stands in a file")
 // which one could stand have none. A symbolic link has none either: what it leads to may lie
 // in a directory that sandboxes write to. No error quotes anything of the file.
 func (k Key) Read() (string, error) {
-	file, err := openFile(k.Path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return "", ErrNone
-	}
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	st, err := ownRegular(file)
-	if err != nil {
-		return "", err
-	}
-	data, err := store.ReadAll(file, maxKeyFile)
-	if err != nil {
-		return "", err
-	}
-	v, err := k.in(data)
+	v, open, err := k.look()
 	if err != nil {
 		return "", err
 	}
@@ -70,7 +54,38 @@ func (k Key) Read() (string, error) {
 	if !ok || !isToken(s) {
 		return "", fmt.Errorf("what it has at %s is no key", k.Pointer)
 	}
-	return s, private(file, st)
+	return s, open
+}
+
+// Plain gives what stands there if it is no secret, such as a URL; nothing, if nobody can say.
+func (k Key) Plain() string {
+	v, _, err := k.look()
+	if s, ok := v.(string); ok && err == nil {
+		return s
+	}
+	return ""
+}
+
+// look gives what stands there; open says that others may use the file.
+func (k Key) look() (v any, open, err error) {
+	file, err := openFile(k.Path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, nil, ErrNone
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	st, err := ownRegular(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := store.ReadAll(file, maxKeyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err = k.in(data)
+	return v, private(file, st), err
 }
 
 // in gives what a file has where the key belongs; nothing, if nothing.

@@ -59,6 +59,13 @@ var Services = []Service{
 		Shapes: []Shape{{"sk-ant-oat01-", 108, base62}, {"sk-ant-ort01-", 108, base62}},
 	},
 	{
+		// Whatever the agent is to send as a bearer; one of the kinds above counts as that.
+		Name: "anthropic-token", Hosts: []string{"api.anthropic.com:443"},
+		Place: bearer, Env: []string{"ANTHROPIC_AUTH_TOKEN"},
+		Model:  true,
+		Shapes: []Shape{{"", 64, base62}},
+	},
+	{
 		Name: "openai", Aliases: []string{"codex"}, Hosts: []string{"api.openai.com:443"},
 		Place: bearer, Env: []string{"OPENAI_API_KEY", "CODEX_API_KEY"},
 		Model:  true,

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+const bearer = "tok-CANARYCANARYCANARYCANARY0123456789"
+
+// What the agent is to send as a bearer is found in the environment, and lent as that; of a
+// kind that is known it counts as such.
+func TestBearerOfEnvironment(t *testing.T) {
+	for value, want := range map[string]struct {
+		variable string
+		place    spec.PlaceKind
+	}{
+		bearer:                                {"ANTHROPIC_AUTH_TOKEN", spec.PlaceBearer},
+		oauthAccess:                           {"CLAUDE_CODE_OAUTH_TOKEN", spec.PlaceBearer},
+		"sk-ant-api03-CANARYCANARY0123456789": {"ANTHROPIC_API_KEY", spec.PlaceHeader},
+	} {
+		e, path, said := signedIn(t)
+		must(t, os.Remove(path))
+		t.Setenv("ANTHROPIC_AUTH_TOKEN", value)
+		t.Setenv("ANTHROPIC_BASE_URL", "https://api.anthropic.com/")
+		a := claude(t, e)
+		secret, err := e.Credential(here, a)
+		must(t, err)
+		if secret != "anthropic-token" || len(*said) != 1 || !strings.HasPrefix((*said)[0], "$ANTHROPIC_AUTH_TOKEN is lent") {
+			t.Fatalf("%q, said %q", secret, *said)
+		}
+		sb := wish(t.TempDir())
+		must(t, e.Create(t.Context(), sb))
+		l, err := e.LendCredential(here, sb, a, secret, vault.Terms{})
+		must(t, err)
+		if !slices.Equal(l.Hosts, []string{"api.anthropic.com:443"}) || l.Place.Kind != want.place || !slices.Equal(l.Env, []string{want.variable}) || strings.Contains(l.Placeholder, "CANARY") {
+			t.Errorf("%+v", l)
+		}
+		if n := e.lending(here, sb); len(n.loans) != 1 || string(n.loans[0].Value) != value {
+			t.Errorf("%+v", n)
+		}
+		nowhereIn(t, e.Store.Path(), "CANARY")
+	}
+}
+
+// So is one in the agent's settings.
+func TestBearerOfSettings(t *testing.T) {
+	e, path, _ := signedIn(t)
+	must(t, os.Remove(path))
+	putHome(t, ".claude/settings.json", `{"env":{"ANTHROPIC_AUTH_TOKEN":"`+bearer+`"}}`, 0o600)
+	secret, err := e.Credential(here, claude(t, e))
+	if err != nil || secret != "claude-anthropic-token-key" {
+		t.Fatalf("%q, %v", secret, err)
+	}
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	l, err := e.LendCredential(here, sb, claude(t, e), secret, vault.Terms{})
+	if err != nil || l.Place.Kind != spec.PlaceBearer || !slices.Equal(l.Env, []string{"ANTHROPIC_AUTH_TOKEN"}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// Of several that are set it is said which is lent, and which is not.
+func TestSeveralVariables(t *testing.T) {
+	e, _, said := signedIn(t)
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	t.Setenv("ANTHROPIC_AUTH_TOKEN", bearer)
+	c, err := e.FindCredential(claude(t, e))
+	if err != nil || c.Secret != "anthropic" || c.Besides != "; not that of $ANTHROPIC_AUTH_TOKEN" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := e.Credential(here, claude(t, e)); err != nil || len(*said) != 1 || !strings.HasSuffix((*said)[0], "; not that of $ANTHROPIC_AUTH_TOKEN") {
+		t.Errorf("%v, said %q", err, *said)
+	}
+}
+
+// What stands beside the name of another server is for that, and goes to no server of the
+// agent's services. A login is its service's all the same.
+func TestElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		agent string
+		set   func(t *testing.T)
+		where string // and why; a login is there where that is meant
+	}{
+		"a token":         {"claude", func(t *testing.T) { t.Setenv("ANTHROPIC_AUTH_TOKEN", bearer) }, "$ANTHROPIC_AUTH_TOKEN of your environment: gateway.example:8443, which $ANTHROPIC_BASE_URL names"},
+		"a key":           {"claude", func(t *testing.T) { t.Setenv("ANTHROPIC_API_KEY", bearer) }, "$ANTHROPIC_API_KEY of your environment: gateway.example:8443, which $ANTHROPIC_BASE_URL names"},
+		"one of Google's": {"gemini", func(t *testing.T) { t.Setenv("GEMINI_API_KEY", bearer) }, "$GEMINI_API_KEY of your environment: gateway.example:8443, which $GOOGLE_GEMINI_BASE_URL names"},
+		"one of a file":   {"gemini", func(t *testing.T) { putHome(t, ".env", "GEMINI_API_KEY="+bearer, 0o600) }, "the key in HOME/.env: gateway.example:8443, which $GOOGLE_GEMINI_BASE_URL names"},
+		"gh's":            {"copilot", func(t *testing.T) { t.Setenv("GH_TOKEN", ofGitHub) }, "the token of github in $GH_TOKEN: gateway.example:8443, which $GH_HOST names"},
+		"that of settings": {"claude", func(t *testing.T) {
+			t.Setenv("ANTHROPIC_BASE_URL", "")
+			putHome(t, ".claude/settings.json", `{"env":{"ANTHROPIC_AUTH_TOKEN":"`+bearer+`","ANTHROPIC_BASE_URL":"http://me:CANARY@localhost:4000/CANARY"}}`, 0o600)
+		}, "the key in HOME/.claude/settings.json: localhost:4000, which HOME/.claude/settings.json names"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, path, said := signedIn(t)
+			for _, v := range []string{"ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"} {
+				t.Setenv(v, "https://me:CANARY@Gateway.example:8443/v1")
+			}
+			t.Setenv("GH_HOST", "gateway.example:8443")
+			c.set(t)
+			a, err := e.Agents.Find(c.agent)
+			must(t, err)
+			if a.Name == "claude" {
+				if got, err := e.FindCredential(a); err != nil || got.Secret != "claude-login" {
+					t.Errorf("with a login: %+v, %v", got, err)
+				}
+			}
+			must(t, os.Remove(path))
+			where, why, _ := strings.Cut(strings.ReplaceAll(c.where, "HOME", os.Getenv("HOME")), ": ")
+			got, err := e.FindCredential(a)
+			if err != nil || got.Secret != "" || got.Where != where || !strings.HasPrefix(got.Unfit, "it is for "+why+";") || strings.Contains(got.Unfit, "CANARY") {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if secret, err := e.Credential(here, a); err != nil || secret != "" || len(*said) != 1 {
+				t.Errorf("%q, %v, said %q", secret, err, *said)
+			}
+			if have, err := e.Secrets(); err != nil || len(have) != 0 {
+				t.Errorf("%+v, %v", have, err)
+			}
+		})
+	}
+}
+
+// A secret that is read from a variable is no more than the variable; one that is kept is
+// what its user set it for.
+func TestElsewhereOfSecrets(t *testing.T) {
+	e, path, _ := signedIn(t)
+	must(t, os.Remove(path))
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "anthropic" {
+		t.Fatalf("%q, %v", secret, err)
+	}
+	t.Setenv("ANTHROPIC_BASE_URL", "https://gateway.example")
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" || !strings.Contains(c.Unfit, "it is for gateway.example,") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	must(t, e.SetSecret(here, NewSecret{Name: "claude", Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(oauthAccess)}))
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "claude" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestServerOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                               "",
+		"github.com":                     "github.com",
+		"https://API.anthropic.com":      "api.anthropic.com",
+		"https://api.anthropic.com.:443": "api.anthropic.com",
+		"https://a@b:x@gw.example/v1?k":  "gw.example",
+		"http://[::1]:4000/":             "[::1]:4000",
+		"https://":                       "a server that is none",
+		"https://a\x1b[31m.example":      "a server that is none",
+		"https://evil.example#@api.anthropic.com": "evil.example",
+	} {
+		if got := serverOf(url); got != want {
+			t.Errorf("%q: %q, and not %q", url, got, want)
+		}
+	}
+}
