@@ -158,7 +158,9 @@ type AgentFile struct {
 // below the home directory on the host and inside.
 type AgentServers struct {
 	File string `json:"file"`
-	Key  string `json:"key"` // under which servers stand by their names
+	// Directory is as that of a login, on the host.
+	Directory string `json:"directory,omitempty"`
+	Key       string `json:"key"` // under which servers stand by their names
 }
 
 // AgentLogin describes the file, in JSON, in which an agent keeps the tokens of

@@ -409,6 +409,19 @@ func TestTokensRefused(t *testing.T) {
 	}
 }
 
+func TestServersRefused(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"servers: {file: .mine.json, directory: MINE/x, key: k}\n":  true,
+		"servers: {file: .mine.json, directory: A=B, key: k}\n":     false,
+		"servers: {file: .mine.json, directory: MINE/.., key: k}\n": false,
+		"servers: {file: .mine.txt, directory: MINE, key: k}\n":     false,
+	} {
+		if a, err := Decode([]byte(own + text)); (err == nil) != ok {
+			t.Errorf("%s: %v, %v", text, a, err)
+		}
+	}
+}
+
 func TestElsewhereRefused(t *testing.T) {
 	const text = own + "elsewhere: [{variable: MINE_URL, own: [api.example.com], file: .mine/s.json, directory: MINE/x, key: /url}]\n"
 	if a, err := Decode([]byte(text)); err != nil || a.Elsewhere[0].Own[0] != "api.example.com" {

@@ -58,6 +58,11 @@ func check(a *spec.Agent) error {
 	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {
 		return fail("servers: file must be a path below the home directory that ends with .json or .toml, and key is needed")
 	}
+	if s := a.Servers; s != nil {
+		if err := checkDirectory(s.Directory); err != nil {
+			return fail("servers: directory: %w", err)
+		}
+	}
 	if err := checkTold(a); err != nil {
 		return err
 	}

@@ -3,11 +3,13 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/workspace"
 	"github.com/bothy-dev/bothy/spec"
@@ -68,7 +70,8 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 	if a == nil || a.Servers == nil || err != nil {
 		return nil
 	}
-	data, err := store.ReadFile(filepath.Join(home, a.Servers.File), 0, maxConfig)
+	path := login.Lies(a.Servers.File, a.Servers.Directory, home, os.Getenv)
+	data, err := store.ReadFile(path, 0, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -78,7 +81,10 @@ func (e *Engine) servers(sb *spec.Sandbox) agent.Servers {
 		list, withheld, err = agent.ReadServers(a.Servers.File, data, a.Servers.Key)
 	}
 	if err != nil {
-		e.say("the MCP servers in ~/%s are not brought in: %v", a.Servers.File, err)
+		if below, ok := strings.CutPrefix(path, home+"/"); ok {
+			path = "~/" + below
+		}
+		e.say("the MCP servers in %s are not brought in: %v", path, err)
 		return nil
 	}
 	if len(withheld) > 0 {

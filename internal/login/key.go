@@ -29,7 +29,7 @@ const maxKeyFile = 16 << 20
 
 // FindKey says where the key of a description lies, as [Find] does of a login.
 func FindKey(how spec.AgentKey, home string, getenv func(string) string) Key {
-	return Key{Path: lies(how.File, how.Directory, home, getenv), Pointer: how.Key, Command: how.Command}
+	return Key{Path: Lies(how.File, how.Directory, home, getenv), Pointer: how.Key, Command: how.Command}
 }
 
 // ErrCommand says that there is a command. It is not run, whosever the file is: who was let

@@ -46,12 +46,12 @@ func (f File) Again() string {
 // Find says where the login of a description lies: below a home directory, or
 // where a variable says.
 func Find(how spec.AgentLogin, home string, getenv func(string) string) File {
-	return File{Path: lies(how.File, how.Directory, home, getenv), How: how}
+	return File{Path: Lies(how.File, how.Directory, home, getenv), How: how}
 }
 
-// lies says where a file below a home directory is, that a variable can have lie in
+// Lies says where a file below a home directory is, that a variable can have lie in
 // another directory, or in one below that: VARIABLE or VARIABLE/PATH.
-func lies(file, directory, home string, getenv func(string) string) string {
+func Lies(file, directory, home string, getenv func(string) string) string {
 	variable, below, _ := strings.Cut(directory, "/")
 	if dir := getenv(variable); variable != "" && filepath.IsAbs(dir) {
 		return filepath.Join(dir, below, filepath.Base(file))

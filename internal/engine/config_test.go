@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// The MCP servers of an agent are read where its own variables have it keep them.
+func TestServersElsewhere(t *testing.T) {
+	const open = `{"%":{"mine":{"command":"x"}}}`
+	for name, c := range map[string]struct{ variable, file, text string }{
+		"claude":   {"CLAUDE_CONFIG_DIR", ".claude.json", strings.ReplaceAll(open, "%", "mcpServers")},
+		"codex":    {"CODEX_HOME", "config.toml", "[mcp_servers.mine]\ncommand = \"x\"\n"},
+		"gemini":   {"GEMINI_CLI_HOME", ".gemini/settings.json", strings.ReplaceAll(open, "%", "mcpServers")},
+		"copilot":  {"COPILOT_HOME", "mcp-config.json", strings.ReplaceAll(open, "%", "mcpServers")},
+		"opencode": {"XDG_CONFIG_HOME", "opencode/opencode.json", `{"mcp":{"mine":{"type":"local","command":["x"]}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, said := signedIn(t)
+			sb := &spec.Sandbox{Agent: name, Config: true}
+			if got := e.servers(sb); len(got) != 0 || len(*said) != 0 {
+				t.Fatalf("before there is any: %v, said %q", got, *said)
+			}
+			t.Setenv(c.variable, filepath.Join(os.Getenv("HOME"), "elsewhere"))
+			putHome(t, "elsewhere/"+c.file, c.text, 0o600)
+			if got := e.servers(sb); len(got) != 1 || len(*said) != 0 {
+				t.Errorf("%v, said %q", got, *said)
+			}
+			putHome(t, "elsewhere/"+c.file, "[", 0o600)
+			if got := e.servers(sb); len(got) != 0 || !slices.ContainsFunc(*said, func(s string) bool { return strings.Contains(s, "~/elsewhere/"+c.file+" are not brought in") }) {
+				t.Errorf("%v, said %q", got, *said)
+			}
+		})
+	}
+}
