@@ -262,7 +262,7 @@ func (e *Engine) loggedIn(a *spec.Agent, have []vault.Secret) Credential {
 
 // givenKey is FindCredential for keys that the agent was given on the host. One that cannot
 // be lent is told if there is no other.
-func givenKey(a *spec.Agent, have []vault.Secret) (unfit Credential) {
+func givenKey(a *spec.Agent, have []vault.Secret) (found Credential) {
 	if len(a.Keys) == 0 {
 		return Credential{}
 	}
@@ -270,16 +270,29 @@ func givenKey(a *spec.Agent, have []vault.Secret) (unfit Credential) {
 	if err != nil {
 		return Credential{Where: "what it was given", Unfit: withHint(err)}
 	}
+	var first spec.AgentKey
+	var more []string
 	for _, how := range a.Keys {
 		c := keyOf(a, how, home, have)
-		if c.Secret != "" {
-			return c
-		}
-		if unfit.Unfit == "" {
-			unfit = c
+		switch {
+		case c.Secret != "" && found.Secret == "":
+			found, first = c, how
+		case c.Secret != "" && c.Where != found.Where:
+			more = append(more, c.Where)
+		case c.Secret != "" && how.Service != first.Service:
+			more = append(more, "that for "+how.Service)
+		case found.Where == "":
+			found = c
 		}
 	}
-	return unfit
+	if len(more) > 0 {
+		slices.Sort(more)
+		found.Besides = "; not " + strings.Join(slices.Compact(more), ", ")
+	}
+	if found.say != "" {
+		found.say += found.Besides
+	}
+	return found
 }
 
 // keyOf is givenKey for one of the places that a description names.

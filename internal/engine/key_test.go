@@ -130,3 +130,32 @@ func TestHelperIsTold(t *testing.T) {
 		t.Error("it was run")
 	}
 }
+
+// Of several keys it is said which is lent, and which are not.
+func TestSeveralKeys(t *testing.T) {
+	const key = "sk-CANARYCANARY0123456789"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"opencode": {map[string]string{".local/share/opencode/auth.json": `{"openai":{"key":"` + key + `"},"google":{"key":"` + key + `"},"anthropic":{"key":7}}`},
+			"opencode-openai-key; not that for google"},
+		"gemini": {map[string]string{".gemini/.env": "GEMINI_API_KEY=" + key + "\nGOOGLE_API_KEY=" + key, ".env": "GOOGLE_API_KEY=" + key},
+			"gemini-google-key; not the key in HOME/.env"},
+	} {
+		e, _, said := signedIn(t)
+		for file, text := range c.files {
+			putHome(t, file, text, 0o600)
+		}
+		a, err := e.Agents.Find(name)
+		must(t, err)
+		want := strings.ReplaceAll(c.want, "HOME", os.Getenv("HOME"))
+		if got, err := e.FindCredential(a); err != nil || got.Secret+got.Besides != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+		_, besides, _ := strings.Cut(want, ";")
+		if _, err := e.Credential(here, a); err != nil || len(*said) != 1 || !strings.HasSuffix((*said)[0], besides) {
+			t.Errorf("%v, said %q", err, *said)
+		}
+	}
+}
