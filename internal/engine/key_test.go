@@ -138,10 +138,14 @@ func TestSeveralKeys(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"opencode": {map[string]string{".local/share/opencode/auth.json": `{"openai":{"key":"` + key + `"},"google":{"key":"` + key + `"},"anthropic":{"key":7}}`},
-			"opencode-openai-key; not that for google"},
-		"gemini": {map[string]string{".gemini/.env": "GEMINI_API_KEY=" + key + "\nGOOGLE_API_KEY=" + key, ".env": "GOOGLE_API_KEY=" + key},
-			"gemini-google-key; not the key in HOME/.env"},
+		"opencode": {
+			map[string]string{".local/share/opencode/auth.json": `{"openai":{"key":"` + key + `"},"google":{"key":"` + key + `"},"anthropic":{"key":7}}`},
+			"opencode-openai-key; not that for google",
+		},
+		"gemini": {
+			map[string]string{".gemini/.env": "GEMINI_API_KEY=" + key + "\nGOOGLE_API_KEY=" + key, ".env": "GOOGLE_API_KEY=" + key},
+			"gemini-google-key; not the key in HOME/.env",
+		},
 	} {
 		e, _, said := signedIn(t)
 		for file, text := range c.files {
