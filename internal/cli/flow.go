@@ -109,13 +109,17 @@ func (l *flowing) view() flowView {
 }
 
 // standing is how it stands, in two words. Some of its steps may be at work, while others wait
-// for models.
+// for models. If none is, and a person is asked something, that comes first.
 func (l *flowing) standing() (status, reason string) {
 	s := l.state
 	if l.atWork() > 0 {
 		return string(s.Status), s.Reason
 	}
-	return standing(string(s.Status), s.Reason, s)
+	status, reason = standing(string(s.Status), s.Reason, s)
+	if asks, _ := s.Asks(); asks != "" && waitingFor(s) != "" {
+		reason = asks
+	}
+	return status, reason
 }
 
 // open refuses to talk to a flow that has ended for good.

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A flow that waits for models, and asks a person what can be asked meanwhile, says by what
+// command it is answered.
+func TestFlowAsksAndWaits(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("f.yaml", []byte("name: two\nagent: a\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, prompt: do, output: o}\n"))
+	must(t, err)
+	plan := flow.Plan{Flow: f, Values: map[string]string{}}
+	must(t, plan.Check(nil))
+	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	keep := func(kind string, data any) {
+		_, err := h.Append(kind, run.ActorHost, data)
+		must(t, err)
+	}
+	e := &engine.Engine{Store: st}
+	check := func(status, reason, next string, rank int) {
+		t.Helper()
+		v, err := runViewOf(e, r)
+		must(t, err)
+		l, err := flowViewOf(e, r)
+		must(t, err)
+		if v.Status != status || v.Reason != reason || v.Next != next || v.rank() != rank || string(l.Status) != status || l.Reason != reason {
+			t.Errorf("%s, %s, next %q, rank %d; its own status is %s, %s", v.Status, v.Reason, v.Next, v.rank(), l.Status, l.Reason)
+		}
+	}
+	const approve = "bothy flow approve two-2026-11-22-0001"
+	keep(flow.Began, nil)
+	keep(flow.Started, flow.Start{Step: "work", Attempt: 1})
+	check("running", "", "", 3)
+	limited := flow.Work{Step: "work", Attempt: 1, Verdict: spec.VerdictLimit, Until: time.Now().Add(time.Hour)}
+	keep(flow.Worked, limited)
+	check("waiting", run.RateLimited, "", 3)
+	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
+	check("waiting", flow.ReasonApproval, approve, 0)
+	keep(flow.Started, flow.Start{Step: "work", Attempt: 2})
+	check("running", "", approve, 0)
+}
