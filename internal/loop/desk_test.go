@@ -81,6 +81,22 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// TestTaskAhead goes on getting ready for the next iteration when the gates have judged: that
+// the claim of a task is renewed no more for one step ends nothing that is for the next.
+func TestTaskAhead(t *testing.T) {
+	p, r, d := desk(t, "blue")
+	f := &fake{work: func(n int) (Work, error) {
+		if n == 2 {
+			return says(done)
+		}
+		return says("not yet")
+	}, changes: always(1), green: always(true)}
+	workThrough(t.Context(), t, p, f, r, d)
+	if !slices.Equal(f.ahead, []int{1}) || len(f.cut) > 0 {
+		t.Errorf("it was got ready for behind iterations %v, and given up in %v", f.ahead, f.cut)
+	}
+}
+
 func x(id string) string { return strings.TrimPrefix(id, "bd-") }
 
 // next is another run of the same kind.

@@ -21,8 +21,8 @@ type Shop interface {
 	// Begin has a seat's place hold what the loop's sandbox holds now, and gives the
 	// checkpoint that has it; 0 if the seat has no place of its own.
 	Begin(ctx context.Context, seat Seat) (checkpoint int64, err error)
-	// Ahead may begin with what the next Work of a seat needs, beside what is done meanwhile.
-	// What goes wrong with that goes wrong with Work.
+	// Ahead may begin with what the next Work of a seat needs, beside what is done meanwhile,
+	// and gives that up when ctx is done. What goes wrong with that goes wrong with Work.
 	Ahead(ctx context.Context, seat Seat)
 	// Keep makes a checkpoint of what a seat has done, and counts the files that are
 	// otherwise than at another; all of them if that is 0. What an agent has done whose
@@ -192,6 +192,8 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 		return l.putBack(ctx, step.PutBack)
 	case step.End != nil:
 		return run.Unkept(l.end(run.ActorHost, *step.End))
+	case step.Judge:
+		l.ahead(ctx) // which is not over with the step
 	}
 	return l.holding(ctx, func(ctx context.Context) error {
 		switch {
@@ -200,15 +202,19 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 		case step.Keep:
 			return l.checkpoint(ctx)
 		case step.Judge:
-			if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
-				l.Shop.Ahead(ctx, l.Plan.seatOf(n))
-			}
 			return l.judge(ctx)
 		case step.Review != nil:
 			return l.review(ctx, step.Review)
 		}
 		return run.Wait(ctx, step.Wait)
 	})
+}
+
+// ahead has the next iteration be got ready for, if there is one to be foreseen.
+func (l *Loop) ahead(ctx context.Context) {
+	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
+		l.Shop.Ahead(ctx, l.Plan.seatOf(n))
+	}
 }
 
 func (l *Loop) baseline(ctx context.Context) error {

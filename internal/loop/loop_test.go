@@ -48,6 +48,8 @@ type fake struct {
 	kept    []Seat
 	rest    []int64
 	ahead   []int // behind which iterations the next one was got ready for
+	cut     []int // in which that had been given up before
+	getting context.Context
 
 	opinion func(n int) (Opinion, error)
 	reviews []ReviewJob
@@ -63,6 +65,9 @@ var _ Shop = (*fake)(nil)
 
 func (f *fake) Work(_ context.Context, job Job) (Work, error) {
 	f.n++
+	if f.getting != nil && f.getting.Err() != nil {
+		f.cut = append(f.cut, f.n)
+	}
 	f.prompts = append(f.prompts, job.Prompt)
 	f.models = append(f.models, job.Model)
 	f.budgets = append(f.budgets, job.Budget)
@@ -97,7 +102,7 @@ func (f *fake) Begin(_ context.Context, seat Seat) (int64, error) {
 	return 0, nil
 }
 
-func (f *fake) Ahead(context.Context, Seat) { f.ahead = append(f.ahead, f.n) }
+func (f *fake) Ahead(ctx context.Context, _ Seat) { f.ahead, f.getting = append(f.ahead, f.n), ctx }
 
 func (f *fake) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
 	if f.gone[seat] {

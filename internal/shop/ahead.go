@@ -2,18 +2,35 @@ package shop
 
 import (
 	"context"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/spec"
 )
 
+// early is a sandbox that was started for the next work.
+type early struct {
+	sandbox *spec.Sandbox
+	since   time.Time
+}
+
+// newFor is for how long it is as good as one that is started now. What it is lent it has read
+// when it started, as has its agent's configuration: the values may be good for a short time, and a
+// person may have logged in since.
+const newFor = time.Minute
+
+// serves tells whether work can begin in a sandbox as it is.
+func (e early) serves(sb *spec.Sandbox, now time.Time) bool {
+	return e.sandbox == sb && now.Sub(e.since) < newFor
+}
+
 // Ahead starts the sandbox of a seat, for its next work, while something else is done.
 func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	at, err := s.at(seat)
-	if err != nil || s.ahead != nil {
+	if err != nil || s.ahead.sandbox != nil {
 		return
 	}
-	s.ahead = at.Sandbox
+	s.ahead = early{at.Sandbox, time.Now()}
 	s.going.Go(func() {
 		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil { // else the work itself says so
 			c.Close()
@@ -24,8 +41,9 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 // empty sees that nothing is at work in a sandbox: a host that died may have left an agent
 // there. In one that was started ahead nobody was.
 func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
-	if s.ahead == sb {
-		s.ahead = nil
+	was := s.ahead
+	s.ahead = early{}
+	if was.serves(sb, time.Now()) {
 		return nil
 	}
 	return s.engine.Stop(ctx, sb, Grace)
@@ -33,8 +51,8 @@ func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 
 // idle stops what was started ahead, if nobody will work there.
 func (s *Loop) idle(ctx context.Context) {
-	sb := s.ahead
-	if s.ahead = nil; sb == nil {
+	sb := s.ahead.sandbox
+	if s.ahead = (early{}); sb == nil {
 		return
 	}
 	s.going.Wait() // or it would be started after that

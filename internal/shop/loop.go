@@ -24,7 +24,7 @@ type Loop struct {
 	agent   *spec.Agent
 	plan    *loop.Plan
 	places  *Places
-	ahead   *spec.Sandbox // is started for the next work
+	ahead   early
 }
 
 var _ loop.Shop = (*Loop)(nil)

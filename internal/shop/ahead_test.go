@@ -1,0 +1,18 @@
+package shop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestEarly takes a sandbox that was started ahead for a new one as long as what it has read
+// then, such as a credential, is new.
+func TestEarly(t *testing.T) {
+	sb, now := &spec.Sandbox{}, time.Now()
+	e := early{sb, now}
+	if !e.serves(sb, now.Add(59*time.Second)) || e.serves(sb, now.Add(61*time.Second)) || e.serves(&spec.Sandbox{}, now) || (early{}).serves(sb, now) {
+		t.Error("only it serves, and only while it is new")
+	}
+}
