@@ -12,6 +12,7 @@ import (
 type early struct {
 	sandbox *spec.Sandbox
 	since   time.Time
+	tried   chan struct{} // closed when it is started, or could not be
 }
 
 // newFor is for how long it is as good as one that is started now. What it is lent it has read
@@ -30,8 +31,10 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	if err != nil || s.ahead.sandbox != nil {
 		return
 	}
-	s.ahead = early{at.Sandbox, time.Now()}
+	tried := make(chan struct{})
+	s.ahead = early{at.Sandbox, time.Now(), tried}
 	s.going.Go(func() {
+		defer close(tried)
 		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil { // else the work itself says so
 			c.Close()
 		}
@@ -43,6 +46,9 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 	was := s.ahead
 	s.ahead = early{}
+	if was.sandbox != nil {
+		<-was.tried
+	}
 	if was.serves(sb, time.Now()) {
 		return nil
 	}
@@ -51,12 +57,12 @@ func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 
 // idle stops what was started ahead, if nobody will work there.
 func (s *Loop) idle(ctx context.Context) {
-	sb := s.ahead.sandbox
-	if s.ahead = (early{}); sb == nil {
+	was := s.ahead
+	if s.ahead = (early{}); was.sandbox == nil {
 		return
 	}
-	s.going.Wait() // or it would be started after that
-	if err := s.engine.Stop(context.WithoutCancel(ctx), sb, Grace); err != nil {
-		s.host.Note("%s was not stopped: %v", sb.Name, err)
+	<-was.tried
+	if err := s.engine.Stop(context.WithoutCancel(ctx), was.sandbox, Grace); err != nil {
+		s.host.Note("%s was not stopped: %v", was.sandbox.Name, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // then, such as a credential, is new.
 func TestEarly(t *testing.T) {
 	sb, now := &spec.Sandbox{}, time.Now()
-	e := early{sb, now}
+	e := early{sandbox: sb, since: now}
 	if !e.serves(sb, now.Add(59*time.Second)) || e.serves(sb, now.Add(61*time.Second)) || e.serves(&spec.Sandbox{}, now) || (early{}).serves(sb, now) {
 		t.Error("only it serves, and only while it is new")
 	}
