@@ -74,7 +74,10 @@ func (p *Plan) Check(given map[string][]byte) error {
 		}
 	}
 	for _, in := range p.Flow.Inputs {
-		_, given := p.Values[in.Name]
+		value, given := p.Values[in.Name]
+		if given && in.Required && strings.TrimSpace(value) == "" {
+			return spec.Errorf(spec.ErrUsage, "the input %s is empty", in.Name)
+		}
 		given = given || in.File != "" && slices.Contains(p.Files, in.File)
 		if given || in.File != "" && !in.Required {
 			continue

@@ -38,3 +38,19 @@ func TestAgentByInput(t *testing.T) {
 		t.Error("nobody does b")
 	}
 }
+
+// TestRequired wants a text that is required to say something; what else there is may be empty.
+func TestRequired(t *testing.T) {
+	f := parse(t, "name: n\nagent: a\ninputs: [{name: what, required: true}, {name: how}]\nsteps: [{id: a, prompt: '${{ inputs.what }}'}]\n")
+	for what, want := range map[string]bool{"": false, " \n": false, "it": true} {
+		if err := (&Plan{Flow: f, Values: map[string]string{"what": what, "how": ""}}).Check(nil); (err == nil) != want {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+	b, files, err := Builder()
+	must(t, err)
+	p := &Plan{Flow: b, Agent: "a", Values: map[string]string{"description": ""}, Files: []string{"schema.json", "writing-kit.yaml", "test-first.yaml"}}
+	if err := p.Check(files); err == nil {
+		t.Error("nothing is to be drafted")
+	}
+}
