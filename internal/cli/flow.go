@@ -84,6 +84,7 @@ type flowView struct {
 	Status     flow.Status         `json:"status"`
 	Reason     string              `json:"stop_reason,omitempty"`
 	WaitingFor string              `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
+	Until      time.Time           `json:"until,omitzero"`
 	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
 	Behind     []string            `json:"left_behind,omitempty"` // sandboxes that it was to remove
 	Plan       *flow.Plan          `json:"plan"`
@@ -98,7 +99,7 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 }
 
 func (l *flowing) view() flowView {
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Until: waitsUntil(l.state), Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = flow.Status(status), reason
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none

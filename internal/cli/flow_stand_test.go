@@ -49,6 +49,20 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	check("waiting", run.RateLimited, "", 3)
 	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
 	check("waiting", flow.ReasonApproval, approve, 0)
+	until := func() time.Time {
+		v, err := flowViewOf(e, r)
+		must(t, err)
+		return v.Until
+	}
+	if until().IsZero() {
+		t.Error("it waits, and does not say until when")
+	}
 	keep(flow.Started, flow.Start{Step: "work", Attempt: 2})
 	check("running", "", approve, 0)
+	limited.Attempt = 2
+	keep(flow.Worked, limited)
+	keep(flow.Ended, flow.End{Status: flow.Cancelled, Reason: "stopped"})
+	if !until().IsZero() {
+		t.Errorf("it was stopped, and waits until %s", until())
+	}
 }

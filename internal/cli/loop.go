@@ -94,6 +94,8 @@ type loopView struct {
 	Status     loop.Status  `json:"status"`
 	Reason     string       `json:"stop_reason,omitempty"`
 	WaitingFor string       `json:"waiting_for,omitempty"` // run.RateLimited ..., until then
+	Until      time.Time    `json:"until,omitzero"`
+	Hints      []string     `json:"hints"`
 	Workers    []workerView `json:"workers,omitempty"`
 	Iterations []loop.Spent `json:"iterations"`            // what each took
 	Behind     []string     `json:"left_behind,omitempty"` // sandboxes of workers that it was to remove
@@ -109,7 +111,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Until: waitsUntil(l.state), Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = loop.Status(status), reason
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {

@@ -73,6 +73,16 @@ func waitingFor(w waiter) string {
 	return d.For
 }
 
+// waitsUntil is when it goes on by itself; zero if it does not wait for that. Who was stopped
+// meanwhile does not, and of several workers the first does.
+func waitsUntil(w waiter) time.Time {
+	d, waits := w.Waits()
+	if !waits {
+		return time.Time{}
+	}
+	return d.Until
+}
+
 // standing is how a run stands, in two words. One that waits for models is waiting, for that,
 // although whoever carries it on is there, and goes on by himself.
 func standing(status, reason string, w waiter) (string, string) {

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Workers that all wait are waited for until the first of them goes on; a loop that was paused
+// meanwhile waits for nobody but a person. What there is none of is an empty list.
+func TestLoopViewUntil(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	r, err := run.Create(st.Runs(), "x", &loop.Plan{Agent: "a", Workers: 2})
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	one := loop.By{Worker: 1}
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	keep := func(kind string, data any) {
+		_, err := h.Append(kind, run.ActorHost, data)
+		must(t, err)
+	}
+	view := func() loopView {
+		v, err := loopViewOf(&engine.Engine{Store: st}, r)
+		must(t, err)
+		return v
+	}
+	keep(loop.Began, nil)
+	keep(loop.Took, loop.Taken{ID: "bd-1", By: one})
+	keep(loop.Iteration, loop.Begun{Iteration: 1, By: one})
+	keep(loop.Worked, loop.Work{Iteration: 1, By: one, Verdict: spec.VerdictLimit, Until: until})
+	if v := view(); v.WaitingFor != run.RateLimited || !v.Until.Equal(until) || v.Hints == nil {
+		t.Errorf("it waits for %q until %s, with the hints %#v", v.WaitingFor, v.Until, v.Hints)
+	}
+	keep(loop.Ended, loop.End{Status: loop.Waiting, Reason: "paused"})
+	if v := view(); v.WaitingFor != "" || !v.Until.IsZero() {
+		t.Errorf("it was paused, and waits for %q until %s", v.WaitingFor, v.Until)
+	}
+}
