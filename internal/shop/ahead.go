@@ -25,7 +25,8 @@ func (e early) serves(sb *spec.Sandbox, now time.Time) bool {
 	return e.sandbox == sb && now.Sub(e.since) < newFor
 }
 
-// Ahead starts the sandbox of a seat, for its next work, while something else is done.
+// Ahead starts the sandbox of a seat anew, for its next work, while something else is done: a
+// host that died, or a person, may have left something at work there.
 func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	at, err := s.at(seat)
 	if err != nil || s.ahead.sandbox != nil {
@@ -35,14 +36,16 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	s.ahead = early{at.Sandbox, time.Now(), tried}
 	s.going.Go(func() {
 		defer close(tried)
-		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil { // else the work itself says so
+		if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil {
+			return // the work itself says so
+		}
+		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil {
 			c.Close()
 		}
 	})
 }
 
-// empty sees that nothing is at work in a sandbox: a host that died may have left an agent
-// there. In one that was started ahead nobody was.
+// empty sees that nothing is at work in a sandbox, as [Loop.Ahead] does.
 func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
 	was := s.ahead
 	s.ahead = early{}
