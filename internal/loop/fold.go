@@ -238,6 +238,11 @@ func (s *State) begin() {
 			w.Asked = 0
 		}
 	}
+	if s.Status == Waiting { // for a person, who may know that models can be asked by now
+		for _, w := range append([]*State{s}, s.Workers...) {
+			w.Until = time.Time{}
+		}
+	}
 	if s.Status != Queued && s.Status != Running { // it had come to an end: people may have been at work since
 		s.unjudged = true
 	}

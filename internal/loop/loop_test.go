@@ -505,6 +505,38 @@ func TestPeople(t *testing.T) {
 	}
 }
 
+// TestPauseEndsWait has a person who pauses a loop that waits for models, and goes on with it,
+// have them be asked at once. Who goes on after a crash knows nothing new.
+func TestPauseEndsWait(t *testing.T) {
+	for name, paused := range map[string]bool{"paused": true, "crashed": false} {
+		t.Run(name, func(t *testing.T) {
+			s, seq := &State{}, int64(0)
+			at := time.Now()
+			event := func(kind string, data any) {
+				t.Helper()
+				text, err := json.Marshal(data)
+				must(t, err)
+				seq++
+				must(t, s.Add(run.Event{Seq: seq, Time: at, Type: kind, Data: text}))
+			}
+			event(Began, nil)
+			event(Baseline, Verdict{})
+			event(Iteration, Begun{Iteration: 1})
+			event(Worked, Work{Iteration: 1, Verdict: spec.VerdictLimit, Until: at.Add(5 * 24 * time.Hour)})
+			if step := Next(plan(), s, at); step.Wait.IsZero() {
+				t.Fatalf("it does %+v", step)
+			}
+			if paused {
+				event(Ended, End{Status: Waiting, Reason: "paused"})
+			}
+			event(Began, nil)
+			if step := Next(plan(), s, at); step.Wait.IsZero() != paused || paused && step.Iterate != 1 {
+				t.Errorf("gone on with it does %+v", step)
+			}
+		})
+	}
+}
+
 func TestSignal(t *testing.T) {
 	p := plan()
 	r, err := run.Create(filepath.Join(t.TempDir(), "runs"), "x", p)
