@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	keep(flow.Asked, flow.Ask{Step: "good", Message: "Good?"})
 	check("waiting", flow.ReasonApproval, approve, 0)
 	until := func() time.Time {
+		t.Helper()
 		v, err := flowViewOf(e, r)
 		must(t, err)
 		return v.Until
@@ -64,5 +66,10 @@ func TestFlowAsksAndWaits(t *testing.T) {
 	keep(flow.Ended, flow.End{Status: flow.Cancelled, Reason: "stopped"})
 	if !until().IsZero() {
 		t.Errorf("it was stopped, and waits until %s", until())
+	}
+	l, err := readFlow(e, r)
+	must(t, err)
+	if slices.ContainsFunc(l.rows(), func(row [2]string) bool { return row[0] == "question" }) {
+		t.Errorf("it was stopped, and asks: %v", l.rows())
 	}
 }

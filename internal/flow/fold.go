@@ -459,8 +459,11 @@ func (s *State) answered(a Answer, ev run.Event) {
 	}
 }
 
-// Questions are the steps that a person is to decide.
+// Questions are the steps that a person is to decide, as long as that would change anything.
 func (s *State) Questions() (list []*StepState) {
+	if s.Over() {
+		return nil
+	}
 	for _, st := range s.Steps {
 		if st.Status == Waiting {
 			list = append(list, st)
