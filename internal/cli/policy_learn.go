@@ -34,9 +34,13 @@ func (a *app) policyLearnCommand() *command.Command {
 					return err
 				}
 			}
-			list, err := proposals(e, sb, from)
+			l, err := learner(e, sb, from)
 			if err != nil {
 				return err
+			}
+			list := l.Proposals()
+			if len(list) == 0 && !a.json {
+				a.note("%s", nothingToLearn(l))
 			}
 			if a.json || !term.IsTerminal(a.stdin) || !term.IsTerminal(a.stderr) {
 				return a.printProposals(sb, list)
@@ -64,8 +68,8 @@ func (a *app) policyLearnCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-// proposals are made from the network log of a sandbox.
-func proposals(e *engine.Engine, sb *spec.Sandbox, from time.Time) ([]policy.Proposal, error) {
+// learner has read the network log of a sandbox.
+func learner(e *engine.Engine, sb *spec.Sandbox, from time.Time) (*policy.Learner, error) {
 	p, err := e.Policy(sb)
 	if err != nil {
 		return nil, err
@@ -76,16 +80,20 @@ func proposals(e *engine.Engine, sb *spec.Sandbox, from time.Time) ([]policy.Pro
 			l.See(r)
 		}
 	})
-	return l.Proposals(), err
+	return l, err
 }
 
-const nothingToLearn = "nothing was refused that a rule could allow"
+// nothingToLearn says why there is no proposal.
+func nothingToLearn(l *policy.Learner) string {
+	s := "nothing was refused that a rule could allow"
+	if l.Inner() {
+		s += ": something inside tried the sandbox's own gateway, or an address that stands for no name, and no rule is about these"
+	}
+	return s
+}
 
 // accepted asks about each. What is not answered is not accepted.
 func (a *app) accepted(list []policy.Proposal) (rules []policy.Rule) {
-	if len(list) == 0 {
-		a.note(nothingToLearn)
-	}
 	for _, p := range list {
 		if p.Note != "" {
 			a.note("%s", printable(p.Note))
@@ -129,9 +137,6 @@ func (a *app) printProposals(sb *spec.Sandbox, list []policy.Proposal) error {
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"proposals": rows})
-	}
-	if len(rows) == 0 {
-		a.note(nothingToLearn)
 	}
 	for _, r := range rows {
 		if r.Note != "" {

@@ -86,8 +86,11 @@ func (q *Query) understand(s *subject) Cause {
 	if !ok || q.Addr.Zone() != "" {
 		return CauseQuestion
 	}
-	if literal {
+	switch {
+	case named && literal:
 		s.block = special(q.Addr)
+	case literal:
+		s.block = direct(q.Addr)
 	}
 	if named {
 		name, err := CleanName(q.Name)

@@ -31,6 +31,7 @@ type Learner struct {
 	policy *Policy
 	now    time.Time
 	found  map[string]*Proposal
+	inner  bool // something of the sandbox's own network was refused
 }
 
 // NewLearner judges refusals by the rules of today: what they allow by now needs
@@ -48,10 +49,14 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	if d.Allowed() {
 		return
 	}
+	l.inner = l.inner || d.special == &inner
 	s := d.Suggest()
 	rule, ok := s.rule()
 	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
 		return // of a path that is not known whole every path would be allowed
+	}
+	if d.Cause == CauseSpecial {
+		s.Note = "it is " + d.special.what
 	}
 	p := l.found[rule.String()]
 	if p == nil {
@@ -96,6 +101,10 @@ func authority(r *spec.NetworkRecord) string {
 	}
 	return fmt.Sprintf("%s:%d", r.Name, r.Port)
 }
+
+// Inner tells whether something was refused that lies in the sandbox's own network, such
+// as a port of the gateway itself: no rule is about that.
+func (l *Learner) Inner() bool { return l.inner }
 
 // Proposals gives what was found, the most wanted first.
 func (l *Learner) Proposals() []Proposal {

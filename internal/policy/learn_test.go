@@ -27,16 +27,22 @@ deny: [never.example.com]
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "POST", Path: "/open/x", Addr: netip.MustParseAddr("93.184.216.34")})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/closed"})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "api.example.com", Port: 443, Method: "GET", Path: "/" + strings.Repeat("x", 512) + "…"})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("10.1.2.3"), Port: 5432})
 	// Nothing to propose: allowed by now, denied on purpose, not outwards, a
-	// secret's, no name at all, never to be opened, no TCP, allowed.
+	// secret's, no name at all, never to be opened, the sandbox's own network, no TCP, allowed.
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "known.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "never.example.com", Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Direction: spec.DirectionIn, Addr: netip.MustParseAddr("10.0.0.1"), Port: 80})
 	deny(spec.NetworkRecord{Event: spec.NetworkRequest, Name: "leak.example.com", Port: 443, Method: "GET", Path: "/", Secret: "s"})
 	deny(spec.NetworkRecord{Event: spec.NetworkLookup, Name: "bad name; rm -rf /"})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("169.254.169.254"), Port: 80})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("198.18.0.1"), Port: 22})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("fd62:6f74:6879::7:7"), Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "quic.example.com", Port: 443, Protocol: spec.ProtocolUDP})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("93.184.216.34"), Protocol: spec.ProtocolICMP})
+	if !l.Inner() {
+		t.Error("that the gateway itself was tried is not known")
+	}
 	l.See(&spec.NetworkRecord{Event: spec.NetworkFlow, Name: "ok.example.com", Port: 443, Verdict: spec.VerdictAllow})
 	got := map[string]int64{}
 	for _, x := range l.Proposals() {
@@ -44,9 +50,12 @@ deny: [never.example.com]
 		if x.Rule.Action != Allow || !x.Last.Equal(now) {
 			t.Errorf("%+v", x)
 		}
+		if closed := strings.HasPrefix(x.Rule.String(), "10."); closed != strings.Contains(x.Note, "a private address") {
+			t.Errorf("with %s goes %q", x.Rule.String(), x.Note)
+		}
 	}
 	want := map[string]int64{
-		"new.example.com:443": 8, "git.example.com:22 git **": 3, "93.184.216.34:8080": 1,
+		"new.example.com:443": 8, "git.example.com:22 git **": 3, "93.184.216.34:8080": 1, "10.1.2.3:5432": 1,
 		"api.example.com:443 POST /open/x": 1, "api.example.com:443 GET /closed": 1,
 	}
 	if len(got) != len(want) {
@@ -60,4 +69,27 @@ deny: [never.example.com]
 	if list := l.Proposals(); len(list) == 0 || list[0].Rule.String() != "new.example.com:443" {
 		t.Error("the most wanted is not the first")
 	}
+}
+
+// Addresses of the sandbox's own network are for the gateway, so no rule is about them, and
+// no command is proposed; a name outside may lead to the same ones.
+func TestInner(t *testing.T) {
+	p := policyOf(t, LayerUser, `{default: allow, allow: ["198.18.0.0/15", "198.18.0.1:22", "[fd62:6f74:6879::1]", named.example.com]}`)
+	for _, a := range []string{"198.18.0.1", "198.19.255.255", "fd62:6f74:6879::1"} {
+		d := p.Decide(Query{Stage: StageConnect, Addr: netip.MustParseAddr(a), Port: 22, Now: noon})
+		if s := d.Suggest(); d.Allowed() || s.Command("box") != "" || !strings.Contains(d.Reason(), "own network, about which no rule decides") {
+			t.Errorf("%s: %v, %s; %s", a, d.Action, d.Reason(), s.Command("box"))
+		}
+	}
+	l := NewLearner(policyOf(t, LayerUser, "deny: [never.example.com]"), noon)
+	see := func(a string) {
+		l.See(&spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Time: noon, Addr: netip.MustParseAddr(a), Port: 22})
+	}
+	if see("fd62:6f74:6879:1::1"); l.Inner() || len(l.Proposals()) != 1 {
+		t.Error("the network beside it is taken for it")
+	}
+	if see("fd62:6f74:6879::1"); !l.Inner() || len(l.Proposals()) != 1 {
+		t.Error("a rule for the gateway is proposed")
+	}
+	expect(t, p, "+dial named.example.com:443 198.18.0.1", "+dial named.example.com:443 fd62:6f74:6879::1")
 }

@@ -71,6 +71,9 @@ func (d *Decision) missReason(what string) string {
 func (d *Decision) specialReason(what string) string {
 	addr := d.query.Addr
 	s := what + " is " + d.special.what
+	if d.special == &inner {
+		return s + ", about which no rule decides"
+	}
 	if d.query.Name != "" {
 		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.special.what)
 	} else if special(addr) != d.special {

@@ -137,6 +137,9 @@ func (ref *reference) asked(name string, addr netip.Addr, port uint16, now time.
 		}
 		return refAddr(r.Target.String(), a)
 	}
+	if name == "" && (refAddr("198.18.0.0/15", addr) || refAddr("[fd62:6f74:6879::/64]", addr)) {
+		return refused // of the sandbox itself
+	}
 	must := false
 	for _, r := range ref.rules(Deny, false) {
 		inner := name == "" && slices.ContainsFunc(refInside(addr), func(a netip.Addr) bool { return about(r, a) })

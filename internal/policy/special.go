@@ -64,6 +64,25 @@ func (b *block) opens(prefix netip.Prefix, a netip.Addr) bool {
 // mapped stands apart: netip never finds ::ffff:0:0/96 in another prefix.
 var mapped = block{what: "an IPv4 address written as IPv6, which no packet carries", kind: never}
 
+// inner stands apart, too: the network inside every sandbox, which package names of the
+// gateway hands out. What is sent there is for the gateway itself or for a name, and comes
+// before no rule about addresses. Outside they are addresses like others: a name may lead
+// to one.
+var inner = block{what: "an address of the sandbox's own network", kind: never}
+
+var innerPrefixes = sync.OnceValue(func() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fd62:6f74:6879::/64")}
+})
+
+// direct is special for an address that the inside uses itself.
+func direct(a netip.Addr) *block {
+	b := special(a)
+	if b != nil && slices.ContainsFunc(innerPrefixes(), func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return &inner
+	}
+	return b
+}
+
 // blocks are the ranges, the narrowest first.
 var blocks = sync.OnceValue(func() []block {
 	list := make([]block, 0, len(ranges))

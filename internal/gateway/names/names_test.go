@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/quick"
+	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -124,6 +127,28 @@ func TestResume(t *testing.T) {
 		b4, b6, rerr := r.Addresses(name)
 		if err != nil || rerr != nil || a4 != b4 || a6 != b6 {
 			t.Errorf("%s: %v and %v, %v %v", name, a4, b4, err, rerr)
+		}
+	}
+}
+
+// Package policy knows the network by itself: that no rule is about its addresses.
+func TestNetworkOfPolicy(t *testing.T) {
+	for _, network := range []netip.Prefix{Network4, Network6} {
+		p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Default: policy.Allow}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := network.Addr()
+		last := first.AsSlice()
+		for i := network.Bits(); i < 8*len(last); i++ {
+			last[i/8] |= 0x80 >> (i % 8)
+		}
+		end, _ := netip.AddrFromSlice(last)
+		for a, in := range map[netip.Addr]bool{first: true, end: true, first.Prev(): false, end.Next(): false} {
+			d := p.Decide(policy.Query{Stage: policy.StageConnect, Addr: a, Port: 443, Now: time.Now()})
+			if got := strings.Contains(d.Reason(), "own network"); got != in {
+				t.Errorf("%v: %s", a, d.Reason())
+			}
 		}
 	}
 }
