@@ -34,16 +34,18 @@ const (
 // the command, or what else was asked for, and Path the repository.
 const ProtocolSSH = "ssh"
 
-// Protocols of what is always refused: a datagram, and an echo (ping).
+// Protocols of what is always refused: a datagram, an echo (ping), and other packets of IP,
+// of which the reason says what they are.
 const (
 	ProtocolUDP  = "udp"
 	ProtocolICMP = "icmp"
+	ProtocolIP   = "ip"
 )
 
 // IsPacket tells whether a record is of a packet that is refused whatever it is for: no rule
 // lets it through.
 func (r *NetworkRecord) IsPacket() bool {
-	return r.Protocol == ProtocolUDP || r.Protocol == ProtocolICMP
+	return r.Protocol == ProtocolUDP || r.Protocol == ProtocolICMP || r.Protocol == ProtocolIP
 }
 
 // DirectionIn is that of connections to published ports.
@@ -63,7 +65,7 @@ type NetworkRecord struct {
 	Name       string     `json:"name,omitempty"`
 	Addr       netip.Addr `json:"addr,omitzero"` // that was dialled, or wanted; of who connected, if the direction is in
 	Port       uint16     `json:"port,omitempty"`
-	Protocol   string     `json:"protocol,omitempty"` // tcp, tls, udp, icmp; of a request HTTP/1.1, HTTP/2.0, or ssh
+	Protocol   string     `json:"protocol,omitempty"` // tcp, tls, udp, icmp, ip; of a request HTTP/1.1, HTTP/2.0, or ssh
 	Method     string     `json:"method,omitempty"`   // of a request
 	Path       string     `json:"path,omitempty"`     // without the query
 	User       string     `json:"user,omitempty"`     // of git over SSH: as whom it logs in, if not as git

@@ -123,9 +123,9 @@ type Gateway struct {
 	callers   atomic.Int64 // connections to published ports
 	meetings  meetings
 	refusals  refusals
-	untold    chan stray   // that were refused
-	uncounted atomic.Int64 // more of them
-	numbers   numbers      // of flows
+	untold    chan netstack.Refusal // that were refused
+	uncounted atomic.Int64          // more of them
+	numbers   numbers               // of flows
 
 	ctx    context.Context // ends with the gateway
 	cancel context.CancelFunc
@@ -149,7 +149,7 @@ func New(c Config) (*Gateway, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), untold: make(chan stray, maxUntold)}
+	g := &Gateway{conf: c, names: c.Names, limits: newLimits(), untold: make(chan netstack.Refusal, maxUntold)}
 	g.numbers.run = strconv.FormatInt(time.Now().UnixMicro(), 36)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.server = &dns.Server{Zone: zone{g}}

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -27,10 +29,22 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 			t.Errorf("of %v the record is %+v", to, r)
 		}
 	}
-	w.dropped(spec.ProtocolICMP, netip.MustParseAddrPort("203.0.113.9:0"))
+	w.dropped(netstack.Refusal{Protocol: spec.ProtocolICMP, To: netip.MustParseAddrPort("203.0.113.9:0")})
 	w.record(t, "an echo", func(r spec.NetworkRecord) bool {
 		return r.Protocol == spec.ProtocolICMP && r.Verdict == spec.VerdictDeny
 	})
+	for _, x := range []struct {
+		number   uint8
+		form, in string
+	}{{132, "", "protocol 132 of IP (SCTP)"}, {254, "", "protocol 254 of IP never"}, {17, "a fragment", "a fragment never"}} {
+		w.dropped(netstack.Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(pool, 0), Number: x.number, Form: x.form})
+		r := w.record(t, x.in, func(r spec.NetworkRecord) bool {
+			return r.Protocol == spec.ProtocolIP && strings.Contains(r.Reason, x.in)
+		})
+		if r.Verdict != spec.VerdictDeny || r.Name != "quic.example.com" || r.Suggest != "" || !r.IsPacket() {
+			t.Errorf("the record is %+v", r)
+		}
+	}
 	if c, err := w.in.Dial(t.Context(), netip.AddrPortFrom(names.Gateway4, 22)); err == nil {
 		c.Close()
 		t.Error("the gateway answers at port 22")
@@ -44,7 +58,10 @@ func TestA16RefusedPacketsAreTold(t *testing.T) {
 func TestRefusedPacketsAreCounted(t *testing.T) {
 	w := start(t, rules(t, 1), nil)
 	sent, told := int64(0), int64(0)
-	send := func() { w.dropped(spec.ProtocolUDP, netip.MustParseAddrPort("203.0.113.9:53")); sent++ }
+	send := func() {
+		w.dropped(netstack.Refusal{Protocol: spec.ProtocolUDP, To: netip.MustParseAddrPort("203.0.113.9:53")})
+		sent++
+	}
 	for range 100 * maxUntold {
 		send()
 	}

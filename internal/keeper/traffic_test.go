@@ -205,7 +205,7 @@ func TestPacketsHideNothing(t *testing.T) {
 	tr := newTraffic("box", log, quiet(), func() {})
 	for n := range 2 * maxHeld {
 		r := denial(fmt.Sprintf("%d.example", n))
-		r.Event, r.Protocol = spec.NetworkFlow, []string{spec.ProtocolUDP, spec.ProtocolICMP}[n%2]
+		r.Event, r.Protocol = spec.NetworkFlow, []string{spec.ProtocolUDP, spec.ProtocolICMP, spec.ProtocolIP}[n%3]
 		tr.record(r)
 	}
 	r := denial("caught.example")

@@ -40,6 +40,7 @@ deny: [never.example.com]
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("fd62:6f74:6879::7:7"), Port: 443})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Name: "quic.example.com", Port: 443, Protocol: spec.ProtocolUDP})
 	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("93.184.216.34"), Protocol: spec.ProtocolICMP})
+	deny(spec.NetworkRecord{Event: spec.NetworkFlow, Addr: netip.MustParseAddr("93.184.216.34"), Protocol: spec.ProtocolIP})
 	if !l.Inner() {
 		t.Error("that the gateway itself was tried is not known")
 	}

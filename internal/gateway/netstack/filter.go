@@ -19,10 +19,25 @@ import (
 // refused as a router's administrator would.
 type filter struct {
 	nested.Endpoint
-	refused func(protocol string, to netip.AddrPort)
+	refused func(Refusal)
 }
 
-func newFilter(link stack.LinkEndpoint, refused func(string, netip.AddrPort)) *filter {
+// Refusal is a packet that was refused.
+type Refusal struct {
+	Protocol string         // udp, icmp or ip
+	To       netip.AddrPort // the port is that of a datagram
+	Number   uint8          // of ip: the protocol that its header names
+	Form     string         // of ip: what is wrong with it, whatever the protocol
+}
+
+// Forms of packets that are refused.
+const (
+	fragment   = "a fragment"
+	options    = "a packet with options"
+	extensions = "a packet with extension headers"
+)
+
+func newFilter(link stack.LinkEndpoint, refused func(Refusal)) *filter {
 	f := &filter{refused: refused}
 	f.Init(link, f)
 	return f
@@ -32,37 +47,96 @@ func newFilter(link stack.LinkEndpoint, refused func(string, netip.AddrPort)) *f
 // and extension headers have no use on a link as wide as this one, and are how
 // packets look to a filter like something else.
 func (f *filter) DeliverNetworkPacket(protocol tcpip.NetworkProtocolNumber, pkt *stack.PacketBuffer) {
-	var transport uint8
-	switch size := pkt.Data().Size(); protocol {
+	passes := false
+	switch protocol {
 	case header.IPv4ProtocolNumber:
-		h, ok := pkt.Data().PullUp(header.IPv4MinimumSize)
-		if !ok {
-			return
-		}
-		ip := header.IPv4(h)
-		if !ip.IsValid(size) || ip.HeaderLength() != header.IPv4MinimumSize || ip.More() || ip.FragmentOffset() != 0 {
-			return
-		}
-		if transport = ip.Protocol(); transport == uint8(header.ICMPv4ProtocolNumber) {
-			f.refuse4(pkt.Data().AsRange().ToSlice())
-		}
+		passes = f.passes4(pkt)
 	case header.IPv6ProtocolNumber:
-		h, ok := pkt.Data().PullUp(header.IPv6MinimumSize)
-		if !ok {
-			return
-		}
-		ip := header.IPv6(h)
-		if !ip.IsValid(size) {
-			return
-		}
-		if transport = ip.NextHeader(); transport == uint8(header.ICMPv6ProtocolNumber) {
-			f.refuse6(pkt.Data().AsRange().ToSlice())
-		}
+		passes = f.passes6(pkt)
 	}
-	if transport == uint8(header.TCPProtocolNumber) || transport == uint8(header.UDPProtocolNumber) {
+	if passes {
 		f.Endpoint.DeliverNetworkPacket(protocol, pkt)
 	}
 }
+
+func (f *filter) passes4(pkt *stack.PacketBuffer) bool {
+	h, ok := pkt.Data().PullUp(header.IPv4MinimumSize)
+	if !ok {
+		return false
+	}
+	ip := header.IPv4(h)
+	form := ""
+	switch {
+	case !ip.IsValid(pkt.Data().Size()):
+		return false
+	case ip.More() || ip.FragmentOffset() != 0:
+		form = fragment
+	case ip.HeaderLength() != header.IPv4MinimumSize:
+		form = options
+	case isCarried(ip.Protocol()):
+		return true
+	case ip.Protocol() == uint8(header.ICMPv4ProtocolNumber):
+		f.refuse4(pkt.Data().AsRange().ToSlice())
+		return false
+	default:
+		f.answer4(pkt.Data().AsRange().Capped(quoted4).ToSlice(), header.ICMPv4ProtoUnreachable)
+	}
+	f.refused(Refusal{Protocol: spec.ProtocolIP, To: destination(ip), Number: ip.Protocol(), Form: form})
+	return false
+}
+
+func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
+	h, ok := pkt.Data().PullUp(header.IPv6MinimumSize)
+	if !ok {
+		return false
+	}
+	ip := header.IPv6(h)
+	form, next := "", ip.NextHeader()
+	switch {
+	case !ip.IsValid(pkt.Data().Size()):
+		return false
+	case isCarried(next):
+		return true
+	case next == uint8(header.ICMPv6ProtocolNumber):
+		f.refuse6(pkt.Data().AsRange().ToSlice())
+		return false
+	case next == uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) && header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()):
+		return false // a kernel says so which groups it listens to, unasked
+	case next == uint8(header.IPv6FragmentExtHdrIdentifier):
+		form = fragment
+	case isExtension(next): // behind which may be an error, that must not be answered with one
+		form = extensions
+	default:
+		f.answer6(pkt.Data().AsRange().Capped(quoted6).ToSlice(), header.ICMPv6ParamProblem, header.ICMPv6UnknownHeader, header.IPv6NextHeaderOffset)
+	}
+	f.refused(Refusal{Protocol: spec.ProtocolIP, To: destination(ip), Number: next, Form: form})
+	return false
+}
+
+// isCarried tells of which protocols the stack is given packets.
+func isCarried(transport uint8) bool {
+	return transport == uint8(header.TCPProtocolNumber) || transport == uint8(header.UDPProtocolNumber)
+}
+
+// isExtension tells the headers of IPv6 behind which the protocol stands, by IANA's list. What
+// ESP hides nobody can tell, so that is a protocol.
+func isExtension(next uint8) bool {
+	switch next {
+	case 0, 43, 44, 51, 60, 135, 139, 140, 253, 254:
+		return true
+	}
+	return false
+}
+
+func destination(ip header.Network) netip.AddrPort {
+	return netip.AddrPortFrom(address(ip.DestinationAddress()), 0)
+}
+
+// How much of a packet an answer quotes, in bytes.
+const (
+	quoted4 = header.IPv4MinimumSize + 8
+	quoted6 = header.IPv6MinimumMTU - header.IPv6MinimumSize - header.ICMPv6ErrorHeaderSize
+)
 
 // refuse4 answers an echo request with "administratively prohibited". Nothing
 // else of ICMP is answered: an error must not be answered with an error.
@@ -71,7 +145,16 @@ func (f *filter) refuse4(ip header.IPv4) {
 	if len(echo) < header.ICMPv4MinimumSize || echo.Type() != header.ICMPv4Echo {
 		return
 	}
-	quote := []byte(ip)[:min(len(ip), int(ip.HeaderLength())+8)]
+	f.answer4(ip, header.ICMPv4AdminProhibited)
+	f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip)})
+}
+
+// answer4 says why a packet goes no further.
+func (f *filter) answer4(ip header.IPv4, why header.ICMPv4Code) {
+	if to := ip.DestinationAddress(); header.IsV4MulticastAddress(to) || to == header.IPv4Broadcast {
+		return // nobody in particular would be the one who answers
+	}
+	quote := []byte(ip)[:min(len(ip), quoted4)]
 	size := header.IPv4MinimumSize + header.ICMPv4MinimumSize + len(quote)
 	b := make([]byte, size)
 	out := header.IPv4(b)
@@ -82,11 +165,10 @@ func (f *filter) refuse4(ip header.IPv4) {
 	out.SetChecksum(^out.CalculateChecksum())
 	msg := header.ICMPv4(out.Payload())
 	msg.SetType(header.ICMPv4DstUnreachable)
-	msg.SetCode(header.ICMPv4AdminProhibited)
+	msg.SetCode(why)
 	copy(msg[header.ICMPv4MinimumSize:], quote)
 	msg.SetChecksum(^checksum.Checksum(msg, 0))
 	f.send(header.IPv4ProtocolNumber, b)
-	f.refused(spec.ProtocolICMP, netip.AddrPortFrom(address(ip.DestinationAddress()), 0))
 }
 
 // refuse6 is refuse4 for IPv6.
@@ -95,8 +177,18 @@ func (f *filter) refuse6(ip header.IPv6) {
 	if len(echo) < header.ICMPv6MinimumSize || echo.Type() != header.ICMPv6EchoRequest {
 		return
 	}
-	quote := []byte(ip)[:min(len(ip), header.IPv6MinimumMTU-header.IPv6MinimumSize-header.ICMPv6DstUnreachableMinimumSize)]
-	length := header.ICMPv6DstUnreachableMinimumSize + len(quote)
+	f.answer6(ip, header.ICMPv6DstUnreachable, header.ICMPv6Prohibited, 0)
+	f.refused(Refusal{Protocol: spec.ProtocolICMP, To: destination(ip)})
+}
+
+// answer6 is answer4 for IPv6, where an answer may say at which byte of the packet the
+// trouble is.
+func (f *filter) answer6(ip header.IPv6, what header.ICMPv6Type, why header.ICMPv6Code, at uint32) {
+	if header.IsV6MulticastAddress(ip.DestinationAddress()) {
+		return
+	}
+	quote := []byte(ip)[:min(len(ip), quoted6)]
+	length := header.ICMPv6ErrorHeaderSize + len(quote)
 	b := make([]byte, header.IPv6MinimumSize+length)
 	out := header.IPv6(b)
 	out.Encode(&header.IPv6Fields{
@@ -104,12 +196,12 @@ func (f *filter) refuse6(ip header.IPv6) {
 		SrcAddr: ip.DestinationAddress(), DstAddr: ip.SourceAddress(),
 	})
 	msg := header.ICMPv6(out.Payload())
-	msg.SetType(header.ICMPv6DstUnreachable)
-	msg.SetCode(header.ICMPv6Prohibited)
-	copy(msg[header.ICMPv6DstUnreachableMinimumSize:], quote)
+	msg.SetType(what)
+	msg.SetCode(why)
+	msg.SetTypeSpecific(at)
+	copy(msg[header.ICMPv6ErrorHeaderSize:], quote)
 	msg.SetChecksum(header.ICMPv6Checksum(header.ICMPv6ChecksumParams{Header: msg, Src: out.SourceAddress(), Dst: out.DestinationAddress()}))
 	f.send(header.IPv6ProtocolNumber, b)
-	f.refused(spec.ProtocolICMP, netip.AddrPortFrom(address(ip.DestinationAddress()), 0))
 }
 
 func (f *filter) send(protocol tcpip.NetworkProtocolNumber, packet []byte) {

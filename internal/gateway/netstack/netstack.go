@@ -42,10 +42,9 @@ type Config struct {
 	// DNS answers a message that came in a datagram; nil for no answer. It is
 	// called on goroutines of its own.
 	DNS func(query []byte) []byte
-	// Refused is told of each datagram, and each echo, that was refused: of "udp" or
-	// "icmp", whose port is 0. It is called by who reads packets, so it must not wait for
-	// anything; nil: nobody is told.
-	Refused func(protocol string, to netip.AddrPort)
+	// Refused is told of each packet that was refused. It is called by who reads packets,
+	// so it must not wait for anything; nil: nobody is told.
+	Refused func(Refusal)
 }
 
 // Limits of one stack. They bound memory, not what a program can do.
@@ -128,13 +127,13 @@ func (s *Stack) configure(link stack.LinkEndpoint) error {
 
 // datagram has one told of that nobody takes. The stack refuses it.
 func (s *Stack) datagram(id stack.TransportEndpointID, _ *stack.PacketBuffer) bool {
-	s.refused(spec.ProtocolUDP, netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort))
+	s.refused(Refusal{Protocol: spec.ProtocolUDP, To: netip.AddrPortFrom(address(id.LocalAddress), id.LocalPort)})
 	return false
 }
 
-func (s *Stack) refused(protocol string, to netip.AddrPort) {
+func (s *Stack) refused(r Refusal) {
 	if s.conf.Refused != nil {
-		s.conf.Refused(protocol, to)
+		s.conf.Refused(r)
 	}
 }
 

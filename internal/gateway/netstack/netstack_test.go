@@ -399,11 +399,11 @@ func TestCloseUnderTraffic(t *testing.T) {
 // hears as "connection refused".
 func TestA16DatagramsRefused(t *testing.T) {
 	refused := make(chan netip.AddrPort, 1000)
-	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }, Refused: func(protocol string, to netip.AddrPort) {
-		if protocol != spec.ProtocolUDP {
-			t.Errorf("%s", protocol)
+	_, in := start(t, Config{DNS: func(q []byte) []byte { return q }, Refused: func(r Refusal) {
+		if r.Protocol != spec.ProtocolUDP {
+			t.Errorf("%+v", r)
 		}
-		refused <- to
+		refused <- r.To
 	}})
 	for _, to := range []netip.AddrPort{
 		far4, far6, netip.AddrPortFrom(far4.Addr(), 53), netip.AddrPortFrom(gateway4, 54), netip.AddrPortFrom(gateway6, 443),
@@ -436,11 +436,11 @@ func TestA16DatagramsRefused(t *testing.T) {
 // An echo is refused, never answered: not for the far end, not for the gateway.
 func TestA3EchoRefused(t *testing.T) {
 	refused := make(chan netip.AddrPort, 10)
-	_, in := start(t, Config{Refused: func(protocol string, to netip.AddrPort) {
-		if protocol != spec.ProtocolICMP {
-			t.Errorf("%s", protocol)
+	_, in := start(t, Config{Refused: func(r Refusal) {
+		if r.Protocol != spec.ProtocolICMP {
+			t.Errorf("%+v", r)
 		}
-		refused <- to
+		refused <- r.To
 	}})
 	for _, to := range []netip.Addr{far4.Addr(), far6.Addr(), gateway4, gateway6} {
 		var queue waiter.Queue
@@ -557,5 +557,111 @@ func TestA3Disguise(t *testing.T) {
 	received := in.Stack.Stats().ICMP.V6.PacketsReceived
 	if received.DstUnreachable.Value() != 1 || received.EchoReply.Value() != 0 {
 		t.Errorf("%d refusals, %d answers", received.DstUnreachable.Value(), received.EchoReply.Value())
+	}
+}
+
+// Of packets that are no TCP, UDP or ICMP, and of those in pieces or with something before
+// what they carry, nothing leaves unseen: each is told, and a protocol that there is none of
+// is answered so.
+func TestA16OtherPacketsRefused(t *testing.T) {
+	told := make(chan Refusal, 100)
+	_, in := start(t, Config{TCP: func(*Attempt) { t.Error("a connection") }, Refused: func(r Refusal) { told <- r }})
+	some4, some6 := far4.Addr(), far6.Addr()
+	groups, everybody := netip.MustParseAddr("224.0.0.251"), netip.MustParseAddr("255.255.255.255")
+	ip4 := func(protocol uint8, to netip.Addr, change func(*header.IPv4Fields), options ...byte) []byte {
+		b := make([]byte, header.IPv4MinimumSize+len(options)+16)
+		f := &header.IPv4Fields{
+			TotalLength: uint16(len(b)), TTL: 64, Protocol: protocol,
+			SrcAddr: tcpip.AddrFromSlice(guest4.AsSlice()), DstAddr: tcpip.AddrFromSlice(to.AsSlice()),
+		}
+		if change != nil {
+			change(f)
+		}
+		header.IPv4(b).Encode(f)
+		copy(b[header.IPv4MinimumSize:], options)
+		b[0] = 0x45 + byte(len(options)/4)
+		header.IPv4(b).SetChecksum(0)
+		header.IPv4(b).SetChecksum(^header.IPv4(b).CalculateChecksum())
+		return b
+	}
+	ip6 := func(next uint8, to netip.Addr, rest ...byte) []byte {
+		body := append(rest, make([]byte, 16)...)
+		b := make([]byte, header.IPv6MinimumSize, header.IPv6MinimumSize+len(body))
+		header.IPv6(b).Encode(&header.IPv6Fields{
+			PayloadLength: uint16(len(body)), TransportProtocol: tcpip.TransportProtocolNumber(next), HopLimit: 64,
+			SrcAddr: tcpip.AddrFromSlice(guest6.AsSlice()), DstAddr: tcpip.AddrFromSlice(to.AsSlice()),
+		})
+		return append(b, body...)
+	}
+	const tcp, udp, gre, esp, sctp = 6, 17, 47, 50, 132
+	const hopByHop, routing, fragmented, hidden, destination = 0, 43, 44, 51, 60
+	answered4, answered6 := uint64(0), uint64(0)
+	for _, c := range []struct {
+		packet  []byte
+		number  uint8
+		to      netip.Addr
+		form    string
+		answers *uint64
+	}{
+		{ip4(sctp, some4, nil), sctp, some4, "", &answered4},
+		{ip4(gre, some4, nil), gre, some4, "", &answered4},
+		{ip4(esp, gateway4, nil), esp, gateway4, "", &answered4},
+		{ip4(255, some4, nil), 255, some4, "", &answered4},
+		{ip4(0, some4, nil), 0, some4, "", &answered4},
+		{ip4(2, groups, nil), 2, groups, "", nil},
+		{ip4(sctp, everybody, nil), sctp, everybody, "", nil},
+		{ip4(udp, some4, func(f *header.IPv4Fields) { f.Flags = header.IPv4FlagMoreFragments }), udp, some4, fragment, nil},
+		{ip4(tcp, some4, func(f *header.IPv4Fields) { f.FragmentOffset = 8 }), tcp, some4, fragment, nil},
+		{ip4(tcp, some4, nil, 148, 4, 0, 0), tcp, some4, options, nil},
+		{ip6(sctp, some6), sctp, some6, "", &answered6},
+		{ip6(gre, some6), gre, some6, "", &answered6},
+		{ip6(esp, gateway6), esp, gateway6, "", &answered6},
+		{ip6(59, some6), 59, some6, "", &answered6},
+		{ip6(1, some6), 1, some6, "", &answered6}, // ICMP of IPv4
+		{ip6(sctp, netip.MustParseAddr("ff02::1")), sctp, netip.MustParseAddr("ff02::1"), "", nil},
+		{ip6(fragmented, some6, udp, 0, 0, 1, 0, 0, 0, 7), fragmented, some6, fragment, nil},
+		{ip6(hopByHop, some6, tcp, 0, 1, 4, 0, 0, 0, 0), hopByHop, some6, extensions, nil},
+		{ip6(routing, some6, udp, 0, 0, 0, 0, 0, 0, 0), routing, some6, extensions, nil},
+		{ip6(hidden, some6, tcp, 1, 0, 0, 0, 0, 0, 0), hidden, some6, extensions, nil},
+		{ip6(destination, some6, sctp, 0, 1, 4, 0, 0, 0, 0), destination, some6, extensions, nil},
+	} {
+		must(t, unix.Send(in.FD, c.packet, 0))
+		want := Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(c.to, 0), Number: c.number, Form: c.form}
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("%+v is told as %+v", want, got)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%+v is not told", want)
+		}
+		if c.answers != nil {
+			*c.answers++
+		}
+	}
+	// A kernel says to which groups it listens. That is no news.
+	must(t, unix.Send(in.FD, ip6(hopByHop, netip.MustParseAddr("ff02::16"), 58, 0, 5, 2, 0, 0, 1, 0), 0))
+	// The answer to an echo comes behind all others.
+	echo := ip4(1, some4, nil)
+	echo[header.IPv4MinimumSize] = byte(header.ICMPv4Echo)
+	must(t, unix.Send(in.FD, echo, 0))
+	if got := <-told; got.Protocol != spec.ProtocolICMP {
+		t.Errorf("told is %+v", got)
+	}
+	received4, received6 := in.Stack.Stats().ICMP.V4.PacketsReceived, in.Stack.Stats().ICMP.V6.PacketsReceived
+	for range 500 {
+		if received4.DstUnreachable.Value() > answered4 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := received4.DstUnreachable.Value() - 1; n != answered4 {
+		t.Errorf("%d answers over IPv4, want %d", n, answered4)
+	}
+	if n := received6.ParamProblem.Value(); n != answered6 || received6.DstUnreachable.Value() != 0 {
+		t.Errorf("%d answers over IPv6, want %d", n, answered6)
+	}
+	if n := received4.Invalid.Value() + received6.Invalid.Value(); n != 0 {
+		t.Errorf("%d of them are no answers", n)
 	}
 }
