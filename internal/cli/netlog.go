@@ -160,8 +160,8 @@ type tally struct {
 	crowds map[crowd]*crowded
 }
 
-// trafficKey is what makes a row. What was refused for another reason is
-// another row: it takes another command to allow it.
+// trafficKey is what makes a row. What was refused for another reason, or failed so that
+// there is a command for it, is another row: it takes another command to allow it.
 type trafficKey struct{ sandbox, host, verdict, reason string }
 
 // read takes the next record of a log into account.
@@ -180,7 +180,7 @@ func (t *tally) add(sandbox string, r *spec.NetworkRecord) {
 // count adds a record to its row.
 func (t *tally) count(sandbox string, r *spec.NetworkRecord) {
 	key := trafficKey{sandbox: sandbox, host: recordHost(r), verdict: r.Verdict}
-	if r.Verdict == spec.VerdictDeny {
+	if r.Verdict == spec.VerdictDeny || r.Suggest != "" {
 		key.reason = r.Reason
 	}
 	row := t.rows[key]

@@ -198,6 +198,22 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTallyKeepsCommands: a failure for which there is a command is not hidden by one
+// for which there is none.
+func TestTallyKeepsCommands(t *testing.T) {
+	tl := newTally(recordFilter{})
+	for i, suggest := range []string{"", "bothy policy allow", ""} {
+		tl.add("box", &spec.NetworkRecord{
+			Event: spec.NetworkFlow, Verdict: spec.VerdictError, Name: "a.example", Port: 443,
+			Reason: fmt.Sprint("reason ", i), Suggest: suggest, Time: time.Unix(int64(i), 0),
+		})
+	}
+	rows, _ := tl.sorted(0)
+	if len(rows) != 2 || rows[0].Reason != "reason 2" || rows[0].Count != 2 || rows[1].Reason != "reason 1" || rows[1].Suggest == "" {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
 // TestTallyOfOpenFlows: a flow that was opened and has ended is counted by its end,
 // one that has no end by its beginning, and none twice.
 func TestTallyOfOpenFlows(t *testing.T) {

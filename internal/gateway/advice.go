@@ -160,9 +160,9 @@ func (r refused) what() string {
 // maxRefusals is how many are remembered.
 const maxRefusals = 20
 
-// note remembers a record, if it is of a refusal.
+// note remembers a record, if it is of a refusal, or of a failure that a command would mend.
 func (l *refusals) note(n spec.NetworkRecord) {
-	if n.Verdict != spec.VerdictDeny {
+	if n.Verdict != spec.VerdictDeny && (n.Verdict != spec.VerdictError || n.Suggest == "") {
 		return
 	}
 	x := refused{

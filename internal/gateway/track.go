@@ -12,6 +12,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/hello"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
@@ -67,10 +68,36 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		// to answer.
 	case err != nil:
 		r.Verdict, r.Reason = spec.VerdictError, err.Error()
+		g.distrusted(r, err)
 		if failed, ok := errors.AsType[*dial.Failed](err); ok {
 			r.Addr = failed.Addr.Addr()
 		}
 	}
+}
+
+// distrusted adds to a record what to do if a client did not trust our certificate.
+func (g *Gateway) distrusted(r *spec.NetworkRecord, err error) {
+	shake, ok := errors.AsType[*inspect.HandshakeError](err)
+	if !ok || !shake.Distrust {
+		return
+	}
+	if s := g.unseen(r); s.Note != "" {
+		r.Reason, r.Suggest = r.Reason+"; "+s.Note, s.Command(g.conf.Sandbox)
+	}
+}
+
+// unseen suggests how nobody looks into connections like one that was.
+func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
+	now := time.Now()
+	switch {
+	case r.Mocked:
+		return policy.Suggestion{}
+	case g.secrets.Load().Bound(r.Name, r.Addr, r.Port, now):
+		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}
+	case g.isBounded(r.Name):
+		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
+	}
+	return g.policy.Load().Unseen(policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now})
 }
 
 // errStopped ends all flows.

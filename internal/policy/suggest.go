@@ -134,6 +134,43 @@ func (d *Decision) Spelled() Suggestion {
 	return allowing(q.target(), Conditions{})
 }
 
+// Unseen suggests, for a connection that is looked into and whose client does not bear that, a
+// rule by which nobody does. Where none would help, its note says why.
+func (p *Policy) Unseen(q Query) Suggestion {
+	var s subject
+	if q.Stage != StageConnect || q.understand(&s) != CauseNone {
+		return Suggestion{}
+	}
+	by, maybe := p.denied(&s)
+	switch {
+	case by != nil:
+		return Suggestion{}
+	case maybe:
+		return Suggestion{Note: "a rule that denies some requests to " + q.target() + " has it looked into, whatever other rules say"}
+	case p.narrow != nil && !p.narrow.wholly(&s):
+		return Suggestion{Note: "the project's own list has it looked into, whatever other rules say"}
+	}
+	target := q.target()
+	g := p.allow.grants(&s, true)
+	if p.open && !s.shielded() {
+		g.byDefault()
+	}
+	out := Suggestion{
+		Args: []string{"policy", "allow", target, "--passthrough"}, PerSandbox: true,
+		Note: "if it cannot be told to trust it, a rule with passthrough lets it by unseen",
+	}
+	if !g.whole {
+		out.Note += ", whatever it asks for"
+	}
+	if g.by != nil {
+		out = out.bounded(g.by.rule)
+	}
+	return out
+}
+
+// wholly tells whether a rule without conditions is about a subject.
+func (t *table) wholly(s *subject) bool { g := t.grants(s, false); return g.whole }
+
 // bounded has it let out no more than a rule that is there, or was.
 func (s Suggestion) bounded(like *Rule) Suggestion {
 	if like != nil && like.MaxUpload > 0 {

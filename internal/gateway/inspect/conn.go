@@ -16,13 +16,16 @@ import (
 // conn is a connection of the inside.
 type conn struct {
 	relay.Conn
-	host   Host
-	rest   []byte // read before, not yet given out
-	counts *relay.Counts
-	track  *Track
-	strict *strict // over HTTP/1
-	once   sync.Once
-	done   chan struct{} // closed with the connection
+	host    Host
+	rest    []byte // read before, not yet given out
+	counts  *relay.Counts
+	track   *Track
+	strict  *strict // over HTTP/1
+	shown   bool    // the client was sent a certificate
+	settled bool    // TLS stands, or never will
+	last    []byte  // of what was read before that
+	once    sync.Once
+	done    chan struct{} // closed with the connection
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -34,6 +37,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	c.counts.Up.Add(int64(n))
+	if c.shown && !c.settled && n > 0 {
+		c.last = append(c.last[:0], b[max(0, n-alertSize):n]...)
+	}
 	return n, err
 }
 

@@ -26,7 +26,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/gateway/ca"
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/meter"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
@@ -130,7 +129,9 @@ func New(c Config) *Inspector {
 	i.tls = &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return c.Certificate(h.Conn.(*conn).host.host())
+			to := h.Conn.(*conn)
+			to.shown = true
+			return c.Certificate(to.host.host())
 		},
 		DynamicRecordSizingDisabled: true, // there are no packets to fit into
 	}
@@ -250,29 +251,6 @@ func (i *Inspector) Serve(ctx context.Context, inside relay.Conn, said []byte, h
 	one.serve(i.handle)
 	return nil
 }
-
-func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
-	_ = c.SetDeadline(time.Now().Add(headTime))
-	err := s.HandshakeContext(ctx)
-	if _, ours := errors.AsType[*ca.Expired](err); ours {
-		return err
-	}
-	if err != nil {
-		return &HandshakeError{err}
-	}
-	return c.SetDeadline(time.Time{})
-}
-
-// HandshakeError says that the client did not agree to a TLS connection with
-// the gateway: most likely it does not trust the sandbox's authority.
-type HandshakeError struct{ Err error }
-
-func (e *HandshakeError) Error() string {
-	return "TLS with the client failed: " + e.Err.Error() +
-		" (a client that does not read the sandbox's certificates needs a rule with passthrough)"
-}
-
-func (e *HandshakeError) Unwrap() error { return e.Err }
 
 // Review ends the connections to servers that may not go on. Those to the inside
 // are the caller's, by their Tracks.

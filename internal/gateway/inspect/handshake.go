@@ -1,0 +1,81 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/ca"
+	"github.com/bothy-dev/bothy/internal/gateway/netstack"
+)
+
+func (i *Inspector) handshake(ctx context.Context, c *conn, s *tls.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(headTime))
+	err := s.HandshakeContext(ctx)
+	c.settled = true
+	if _, ours := errors.AsType[*ca.Expired](err); ours {
+		return err
+	}
+	if err != nil {
+		return failed(err, c)
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+// HandshakeError says that the client did not agree to a TLS connection with
+// the gateway.
+type HandshakeError struct {
+	Err error
+	// Distrust says that this is, as far as can be seen, because the client does not trust
+	// the sandbox's authority.
+	Distrust bool
+}
+
+func (e *HandshakeError) Error() string {
+	if e.Distrust {
+		return "the client does not seem to trust the sandbox's certificate authority: " + e.Err.Error()
+	}
+	return "TLS with the client failed: " + e.Err.Error()
+}
+
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+var errHungUp = errors.New("it hung up when it had seen a certificate")
+
+// failed tells whether a handshake failed for lack of trust: by the client's alert or, if it
+// was shown a certificate, by its hanging up without one, as node does.
+func failed(err error, c *conn) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		return &HandshakeError{Err: err, Distrust: slices.ContainsFunc(distrust, func(a tls.AlertError) bool { return op.Err.Error() == a.Error() })}
+	}
+	if a, ok := plainAlert(c.last); ok {
+		return &HandshakeError{Err: fmt.Errorf("remote error: %w", a), Distrust: slices.Contains(distrust, a)}
+	}
+	if c.shown && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, netstack.ErrCut)) {
+		return &HandshakeError{Err: errHungUp, Distrust: true}
+	}
+	return &HandshakeError{Err: err}
+}
+
+// distrust are the alerts of a client that is not content with a certificate (RFC 8446, 6.2):
+// bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired,
+// certificate_unknown, unknown_ca.
+var distrust = []tls.AlertError{42, 43, 44, 45, 46, 48}
+
+// alertSize is that of an alert that is not encrypted.
+const alertSize = 7
+
+// plainAlert reads an alert that a client has sent without encrypting it, as OpenSSL does when
+// it does not like a certificate. Package tls takes it for garbage.
+func plainAlert(record []byte) (tls.AlertError, bool) {
+	if len(record) != alertSize || !bytes.HasPrefix(record, []byte{21, 3}) || record[3] != 0 || record[4] != 2 {
+		return 0, false
+	}
+	return tls.AlertError(record[6]), true
+}
