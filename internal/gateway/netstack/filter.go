@@ -35,6 +35,7 @@ const (
 	fragment   = "a fragment"
 	options    = "a packet with options"
 	extensions = "a packet with extension headers"
+	nowhere    = "a connection to an address that nobody can have"
 )
 
 func newFilter(link stack.LinkEndpoint, refused func(Refusal)) *filter {
@@ -74,7 +75,7 @@ func (f *filter) passes4(pkt *stack.PacketBuffer) bool {
 	case ip.HeaderLength() != header.IPv4MinimumSize:
 		form = options
 	case isCarried(ip.Protocol()):
-		return true
+		return f.passes(pkt, ip, header.IPv4MinimumSize)
 	case ip.Protocol() == uint8(header.ICMPv4ProtocolNumber):
 		f.refuse4(pkt.Data().AsRange().ToSlice())
 		return false
@@ -96,7 +97,7 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 	case !ip.IsValid(pkt.Data().Size()):
 		return false
 	case isCarried(next):
-		return true
+		return f.passes(pkt, ip, header.IPv6MinimumSize)
 	case next == uint8(header.ICMPv6ProtocolNumber):
 		f.refuse6(pkt.Data().AsRange().ToSlice())
 		return false
@@ -110,6 +111,29 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 		f.answer6(pkt.Data().AsRange().Capped(quoted6).ToSlice(), header.ICMPv6ParamProblem, header.ICMPv6UnknownHeader, header.IPv6NextHeaderOffset)
 	}
 	f.refused(Refusal{Protocol: spec.ProtocolIP, To: destination(ip), Number: next, Form: form})
+	return false
+}
+
+// passes lets a packet of TCP or UDP through to the stack, unless that would drop it without a
+// word: to a group, to the loopback of who gets it, to IPv4 written as IPv6, and a connection
+// to everybody or nobody.
+func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bool {
+	to, isTCP := destination(ip), ip.TransportProtocol() == header.TCPProtocolNumber
+	a := to.Addr()
+	switch {
+	case a.IsMulticast(), a.IsLoopback(), a.Is4In6():
+	case isTCP && (a.IsUnspecified() || ip.DestinationAddress() == header.IPv4Broadcast):
+	default:
+		return true
+	}
+	if isTCP {
+		f.refused(Refusal{Protocol: spec.ProtocolIP, To: to, Number: uint8(header.TCPProtocolNumber), Form: nowhere})
+		return false
+	}
+	if h, ok := pkt.Data().PullUp(size + header.UDPMinimumSize); ok {
+		to = netip.AddrPortFrom(a, header.UDP(h[size:]).DestinationPort())
+	}
+	f.refused(Refusal{Protocol: spec.ProtocolUDP, To: to})
 	return false
 }
 

@@ -664,4 +664,28 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 	if n := received4.Invalid.Value() + received6.Invalid.Value(); n != 0 {
 		t.Errorf("%d of them are no answers", n)
 	}
+	// What the stack would drop without a word is told, too.
+	for _, to := range []string{"224.0.0.251", "239.255.255.250", "127.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::fb", "ff05::c", "::1", "::ffff:1.2.3.4", "::"} {
+		for _, protocol := range []uint8{tcp, udp} {
+			a := netip.MustParseAddr(to)
+			packet, size := ip6(protocol, a), header.IPv6MinimumSize
+			if a.Is4() {
+				packet, size = ip4(protocol, a, nil), header.IPv4MinimumSize
+			}
+			want := Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(a, 0), Number: tcp, Form: nowhere}
+			if protocol == udp {
+				header.UDP(packet[size:]).Encode(&header.UDPFields{SrcPort: 7, DstPort: 5353, Length: uint16(len(packet) - size)})
+				want = Refusal{Protocol: spec.ProtocolUDP, To: netip.AddrPortFrom(a, 5353)}
+			}
+			must(t, unix.Send(in.FD, packet, 0))
+			select {
+			case got := <-told:
+				if got != want {
+					t.Errorf("%+v is told as %+v", want, got)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatalf("%+v is not told", want)
+			}
+		}
+	}
 }
