@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -59,5 +58,5 @@ func (g *Gateway) notHost(to netip.AddrPort) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is an address of the host itself, which only a rule for it opens", a)
+	return &policy.Denied{Decision: d.ToHost()}
 }

@@ -71,8 +71,11 @@ func (d *Decision) missReason(what string) string {
 func (d *Decision) specialReason(what string) string {
 	addr := d.query.Addr
 	s := what + " is " + d.special.what
-	if d.special == &inner {
+	switch d.special {
+	case &inner:
 		return s + ", about which no rule decides"
+	case &hostsOwn:
+		return s + ", which only a rule for it opens"
 	}
 	if d.query.Name != "" {
 		s = fmt.Sprintf("%s leads to %s, %s", d.query.host(), addr, d.special.what)

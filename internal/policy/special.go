@@ -74,6 +74,12 @@ var innerPrefixes = sync.OnceValue(func() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("fd62:6f74:6879::/64")}
 })
 
+// hostsOwn stands apart, because only the caller knows which addresses those are.
+var hostsOwn = block{what: "an address of the host itself", kind: closed}
+
+// ToHost is the answer about a literal address that turns out to be the host's own.
+func (d Decision) ToHost() Decision { return d.blocked(&hostsOwn) }
+
 // direct is special for an address that the inside uses itself.
 func direct(a netip.Addr) *block {
 	b := special(a)

@@ -219,7 +219,7 @@ func (d *Decision) suggestRequest() Suggestion {
 }
 
 func (d *Decision) suggestAddress() Suggestion {
-	if d.special.kind != closed || special(d.query.Addr) != d.special {
+	if d.special != &hostsOwn && (d.special.kind != closed || special(d.query.Addr) != d.special) {
 		return Suggestion{}
 	}
 	q := Query{Addr: d.query.Addr, Port: d.query.Port}

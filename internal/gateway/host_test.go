@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// An address that the host has is refused to names that lead there, and whoever is told of it
+// outside has the command that opens it, which does.
+func TestHostsOwnAddressHasItsCommand(t *testing.T) {
+	own := netip.MustParseAddrPort("93.184.216.7:5432")
+	for _, inspect := range []string{"", "inspect: all\n"} {
+		w := start(t, document(t, 1, inspect+"allow: [home.example.com, 0.0.0.0/0]\n"), map[string][]string{"home.example.com": {own.Addr().String()}})
+		w.host.mu.Lock()
+		w.host.set, w.host.at = map[netip.Addr]bool{own.Addr(): true}, time.Now().Add(time.Hour)
+		w.host.mu.Unlock()
+		event := spec.NetworkFlow
+		if inspect != "" {
+			event = spec.NetworkRequest
+			fetch(t, w.client(t, false), "GET", "http://home.example.com:5432/", nil)
+		} else if c, err := w.in.DialName(t.Context(), "home.example.com", own.Port()); err == nil {
+			c.Close()
+			t.Error("it was reached")
+		}
+		r := w.record(t, "the refusal", func(r spec.NetworkRecord) bool { return r.Event == event })
+		if r.Verdict != spec.VerdictDeny || r.Addr != own.Addr() || !strings.Contains(r.Reason, "an address of the host itself") || r.Suggest != "bothy policy allow 93.184.216.7:5432 --sandbox box" {
+			t.Errorf("it says %+v", r)
+		}
+		if w.notHost(own) == nil {
+			t.Error("a rule for everything opens it")
+		}
+		w.SetPolicy(document(t, 2, "allow: [home.example.com, 93.184.216.7:5432]\n"))
+		if err := w.notHost(own); err != nil {
+			t.Errorf("with that rule: %v", err)
+		}
+	}
+}
