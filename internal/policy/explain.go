@@ -149,6 +149,8 @@ func (s *subject) outcome(r *Rule) string {
 		return "is for port " + strconv.Itoa(int(r.Target.port))
 	case !r.Live(s.now):
 		return "ended at " + r.Until.UTC().Format(time.RFC3339)
+	case r.Action == Allow && s.block == &inner:
+		return "is about such an address outside, where a name may lead"
 	case r.Action == Allow && r.Source.Layer != LayerProject && s.shields(&r.Target):
 		return "is too wide: a rule has to name it"
 	case k == nil:

@@ -82,6 +82,10 @@ func TestInner(t *testing.T) {
 			t.Errorf("%s: %v, %s; %s", a, d.Action, d.Reason(), s.Command("box"))
 		}
 	}
+	x := p.Explain(Query{Stage: StageConnect, Addr: netip.MustParseAddr("198.18.0.1"), Port: 22, Now: noon})
+	if text := x.Text("box"); strings.Contains(text, "too wide") || !strings.Contains(text, "where a name may lead") {
+		t.Errorf("explained is %s", text)
+	}
 	l := NewLearner(policyOf(t, LayerUser, "deny: [never.example.com]"), noon)
 	see := func(a string) {
 		l.See(&spec.NetworkRecord{Event: spec.NetworkFlow, Verdict: spec.VerdictDeny, Time: noon, Addr: netip.MustParseAddr(a), Port: 22})
