@@ -463,6 +463,17 @@ func fingerprint(gates []Gate) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// took is how long the gates took, one after the other.
+func (v *Verdict) took() time.Duration {
+	var seconds float64
+	if v != nil {
+		for _, g := range v.Gates {
+			seconds += g.Seconds
+		}
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
 // Red gives the gates that do not agree.
 func (v *Verdict) Red() (list []Gate) {
 	if v == nil {

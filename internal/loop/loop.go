@@ -210,8 +210,14 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 	})
 }
 
-// ahead has the next iteration be got ready for, if there is one to be foreseen.
+// AheadFor is for how long what was begun ahead is as good as what is begun anew.
+const AheadFor = time.Minute
+
+// ahead has the next iteration be got ready for, if there is one to be foreseen, and soon.
 func (l *Loop) ahead(ctx context.Context) {
+	if l.state.last().took() >= AheadFor {
+		return
+	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {
 		l.Shop.Ahead(ctx, l.Plan.seatOf(n))
 	}

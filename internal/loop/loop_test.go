@@ -47,8 +47,9 @@ type fake struct {
 	seats   []Seat
 	kept    []Seat
 	rest    []int64
-	ahead   []int // behind which iterations the next one was got ready for
-	cut     []int // in which that had been given up before
+	took    float64 // by the gates, in seconds
+	ahead   []int   // behind which iterations the next one was got ready for
+	cut     []int   // in which that had been given up before
 	getting context.Context
 
 	opinion func(n int) (Opinion, error)
@@ -124,7 +125,7 @@ func (f *fake) Restore(_ context.Context, checkpoint int64) error {
 }
 
 func (f *fake) Judge(context.Context, int64, map[string]string) ([]Gate, map[string]string, error) {
-	g := Gate{Name: "true", Green: f.green(f.n)}
+	g := Gate{Name: "true", Green: f.green(f.n), Seconds: f.took}
 	if !g.Green {
 		g.Why, g.Output = "exit code 1", "the same"
 	}
@@ -213,19 +214,21 @@ func TestAhead(t *testing.T) {
 		set     func(*Plan)
 		claims  int // the iteration that says it is done
 		changes func(int) int
+		took    float64
 		want    []int
 	}{
-		{"not after a claim, nor at the end", func(p *Plan) { p.Limits.MaxIterations = 4 }, 2, once, []int{1, 3}},
-		{"nothing moves any more", nil, 0, func(int) int { return 0 }, []int{1, 2}},
-		{"no tokens are left", func(p *Plan) { p.Limits.Tokens = 25 }, 0, once, []int{1, 2}},
-		{"another's turn", func(p *Plan) { p.Rotate([]Turn{{"mine", "m"}, {"yours", "m"}}); p.Limits.MaxIterations = 3 }, 0, once, nil},
+		{"not after a claim, nor at the end", func(p *Plan) { p.Limits.MaxIterations = 4 }, 2, once, 59, []int{1, 3}},
+		{"nothing moves any more", nil, 0, func(int) int { return 0 }, 0, []int{1, 2}},
+		{"no tokens are left", func(p *Plan) { p.Limits.Tokens = 25 }, 0, once, 0, []int{1, 2}},
+		{"another's turn", func(p *Plan) { p.Rotate([]Turn{{"mine", "m"}, {"yours", "m"}}); p.Limits.MaxIterations = 3 }, 0, once, 0, nil},
+		{"its gates take too long", nil, 0, once, 60, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := plan()
 			if tt.set != nil {
 				tt.set(p)
 			}
-			f := &fake{changes: tt.changes, green: func(int) bool { return false }, work: func(n int) (Work, error) {
+			f := &fake{changes: tt.changes, took: tt.took, green: func(int) bool { return false }, work: func(n int) (Work, error) {
 				if n == tt.claims {
 					return says(done)
 				}

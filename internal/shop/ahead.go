@@ -13,32 +13,31 @@ type early struct {
 	sandbox *spec.Sandbox
 	since   time.Time
 	tried   chan struct{} // closed when it is started, or could not be
+	stopped bool          // before, so that nothing was at work in it; to be read when tried
 }
 
-// newFor is for how long it is as good as one that is started now. What it is lent it has read
-// when it started, as has its agent's configuration: the values may be good for a short time, and a
+// serves tells whether work can begin in a sandbox as it is. What it is lent it has read when it
+// started, as has its agent's configuration: the values may be good for a short time, and a
 // person may have logged in since.
-const newFor = time.Minute
-
-// serves tells whether work can begin in a sandbox as it is.
-func (e early) serves(sb *spec.Sandbox, now time.Time) bool {
-	return e.sandbox == sb && now.Sub(e.since) < newFor
+func (e *early) serves(sb *spec.Sandbox, now time.Time) bool {
+	return e.sandbox == sb && e.stopped && now.Sub(e.since) < loop.AheadFor
 }
 
 // Ahead starts the sandbox of a seat anew, for its next work, while something else is done: a
 // host that died, or a person, may have left something at work there.
 func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 	at, err := s.at(seat)
-	if err != nil || s.ahead.sandbox != nil {
+	if err != nil || s.ahead != nil {
 		return
 	}
-	tried := make(chan struct{})
-	s.ahead = early{at.Sandbox, time.Now(), tried}
+	e := &early{sandbox: at.Sandbox, since: time.Now(), tried: make(chan struct{})}
+	s.ahead = e
 	s.going.Go(func() {
-		defer close(tried)
+		defer close(e.tried)
 		if err := s.engine.Stop(ctx, at.Sandbox, Grace); err != nil {
-			return // the work itself says so
+			return // the work stops it again, and says so
 		}
+		e.stopped = true
 		if c, err := s.engine.Connect(ctx, at.Sandbox); err == nil {
 			c.Close()
 		}
@@ -47,24 +46,26 @@ func (s *Loop) Ahead(ctx context.Context, seat loop.Seat) {
 
 // empty sees that nothing is at work in a sandbox, as [Loop.Ahead] does.
 func (s *Loop) empty(ctx context.Context, sb *spec.Sandbox) error {
-	was := s.ahead
-	s.ahead = early{}
-	if was.sandbox != nil {
+	if was := s.ahead; was != nil { // of several workers none has any
+		s.ahead = nil
 		<-was.tried
-	}
-	if was.serves(sb, time.Now()) {
-		return nil
+		if was.serves(sb, time.Now()) {
+			return nil
+		}
 	}
 	return s.engine.Stop(ctx, sb, Grace)
 }
 
-// idle stops what was started ahead, if nobody will work there.
+// idle stops what was started ahead, if nobody will work there, nor does meanwhile.
 func (s *Loop) idle(ctx context.Context) {
 	was := s.ahead
-	if s.ahead = (early{}); was.sandbox == nil {
+	if s.ahead = nil; was == nil {
 		return
 	}
 	<-was.tried
+	if in, err := s.engine.Inside(context.WithoutCancel(ctx), was.sandbox); err == nil && was.stopped && len(in.Sessions) > 0 {
+		return // a person's
+	}
 	if err := s.engine.Stop(context.WithoutCancel(ctx), was.sandbox, Grace); err != nil {
 		s.host.Note("%s was not stopped: %v", was.sandbox.Name, err)
 	}

@@ -24,7 +24,7 @@ type Loop struct {
 	agent   *spec.Agent
 	plan    *loop.Plan
 	places  *Places
-	ahead   early
+	ahead   *early // nil: nothing was
 }
 
 var _ loop.Shop = (*Loop)(nil)
