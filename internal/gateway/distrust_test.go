@@ -84,6 +84,10 @@ deny:
 	if r := shake("lent.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "a secret is lent") {
 		t.Errorf("where a secret is lent: %+v", r)
 	}
+	w.conf.Capture = &Capture{How: spec.AgentLogin{Endpoint: fmt.Sprintf("https://api.example.com:%d/token", port+1), Capture: &spec.AgentCapture{}}}
+	if r := shake("api.example.com", says); r.Suggest != "" || !strings.Contains(r.Reason, "what is kept outside") {
+		t.Errorf("where logins are kept: %+v", r)
+	}
 	if r := shake("api.example.com", old); r.Suggest != "" || r.Verdict != spec.VerdictError || !strings.Contains(r.Reason, "TLS with the client failed") {
 		t.Errorf("of a client that is too old: %+v", r)
 	}

@@ -58,5 +58,8 @@ func (g *Gateway) notHost(to netip.AddrPort) error {
 			return nil
 		}
 	}
+	if !d.Allowed() && d.Cause != policy.CauseNoRule { // which has its own reason, and command
+		return &policy.Denied{Decision: d}
+	}
 	return &policy.Denied{Decision: d.ToHost()}
 }

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -36,6 +38,35 @@ func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 		w.SetPolicy(document(t, 2, "allow: [home.example.com, 93.184.216.7:5432]\n"))
 		if err := w.notHost(own); err != nil {
 			t.Errorf("with that rule: %v", err)
+		}
+	}
+}
+
+// One that is closed for another reason is refused for that, and has the command of that, if any:
+// the host's having it opens nothing.
+func TestHostsOwnAddressIsClosedOtherwise(t *testing.T) {
+	w := start(t, document(t, 1, "allow: [198.51.100.0/24]\ndeny: [93.184.216.8]\n"), map[string][]string{})
+	metadata, denied, none := netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("93.184.216.8:80"), netip.MustParseAddrPort("93.184.216.9:80")
+	w.host.mu.Lock()
+	w.host.set, w.host.at = map[netip.Addr]bool{metadata.Addr(): true, denied.Addr(): true, none.Addr(): true}, time.Now().Add(time.Hour)
+	w.host.mu.Unlock()
+	for to, want := range map[netip.AddrPort]struct {
+		cause   policy.Cause
+		command string
+	}{
+		metadata: {policy.CauseSpecial, ""},
+		denied:   {policy.CauseRule, "bothy policy rm --id "},
+		none:     {policy.CauseSpecial, "bothy policy allow 93.184.216.9:80 --sandbox box"},
+	} {
+		err := w.notHost(to)
+		d, ok := errors.AsType[*policy.Denied](err)
+		if !ok || d.Decision.Cause != want.cause {
+			t.Errorf("%s: %v", to, err)
+			continue
+		}
+		s := d.Decision.Suggest()
+		if got := s.Command("box"); got != want.command && (want.cause != policy.CauseRule || !strings.HasPrefix(got, want.command)) {
+			t.Errorf("%s: %q", to, got)
 		}
 	}
 }

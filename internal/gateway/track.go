@@ -94,10 +94,18 @@ func (g *Gateway) unseen(r *spec.NetworkRecord) policy.Suggestion {
 		return policy.Suggestion{}
 	case g.secrets.Load().Bound(r.Name, r.Addr, r.Port, now):
 		return policy.Suggestion{Note: "as long as a secret is lent for it, it is looked into, whatever the rules say"}
+	case g.logsInAt(r.Name, r.Port):
+		return policy.Suggestion{Note: "whoever logs in there gets what is kept outside, for which it is looked into"}
 	case g.isBounded(r.Name):
 		return policy.Suggestion{Note: "as long as the sandbox has a budget for models, it is looked into, whatever the rules say"}
 	}
 	return g.policy.Load().Unseen(policy.Query{Stage: policy.StageConnect, Name: r.Name, Addr: r.Addr, Port: r.Port, Now: now})
+}
+
+// logsInAt tells whether programs inside that log in at a server are kept from what they get.
+func (g *Gateway) logsInAt(name string, port uint16) bool {
+	c := g.conf.Capture
+	return c != nil && c.How.Capture != nil && inject.NewEndpoint(c.How.Endpoint).Is(inject.Target{Name: name, Port: port})
 }
 
 // errStopped ends all flows.

@@ -155,12 +155,18 @@ func (p *Policy) Unseen(q Query) Suggestion {
 	if p.open && !s.shielded() {
 		g.byDefault()
 	}
+	if g.by != nil && !g.by.rule.Until.IsZero() {
+		return Suggestion{Note: "a rule with passthrough would let it by unseen; none is proposed, for the rule by which it may be reached is for a time"}
+	}
 	out := Suggestion{
 		Args: []string{"policy", "allow", target, "--passthrough"}, PerSandbox: true,
 		Note: "if it cannot be told to trust it, a rule with passthrough lets it by unseen",
 	}
 	if !g.whole {
 		out.Note += ", whatever it asks for"
+	}
+	if g.look {
+		out.Note += ", although a rule has it looked into"
 	}
 	if g.by != nil {
 		out = out.bounded(g.by.rule)

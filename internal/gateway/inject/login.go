@@ -35,20 +35,20 @@ func NewEndpoint(text string) *Endpoint {
 	return e
 }
 
-// is tells whether a target is the endpoint's server.
-func (e *Endpoint) is(to Target) bool {
+// Is tells whether a target is the endpoint's server.
+func (e *Endpoint) Is(to Target) bool {
 	return e != nil && e.name != "" && to.Port == e.port && strings.EqualFold(to.Name, e.name)
 }
 
 // Answers tells whether a request goes where tokens are given, however its path is
 // spelled: more is taken for it than is.
 func (e *Endpoint) Answers(r *http.Request, to Target) bool {
-	return e.is(to) && to.Secure && strings.EqualFold(path.Clean("/"+r.URL.Path), path.Clean("/"+e.path))
+	return e.Is(to) && to.Secure && strings.EqualFold(path.Clean("/"+r.URL.Path), path.Clean("/"+e.path))
 }
 
 // LendsLogin tells whether a login of the host is lent that is renewed at a server.
 func (s *Set) LendsLogin(to Target, now time.Time) bool {
-	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.is(to) && l.Captured == "" && l.lent(now) })
+	return s != nil && slices.ContainsFunc(s.loans, func(l *loan) bool { return l.login.Is(to) && l.Captured == "" && l.lent(now) })
 }
 
 // Logins gives the leases of logins whose placeholders will be exchanged in a
@@ -92,7 +92,7 @@ func (s *Set) Renews(r *http.Request, to Target, now time.Time) bool {
 		return false
 	}
 	for _, l := range s.loans {
-		if l.login.is(to) && l.lent(now) && r.URL.EscapedPath() == l.login.path {
+		if l.login.Is(to) && l.lent(now) && r.URL.EscapedPath() == l.login.path {
 			return true
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Set) Renewal(contentType string, body []byte, to Target, now time.Time)
 		return nil, false
 	}
 	for _, l := range s.loans {
-		if l.login.is(to) && l.lent(now) && l.Renewal == token {
+		if l.login.Is(to) && l.lent(now) && l.Renewal == token {
 			return &l.Lease, true
 		}
 	}

@@ -103,7 +103,7 @@ func (l *loan) objection(r *http.Request, to Target, now time.Time) string {
 // target, but possibly in one place.
 func (l *loan) elsewhere(to Target, now time.Time) string {
 	switch {
-	case l.taken && l.login.is(to):
+	case l.taken && l.login.Is(to):
 		return "its lease was taken back: " + l.again()
 	case !l.bound(to, now):
 		return "its lease is only for " + l.hosts

@@ -132,7 +132,7 @@ func (s *Set) Bound(name string, addr netip.Addr, port uint16, now time.Time) bo
 	}
 	to := Target{Name: name, Addr: addr, Port: port}
 	for _, l := range s.loans {
-		if l.lent(now) && (l.bound(to, now) || l.login.is(to)) {
+		if l.lent(now) && (l.bound(to, now) || l.login.Is(to)) {
 			return true
 		}
 	}

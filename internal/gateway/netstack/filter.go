@@ -101,8 +101,8 @@ func (f *filter) passes6(pkt *stack.PacketBuffer) bool {
 	case next == uint8(header.ICMPv6ProtocolNumber):
 		f.refuse6(pkt.Data().AsRange().ToSlice())
 		return false
-	case next == uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) && header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()):
-		return false // a kernel says so which groups it listens to, unasked
+	case isGroupReport(pkt, ip):
+		return false
 	case next == uint8(header.IPv6FragmentExtHdrIdentifier):
 		form = fragment
 	case isExtension(next): // behind which may be an error, that must not be answered with one
@@ -140,6 +140,16 @@ func (f *filter) passes(pkt *stack.PacketBuffer, ip header.Network, size int) bo
 // isCarried tells of which protocols the stack is given packets.
 func isCarried(transport uint8) bool {
 	return transport == uint8(header.TCPProtocolNumber) || transport == uint8(header.UDPProtocolNumber)
+}
+
+// isGroupReport tells whether a kernel says, unasked, which groups it listens to: by ICMP behind
+// options for each hop (RFC 3810, 5).
+func isGroupReport(pkt *stack.PacketBuffer, ip header.IPv6) bool {
+	if ip.NextHeader() != uint8(header.IPv6HopByHopOptionsExtHdrIdentifier) || !header.IsV6LinkLocalMulticastAddress(ip.DestinationAddress()) {
+		return false
+	}
+	h, ok := pkt.Data().PullUp(header.IPv6MinimumSize + 1)
+	return ok && h[header.IPv6MinimumSize] == uint8(header.ICMPv6ProtocolNumber)
 }
 
 // isExtension tells the headers of IPv6 behind which the protocol stands, by IANA's list. What

@@ -624,6 +624,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 		{ip6(routing, some6, udp, 0, 0, 0, 0, 0, 0, 0), routing, some6, extensions, nil},
 		{ip6(hidden, some6, tcp, 1, 0, 0, 0, 0, 0, 0), hidden, some6, extensions, nil},
 		{ip6(destination, some6, sctp, 0, 1, 4, 0, 0, 0, 0), destination, some6, extensions, nil},
+		{ip6(hopByHop, netip.MustParseAddr("ff02::16"), tcp, 0, 1, 4, 0, 0, 0, 0), hopByHop, netip.MustParseAddr("ff02::16"), extensions, nil},
 	} {
 		must(t, unix.Send(in.FD, c.packet, 0))
 		want := Refusal{Protocol: spec.ProtocolIP, To: netip.AddrPortFrom(c.to, 0), Number: c.number, Form: c.form}
