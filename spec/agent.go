@@ -220,6 +220,8 @@ type AgentKey struct {
 	// Command says that a command stands there which prints the key. It is never run: a
 	// person is told of it.
 	Command bool `json:"command,omitempty"`
+	// Paths of the service's hosts are all that it is lent for; none: it is for nothing else anyway.
+	Paths []string `json:"paths,omitempty"`
 }
 
 // AgentToken is a token of another program of the host, which may do more than the agent

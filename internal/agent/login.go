@@ -72,8 +72,20 @@ func checkKeys(a *spec.Agent) error {
 		if err := checkKeyPlace(k.File, k.Key); err != nil {
 			return fail("%w", err)
 		}
+		if err := checkPaths(vault.FindService(k.Service), k.Paths); err != nil {
+			return fail("%w", err)
+		}
 	}
 	return nil
+}
+
+// checkPaths judges paths of a service's hosts.
+func checkPaths(s *vault.Service, paths []string) error {
+	if s == nil || len(paths) == 0 {
+		return nil
+	}
+	terms := vault.Terms{Hosts: s.Hosts, Paths: paths, Place: &s.Place}
+	return terms.Check()
 }
 
 // checkTokens judges which tokens of other programs an agent takes. Which tools there are,
@@ -93,8 +105,7 @@ func checkTokens(a *spec.Agent) error {
 		if s == nil || !slices.Contains(a.Credentials, t.Service) {
 			return fail("%q is none of the credentials that Bothy knows", t.Service)
 		}
-		terms := vault.Terms{Hosts: s.Hosts, Paths: t.Paths, Place: &s.Place}
-		if err := terms.Check(); err != nil {
+		if err := checkPaths(s, t.Paths); err != nil {
 			return fail("%w", err)
 		}
 	}

@@ -139,7 +139,7 @@ func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.A
 // secret is of that.
 func (e *Engine) complete(a *spec.Agent, secret string, t *vault.Terms) error {
 	own, ok := agent.Terms(a, secret)
-	if !ok && len(a.Tokens) == 0 {
+	if !ok && len(a.Tokens) == 0 && len(a.Keys) == 0 {
 		return nil
 	}
 	have, err := e.Secrets()
@@ -147,7 +147,7 @@ func (e *Engine) complete(a *spec.Agent, secret string, t *vault.Terms) error {
 		return err
 	}
 	if i := slices.IndexFunc(have, func(s vault.Secret) bool { return s.Name == secret }); i >= 0 {
-		narrowToken(a, &have[i], t)
+		narrow(a, &have[i], t)
 	}
 	if ok && slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == secret && serves(a, &s, secret) }) {
 		t.Hosts, t.Place, t.Env = own.Hosts, own.Place, own.Env

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,17 @@ func TestElsewhere(t *testing.T) {
 			t.Setenv("ANTHROPIC_BASE_URL", "")
 			putHome(t, ".claude/settings.json", `{"env":{"ANTHROPIC_AUTH_TOKEN":"`+bearer+`","ANTHROPIC_BASE_URL":"http://me:CANARY@localhost:4000/CANARY"}}`, 0o600)
 		}, "the key in HOME/.claude/settings.json: localhost:4000, which HOME/.claude/settings.json names"},
+		"that of .env": {"gemini", func(t *testing.T) {
+			t.Setenv("GOOGLE_GEMINI_BASE_URL", "")
+			putHome(t, ".env", "GEMINI_API_KEY="+bearer+"\nGOOGLE_GEMINI_BASE_URL=http://localhost:4000", 0o600)
+		}, "the key in HOME/.env: localhost:4000, which HOME/.env names"},
+		"that of settings elsewhere": {"claude", func(t *testing.T) {
+			t.Setenv("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+			t.Setenv("ANTHROPIC_API_KEY", bearer)
+			putHome(t, "dotfiles.json", `{"env":{"ANTHROPIC_BASE_URL":"http://localhost:4000"}}`, 0o600)
+			must(t, os.MkdirAll(filepath.Join(os.Getenv("HOME"), ".claude"), 0o700))
+			must(t, os.Symlink("../dotfiles.json", filepath.Join(os.Getenv("HOME"), ".claude/settings.json")))
+		}, "$ANTHROPIC_API_KEY of your environment: localhost:4000, which HOME/.claude/settings.json names"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, path, said := signedIn(t)
@@ -142,6 +154,51 @@ func TestElsewhereOfSecrets(t *testing.T) {
 	must(t, e.SetSecret(here, NewSecret{Name: "claude", Source: vault.Source{Kind: vault.SourceStored}, Value: []byte(oauthAccess)}))
 	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "claude" {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A file that may name another server, and that nobody can read, has nothing be lent either.
+func TestElsewhereUnread(t *testing.T) {
+	e, path, _ := signedIn(t)
+	must(t, os.Remove(path))
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	for _, text := range []string{`{"env":`, `{"env":{"ANTHROPIC_BASE_URL":["CANARY"]}}`} {
+		putHome(t, ".claude/settings.json", text, 0o600)
+		c, err := e.FindCredential(claude(t, e))
+		if err != nil || c.Secret != "" || !strings.HasPrefix(c.Unfit, "nobody can say for which server it is: ") || strings.Contains(c.Unfit, "CANARY") {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+	}
+}
+
+// Nor does a sandbox get it that was lent it before, unless somebody chose the host.
+func TestElsewhereSince(t *testing.T) {
+	e, path, said := signedIn(t)
+	must(t, os.Remove(path))
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	a, sb := claude(t, e), wish(t.TempDir())
+	sb.Agent = "claude"
+	must(t, e.Create(t.Context(), sb))
+	secret, err := e.Credential(here, a)
+	must(t, err)
+	_, err = e.LendCredential(here, sb, a, secret, vault.Terms{})
+	must(t, err)
+	must(t, e.SetSecret(here, NewSecret{Name: "work", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "ANTHROPIC_API_KEY"}}))
+	_, err = e.Lend(here, sb, "work", vault.Terms{Hosts: []string{"gateway.example:443"}, Env: []string{}})
+	must(t, err)
+	if n := e.lending(here, sb); len(n.unlent) != 0 || len(n.loans) != 2 {
+		t.Fatalf("before: %+v", n)
+	}
+	t.Setenv("ANTHROPIC_BASE_URL", "https://gateway.example")
+	*said = nil
+	n := e.lending(here, sb)
+	if len(n.unlent) != 1 || n.unlent[0].Secret != secret || !strings.Contains(n.unlent[0].Reason, "it is for gateway.example,") || len(*said) != 1 {
+		t.Errorf("%+v, said %q", n.unlent, *said)
+	}
+	for _, l := range n.loans {
+		if has := len(l.Value) > 0; has != (l.Secret == "work") {
+			t.Errorf("%s has a value: %v", l.Secret, has)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 		v := values[l.Secret]
 		if isCaptured(l) {
 			v = e.readCaptured(ctx, d, sb, &l, v)
+		} else if err := e.forOther(sb, d, &l); err != nil {
+			v = got{err: err}
 		}
 		if err := l.Place.Check(); err != nil { // the gateway would have none of them
 			if l.Live(now) {

@@ -96,14 +96,19 @@ func (e *Engine) tryToken(ctx context.Context, a *spec.Agent, c Credential) erro
 	return err
 }
 
-// narrowToken has a token of another program go to where the agent needs it, and nowhere
-// else, unless the terms say so themselves.
-func narrowToken(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
-	if s.Source.Kind != vault.SourceTool || s.Source.Agent != a.Name || len(t.Paths) > 0 {
+// narrow has a token of another program, and a key that may do more than the agent needs, go to
+// where the agent needs it, and nowhere else, unless the terms say so themselves.
+func narrow(a *spec.Agent, s *vault.Secret, t *vault.Terms) {
+	if s.Source.Agent != a.Name || len(t.Paths) > 0 {
 		return
 	}
 	for _, how := range a.Tokens {
-		if how.Tool == s.Source.Tool {
+		if s.Source.Kind == vault.SourceTool && how.Tool == s.Source.Tool {
+			t.Paths = slices.Clone(how.Paths)
+		}
+	}
+	for _, how := range a.Keys {
+		if s.Source.Kind == vault.SourceKey && how.Key == s.Source.Pointer {
 			t.Paths = slices.Clone(how.Paths)
 		}
 	}

@@ -119,8 +119,14 @@ func TestOtherTokenUnfit(t *testing.T) {
 				t.Errorf("%+v, %v", have, err)
 			}
 			putHome(t, ".copilot/config.json", `{"copilotTokens":{"https://github.com:me":"`+ofGitHub+`"}}`, 0o600)
-			if secret, err := e.Credential(here, a); err != nil || secret != "copilot-copilot-key" {
-				t.Errorf("%q, %v", secret, err)
+			secret, err = e.Credential(here, a)
+			if err != nil || secret != "copilot-copilot-key" {
+				t.Fatalf("%q, %v", secret, err)
+			}
+			sb := wish(t.TempDir())
+			must(t, e.Create(t.Context(), sb))
+			if l, err := e.LendCredential(here, sb, a, secret, vault.Terms{}); err != nil || len(l.Paths) == 0 || !slices.Equal(l.Paths, a.Tokens[0].Paths) {
+				t.Errorf("%+v, %v", l, err)
 			}
 		})
 	}

@@ -57,13 +57,22 @@ func (k Key) Read() (string, error) {
 	return s, open
 }
 
-// Plain gives what stands there if it is no secret, such as a URL; nothing, if nobody can say.
-func (k Key) Plain() string {
-	v, _, err := k.look()
-	if s, ok := v.(string); ok && err == nil {
-		return s
+// Plain gives what stands there if it is no secret, such as a URL; nothing, if nothing does. A
+// symbolic link is followed, as the agent follows it.
+func (k Key) Plain() (string, error) {
+	data, err := store.ReadFile(k.Path, 0, maxKeyFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return "", nil
 	}
-	return ""
+	if err != nil {
+		return "", err
+	}
+	v, err := k.in(data)
+	s, ok := v.(string)
+	if err == nil && v != nil && !ok {
+		err = fmt.Errorf("what it has at %s is no text", k.Pointer)
+	}
+	return s, err
 }
 
 // look gives what stands there; open says that others may use the file.
