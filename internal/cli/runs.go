@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/task/book"
 	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 func (a *app) runsCommand() *command.Command {
@@ -62,6 +64,7 @@ type runView struct {
 	asks     string // what it asks a person meanwhile: flow.ReasonApproval or ReasonQuestion
 	answered bool   // a loop that asks has a hint that it was not told yet
 	left     bool   // it was to remove sandboxes that are there still
+	gone     bool   // a loop whose sandbox was removed
 	held     string // the command that shows the task which a person has to see to before a loop can go on
 }
 
@@ -114,6 +117,8 @@ func runViewOf(e *engine.Engine, r *run.Run) (v runView, err error) {
 		v.wait(l.State)
 		v.answered = len(l.Hints) > 0
 		v.held = heldUp(e, r, l)
+		_, err = e.Find(l.Plan.Sandbox)
+		v.gone = l.Ready && errors.Is(err, spec.ErrNotFound)
 	}
 	v.Next = v.next()
 	return v, nil
@@ -184,9 +189,9 @@ func (v runView) next() string {
 		return "bothy flow answer " + v.ID + " 'TEXT'"
 	case v.Hosted:
 		return ""
-	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered:
+	case v.Status == string(loop.Waiting) && v.Reason == loop.ReasonQuestion && !v.answered && !v.gone:
 		return "bothy loop hint " + v.ID + " 'TEXT'"
-	case v.Detail == cutInMaking: // there is nothing that could be gone on with
+	case v.Detail == cutInMaking || v.gone && v.rank() <= 2: // there is nothing that could be gone on with
 		return "bothy " + v.Kind + " rm " + v.ID
 	case v.held != "":
 		return v.held

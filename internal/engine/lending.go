@@ -40,6 +40,9 @@ func (e *Engine) lending(ctx context.Context, sb *spec.Sandbox) lending {
 		}
 		values = e.values(ctx, d, secretsOf(slices.DeleteFunc(slices.Clone(live), isCaptured)), e.loginKeys(sb, live)...)
 	}
+	if ctx.Err() != nil { // it does not start at all, and that is no fault of a secret
+		return lending{}
+	}
 	var out lending
 	for _, l := range list {
 		v := values[l.Secret]

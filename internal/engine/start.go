@@ -193,7 +193,9 @@ func (e *Engine) startWith(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 		}
 		e.signIn(sb, n.files)
 		e.tellNpm(sb, n.loans)
-		conn, err = e.spawn(ctx, sb, launch, group, lock)
+		if err = context.Cause(ctx); err == nil {
+			conn, err = e.spawn(ctx, sb, launch, group, lock)
+		}
 	}
 	if err != nil {
 		_ = group.Remove()
