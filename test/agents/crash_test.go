@@ -46,7 +46,7 @@ func TestCrashClaude(t *testing.T) {
 		}
 		resume := []string{"loop", "resume"}
 
-		held := hold(t, filepath.Join(w.State, "names.lock"))
+		held := w.hold(t, filepath.Join(w.State, "names.lock"))
 		w.dies(t, "making its sandbox", begin, "", func() bool { return len(w.runs()) > 0 })
 		held.Unlock()
 		if r := w.within(t, resume...); r.Code != 5 || len(w.runs()) > 0 {
@@ -57,7 +57,7 @@ func TestCrashClaude(t *testing.T) {
 		w.dies(t, "asking the gates at first", begin, "interrupted crash", func() bool { return !gate.Load() })
 		w.dies(t, "at work", resume, "interrupted crash", func() bool { return exists(filepath.Join(w.Work, "begun")) })
 
-		held = hold(t, filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "checkpoints", ".lock"))
+		held = w.hold(t, filepath.Join(w.State, "sandboxes", w.Inspect(t, box).ID, "checkpoints", ".lock"))
 		w.dies(t, "making a checkpoint", resume, "interrupted crash", func() bool { return w.last() == loop.Worked })
 		held.Unlock()
 
@@ -129,13 +129,15 @@ func (w *world) dies(t *testing.T, what string, args []string, stands string, at
 	}
 }
 
-// hold takes a lock that the loop needs for its next step.
-func hold(t *testing.T, path string) *store.Lock {
+// hold takes a lock that the loop needs for its next step. Its file is the caller's, whoever
+// runs the test.
+func (w *world) hold(t *testing.T, path string) *store.Lock {
 	t.Helper()
 	held, err := store.TryLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Own(t, path)
 	return held
 }
 
