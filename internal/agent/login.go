@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -60,17 +61,11 @@ func checkKeys(a *spec.Agent) error {
 		fail := func(format string, args ...any) error {
 			return spec.Errorf(spec.ErrUsage, "keys: "+format, args...)
 		}
-		if !localFile(k.File) {
-			return fail("%q is no path below the home directory", k.File)
-		}
-		if err := checkDirectory(k.Directory); err != nil {
-			return fail("directory: %w", err)
+		if err := checkStands(k.File, k.Directory, k.Key); err != nil {
+			return fail("%w", err)
 		}
 		if _, own := a.Services[k.Service]; own || !slices.Contains(a.Credentials, k.Service) {
 			return fail("%q is none of the credentials that Bothy knows", k.Service)
-		}
-		if err := checkKeyPlace(k.File, k.Key); err != nil {
-			return fail("%w", err)
 		}
 		if err := checkPaths(vault.FindService(k.Service), k.Paths); err != nil {
 			return fail("%w", err)
@@ -127,21 +122,21 @@ func checkElsewhere(a *spec.Agent) error {
 		if o.File == "" && o.Directory == "" && o.Key == "" {
 			continue
 		}
-		if !localFile(o.File) {
-			return fail("%q is no path below the home directory", o.File)
-		}
-		if err := checkDirectory(o.Directory); err != nil {
-			return fail("directory: %w", err)
-		}
-		if err := checkKeyPlace(o.File, o.Key); err != nil {
+		if err := checkStands(o.File, o.Directory, o.Key); err != nil {
 			return fail("%w", err)
 		}
 	}
 	return nil
 }
 
-// checkKeyPlace judges where in a file something stands.
-func checkKeyPlace(file, key string) error {
+// checkStands judges in which file of the host, and where in it, something stands.
+func checkStands(file, directory, key string) error {
+	if !localFile(file) {
+		return fmt.Errorf("%q is no path below the home directory", file)
+	}
+	if err := checkDirectory(directory); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
 	if login.IsVariables(file) {
 		return vault.CheckVariable(key)
 	}
