@@ -99,7 +99,8 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 }
 
 func (l *flowing) view() flowView {
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: waitingFor(l.state), Until: waitsUntil(l.state), Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
+	delay := delayOf(l.state)
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = flow.Status(status), reason
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
@@ -117,7 +118,7 @@ func (l *flowing) standing() (status, reason string) {
 		return string(s.Status), s.Reason
 	}
 	status, reason = standing(string(s.Status), s.Reason, s)
-	if asks, _ := s.Asks(); asks != "" && waitingFor(s) != "" {
+	if asks, _ := s.Asks(); asks != "" && delayOf(s).For != "" {
 		reason = asks
 	}
 	return status, reason

@@ -111,7 +111,8 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 }
 
 func (l *looping) view() loopView {
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: waitingFor(l.state), Until: waitsUntil(l.state), Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
+	delay := delayOf(l.state)
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = loop.Status(status), reason
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {

@@ -64,29 +64,19 @@ func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engi
 // waiter is a run that may wait for something and go on by itself.
 type waiter interface{ Waits() (run.Delay, bool) }
 
-// waitingFor is what a run waits for; empty if it does not.
-func waitingFor(w waiter) string {
-	d, waits := w.Waits()
-	if !waits {
-		return ""
+// delayOf is what a run waits for, and until when; the zero value if it does not. Who was
+// stopped meanwhile does not, and of several workers the first does.
+func delayOf(w waiter) run.Delay {
+	if d, waits := w.Waits(); waits {
+		return d
 	}
-	return d.For
-}
-
-// waitsUntil is when it goes on by itself; zero if it does not wait for that. Who was stopped
-// meanwhile does not, and of several workers the first does.
-func waitsUntil(w waiter) time.Time {
-	d, waits := w.Waits()
-	if !waits {
-		return time.Time{}
-	}
-	return d.Until
+	return run.Delay{}
 }
 
 // standing is how a run stands, in two words. One that waits for models is waiting, for that,
 // although whoever carries it on is there, and goes on by himself.
 func standing(status, reason string, w waiter) (string, string) {
-	if d, waits := w.Waits(); waits {
+	if d := delayOf(w); d.For != "" {
 		return string(loop.Waiting), d.For
 	}
 	return status, reason

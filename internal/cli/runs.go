@@ -77,9 +77,8 @@ func (v runView) why() string {
 
 // wait notes what a run waits for that goes on by itself.
 func (v *runView) wait(w waiter) {
-	if d, waits := w.Waits(); waits {
-		v.WaitingFor, v.Until = d.For, d.Until
-	}
+	d := delayOf(w)
+	v.WaitingFor, v.Until = d.For, d.Until
 }
 
 // allRuns are those that can be read, in the order in which people should look at them.
