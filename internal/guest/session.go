@@ -29,8 +29,9 @@ type session struct {
 
 	mu     sync.Mutex
 	cond   *sync.Cond
-	credit int // bytes of output the keeper is ready for
-	moved  int // bytes of output that were read
+	credit int         // bytes of output the keeper is ready for
+	moved  int         // bytes of output that were read
+	sizing *time.Timer // looks at a new size once more; nil before the first
 }
 
 // drainTime is how long output is still read after a program ended while one
@@ -315,7 +316,7 @@ func (s *session) handle(f wire.Frame) error {
 			return err
 		}
 		if s.tty != nil {
-			return setSize(s.tty, w)
+			s.resize(w)
 		}
 	case wire.Signal:
 		sig, err := f.SignalValue()

@@ -1,9 +1,11 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,18 +45,56 @@ func openTerminal(sp wire.Spawn) (master, slave *os.File, err error) {
 	}
 	master, slave = os.NewFile(uintptr(m), "ptmx"), os.NewFile(uintptr(s), name)
 	if sp.Size.Rows > 0 && sp.Size.Cols > 0 {
-		_ = setSize(master, sp.Size)
+		setSize(master, sp.Size)
 	}
 	return master, slave, nil
 }
 
-func setSize(tty *os.File, w wire.Winsize) error {
+// sizeTime is how long a new size is held against a program that puts the old one back.
+const sizeTime = 250 * time.Millisecond
+
+// resize gives a terminal its new size, and once more if the old one is back a moment later:
+// readline, before it reads a line, asks for the size and sets what it got, and what it sets
+// may be what was true before we came in between.
+func (s *session) resize(w wire.Winsize) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, err := getSize(s.tty)
+	if err != nil {
+		return // closed: the session just ended
+	}
+	setSize(s.tty, w)
+	if s.sizing != nil {
+		s.sizing.Stop()
+	}
+	s.sizing = time.AfterFunc(sizeTime, func() {
+		if now, err := getSize(s.tty); err == nil && now == old {
+			setSize(s.tty, w)
+		}
+	})
+}
+
+func getSize(tty *os.File) (w wire.Winsize, err error) {
 	raw, err := tty.SyscallConn()
 	if err != nil {
-		return nil // closed: the session just ended
+		return w, err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		var got *unix.Winsize
+		if got, err = unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+			w = wire.Winsize{Rows: got.Row, Cols: got.Col}
+		}
+	})
+	return w, errors.Join(cerr, err)
+}
+
+// setSize does nothing to a terminal that is closed.
+func setSize(tty *os.File, w wire.Winsize) {
+	raw, err := tty.SyscallConn()
+	if err != nil {
+		return
 	}
 	_ = raw.Control(func(fd uintptr) {
 		_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: w.Rows, Col: w.Cols})
 	})
-	return nil
 }

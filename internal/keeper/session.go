@@ -33,6 +33,7 @@ type session struct {
 	log  io.Writer // where a detached session's output goes; may be nil
 	hush *hush     // of the agent at its terminal; else nil
 
+	sizing  sync.Mutex // while a size is found and told
 	mu      sync.Mutex
 	viewers map[*viewer]bool
 	life    context.Context // ends with the program; exit and err are set then
@@ -270,8 +271,17 @@ func (s *session) detach(v *viewer) {
 
 // resize gives the program the largest size every viewer can show.
 func (s *session) resize() {
+	s.sizing.Lock() // what is told last is what is true
+	defer s.sizing.Unlock()
+	if w := s.smallest(); w.Rows > 0 && s.st != nil {
+		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
+	}
+}
+
+// smallest is the size that fits into every viewer's.
+func (s *session) smallest() (w wire.Winsize) {
 	s.mu.Lock()
-	var w wire.Winsize
+	defer s.mu.Unlock()
 	for v := range s.viewers {
 		if v.size.Rows == 0 || v.size.Cols == 0 {
 			continue
@@ -283,10 +293,7 @@ func (s *session) resize() {
 			w.Cols = v.size.Cols
 		}
 	}
-	s.mu.Unlock()
-	if w.Rows > 0 && s.st != nil {
-		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
-	}
+	return w
 }
 
 // redraw makes a full-screen program or a line editor draw itself for a

@@ -1,0 +1,31 @@
+package guest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// A shell that is about to read a line sets the size it has just read: what it read may be
+// from before a new size came.
+func TestSizeOutlastsReadline(t *testing.T) {
+	old, size, other := wire.Winsize{Rows: 30, Cols: 120}, wire.Winsize{Rows: 40, Cols: 120}, wire.Winsize{Rows: 50, Cols: 99}
+	for _, tt := range []struct{ set, want wire.Winsize }{{old, size}, {other, other}} {
+		master, slave, err := openTerminal(wire.Spawn{UID: -1, Size: old})
+		must(t, err)
+		defer master.Close()
+		defer slave.Close()
+		s := &session{tty: master}
+		s.resize(size)
+		setSize(slave, tt.set)
+		var got wire.Winsize
+		for end := time.Now().Add(4 * sizeTime); time.Now().Before(end) && (got != tt.want || tt.set == tt.want); time.Sleep(sizeTime / 10) {
+			got, err = getSize(slave)
+			must(t, err)
+		}
+		if got != tt.want {
+			t.Errorf("with %v set by a program after %v the size is %v", tt.set, size, got)
+		}
+	}
+}
