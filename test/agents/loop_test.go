@@ -46,47 +46,56 @@ const spent = 3*(1000+1100) - 600 + 10 + 20 + 30 + 40 + 50 + 60
 
 const complete = `for f in one two three; do test -e $f || { echo "$f is missing"; exit 1; }; done`
 
-func TestLoopClaude(t *testing.T)   { loops(t, claude) }
-func TestLoopCodex(t *testing.T)    { loops(t, codex) }
-func TestLoopGemini(t *testing.T)   { loops(t, gemini) }
-func TestLoopOpencode(t *testing.T) { loops(t, opencode) }
+func TestLoopClaude(t *testing.T)   { inWorld(t, claude, rounds, loops) }
+func TestLoopCodex(t *testing.T)    { inWorld(t, codex, rounds, loops) }
+func TestLoopGemini(t *testing.T)   { inWorld(t, gemini, rounds, resumes) }   // both at once: they
+func TestLoopOpencode(t *testing.T) { inWorld(t, opencode, rounds, resumes) } // take their time
 
 // loops: an agent that is asked three times, and believed once. Each time it
 // begins with a fresh memory, uses the model it is told to, and what it takes is counted
 // as the provider says it.
-func loops(t *testing.T, a cli) {
+func loops(t *testing.T, w *world) {
 	t.Helper()
-	inWorld(t, a, rounds, func(t *testing.T, w *world) {
-		r := w.loop(t, "--model", a.model, "--max-iterations", "5", "--until", complete)
-		if r.Code != 0 {
-			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+	w.threeRounds(t)
+	for _, q := range w.heard(t, "This is iteration 3 of") {
+		if strings.Contains(string(q.Body), "This is iteration 1 of") {
+			t.Errorf("question %d remembers the first iteration", q.N)
 		}
-		if got := w.read(t, "three"); got != "1\n2\n" {
-			t.Errorf("the work is %q", got)
+	}
+}
+
+func (w *world) threeRounds(t *testing.T, flags ...string) {
+	t.Helper()
+	model := w.cli.model
+	r := w.loop(t, append(flags, "--model", model, "--max-iterations", "5", "--until", complete)...)
+	if r.Code != 0 {
+		t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
+	}
+	if got := w.read(t, "three"); got != "1\n2\n" {
+		t.Errorf("the work is %q", got)
+	}
+	said := []string{}
+	for _, k := range w.work(t) {
+		said = append(said, k.Verdict+map[bool]string{true: ", done"}[k.Done])
+		if k.Calls != 1 || k.Seen == nil || k.Seen.Answers < 2 { // some ask for titles, too
+			t.Errorf("iteration %d: %d tools were called, the gateway saw %+v", k.Iteration, k.Calls, k.Seen)
 		}
-		said := []string{}
-		for _, k := range w.work(t) {
-			said = append(said, k.Verdict+map[bool]string{true: ", done"}[k.Done])
-			if k.Calls != 1 || k.Seen == nil || k.Seen.Answers < 2 { // some ask for titles, too
-				t.Errorf("iteration %d: %d tools were called, the gateway saw %+v", k.Iteration, k.Calls, k.Seen)
-			}
+	}
+	if want := []string{"ok", "ok, done", "ok, done"}; !slices.Equal(said, want) {
+		t.Errorf("the agent was understood as %q", said)
+	}
+	s := w.stands(t)
+	if s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
+		t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
+	}
+	for _, q := range w.heard(t, "This is iteration ") {
+		if !strings.Contains(q.Path+string(q.Body), strings.TrimPrefix(model, "anthropic/")) {
+			t.Errorf("another model is asked: %s\n%s", q.Path, q.Body)
 		}
-		if want := []string{"ok", "ok, done", "ok, done"}; !slices.Equal(said, want) {
-			t.Errorf("the agent was understood as %q", said)
-		}
-		s := w.stands(t)
-		if s.Status != loop.Completed || s.Iteration != 3 || s.Tokens != spent {
-			t.Errorf("it is %s after %d iterations and %d tokens, of which %d were claimed", s.Status, s.Iteration, s.Tokens, spent)
-		}
-		for _, q := range w.heard(t, "This is iteration ") {
-			if !strings.Contains(q.Path+string(q.Body), strings.TrimPrefix(a.model, "anthropic/")) {
-				t.Errorf("another model is asked: %s\n%s", q.Path, q.Body)
-			}
-		}
-		w.onlyProvider(t)
-		harness.AbsentInProcesses(t, w.key)
-		w.absentInFiles(t)
-	})
+	}
+	w.onlyProvider(t)
+	harness.AbsentInProcesses(t, w.key)
+	w.absentInFiles(t)
 }
 
 // loop has the agent work by the job's script in a loop.
@@ -165,39 +174,26 @@ func waits(t *testing.T, a cli, flags ...string) {
 	})
 }
 
-func TestSessionClaude(t *testing.T)   { resumes(t, claude) }
-func TestSessionCodex(t *testing.T)    { resumes(t, codex) }
-func TestSessionGemini(t *testing.T)   { resumes(t, gemini) }
-func TestSessionOpencode(t *testing.T) { resumes(t, opencode) }
+func TestSessionClaude(t *testing.T) { inWorld(t, claude, rounds, resumes) }
+func TestSessionCodex(t *testing.T)  { inWorld(t, codex, rounds, resumes) }
 
 // resumes: an agent that goes on with its session has what was said before, and what it
 // takes is not counted twice.
-func resumes(t *testing.T, a cli) {
+func resumes(t *testing.T, w *world) {
 	t.Helper()
-	inWorld(t, a, rounds, func(t *testing.T, w *world) {
-		if a.name == opencode.name { // which takes its time
-			w.once(t)
-		}
-		r := w.loop(t, "--resume-session", "--model", a.model, "--max-iterations", "5", "--until", complete)
-		if r.Code != 0 {
-			t.Fatalf("%v\nthe model was asked\n%s", r, summary(w.model.Requests()))
-		}
-		if s := w.stands(t); s.Iteration != 3 || s.Tokens != spent {
-			t.Errorf("after %d iterations it took %d tokens, of which %d were claimed", s.Iteration, s.Tokens, spent)
-		}
-		again := 0
-		for _, q := range w.heard(t, "This is iteration 3 of") {
-			for _, before := range []string{"This is iteration 1 of", "There are two more to do.", "This is iteration 2 of"} {
-				if !strings.Contains(string(q.Body), before) {
-					t.Errorf("question %d does not remember %q", q.N, before)
-				}
+	w.threeRounds(t, "--resume-session")
+	again := 0
+	for _, q := range w.heard(t, "This is iteration 3 of") {
+		for _, before := range []string{"This is iteration 1 of", "There are two more to do.", "This is iteration 2 of"} {
+			if !strings.Contains(string(q.Body), before) {
+				t.Errorf("question %d does not remember %q", q.N, before)
 			}
-			again++
 		}
-		if again < 2 {
-			t.Errorf("it was asked %d times in the end", again)
-		}
-	})
+		again++
+	}
+	if again < 2 {
+		t.Errorf("it was asked %d times in the end", again)
+	}
 }
 
 // TestMockLoop: what the README shows.
