@@ -11,13 +11,17 @@ import (
 
 // Hand has directories of somebody else hold what a checkpoint holds, and notes as what
 // their files are seen, so that little is kept anew when they come back ([Shelf.BeginOf]).
-// Nobody may be at work in them. It can be done again when it was interrupted.
-func (s Shelf) Hand(p Point, who string, sources []Source) error {
+// Nobody may be at work in them. If it is interrupted, the other's own shelf, of which the
+// caller has the lock, too, is not [Shelf.Whole] until it was done again.
+func (s Shelf) Hand(p Point, who string, theirs Shelf, sources []Source) error {
 	trees, packs, err := s.ready(p, sources)
 	if err != nil {
 		return err
 	}
 	defer packs.Close()
+	if err := theirs.depart(restoring{Handed: true}, sources); err != nil {
+		return err
+	}
 	if err := s.forget(who); err != nil { // what is half of it is not known
 		return err
 	}
@@ -25,17 +29,23 @@ func (s Shelf) Hand(p Point, who string, sources []Source) error {
 	if _, err := now.fill(trees, sources, packs); err != nil {
 		return err
 	}
+	if err := syncAll(sources); err != nil {
+		return err
+	}
 	if err := now.pass(); err != nil {
 		return err
 	}
-	return store.WriteFile(s.knownOf(who), encode(trees))
+	if err := store.WriteFile(s.knownOf(who), encode(trees)); err != nil {
+		return err
+	}
+	return theirs.back()
 }
 
 // BeginOf starts on a checkpoint of what somebody else has made of what was handed out.
 // The sandbox whose shelf this is does not come to it: where that is stays as it is.
 func (s Shelf) BeginOf(who, cause string) (*Making, error) {
-	if _, err := os.Lstat(filepath.Join(s.Dir, intentName)); err == nil {
-		return nil, errInterrupted()
+	if err := s.Whole(); err != nil {
+		return nil, err
 	}
 	m, err := s.begin("", cause)
 	if err == nil {

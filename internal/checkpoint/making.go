@@ -35,8 +35,8 @@ type Making struct {
 
 // Begin starts on a checkpoint. Whoever gets one ends it.
 func (s Shelf) Begin(name, cause string) (*Making, error) {
-	if _, err := os.Lstat(filepath.Join(s.Dir, intentName)); err == nil {
-		return nil, errInterrupted()
+	if err := s.Whole(); err != nil {
+		return nil, err
 	}
 	return s.begin(name, cause)
 }

@@ -282,10 +282,10 @@ func TestHand(t *testing.T) {
 	b.write("large", strings.Repeat("x", 1<<20))
 	b.settle()
 	p := b.keep("")
-	other := []Source{{Name: "home", Dir: filepath.Join(t.TempDir(), "other")}}
-	must(t, os.Mkdir(other[0].Dir, 0o755))
+	their := newBox(t)
+	other := their.sources()
 	must(t, os.WriteFile(filepath.Join(other[0].Dir, "old"), nil, 0o600))
-	must(t, b.Hand(p, "0123", other))
+	must(t, b.Hand(p, "0123", their.Shelf, other))
 	must(t, os.WriteFile(filepath.Join(other[0].Dir, "new"), []byte("new"), 0o600))
 	for i, most := range []int64{1 << 12, 1 << 12} {
 		(&box{t: t, dir: other[0].Dir}).settle()
@@ -303,7 +303,8 @@ func TestHand(t *testing.T) {
 		b.back(p)
 		must(t, os.WriteFile(filepath.Join(other[0].Dir, "new"), []byte("new"), 0o600))
 	}
-	must(t, b.Hand(p, "0123", other))
+	must(t, b.Hand(p, "0123", their.Shelf, other))
+	must(t, their.Whole())
 	if _, err := os.Lstat(filepath.Join(other[0].Dir, "new")); err == nil {
 		t.Error("what came of it before is still there")
 	}

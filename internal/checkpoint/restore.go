@@ -27,12 +27,7 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 		return nil, err
 	}
 	defer packs.Close()
-	r := restoring{Number: p.Number}
-	for _, src := range sources {
-		r.Trees = append(r.Trees, src.Name)
-	}
-	intent := filepath.Join(s.Dir, intentName)
-	if err := store.WriteJSON(intent, r); err != nil {
+	if err := s.depart(restoring{Number: p.Number}, sources); err != nil {
 		return nil, err
 	}
 	var now placed
@@ -45,13 +40,24 @@ func (s Shelf) Restore(p Point, sources []Source, between func() error) (skipped
 	if err := now.pass(); err != nil { // which it mostly has, while the disk worked
 		return skipped, err
 	}
-	return skipped, s.settle(p.Number, trees, intent)
+	return skipped, s.settle(p.Number, trees)
+}
+
+// depart writes down that directories are about to be half of what they are to be.
+func (s Shelf) depart(r restoring, sources []Source) error {
+	for _, src := range sources {
+		r.Trees = append(r.Trees, src.Name)
+	}
+	return store.WriteJSON(filepath.Join(s.Dir, intentName), r)
 }
 
 // Back is a way back to a checkpoint that was interrupted.
 type Back struct {
 	Point Point    // of number 0 if the checkpoint is there no more
 	Trees []string // that are to be put back
+	// Handed says that it is a checkpoint of another shelf, which only who handed it out
+	// can do again ([Shelf.Hand]).
+	Handed bool
 }
 
 // Interrupted gives it, or nil.
@@ -64,11 +70,28 @@ func (s Shelf) Interrupted() (*Back, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Handed {
+		return &Back{Trees: r.Trees, Handed: true}, nil
+	}
 	p, err := s.about(r.Number)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Back{Trees: r.Trees}, nil
 	}
-	return &Back{p, r.Trees}, err
+	return &Back{Point: p, Trees: r.Trees}, err
+}
+
+// Whole refuses where directories may be half of what they are to be: nothing in them is
+// to be believed then.
+func (s Shelf) Whole() error {
+	back, err := s.Interrupted()
+	switch {
+	case err == nil && back == nil:
+		return nil
+	case err == nil && back.Handed:
+		return spec.Errorf(spec.ErrConflict, "files were being handed to it, which was cut short").
+			WithHint("go on with the loop or flow that it works for, which does it again; or restore one of its own checkpoints")
+	}
+	return errInterrupted()
 }
 
 // ready looks whether all is there that is needed, before anything is touched.
@@ -135,7 +158,7 @@ func syncAll(sources []Source) error {
 // settle writes down where the sandbox is, and that it is on no way any more. Directories
 // keep the order of what is done in them; where one does not, a sandbox that is on no way
 // may come from what it was before in name alone.
-func (s Shelf) settle(number int64, trees []Tree, intent string) error {
+func (s Shelf) settle(number int64, trees []Tree) error {
 	known, err := store.NewDraft(filepath.Join(s.Dir, knownName), encode(trees))
 	if err != nil {
 		return err
@@ -151,12 +174,17 @@ func (s Shelf) settle(number int64, trees []Tree, intent string) error {
 		err = s.arrive(head, known)
 	}
 	if err == nil {
-		err = os.Remove(intent)
-	}
-	if err == nil {
-		err = store.SyncDir(s.Dir)
+		err = s.back()
 	}
 	return err
+}
+
+// back notes that nothing is half of anything any more.
+func (s Shelf) back() error {
+	if err := os.Remove(filepath.Join(s.Dir, intentName)); err != nil {
+		return err
+	}
+	return store.SyncDir(s.Dir)
 }
 
 // Fill has the directories of a new sandbox begin with what a checkpoint holds.

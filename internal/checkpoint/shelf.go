@@ -82,6 +82,7 @@ type head struct {
 type restoring struct {
 	Number int64    `json:"number"`
 	Trees  []string `json:"trees"`
+	Handed bool     `json:"handed,omitempty"` // it is of another shelf
 }
 
 // Path is the directory of a checkpoint.
@@ -245,7 +246,7 @@ func (s Shelf) arrive(head, known *store.Draft) error {
 
 // Remove removes a checkpoint, and contents that no other has.
 func (s Shelf) Remove(p Point) error {
-	if back, err := s.Interrupted(); err != nil || back != nil && back.Point.Number == p.Number {
+	if back, err := s.Interrupted(); err != nil || back != nil && !back.Handed && back.Point.Number == p.Number {
 		return errors.Join(err, errInterrupted())
 	}
 	if h := s.head(); h.Last < p.Number { // it never says less, unless it was lost

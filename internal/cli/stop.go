@@ -39,7 +39,7 @@ func (a *app) rmCommand() *command.Command {
 				what := ""
 				if !force && e.Pending(sb) {
 					var err error
-					if what, err = pending(sb); !a.canAsk() {
+					if what, err = pending(e, sb); !a.canAsk() {
 						return err
 					}
 				}
@@ -57,7 +57,10 @@ func (a *app) rmCommand() *command.Command {
 
 // pending is what would go with a sandbox that has work in it: in a question, and as
 // the reason not to remove it.
-func pending(sb *spec.Sandbox) (string, error) {
+func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
+	if half := e.Whole(sb); half != nil {
+		return ", with files that are half of a checkpoint", (&spec.Error{Err: half}).WithHint("%s; or remove it as it is: bothy rm -f %s", spec.Hint(half), sb.Name)
+	}
 	if sb.Mode() == spec.WorkspaceClone {
 		return ", with work in its clone that you have not fetched", spec.Errorf(spec.ErrConflict, "sandbox %s has work in its clone that was not fetched", sb.Name).
 			WithHint("have the commits: bothy fetch %s; look: bothy exec %s git status; remove it with them: bothy rm -f %s", sb.Name, sb.Name, sb.Name)

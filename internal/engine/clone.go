@@ -146,6 +146,11 @@ func (e *Engine) Fetch(ctx context.Context, sb *spec.Sandbox, c clone.Clone, ins
 		return nil, err
 	}
 	defer lock.Unlock()
+	if sb.Mode() == spec.WorkspaceClone { // a start would finish it, and wait for this lock
+		if err := e.Whole(sb); err != nil {
+			return nil, err
+		}
+	}
 	o.Sandbox, o.Moved = sb.Name, sb.Mode() == spec.WorkspaceReview && len(o.Branches) == 0
 	return c.Fetch(ctx, inside, o)
 }

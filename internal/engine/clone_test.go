@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/clone"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -50,6 +51,14 @@ func TestClone(t *testing.T) {
 		t.Errorf("removing it says %v", err)
 	}
 	must(t, os.Remove(file))
+	d := e.Store.Sandbox(sb.ID)
+	intent := filepath.Join(d.Checkpoints(), "restoring.json")
+	must(t, os.MkdirAll(d.Checkpoints(), 0o700))
+	must(t, os.WriteFile(intent, []byte("{}"), 0o600))
+	if _, err := e.Fetch(t.Context(), sb, list[0], nil, clone.Order{}); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) == "" {
+		t.Errorf("half of a checkpoint is fetched: %v", err)
+	}
+	must(t, os.Remove(intent))
 	must(t, e.removeStopped(sb))
 	bad := wish(dir)
 	bad.Name, bad.WorkspaceMode = "a..b", spec.WorkspaceClone

@@ -98,7 +98,7 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 		case i.Spec.Build != nil && cache.Running(i.Spec.Build.Lock):
 			it.Kept = "its build runs"
 		case e.Pending(i.Spec):
-			it.Kept = "it has " + unsaved(i.Spec)
+			it.Kept = "it has " + e.unsaved(i.Spec)
 		case time.Since(it.Used) < justNow:
 			it.Kept = "it was used just now"
 		}
@@ -109,7 +109,10 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 }
 
 // unsaved is what a sandbox has that [Engine.Pending] tells of.
-func unsaved(sb *spec.Sandbox) string {
+func (e *Engine) unsaved(sb *spec.Sandbox) string {
+	if e.Whole(sb) != nil {
+		return "files that are half of a checkpoint"
+	}
 	if sb.Mode() == spec.WorkspaceClone {
 		return "work in its clone that was not fetched"
 	}
@@ -131,7 +134,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	}
 	defer lock.Unlock()
 	if e.Pending(sb) {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s has %s by now", sb.Name, unsaved(sb))
+		return spec.Errorf(spec.ErrConflict, "sandbox %s has %s by now", sb.Name, e.unsaved(sb))
 	}
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // HandOut has another sandbox of the same workspaces hold in them, and in its private
 // directories, what one held at a checkpoint. Its home, its programs and what it is lent
 // stay its own. It is stopped; what it held there is gone. If that is cut short it holds
-// half of it, and it is to be done again.
+// half of it, and neither starts nor is reviewed until it was done again.
 func (e *Engine) HandOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Point, to *spec.Sandbox) error {
 	if err := e.handOut(ctx, of, p, to); err != nil {
 		return &spec.Error{Op: "hand what " + of.Name + " held at checkpoint " + p.Name + " to " + to.Name, Err: err}
@@ -32,11 +32,23 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 		return err
 	}
 	defer mine.Unlock()
+	theirs, its, err := e.openCheckpoints(to)
+	if err != nil {
+		return err
+	}
+	defer its.Unlock()
 	lock, err := e.halted(ctx, to)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+	back, err := theirs.Interrupted()
+	if err == nil && (back == nil || !back.Handed) { // going back is of more than what is handed out
+		err = e.finish(to, theirs)
+	}
+	if err != nil {
+		return err
+	}
 	d := e.Store.Sandbox(to.ID)
 	review, err := store.WaitLock(d.ReviewLock())
 	if err != nil {
@@ -46,7 +58,7 @@ func (e *Engine) handOut(ctx context.Context, of *spec.Sandbox, p checkpoint.Poi
 	if err := forgetDisk(d); err != nil {
 		return err
 	}
-	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, e.work(to)) })
+	return e.replaceClones(to, func() error { return shelf.Hand(p, to.ID, theirs, e.work(to)) })
 }
 
 // HandIn makes a checkpoint of a sandbox in which its workspaces and private directories
@@ -74,6 +86,9 @@ func (e *Engine) handIn(ctx context.Context, to, from *spec.Sandbox, cause strin
 		return p, err
 	}
 	defer lock.Unlock()
+	if err := e.finishRestore(from); err != nil { // half of something is not what it has made
+		return p, err
+	}
 	theirs, err := store.WaitLock(e.Store.Sandbox(from.ID).ReviewLock())
 	if err != nil {
 		return p, err

@@ -211,12 +211,16 @@ func forgetDisk(d store.Sandbox) error {
 // holds the sandbox's lock.
 func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	shelf := e.Checkpoints(sb)
-	if back, err := shelf.Interrupted(); back == nil && err == nil {
+	back, err := shelf.Interrupted()
+	if back == nil && err == nil {
 		return nil
+	}
+	if back != nil && back.Handed {
+		return e.Whole(sb)
 	}
 	lock, err := shelf.TryLock()
 	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sb.Name).WithHint("try again in a moment")
+		return errRestoring(sb)
 	}
 	if err != nil {
 		return err
@@ -229,10 +233,40 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	return nil
 }
 
+func errRestoring(sb *spec.Sandbox) error {
+	return spec.Errorf(spec.ErrConflict, "a checkpoint of sandbox %s is being restored", sb.Name).WithHint("try again in a moment")
+}
+
+// Whole refuses a sandbox whose files are half of a checkpoint: somebody goes back to it
+// just now, or was interrupted. Nothing of them is to be believed, least of all what is
+// not there.
+func (e *Engine) Whole(sb *spec.Sandbox) error {
+	shelf := e.Checkpoints(sb)
+	half := shelf.Whole()
+	if half == nil {
+		return nil
+	}
+	lock, err := shelf.TryLock()
+	if errors.Is(err, store.ErrLocked) {
+		return errRestoring(sb)
+	}
+	if err == nil {
+		half = shelf.Whole() // nobody is at it any more
+		lock.Unlock()
+	}
+	if half == nil {
+		return nil
+	}
+	return &spec.Error{Op: "use the files of " + sb.Name, Err: half}
+}
+
 func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 	back, err := shelf.Interrupted()
 	if back == nil || err != nil {
 		return err
+	}
+	if back.Handed {
+		return shelf.Whole()
 	}
 	if back.Point.Number == 0 {
 		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more")

@@ -25,14 +25,21 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "sandbox %s writes to your files at once: there is nothing to review", sb.Name).
 			WithHint("a sandbox is made for reviews: bothy create --workspace %s ...", spec.WorkspaceReview)
 	}
+	if err := e.Whole(sb); err != nil {
+		return nil, err
+	}
 	return review.Of(sb, e.Store.Sandbox(sb.ID).Review), nil
 }
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
-// discarded, commits among them, or work in a clone that was not fetched.
+// discarded, commits among them, or work in a clone that was not fetched. One of whose
+// files nothing is known may.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
 		return false
+	}
+	if e.Whole(sb) != nil {
+		return true
 	}
 	for _, w := range review.Of(sb, e.Store.Sandbox(sb.ID).Review) {
 		list, err := w.Changes()
@@ -102,6 +109,9 @@ func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error 
 		return err
 	}
 	defer mine.Unlock()
+	if err := e.Whole(sb); err != nil { // who goes back to a checkpoint has this lock, unless he was killed
+		return err
+	}
 	lock, err := store.TryLock(d.Lock())
 	switch {
 	case errors.Is(err, store.ErrLocked):
