@@ -556,6 +556,22 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// A directory that is not there is said to be missing before anything is begun, unless it
+// is one of ours.
+func TestReadyLooksForDirectories(t *testing.T) {
+	b := newBox(t)
+	b.write("file", "one")
+	p := b.keep("")
+	must(t, os.RemoveAll(b.dir))
+	sources := b.sources()
+	sources[0].Shared = true
+	if _, err := b.Restore(p, sources, func() error { return nil }); !errors.Is(err, spec.ErrNotFound) {
+		t.Error(err)
+	}
+	must(t, b.Whole())
+	b.back(p)
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(encode([]Tree{{"home", []Entry{{Mode: unix.S_IFDIR}, {Path: "a", Mode: unix.S_IFREG, Content: Content{1, 2, []Piece{{3, 4}}}}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {

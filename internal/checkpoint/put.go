@@ -49,7 +49,7 @@ func (now *placed) put(t *Tree, src Source, packs func(int64) (*os.File, error))
 		}
 	}
 	p := &putter{src: src, packs: packs, entries: map[string][]*Entry{}, spared: map[string]bool{}, leads: map[string]bool{}, placed: now}
-	if p.top, err = openTop(src.Dir); err != nil {
+	if p.top, err = src.open(); err != nil {
 		return nil, err
 	}
 	defer p.top.Close()

@@ -96,9 +96,18 @@ func (s Shelf) Whole() error {
 
 // ready looks whether all is there that is needed, before anything is touched.
 func (s Shelf) ready(p Point, sources []Source) ([]Tree, *Packs, error) {
-	return s.readyFor(p, func(tree string) bool {
+	trees, packs, err := s.readyFor(p, func(tree string) bool {
 		return slices.ContainsFunc(sources, func(src Source) bool { return src.Name == tree })
 	})
+	for i := 0; err == nil && i < len(sources); i++ {
+		if at := find(trees, sources[i].Name); at.Entries == nil { // nothing is put there
+			continue
+		}
+		if err = sources[i].Reach(); err != nil {
+			packs.Close()
+		}
+	}
+	return trees, packs, err
 }
 
 // readyFor is ready for trees of these names. Whoever gets packs closes them.

@@ -93,7 +93,7 @@ func take(sources []Source, known []Tree, p *pack) ([]Tree, int, error) {
 		if err := t.leaveOut(s); err != nil {
 			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
-		if err := t.top(s.Dir); err != nil {
+		if err := t.top(); err != nil {
 			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
 		trees = append(trees, t.tree)
@@ -135,8 +135,8 @@ func index(trees []Tree) map[string]map[string]*Entry {
 
 // top begins with a directory, in whose path no link may stand. One that is not there
 // holds nothing.
-func (t *taker) top(name string) error {
-	f, err := openTop(name)
+func (t *taker) top() error {
+	f, err := t.source.open()
 	if errors.Is(err, fs.ErrNotExist) && !t.source.Shared {
 		return nil
 	}
@@ -167,6 +167,33 @@ func (t *taker) walk(f *os.File, e Entry, depth int) (err error) {
 		defer func() { err = errors.Join(err, unix.Fchmod(int(f.Fd()), e.Mode&0o7777)) }()
 	}
 	return t.within(f, e.Path, depth)
+}
+
+// open opens the directory. One of the host's may have been moved away.
+func (s *Source) open() (*os.File, error) {
+	f, err := openTop(s.Dir)
+	switch {
+	case err == nil || !s.Shared:
+		return f, err
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open the workspace", Err: err}).WithHint("put it back where it was when the sandbox was created")
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		return nil, (&spec.Error{Class: spec.ErrDenied, Op: "open the workspace, in whose path there is a symbolic link or a file now", Err: err}).
+			WithHint("put it back as it was when the sandbox was created")
+	}
+	return nil, &spec.Error{Op: "open the workspace", Err: err}
+}
+
+// Reach looks whether the directory is there, or can be made.
+func (s *Source) Reach() error {
+	f, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) && !s.Shared {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // openTop opens a directory of which programs inside may have taken its owner the

@@ -68,6 +68,9 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		return r, spec.Errorf(spec.ErrUsage, "programs cannot go on over files that are not what they were").
 			WithHint("put your directories back, too, or leave the programs: --files")
 	}
+	if err := reachable(p, sources, o); err != nil { // before anything is stopped
+		return r, err
+	}
 	r.Ran = e.Status(sb).State != spec.Stopped
 	if past != nil && r.Ran {
 		past.authority() // before anything is stopped
@@ -87,16 +90,16 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	if err != nil {
 		return r, err
 	}
-	if !o.Discard {
-		if r.Before, err = e.keepBefore(sb, p, sources, back != nil); err != nil {
-			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
-		}
-	}
 	if o.NoWorkspace {
 		// But what is half of another checkpoint is put back.
 		sources = slices.DeleteFunc(sources, func(s checkpoint.Source) bool {
 			return isWorkspace(s) && (back == nil || !slices.Contains(back.Trees, s.Name))
 		})
+	}
+	if !o.Discard {
+		if r.Before, err = e.keepBefore(sb, p, sources, back != nil); err != nil {
+			return r, (&spec.Error{Op: "keep what there is", Err: err}).WithHint("--discard does without")
+		}
 	}
 	if r.Skipped, err = e.goBack(sb, p, sources); err != nil {
 		return r, halfway(sb, shelf, r.Before, err)
@@ -114,6 +117,20 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 	}
 	r.Runs = true
 	return r, nil
+}
+
+// reachable looks whether the directories are there that are to be put back, or kept.
+func reachable(p checkpoint.Point, sources []checkpoint.Source, o RestoreOptions) error {
+	for i := range sources {
+		s := &sources[i]
+		if isWorkspace(*s) && o.NoWorkspace || o.Discard && !slices.Contains(p.Trees, s.Name) {
+			continue
+		}
+		if err := s.Reach(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // halfway says what to do about files that are neither what they were nor what they are
@@ -138,7 +155,14 @@ func (e *Engine) keepBefore(sb *spec.Sandbox, p checkpoint.Point, sources []chec
 		return nil, err
 	}
 	d := e.Store.Sandbox(sb.ID)
-	all := e.kept(sb, d) // also of what is not put back
+	all := slices.DeleteFunc(e.kept(sb, d), func(s checkpoint.Source) bool { // also of what is not put back
+		stays := isWorkspace(s) && !slices.ContainsFunc(sources, func(o checkpoint.Source) bool { return o.Name == s.Name })
+		if !stays || s.Reach() == nil {
+			return false
+		}
+		e.say("%s is not where it was, and not in the checkpoint of what there is", s.Dir)
+		return true
+	})
 	err = keepIdle(d, all, m)
 	for i := range sources {
 		sources[i].Before = m.Tree(sources[i].Name)
@@ -227,8 +251,11 @@ func (e *Engine) finishRestore(sb *spec.Sandbox) error {
 	}
 	defer lock.Unlock()
 	if err := e.finish(sb, shelf); err != nil {
-		return (&spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}).
-			WithHint("make room if there is none; else restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
+		failed := &spec.Error{Op: "finish restoring a checkpoint of " + sb.Name, Err: err}
+		if errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrDenied) { // a directory was moved away: it says so
+			return failed
+		}
+		return failed.WithHint("make room if there is none; else restore another one, or this one without keeping what there is: bothy checkpoint restore [--discard] %s CHECKPOINT", sb.Name)
 	}
 	return nil
 }

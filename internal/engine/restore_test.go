@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -30,5 +33,72 @@ func TestForgetsDisk(t *testing.T) {
 	must(t, os.Remove(d.ReviewLock()))
 	if err := keep(); err != nil || d.ReadStatus().Disk != nil {
 		t.Errorf("%v, %+v", err, d.ReadStatus().Disk)
+	}
+}
+
+// Where the workspace was moved away nothing is begun that would be finished, unasked, once
+// it is back; and what has no need of it goes on.
+func TestRestoreWorkspaceAway(t *testing.T) {
+	e := newEngine(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	dir = filepath.Join(dir, "work")
+	must(t, os.Mkdir(dir, 0o755))
+	sb := wish(dir)
+	must(t, e.Create(t.Context(), sb))
+	b := reviewedBox{t, e, sb, dir, e.Store.Sandbox(sb.ID).Home()}
+	must(t, os.MkdirAll(b.home, 0o700))
+	b.write(b.home, "file", "one")
+	b.write(dir, "file", "one")
+	p := b.keep()
+	b.write(b.home, "file", "two")
+	b.write(dir, "file", "two")
+	refused := func(class error) {
+		t.Helper()
+		_, err := b.Checkpoint(t.Context(), sb, "", "test", false)
+		if !errors.Is(err, class) || spec.Hint(err) == "" {
+			t.Errorf("a checkpoint says %v", err)
+		}
+		for _, o := range []RestoreOptions{{}, {Discard: true}} {
+			if r, err := b.Restore(t.Context(), sb, p, o); !errors.Is(err, class) || !strings.Contains(spec.Hint(err), "put it back") || r.Before != nil {
+				t.Errorf("with %+v going back says %v", o, err)
+			}
+			must(t, b.Whole(sb))
+		}
+	}
+	must(t, os.Rename(dir, dir+"-away"))
+	refused(spec.ErrNotFound)
+	r, err := b.Restore(t.Context(), sb, p, RestoreOptions{NoWorkspace: true})
+	must(t, err)
+	b.want(b.home, "file", "one")
+	must(t, os.Symlink(dir+"-away", dir))
+	refused(spec.ErrDenied)
+	must(t, os.Remove(dir))
+	must(t, os.Rename(dir+"-away", dir))
+	_, err = b.Restore(t.Context(), sb, *r.Before, RestoreOptions{})
+	must(t, err)
+	b.want(b.home, "file", "two")
+	b.want(dir, "file", "two")
+}
+
+// A directory that is moved away on the way back is asked for, not more room.
+func TestFinishWorkspaceAway(t *testing.T) {
+	e := newEngine(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	dir = filepath.Join(dir, "work")
+	must(t, os.Mkdir(dir, 0o755))
+	sb := wish(dir)
+	must(t, e.Create(t.Context(), sb))
+	p, err := e.Checkpoint(t.Context(), sb, "", "test", false)
+	must(t, err)
+	shelf := e.Checkpoints(sb)
+	full := errors.New("the disk is full")
+	if _, err := shelf.Restore(p, e.kept(sb, e.Store.Sandbox(sb.ID)), func() error { return full }); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	must(t, os.Remove(dir))
+	if err := e.finishRestore(sb); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(spec.Hint(err), "put it back") {
+		t.Errorf("a start says %v", err)
 	}
 }
