@@ -65,7 +65,12 @@ func (e *Engine) SaveTemplate(ctx context.Context, sb *spec.Sandbox, name string
 			return err
 		}
 		return save()
-	}, save)
+	}, func() error {
+		if err := e.Whole(sb); err != nil {
+			return err
+		}
+		return save()
+	})
 	if err != nil {
 		return t, &spec.Error{Op: "save sandbox " + sb.Name, Err: err}
 	}
