@@ -120,7 +120,7 @@ func (l *look) changes() ([]Change, error) {
 	return l.list, nil
 }
 
-func (l *look) add(c Change, script bool) error {
+func (l *look) add(c Change, script heads) error {
 	if len(l.list) >= maxChanges {
 		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("name a part of it that is removed inside first, such as what was installed or built")
 	}
@@ -179,7 +179,7 @@ func (l *look) compare(p place, name, at string) error {
 		return err
 	}
 	if now.Form == Directory && strings.Count(at, "/") >= maxDepth {
-		return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it lies too deep"}, false)
+		return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it lies too deep"}, heads{})
 	}
 	if now.Form == Directory {
 		return l.directory(p, name, Change{Path: at, Old: was, New: now})
@@ -201,7 +201,7 @@ func (l *look) compare(p place, name, at string) error {
 			return err
 		}
 	}
-	return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it is being written just now"}, false)
+	return l.add(Change{Path: at, Kind: kindOf(was, now), Old: was, New: now, Refused: "it is being written just now"}, heads{})
 }
 
 // directory goes into a directory of the layer.
@@ -209,7 +209,7 @@ func (l *look) directory(p place, name string, c Change) error {
 	upper, err := p.upper.sub(name)
 	if err != nil {
 		c.Kind, c.Refused = kindOf(c.Old, c.New), "it cannot be opened: "+reason(err)
-		return l.add(c, false)
+		return l.add(c, heads{})
 	}
 	defer upper.close()
 	next := place{path: c.Path, upper: upper, foreign: p.foreign, opaque: p.opaque || upper.isOpaque()}
@@ -218,7 +218,7 @@ func (l *look) directory(p place, name string, c Change) error {
 	case c.Old.Form != Directory:
 		c.Kind = kindOf(c.Old, c.New)
 		c.Conflict = l.conflict(p, name, c)
-		if err := l.add(c, false); err != nil {
+		if err := l.add(c, heads{}); err != nil {
 			return err
 		}
 		next.foreign = ""
@@ -228,7 +228,7 @@ func (l *look) directory(p place, name string, c Change) error {
 	default:
 		if next.host, err = p.host.sub(name); err != nil {
 			c.Kind, c.Refused = Modified, "it cannot be opened on the host: "+reason(err)
-			return l.add(c, false)
+			return l.add(c, heads{})
 		}
 		defer next.host.close()
 		next.opaque = next.opaque && !l.isNew(p.host, name)
@@ -237,7 +237,7 @@ func (l *look) directory(p place, name string, c Change) error {
 		}
 		if !l.record.agree(c.Path, c.Old, c.New) && !next.opaque {
 			c.Kind, c.Conflict = Mode, next.foreign
-			if err := l.add(c, false); err != nil {
+			if err := l.add(c, heads{}); err != nil {
 				return err
 			}
 		}
@@ -276,13 +276,13 @@ func (l *look) file(p place, name string, c Change) error {
 	}
 	if c.New.Form == Special {
 		c.Refused = "it is a device, a socket or a pipe"
-		return l.add(c, false)
+		return l.add(c, heads{})
 	}
 	if c.Old.Form == Special {
 		c.Refused = "the host has a device, a socket or a pipe there"
-		return l.add(c, false)
+		return l.add(c, heads{})
 	}
-	var script bool
+	var script heads
 	var f *os.File
 	if c.New.Form == File {
 		var err error
@@ -290,10 +290,10 @@ func (l *look) file(p place, name string, c Change) error {
 			return err
 		} else if err != nil {
 			c.Refused = "it cannot be read: " + reason(err)
-			return l.add(c, false)
+			return l.add(c, heads{})
 		}
 		defer f.Close()
-		script = beginsAsScript(f)
+		script.now = beginsAsScript(f)
 	}
 	same, err := l.same(p, name, c, f)
 	if err != nil {
@@ -306,6 +306,7 @@ func (l *look) file(p place, name string, c Change) error {
 	if same {
 		c.Kind = Mode
 	}
+	script.old = c.Kind == Modified && p.host.wasScript(name, c.Old)
 	c.Conflict = l.conflict(p, name, c)
 	return l.add(c, script)
 }
@@ -335,6 +336,20 @@ func beginsAsScript(f *os.File) bool {
 	return string(b[:n]) == "#!"
 }
 
+// wasScript tells whether a file of the host's begins as a script does. One that cannot be
+// read may.
+func (d *dir) wasScript(name string, was Entry) bool {
+	if was.Form != File {
+		return false
+	}
+	f, err := d.read(name, was.Mark)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	return beginsAsScript(f)
+}
+
 // deleted lists what the host has at a name that is not there inside.
 func (l *look) deleted(p place, name, at string) error {
 	was, err := p.host.entry(name)
@@ -347,7 +362,7 @@ func (l *look) deleted(p place, name, at string) error {
 	c := Change{Path: at, Kind: Deleted, Old: was}
 	if was.Form == Special {
 		c.Refused = "the host has a device, a socket or a pipe there"
-		return l.add(c, false)
+		return l.add(c, heads{})
 	}
 	if was.Form == Directory {
 		if l.isOther(c) {
@@ -356,7 +371,7 @@ func (l *look) deleted(p place, name, at string) error {
 		below, err := p.host.sub(name)
 		if err != nil {
 			c.Refused = "it cannot be opened on the host: " + reason(err)
-			return l.add(c, false)
+			return l.add(c, heads{})
 		}
 		defer below.close()
 		names, err := below.names()
@@ -370,7 +385,7 @@ func (l *look) deleted(p place, name, at string) error {
 		}
 	}
 	c.Conflict = l.conflict(p, name, c)
-	return l.add(c, false)
+	return l.add(c, heads{})
 }
 
 // conflict says what the host changed since the inside's change was based on it.

@@ -307,9 +307,13 @@ const (
 // gitData is what git keeps in its directory and runs nothing by.
 var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
 
-// flagsOf says why a change may make something run on the host later. script says
-// that the file begins as a script does.
-func flagsOf(c *Change, script bool) (list []Flag) {
+// heads tell of the file on each side of a change whether it begins as a script does.
+type heads struct{ old, now bool }
+
+// flagsOf says why a change may make something run on the host later. What the host has
+// counts, too: of a file of which a part is applied it keeps the mode, and maybe the
+// first line.
+func flagsOf(c *Change, script heads) (list []Flag) {
 	lower := strings.ToLower(c.Path)
 	if f, ok := gitFlag(lower, c.New.Form); ok {
 		return []Flag{f}
@@ -329,8 +333,12 @@ func flagsOf(c *Change, script bool) (list []Flag) {
 		list = append(list, Flag{Why: "a symbolic link that leads out of the workspace"})
 	case c.New.Form == File && c.New.Mode&0o111 != 0:
 		list = append(list, Flag{Why: "it is executable"})
-	case c.New.Form == File && script && len(list) == 0:
+	case c.New.Form == File && c.Old.Form == File && c.Old.Mode&0o111 != 0:
+		list = append(list, Flag{Why: "it is executable on this host"})
+	case c.New.Form == File && script.now && len(list) == 0:
 		list = append(list, Flag{Why: "it begins as a script does"})
+	case c.New.Form == File && script.old && len(list) == 0:
+		list = append(list, Flag{Why: "it begins as a script does on this host"})
 	}
 	return list
 }

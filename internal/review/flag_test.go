@@ -1,6 +1,7 @@
 package review
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -34,17 +35,17 @@ func TestFlags(t *testing.T) {
 		".zprofile": "shell", ".zlogin": "shell", ".kiro/x": "agents", ".roo/x": "agents", ".agents/x": "agents",
 	} {
 		c := &Change{Path: path, Kind: Added, New: file}
-		got := flagsOf(c, false)
+		got := flagsOf(c, heads{})
 		if (want == "") != (len(got) == 0) || want != "" && !strings.Contains(got[0].Why, want) {
 			t.Errorf("%s: %v, want %q", path, got, want)
 		}
 	}
-	kept := flagsOf(&Change{Path: ".git/refs/heads/main", Kind: Modified, New: file}, false)
+	kept := flagsOf(&Change{Path: ".git/refs/heads/main", Kind: Modified, New: file}, heads{})
 	if len(kept) != 1 || !kept[0].Git {
 		t.Errorf("%v", kept)
 	}
 	for _, path := range []string{".git/objects", ".git/objects/info"} {
-		led := flagsOf(&Change{Path: path, Kind: Type, Old: Entry{Form: Directory}, New: Entry{Form: Link, Target: "x"}}, false)
+		led := flagsOf(&Change{Path: path, Kind: Type, Old: Entry{Form: Directory}, New: Entry{Form: Link, Target: "x"}}, heads{})
 		if len(led) != 1 || led[0].Git {
 			t.Errorf("%s as a link: %v", path, led)
 		}
@@ -58,6 +59,7 @@ func TestFlags(t *testing.T) {
 		{"an executable", Change{Path: "x", Kind: Added, New: Entry{Form: File, Mode: 0o755}}, false, true},
 		{"it became executable", Change{Path: "x", Kind: Mode, Old: file, New: Entry{Form: File, Mode: 0o755}}, false, true},
 		{"it is none any more", Change{Path: "x", Kind: Mode, Old: Entry{Form: File, Mode: 0o755}, New: file}, true, false},
+		{"it is executable on the host", Change{Path: "x", Kind: Modified, Old: Entry{Form: File, Mode: 0o755}, New: file}, false, true},
 		{"a script", Change{Path: "x", Kind: Added, New: file}, true, true},
 		{"deleted", Change{Path: "Makefile", Kind: Deleted, Old: file}, false, false},
 		{"a hook deleted", Change{Path: ".git/hooks/x", Kind: Deleted, Old: file}, false, true},
@@ -81,9 +83,39 @@ func TestFlags(t *testing.T) {
 		{"a file that others can write to", Change{Path: "x", Kind: Mode, Old: file, New: Entry{Form: File, Mode: 0o664}}, false, true},
 		{"an empty directory", Change{Path: ".vscode", Kind: Added, New: Entry{Form: Directory, Mode: 0o755}}, false, false},
 	} {
-		if got := flagsOf(&tt.c, tt.script); (len(got) > 0) != tt.want {
+		if got := flagsOf(&tt.c, heads{now: tt.script}); (len(got) > 0) != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
+	}
+}
+
+// Of a file of which a part is applied the host keeps the mode and the first line: what
+// would come into an executable, or a script, of the host's has a flag.
+func TestFlagsOfPart(t *testing.T) {
+	text := "#!/bin/sh\n" + strings.Repeat("# line\n", 20)
+	p := fresh(t, map[string]string{"tool": text, "script": text, "plain": text[2:], "less": text})
+	must(t, os.Chmod(p.path("tool"), 0o755))
+	must(t, os.Chmod(p.path("less"), 0o755))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside(`for f in tool script plain; do sed -i 1d $f; echo echo evil >>$f; done; chmod 644 tool less`)
+	for _, c := range p.wants("mode less\nmodified plain\nmodified script\nmodified tool\n") {
+		if want := c.Path == "tool" || c.Path == "script"; want != (len(c.Flags) > 0) {
+			t.Errorf("%s has the flags %v", c.Path, c.Flags)
+		}
+	}
+}
+
+// A new mode has no flags because the text was the same: no part of another one comes with it.
+func TestModeHasNoParts(t *testing.T) {
+	p := fresh(t, map[string]string{"tool": "#!/bin/sh\n"})
+	p.inside("chmod 600 tool; echo evil >>tool")
+	c := p.wants("modified tool\n")[0]
+	c.Kind = Mode // as it was looked at before that was written through memory
+	if got := p.order([]Order{{Change: c, Pick: Only(0)}}, true); got["tool"] != Unmatched || p.get("tool") != "#!/bin/sh\n" {
+		t.Errorf("%v, %q", got, p.get("tool"))
 	}
 }
 

@@ -84,7 +84,7 @@ func (a *applying) stageHunks(s *step) error {
 		return err
 	}
 	some := t.pick(o.Pick)
-	if len(some) == 0 || o.Kind == Type {
+	if len(some) == 0 || o.Kind == Type || o.Kind == Mode { // of a new mode the text was the same, and has no flags
 		a.end(s.order, Unmatched, t.Left)
 		return nil
 	}
