@@ -20,6 +20,49 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	p.wants("\nmodified dir/x\nmodified file\n")
 }
 
+// What was discarded while apply waited is not carried out, of whatever kind it is.
+func TestDiscardedMeanwhile(t *testing.T) {
+	p := fresh(t, map[string]string{"gone": "1\n", "dir/x": "1\n", "made/x": "1\n", "tofile/x": "1\n", "tolink": "1\n", "mode/x": "1\n", "part/x": "1\n", "part/y": "1\n"})
+	must(t, os.Mkdir(p.path("hollow"), 0o755))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	const host = "find . -printf '%p %y %m %l\\n' | sort"
+	was := p.inside(host)
+	p.inside(`rm -r gone dir made tofile tolink hollow part/x; mkdir made empty; echo 2 > made/new; echo 2 > tofile; echo 2 > hollow
+		ln -s gone tolink; ln -s gone link; chmod 700 mode; mkdir new; echo 2 > new/file`)
+	list := p.changes()
+	must(t, p.w.DiscardAll())
+	for path, r := range p.apply(list, true) {
+		if r != Conflicts {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+	if now := p.inside(host); now != was {
+		t.Errorf("the host has\n%swant\n%s", now, was)
+	}
+}
+
+// A directory of the host's that another mode was seen of, or another directory, keeps its mode.
+func TestModeChangedMeanwhile(t *testing.T) {
+	p := fresh(t, map[string]string{"mode/x": "1\n", "swap/x": "1\n"})
+	p.inside("chmod 700 mode swap")
+	list := p.changes()
+	must(t, os.Chmod(p.path("mode"), 0o750))
+	must(t, os.Rename(p.path("swap"), p.path("aside")))
+	must(t, os.Mkdir(p.path("swap"), 0o755))
+	for path, r := range p.apply(list, true) {
+		if r != Conflicts {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+	for name, want := range map[string]os.FileMode{"mode": 0o750, "swap": 0o755} {
+		if st, err := os.Lstat(p.path(name)); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+		}
+	}
+}
+
 // A deletion that was applied last, of a directory, is remembered.
 func TestDirectoryDeletedWhileMounted(t *testing.T) {
 	p := fresh(t, map[string]string{"dir/y": "1\n"})

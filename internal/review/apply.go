@@ -161,6 +161,12 @@ func (a *applying) clearWay() error {
 		if o.Kind != Type || o.Old.Form != Directory || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
 			continue
 		}
+		if err := a.stillThere(o.Change); err != nil {
+			if err := a.failed(i, err); err != nil {
+				return err
+			}
+			continue
+		}
 		for j := range slices.Backward(a.orders) {
 			if a.orders[j].Kind == Deleted && strings.HasPrefix(a.orders[j].Path, o.Path+"/") {
 				if err := a.leave(j); err != nil {
@@ -222,6 +228,9 @@ func (a *applying) come(i int) error {
 	o := a.orders[i]
 	if a.refused(i) {
 		return nil
+	}
+	if err := a.stillThere(o.Change); err != nil {
+		return a.failed(i, err)
 	}
 	parent, err := a.parentFor(o.Path)
 	if err != nil {
@@ -325,7 +334,7 @@ func (a *applying) directory(i int, parent *dir) error {
 	switch {
 	case now.Form == Nothing:
 		err = parent.mkdir(name, o.mode())
-	case now.Form != Directory:
+	case now.Form != Directory, o.Kind == Mode && (now.Mode != o.Old.Mode || now.Mark.Inode != o.Old.Mark.Inode):
 		err = errNewer()
 	default: // made for what lies in it, or it is there with another mode
 		var d *dir
@@ -359,11 +368,7 @@ func (a *applying) leave(i int) error {
 		a.end(i, Unmatched, "")
 		return nil
 	}
-	back, err := a.isBack(o.Path)
-	if err == nil && back {
-		err = errChanged()
-	}
-	if err != nil {
+	if err := a.stillGone(o.Path); err != nil {
 		return a.failed(i, err)
 	}
 	parent, name, err := a.host.parent(o.Path)
@@ -387,20 +392,6 @@ func (a *applying) leave(i int) error {
 		a.end(i, Applied, "")
 	}
 	return nil
-}
-
-// isBack reports whether the inside has something again where it had deleted.
-func (a *applying) isBack(p string) (bool, error) {
-	in, name, err := a.upper.parent(p)
-	if hidden(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer in.close()
-	st, there, err := in.stat(name)
-	return there && !in.isWhiteout(name, &st), err
 }
 
 func (a *applying) push(s step) error {
