@@ -109,10 +109,8 @@ func (a *app) root(args []string) *command.Command {
 			a.config, err = loadConfig()
 			return err
 		},
-		UsageError: func(cmd *command.Command, err error) error {
-			return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s --help", cmd.CommandPath())
-		},
-		Out: a.stdout,
+		UsageError: badLine,
+		Out:        a.stdout,
 	}
 	for _, c := range commands {
 		if len(args) > 0 && args[0] == c.name && c.name != "help" {
@@ -124,6 +122,11 @@ func (a *app) root(args []string) *command.Command {
 		root.AddCommand(c.make(a))
 	}
 	return root
+}
+
+// badLine is what is wrong with a line of words.
+func badLine(cmd *command.Command, err error) error {
+	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s --help", cmd.CommandPath())
 }
 
 // dockerFingers understands "run -it", which fingers type from habit although

@@ -208,6 +208,9 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 		Long:  "Puts back the files that a checkpoint holds. A sandbox that runs is stopped. What files\nthere were before is kept as a checkpoint of its own, to come back to. From a full\ncheckpoint the programs go on that ran then; their connections are broken off. Rules and\nwhat is lent stay those of today. With --to a new sandbox begins from the checkpoint, and\nthis one goes on.",
 		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
 		RunE: func(cmd *command.Command, args []string) error {
+			if to != "" && (o.Discard || o.NoWorkspace) {
+				return spec.Errorf(spec.ErrUsage, "--to leaves sandbox %s and your directories alone: --discard and --no-workspace do not go with it", args[0])
+			}
 			e, sb, p, err := a.checkpointOf(args[0], args[1])
 			if err != nil {
 				return err

@@ -66,7 +66,7 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 	}
 	var mock *engine.Mock
 	if err == nil {
-		mock, err = f.mocked(cmd, l)
+		mock, err = f.mocked(l)
 	}
 	var config bool
 	if err == nil {

@@ -99,6 +99,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.IntVar(&p.Stall.SameError, "stall-errors", loop.UsualStall.SameError, "give up when the agent has failed in the same way so often; 0: never")
 	fs.IntVar(&p.Stall.SameLimit, "stall-limits", loop.UsualStall.SameLimit, "give up when models could not be asked so often in a row, for an allowance that is used up or a provider that is overloaded; 0: never")
 	fs.IntVar(&p.Stall.Questions, "stall-questions", loop.UsualStall.Questions, "wait for you when so many iterations in a row have ended with a question; 0: never")
+	c.MayBeEmpty("model", "abort-promise") // with --from: not those of the loop there
 	for _, path := range []string{"file", "prompt-file", "from", "prompt-template", "protect", "gates"} {
 		c.CompleteFlag(path, command.FileNames)
 	}

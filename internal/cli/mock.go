@@ -3,18 +3,14 @@ package cli
 import (
 	"context"
 
-	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // mocked reads the script that --mock names; nil if there is none.
-func (f *createFlags) mocked(cmd *command.Command, l *lodger) (*engine.Mock, error) {
-	if !cmd.Flags().Changed("mock") {
-		return nil, nil
-	}
+func (f *createFlags) mocked(l *lodger) (*engine.Mock, error) {
 	if f.mock == "" {
-		return nil, spec.Errorf(spec.ErrUsage, "--mock is empty").WithHint("name a script, or leave it out")
+		return nil, nil
 	}
 	return engine.NewMock(f.mock, l.spec)
 }

@@ -19,7 +19,7 @@ func parsedProxy(words ...string) ([]policy.Rule, policy.Action, error) {
 	f, a := &proxyFlags{}, &app{}
 	var rules []policy.Rule
 	var def policy.Action
-	root := &command.Command{Use: "bothy"}
+	root := &command.Command{Use: "bothy", UsageError: badLine}
 	c := a.proxyCommandWith(f)
 	c.RunE = func(cmd *command.Command, _ []string) (err error) {
 		rules, def, err = f.parse(cmd)

@@ -23,23 +23,15 @@ func (a *app) policyCommand() *command.Command {
 }
 
 // scope is the --sandbox flag of the policy commands.
-type scope struct {
-	name string
-	cmd  *command.Command
-}
+type scope struct{ name string }
 
 func (s *scope) add(a *app, c *command.Command) {
-	s.cmd = c
 	c.Flags().StringVar(&s.name, "sandbox", "", "only for this sandbox (default: for all)")
 	c.CompleteFlag("sandbox", a.sandboxNames)
 }
 
-// open gives the engine and the sandbox; nil for all of them. A name that came
-// out empty must not turn one sandbox's rule into everybody's.
+// open gives the engine and the sandbox; nil for all of them.
 func (s *scope) open(a *app) (*engine.Engine, *spec.Sandbox, error) {
-	if s.name == "" && s.cmd != nil && s.cmd.Flags().Changed("sandbox") {
-		return nil, nil, spec.Errorf(spec.ErrUsage, "--sandbox is empty").WithHint("leave it out to mean all sandboxes")
-	}
 	if s.name != "" {
 		return a.existing(s.name)
 	}

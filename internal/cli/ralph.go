@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,6 +97,7 @@ func (r *ralphCall) add(c *command.Command) {
 	fs.StringVar(&r.gates, "gates", "", "read gates from a file")
 	command.WordsVar(fs, &r.protect, "protect", "a file or directory that must stay as it is; repeatable")
 	fs.String("workspace", "", "live, review or clone")
+	c.MayBeEmpty("model", "abort-promise") // as of loop run
 	for _, path := range []string{"file", "prompt-file", "prompt-template", "protect", "gates"} {
 		c.CompleteFlag(path, command.FileNames)
 	}
@@ -197,7 +197,7 @@ func (r *ralphCall) begin(args []string) ([]string, error) {
 		case f.Name == "max-iterations" && r.most == 0:
 			r.note("--max-iterations 0: a loop has an end here, after 30 iterations if nothing else is said")
 		case f.Name == "last-activity-timeout":
-			words = append(words, "--activity-timeout="+cmp.Or(r.activity, "0"))
+			words = append(words, "--activity-timeout="+r.activity)
 		case f.Name == "no-questions":
 			words = append(words, "--stall-questions=0")
 		default:

@@ -295,7 +295,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	if err != nil {
 		return nil, false, err
 	}
-	mock, err := f.mocked(cmd, f.lodger)
+	mock, err := f.mocked(f.lodger)
 	if err != nil {
 		return nil, false, err
 	}

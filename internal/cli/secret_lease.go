@@ -73,6 +73,7 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 	fs.StringVar(&p.basic, "basic", "", "it is the password of this user; an empty one: of any")
 	command.WordsVar(fs, &t.Env, "env", "variable inside that holds the placeholder; repeatable, an empty one: none")
 	fs.DurationVar(&t.For, "for", 0, "end the lease after this time, e.g. 8h (default: when it is revoked)")
+	c.MayBeEmpty("basic", "env")
 	c.CompleteFlag("sandbox", a.sandboxNames)
 	return a.jsonFlag(c)
 }

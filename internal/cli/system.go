@@ -172,7 +172,7 @@ func (a *app) pruneCommand() *command.Command {
 
 func (a *app) pruneFlags(c *command.Command, f *pruneFlags) *command.Command {
 	fl := c.Flags()
-	fl.StringArrayVar(&f.filters, "filter", nil, "KEY=VALUE: remove only what fits")
+	command.WordsVar(fl, &f.filters, "filter", "KEY=VALUE: remove only what fits; repeatable")
 	fl.BoolVar(&f.dry, "dry-run", false, "only show what would be removed")
 	fl.BoolVarP(&f.force, "force", "f", false, "do not ask")
 	return a.jsonFlag(c)

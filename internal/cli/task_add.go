@@ -42,6 +42,7 @@ func (f *taskFields) add(c *command.Command) {
 	fs.StringVar(&f.external, "external-ref", "", "what it is called elsewhere, e.g. gh-9")
 	fs.StringVar(&f.specID, "spec-id", "", "the specification that it belongs to")
 	fs.StringVar(&f.metadata, "metadata", "", "anything for programs, as JSON")
+	c.MayBeEmpty("description", "design", "acceptance", "notes")
 	c.CompleteFlag("type", command.Words(task.Types()...))
 	c.CompleteFlag("priority", command.Words("0", "1", "2", "3", "4"))
 	c.CompleteFlag("body-file", command.FileNames)

@@ -52,6 +52,7 @@ func (t *taskCall) updateCommand() *command.Command {
 	command.WordsVar(fs, &f.labels, "add-label", "give it a label; repeatable")
 	command.WordsVar(fs, &f.remove, "remove-label", "take a label from it; repeatable")
 	fs.BoolVar(&f.force, "force", false, "although somebody else has claimed it")
+	c.MayBeEmpty("parent", "assignee", "due", "defer", "external-ref", "spec-id") // what takes the field away
 	c.CompleteFlag("status", command.Words(task.Statuses()...))
 	c.CompleteFlag("parent", t.taskIDs)
 	return t.by(c)

@@ -154,7 +154,9 @@ func (a *app) templateLoadCommand() *command.Command {
 		},
 		RunE: func(cmd *command.Command, args []string) error {
 			if len(args) == 1 {
-				input = args[0]
+				if input = args[0]; input == "" {
+					return spec.Errorf(spec.ErrUsage, "the name of the file is empty")
+				}
 			}
 			e, err := a.engine()
 			if err != nil {

@@ -19,6 +19,9 @@ func (w Workspace) Select(args []string, first bool) (s Selection, any bool, err
 		return s, true, nil
 	}
 	for _, arg := range args {
+		if arg == "" { // no way to say "everything"
+			return s, false, spec.Errorf(spec.ErrUsage, "a path is empty")
+		}
 		p, err := Unquote(arg)
 		if err != nil {
 			return s, false, spec.Errorf(spec.ErrUsage, "path %w", err)

@@ -52,6 +52,7 @@ type Command struct {
 	commands []*Command
 	flags    *pflag.FlagSet
 	values   map[string]Completer // of flags, by their names
+	empty    []string             // flags whose value may be empty
 	ctx      context.Context      // the root's
 }
 
@@ -160,6 +161,9 @@ func (c *Command) execute(words []string) error {
 	if help, err := flags.GetBool("help"); help || err != nil {
 		return c.Help()
 	}
+	if err := c.checkEmpty(); err != nil {
+		return err
+	}
 	args := flags.Args()
 	if err := c.checkArgs(args); err != nil {
 		return err
@@ -173,6 +177,30 @@ func (c *Command) execute(words []string) error {
 		}
 	}
 	return c.RunE(c, args)
+}
+
+// MayBeEmpty says of flags that an empty value has a meaning of its own. Any other
+// flag is refused with one.
+func (c *Command) MayBeEmpty(flags ...string) { c.empty = append(c.empty, flags...) }
+
+// checkEmpty refuses flags that were given without a value in them: a variable of a
+// script that is not set, as a rule. Taken for flags that were left out they would have
+// a command do something else, and often more.
+func (c *Command) checkEmpty() (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && hasEmpty(f.Value) && !slices.Contains(c.empty, f.Name) {
+			err = c.usageError(fmt.Errorf("--%s is empty", f.Name))
+		}
+	})
+	return err
+}
+
+// hasEmpty tells whether a flag's value is no text, or one of its words is none.
+func hasEmpty(v pflag.Value) bool {
+	if list, ok := v.(*words); ok {
+		return slices.Contains(*list, "")
+	}
+	return v.Type() == "string" && v.String() == ""
 }
 
 func (c *Command) checkArgs(args []string) error {

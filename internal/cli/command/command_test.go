@@ -46,7 +46,10 @@ func tree() (root *Command, last *called, printed *strings.Builder) {
 		&Command{Use: "ls", Short: "List rules", RunE: run},
 		&Command{Use: "set RULE", Short: "Set a rule", RunE: run, ValidArgs: []string{"allow\tlet through", "deny", "al\x1b[2Jlow"}},
 	)
-	root.AddCommand(box, list, policy, &Command{Use: "secret", Hidden: true, RunE: run})
+	secret := &Command{Use: "secret", Hidden: true, RunE: run}
+	secret.Flags().String("note", "", "what it is for")
+	secret.MayBeEmpty("note")
+	root.AddCommand(box, list, policy, secret)
 	return root, last, printed
 }
 
@@ -65,6 +68,7 @@ func TestExecute(t *testing.T) {
 		{"policy set ls", "the tool policy set", "ls"},
 		{"policy set policy", "the tool policy set", "policy"},
 		{"secret", "the tool secret", ""},
+		{"secret --note= a", "the tool secret", "a"}, // which may be empty
 	}
 	for _, tt := range tests {
 		root, last, _ := tree()
@@ -92,6 +96,8 @@ func TestErrors(t *testing.T) {
 		"no --no":         "the tool: unknown flag: --no",
 		"-q ls":           "the tool: unknown shorthand flag: 'q' in -q",
 		"box --kind":      "the tool box: flag needs an argument: --kind",
+		"box --kind= a":   "the tool box: --kind is empty",
+		"box -e a --env=": "the tool box: --env is empty",
 		"ls --quiet=well": `the tool list: invalid argument "well" for "-q, --quiet" flag: strconv.ParseBool: parsing "well": invalid syntax`,
 	} {
 		root, last, printed := tree()

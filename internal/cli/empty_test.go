@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// called runs a line of words in this process, over an empty state directory, and gives
+// what it printed.
+func called(t *testing.T, words ...string) (string, error) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer out.Close()
+	a := &app{stdin: os.Stdin, stdout: out, stderr: out, command: "bothy"}
+	err = a.root(words).Execute(context.Background(), words)
+	text, rerr := os.ReadFile(out.Name())
+	must(t, rerr)
+	return string(text), err
+}
+
+// aside has what a test does be done in directories of its own.
+func aside(t *testing.T) {
+	t.Helper()
+	t.Setenv("BOTHY_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Chdir(t.TempDir())
+}
+
+// What a script's variable left empty is refused, and does not have a command do more
+// than it was told.
+func TestEmpty(t *testing.T) {
+	aside(t)
+	_, err := called(t, "create", "--name", "rr", "--workspace", spec.WorkspaceReview, "shell", ".")
+	must(t, err)
+	for _, words := range [][]string{
+		{"diff", "rr", ""},
+		{"discard", "-f", "rr", ""},
+		{"apply", "rr", ""},
+		{"apply", "xx", "--patch", "", "b.txt"},
+		{"apply", "xx", "--match="},
+		{"apply", "xx", "--overwrite", "a", "--overwrite", ""},
+		{"checkpoint", "restore", "--to", "", "xx", "c1"},
+		{"checkpoint", "restore", "--to", "cc", "--discard", "xx", "c1"},
+		{"checkpoint", "restore", "--to", "cc", "--no-workspace", "xx", "c1"},
+		{"checkpoint", "show", "--since", "", "xx", "c1"},
+		{"fork", "--checkpoint", "", "xx"},
+		{"fork", "--name", "", "xx"},
+		{"diff", "--against", "", "xx"},
+		{"fetch", "--in", "", "xx"},
+		{"prune", "--filter", ""},
+		{"create", "-t", "", "shell"},
+		{"run", "--mock", "", "shell"},
+		{"run", "--name", "", "shell"},
+		{"exec", "-u", "", "xx", "true"},
+		{"save", "-o", "", "xx", "tools"},
+		{"template", "load", ""},
+		{"cp", "xx:/etc/hostname", ""},
+		{"logs", "--agent", "--session", "", "xx"},
+		{"policy", "allow", "--sandbox", "", "a.example"},
+		{"secret", "revoke", "--sandbox", "", "ci"},
+		{"secret", "set", "--file", "", "ci"},
+		{"task", "close", "--reason", "", "bd-a"},
+		{"task", "add", "--parent", "", "title"},
+		{"loop", "run", "--agent", "", "--until", "true", "x"},
+		{"loop", "rm", ""},
+		{"flow", "rm", ""},
+		{"flow", "approve", "--reject", ""},
+		{"ralph", "--remove-task", ""},
+	} {
+		out, err := called(t, words...)
+		if !errors.Is(err, spec.ErrUsage) || !strings.HasSuffix(err.Error(), "empty") && !strings.HasSuffix(err.Error(), "do not go with it") || out != "" {
+			t.Errorf("%q: %v, printed %q", words, err, out)
+		}
+	}
+}
+
+// Some flags mean something when they are empty.
+func TestEmptyMeant(t *testing.T) {
+	aside(t)
+	for _, words := range [][]string{
+		{"task", "update", "--description", "", "--assignee", "", "--parent", "", "--due", "", "--spec-id", "", "bd-a"},
+		{"secret", "lease", "--sandbox", "xx", "--basic", "", "--env", "", "ci"},
+		{"loop", "run", "--model", "", "--abort-promise", "", "x"},
+		{"ralph", "--model", "", "--abort-promise", "", "x"},
+	} {
+		if _, err := called(t, words...); err == nil || strings.Contains(err.Error(), "empty") {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
