@@ -86,6 +86,8 @@ type Sandbox struct {
 	// Broken says why the sandbox cannot be used: its spec cannot be read. It
 	// then has an ID and nothing else, and can only be removed.
 	Broken string `json:"broken,omitempty"`
+	// Mend is what can be done about it, where something is known.
+	Mend string `json:"-"`
 	// Remove asks for the sandbox to be removed once its first command ends.
 	Remove bool `json:"remove,omitempty"`
 }

@@ -58,6 +58,14 @@ func (a *app) rmCommand() *command.Command {
 // pending is what would go with a sandbox that has work in it: in a question, and as
 // the reason not to remove it.
 func pending(e *engine.Engine, sb *spec.Sandbox) (string, error) {
+	if sb.Broken != "" {
+		ways := "remove it with all that is in it: bothy rm -f " + sb.Name
+		if sb.Mend != "" {
+			ways = sb.Mend + ", or " + ways
+		}
+		return ", with work that may be in it, for it is broken (" + printable(sb.Broken) + ")",
+			spec.Errorf(spec.ErrConflict, "sandbox %s is broken, and may have work in it: %s", sb.Name, sb.Broken).WithHint("%s", ways)
+	}
 	if half := e.Whole(sb); half != nil {
 		return ", with files that are half of a checkpoint", (&spec.Error{Err: half}).WithHint("%s; or remove it as it is: bothy rm -f %s", spec.Hint(half), sb.Name)
 	}

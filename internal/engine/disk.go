@@ -98,7 +98,7 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 		case i.Spec.Build != nil && cache.Running(i.Spec.Build.Lock):
 			it.Kept = "its build runs"
 		case e.Pending(i.Spec):
-			it.Kept = "it has " + e.unsaved(i.Spec)
+			it.Kept = "it " + e.unsaved(i.Spec)
 		case time.Since(it.Used) < justNow:
 			it.Kept = "it was used just now"
 		}
@@ -108,15 +108,17 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 	return items, nil
 }
 
-// unsaved is what a sandbox has that [Engine.Pending] tells of.
+// unsaved is what is so of a sandbox that [Engine.Pending] tells of.
 func (e *Engine) unsaved(sb *spec.Sandbox) string {
-	if e.Whole(sb) != nil {
-		return "files that are half of a checkpoint"
+	switch {
+	case sb.Broken != "":
+		return "is broken, and may have work in it"
+	case e.Whole(sb) != nil:
+		return "has files that are half of a checkpoint"
+	case sb.Mode() == spec.WorkspaceClone:
+		return "has work in its clone that was not fetched"
 	}
-	if sb.Mode() == spec.WorkspaceClone {
-		return "work in its clone that was not fetched"
-	}
-	return "changes that are neither applied nor discarded"
+	return "has changes that are neither applied nor discarded"
 }
 
 // removeStopped removes a sandbox unless it runs, or was in the meantime and has
@@ -134,7 +136,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	}
 	defer lock.Unlock()
 	if e.Pending(sb) {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s has %s by now", sb.Name, e.unsaved(sb))
+		return spec.Errorf(spec.ErrConflict, "sandbox %s %s by now", sb.Name, e.unsaved(sb))
 	}
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err

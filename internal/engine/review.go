@@ -32,11 +32,11 @@ func (e *Engine) Reviewed(sb *spec.Sandbox) ([]review.Workspace, error) {
 }
 
 // Pending tells whether a sandbox may have changes that are neither applied nor
-// discarded, commits among them, or work in a clone that was not fetched. One of whose
-// files nothing is known may.
+// discarded, commits among them, or work in a clone that was not fetched. What one has
+// that is broken, or whose files are half of a checkpoint, nobody can tell.
 func (e *Engine) Pending(sb *spec.Sandbox) bool {
 	if sb.Broken != "" {
-		return false
+		return true
 	}
 	if e.Whole(sb) != nil {
 		return true

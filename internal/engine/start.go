@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ const (
 func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn, error) {
 	if sb.Broken != "" {
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
-			WithHint("remove it: bothy rm %s", sb.Name)
+			WithHint("%s", cmp.Or(sb.Mend, "remove it with all that is in it: bothy rm -f "+sb.Name))
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -180,7 +180,7 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			sb = &spec.Sandbox{ID: e.Name(), Name: e.Name(), Broken: err.Error()}
+			sb = &spec.Sandbox{ID: e.Name(), Name: e.Name(), Broken: err.Error(), Mend: spec.Hint(err)}
 		}
 		list = append(list, sb)
 	}
