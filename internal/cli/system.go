@@ -271,12 +271,16 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
 		case "until":
-			p.Before, err = parseSince(value, now)
+			var at time.Time
+			at, err = parseSince(value, now)
+			if p.Before.IsZero() || at.Before(p.Before) { // all have to fit
+				p.Before = at
+			}
 		case "name":
 			_, err = path.Match(value, "")
-			p.Name = value
+			p.Names = append(p.Names, value)
 		case "agent":
-			p.Agent = value
+			p.Agents = append(p.Agents, value)
 		default:
 			err = errors.New("there is none of this name")
 		}
@@ -292,7 +296,7 @@ func (f *pruneFlags) pruning(now time.Time) (p engine.Pruning, err error) {
 
 // parseSince reads a time: how long ago it is, itself, or in seconds since 1970.
 func parseSince(s string, now time.Time) (time.Time, error) {
-	if t, err := pointInTime(s, now); err == nil {
+	if t, err := pointInTime(s, now); err == nil && !t.IsZero() {
 		return t, nil
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -342,8 +342,8 @@ func removeLeftover(h agent.Home, p string) error {
 type Pruning struct {
 	Kinds  []string
 	Before time.Time // not used since; zero for any time
-	Name   string    // a pattern as of [path.Match]; empty for any
-	Agent  string    // empty for any
+	Names  []string  // patterns as of [path.Match], all of which fit
+	Agents []string  // all of which it is of: of two that differ nothing is
 }
 
 // Chosen are the items that a pruning is about, the largest first. What only those keep
@@ -371,11 +371,13 @@ func (d Disk) Chosen(p Pruning) []DiskItem {
 }
 
 func (p Pruning) wants(it DiskItem) bool {
-	named := true
-	if p.Name != "" {
-		named, _ = path.Match(p.Name, it.Name) // a bad pattern is refused where it is read
+	other := func(pattern string) bool {
+		fits, _ := path.Match(pattern, it.Name) // a bad pattern is refused where it is read
+		return !fits
 	}
-	return named && slices.Contains(p.Kinds, it.Kind) && (p.Agent == "" || p.Agent == it.Agent) && (p.Before.IsZero() || it.Used.Before(p.Before))
+	another := func(agent string) bool { return agent != it.Agent }
+	return slices.Contains(p.Kinds, it.Kind) && (p.Before.IsZero() || it.Used.Before(p.Before)) &&
+		!slices.ContainsFunc(p.Names, other) && !slices.ContainsFunc(p.Agents, another)
 }
 
 // RemoveItem removes what takes room. What came into use meanwhile stays, and is an
