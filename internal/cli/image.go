@@ -127,14 +127,14 @@ func (a *app) templateAt(ctx context.Context, e *engine.Engine, path, pull strin
 		if err != nil {
 			return nil, err
 		}
-		return e.LoadImages(ctx, abs, "", true, progress)
+		return e.ReadImages(ctx, abs, progress)
 	})
 	if err != nil {
 		return "", nil, err
 	}
 	if different(list) {
 		return "", nil, spec.Errorf(spec.ErrUsage, "%s holds several images", path).
-			WithHint("they are here now; name one of them: -t %s", imageName(list[0]))
+			WithHint("bothy template load %s gives each its name; then name one of them", path)
 	}
 	return imageTemplate(list[0])
 }
@@ -285,12 +285,32 @@ func (a *app) loadImages(ctx context.Context, e *engine.Engine, from source, nam
 		if from.spool != nil {
 			return e.LoadSpooled(ctx, from.spool, "standard input", name, progress)
 		}
-		return e.LoadImages(ctx, from.path, name, false, progress)
+		return e.LoadImages(ctx, from.path, name, progress)
 	})
 	if err != nil {
 		return err
 	}
+	a.noteClaims(list)
 	return a.printImages(list)
+}
+
+// noteClaims says which images have their names from nobody but the file they were in.
+func (a *app) noteClaims(list []image.Image) {
+	for _, i := range list {
+		if i.Claimed {
+			registry, _, _ := strings.Cut(i.Name, "/")
+			a.note("that this is %s only the file says: -t and FROM mean it by that name from now on, and %s is not asked", imageName(i), registry)
+		}
+	}
+}
+
+// sameTemplate tells whether two sandboxes begin with the same: what is called so, or the
+// very image, which a file may have without its name.
+func sameTemplate(a, b *spec.Sandbox) bool {
+	image := func(sb *spec.Sandbox) bool {
+		return sb.Image != nil && (sb.Template == sb.Image.Name || sb.Template == sb.Image.Digest)
+	}
+	return a.Template == b.Template || image(a) && image(b) && a.Image.Digest == b.Image.Digest
 }
 
 func (a *app) templatePruneCommand() *command.Command {

@@ -402,7 +402,7 @@ func (a *app) sameSettings(cmd *command.Command, sb, wish *spec.Sandbox) error {
 	switch {
 	case changed("workspace") && sb.Mode() != wish.Mode():
 		return differs("workspace mode (" + sb.Mode() + ")")
-	case changed("template") && sb.Template != wish.Template:
+	case changed("template") && !sameTemplate(sb, wish):
 		return differs("template")
 	case changed("template") && !sb.Devcontainer.Equal(wish.Devcontainer):
 		return differs("commands or variables of its devcontainer.json")

@@ -198,7 +198,7 @@ func (a *app) templateLoadCommand() *command.Command {
 		},
 	}
 	c.Flags().StringVarP(&input, "input", "i", "", "read from a file")
-	c.Flags().StringVar(&name, "name", "", "name it so (default the name it was saved under)")
+	c.Flags().StringVar(&name, "name", "", "name it so, whatever has the name (default: what the file says)")
 	c.CompleteFlag("input", command.FileNames)
 	return a.jsonFlag(c)
 }

@@ -87,10 +87,16 @@ func (e *Engine) LoadSpooled(ctx context.Context, f *os.File, from, name string,
 }
 
 // LoadImages reads images from an archive, or from a directory with an image layout.
-// The name is that of the only one, instead of its own. With keep, names that mean
-// another image already go on to mean that.
-func (e *Engine) LoadImages(ctx context.Context, path, name string, keep bool, progress func(image.Event)) ([]image.Image, error) {
-	result, err := e.addImages(ctx, image.Order{Load: path, Name: name, Keep: keep}, progress)
+// The name is that of the only one, instead of its own.
+func (e *Engine) LoadImages(ctx context.Context, path, name string, progress func(image.Event)) ([]image.Image, error) {
+	result, err := e.addImages(ctx, image.Order{Load: path, Name: name}, progress)
+	return result.Images, err
+}
+
+// ReadImages is LoadImages for images that are only to be used: by their digests, as what
+// a file says that it is may not be so.
+func (e *Engine) ReadImages(ctx context.Context, path string, progress func(image.Event)) ([]image.Image, error) {
+	result, err := e.addImages(ctx, image.Order{Load: path, Nameless: true}, progress)
 	return result.Images, err
 }
 
@@ -124,15 +130,14 @@ func (e *Engine) imageRoot(ctx context.Context, sb *spec.Sandbox) (image.Root, e
 	}
 	root, err := e.Images().Root(sb.Image.Digest)
 	if errors.Is(err, fs.ErrNotExist) && e.hasBlob(sb.Image.Digest) { // of another version, or for other ids
-		e.say("making the root of image %s again", image.Short(sb.Image.Name))
+		e.say("making the root of image %s again", cmp.Or(image.Short(sb.Image.Name), sb.Image.Digest))
 		var result image.Result
 		if result, err = e.orderImage(ctx, image.Order{Build: sb.Image.Digest}, nil); err == nil {
 			return e.Images().Root(result.Images[0].Digest)
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = spec.Errorf(spec.ErrNotFound, "the image %s (%s) is not on this machine any more", image.Short(sb.Image.Name), sb.Image.Digest).
-			WithHint("fetch it again: bothy template pull %s", again(sb.Image))
+		err = noImage(sb.Image)
 	}
 	return root, err
 }
@@ -140,6 +145,16 @@ func (e *Engine) imageRoot(ctx context.Context, sb *spec.Sandbox) (image.Root, e
 func (e *Engine) hasBlob(digest string) bool {
 	_, err := os.Lstat(e.Images().Blob(digest))
 	return err == nil
+}
+
+// noImage says that an image is not there any more.
+func noImage(i *spec.Image) error {
+	if i.Name == "" { // it came from a file
+		return spec.Errorf(spec.ErrNotFound, "the image %s is not on this machine any more", i.Digest).
+			WithHint("load it again from the file it was in: bothy template load FILE")
+	}
+	return spec.Errorf(spec.ErrNotFound, "the image %s (%s) is not on this machine any more", image.Short(i.Name), i.Digest).
+		WithHint("fetch it again: bothy template pull %s", again(i))
 }
 
 // again is the reference of just that image.

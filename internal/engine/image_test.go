@@ -23,7 +23,7 @@ func shelved(t *testing.T, e *Engine, name string) image.Image {
 	sum := sha256.Sum256(text)
 	img := image.Image{Name: name, Digest: image.Digest(sum[:])}
 	must(t, store.WriteFile(s.Blob(img.Digest), text))
-	must(t, s.Add(image.Descriptor{Digest: img.Digest, Size: int64(len(text))}, name, ""))
+	must(t, s.Add(image.Descriptor{Digest: img.Digest, Size: int64(len(text))}, img))
 	return img
 }
 

@@ -35,9 +35,7 @@ func (e *Engine) FindImage(name string) (ImageOf, error) {
 			img, err = image.Image{Digest: t.Base}, nil
 		}
 		if err != nil {
-			base := &spec.Image{Name: t.BaseName, Digest: t.Base}
-			return ImageOf{}, spec.Errorf(spec.ErrNotFound, "the image of template %s (%s) is not on this machine", t.Name, t.Base).
-				WithHint("fetch it: bothy template pull %s", again(base))
+			return ImageOf{}, &spec.Error{Op: "find what template " + t.Name + " lies over", Err: noImage(&spec.Image{Name: t.BaseName, Digest: t.Base})}
 		}
 		return ImageOf{&t, img}, nil
 	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):

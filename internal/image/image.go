@@ -44,6 +44,8 @@ const (
 	FullNameKey = "io.containerd.image.name"
 	// listKey has the digest of the list of platforms that it was chosen from.
 	listKey = "dev.bothy.list"
+	// claimedKey is there if the name is only claimed: see [Image].
+	claimedKey = "dev.bothy.claimed"
 )
 
 // Descriptor names a blob.
@@ -139,6 +141,9 @@ type Image struct {
 	List   string `json:"list,omitempty"` // of the list of platforms it is from
 	Bytes  int64  `json:"bytes"`          // of its root
 	Root   *Root  `json:"root,omitempty"`
+
+	// Claimed: it has its name from nobody but the file it was in, which may say anything.
+	Claimed bool `json:"claimed,omitempty"`
 }
 
 // Shelf is where images lie, for sandboxes whose user has these ids inside. It need
@@ -208,18 +213,22 @@ func (s Shelf) index() (Index, error) {
 // MaxHome bounds what the home of a sandbox begins with, in bytes.
 const MaxHome = 16 << 30
 
-// Add gives an image a name, or none if that is empty. Another that had the name
+// Add adds an image under its name, or none if that is empty. Another that had the name
 // keeps none. The caller holds the lock.
-func (s Shelf) Add(d Descriptor, name, list string) error {
+func (s Shelf) Add(d Descriptor, img Image) error {
+	name := img.Name
 	i, err := s.index()
 	if err != nil {
 		return err
 	}
 	entry := Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, Annotations: map[string]string{}}
-	for key, value := range map[string]string{NameKey: name, listKey: list} {
+	for key, value := range map[string]string{NameKey: name, listKey: img.List} {
 		if value != "" {
 			entry.Annotations[key] = value
 		}
+	}
+	if img.Claimed {
+		entry.Annotations[claimedKey] = "true"
 	}
 	for _, m := range i.Manifests {
 		if name != "" && m.Annotations[NameKey] == name && m.Digest != d.Digest {
@@ -257,7 +266,7 @@ func (s Shelf) List() ([]Image, error) {
 		if CheckDigest(m.Digest) != nil {
 			continue
 		}
-		img := Image{Name: m.Annotations[NameKey], Digest: m.Digest, List: m.Annotations[listKey]}
+		img := Image{Name: m.Annotations[NameKey], Digest: m.Digest, List: m.Annotations[listKey], Claimed: m.Annotations[claimedKey] != ""}
 		if root, err := s.Root(m.Digest); err == nil {
 			img.Root, img.Bytes = &root, root.Bytes
 		}

@@ -50,7 +50,7 @@ func TestFindID(t *testing.T) {
 	}
 	a, b := "abcd"+strings.Repeat("0", 60), "abce"+strings.Repeat("0", 60)
 	for name, hex := range map[string]string{"a:v1": a, "a:v2": a, "": b} {
-		if err := s.Add(Descriptor{Digest: algorithm + hex}, name, ""); err != nil {
+		if err := s.Add(Descriptor{Digest: algorithm + hex}, Image{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestFindID(t *testing.T) {
 			t.Errorf("%s is %+v, %v", id, got, err)
 		}
 	}
-	if err := s.Add(Descriptor{Digest: algorithm + "abcd" + strings.Repeat("1", 60)}, "c:v1", ""); err != nil {
+	if err := s.Add(Descriptor{Digest: algorithm + "abcd" + strings.Repeat("1", 60)}, Image{Name: "c:v1"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.FindID("abcd"); !errors.Is(err, spec.ErrConflict) {

@@ -40,8 +40,8 @@ type Order struct {
 	Export *Export `json:"export,omitempty"`
 	// Name is that of what is loaded, instead of its own.
 	Name string `json:"name,omitempty"`
-	// Keep says that names which mean another image already go on to mean that.
-	Keep bool `json:"keep,omitempty"`
+	// Nameless says that what is loaded gets no name, whatever it says it is.
+	Nameless bool `json:"nameless,omitempty"`
 }
 
 // A feature of development containers is an archive in a registry. The image that is

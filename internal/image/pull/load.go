@@ -210,20 +210,20 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	if len(i.Manifests) > maxLoaded {
 		return nil, errMany()
 	}
-	var list []image.Image
+	var list []found
 	var others error
 	for _, d := range i.Manifests {
 		if attested(d) {
 			continue
 		}
-		img, err := w.loadOne(ctx, from, d, len(i.Manifests) == 1)
+		f, err := w.loadOne(ctx, from, d, len(i.Manifests) == 1)
 		switch {
 		case errors.Is(err, errOtherPlatform) || len(i.Manifests) > 1 && errors.Is(err, spec.ErrNotFound):
 			others = err
 		case err != nil:
 			return nil, err
 		default:
-			list = append(list, img)
+			list = append(list, f)
 		}
 	}
 	if len(list) == 0 && others == nil {
@@ -232,15 +232,64 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	if len(list) == 0 {
 		return nil, others
 	}
+	return w.finishAll(ctx, list)
+}
+
+// found is an image that was loaded, whose blobs are there, and what it is to be called.
+type found struct {
+	resolved
+	name    string
+	claimed bool
+}
+
+// finishAll gives all images of an archive or a directory their names, or none of them.
+func (w *worker) finishAll(ctx context.Context, all []found) (list []image.Image, err error) {
+	for i := range all {
+		if err := w.claim(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range all {
+		img, err := w.shelve(ctx, f.resolved, f.name, f.claimed)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, img)
+	}
 	return list, nil
+}
+
+// claim sees to it that an image that calls itself something takes that name from no
+// image that was fetched or built under it, or that the user called so: whoever made the
+// file may have written anything.
+func (w *worker) claim(f *found) error {
+	if f.name == "" || w.order.Name != "" {
+		return nil
+	}
+	ref, err := image.ParseReference(f.name)
+	if err != nil {
+		return err
+	}
+	f.claimed = true
+	img, err := w.shelf.Find(ref)
+	switch {
+	case errors.Is(err, spec.ErrNotFound) || err == nil && img.Claimed:
+		return nil
+	case err == nil && img.Digest == f.Digest:
+		f.claimed = false // it is that one, as others have said
+	case err == nil:
+		err = spec.Errorf(spec.ErrConflict, "it says that it is %s, and is not the image that is here under this name", ref.Short()).
+			WithHint("--name NAME calls it as you say; or remove that image first: bothy template rm %s", ref.Short())
+	}
+	return err
 }
 
 var errOtherPlatform = errors.New("for another platform")
 
 // loadOne reads one image of a layout.
-func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, only bool) (image.Image, error) {
+func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, only bool) (found, error) {
 	if p := d.Platform; p != nil && (p.OS != image.Host().OS || p.Architecture != image.Host().Architecture) {
-		return image.Image{}, &spec.Error{Class: errOtherPlatform, Err: wrongPlatform(p.String())}
+		return found{}, &spec.Error{Class: errOtherPlatform, Err: wrongPlatform(p.String())}
 	}
 	r, err := resolve(ctx, d, func(_ context.Context, d image.Descriptor) ([]byte, error) {
 		b, err := text(from, blobName(d.Digest), maxManifest)
@@ -250,22 +299,19 @@ func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, on
 		return checked(d, b)
 	})
 	if err != nil {
-		return image.Image{}, err
+		return found{}, err
 	}
 	name, err := w.nameOf(d.Annotations, only)
 	if err != nil {
-		return image.Image{}, err
+		return found{}, err
 	}
 	told := w.counter(image.Reading, total(r.manifest))
 	for _, b := range append(r.manifest.Layers, r.manifest.Config) {
 		if err := w.copyBlob(ctx, from, blobName(b.Digest), b, told); err != nil {
-			return image.Image{}, err
+			return found{}, err
 		}
 	}
-	if err := w.keep(r.Descriptor, r.text); err != nil {
-		return image.Image{}, err
-	}
-	return w.finish(ctx, r, name)
+	return found{resolved: r, name: name}, w.keep(r.Descriptor, r.text)
 }
 
 // missing says that a file the others name is not there.
@@ -279,6 +325,9 @@ func missing(err error) error {
 // nameOf is the name an image is loaded under: what was asked for, else its own, if
 // it has one in full.
 func (w *worker) nameOf(annotations map[string]string, only bool) (string, error) {
+	if w.order.Nameless {
+		return "", nil
+	}
 	name := w.order.Name
 	if name != "" && !only {
 		return "", spec.Errorf(spec.ErrUsage, "it holds several images, which cannot have one name")
@@ -357,7 +406,7 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 			return nil, errMany()
 		}
 	}
-	var list []image.Image
+	var list []found
 	for _, s := range saved {
 		r, err := w.translate(ctx, from, s)
 		if err != nil {
@@ -371,12 +420,8 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 			if err != nil {
 				return nil, err
 			}
-			img, err := w.finish(ctx, r, name)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, img)
-			if w.order.Name != "" {
+			list = append(list, found{resolved: r, name: name})
+			if w.order.Name != "" || w.order.Nameless {
 				break
 			}
 		}
@@ -384,7 +429,7 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 	if len(list) == 0 {
 		return nil, spec.Errorf(spec.ErrUsage, "it holds no image")
 	}
-	return list, nil
+	return w.finishAll(ctx, list)
 }
 
 // translate makes a manifest for an image that came without one.

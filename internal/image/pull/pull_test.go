@@ -471,34 +471,88 @@ func TestLoadRefused(t *testing.T) {
 	}
 }
 
-// An image that is only used takes nobody's name, and none may be called by a
-// digest that is not its own. One whose name another has now is still there.
+// loadAs loads an image from a file that says that it is name, or that alone uses it.
+func (b bench) loadAs(t *testing.T, i *imagetest.Image, name string, o image.Order) (image.Image, error) {
+	t.Helper()
+	o.Load = filepath.Join(t.TempDir(), "image")
+	i.Save(t, o.Load, name)
+	got, err := b.do(t, o)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return got.Images[0], nil
+}
+
+// An image that is only used has no name, whatever its file says that it is, and none may
+// be called by a digest that is not its own. One whose name another has now is still there.
 func TestNames(t *testing.T) {
 	b := newBench(t)
-	load := func(i *imagetest.Image, name string, keep bool) image.Image {
+	load := func(i *imagetest.Image, name string, nameless bool) image.Image {
 		t.Helper()
-		at := filepath.Join(t.TempDir(), "image")
-		i.Save(t, at, name)
-		got, err := b.do(t, image.Order{Load: at, Keep: keep})
+		img, err := b.loadAs(t, i, name, image.Order{Nameless: nameless})
 		must(t, err)
-		return got.Images[0]
+		return img
 	}
-	first := load(small(t, "first"), "tools:v1", true)
-	if second := load(small(t, "second"), "tools:v1", true); first.Name == "" || second.Name != "" {
-		t.Errorf("%q and %q", first.Name, second.Name)
+	if used := load(small(t, "used"), "tools:v1", true); used.Name != "" || used.Claimed {
+		t.Errorf("%+v", used)
+	}
+	many := filepath.Join(t.TempDir(), "many")
+	small(t, "used").Save(t, many, "ubuntu:24.04", "ghcr.io/acme/prod:v1")
+	if got, err := b.do(t, image.Order{Load: many, Nameless: true}); err != nil || len(got.Images) != 1 || got.Images[0].Name != "" {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if pinned := load(small(t, "pinned"), "tools@sha256:"+strings.Repeat("0", 64), false); pinned.Name != "" {
 		t.Errorf("%q", pinned.Name)
 	}
-	third := load(small(t, "third"), "tools:v1", false)
+	first := load(small(t, "first"), "tools:v1", false)
+	second := load(small(t, "second"), "tools:v1", false)
 	list, err := b.shelf.List()
 	must(t, err)
 	named := map[string]string{}
 	for _, i := range list {
 		named[i.Digest] = i.Name
 	}
-	if name, there := named[first.Digest]; len(list) != 4 || !there || name != "" || named[third.Digest] != first.Name {
+	if name, there := named[first.Digest]; len(list) != 4 || !there || name != "" || named[second.Digest] != first.Name {
 		t.Errorf("%v", named)
+	}
+}
+
+// What a file says that it is takes no name from an image that has it from elsewhere, and
+// then nothing of the file is there. The user may say so.
+func TestClaims(t *testing.T) {
+	b, reg := newBench(t), imagetest.NewRegistry(t)
+	reg.Publish("team/tools", "v1", small(t, "real"))
+	name := reg.Host + "/team/tools:v1"
+	evil := small(t, "evil")
+	if img, err := b.loadAs(t, evil, name, image.Order{}); err != nil || !img.Claimed || img.Name != name {
+		t.Errorf("%+v, %v", img, err)
+	}
+	got, err := b.do(t, image.Order{Pull: name})
+	if err != nil || got.Images[0].Claimed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	fetched := got.Images[0]
+	again, _ := archiveOf(t, b, image.Export{Digest: fetched.Digest, Name: name})
+	evils := filepath.Join(t.TempDir(), "evils")
+	if got, err := b.do(t, image.Order{Load: again}); err != nil || got.Images[0].Digest != fetched.Digest || got.Images[0].Claimed {
+		t.Errorf("it is the very image: %+v, %v", got, err)
+	}
+	evil.Save(t, evils, "other:v1", name)
+	if got, err := b.do(t, image.Order{Load: evils}); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	ref, err := image.ParseReference(name)
+	must(t, err)
+	if img, err := b.shelf.Find(ref); err != nil || img.Digest != fetched.Digest {
+		t.Errorf("%+v, %v", img, err)
+	}
+	ref, err = image.ParseReference("other:v1")
+	must(t, err)
+	if img, err := b.shelf.Find(ref); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("%+v, %v", img, err)
+	}
+	if img, err := b.loadAs(t, evil, "x:v1", image.Order{Name: name}); err != nil || img.Name != name || img.Claimed {
+		t.Errorf("%+v, %v", img, err)
 	}
 }
 

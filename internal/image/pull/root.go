@@ -22,25 +22,17 @@ import (
 
 // finish makes the root of an image whose blobs are there, and gives it its name.
 func (w *worker) finish(ctx context.Context, r resolved, name string) (image.Image, error) {
+	return w.shelve(ctx, r, name, false)
+}
+
+// shelve is finish for a name that may only be claimed.
+func (w *worker) shelve(ctx context.Context, r resolved, name string, claimed bool) (image.Image, error) {
 	root, err := w.root(ctx, r.Descriptor)
 	if err != nil {
 		return image.Image{}, err
 	}
-	if w.order.Keep && name != "" {
-		if ref, err := image.ParseReference(name); err != nil || w.others(ref, r.Digest) {
-			name = ""
-		}
-	}
-	if err := w.shelf.Add(r.Descriptor, name, r.list); err != nil {
-		return image.Image{}, err
-	}
-	return image.Image{Name: name, Digest: r.Digest, List: r.list, Bytes: root.Bytes, Root: &root}, nil
-}
-
-// others tells whether a name means another image already.
-func (w *worker) others(ref image.Reference, digest string) bool {
-	img, err := w.shelf.Find(ref)
-	return err == nil && img.Digest != digest || err != nil && !errors.Is(err, spec.ErrNotFound)
+	img := image.Image{Name: name, Digest: r.Digest, List: r.list, Bytes: root.Bytes, Root: &root, Claimed: claimed}
+	return img, w.shelf.Add(r.Descriptor, img)
 }
 
 // root gives the root of an image, which is made if it is not there.
