@@ -13,24 +13,23 @@ import (
 // applies that is told again neither what may run something nor what the host has
 // changed meanwhile: both are in it only if they are asked for.
 func (a *app) writePatchTo(f *applyFlags, sb *spec.Sandbox, list []*reviewed, over map[*reviewed]map[string]bool) error {
-	if f.patch == "-" && term.IsTerminal(a.stdout) {
+	to, err := a.outputTo(f.patch)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	if to.std != nil && term.IsTerminal(to.std) {
 		return spec.Errorf(spec.ErrUsage, "a patch with every byte as it is, is nothing for a terminal").
 			WithHint("redirect standard output, name a file, or look at it with: bothy diff")
 	}
 	var left unpatched
-	write := func(out io.Writer) error {
+	err = to.write(func(out io.Writer) error {
 		w := bufio.NewWriter(out)
 		if err := left.write(w, f, list, over); err != nil {
 			return err
 		}
 		return w.Flush()
-	}
-	var err error
-	if f.patch == "-" {
-		err = write(a.stdout)
-	} else {
-		err = writeWhole(f.patch, write)
-	}
+	})
 	if err != nil {
 		return err
 	}

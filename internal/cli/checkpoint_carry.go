@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -23,26 +22,27 @@ what was written is ever imported. Its network rules are in it, what was lent is
 			if output == "" {
 				return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy checkpoint export -o FILE %s %s", args[0], args[1])
 			}
-			if err := a.takesArchive(output); err != nil {
+			to, err := a.archiveTo(output)
+			if err != nil {
 				return err
 			}
+			defer to.close()
 			e, sb, p, err := a.checkpointOf(args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if output == "-" { // nobody waits for who reads it
-				f, err := e.Images().Spool(io.MultiReader())
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				if err := e.ExportCheckpoint(sb, p.Name, f); err != nil {
-					return err
-				}
-				_, err = io.Copy(a.stdout, io.NewSectionReader(f, 0, math.MaxInt64))
+			if to.whole {
+				return to.write(func(w io.Writer) error { return e.ExportCheckpoint(sb, p.Name, w) })
+			}
+			f, err := e.Images().Spool(io.MultiReader()) // nobody waits for who reads it
+			if err != nil {
 				return err
 			}
-			return writeWhole(output, func(to io.Writer) error { return e.ExportCheckpoint(sb, p.Name, to) })
+			defer f.Close()
+			if err := e.ExportCheckpoint(sb, p.Name, f); err != nil {
+				return err
+			}
+			return to.copy(f)
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")

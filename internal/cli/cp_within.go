@@ -16,33 +16,39 @@ import (
 // that, wherever it would end: the inside may have made a link, for somebody to copy to
 // where it leads, or from there, and may change it at any moment.
 func openPlace(written []string, dir string) (*os.Root, error) {
+	_, place, err := placeAt(written, dir)
+	return place, err
+}
+
+// placeAt is openPlace that tells in which such directory the place is; none is "".
+func placeAt(written []string, dir string) (top string, place *os.Root, err error) {
 	w, cwd, err := wayHere(written)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	top, rest, err := w.find(cwd, dir)
 	if err != nil {
-		return nil, speakOf(err, dir)
+		return "", nil, speakOf(err, dir)
 	}
 	// The slash: a pipe is not opened, which would wait for somebody to write to it.
 	if top == "" {
 		place, err := os.OpenRoot(rest + "/")
-		return place, speakOf(err, dir)
+		return "", place, speakOf(err, dir)
 	}
 	root, err := os.OpenRoot(top)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	defer root.Close()
-	place, err := root.OpenRoot(rest + "/")
+	place, err = root.OpenRoot(rest + "/")
 	err = speakOf(err, dir)
 	switch {
 	case err == nil:
-		return place, nil
+		return top, place, nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
-		return nil, err
+		return "", nil, err
 	}
-	return nil, spec.Errorf(spec.ErrDenied, "%s may lead out of %s, which a sandbox writes to: %w", dir, top, err).
+	return "", nil, spec.Errorf(spec.ErrDenied, "%s may lead out of %s, which a sandbox writes to: %w", dir, top, err).
 		WithHint("if the link in its path is yours, name where it leads to")
 }
 

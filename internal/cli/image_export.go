@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -34,8 +33,16 @@ func (a *app) templateSaveCommand() *command.Command {
 			if len(args) == 2 {
 				return a.saveTemplate(cmd, args[0], args[1], output)
 			}
-			img, err := a.writeImage(cmd, args[0], name, output)
-			if err != nil || output == "-" {
+			if output == "" {
+				return spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", args[0])
+			}
+			to, err := a.archiveTo(output)
+			if err != nil {
+				return err
+			}
+			defer to.close()
+			img, err := a.writeImage(cmd, args[0], name, to)
+			if err != nil || to.std != nil {
 				return err
 			}
 			return a.printExported(img)
@@ -48,45 +55,33 @@ func (a *app) templateSaveCommand() *command.Command {
 }
 
 // writeImage writes an image to a file, which is there whole or not at all.
-func (a *app) writeImage(cmd *command.Command, word, name, output string) (image.Image, error) {
-	if output == "" {
-		return image.Image{}, spec.Errorf(spec.ErrUsage, "no file is given").WithHint("bothy template save -o FILE %s", word)
-	}
-	if err := a.takesArchive(output); err != nil {
-		return image.Image{}, err
-	}
+func (a *app) writeImage(cmd *command.Command, word, name string, to outfile) (img image.Image, err error) {
 	e, of, ref, err := a.exported(word, name)
 	if err != nil {
 		return image.Image{}, err
 	}
 	ctx, release := interruptible(cmd.Context())
 	defer release()
-	to, err := a.exportFile(e, output)
-	if err != nil {
-		return image.Image{}, err
+	write := func(f *os.File) (err error) {
+		progress, end := a.imageProgress()
+		defer end()
+		img, err = e.WriteImage(ctx, of, ref.Name(), f, progress)
+		return err
 	}
-	defer to.Close()
-	defer func() { _ = os.Remove(to.Name()) }() // nothing has that name any more, if all went well
-	progress, end := a.imageProgress()
-	img, err := e.WriteImage(ctx, of, ref.Name(), to, progress)
-	end()
-	if err != nil {
-		return image.Image{}, err
-	}
-	if output == "-" {
-		_, err := io.Copy(a.stdout, to)
+	if to.whole {
+		err = to.make(write)
 		return img, err
 	}
-	return img, os.Rename(to.Name(), output)
-}
-
-// exportFile is the file that an image is written to: beside where it is to be, or, for
-// standard output, one without a name.
-func (a *app) exportFile(e *engine.Engine, output string) (*os.File, error) {
-	if output == "-" {
-		return e.Images().Spool(io.MultiReader())
+	f, err := e.Images().Spool(io.MultiReader()) // what it is written into is not gone back in
+	if err != nil {
+		return image.Image{}, err
 	}
-	return os.CreateTemp(filepath.Dir(output), "."+filepath.Base(output)+".")
+	defer f.Close()
+	if err := write(f); err != nil {
+		return image.Image{}, err
+	}
+	release() // whoever reads it may take their time
+	return img, to.copy(f)
 }
 
 // exported finds what is to be written or pushed, and what it is to be called.

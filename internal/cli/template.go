@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -33,20 +31,25 @@ func (a *app) saveCommand() *command.Command {
 }
 
 // saveTemplate makes a template of a sandbox, and writes it to a file if one is given.
-func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) error {
+func (a *app) saveTemplate(cmd *command.Command, sandbox, name, word string) error {
+	var to outfile
+	if word != "" {
+		var err error
+		if to, err = a.archiveTo(word); err != nil {
+			return err
+		}
+		defer to.close()
+	}
 	e, sb, err := a.existing(sandbox)
 	if err != nil {
-		return err
-	}
-	if err := a.takesArchive(output); err != nil {
 		return err
 	}
 	t, err := e.SaveTemplate(cmd.Context(), sb, name)
 	if err != nil {
 		return err
 	}
-	if output != "" {
-		if err := a.export(cmd, e, t, output); err != nil || output == "-" {
+	if word != "" {
+		if err := a.export(cmd, e, t, to); err != nil || to.std != nil {
 			return err
 		}
 	}
@@ -57,42 +60,17 @@ func (a *app) saveTemplate(cmd *command.Command, sandbox, name, output string) e
 	return nil
 }
 
-// takesArchive refuses a terminal as the place for an archive.
-func (a *app) takesArchive(output string) error {
-	if output == "-" && term.IsTerminal(a.stdout) {
-		return spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
-	}
-	return nil
-}
-
 // export writes a template to a file, which is there whole or not at all: as an image, or
 // for its owner alone if what it lies over is in none.
-func (a *app) export(cmd *command.Command, e *engine.Engine, t saved.Template, to string) error {
-	switch {
-	case t.Base != spec.TemplateHost:
+func (a *app) export(cmd *command.Command, e *engine.Engine, t saved.Template, to outfile) error {
+	if t.Base != spec.TemplateHost {
 		_, err := a.writeImage(cmd, t.Name, "", to)
 		return err
-	case to == "-":
-		return e.ExportTemplate(t.Name, a.stdout)
 	}
-	a.note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to)
-	return writeWhole(to, func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
-}
-
-// writeWhole writes a file that is there whole or not at all.
-func writeWhole(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".")
-	if err != nil {
-		return err
+	if to.std == nil {
+		a.note("%s lies over the programs of this machine, which are not in %s: that is no container image, and only you can load it", t.Name, to.word)
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // nothing has that name any more, if all went well
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return to.write(func(w io.Writer) error { return e.ExportTemplate(t.Name, w) })
 }
 
 func (a *app) templateCommand() *command.Command {

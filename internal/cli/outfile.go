@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/term"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// outfile is where a command writes what it was asked for: a regular file, which is there
+// whole or not at all; or what is there and is none, such as a device or a pipe, which is
+// written into; or standard output.
+type outfile struct {
+	word  string   // as it was given
+	std   *os.File // standard output, if that is meant
+	place *os.Root // the directory it lies in, links followed
+	name  string   // in there
+	whole bool     // a regular file, there or not
+}
+
+// outputTo looks at what is there, before anything is made or written. Whoever gets one
+// closes it.
+func (a *app) outputTo(word string) (outfile, error) {
+	if word == "-" {
+		return outfile{word: word, std: a.stdout}, nil
+	}
+	e, err := a.engine()
+	if err != nil {
+		return outfile{}, err
+	}
+	all, err := e.Store.List()
+	if err != nil {
+		return outfile{}, err
+	}
+	o, err := findOutfile(writtenBy(all), word)
+	if err == nil && o.isFile(a.stdout) { // by another name: what took its place would not be it
+		o.close()
+		o = outfile{word: "-", std: a.stdout}
+	}
+	return o, err
+}
+
+// archiveTo is outputTo for an archive, which is refused a terminal.
+func (a *app) archiveTo(word string) (outfile, error) {
+	to, err := a.outputTo(word)
+	if err == nil && to.std != nil && term.IsTerminal(to.std) {
+		err = spec.Errorf(spec.ErrUsage, "an archive is nothing for a terminal").WithHint("redirect standard output, or name a file: -o FILE")
+	}
+	return to, err
+}
+
+// findOutfile follows links to where they end, there or not; none of those in directories
+// that sandboxes write to: the inside may have made it, for somebody to write there.
+func findOutfile(written []string, word string) (outfile, error) {
+	path := word
+	for range maxLinks {
+		dir, name := filepath.Split(path)
+		if name == "" || name == "." || name == ".." {
+			return outfile{}, noFile(word, "a directory")
+		}
+		if dir == "" {
+			dir = "."
+		}
+		o := outfile{word: word, name: name}
+		var top string
+		var err error
+		if top, o.place, err = placeAt(written, dir); err != nil {
+			return outfile{}, classed(err)
+		}
+		info, err := o.place.Lstat(name)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			if top != "" {
+				o.close()
+				return outfile{}, spec.Errorf(spec.ErrDenied, "%s is a link in %s, which a sandbox writes to: it is not followed", word, top).
+					WithHint("if it is yours, name where it leads to")
+			}
+			if !o.opened() {
+				path, err = o.target()
+				o.close()
+				if err != nil {
+					return outfile{}, err
+				}
+				continue
+			}
+			info, err = os.Stat(o.path())
+		}
+		if err = o.judge(info, err); err != nil {
+			o.close()
+		}
+		return o, err
+	}
+	return outfile{}, &fs.PathError{Op: "open", Path: word, Err: unix.ELOOP}
+}
+
+func noFile(word, is string) error {
+	return spec.Errorf(spec.ErrUsage, "%s is %s, and no file", word, is).WithHint("name a file that is to be written")
+}
+
+// classed gives what is not there its class.
+func classed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "%w", err)
+	}
+	return err
+}
+
+func (o outfile) path() string { return filepath.Join(o.place.Name(), o.name) }
+
+// opened tells whether it is a link that leads to what a process has open, which may have
+// no path: /dev/fd/3.
+func (o outfile) opened() bool { return strings.HasPrefix(o.place.Name(), "/proc/") }
+
+// target is where a link leads to. What it says is left as it is: a .. in it is that of a
+// directory, not of a word.
+func (o outfile) target() (string, error) {
+	to, err := o.place.Readlink(o.name)
+	if err == nil && !filepath.IsAbs(to) {
+		to = o.place.Name() + "/" + to
+	}
+	return to, err
+}
+
+// judge finds out how it is written, by what is there.
+func (o *outfile) judge(info fs.FileInfo, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		o.whole = true
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return noFile(o.word, "a directory")
+	case info.Mode()&fs.ModeSocket != 0:
+		return noFile(o.word, "a socket")
+	}
+	o.whole = info.Mode().IsRegular() && !o.opened()
+	return nil
+}
+
+// isFile tells whether it is what is open as a file.
+func (o outfile) isFile(f *os.File) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	info, err := o.place.Lstat(o.name)
+	if o.opened() {
+		info, err = os.Stat(o.path())
+	}
+	return err == nil && os.SameFile(info, is)
+}
+
+func (o outfile) close() {
+	if o.place != nil {
+		_ = o.place.Close()
+	}
+}
+
+// write has a function write it.
+func (o outfile) write(do func(io.Writer) error) error {
+	if o.std != nil {
+		return do(o.std)
+	}
+	err := o.open(func(f *os.File) error { return do(f) })
+	if err != nil {
+		err = fmt.Errorf("write %s: %w", o.word, err)
+	}
+	return err
+}
+
+// copy writes what a file holds, from its beginning.
+func (o outfile) copy(f *os.File) error {
+	return o.write(func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(f, 0, math.MaxInt64))
+		return err
+	})
+}
+
+func (o outfile) open(do func(*os.File) error) error {
+	if o.whole {
+		return o.make(do)
+	}
+	f, err := o.there()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(f), f.Close())
+}
+
+// there opens what is there, and is no regular file.
+func (o outfile) there() (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_APPEND | unix.O_NOCTTY
+	if o.opened() {
+		return os.OpenFile(o.path(), flags, 0)
+	}
+	return o.place.OpenFile(o.name, flags, 0)
+}
+
+// make makes the regular file, beside its place.
+func (o outfile) make(do func(*os.File) error) error {
+	temp := "." + o.name + "." + rand.Text()[:10]
+	f, err := o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = o.place.Remove(temp) }() // nothing has that name any more, if all went well
+	if err = do(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return o.place.Rename(temp, o.name)
+}
