@@ -572,6 +572,96 @@ func TestReadyLooksForDirectories(t *testing.T) {
 	b.back(p)
 }
 
+// A checkpoint about which nothing can be read takes no other one away, nor does what it
+// may hold go; it can be removed.
+func TestDamagedAbout(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"cut":   func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },
+		"null":  func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
+		"other": func(path string) error { return os.WriteFile(path, []byte(`{"version":1,"number":2}`), 0o600) },
+		"gone":  os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) { damagedAbout(t, damage) })
+	}
+}
+
+func damagedAbout(t *testing.T, damage func(string) error) {
+	b := newBox(t)
+	b.write("file", "one")
+	one := b.keep("one")
+	b.write("file", "two")
+	two := b.keep("two")
+	b.write("file", "three")
+	three := b.keep("three")
+	must(t, damage(filepath.Join(b.Path(three.Number), aboutName)))
+	list, damaged, err := b.All()
+	must(t, err)
+	if len(list) != 2 || len(damaged) != 1 || damaged[0].Number != three.Number || damaged[0].Why == nil {
+		t.Errorf("%v, %v", list, damaged)
+	}
+	if _, err := b.Find("3"); !errors.Is(err, spec.ErrNotFound) || spec.Hint(err) == "" {
+		t.Errorf("it is found: %v", err)
+	}
+	b.write("file", "four")
+	m, err := b.Begin("", "test") // what it comes from is the damaged one
+	must(t, err)
+	must(t, m.Take(b.sources()))
+	same, err := m.Unchanged()
+	four, err := m.End(err)
+	must(t, err)
+	if four.Number <= three.Number || same {
+		t.Errorf("%d comes after %d, and is the same: %v", four.Number, three.Number, same)
+	}
+	must(t, b.Remove(two))
+	for _, p := range []Point{two, three} { // whose contents they are nobody can say
+		if _, err := os.Lstat(b.packPath(p.Number)); err != nil {
+			t.Error(err)
+		}
+	}
+	b.back(one)
+	p, err := b.FindAny("3")
+	must(t, err)
+	must(t, b.Remove(p))
+	if _, damaged, err := b.All(); err != nil || len(damaged) > 0 {
+		t.Errorf("%v, %v", damaged, err)
+	}
+	for _, p := range []Point{two, three} {
+		if _, err := os.Lstat(b.packPath(p.Number)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("contents that nobody needs: %v", err)
+		}
+	}
+}
+
+// The number of one that is damaged is not given again, whatever else is lost.
+func TestDamagedNumber(t *testing.T) {
+	b := newBox(t)
+	p := b.keep("")
+	must(t, os.WriteFile(filepath.Join(b.Path(p.Number), aboutName), nil, 0o600))
+	must(t, os.Remove(filepath.Join(b.Dir, headName)))
+	if next := b.keep(""); next.Number != p.Number+1 {
+		t.Errorf("it is %d", next.Number)
+	}
+}
+
+// Who was on his way back to one that is damaged by now can go back to another.
+func TestInterruptedToDamaged(t *testing.T) {
+	b := newBox(t)
+	b.write("file", "one")
+	one := b.keep("one")
+	b.write("file", "two")
+	two := b.keep("two")
+	full := errors.New("the disk is full")
+	if _, err := b.Restore(one, b.sources(), func() error { return full }); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	must(t, os.WriteFile(filepath.Join(b.Path(one.Number), aboutName), nil, 0o600))
+	if back, err := b.Interrupted(); err != nil || back == nil || back.Point.Number != 0 {
+		t.Errorf("%+v, %v", back, err)
+	}
+	b.back(two)
+	must(t, b.Whole())
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(encode([]Tree{{"home", []Entry{{Mode: unix.S_IFDIR}, {Path: "a", Mode: unix.S_IFREG, Content: Content{1, 2, []Piece{{3, 4}}}}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {

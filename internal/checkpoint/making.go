@@ -79,12 +79,15 @@ func errInterrupted() error {
 
 // next is the number of a new checkpoint, greater than any there was.
 func (s Shelf) next(name string) (int64, error) {
-	list, err := s.List()
+	list, damaged, err := s.All()
 	if err != nil {
 		return 0, err
 	}
 	h := s.head()
 	number := max(h.Number, h.Last)
+	for _, d := range damaged {
+		number = max(number, d.Number)
+	}
 	for _, p := range list {
 		number = max(number, p.Number)
 		if name != "" && p.Name == name {
@@ -207,14 +210,14 @@ func (m *Making) settle() error {
 // held. The layer of the root is not looked at.
 func (m *Making) Unchanged() (bool, error) {
 	parent, err := m.shelf.about(m.point.Parent)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	before, err := m.shelf.Trees(parent)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
 		return false, nil
 	}
 	if err != nil {

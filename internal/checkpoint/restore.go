@@ -53,7 +53,7 @@ func (s Shelf) depart(r restoring, sources []Source) error {
 
 // Back is a way back to a checkpoint that was interrupted.
 type Back struct {
-	Point Point    // of number 0 if the checkpoint is there no more
+	Point Point    // of number 0 if the checkpoint is there no more, or cannot be read
 	Trees []string // that are to be put back
 	// Handed says that it is a checkpoint of another shelf, which only who handed it out
 	// can do again ([Shelf.Hand]).
@@ -74,7 +74,7 @@ func (s Shelf) Interrupted() (*Back, error) {
 		return &Back{Trees: r.Trees, Handed: true}, nil
 	}
 	p, err := s.about(r.Number)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) { // another one can be gone back to
 		return &Back{Trees: r.Trees}, nil
 	}
 	return &Back{Point: p, Trees: r.Trees}, err

@@ -116,39 +116,62 @@ func (s Shelf) lock(how func(string) (*store.Lock, error)) (*store.Lock, error) 
 	return how(filepath.Join(s.Dir, lockName))
 }
 
-// List gives all checkpoints, oldest first.
+// Damaged is a checkpoint of which nobody knows what it was. It can be removed, and nothing
+// else.
+type Damaged struct {
+	Number int64
+	Why    error
+}
+
+// List gives all checkpoints that can be read, oldest first.
 func (s Shelf) List() ([]Point, error) {
+	list, _, err := s.All()
+	return list, err
+}
+
+// All is List that also gives those that cannot be read. One that is damaged is not to take
+// the others away; one that a newer Bothy wrote does, for who knows what else that did.
+func (s Shelf) All() (list []Point, damaged []Damaged, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
+		return nil, nil, fmt.Errorf("list checkpoints: %w", err)
 	}
-	var list []Point
 	for _, e := range entries {
 		n, err := strconv.ParseInt(e.Name(), 10, 64)
 		if err != nil || n <= 0 || !e.IsDir() {
 			continue
 		}
 		p, err := s.about(n)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case errors.Is(err, errDamaged):
+			damaged = append(damaged, Damaged{n, err})
+		case err != nil:
+			return nil, nil, err
+		default:
+			list = append(list, p)
 		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b Point) int { return int(a.Number - b.Number) })
-	return list, nil
+	slices.SortFunc(damaged, func(a, b Damaged) int { return int(a.Number - b.Number) })
+	return list, damaged, nil
 }
 
+// about reads what is written down about a checkpoint. One that is not there is
+// fs.ErrNotExist, one about which nothing can be read errDamaged.
 func (s Shelf) about(number int64) (Point, error) {
 	var p Point
 	path := filepath.Join(s.Path(number), aboutName)
-	if err := store.ReadJSON(path, &p); err != nil {
-		return p, err
+	if err := store.ReadJSON(path, &p); errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Lstat(s.Path(number)); gone != nil { // it goes, and comes, as a whole
+			return p, err
+		}
+		return p, fmt.Errorf("there is no %s: %w", path, errDamaged)
+	} else if err != nil {
+		return p, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if p.Version > version {
 		return p, spec.Errorf(spec.ErrConflict, "%s was written by a newer Bothy", path).WithHint("use the newer bothy")
@@ -161,7 +184,7 @@ func (s Shelf) about(number int64) (Point, error) {
 
 // Find gives the checkpoint of a name or number.
 func (s Shelf) Find(ref string) (Point, error) {
-	list, err := s.List()
+	list, damaged, err := s.All()
 	if err != nil {
 		return Point{}, err
 	}
@@ -170,7 +193,24 @@ func (s Shelf) Find(ref string) (Point, error) {
 			return p, nil
 		}
 	}
+	for _, d := range damaged {
+		if strconv.FormatInt(d.Number, 10) == ref {
+			return Point{}, spec.Errorf(spec.ErrNotFound, "checkpoint %s cannot be read: %w", ref, d.Why).WithHint("bothy checkpoint rm removes it, by its number")
+		}
+	}
 	return Point{}, spec.Errorf(spec.ErrNotFound, "no checkpoint %q", ref).WithHint("bothy checkpoint ls shows what there is")
+}
+
+// FindAny is Find for whoever wants to remove it: of one that is damaged, which has but its
+// number, nothing else is known.
+func (s Shelf) FindAny(ref string) (Point, error) {
+	p, err := s.Find(ref)
+	if errors.Is(err, errDamaged) {
+		if n, bad := strconv.ParseInt(ref, 10, 64); bad == nil {
+			return Point{Number: n, Name: ref}, nil
+		}
+	}
+	return p, err
 }
 
 // CheckName refuses names that could be taken for a number, or do not print.
@@ -299,9 +339,9 @@ func (s Shelf) Sweep() error {
 		}
 	}
 	store.SweepTemp(s.Dir, 0)
-	list, err := s.List()
-	if err != nil {
-		return err // whose contents are whose is not known
+	list, damaged, err := s.All()
+	if err != nil || len(damaged) > 0 {
+		return errors.Join(append(errs, err)...) // whose contents are whose is not known
 	}
 	needed := map[string]bool{}
 	for _, p := range list {

@@ -78,17 +78,20 @@ func (a *app) checkpointLsCommand() *command.Command {
 				return err
 			}
 			shelf := e.Checkpoints(sb)
-			list, err := shelf.List()
+			list, damaged, err := shelf.All()
 			if err != nil {
 				return err
 			}
 			head := shelf.Head()
 			if a.json {
-				points := []point{}
+				points, unread := []point{}, []damagedPoint{}
 				for _, p := range list {
 					points = append(points, pointOf(p))
 				}
-				return a.printJSON(map[string]any{"checkpoints": points, "head": head})
+				for _, d := range damaged {
+					unread = append(unread, damagedPoint{d.Number, printable(d.Why.Error())})
+				}
+				return a.printJSON(map[string]any{"checkpoints": points, "damaged": unread, "head": head})
 			}
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "CHECKPOINT\tNUMBER\tPARENT\tKIND\tCREATED\tHOLDS\tADDED\tCAUSE")
@@ -98,6 +101,9 @@ func (a *app) checkpointLsCommand() *command.Command {
 					number += "*"
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, number, parentOf(p), kindOf(p), p.CreatedAt.Local().Format(time.DateTime), formatSize(p.Size), formatSize(p.Bytes), printable(p.Cause))
+			}
+			for _, d := range damaged { // what it was called nobody knows
+				fmt.Fprintf(w, "%d\t%d\t-\tdamaged\t-\t-\t-\t%s\n", d.Number, d.Number, printable(d.Why.Error()))
 			}
 			return w.Flush()
 		},
@@ -120,6 +126,12 @@ type point struct {
 	Memory    int64         `json:"memory,omitempty"`
 	Names     int           `json:"names"`
 	Left      int           `json:"left,omitempty"`
+}
+
+// damagedPoint is one that cannot be read, in JSON.
+type damagedPoint struct {
+	Number int64  `json:"number"`
+	Why    string `json:"why"`
 }
 
 func pointOf(p checkpoint.Point) point {
@@ -313,9 +325,13 @@ func (a *app) checkpointRmCommand() *command.Command {
 		Use: "rm SANDBOX CHECKPOINT...", Aliases: []string{"remove", "delete"}, Short: "Remove checkpoints of a sandbox",
 		Args: atLeast(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
 		RunE: func(_ *command.Command, args []string) error {
+			e, sb, err := a.existing(args[0])
+			if err != nil {
+				return err
+			}
 			var errs []error
 			for _, ref := range args[1:] {
-				e, sb, p, err := a.checkpointOf(args[0], ref)
+				p, err := e.Checkpoints(sb).FindAny(ref)
 				if err == nil {
 					err = e.RemoveCheckpoint(sb, p)
 				}

@@ -296,7 +296,7 @@ func (e *Engine) finish(sb *spec.Sandbox, shelf checkpoint.Shelf) error {
 		return shelf.Whole()
 	}
 	if back.Point.Number == 0 {
-		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more")
+		return spec.Errorf(spec.ErrConflict, "the checkpoint is there no more, or cannot be read")
 	}
 	e.say("going back to checkpoint %s was interrupted; going on with it", back.Point.Name)
 	sources := slices.DeleteFunc(e.kept(sb, e.Store.Sandbox(sb.ID)), func(s checkpoint.Source) bool {
