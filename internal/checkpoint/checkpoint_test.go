@@ -632,6 +632,28 @@ func damagedAbout(t *testing.T, damage func(string) error) {
 	}
 }
 
+// What a checkpoint came from is its parent, or what is nearest before that.
+func TestBefore(t *testing.T) {
+	b := newBox(t)
+	one, two, three := b.keep(""), b.keep(""), b.keep("")
+	b.back(two)
+	four := b.keep("") // of two: three is of another way
+	want := func(number int64) {
+		t.Helper()
+		if from, err := b.Before(four); err != nil || from.Number != number {
+			t.Errorf("it came from %d, %v, want %d", from.Number, err, number)
+		}
+	}
+	want(two.Number)
+	must(t, b.Remove(two))
+	want(one.Number)
+	must(t, b.Remove(one))
+	want(0)
+	if from, err := b.Before(three); err != nil || from.Number != 0 {
+		t.Errorf("%+v, %v", from, err)
+	}
+}
+
 // The number of one that is damaged is not given again, whatever else is lost.
 func TestDamagedNumber(t *testing.T) {
 	b := newBox(t)

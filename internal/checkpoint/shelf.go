@@ -213,6 +213,18 @@ func (s Shelf) FindAny(ref string) (Point, error) {
 	return p, err
 }
 
+// Before gives the checkpoint that another came from: its parent, or, if that is gone, the
+// newest that is older. Of number 0 there is none.
+func (s Shelf) Before(p Point) (from Point, err error) {
+	list, err := s.List()
+	for _, o := range list { // oldest first
+		if o.Number <= p.Parent {
+			from = o
+		}
+	}
+	return from, err
+}
+
 // CheckName refuses names that could be taken for a number, or do not print.
 func CheckName(name string) error {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil || spec.CheckName(name) != nil {

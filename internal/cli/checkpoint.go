@@ -168,23 +168,14 @@ func (a *app) checkpointShowCommand() *command.Command {
 	c := &command.Command{
 		Use:   "show SANDBOX CHECKPOINT",
 		Short: "Show what a checkpoint holds that the one before did not",
-		Long:  "Lists the paths that differ between a checkpoint and its parent, or the one that --since\nnames.",
+		Long:  "Lists the paths that differ between a checkpoint and its parent, or the one that --since\nnames. If the parent is gone, the newest takes its place that is older than it.",
 		Args:  exactly(2, "a sandbox and a checkpoint"), Complete: a.sandboxAndCheckpoint,
 		RunE: func(_ *command.Command, args []string) error {
 			e, sb, p, err := a.checkpointOf(args[0], args[1])
 			if err != nil {
 				return err
 			}
-			var from checkpoint.Point // of nothing
-			if since == "" && p.Parent > 0 {
-				from, err = e.Checkpoints(sb).Find(strconv.FormatInt(p.Parent, 10))
-				if errors.Is(err, spec.ErrNotFound) { // it was removed
-					from, err = checkpoint.Point{}, nil
-				}
-			}
-			if since != "" {
-				from, err = e.Checkpoints(sb).Find(since)
-			}
+			from, err := a.shownSince(e.Checkpoints(sb), p, since)
 			if err != nil {
 				return err
 			}
@@ -208,6 +199,24 @@ func (a *app) checkpointShowCommand() *command.Command {
 	}
 	c.Flags().StringVar(&since, "since", "", "compare with this checkpoint")
 	return a.jsonFlag(c)
+}
+
+// shownSince is what a checkpoint is compared with; of number 0 that is nothing. Parents go,
+// some by themselves: what else it is compared with is said.
+func (a *app) shownSince(shelf checkpoint.Shelf, p checkpoint.Point, since string) (checkpoint.Point, error) {
+	if since != "" {
+		return shelf.Find(since)
+	}
+	from, err := shelf.Before(p)
+	if err != nil || from.Number == p.Parent {
+		return from, err
+	}
+	if from.Number == 0 {
+		a.note("its parent, checkpoint %d, is gone, and there is no older one: all that it holds is listed", p.Parent)
+		return from, nil
+	}
+	a.note("its parent, checkpoint %d, is gone: compared with checkpoint %s", p.Parent, from.Name)
+	return from, nil
 }
 
 func (a *app) checkpointRestoreCommand() *command.Command {
