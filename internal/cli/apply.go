@@ -98,7 +98,9 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 			}
 		}
 		if f.dryRun {
-			t.wouldBe(r, orders)
+			if err := t.wouldBe(r, orders); err != nil {
+				return err
+			}
 			continue
 		}
 		done, err := e.Apply(sb, r.Workspace, orders)
@@ -226,17 +228,15 @@ func (t *settlement) put(r *reviewed, o review.Outcome) {
 }
 
 // wouldBe tells what orders would come to.
-func (t *settlement) wouldBe(r *reviewed, orders []review.Order) {
-	for _, o := range orders {
-		out := review.Outcome{Change: o.Change, Result: resultWouldBe}
-		switch {
-		case o.Refused != "":
-			out.Result, out.Why = review.Failed, o.Refused
-		case o.Conflict != "" && !o.Overwrite:
-			out.Result, out.Why = review.Conflicts, o.Conflict
+func (t *settlement) wouldBe(r *reviewed, orders []review.Order) error {
+	list, err := r.Foresee(orders)
+	for i := range list {
+		if list[i].Result == review.Applied {
+			list[i].Result = resultWouldBe
 		}
-		t.put(r, out)
 	}
+	t.add(r, list)
+	return err
 }
 
 func (t *settlement) print() error {

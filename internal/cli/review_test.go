@@ -62,6 +62,54 @@ func TestPatchLeavesFlagged(t *testing.T) {
 	}
 }
 
+// Of a deleted directory with a flagged file in it the rest goes, and what is told is that
+// the file was left: by a dry run, too, which also looks at the pattern.
+func TestApplyDeletedWithFlagged(t *testing.T) {
+	list := layered(t)
+	r := list[0]
+	must(t, os.Mkdir(filepath.Join(r.Source, "d"), 0o755))
+	for _, name := range []string{"package-lock.json", "x"} {
+		must(t, os.WriteFile(filepath.Join(r.Source, "d", name), nil, 0o644))
+	}
+	older(t, filepath.Join(r.Source, "d", "x"))
+	must(t, r.Prepare())
+	must(t, r.Remember())
+	must(t, unix.Mknod(filepath.Join(r.Layer.Upper(), "d"), unix.S_IFCHR, 0))
+	must(t, os.WriteFile(filepath.Join(r.Layer.Upper(), "new"), []byte("in new\n"), 0o644))
+	var err error
+	r.changes, err = r.Changes()
+	must(t, err)
+	pattern, err := review.Compile("other")
+	must(t, err)
+	const flagged = "flagged d/package-lock.json: without it other versions are installed, and run, than those that were reviewed\n"
+	for _, tt := range []struct {
+		f    applyFlags
+		want string
+	}{
+		{applyFlags{dryRun: true}, flagged + "would apply d/x\nwould apply new\n"},
+		{applyFlags{dryRun: true, pick: review.Matching(pattern)}, flagged + "unmatched d\nunmatched d/x\nunmatched new\n"},
+		{applyFlags{}, flagged + "applied d/x\napplied new\n"},
+	} {
+		a, printed := captured(t)
+		s := settlement{app: a}
+		orders := a.orders(&tt.f, r, nil, &s)
+		if tt.f.dryRun {
+			must(t, s.wouldBe(r, orders))
+		} else {
+			done, err := r.Apply(orders, false)
+			must(t, err)
+			s.add(r, done)
+		}
+		must(t, s.print())
+		if got := printed(); got != tt.want {
+			t.Errorf("it says\n%swant\n%s", got, tt.want)
+		}
+		if err := s.verdict(&spec.Sandbox{}); !errors.Is(err, spec.ErrDenied) {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+}
+
 // A file that cannot be read keeps nobody from seeing the others.
 func TestDiffOfUnreadable(t *testing.T) {
 	list := layered(t, "a.txt", "b.txt")

@@ -28,7 +28,7 @@ func TestDiscardedMeanwhile(t *testing.T) {
 	must(t, os.RemoveAll(p.w.Layer.record()))
 	p.start()
 	const host = "find . -printf '%p %y %m %l\\n' | sort"
-	was := p.inside(host)
+	was := p.here(host)
 	p.inside(`rm -r gone dir made tofile tolink hollow part/x; mkdir made empty; echo 2 > made/new; echo 2 > tofile; echo 2 > hollow
 		ln -s gone tolink; ln -s gone link; chmod 700 mode; mkdir new; echo 2 > new/file`)
 	list := p.changes()
@@ -38,7 +38,7 @@ func TestDiscardedMeanwhile(t *testing.T) {
 			t.Errorf("%s: %s", path, r)
 		}
 	}
-	if now := p.inside(host); now != was {
+	if now := p.here(host); now != was {
 		t.Errorf("the host has\n%swant\n%s", now, was)
 	}
 }

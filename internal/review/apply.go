@@ -62,7 +62,8 @@ const (
 	Discarded Result = "discarded"
 )
 
-// Outcome is what became of one change.
+// Outcome is what became of one change. A directory that stays with what was left in it
+// has no result of its own.
 type Outcome struct {
 	Change
 	Result Result
@@ -94,7 +95,7 @@ func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
 }
 
 func (l *look) apply(orders []Order, settled bool) ([]Outcome, error) {
-	a := &applying{look: l, nonce: newNonce(), outcome: make([]Outcome, len(orders)), orders: orders}
+	a := l.begin(orders)
 	err := a.all()
 	if werr := l.Layer.write(l.record); err == nil {
 		err = werr
@@ -114,7 +115,12 @@ type applying struct {
 	batch   []step
 	bytes   int64
 	steps   int
-	written time.Time // the record
+	written time.Time      // the record
+	gone    map[string]int // by directory, how many names in it were taken away
+}
+
+func (l *look) begin(orders []Order) *applying {
+	return &applying{look: l, nonce: newNonce(), orders: orders, outcome: make([]Outcome, len(orders)), gone: map[string]int{}}
 }
 
 // step is a file that shall come or go.
@@ -158,7 +164,7 @@ func (a *applying) all() error {
 // as far as that shall go.
 func (a *applying) clearWay() error {
 	for i, o := range a.orders {
-		if o.Kind != Type || o.Old.Form != Directory || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
+		if o.Kind != Type || o.Old.Form != Directory || o.Pick != nil || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
 			continue
 		}
 		if err := a.stillThere(o.Change); err != nil {
@@ -183,13 +189,15 @@ func (a *applying) clearWay() error {
 			parent.close()
 		}
 		if err != nil {
-			a.end(i, Failed, "the directory is still needed: "+err.Error())
+			a.end(i, Failed, stillNeeded+err.Error())
 			continue
 		}
 		a.orders[i].Old = Entry{}
 	}
 	return nil
 }
+
+const stillNeeded = "the directory is still needed: "
 
 // refused ends an order that cannot be carried out.
 func (a *applying) refused(i int) bool {
@@ -206,7 +214,11 @@ func (a *applying) refused(i int) bool {
 }
 
 func (a *applying) end(i int, r Result, why string) {
-	a.outcome[i] = Outcome{Change: a.orders[i].Change, Result: r, Why: why}
+	o := a.orders[i]
+	a.outcome[i] = Outcome{Change: o.Change, Result: r, Why: why}
+	if r == Applied && o.Kind == Deleted {
+		a.gone[path.Dir(o.Path)]++
+	}
 }
 
 // failed ends an order with an error, which is told and keeps no other from being
@@ -231,6 +243,11 @@ func (a *applying) come(i int) error {
 	}
 	if err := a.stillThere(o.Change); err != nil {
 		return a.failed(i, err)
+	}
+	if no, err := a.unmatched(i); err != nil {
+		return a.failed(i, err)
+	} else if no {
+		return nil
 	}
 	parent, err := a.parentFor(o.Path)
 	if err != nil {
@@ -384,7 +401,11 @@ func (a *applying) leave(i int) error {
 	}
 	switch err := unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR); {
 	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
-		a.end(i, Conflicts, "something in it stays")
+		if a.keeps(o) {
+			a.end(i, "", "")
+			return nil
+		}
+		a.end(i, Conflicts, "there is something new in it")
 	case err != nil:
 		return a.failed(i, err)
 	default:

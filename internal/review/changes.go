@@ -428,10 +428,14 @@ func kindOf(was, now Entry) Kind {
 	return Modified
 }
 
-// imply marks directories that come or go with what is in them. The list is sorted.
+// imply marks directories that come or go with what is in them, and counts what goes. The
+// list is sorted.
 func (l *look) imply() {
-	within := map[string]bool{}
+	within, deleted := map[string]bool{}, map[string]int{}
 	for _, c := range l.list {
+		if c.Kind == Deleted {
+			deleted[path.Dir(c.Path)]++
+		}
 		for d := path.Dir(c.Path); d != "." && !within[d]; d = path.Dir(d) {
 			within[d] = true
 		}
@@ -440,6 +444,9 @@ func (l *look) imply() {
 		c := &l.list[i]
 		dirOnly := c.Kind == Added && c.New.Form == Directory || c.Kind == Deleted && c.Old.Form == Directory
 		c.Implied = dirOnly && within[c.Path]
+		if c.Kind == Deleted || c.Kind == Type {
+			c.within = deleted[c.Path]
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func TestDirectoryOfKilledApply(t *testing.T) {
 	defer l.close()
 	must(t, unix.Mkdirat(l.host.fd(), "made", 0o700))
 	time.Sleep(20 * time.Millisecond)
-	a := &applying{look: l, nonce: newNonce(), orders: dirs, outcome: make([]Outcome, len(dirs))}
+	a := l.begin(dirs)
 	must(t, a.all())
 	for _, o := range a.outcome {
 		if o.Result != Applied {
@@ -127,7 +127,7 @@ func TestTempOfKilledApply(t *testing.T) {
 	list := p.wants("\ndeleted gone/a\ndeleted gone/b\n")
 	dir, err := l.host.sub("gone")
 	must(t, err)
-	a := &applying{look: l, nonce: newNonce(), orders: []Order{{Change: list[1]}}}
+	a := l.begin([]Order{{Change: list[1]}})
 	s := step{dir: dir, name: "a", temp: a.temp(), old: list[1].Old}
 	must(t, a.intend([]step{s}))
 	must(t, os.Rename(p.path("gone/a"), p.path("gone/"+s.temp)))
@@ -174,7 +174,7 @@ func TestWrittenAfterKilledApply(t *testing.T) {
 			l, err := p.w.open()
 			must(t, err)
 			defer l.close()
-			a := &applying{look: l, nonce: newNonce(), orders: []Order{{Change: list[0]}}, outcome: make([]Outcome, 1)}
+			a := l.begin([]Order{{Change: list[0]}})
 			a.batch = []step{{dir: l.host, name: "file", temp: a.temp(), old: list[0].Old, fresh: true}}
 			s := &a.batch[0]
 			must(t, a.intend(a.batch))

@@ -125,6 +125,16 @@ func (p *project) inside(script string) string {
 	return string(out)
 }
 
+// here runs a script on the host.
+func (p *project) here(script string) string {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), "sh", "-ec", script)
+	cmd.Dir = p.w.Source
+	out, err := cmd.Output()
+	must(p.t, err)
+	return string(out)
+}
+
 func (p *project) path(name string) string { return filepath.Join(p.w.Source, name) }
 
 func (p *project) put(name, text string) {

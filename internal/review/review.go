@@ -101,7 +101,8 @@ type Change struct {
 	// Refused says why it cannot be applied in any way; empty if it can.
 	Refused string
 
-	heirs []string // files that the inside made of what the host has there; see orphan
+	heirs  []string // files that the inside made of what the host has there; see orphan
+	within int      // how many names right in it are deleted, too; see keeps
 }
 
 // Of lists what the reviewed workspaces of a sandbox are; layer gives the place

@@ -158,7 +158,7 @@ modified theirs
 	got := p.apply(list, false)
 	for path, want := range map[string]Result{
 		"both": Conflicts, "deleted-here": Conflicts, "deleted-there": Conflicts, "replaced": Conflicts,
-		"swapped/file": Conflicts, "gone/c": Conflicts, "gone": Conflicts,
+		"swapped/file": Conflicts, "gone/c": Conflicts, "gone": "",
 		"new": Applied, "theirs": Applied, "fresh/mine": Applied, "gone/a": Applied,
 	} {
 		if got[path] != want {

@@ -41,10 +41,6 @@ func (a *applying) fill(s *step) error {
 	o := a.orders[s.order]
 	switch o.New.Form {
 	case Link:
-		if o.Pick != nil {
-			a.end(s.order, Unmatched, "")
-			return nil
-		}
 		return unix.Symlinkat(o.New.Target, s.dir.fd(), s.temp)
 	case Directory:
 		return s.dir.mkdir(s.temp, o.mode())
@@ -72,19 +68,30 @@ func (a *applying) fill(s *step) error {
 	})
 }
 
-// stageHunks writes the host's file with some of the hunks.
-func (a *applying) stageHunks(s *step) error {
-	o := a.orders[s.order]
-	r := newReader(a.look)
-	t, err := r.Text(o.Change)
+// hunks are those of a text that are wanted. What is none, comes or goes whole, or gets
+// only another mode, has none: its flags are not those of a text that it may have by now.
+func (a *applying) hunks(o Order) (t Text, some []hunk, err error) {
+	if o.New.Form != File || o.Kind != Added && o.Kind != Modified {
+		return t, nil, nil
+	}
+	t, err = newReader(a.look).Text(o.Change)
 	if err == nil && o.Shown != nil && t.Digest != *o.Shown {
 		err = errChanged()
 	}
 	if err != nil {
+		return t, nil, err
+	}
+	return t, t.pick(o.Pick), nil
+}
+
+// stageHunks writes the host's file with some of the hunks.
+func (a *applying) stageHunks(s *step) error {
+	o := a.orders[s.order]
+	t, some, err := a.hunks(o)
+	if err != nil {
 		return err
 	}
-	some := t.pick(o.Pick)
-	if len(some) == 0 || o.Kind == Type || o.Kind == Mode { // of a new mode the text was the same, and has no flags
+	if len(some) == 0 {
 		a.end(s.order, Unmatched, t.Left)
 		return nil
 	}

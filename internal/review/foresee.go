@@ -1,0 +1,59 @@
+package review
+
+import "slices"
+
+// Foresee tells what Apply would come to if nothing changes until then, and does nothing.
+// Applied stands for some hunks of a text, too.
+func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
+	l, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if l.upper == nil {
+		return nil, nil // all of it was discarded just now
+	}
+	a := l.begin(orders)
+	for i := range slices.Backward(orders) { // what lies in a directory comes first
+		if err := a.foresee(i); err != nil {
+			return nil, err
+		}
+	}
+	return a.outcome, nil
+}
+
+func (a *applying) foresee(i int) error {
+	if a.refused(i) {
+		return nil
+	}
+	no, err := a.unmatched(i)
+	switch o := a.orders[i]; {
+	case err != nil:
+		return a.failed(i, err)
+	case no:
+	case o.Kind == Type && a.keeps(o):
+		a.end(i, Failed, stillNeeded+"something in it stays")
+	case a.keeps(o):
+		a.end(i, "", "")
+	default:
+		a.end(i, Applied, "")
+	}
+	return nil
+}
+
+// keeps tells whether something stays in a directory that was known to be there: it is told
+// by itself, or was not meant.
+func (a *applying) keeps(o Order) bool { return a.gone[o.Path] < o.within }
+
+// unmatched ends an order of which some hunks are wanted, if it has none of them.
+func (a *applying) unmatched(i int) (bool, error) {
+	o := a.orders[i]
+	if o.Pick == nil {
+		return false, nil
+	}
+	t, some, err := a.hunks(o)
+	if err == nil && len(some) == 0 {
+		a.end(i, Unmatched, t.Left)
+	}
+	return len(some) == 0, err
+}

@@ -1,0 +1,86 @@
+package review
+
+import (
+	"maps"
+	"os"
+	"testing"
+)
+
+// foreseen is what Foresee says, as order gives what Apply did; some hunks are hunks there.
+func (p *project) foreseen(orders []Order) map[string]Result {
+	p.t.Helper()
+	list, err := p.w.Foresee(orders)
+	must(p.t, err)
+	got := map[string]Result{}
+	for _, o := range list {
+		got[o.Path] = o.Result
+	}
+	return got
+}
+
+// A deleted directory in which something is left that was known to be there stays with it,
+// and is no conflict; with something new in it it is one.
+func TestWhatStaysInDeleted(t *testing.T) {
+	p := fresh(t, map[string]string{"d/lock": "1\n", "d/x": "1\n", "d/sub/lock": "1\n", "new/x": "1\n", "file/lock": "1\n", "file/x": "1\n", "mode/lock": "1\n"})
+	p.inside("rm -r d new file mode/lock; echo 2 > file; chmod 700 mode")
+	var orders []Order
+	for _, c := range p.changes() {
+		if c.Path != "d/lock" && c.Path != "d/sub/lock" && c.Path != "file/lock" && c.Path != "mode/lock" {
+			orders = append(orders, Order{Change: c})
+		}
+	}
+	would := p.foreseen(orders)
+	want := map[string]Result{"d": "", "d/sub": "", "d/x": Applied, "new": Applied, "new/x": Applied, "file": Failed, "file/x": Applied, "mode": Applied}
+	if !maps.Equal(would, want) {
+		t.Errorf("foreseen is %v", would)
+	}
+	p.put("new/mine", "host\n")
+	want["new"] = Conflicts
+	if got := p.order(orders, true); !maps.Equal(got, want) {
+		t.Errorf("it came to %v", got)
+	}
+	for _, name := range []string{"d/lock", "d/sub/lock", "file/lock", "mode/lock"} {
+		if p.get(name) != "1\n" {
+			t.Errorf("%s is %q", name, p.get(name))
+		}
+	}
+}
+
+// Where hunks are picked nothing but texts comes or goes, and nothing is made for a text of
+// which no hunk is meant.
+func TestPickTakesTextsAlone(t *testing.T) {
+	p := fresh(t, map[string]string{"a": "1\n", "gone/x": "1\n", "mode/x": "1\n", "typed": "1\n"})
+	must(t, os.Mkdir(p.path("hollow"), 0o755))
+	must(t, os.Symlink("a", p.path("link")))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	p.inside(`mkdir empty; rmdir hollow; echo that > hollow; rm -r gone typed; mkdir typed; echo other > typed/x
+		chmod 700 mode; ln -sfn that link; ln -s that made; mkdir new; echo other > new/file; echo that > a; mkdir some; echo that > some/file; : > void`)
+	const host = "find . ! -path './some*' ! -name a -printf '%p %y %m %l\\n' | sort"
+	re, err := Compile("^that$")
+	must(t, err)
+	var orders []Order
+	want := map[string]Result{}
+	for _, c := range p.changes() {
+		orders = append(orders, Order{Change: c, Pick: Matching(re)})
+		want[c.Path] = Unmatched
+	}
+	want["a"], want["some/file"] = Applied, Applied
+	if len(want) != 15 {
+		t.Fatalf("the changes are %v", want)
+	}
+	was := p.here(host)
+	if would := p.foreseen(orders); !maps.Equal(would, want) {
+		t.Errorf("foreseen is %v", would)
+	}
+	if now := p.here("find . | sort"); now != p.here("find . ! -path './some*' | sort") {
+		t.Errorf("foreseen, the host has\n%s", now)
+	}
+	if got := p.order(orders, true); !maps.Equal(got, want) {
+		t.Errorf("it came to %v", got)
+	}
+	if now := p.here(host); now != was || p.get("a") != "that\n" || p.get("some/file") != "that\n" {
+		t.Errorf("the host has\n%sit had\n%s", now, was)
+	}
+}
