@@ -108,14 +108,29 @@ func TestFlagsOfPart(t *testing.T) {
 	}
 }
 
-// A new mode has no flags because the text was the same: no part of another one comes with it.
-func TestModeHasNoParts(t *testing.T) {
-	p := fresh(t, map[string]string{"tool": "#!/bin/sh\n"})
-	p.inside("chmod 600 tool; echo evil >>tool")
+// A new mode has no flags because the text was the same: neither another one comes with it,
+// nor a part of that.
+func TestModeComesAlone(t *testing.T) {
+	p := fresh(t, map[string]string{"tool": "#!/bin/sh\n# 1\n"})
+	must(t, os.Chmod(p.path("tool"), 0o755))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	p.inside("chmod 700 tool; sed -i 's/^# 1/evil/' tool; truncate -s 14 tool")
 	c := p.wants("modified tool\n")[0]
 	c.Kind = Mode // as it was looked at before that was written through memory
-	if got := p.order([]Order{{Change: c, Pick: Only(0)}}, true); got["tool"] != Unmatched || p.get("tool") != "#!/bin/sh\n" {
-		t.Errorf("%v, %q", got, p.get("tool"))
+	for _, tt := range []struct {
+		pick Pick
+		want Result
+		mode os.FileMode
+	}{{Only(0), Unmatched, 0o755}, {nil, Applied, 0o700}} {
+		got := p.order([]Order{{Change: c, Pick: tt.pick}}, false)
+		st, err := os.Stat(p.path("tool"))
+		must(t, err)
+		if now := p.get("tool"); got["tool"] != tt.want || now != "#!/bin/sh\n# 1\n" || st.Mode() != tt.mode {
+			t.Errorf("%v, %q, %v", got, now, st.Mode())
+		}
 	}
 }
 

@@ -48,7 +48,11 @@ func (a *applying) fill(s *step) error {
 	if o.Pick != nil {
 		return a.stageHunks(s)
 	}
-	from, err := a.upper.read(o.Path, o.New.Mark)
+	in, mark := a.upper, o.New.Mark
+	if o.Kind == Mode { // what is written through memory meanwhile has no flags, and no other mark
+		in, mark = a.host, o.Old.Mark
+	}
+	from, err := in.read(o.Path, mark)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (a *applying) fill(s *step) error {
 		if seen != nil && seen.of(o.New.Size) != *o.Shown {
 			return errChanged()
 		}
-		return unchanged(from, o.New.Mark)
+		return unchanged(from, mark)
 	})
 }
 
