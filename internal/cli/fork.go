@@ -39,15 +39,7 @@ func (a *app) forkCommand() *command.Command {
 			}
 			a.noteFork(sb)
 			forks, err := fork(cmd.Context(), e, sb, names, from, files)
-			if !a.json {
-				for _, f := range forks {
-					fmt.Fprintln(a.stdout, f.Name)
-				}
-			}
-			if err != nil || !a.json {
-				return err
-			}
-			return a.printJSON(append([]*spec.Sandbox{}, forks...))
+			return only([]error{err, a.printForks(forks)})
 		},
 	}
 	c.Flags().IntVarP(&count, "count", "n", 1, "how many")
@@ -55,6 +47,17 @@ func (a *app) forkCommand() *command.Command {
 	c.Flags().StringVar(&from, "checkpoint", "", "begin from this checkpoint, not from now")
 	c.Flags().BoolVar(&files, "files", false, "begin with the files alone; no program runs in the forks")
 	return a.jsonFlag(c)
+}
+
+// printForks tells which forks were made; there may be fewer than were asked for.
+func (a *app) printForks(forks []*spec.Sandbox) error {
+	if a.json && len(forks) > 0 {
+		return a.printJSON(forks)
+	}
+	for _, f := range forks {
+		fmt.Fprintln(a.stdout, f.Name)
+	}
+	return nil
 }
 
 // fork makes the forks. Those that it made are given also with an error.
