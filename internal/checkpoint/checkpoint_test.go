@@ -410,9 +410,13 @@ func TestNames(t *testing.T) {
 	if _, err := b.Find("two"); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []string{"1", "", "-1", "a/b", "..", "a\n"} {
-		if CheckName(bad) == nil {
+	for _, bad := range []string{"1", "", "-1", "a/b", "..", "a\n", "a_b", "a"} {
+		err := CheckName(bad)
+		if err == nil {
 			t.Errorf("%q is a name", bad)
+		}
+		if hint := spec.Hint(err); !strings.Contains(hint, "2 to 63 letters, digits, '-' and '.'") || strings.Contains(hint, "underscore") {
+			t.Errorf("%q: %s", bad, hint)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func (s Shelf) Before(p Point) (from Point, err error) {
 func CheckName(name string) error {
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil || spec.CheckName(name) != nil {
 		return spec.Errorf(spec.ErrUsage, "%q is no name for a checkpoint", name).
-			WithHint("letters, digits, dots, dashes and underscores, and not digits alone: those are the numbers")
+			WithHint("it is as that of a sandbox, 2 to 63 letters, digits, '-' and '.' that begin and end with a letter or digit, and not digits alone: those are the numbers")
 	}
 	return nil
 }

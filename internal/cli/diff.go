@@ -72,8 +72,21 @@ func (a *app) reviewed(ref string) (*engine.Engine, *spec.Sandbox, []*reviewed, 
 	return e, sb, list, nil
 }
 
-// review finds what changed in the workspaces of a sandbox, as far as it is meant.
+// review finds what changed in the workspaces of a sandbox, as far as it is meant, and
+// tells of paths at which nothing waits: they may have been mistyped.
 func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
+	e, sb, list, err := a.meant(ref, paths)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, p := range without(list, paths) {
+		a.note("nothing waits at %s", printable(p))
+	}
+	return e, sb, list, nil
+}
+
+// meant is review for who tells of such paths himself.
+func (a *app) meant(ref string, paths []string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
 	e, sb, all, err := a.reviewed(ref)
 	if err != nil {
 		return nil, nil, nil, err
@@ -98,21 +111,17 @@ func (a *app) review(ref string, paths []string) (*engine.Engine, *spec.Sandbox,
 		return nil, nil, nil, spec.Errorf(spec.ErrNotFound, "none of these paths lies in a workspace of %s that is reviewed", sb.Name).
 			WithHint("paths are those that bothy diff --stat %s prints", sb.Name)
 	}
-	a.noteNothing(list, paths)
 	return e, sb, list, nil
 }
 
-// noteNothing tells of paths at which nothing waits: they may have been mistyped.
-func (a *app) noteNothing(list []*reviewed, paths []string) {
-	for _, p := range paths {
-		waits := func(r *reviewed) bool {
+// without are the paths at which there is no change.
+func without(list []*reviewed, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
+		return slices.ContainsFunc(list, func(r *reviewed) bool {
 			s, meant, err := r.Select([]string{p}, r.prefix == "")
 			return err == nil && meant && slices.ContainsFunc(r.changes, func(c review.Change) bool { return s.Has(c.Path) })
-		}
-		if !slices.ContainsFunc(list, waits) {
-			a.note("nothing waits at %s", printable(p))
-		}
-	}
+		})
+	})
 }
 
 func (a *app) diffCommand() *command.Command {
@@ -164,9 +173,12 @@ func (a *app) isSandbox(name string) bool {
 // diffed finds what is to be shown of a sandbox: its changes, or in what they are
 // other than those of another one.
 func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine, *spec.Sandbox, []*reviewed, error) {
-	e, sb, list, err := a.review(ref, paths)
-	if err != nil || against == "" {
-		return e, sb, list, err
+	if against == "" {
+		return a.review(ref, paths)
+	}
+	e, sb, list, err := a.meant(ref, paths)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	_, _, others, err := a.reviewed(against)
 	if err != nil {
@@ -189,6 +201,9 @@ func (a *app) diffed(ref string, paths []string, against string) (*engine.Engine
 			return nil, nil, nil, err
 		}
 		r.changes, r.kept = r.selection.Pick(changes)
+	}
+	for _, p := range without(list, paths) {
+		a.note("nothing differs at %s", printable(p))
 	}
 	return e, sb, list, nil
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -115,12 +116,15 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 		return nil, &spec.Error{Op: "read what is known of the clone", Err: err}
 	}
 	f := &fetch{Clone: c, order: o, rec: rec}
+	if err := f.there(); err != nil {
+		return nil, err
+	}
 	if f.repo, err = Locate(c.Source); err != nil {
 		return nil, &spec.Error{Op: "find the repository that was cloned", Err: err, Hint: spec.Hint(err)}
 	}
 	if f.repo.Git != f.rec.Git {
 		return nil, spec.Errorf(spec.ErrConflict, "the repository of %s is another one than was cloned: %s, then %s", c.Source, f.repo.Git, f.rec.Git).
-			WithHint("put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp", o.Sandbox)
+			WithHint(putBack, o.Sandbox)
 	}
 	if err := f.repo.alone(); err != nil {
 		return nil, err
@@ -133,6 +137,20 @@ func (c Clone) fetching(o Order) (*fetch, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// putBack is what to do about a repository that is not where it was.
+const putBack = "put it back, or take the commits out as a file: bothy exec %s git bundle create /tmp/b --all, and bothy cp"
+
+// there tells whether the repository is gone. Who makes a clone is told otherwise that
+// there is none.
+func (f *fetch) there() error {
+	for _, path := range []string{filepath.Join(f.Source, ".git"), f.rec.Git} {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return spec.Errorf(spec.ErrNotFound, "the repository that was cloned is gone: %s does not exist", path).WithHint(putBack, f.order.Sandbox)
+		}
+	}
+	return nil
 }
 
 // open reads what the user's repository has.

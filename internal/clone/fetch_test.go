@@ -390,6 +390,23 @@ func TestE3FetchIntoAnother(t *testing.T) {
 	}
 }
 
+// One that was moved away is to be put back, and no other made in its place.
+func TestFetchIntoNone(t *testing.T) {
+	p := newPerson(t)
+	c := p.clone()
+	for _, gone := range []string{p.dir, filepath.Join(p.dir, ".git")} {
+		must(t, os.Rename(gone, gone+"-away"))
+		_, err := c.Fetch(context.Background(), c.inside, order())
+		if hint := spec.Hint(err); !errors.Is(err, spec.ErrNotFound) || !strings.HasPrefix(hint, "put it back") || strings.Contains(hint, "git init") {
+			t.Errorf("without %s: %v; hint: %s", gone, err, hint)
+		}
+		must(t, os.Rename(gone+"-away", gone))
+	}
+	if _, err := c.Fetch(context.Background(), c.inside, order()); err != nil {
+		t.Errorf("put back: %v", err)
+	}
+}
+
 // What may be lost with a clone is known.
 func TestPending(t *testing.T) {
 	p := newPerson(t)
