@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,10 +66,10 @@ func TestA16NetworkByRule(t *testing.T) {
 		server, callers := echoServer(t, at)
 		script := fmt.Sprintf(lineTalk, server.Addr(), server.Port())
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		for _, user := range []string{"", "root"} {
-			r := c.Run("exec", "-u", user, "box", "bash", "-c", script, "hello")
+		for _, as := range [][]string{nil, {"-u", "root"}} {
+			r := c.Run(slices.Concat([]string{"exec"}, as, []string{"box", "bash", "-c", script, "hello"})...)
 			if r.Code == 0 || !strings.Contains(r.Stderr, "refused") {
-				t.Errorf("as %q without a rule: %v", user, r)
+				t.Errorf("exec %q without a rule: %v", as, r)
 			}
 		}
 		if n := callers.Load(); n != 0 {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -256,8 +257,8 @@ func TestPublishedPortsInside(t *testing.T) {
 		if said, err := ask(port); said != "welcome\n" {
 			t.Fatalf("from the host: %q, %v", said, err)
 		}
-		for _, user := range []string{"", "root"} {
-			r := c.Run(append([]string{"exec", "-u", user, "box", me, "intruder", "reach", port}, spellings...)...)
+		for _, as := range [][]string{nil, {"-u", "root"}} {
+			r := c.Run(slices.Concat([]string{"exec"}, as, []string{"box", me, "intruder", "reach", port}, spellings)...)
 			if strings.Contains(r.Stdout, "REACHED") || !strings.Contains(r.Stdout, "no tcp host.bothy") {
 				t.Errorf("%s", r.Stdout)
 			}
