@@ -56,8 +56,9 @@ const (
 	homeName  = "home"
 	newPrefix = ".new-"
 	oldPrefix = ".old-"  // one that is being replaced
-	endPrefix = ".gone-" // one that is being removed
+	endPrefix = ".gone-" // one that is removed, when nobody reads it any more
 	lockName  = ".lock"
+	heldName  = ".held"
 )
 
 // Name checks a name and completes it: without a tag ":latest" is meant.
@@ -116,18 +117,6 @@ func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
 // Path is the directory of a template.
 func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
 
-// lock is held while a template appears, is read, or goes.
-func (s Shelf) lock() (*store.Lock, error) {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := store.WaitLock(filepath.Join(s.Dir, lockName))
-	if err == nil {
-		s.sweep()
-	}
-	return lock, err
-}
-
 // List gives all templates, by name.
 func (s Shelf) List() ([]Template, error) {
 	entries, err := os.ReadDir(s.Dir)
@@ -166,22 +155,6 @@ func (s Shelf) Find(name string) (Template, error) {
 		return t, spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
 	}
 	return t, err
-}
-
-// open finds a template and sees to it that it stays until the lock is given back.
-func (s Shelf) open(name string) (Template, *store.Lock, error) {
-	if _, err := s.Find(name); err != nil {
-		return Template{}, nil, err // and makes no shelf for it
-	}
-	lock, err := s.lock()
-	if err != nil {
-		return Template{}, nil, err
-	}
-	t, err := s.Find(name)
-	if err != nil {
-		lock.Unlock()
-	}
-	return t, lock, err
 }
 
 func (s Shelf) about(dir string) (Template, error) {
@@ -248,149 +221,59 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 	return t, nil
 }
 
-// begin makes a directory for a new template, which nobody sweeps away as long as
-// its lock is held.
-func (s Shelf) begin() (dir string, mine *store.Lock, err error) {
-	lock, err := s.lock()
-	if err != nil {
-		return "", nil, err
-	}
-	defer lock.Unlock()
-	if dir, err = os.MkdirTemp(s.Dir, newPrefix); err != nil {
-		return "", nil, err
-	}
-	mine, err = store.TryLock(filepath.Join(dir, lockName))
-	return dir, mine, err
-}
-
-// finish puts a complete template in its place.
-func (s Shelf) finish(dir, name string) error {
-	lock, err := s.lock()
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
-		return err
-	}
-	return s.put(dir, name)
-}
-
-// put gives a complete template its place. Between the two renames there is none
-// of the name; after a crash there the old one comes back with the next sweep.
-func (s Shelf) put(dir, name string) error {
-	old, err := s.setAside(name, oldPrefix)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(dir, s.Path(name)); err != nil {
-		return err
-	}
-	if err := store.SyncDir(s.Dir); err != nil || old == "" {
-		return err
-	}
-	return store.RemoveTree(old)
-}
-
-// setAside takes a template off its place, and tells where it is now; "" if there
-// was none.
-func (s Shelf) setAside(name, prefix string) (string, error) {
-	old := filepath.Join(s.Dir, prefix+file(name))
-	if err := store.RemoveTree(old); err != nil {
-		return "", err
-	}
-	err := os.Rename(s.Path(name), old)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return old, err
-}
-
-// sweep removes what crashed commands left, and puts back what one was about to
-// replace.
-func (s Shelf) sweep() {
-	entries, _ := os.ReadDir(s.Dir)
-	for _, e := range entries {
-		name, old := strings.CutPrefix(e.Name(), oldPrefix)
-		if _, err := os.Lstat(filepath.Join(s.Dir, name)); old && errors.Is(err, fs.ErrNotExist) {
-			_ = os.Rename(filepath.Join(s.Dir, e.Name()), filepath.Join(s.Dir, name))
-			continue
-		}
-		fresh := strings.HasPrefix(e.Name(), newPrefix)
-		if fresh {
-			lock, err := store.TryLock(filepath.Join(s.Dir, e.Name(), lockName))
-			if errors.Is(err, store.ErrLocked) {
-				continue // somebody fills it
-			}
-			if err == nil {
-				lock.Unlock()
-			}
-		}
-		if old || fresh || strings.HasPrefix(e.Name(), endPrefix) {
-			_ = store.RemoveTree(filepath.Join(s.Dir, e.Name()))
-		}
-	}
-}
-
 // Remove removes a template. Sandboxes made from it keep what they have.
 func (s Shelf) Remove(name string) error {
-	t, lock, err := s.open(name)
+	if _, err := s.Find(name); err != nil {
+		return err // and makes no shelf for it
+	}
+	lock, err := s.lock()
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	old, err := s.setAside(t.Name, endPrefix)
+	t, err := s.Find(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.SyncDir(s.Dir), store.RemoveTree(old))
+	return s.discard(s.Path(t.Name))
 }
 
 // Fill has a new sandbox begin with a template. The directories exist; first is
 // for the first save of the root layer, and is made only if there is one.
 func (s Shelf) Fill(name, first, home string) error {
-	t, lock, err := s.open(name)
+	r, err := s.read(name)
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	dir := s.Path(t.Name)
-	from := filepath.Join(dir, layerName)
-	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
-		from = "" // nothing was changed in it
+	defer r.close()
+	if err := layer.Link(r.layer(), first); err != nil {
+		return fmt.Errorf("template %s: %w", r.Name, err)
 	}
-	if err := layer.Link(from, first); err != nil {
-		return fmt.Errorf("template %s: %w", t.Name, err)
-	}
-	if err := copyTree(filepath.Join(dir, homeName), home); err != nil {
-		return fmt.Errorf("template %s: %w", t.Name, err)
+	if err := copyTree(r.path(homeName), home); err != nil {
+		return fmt.Errorf("template %s: %w", r.Name, err)
 	}
 	return nil
 }
 
 // Use calls a function with a template, the directory of its root layer, "" if it has
-// none, and that of its home, which stay as they are meanwhile.
+// none, and that of its home, which stay as they are meanwhile. Nobody waits for it.
 func (s Shelf) Use(name string, do func(t Template, layer, home string) error) error {
-	t, lock, err := s.open(name)
+	r, err := s.read(name)
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	layer := filepath.Join(s.Path(t.Name), layerName)
-	if _, err := os.Lstat(layer); errors.Is(err, fs.ErrNotExist) {
-		layer = ""
-	}
-	return do(t, layer, filepath.Join(s.Path(t.Name), homeName))
+	defer r.close()
+	return do(r.Template, r.layer(), r.path(homeName))
 }
 
-// Export writes a template as a tar archive.
+// Export writes a template as a tar archive. Nobody waits for who reads that.
 func (s Shelf) Export(name string, w io.Writer) error {
-	t, lock, err := s.open(name)
+	r, err := s.read(name)
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
-	return archive.Write(w, s.Path(t.Name), archive.WriteOptions{Name: "."})
+	defer r.close()
+	return archive.Write(w, r.path("."), archive.WriteOptions{Name: "."})
 }
 
 // Import reads what Export wrote, to the end of it; of whoever made it, that is: the layer

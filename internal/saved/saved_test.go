@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -155,6 +156,83 @@ func TestAtTheSameTime(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Who reads a template for long, as one that is sent to a slow registry, keeps nobody
+// waiting, and reads what it was.
+func TestReadersKeepNobodyWaiting(t *testing.T) {
+	for how, read := range map[string]func(s Shelf, meanwhile func()) (text string, err error){
+		"use": func(s Shelf, meanwhile func()) (text string, err error) {
+			err = s.Use("a:v1", func(_ Template, layer, home string) error {
+				meanwhile()
+				l, lerr := os.ReadFile(filepath.Join(layer, "pages.img"))
+				h, herr := exec.Command("cat", filepath.Join(home, "sub", "file")).Output() // another process
+				text = string(l) + string(h)
+				return errors.Join(lerr, herr)
+			})
+			return text, err
+		},
+		"export": func(s Shelf, meanwhile func()) (string, error) {
+			w := &slow{meanwhile: meanwhile}
+			err := s.Export("a:v1", w)
+			return strings.Repeat("one", strings.Count(w.String(), "one")), err
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := shelf(t)
+			layer, home := sandbox(t, "one")
+			_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
+			must(t, err)
+			read := func() error {
+				text, err := read(s, func() {
+					layer, home := sandbox(t, "two")
+					for _, name := range []string{"a:v1", "b:v1", "a:v1"} {
+						if _, err := s.Save(Template{Name: name}, layer, home, whole); err != nil {
+							t.Error(err)
+						}
+					}
+					if l, h := filled(t, s, "a:v1"); l != "two" || h != "two" {
+						t.Errorf("layer %q, home %q", l, h)
+					}
+					if err := s.Remove("a:v1"); err != nil {
+						t.Error(err)
+					}
+				})
+				if text != "oneone" {
+					t.Errorf("it read %q", text)
+				}
+				return err
+			}
+			done := make(chan error, 1)
+			go func() { done <- read() }()
+			select {
+			case err := <-done:
+				must(t, err)
+			case <-time.After(20 * time.Second):
+				t.Fatal("they wait")
+			}
+			if list, err := s.List(); err != nil || len(list) != 1 || list[0].Name != "b:v1" {
+				t.Errorf("%v, %v", list, err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); len(left) != 0 {
+				t.Errorf("left are %q", left)
+			}
+		})
+	}
+}
+
+// slow is somebody who takes long to take what is written.
+type slow struct {
+	bytes.Buffer
+	meanwhile func()
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	if s.meanwhile != nil {
+		s.meanwhile()
+		s.meanwhile = nil
+	}
+	return s.Buffer.Write(p)
 }
 
 func TestExportAndImport(t *testing.T) {
