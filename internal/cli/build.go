@@ -163,9 +163,13 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t, err := e.Templates().Find(ref.Short()); err == nil {
-		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", t.Name).
-			WithHint("remove it (bothy template rm %s), or choose another name", t.Name)
+	name, err := e.Templates().Locate(ref.Short())
+	switch {
+	case err == nil:
+		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", name).
+			WithHint("remove it (bothy template rm %s), or choose another name", name)
+	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
+		return "", err
 	}
 	return ref.Name(), nil
 }

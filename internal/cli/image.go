@@ -337,9 +337,10 @@ func (a *app) templatePruneCommand() *command.Command {
 
 // removeTemplate removes a template of a name, or an image of a name or an id.
 func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
-	t, err := e.Templates().Find(name)
-	shown, remove := t.Name, func() error { return e.Templates().Remove(t.Name) }
-	if err != nil {
+	shown, err := e.Templates().Locate(name)
+	remove := func() error { return e.Templates().Remove(shown) }
+	switch {
+	case errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage):
 		img, err := namedImage(e, name)
 		if err != nil {
 			return err
@@ -348,6 +349,8 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 			return err
 		}
 		shown, remove = imageName(img), func() error { return e.RemoveImage(img) }
+	case err != nil:
+		return err
 	}
 	if !force && !a.ask("remove template %s?", shown) {
 		return spec.Errorf(spec.ErrDenied, "%s was not removed", shown)

@@ -110,6 +110,11 @@ func (a *app) listTemplates() error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "TEMPLATE\tAGENT\tFROM\tSIZE\tSAVED")
 	for _, t := range list {
+		if t.Broken != "" {
+			fmt.Fprintf(w, "%s\t-\tbroken\t-\t-\n", t.Name)
+			a.note("template %s is broken: %s (bothy template rm removes it)", t.Name, printable(t.Broken))
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, printable(t.Agent), printable(t.From), formatSize(t.Bytes), t.SavedAt.Local().Format(time.DateTime))
 	}
 	for _, i := range images {

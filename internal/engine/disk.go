@@ -152,10 +152,14 @@ func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {
 	}
 	var items []DiskItem
 	for _, t := range list {
-		items = append(items, DiskItem{
+		it := DiskItem{
 			Kind: DiskTemplate, Name: t.Name, Agent: t.Agent, Bytes: m.Add(shelf.Path(t.Name)), Used: t.SavedAt,
 			remove: func() error { return shelf.Remove(t.Name) },
-		})
+		}
+		if t.Broken != "" {
+			it.Kept = "it is broken, and a newer Bothy may know it: bothy template rm removes it"
+		}
+		items = append(items, it)
 	}
 	return items, nil
 }

@@ -227,6 +227,9 @@ func (e *Engine) imageUsers() (map[string][]string, error) {
 		return nil, err
 	}
 	for _, t := range templates {
+		if t.Broken != "" {
+			return nil, spec.Errorf(spec.ErrConflict, "template %s is broken, and what it uses is not known", t.Name).WithHint("remove it: bothy template rm %s", t.Name)
+		}
 		if t.Base != spec.TemplateHost {
 			users[t.Base] = append(users[t.Base], "template "+t.Name)
 		}

@@ -53,6 +53,31 @@ func TestImagesAreHeld(t *testing.T) {
 	}
 }
 
+// What a template uses that cannot be read is not known: no image is removed until it is gone.
+func TestBrokenTemplateKeepsImages(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	shelf := e.Templates()
+	must(t, os.MkdirAll(shelf.Path("odd:v1"), 0o700))
+	for what, err := range map[string]error{"its use": e.ImageInUse(img), "rm": e.RemoveImage(img)} {
+		if !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "remove it: bothy template rm odd:v1" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := e.PruneImages(); !errors.Is(err, spec.ErrConflict) || !e.hasBlob(img.Digest) {
+		t.Errorf("prune: %v", err)
+	}
+	d, err := e.Disk()
+	must(t, err)
+	for _, it := range d.Items {
+		if it.Kept == "" {
+			t.Errorf("%+v could be removed", it)
+		}
+	}
+	must(t, shelf.Remove("odd:v1"))
+	must(t, e.RemoveImage(img))
+}
+
 // A name can be taken from an image meanwhile.
 func TestRemoveHeldImage(t *testing.T) {
 	e := newEngine(t)

@@ -44,6 +44,10 @@ type Template struct {
 	// what lies there is nothing but where they were mounted.
 	Places []string `json:"places,omitempty"`
 	Bytes  int64    `json:"bytes"` // layer and home
+
+	// Broken says why it cannot be used: what is written down about it cannot be read.
+	// Then only the name is known. It is never stored.
+	Broken string `json:"broken,omitempty"`
 }
 
 // version of Template.
@@ -117,7 +121,7 @@ func file(name string) string { return strings.ReplaceAll(name, "/", slash) }
 // Path is the directory of a template.
 func (s Shelf) Path(name string) string { return filepath.Join(s.Dir, file(name)) }
 
-// List gives all templates, by name.
+// List gives all templates, by name. One that cannot be read is listed as broken.
 func (s Shelf) List() ([]Template, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,15 +132,16 @@ func (s Shelf) List() ([]Template, error) {
 	}
 	var list []Template
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
+		name := strings.ReplaceAll(e.Name(), slash, "/")
+		if full, err := Name(name); err != nil || full != name {
+			continue // it is none
 		}
-		t, err := s.Find(strings.ReplaceAll(e.Name(), slash, "/"))
-		if errors.Is(err, spec.ErrNotFound) {
+		t, err := s.load(name)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, err
+			t = Template{Name: name, Broken: err.Error()}
 		}
 		list = append(list, t)
 	}
@@ -144,15 +149,55 @@ func (s Shelf) List() ([]Template, error) {
 	return list, nil
 }
 
-// Find gives the template of a name.
+// Find gives the template of a name. None is an error of class [spec.ErrNotFound], a
+// broken one [spec.ErrConflict].
 func (s Shelf) Find(name string) (Template, error) {
 	name, err := Name(name)
 	if err != nil {
 		return Template{}, err
 	}
+	t, err := s.load(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = none(name)
+	case err != nil:
+		err = spec.Errorf(spec.ErrConflict, "template %s is broken: %w", name, err).WithHint("bothy template rm %s removes it", name)
+	}
+	return t, err
+}
+
+func none(name string) error {
+	return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
+}
+
+// Locate completes the name of a template that is there, whether or not it is broken.
+func (s Shelf) Locate(name string) (string, error) {
+	name, err := Name(name)
+	if err != nil {
+		return "", err
+	}
+	if _, err = os.Lstat(s.Path(name)); errors.Is(err, fs.ErrNotExist) {
+		err = none(name)
+	}
+	return name, err
+}
+
+// load reads what is written down about a template. None is fs.ErrNotExist.
+func (s Shelf) load(name string) (Template, error) {
 	t, err := s.about(s.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return t, spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
+		if _, err := os.Lstat(s.Path(name)); err != nil {
+			return t, err
+		}
+		t, err = s.about(s.Path(name)) // it may have taken its place just now
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("it has no %s", aboutName)
+	case err == nil && t.Name != name:
+		err = fmt.Errorf("its %s is that of %q", aboutName, t.Name)
+	case err == nil && t.Base != spec.TemplateHost && image.CheckDigest(t.Base) != nil:
+		err = fmt.Errorf("its %s does not say what it lies over", aboutName)
 	}
 	return t, err
 }
@@ -163,9 +208,13 @@ func (s Shelf) about(dir string) (Template, error) {
 	if err := store.ReadJSON(path, &t); err != nil {
 		return t, err
 	}
-	if t.Version > version {
+	switch {
+	case t.Version > version:
 		return t, fmt.Errorf("%s is of a newer Bothy (version %d, this one knows %d)", path, t.Version, version)
+	case t.Version < 1:
+		return t, fmt.Errorf("%s is of no version", path)
 	}
+	t.Broken = ""
 	return t, nil
 }
 
@@ -221,9 +270,9 @@ func (s Shelf) add(name string, fill func(dir string) (Template, error)) (Templa
 	return t, nil
 }
 
-// Remove removes a template. Sandboxes made from it keep what they have.
+// Remove removes a template, a broken one as well. Sandboxes made from it keep what they have.
 func (s Shelf) Remove(name string) error {
-	if _, err := s.Find(name); err != nil {
+	if _, err := s.Locate(name); err != nil {
 		return err // and makes no shelf for it
 	}
 	lock, err := s.lock()
@@ -231,11 +280,11 @@ func (s Shelf) Remove(name string) error {
 		return err
 	}
 	defer lock.Unlock()
-	t, err := s.Find(name)
+	name, err = s.Locate(name)
 	if err != nil {
 		return err
 	}
-	return s.discard(s.Path(t.Name))
+	return s.discard(s.Path(name))
 }
 
 // Fill has a new sandbox begin with a template. The directories exist; first is

@@ -67,28 +67,28 @@ func TestSaveAndFill(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a/b:v1", From: "box"}, layer, home, whole)
+	_, err := s.Save(Template{Name: "a/b:v1", Base: spec.TemplateHost, From: "box"}, layer, home, whole)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(home, "sub", "file"), []byte("changed"), 0o640))
 	if l, h := filled(t, s, "a/b:v1"); l != "one" || h != "one" {
 		t.Errorf("layer %q, home %q", l, h)
 	}
 	layer, home = sandbox(t, "two")
-	_, err = s.Save(Template{Name: "a/b:v1"}, layer, home, whole)
+	_, err = s.Save(Template{Name: "a/b:v1", Base: spec.TemplateHost}, layer, home, whole)
 	must(t, err)
 	if l, h := filled(t, s, "a/b:v1"); l != "two" || h != "two" {
 		t.Errorf("saved again: layer %q, home %q", l, h)
 	}
 	for _, layer := range []string{filepath.Join(home, "nothing"), t.TempDir()} {
-		if _, err := s.Save(Template{Name: "half:v1"}, layer, home, whole); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Save(Template{Name: "half:v1", Base: spec.TemplateHost}, layer, home, whole); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a layer that has just gone: %v", err)
 		}
 	}
-	_, err = s.Save(Template{Name: "bare:latest"}, "", home, func(r *os.Root) error { return r.RemoveAll("../home/link") })
+	_, err = s.Save(Template{Name: "bare:latest", Base: spec.TemplateHost}, "", home, func(r *os.Root) error { return r.RemoveAll("../home/link") })
 	if err == nil {
 		t.Error("what is left out may lie outside")
 	}
-	_, err = s.Save(Template{Name: "bare:latest"}, "", home, func(r *os.Root) error { return r.Remove("sub/file") })
+	_, err = s.Save(Template{Name: "bare:latest", Base: spec.TemplateHost}, "", home, func(r *os.Root) error { return r.Remove("sub/file") })
 	must(t, err)
 	dir := t.TempDir()
 	must(t, s.Fill("bare", filepath.Join(dir, "root-1"), filepath.Join(dir, "home")))
@@ -107,18 +107,60 @@ func TestSaveAndFill(t *testing.T) {
 	}
 }
 
+// One of which nothing can be read is broken, and nothing else is; it can be removed.
+func TestBroken(t *testing.T) {
+	s := shelf(t)
+	layer, home := sandbox(t, "one")
+	for _, name := range []string{"a:v1", "team/b:v1"} {
+		_, err := s.Save(Template{Name: name, Base: spec.TemplateHost}, layer, home, whole)
+		must(t, err)
+	}
+	must(t, os.WriteFile(filepath.Join(s.Dir, "README"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(s.Dir, "untagged"), 0o700))
+	path := filepath.Join(s.Path("team/b:v1"), aboutName)
+	for what, text := range map[string]string{
+		"a newer version": `{"version":9,"name":"team/b:v1","base":"host"}`,
+		"no version":      `{"name":"team/b:v1","base":"host"}`,
+		"nothing":         "",
+		"null":            "null",
+		"another's name":  `{"version":1,"name":"a:v1","base":"host"}`,
+		"no base":         `{"version":1,"name":"team/b:v1"}`,
+		"gone":            "gone",
+	} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if text == "gone" {
+			must(t, os.Remove(path))
+		}
+		list, err := s.List()
+		if err != nil || len(list) != 2 || list[0].Broken != "" || list[1].Name != "team/b:v1" || list[1].Broken == "" || list[1].Base != "" {
+			t.Errorf("%s: %+v, %v", what, list, err)
+		}
+		if _, err := s.Find("team/b:v1"); !errors.Is(err, spec.ErrConflict) || !strings.Contains(spec.Hint(err), "bothy template rm team/b:v1") {
+			t.Errorf("%s: %v", what, err)
+		}
+		dir := t.TempDir()
+		if err := s.Fill("team/b:v1", filepath.Join(dir, "root-1"), filepath.Join(dir, "home")); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("%s: somebody begins with it: %v", what, err)
+		}
+	}
+	must(t, s.Remove("team/b:v1"))
+	if _, err := s.Find("team/b:v1"); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("removed: %v", err)
+	}
+}
+
 // A crash leaves the old template or the new one, and nothing that grows.
 func TestWhatCrashesLeave(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "one")
-	_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
+	_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost}, layer, home, whole)
 	must(t, err)
 	must(t, os.Rename(filepath.Join(s.Dir, "a:v1"), filepath.Join(s.Dir, oldPrefix+"a:v1")))
 	for _, name := range []string{newPrefix + "123", endPrefix + "b:v1"} {
 		must(t, os.MkdirAll(filepath.Join(s.Dir, name, "home", "deep"), 0o700))
 		must(t, os.Chmod(filepath.Join(s.Dir, name, "home"), 0o500))
 	}
-	_, err = s.Save(Template{Name: "b:v1"}, layer, home, whole)
+	_, err = s.Save(Template{Name: "b:v1", Base: spec.TemplateHost}, layer, home, whole)
 	must(t, err)
 	if list, err := s.List(); err != nil || len(list) != 2 {
 		t.Errorf("what was about to be replaced has gone: %v, %v", list, err)
@@ -127,7 +169,7 @@ func TestWhatCrashesLeave(t *testing.T) {
 		t.Errorf("left are %q", left)
 	}
 	// One that fails half-way is none.
-	_, err = s.Save(Template{Name: "c:v1"}, layer, filepath.Join(home, "nothing"), whole)
+	_, err = s.Save(Template{Name: "c:v1", Base: spec.TemplateHost}, layer, filepath.Join(home, "nothing"), whole)
 	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".*-*")); err == nil || len(left) != 0 {
 		t.Errorf("%v; left are %q", err, left)
 	}
@@ -136,12 +178,12 @@ func TestWhatCrashesLeave(t *testing.T) {
 func TestAtTheSameTime(t *testing.T) {
 	s := shelf(t)
 	layer, home := sandbox(t, "same")
-	_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
+	_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost}, layer, home, whole)
 	must(t, err)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, err := s.Save(Template{Name: "a:v1"}, layer, home, whole); err != nil {
+			if _, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost}, layer, home, whole); err != nil {
 				t.Error(err)
 			}
 		})
@@ -181,13 +223,13 @@ func TestReadersKeepNobodyWaiting(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := shelf(t)
 			layer, home := sandbox(t, "one")
-			_, err := s.Save(Template{Name: "a:v1"}, layer, home, whole)
+			_, err := s.Save(Template{Name: "a:v1", Base: spec.TemplateHost}, layer, home, whole)
 			must(t, err)
 			read := func() error {
 				text, err := read(s, func() {
 					layer, home := sandbox(t, "two")
 					for _, name := range []string{"a:v1", "b:v1", "a:v1"} {
-						if _, err := s.Save(Template{Name: name}, layer, home, whole); err != nil {
+						if _, err := s.Save(Template{Name: name, Base: spec.TemplateHost}, layer, home, whole); err != nil {
 							t.Error(err)
 						}
 					}
