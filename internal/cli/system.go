@@ -63,7 +63,7 @@ func (a *app) systemDfCommand() *command.Command {
 	var verbose bool
 	c := &command.Command{
 		Use: "df", Short: "Show what takes room on the disk",
-		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of installations\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
+		Long: "Shows what sandboxes, templates, images, builds, installed agents, leftovers of what broke off\nand the cache take of the disk, and how much of it bothy system prune could free. What several\nshare counts once. Your own directories are not in it.",
 		Args: exactly(0, "no arguments"),
 		RunE: func(*command.Command, []string) error {
 			d, err := a.disk()

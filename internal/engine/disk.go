@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/quota"
@@ -26,7 +24,7 @@ const (
 	DiskTemplate = "template"
 	DiskImage    = "image"    // a container image
 	DiskAgent    = "agent"    // an installed version
-	DiskLeftover = "leftover" // downloads that broke off, and what crashes left of an installation
+	DiskLeftover = "leftover" // what broke off: of an image, a template, an installation
 	DiskBuild    = "build"    // a step of a build, or a cache of one
 	DiskCache    = "cache"
 )
@@ -60,7 +58,7 @@ type Disk struct {
 func (e *Engine) Disk() (Disk, error) {
 	var items []DiskItem
 	var m quota.Meter
-	for _, list := range []func(*quota.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskDownloads, e.diskAgents, e.diskLeftovers} {
+	for _, list := range []func(*quota.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskAgents, e.leftOfImages, e.leftOfTemplates, e.leftOfAgents} {
 		some, err := list(&m)
 		if err != nil {
 			return Disk{}, err
@@ -249,37 +247,6 @@ func brief(name string) string {
 	return name
 }
 
-// diskDownloads are those of images that broke off, or are being made.
-func (e *Engine) diskDownloads(m *quota.Meter) ([]DiskItem, error) {
-	shelf := e.Images()
-	parts, err := shelf.Parts()
-	if err != nil || len(parts) == 0 {
-		return nil, err
-	}
-	kept := ""
-	lock, err := store.TryLock(shelf.Lock())
-	switch {
-	case errors.Is(err, store.ErrLocked):
-		kept = "an image is being fetched"
-	case err != nil:
-		return nil, err
-	default:
-		lock.Unlock()
-	}
-	var items []DiskItem
-	for _, p := range parts {
-		it := DiskItem{Kind: DiskLeftover, Name: path.Join("image", filepath.Base(p)), Bytes: m.Add(p), Kept: kept}
-		if info, err := os.Lstat(p); err == nil {
-			it.Used = info.ModTime()
-		}
-		it.remove = func() error {
-			return e.changeImages(func(image.Shelf) error { return os.RemoveAll(p) })
-		}
-		items = append(items, it)
-	}
-	return items, nil
-}
-
 func (e *Engine) diskAgents(m *quota.Meter) ([]DiskItem, error) {
 	list, err := e.ListAgents()
 	if err != nil {
@@ -300,46 +267,6 @@ func (e *Engine) diskAgents(m *quota.Meter) ([]DiskItem, error) {
 		}
 	}
 	return items, nil
-}
-
-func (e *Engine) diskLeftovers(m *quota.Meter) ([]DiskItem, error) {
-	names, err := os.ReadDir(e.Store.Agents())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var items []DiskItem
-	for _, n := range names {
-		h, err := agent.HomeOf(e.Store, n.Name())
-		if err != nil {
-			continue
-		}
-		left, err := h.Leftovers()
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range left {
-			it := DiskItem{Kind: DiskLeftover, Name: path.Join(n.Name(), filepath.Base(p)), Agent: n.Name(), Bytes: m.Add(p)}
-			if info, err := os.Lstat(p); err == nil {
-				it.Used = info.ModTime()
-			}
-			it.remove = func() error { return removeLeftover(h, p) }
-			items = append(items, it)
-		}
-	}
-	return items, nil
-}
-
-// removeLeftover removes what nobody is at work on.
-func removeLeftover(h agent.Home, p string) error {
-	lock, err := store.TryLock(h.Lock())
-	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "%s stays: it is being installed", filepath.Base(p))
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	return os.RemoveAll(p)
 }
 
 // Pruning says what is to be removed.

@@ -298,13 +298,23 @@ func (e *Engine) SweepImages() (freed int64, err error) {
 }
 
 func (e *Engine) sweepImages(s image.Shelf) (int64, error) {
-	users, err := e.imageUsers()
+	used, err := e.imagesInUse()
 	if err != nil {
 		return 0, err
 	}
+	return s.Sweep(used)
+}
+
+// imagesInUse are the digests of images that sandboxes, saved templates and steps of builds
+// use.
+func (e *Engine) imagesInUse() (map[string]bool, error) {
+	users, err := e.imageUsers()
+	if err != nil {
+		return nil, err
+	}
 	bases, err := e.buildBases()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	used := map[string]bool{}
 	for digest := range bases {
@@ -315,7 +325,7 @@ func (e *Engine) sweepImages(s image.Shelf) (int64, error) {
 			used[digest] = true
 		}
 	}
-	return s.Sweep(used)
+	return used, nil
 }
 
 // changeImages does something while no sandbox is created, and no image fetched.

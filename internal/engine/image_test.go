@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +151,111 @@ func TestDownloadsThatBrokeOff(t *testing.T) {
 	must(t, os.WriteFile(part, make([]byte, 5000), 0o600))
 	if freed, err := e.PruneImages(); freed != 5000 || err != nil || !e.hasBlob(img.Digest) {
 		t.Errorf("%d, %v", freed, err)
+	}
+}
+
+// What a killed pull, load or save leaves takes room, and goes when it is asked for. What
+// is being made stays, and so does what an image has.
+func TestWhatKilledProcessesLeave(t *testing.T) {
+	e := newEngine(t)
+	img := shelved(t, e, "docker.io/library/tools:v1")
+	images, shelf := e.Images(), e.Templates().Dir
+	digest := image.Digest(make([]byte, 32))
+	made, err := images.NewRoot()
+	must(t, err)
+	staying := []string{images.RootDir(img.Digest), shelf + "/a:v1"}
+	going := []string{made, filepath.Dir(made) + "/.gone-1", images.RootDir(digest) + "0", shelf + "/.new-1", shelf + "/.gone-b:v1", shelf + "/.old-a:v1"}
+	for _, dir := range slices.Concat(staying, going) {
+		must(t, os.MkdirAll(dir, 0o700))
+		must(t, os.WriteFile(dir+"/large", make([]byte, 5000), 0o600))
+	}
+	must(t, store.WriteJSON(shelf+"/a:v1/template.json", map[string]any{"version": 1, "name": "a:v1", "base": spec.TemplateHost}))
+	must(t, os.WriteFile(images.Blob(digest), make([]byte, 5000), 0o600))
+	staying, going = append(staying, images.Blob(img.Digest)), append(going, images.Blob(digest))
+
+	lock := func(path string) *store.Lock {
+		t.Helper()
+		l, err := store.TryLock(path)
+		must(t, err)
+		return l
+	}
+	left := func() (kept, free []DiskItem) {
+		t.Helper()
+		d, err := e.Disk()
+		must(t, err)
+		for _, it := range d.Items {
+			switch {
+			case it.Kind != DiskLeftover:
+				continue
+			case it.Bytes < 5000 || it.Used.IsZero():
+				t.Errorf("%+v", it)
+			case it.Kept != "":
+				kept = append(kept, it)
+				continue
+			}
+			free = append(free, it)
+		}
+		return kept, free
+	}
+	conflict := func(when string, list []DiskItem) {
+		t.Helper()
+		for _, it := range list {
+			if err := e.RemoveItem(t.Context(), it); !errors.Is(err, spec.ErrConflict) {
+				t.Errorf("%s: %s: %v", when, it.Name, err)
+			}
+		}
+	}
+	fetching, filling := lock(images.Lock()), lock(shelf+"/.new-1/.lock")
+	if kept, free := left(); len(kept) != 5 || len(free) != 2 {
+		t.Errorf("while they are made: kept %+v, not kept %+v", kept, free)
+	}
+	fetching.Unlock()
+	filling.Unlock()
+	shelfLock := lock(shelf + "/.lock")
+	if kept, free := left(); len(kept) != 3 || len(free) != 4 {
+		t.Errorf("while a template is made: kept %+v, not kept %+v", kept, free)
+	}
+	shelfLock.Unlock()
+	kept, free := left()
+	if len(kept) != 0 || len(free) != len(going) {
+		t.Fatalf("kept %+v, not kept %+v", kept, free)
+	}
+
+	fetching, shelfLock = lock(images.Lock()), lock(shelf+"/.lock")
+	conflict("somebody makes them again", free)
+	fetching.Unlock()
+	shelfLock.Unlock()
+	ofImages := slices.DeleteFunc(slices.Clone(free), func(it DiskItem) bool { return !strings.HasPrefix(it.Name, "image/") })
+	held, err := images.Hold()
+	must(t, err)
+	conflict("a sandbox is being created", ofImages)
+	held.Unlock()
+	filling = lock(shelf + "/.new-1/.lock")
+	conflict("it is filled", slices.DeleteFunc(slices.Clone(free), func(it DiskItem) bool { return it.Name != "template/.new-1" }))
+	filling.Unlock()
+	text := fmt.Appendf(nil, `{"config":{"digest":%q}}`, digest)
+	sum := sha256.Sum256(text)
+	other := image.Image{Name: "docker.io/library/other:v1", Digest: image.Digest(sum[:])}
+	must(t, store.WriteFile(images.Blob(other.Digest), text))
+	must(t, images.Add(image.Descriptor{Digest: other.Digest}, other))
+	conflict("an image has it", slices.DeleteFunc(ofImages, func(it DiskItem) bool {
+		return !strings.Contains(it.Name, image.Hex(digest))
+	}))
+	must(t, images.Forget(other))
+	must(t, os.Remove(images.Blob(other.Digest)))
+
+	for _, it := range free {
+		must(t, e.RemoveItem(t.Context(), it))
+	}
+	must(t, e.RemoveItem(t.Context(), free[0])) // somebody else was faster
+	for _, p := range going {
+		if _, err := os.Lstat(p); err == nil {
+			t.Errorf("%s is there", p)
+		}
+	}
+	for _, p := range staying {
+		if _, err := os.Lstat(p); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -173,6 +173,8 @@ const layoutText = `{"imageLayoutVersion":"1.0.0"}` + "\n"
 
 func (s Shelf) blobs() string { return filepath.Join(s.Dir, "blobs", "sha256") }
 
+func (s Shelf) roots() string { return filepath.Join(s.Dir, rootsName) }
+
 // Blob is where a blob lies, Part where it is written before it is complete. The
 // digest was checked.
 func (s Shelf) Blob(digest string) string { return filepath.Join(s.blobs(), Hex(digest)) }
@@ -181,12 +183,12 @@ func (s Shelf) Part(digest string) string { return filepath.Join(s.blobs(), part
 
 // RootDir is where the root of an image lies.
 func (s Shelf) RootDir(digest string) string {
-	return filepath.Join(s.Dir, rootsName, fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
+	return filepath.Join(s.roots(), fmt.Sprintf("%s-%d-%d", Hex(digest), s.UID, s.GID))
 }
 
 // Make makes the directories.
 func (s Shelf) Make() error {
-	for _, dir := range []string{s.blobs(), filepath.Join(s.Dir, rootsName)} {
+	for _, dir := range []string{s.blobs(), s.roots()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}

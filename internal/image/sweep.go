@@ -65,10 +65,7 @@ func (s Shelf) Forget(img Image) error {
 // left by who was killed. While somebody holds them it is [ErrHeld]. The caller
 // holds the lock.
 func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
-	hold, err := store.TryLock(s.held())
-	if errors.Is(err, store.ErrLocked) {
-		return 0, spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when it is there")
-	}
+	hold, err := s.alone()
 	if err != nil {
 		return 0, err
 	}
@@ -77,21 +74,15 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	kept := map[string]bool{}
 	named := i.Manifests[:0:0]
 	for _, m := range i.Manifests {
-		if m.Annotations[NameKey] == "" && !used[m.Digest] && !s.young(m.Digest) {
-			continue
-		}
-		named = append(named, m)
-		if err := s.mark(m.Digest, kept); err != nil {
-			return 0, err
+		if m.Annotations[NameKey] != "" || used[m.Digest] || s.young(m.Digest) {
+			named = append(named, m)
 		}
 	}
-	for digest := range used {
-		if err := s.mark(digest, kept); err != nil {
-			return 0, err
-		}
+	kept, err := s.marked(named, used)
+	if err != nil {
+		return 0, err
 	}
 	if len(named) != len(i.Manifests) {
 		i.Manifests = named
@@ -99,10 +90,7 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 			return 0, err
 		}
 	}
-	roots, err := s.sweep(filepath.Join(s.Dir, rootsName), func(name string) bool {
-		hex, _, _ := strings.Cut(name, "-")
-		return kept[algorithm+hex]
-	})
+	roots, err := s.sweep(s.roots(), kept.root)
 	if err != nil {
 		return roots, err
 	}
@@ -110,10 +98,72 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 		if hex, ok := strings.CutPrefix(name, partPrefix); ok {
 			return s.awaited(hex)
 		}
-		return kept[algorithm+name]
+		return kept.blob(name)
 	})
 	store.SweepTemp(s.Dir, spoolAge)
 	return roots + blobs, err
+}
+
+// alone has nobody hold the images until it is given back.
+func (s Shelf) alone() (*store.Lock, error) {
+	hold, err := store.TryLock(s.held())
+	if errors.Is(err, store.ErrLocked) {
+		err = spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when it is there")
+	}
+	return hold, err
+}
+
+// Strays are the blobs and the roots that no image of the list and none of the digests in
+// use leads to, as paths: what was left by who was killed, or is being made. Downloads that
+// are not complete are none of them: see [Shelf.Parts].
+func (s Shelf) Strays(used map[string]bool) ([]string, error) {
+	i, err := s.index()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.marked(i.Manifests, used)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := without(s.roots(), kept.root)
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := without(s.blobs(), func(name string) bool { return strings.HasPrefix(name, partPrefix) || kept.blob(name) })
+	return append(roots, blobs...), err
+}
+
+// without are the paths of what is not kept in a directory.
+func without(dir string, keep func(name string) bool) (list []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, e := range entries {
+		if !keep(e.Name()) {
+			list = append(list, filepath.Join(dir, e.Name()))
+		}
+	}
+	return list, err
+}
+
+// RemoveStray removes what Strays told of, unless an image has it by now. While somebody
+// holds them it is [ErrHeld]. The caller holds the lock, so that nothing is being made.
+func (s Shelf) RemoveStray(path string, used map[string]bool) error {
+	hold, err := s.alone()
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock()
+	list, err := s.Strays(used)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil && !slices.Contains(list, path) {
+		return spec.Errorf(spec.ErrConflict, "an image has it by now")
+	}
+	_, err = s.sweep(filepath.Dir(path), func(name string) bool { return name != filepath.Base(path) })
+	return err
 }
 
 // awaited tells whether somebody may go on with a download.
@@ -135,6 +185,33 @@ func (s Shelf) Parts() ([]string, error) {
 // that nobody is at work on them.
 func (s Shelf) SweepParts() (freed int64, err error) {
 	return s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
+}
+
+// leads are the digests that something leads to.
+type leads map[string]bool
+
+func (l leads) blob(name string) bool { return l[algorithm+name] }
+
+// root tells whether a directory is the root of one of them, for whatever caller.
+func (l leads) root(name string) bool {
+	hex, _, _ := strings.Cut(name, "-")
+	return l[algorithm+hex]
+}
+
+// marked are those that images, and digests in use, lead to.
+func (s Shelf) marked(list []Descriptor, used map[string]bool) (leads, error) {
+	kept := leads{}
+	for _, m := range list {
+		if err := s.mark(m.Digest, kept); err != nil {
+			return nil, err
+		}
+	}
+	for digest := range used {
+		if err := s.mark(digest, kept); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
 }
 
 // mark notes the blobs that a manifest leads to. One that is not there leads to
@@ -184,8 +261,13 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 			freed += size
 		}
 		gone := filepath.Join(dir, gonePrefix+strings.TrimPrefix(e.Name(), gonePrefix))
-		if err := os.Rename(at, gone); err != nil {
-			return freed, err
+		if gone != at { // else whoever did so was killed
+			if err := store.RemoveTree(gone); err != nil { // of one that had the name before
+				return freed, err
+			}
+			if err := os.Rename(at, gone); err != nil {
+				return freed, err
+			}
 		}
 		if err := store.RemoveTree(gone); err != nil {
 			return freed, err
@@ -197,7 +279,7 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 // NewRoot makes a directory for a root that is being made. The caller holds the
 // lock.
 func (s Shelf) NewRoot() (string, error) {
-	return os.MkdirTemp(filepath.Join(s.Dir, rootsName), newPrefix)
+	return os.MkdirTemp(s.roots(), newPrefix)
 }
 
 // PutRoot completes a root and puts it in its place.

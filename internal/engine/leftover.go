@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/quota"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// leftover is what broke off when something was made that is called so.
+func leftover(m *quota.Meter, of, at string, remove func() error) DiskItem {
+	it := DiskItem{Kind: DiskLeftover, Name: path.Join(of, filepath.Base(at)), Bytes: m.Add(at), remove: remove}
+	if info, err := os.Lstat(at); err == nil {
+		it.Used = info.ModTime()
+	}
+	return it
+}
+
+// leftOfImages are downloads that broke off, and what no image has; or they are being made.
+func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
+	shelf := e.Images()
+	parts, err := shelf.Parts()
+	if err != nil {
+		return nil, err
+	}
+	used, unknown := e.imagesInUse()
+	strays, err := shelf.Strays(used)
+	if err != nil { // whoever removes something is told: what cannot be read may lead to any of them
+		strays = nil
+	}
+	if len(parts)+len(strays) == 0 {
+		return nil, nil
+	}
+	kept, err := imagesBusy(shelf)
+	if err != nil {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, p := range parts {
+		it := leftover(m, "image", p, func() error {
+			return e.changeImages(func(image.Shelf) error { return os.RemoveAll(p) })
+		})
+		it.Kept = kept
+		items = append(items, it)
+	}
+	if kept == "" && unknown != nil {
+		kept = unknown.Error()
+	}
+	for _, p := range strays {
+		it := leftover(m, "image", p, func() error { return e.removeStray(p) })
+		it.Kept = kept
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// imagesBusy tells why nothing that is half made is to be removed now; empty if it may be.
+func imagesBusy(s image.Shelf) (string, error) {
+	lock, err := store.TryLock(s.Lock())
+	if errors.Is(err, store.ErrLocked) {
+		return "an image is being fetched", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	lock.Unlock()
+	return "", nil
+}
+
+// removeStray removes what no image has.
+func (e *Engine) removeStray(p string) error {
+	return e.changeImages(func(s image.Shelf) error {
+		used, err := e.imagesInUse()
+		if err != nil {
+			return err
+		}
+		return s.RemoveStray(p, used)
+	})
+}
+
+// leftOfTemplates is what broke off when one was made from a sandbox, replaced or removed.
+func (e *Engine) leftOfTemplates(m *quota.Meter) ([]DiskItem, error) {
+	shelf := e.Templates()
+	list, err := shelf.Leftovers()
+	if err != nil {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, l := range list {
+		it := leftover(m, "template", l.Path, func() error { return shelf.RemoveLeftover(l.Path) })
+		if l.Busy {
+			it.Kept = "a template is being made"
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// leftOfAgents is what broke off of installations.
+func (e *Engine) leftOfAgents(m *quota.Meter) ([]DiskItem, error) {
+	names, err := os.ReadDir(e.Store.Agents())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var items []DiskItem
+	for _, n := range names {
+		h, err := agent.HomeOf(e.Store, n.Name())
+		if err != nil {
+			continue
+		}
+		left, err := h.Leftovers()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range left {
+			it := leftover(m, n.Name(), p, func() error { return removeLeftover(h, p) })
+			it.Agent = n.Name()
+			items = append(items, it)
+		}
+	}
+	return items, nil
+}
+
+// removeLeftover removes what nobody is at work on.
+func removeLeftover(h agent.Home, p string) error {
+	lock, err := store.TryLock(h.Lock())
+	if errors.Is(err, store.ErrLocked) {
+		return spec.Errorf(spec.ErrConflict, "%s stays: it is being installed", filepath.Base(p))
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return os.RemoveAll(p)
+}
