@@ -190,6 +190,12 @@ func (b *devcontainerBuild) aboutFeature(ctx context.Context, u devcontainer.Use
 	img, err := b.engine.Images().Find(ref)
 	if b.flags.pull == pullAlways || b.flags.pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
 		img, err = b.app.pullFeature(ctx, b.engine, ref)
+	} else if errors.Is(err, spec.ErrNotFound) { // no command brings one but this
+		flag := "--pull " + b.flags.pull
+		if b.flags.pull == pullLocal {
+			flag = "--load-local-template (" + flag + ")"
+		}
+		err = spec.Errorf(spec.ErrNotFound, "it is not on this machine").WithHint("without %s it is fetched", flag)
 	}
 	if err != nil {
 		return nil, err
