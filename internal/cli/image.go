@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/term"
@@ -89,7 +90,24 @@ func (a *app) imageOf(ctx context.Context, e *engine.Engine, word, pull string, 
 	if pull == pullAlways || pull == pullMissing && errors.Is(err, spec.ErrNotFound) {
 		return a.pullImage(ctx, e, ref, foreign)
 	}
+	if err == nil {
+		err = notFeature(e, img)
+	}
 	return img, err
+}
+
+// notFeature refuses what was made of a feature of development containers: registries have
+// no image under that name or digest.
+func notFeature(e *engine.Engine, img image.Image) error {
+	config, err := e.ImageConfig(img.Digest)
+	if err != nil {
+		return nil //nolint:nilerr // what is needed of the image is in its root, and there or not
+	}
+	if of, err := devcontainer.ParseImage(config, image.FeatureLabel); err == nil && of.Feature != "" {
+		return spec.Errorf(spec.ErrUsage, "%s is a feature of development containers, and no image", imageName(img)).
+			WithHint("a devcontainer.json names it under features")
+	}
+	return nil
 }
 
 // imageTemplate is how a sandbox names an image.

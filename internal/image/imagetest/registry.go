@@ -65,14 +65,16 @@ func (r *Registry) Publish(repository, tag string, i *Image) {
 	maps.Copy(r.blobs, i.Blobs)
 }
 
-// PublishFeature gives an archive a tag, as a feature of development containers.
-func (r *Registry) PublishFeature(t testing.TB, repository, tag string, archive []byte) {
+// PublishFeature gives an archive a tag, as a feature of development containers. It tells
+// the digest.
+func (r *Registry) PublishFeature(t testing.TB, repository, tag string, archive []byte) string {
 	i := &Image{Blobs: map[string][]byte{}}
 	i.Manifest.SchemaVersion, i.Manifest.MediaType = 2, image.TypeManifest
 	i.Manifest.Config = i.add("application/vnd.devcontainers", []byte("{}"))
 	i.Manifest.Layers = []image.Descriptor{i.add("application/vnd.devcontainers.layer.v1+tar", archive)}
 	i.Descriptor = i.add(image.TypeManifest, encode(t, i.Manifest))
 	r.Publish(repository, tag, i)
+	return i.Digest
 }
 
 // Away has all blobs be in another repository, until they are mounted.

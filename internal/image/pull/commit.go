@@ -71,17 +71,23 @@ func (w *worker) scratch(ctx context.Context) (image.Image, error) {
 
 // add adds an image whose layers are there.
 func (w *worker) add(ctx context.Context, manifestType, configType string, config []byte, layers []image.Descriptor, name string) (image.Image, error) {
+	r, err := w.made(manifestType, configType, config, layers)
+	if err != nil {
+		return image.Image{}, err
+	}
+	return w.finish(ctx, r, name)
+}
+
+// made keeps what describes a new image whose layers are there.
+func (w *worker) made(manifestType, configType string, config []byte, layers []image.Descriptor) (resolved, error) {
 	c := describe(configType, config)
 	m := image.Manifest{SchemaVersion: 2, MediaType: manifestType, Config: c, Layers: layers}
 	text, err := json.Marshal(m)
 	if err != nil {
-		return image.Image{}, err
+		return resolved{}, err
 	}
 	d := describe(manifestType, text)
-	if err := errors.Join(w.keep(c, config), w.keep(d, text)); err != nil {
-		return image.Image{}, err
-	}
-	return w.finish(ctx, resolved{Descriptor: d, manifest: m, text: text}, name)
+	return resolved{Descriptor: d, manifest: m, text: text}, errors.Join(w.keep(c, config), w.keep(d, text))
 }
 
 // commit makes an image of what a build has made over another.

@@ -64,11 +64,12 @@ func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 	if err := w.keep(blob, layer); err != nil {
 		return nil, err
 	}
-	name := ref.Name()
-	if ref.Digest != "" { // which is not that of the image
-		name = ""
+	r, err := w.made(image.TypeManifest, typeConfig, text, []image.Descriptor{blob})
+	if err != nil {
+		return nil, err
 	}
-	img, err := w.add(ctx, image.TypeManifest, typeConfig, text, []image.Descriptor{blob}, name)
+	r.list = ref.Digest // which is not that of the image: by it, it is found again
+	img, err := w.finish(ctx, r, ref.Name())
 	return []image.Image{img}, err
 }
 

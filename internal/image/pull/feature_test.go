@@ -39,6 +39,34 @@ func TestFeature(t *testing.T) {
 	}
 }
 
+// One that is pinned is found by its digest, which is not that of the image that is made of
+// it, also beside the same one by its name; and it stays.
+func TestPinnedFeature(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	archive := imagetest.Layer(t, imagetest.File(image.FeatureFile, `{"id": "f"}`))
+	pin := r.PublishFeature(t, "features/f", "1", archive)
+	_, err := b.do(t, image.Order{Feature: r.Host + "/features/f:1"})
+	must(t, err)
+	ref, err := image.ParseReference(r.Host + "/features/f@" + pin)
+	must(t, err)
+	if found, err := b.shelf.Find(ref); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("before it is fetched: %+v, %v", found, err)
+	}
+	got, err := b.do(t, image.Order{Feature: ref.String()})
+	must(t, err)
+	img := got.Images[0]
+	if img.Digest == pin || img.List != pin || img.Name != ref.Name() {
+		t.Errorf("%+v", img)
+	}
+	_, err = b.do(t, image.Order{Feature: r.Host + "/features/f:1"})
+	must(t, err)
+	_, err = b.shelf.Sweep(nil)
+	must(t, err)
+	if found, err := b.shelf.Find(ref); err != nil || found.Digest != img.Digest || found.Root == nil {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
+
 func TestFeatureRefused(t *testing.T) {
 	about := imagetest.File(image.FeatureFile, `{}`)
 	device := imagetest.File("device", "")
