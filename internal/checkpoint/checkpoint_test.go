@@ -636,6 +636,23 @@ func damagedAbout(t *testing.T, damage func(string) error) {
 	}
 }
 
+// A directory that programs inside have shut is put back as any other.
+func TestRestoreShut(t *testing.T) {
+	b := newBox(t)
+	b.write("file", "one")
+	must(t, os.Chmod(b.dir, 0o000))
+	t.Cleanup(func() { _ = os.Chmod(b.dir, 0o700) })
+	p := b.keep("")
+	must(t, os.Chmod(b.dir, 0o700))
+	b.write("file", "two")
+	b.back(p)
+	must(t, b.Whole())
+	must(t, os.Chmod(b.dir, 0o700))
+	if text, err := os.ReadFile(b.path("file")); err != nil || string(text) != "one" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // What a checkpoint came from is its parent, or what is nearest before that.
 func TestBefore(t *testing.T) {
 	b := newBox(t)

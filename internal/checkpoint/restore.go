@@ -148,20 +148,27 @@ func (s Shelf) readyFor(p Point, wanted func(tree string) bool) (_ []Tree, _ *Pa
 func syncAll(sources []Source) error {
 	synced := map[uint64]bool{}
 	for _, src := range sources {
-		var st unix.Stat_t
-		if err := unix.Stat(src.Dir, &st); errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return &fs.PathError{Op: "look at", Path: src.Dir, Err: err}
-		}
-		if device := idOf(&st).device; !synced[device] {
-			synced[device] = true
-			if err := store.SyncFS(src.Dir); err != nil {
-				return err
-			}
+		if err := src.sync(synced); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("bring %s to the disk: %w", src.Dir, err)
 		}
 	}
 	return nil
+}
+
+// sync brings the file system of a directory to the disk, unless that was done. Programs
+// inside may have taken its owner the permission to open it.
+func (s *Source) sync(done map[uint64]bool) error {
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || done[idOf(&st).device] {
+		return err
+	}
+	done[idOf(&st).device] = true
+	return unix.Syncfs(int(f.Fd()))
 }
 
 // settle writes down where the sandbox is, and that it is on no way any more. Directories
