@@ -212,13 +212,11 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 	}
 	var list []found
 	var others error
-	for _, d := range i.Manifests {
-		if attested(d) {
-			continue
-		}
-		f, err := w.loadOne(ctx, from, d, len(i.Manifests) == 1)
+	images := imagesOf(i.Manifests)
+	for _, d := range images {
+		f, err := w.loadOne(ctx, from, d, len(images) == 1)
 		switch {
-		case errors.Is(err, errOtherPlatform) || len(i.Manifests) > 1 && errors.Is(err, spec.ErrNotFound):
+		case errors.Is(err, errOtherPlatform) || len(images) > 1 && errors.Is(err, spec.ErrNotFound):
 			others = err
 		case err != nil:
 			return nil, err

@@ -85,17 +85,16 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 	return r, spec.Errorf(spec.ErrDenied, "it is a list of lists of lists")
 }
 
-// choose finds what is made for this machine.
+// choose finds what is made for this machine. The only image there is need not say what
+// for: its configuration does.
 func choose(list []image.Descriptor) (image.Descriptor, error) {
+	list = imagesOf(list)
+	if len(list) == 1 && list[0].Platform == nil {
+		return list[0], nil
+	}
 	host := image.Host()
 	var others []string
 	for _, d := range list {
-		if attested(d) {
-			continue
-		}
-		if d.Platform == nil && len(list) == 1 {
-			return d, nil
-		}
 		if d.Platform == nil {
 			continue
 		}
@@ -106,7 +105,15 @@ func choose(list []image.Descriptor) (image.Descriptor, error) {
 			others = append(others, p)
 		}
 	}
+	if others == nil {
+		return image.Descriptor{}, spec.Errorf(spec.ErrNotFound, "it is a list of %d images, none of which says what it is made for", len(list))
+	}
 	return image.Descriptor{}, wrongPlatform(strings.Join(others, ", "))
+}
+
+// imagesOf leaves out of a list what is said about images.
+func imagesOf(list []image.Descriptor) []image.Descriptor {
+	return slices.DeleteFunc(slices.Clone(list), attested)
 }
 
 func wrongPlatform(is string) error {

@@ -116,6 +116,34 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// What is said about an image is none: beside it, the only image need not say what it is
+// for, and can be given a name.
+func TestAttested(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	img, about := small(t, "image"), small(t, "about it")
+	img.Descriptor.Platform, about.Descriptor.Platform = nil, &image.Platform{OS: "unknown", Architecture: "unknown"}
+	about.Descriptor.Annotations = map[string]string{"vnd.docker.reference.type": "attestation-manifest"}
+	list := imagetest.List(t, img, about)
+	r.Publish("tools", "v1", list)
+	got, err := b.do(t, image.Order{Pull: r.Host + "/tools:v1"})
+	if err != nil || got.Images[0].Digest != img.Descriptor.Digest {
+		t.Errorf("pulled: %+v, %v", got, err)
+	}
+	dir := t.TempDir()
+	list.Layout(t, dir, "")
+	must(t, os.WriteFile(filepath.Join(dir, "index.json"), list.Blobs[list.Descriptor.Digest], 0o600)) // they lie beside each other
+	got, err = b.do(t, image.Order{Load: dir, Name: "mine:v1"})
+	if err != nil || len(got.Images) != 1 || got.Images[0].Name != "docker.io/library/mine:v1" || got.Images[0].Digest != img.Descriptor.Digest {
+		t.Errorf("loaded: %+v, %v", got, err)
+	}
+	second := small(t, "second")
+	second.Descriptor.Platform = nil
+	r.Publish("two", "v1", imagetest.List(t, img, second, about))
+	if _, err = b.do(t, image.Order{Pull: r.Host + "/two:v1"}); !errors.Is(err, spec.ErrNotFound) || !strings.Contains(err.Error(), "a list of 2 images, none of which says") {
+		t.Errorf("two that say nothing: %v", err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	good := small(t, "good")
