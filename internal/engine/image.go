@@ -328,7 +328,10 @@ func (e *Engine) imagesInUse() (map[string]bool, error) {
 	return used, nil
 }
 
-// changeImages does something while no sandbox is created, and no image fetched.
+// imagesAtWork says what whoever has the images' lock does.
+const imagesAtWork = "an image is being fetched, written or sent"
+
+// changeImages does something while no sandbox is created, and nobody is at work on an image.
 func (e *Engine) changeImages(do func(image.Shelf) error) error {
 	names, err := e.Store.NamesLock()
 	if err != nil {
@@ -341,7 +344,7 @@ func (e *Engine) changeImages(do func(image.Shelf) error) error {
 	}
 	lock, err := store.TryLock(s.Lock())
 	if errors.Is(err, store.ErrLocked) {
-		return spec.Errorf(spec.ErrConflict, "an image is being fetched").WithHint("try again when it is there")
+		return spec.Errorf(spec.ErrConflict, imagesAtWork).WithHint("try again when that is done")
 	}
 	if err != nil {
 		return err

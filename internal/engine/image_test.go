@@ -206,7 +206,7 @@ func TestWhatKilledProcessesLeave(t *testing.T) {
 		}
 	}
 	fetching, filling := lock(images.Lock()), lock(shelf+"/.new-1/.lock")
-	if kept, free := left(); len(kept) != 5 || len(free) != 2 {
+	if kept, free := left(); len(kept) != 5 || len(free) != 2 || kept[0].Kept != "an image is being fetched, written or sent" {
 		t.Errorf("while they are made: kept %+v, not kept %+v", kept, free)
 	}
 	fetching.Unlock()

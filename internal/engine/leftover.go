@@ -65,7 +65,7 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 func imagesBusy(s image.Shelf) (string, error) {
 	lock, err := store.TryLock(s.Lock())
 	if errors.Is(err, store.ErrLocked) {
-		return "an image is being fetched", nil
+		return imagesAtWork, nil
 	}
 	if err != nil {
 		return "", err
