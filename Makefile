@@ -20,7 +20,7 @@ tour: ## build, and show what a sandbox is, on this directory
 
 .PHONY: test
 test: ## run all tests
-	go test -timeout 40m ./...
+	CGO_ENABLED=0 go test -timeout 40m ./...
 
 .PHONY: unit
 unit: ## run the tests that start no sandbox
