@@ -1,7 +1,10 @@
 package spec
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
+	"syscall"
 )
 
 // How writes of the inside reach the directories it works on.
@@ -14,6 +17,22 @@ const (
 	// repository; its commits are fetched.
 	WorkspaceClone = "clone"
 )
+
+// WorkspaceError gives what went wrong when one of the caller's directories was opened its
+// class, and what to do about it: it may have been moved away. Of nil it is nil.
+func WorkspaceError(err error) error {
+	const op = "open the workspace"
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return (&Error{Class: ErrNotFound, Op: op, Err: err}).WithHint("put it back where it was when the sandbox was created")
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENOTDIR):
+		return (&Error{Class: ErrDenied, Op: op + ", in whose path there is a symbolic link or a file now", Err: err}).
+			WithHint("put it back as it was when the sandbox was created")
+	}
+	return &Error{Op: op, Err: err}
+}
 
 // CheckWorkspaceMode refuses a mode that does not exist.
 func CheckWorkspaceMode(mode string) error {

@@ -172,16 +172,10 @@ func (t *taker) walk(f *os.File, e Entry, depth int) (err error) {
 // open opens the directory. One of the host's may have been moved away.
 func (s *Source) open() (*os.File, error) {
 	f, err := openTop(s.Dir)
-	switch {
-	case err == nil || !s.Shared:
-		return f, err
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open the workspace", Err: err}).WithHint("put it back where it was when the sandbox was created")
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return nil, (&spec.Error{Class: spec.ErrDenied, Op: "open the workspace, in whose path there is a symbolic link or a file now", Err: err}).
-			WithHint("put it back as it was when the sandbox was created")
+	if s.Shared {
+		err = spec.WorkspaceError(err)
 	}
-	return nil, &spec.Error{Op: "open the workspace", Err: err}
+	return f, err
 }
 
 // Reach looks whether the directory is there, or can be made.

@@ -64,13 +64,8 @@ func (w Workspace) open() (*look, error) {
 		return nil, err
 	}
 	host, err := openTop(w.Source)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "open the workspace", Err: err}).WithHint("put it back where it was when the sandbox was created")
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return nil, (&spec.Error{Class: spec.ErrDenied, Op: "open the workspace, in whose path there is a symbolic link or a file now", Err: err}).WithHint("put it back as it was when the sandbox was created")
-	case err != nil:
-		return nil, &spec.Error{Op: "open the workspace", Err: err}
+	if err != nil {
+		return nil, spec.WorkspaceError(err)
 	}
 	upper, err := openTop(w.Layer.Upper())
 	if errors.Is(err, fs.ErrNotExist) {
