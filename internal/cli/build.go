@@ -15,6 +15,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
@@ -147,7 +148,7 @@ func (a *app) baseOf(ctx context.Context, e *engine.Engine, ref string, f buildF
 	switch {
 	case err == nil:
 		return e.TemplateImage(ctx, t)
-	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
+	case !saved.None(err):
 		return image.Image{}, err
 	}
 	return a.imageOf(ctx, e, ref, f.pull, f.foreign)
@@ -168,7 +169,7 @@ func tagOf(e *engine.Engine, tag string) (string, error) {
 	case err == nil:
 		return "", spec.Errorf(spec.ErrConflict, "a template made from a sandbox has the name %s", name).
 			WithHint("remove it (bothy template rm %s), or choose another name", name)
-	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
+	case !saved.None(err):
 		return "", err
 	}
 	return ref.Name(), nil

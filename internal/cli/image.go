@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/devcontainer"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/saved"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -49,7 +50,7 @@ func (a *app) templateOf(ctx context.Context, e *engine.Engine, word, pull strin
 			return t.Name, nil, nil
 		}
 		return t.Name, &spec.Image{Name: t.BaseName, Digest: t.Base}, nil
-	} else if !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage) {
+	} else if !saved.None(err) {
 		return "", nil, err
 	}
 	if image.CheckDigest(word) == nil { // of one without a name; nobody can be asked for it
@@ -358,7 +359,7 @@ func (a *app) removeTemplate(e *engine.Engine, name string, force bool) error {
 	shown, err := e.Templates().Locate(name)
 	remove := func() error { return e.Templates().Remove(shown) }
 	switch {
-	case errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage):
+	case saved.None(err):
 		img, err := namedImage(e, name)
 		if err != nil {
 			return err

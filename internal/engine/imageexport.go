@@ -38,7 +38,7 @@ func (e *Engine) FindImage(name string) (ImageOf, error) {
 			return ImageOf{}, &spec.Error{Op: "find what template " + t.Name + " lies over", Err: noImage(&spec.Image{Name: t.BaseName, Digest: t.Base})}
 		}
 		return ImageOf{&t, img}, nil
-	case !errors.Is(err, spec.ErrNotFound) && !errors.Is(err, spec.ErrUsage):
+	case !saved.None(err):
 		return ImageOf{}, err
 	}
 	if ref, err := image.ParseReference(name); err == nil {

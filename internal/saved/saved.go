@@ -166,6 +166,12 @@ func (s Shelf) Find(name string) (Template, error) {
 	return t, err
 }
 
+// None tells whether an error of Find or Locate says that a word names no template: there is
+// none, or none can be called so. It may name something else, such as an image.
+func None(err error) bool {
+	return errors.Is(err, spec.ErrNotFound) || errors.Is(err, spec.ErrUsage)
+}
+
 func none(name string) error {
 	return spec.Errorf(spec.ErrNotFound, "no template %q", name).WithHint("bothy template ls shows what there is, bothy save makes one from a sandbox")
 }
