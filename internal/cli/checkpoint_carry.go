@@ -34,15 +34,7 @@ what was written is ever imported. Its network rules are in it, what was lent is
 			if to.whole {
 				return to.write(func(w io.Writer) error { return e.ExportCheckpoint(sb, p.Name, w) })
 			}
-			f, err := e.Images().Spool(io.MultiReader()) // nobody waits for who reads it
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			if err := e.ExportCheckpoint(sb, p.Name, f); err != nil {
-				return err
-			}
-			return to.copy(f)
+			return to.spool(e, func(f *os.File) error { return e.ExportCheckpoint(sb, p.Name, f) })
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "the file; - is standard output")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -72,16 +71,11 @@ func (a *app) writeImage(cmd *command.Command, word, name string, to outfile) (i
 		err = to.make(write)
 		return img, err
 	}
-	f, err := e.Images().Spool(io.MultiReader()) // what it is written into is not gone back in
-	if err != nil {
-		return image.Image{}, err
-	}
-	defer f.Close()
-	if err := write(f); err != nil {
-		return image.Image{}, err
-	}
-	release() // whoever reads it may take their time
-	return img, to.copy(f)
+	err = to.spool(e, func(f *os.File) error {
+		defer release() // whoever reads it may take their time
+		return write(f)
+	})
+	return img, err
 }
 
 // exported finds what is to be written or pushed, and what it is to be called.

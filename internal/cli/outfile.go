@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -184,6 +185,20 @@ func (o outfile) copy(f *os.File) error {
 		_, err := io.Copy(w, io.NewSectionReader(f, 0, math.MaxInt64))
 		return err
 	})
+}
+
+// spool has a function write it by way of a file without a name, which can be gone back
+// in, and in which nobody waits for who reads what is written.
+func (o outfile) spool(e *engine.Engine, do func(*os.File) error) error {
+	f, err := e.Images().Spool(io.MultiReader())
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := do(f); err != nil {
+		return err
+	}
+	return o.copy(f)
 }
 
 func (o outfile) open(do func(*os.File) error) error {
