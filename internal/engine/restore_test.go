@@ -36,9 +36,8 @@ func TestForgetsDisk(t *testing.T) {
 	}
 }
 
-// Where the workspace was moved away nothing is begun that would be finished, unasked, once
-// it is back; and what has no need of it goes on.
-func TestRestoreWorkspaceAway(t *testing.T) {
+// newMovable makes a sandbox of a workspace that can be moved away.
+func newMovable(t *testing.T) (*Engine, string, *spec.Sandbox) {
 	e := newEngine(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -46,6 +45,13 @@ func TestRestoreWorkspaceAway(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o755))
 	sb := wish(dir)
 	must(t, e.Create(t.Context(), sb))
+	return e, dir, sb
+}
+
+// Where the workspace was moved away nothing is begun that would be finished, unasked, once
+// it is back; and what has no need of it goes on.
+func TestRestoreWorkspaceAway(t *testing.T) {
+	e, dir, sb := newMovable(t)
 	b := reviewedBox{t, e, sb, dir, e.Store.Sandbox(sb.ID).Home()}
 	must(t, os.MkdirAll(b.home, 0o700))
 	b.write(b.home, "file", "one")
@@ -83,13 +89,7 @@ func TestRestoreWorkspaceAway(t *testing.T) {
 
 // A directory that is moved away on the way back is asked for, not more room.
 func TestFinishWorkspaceAway(t *testing.T) {
-	e := newEngine(t)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	dir = filepath.Join(dir, "work")
-	must(t, os.Mkdir(dir, 0o755))
-	sb := wish(dir)
-	must(t, e.Create(t.Context(), sb))
+	e, dir, sb := newMovable(t)
 	p, err := e.Checkpoint(t.Context(), sb, "", "test", false)
 	must(t, err)
 	shelf := e.Checkpoints(sb)
