@@ -196,7 +196,7 @@ func TestAssembleRefuses(t *testing.T) {
 			t.Errorf("host name %q: %v", name, err)
 		}
 	}
-	o.Program = "/nonexistent"
+	o.Program = filepath.Join(t.TempDir(), "nowhere")
 	if err := h.Assemble(dir, o); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing program: %v", err)
 	}
