@@ -17,50 +17,79 @@ import (
 // milliseconds.
 const iterationTarget = 250
 
-// idleAgent does what an agent has to, and next to nothing else.
-const idleAgent = `version: 1
-name: idle
-title: Idle
+// aSecond is how long the agent and the gate of the second loop take, each: less than any
+// that asks a model, and enough for what Bothy does beside them.
+const aSecond = time.Second
+
+// agents are the agents of the two loops: what an agent has to do, and next to nothing
+// else.
+var agents = map[string]string{
+	"idle":   lasting("idle", 0),
+	"steady": lasting("steady", aSecond),
+}
+
+// lasting describes an agent that takes as long as is said, and tells what it has to.
+func lasting(name string, long time.Duration) string {
+	return fmt.Sprintf(`version: 1
+name: %[1]s
+title: %[1]s
 program: sh
 headless:
-  args: [-c, 'echo again >> done; echo "{\"type\":\"said\",\"text\":\"not yet\"}"; echo "{\"type\":\"bye\"}"']
+  args: [-c, 'sleep %[2]g; echo again >> done; echo "{\"type\":\"said\",\"text\":\"not yet\"}"; echo "{\"type\":\"bye\"}"']
   prompt: {stdin: true}
   output: events
   events: {rules: [{when: {type: said}, kind: message, role: agent, text: text}, {when: {type: bye}, kind: end}]}
   end: [{type: bye}]
   success: [{type: bye}]
-`
+`, name, long.Seconds())
+}
 
 // loops measures what an iteration of a loop takes, from the start of its agent to that
-// of the next, with an agent and a gate that do next to nothing.
+// of the next: with an agent and a gate that do next to nothing, and beyond an agent and
+// a gate that take a second each.
 func (b *bench) loops(ctx context.Context) error {
-	dir := filepath.Join(b.work, "loop")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
 	home := ""
 	for _, v := range b.bothy.env {
 		if h, ok := strings.CutPrefix(v, "HOME="); ok {
 			home = h
 		}
 	}
-	agents := filepath.Join(home, ".config", "bothy", "agents")
-	if err := os.MkdirAll(agents, 0o755); err != nil {
+	dir := filepath.Join(home, ".config", "bothy", "agents")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(agents, "idle.yaml"), []byte(idleAgent), 0o644); err != nil {
-		return err
+	for name, text := range agents {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	n := b.samples(21)
-	progress("loop: %d iterations", n+1)
-	// It ends by its limit of iterations, which is no success.
-	_ = b.bothy.do(ctx, "loop", "run", "--agent", "idle", "--workspace", "review", "--stall-gates", "0",
-		"--max-iterations", strconv.Itoa(n+1), "--until", "false", "go on", dir)
-	log, err := output(b.bothy.command(ctx, "loop", "log", "--json"))
+	log, err := b.loop(ctx, "idle", "false", n)
 	if err != nil {
 		return err
 	}
-	return b.iterations(n, []byte(log))
+	if err := b.iterations("iteration, with an agent and a gate that do nothing", n, 0, true, log); err != nil {
+		return err
+	}
+	if log, err = b.loop(ctx, "steady", fmt.Sprintf("sleep %g; false", aSecond.Seconds()), n); err != nil {
+		return err
+	}
+	return b.iterations("iteration, beyond an agent and a gate of a second each", n, 2*aSecond, false, log)
+}
+
+// loop has an agent work for n iterations and one more, each followed by the gate, in a
+// project of its own, and returns what happened.
+func (b *bench) loop(ctx context.Context, agent, gate string, n int) ([]byte, error) {
+	dir := filepath.Join(b.work, "loop-"+agent)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	progress("loop: %d iterations, %s", n+1, agent)
+	// It ends by its limit of iterations, which is no success.
+	_ = b.bothy.do(ctx, "loop", "run", "--agent", agent, "--workspace", "review", "--stall-gates", "0",
+		"--max-iterations", strconv.Itoa(n+1), "--until", gate, "go on", dir)
+	log, err := output(b.bothy.command(ctx, "loop", "log", "--json"))
+	return []byte(log), err
 }
 
 // iterationParts are what an iteration consists of, by the events that end them.
@@ -71,9 +100,10 @@ var iterationParts = map[string]string{
 	"iteration": "of it: what comes next",
 }
 
-// iterations adds the times between the beginnings of iterations, and what they consist of.
-func (b *bench) iterations(n int, log []byte) error {
-	whole := b.report.series(groupLoop, "iteration, with an agent and a gate that do nothing", "bothy", unitMS)
+// iterations adds the times between the beginnings of iterations, less what the agent and
+// the gate take of them, and, if that is asked for, what they consist of.
+func (b *bench) iterations(title string, n int, less time.Duration, parts bool, log []byte) error {
+	whole := b.report.series(groupLoop, title, "bothy", unitMS)
 	whole.Target = iterationTarget
 	var began, last time.Time
 	lines := bufio.NewScanner(bytes.NewReader(log))
@@ -89,14 +119,14 @@ func (b *bench) iterations(n int, log []byte) error {
 		if !of || began.IsZero() && ev.Type != "iteration" {
 			continue
 		}
-		if !began.IsZero() {
+		if parts && !began.IsZero() {
 			b.report.series(groupLoop, part, "bothy", unitMS).add(float64(ev.Time.Sub(last)) / float64(time.Millisecond))
 		}
 		if last = ev.Time; ev.Type != "iteration" {
 			continue
 		}
 		if !began.IsZero() {
-			whole.add(float64(ev.Time.Sub(began)) / float64(time.Millisecond))
+			whole.add(float64(ev.Time.Sub(began)-less) / float64(time.Millisecond))
 		}
 		began = ev.Time
 	}
