@@ -223,7 +223,7 @@ func (e *Engine) sweep() {
 		if !sb.Remove {
 			continue
 		}
-		made := abandoned(e.Store.Sandbox(sb.ID)) // before the status: who lets go may have started it
+		made := !e.Store.Sandbox(sb.ID).Awaited() // before the status: who lets go may have started it
 		st := e.Status(sb)
 		if st.State == spec.Stopped && (made || st.StartedAt != nil) {
 			_ = e.Remove(context.Background(), sb, true)

@@ -40,14 +40,3 @@ func (m *makers) end(id string) {
 		delete(m.locks, id)
 	}
 }
-
-// abandoned tells whether nobody is left who made a sandbox for one command, and would
-// start it.
-func abandoned(d store.Sandbox) bool {
-	lock, err := store.TryLock(d.MakerLock())
-	if err != nil {
-		return false
-	}
-	lock.Unlock()
-	return true
-}

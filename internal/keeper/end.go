@@ -99,7 +99,8 @@ func (k *Keeper) destroy(reason string) {
 	k.stop(reason, time.Millisecond)
 }
 
-// abandonedAfter is how long a sandbox made for one command waits for it.
+// abandonedAfter is how long a sandbox made for one command waits for it, unless who made
+// it lives and may have it wait longer.
 const abandonedAfter = 20 * time.Second
 
 // destroyUnused ends a sandbox whose one command never came.
@@ -107,7 +108,7 @@ func (k *Keeper) destroyUnused() {
 	k.mu.Lock()
 	used := k.active > 0 || time.Since(k.rests) < abandonedAfter
 	k.mu.Unlock()
-	if used { // by commands that only prepare for it
+	if used || k.dir.Awaited() { // by commands that only prepare for it, or one that is to come
 		time.AfterFunc(abandonedAfter, k.destroyUnused)
 		return
 	}

@@ -36,6 +36,17 @@ func (d Sandbox) Control() string { return filepath.Join(d.Dir, "control.sock") 
 // MakerLock is held by who makes a sandbox for one command, as long as they may start it.
 func (d Sandbox) MakerLock() string { return filepath.Join(d.Dir, "maker.lock") }
 
+// Awaited tells whether somebody is there who made the sandbox for one command, and may
+// start it yet.
+func (d Sandbox) Awaited() bool {
+	lock, err := TryLock(d.MakerLock())
+	if err != nil {
+		return true
+	}
+	lock.Unlock()
+	return false
+}
+
 // Aside is where the control socket is while nobody shall come by it: before the
 // keeper is ready, and while it ends.
 func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock") }
