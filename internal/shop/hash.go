@@ -11,9 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/guest"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/spec"
@@ -22,23 +20,21 @@ import (
 // absent is the hash of what is not there.
 const absent = "absent"
 
-// hash hashes a file or a tree of the work. It is read inside a copy in which nothing
-// of the agent's has run, by a program of ours, and hashed out here.
-func (s *Loop) hash(ctx context.Context, p checkpoint.Point, path string) (sum string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.plan.Limits.Gate))
-	defer cancel()
-	err = s.inProof(ctx, s.Sandbox, p, func(sb *spec.Sandbox) error {
+// hash hashes a file or a tree of the work. It is read inside a copy by a program of ours,
+// and hashed out here.
+func (s *Loop) hash(ctx context.Context, in *copies, path string) (sum string, err error) {
+	err = in.reading(ctx, s.plan.Limits.Gate, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
 		full := filepath.Join(sb.Workspaces[0].Target, path)
 		r, w, err := os.Pipe()
 		if err != nil {
-			return err
+			return true, err
 		}
 		defer r.Close()
 		defer context.AfterFunc(ctx, func() { r.Close() })()
-		job, err := s.in(sb).Start(ctx, wire.Command{Args: []string{guest.Path, guest.CopyName, "out", full, "straight"}, Dir: "/"}, nil, w)
+		job, err := s.preparing(sb).Start(ctx, wire.Command{Args: []string{guest.Path, guest.CopyName, "out", full, "straight"}, Dir: "/"}, nil, w)
 		w.Close()
 		if err != nil {
-			return err
+			return false, err
 		}
 		sum, err = hashTree(r)
 		r.Close() // who goes on writing what cannot be read would wait for ever
@@ -47,7 +43,7 @@ func (s *Loop) hash(ctx context.Context, p checkpoint.Point, path string) (sum s
 		} else if jerr != nil {
 			err = jerr
 		}
-		return err
+		return true, err
 	})
 	return sum, err
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/loop"
@@ -20,38 +19,44 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Judge asks every gate in a copy of its own: what one runs was written by the agent,
-// and could change what the next one finds.
+// Judge asks every gate.
 func (s *Loop) Judge(ctx context.Context, number int64, baseline map[string]string) ([]loop.Gate, map[string]string, error) {
 	p, err := s.checkpoint(number)
 	if err != nil {
 		return nil, nil, err
 	}
-	gates, hashes, err := s.protected(ctx, p, baseline)
+	commands := len(s.plan.Until)
+	for _, c := range s.plan.Criteria() {
+		if c.File == "" {
+			commands++
+		}
+	}
+	in := &copies{shop: &s.shop, of: s.Sandbox, point: p, commands: commands}
+	defer in.close(ctx)
+	gates, hashes, err := s.protected(ctx, in, baseline)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, line := range s.plan.Until {
-		gates = append(gates, judged(line, func() (string, string, error) { return s.try(ctx, p, line, s.plan.Limits.Gate) }))
+		gates = append(gates, s.try(ctx, in, line, line, s.plan.Limits.Gate))
 	}
 	for _, c := range s.plan.Criteria() {
-		gates = append(gates, judged(c.ID, func() (string, string, error) {
-			if c.File != "" {
-				return s.judgeFile(ctx, p, &c)
-			}
-			return s.try(ctx, p, c.Command, c.Timeout)
-		}))
+		if c.File == "" {
+			gates = append(gates, s.try(ctx, in, c.ID, c.Command, c.Timeout))
+			continue
+		}
+		gates = append(gates, judged(c.ID, func() (string, string, error) { return s.judgeFile(ctx, in, &c) }))
 	}
 	return gates, hashes, ctx.Err()
 }
 
 // protected judges whether what is protected is what it was, by its hashes. Without a
 // baseline it is hashed for the first time, and what cannot be is an error.
-func (s *Loop) protected(ctx context.Context, p checkpoint.Point, baseline map[string]string) (gates []loop.Gate, hashes map[string]string, err error) {
+func (s *Loop) protected(ctx context.Context, in *copies, baseline map[string]string) (gates []loop.Gate, hashes map[string]string, err error) {
 	hashes = map[string]string{}
 	for _, path := range s.plan.Protect {
 		g := judged("protected "+path, func() (string, string, error) {
-			sum, err := s.hash(ctx, p, path)
+			sum, err := s.hash(ctx, in, path)
 			if err != nil {
 				return "", "", err
 			}
@@ -86,36 +91,41 @@ func judged(name string, check func() (why, output string, err error)) loop.Gate
 	return loop.Gate{Name: name, Green: why == "", Why: why, Output: output, Seconds: time.Since(began).Seconds()}
 }
 
-// try runs a command in a copy of the work, for so long at most.
-func (s *Loop) try(ctx context.Context, p checkpoint.Point, line string, limit spec.Duration) (why, output string, err error) {
-	err = s.inProof(ctx, s.Sandbox, p, func(sb *spec.Sandbox) error {
-		out := &inside.Ending{}
-		q := wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit}
-		status, said, err := run(ctx, s.in(sb), q, "", out, io.Discard)
-		output = strings.TrimSpace(out.String() + "\n" + said)
-		if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
-			why, err = short.Error(), nil
-		}
-		if err == nil && why == "" && status != 0 {
-			why = fmt.Sprintf("exit code %d", status)
-		}
-		return err
+// try asks a gate that is a command, for so long at most.
+func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spec.Duration) loop.Gate {
+	in.commands--
+	return judged(name, func() (why, output string, err error) {
+		err = in.running(ctx, func(sb *spec.Sandbox) error {
+			why, output, err = s.tried(ctx, sb, wire.Command{Args: []string{"/bin/sh", "-c", line}, Timeout: limit})
+			return err
+		})
+		return why, output, err
 	})
-	return why, strings.ToValidUTF8(output, ""), err
 }
 
-// judgeFile judges a document of the work. It is read in a copy in which nothing of the
-// agent's has run, by a program of ours, and judged out here.
-func (s *Loop) judgeFile(ctx context.Context, p checkpoint.Point, c *loop.Criterion) (why, output string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Timeout))
-	defer cancel()
+// tried runs a command that is to end with 0.
+func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
+	out := &inside.Ending{}
+	status, said, err := run(ctx, s.in(sb), q, "", out, io.Discard)
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+		why, err = short.Error(), nil
+	}
+	if err == nil && why == "" && status != 0 {
+		why = fmt.Sprintf("exit code %d", status)
+	}
+	return why, strings.ToValidUTF8(strings.TrimSpace(out.String()+"\n"+said), ""), err
+}
+
+// judgeFile judges a document of the work. It is read by a program of ours, and judged out
+// here.
+func (s *Loop) judgeFile(ctx context.Context, in *copies, c *loop.Criterion) (why, output string, err error) {
 	r := gate.Result{}
-	err = s.inProof(ctx, s.Sandbox, p, func(sb *spec.Sandbox) error {
-		document, missing, err := s.in(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))
+	err = in.reading(ctx, c.Timeout, func(ctx context.Context, sb *spec.Sandbox) (bool, error) {
+		document, missing, err := s.preparing(sb).Take(ctx, path.Join(sb.Workspaces[0].Target, filepath.ToSlash(c.File)))
 		if r = gate.Missing(missing); err == nil && missing == "" {
 			r = c.Checks().Judge(document)
 		}
-		return err
+		return missing == "", err
 	})
 	if err != nil || r.Passed {
 		return "", "", err

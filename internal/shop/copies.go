@@ -1,0 +1,100 @@
+package shop
+
+import (
+	"context"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/checkpoint"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// copies are of what a sandbox worked on, to be judged: one in which programs of ours read
+// what is asked for, and one for each command, for what that runs was written by the agent,
+// and could change what the next one finds. A command's is started while what comes before
+// it is judged.
+type copies struct {
+	shop     *shop
+	of       *spec.Sandbox
+	point    checkpoint.Point
+	commands int           // how many come after what is judged now
+	read     *spec.Sandbox // nil: there is none yet
+	next     *coming       // nil: none was begun
+}
+
+// coming is a copy that is made, and started, beside what else is done.
+type coming struct {
+	sandbox *spec.Sandbox
+	err     error
+	made    chan struct{} // closed when it is there, or could not be made
+}
+
+// reading does something, for so long at most, in the copy in which nothing of the agent's
+// runs. It serves as long as all goes well in it: what reads too long takes its sandbox with it.
+func (c *copies) reading(ctx context.Context, limit spec.Duration, do func(context.Context, *spec.Sandbox) (well bool, err error)) (err error) {
+	if c.read == nil {
+		if c.read, err = c.shop.engine.Proof(ctx, c.of, c.point); err != nil {
+			return err
+		}
+		c.ahead(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(limit))
+	defer cancel()
+	well, err := do(limited, c.read)
+	if !well || err != nil {
+		c.shop.remove(ctx, c.read)
+		c.read = nil
+	}
+	return err
+}
+
+// running does something in a copy of its own.
+func (c *copies) running(ctx context.Context, do func(*spec.Sandbox) error) error {
+	sb, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.shop.remove(ctx, sb)
+	c.ahead(ctx)
+	return do(sb)
+}
+
+// take gives the copy that was begun, or a new one.
+func (c *copies) take(ctx context.Context) (*spec.Sandbox, error) {
+	was := c.next
+	if c.next = nil; was == nil {
+		return c.shop.engine.Proof(ctx, c.of, c.point)
+	}
+	<-was.made
+	return was.sandbox, was.err
+}
+
+// ahead begins with the next command's copy, if there is to be one.
+func (c *copies) ahead(ctx context.Context) {
+	if c.commands == 0 || c.next != nil {
+		return
+	}
+	next := &coming{made: make(chan struct{})}
+	c.next = next
+	c.shop.going.Go(func() {
+		defer close(next.made)
+		if next.sandbox, next.err = c.shop.engine.Proof(ctx, c.of, c.point); next.err != nil {
+			return
+		}
+		if conn, err := c.shop.engine.Connect(ctx, next.sandbox); err == nil { // else its command says so
+			conn.Close()
+		}
+	})
+}
+
+// close removes what is left.
+func (c *copies) close(ctx context.Context) {
+	c.commands = 0
+	if c.next != nil {
+		if sb, err := c.take(ctx); err == nil {
+			c.shop.remove(ctx, sb)
+		}
+	}
+	if c.read != nil {
+		c.shop.remove(ctx, c.read)
+	}
+}
