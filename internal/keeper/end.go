@@ -99,28 +99,11 @@ func (k *Keeper) destroy(reason string) {
 	k.stop(reason, time.Millisecond)
 }
 
-// abandonedAfter is how long a sandbox made for one command waits for it, unless who made
-// it lives and may have it wait longer.
-const abandonedAfter = 20 * time.Second
-
-// destroyUnused ends a sandbox whose one command never came.
-func (k *Keeper) destroyUnused() {
-	k.mu.Lock()
-	used := k.active > 0 || time.Since(k.rests) < abandonedAfter
-	k.mu.Unlock()
-	if used || k.dir.Awaited() { // by commands that only prepare for it, or one that is to come
-		time.AfterFunc(abandonedAfter, k.destroyUnused)
-		return
-	}
-	k.destroy("no command came")
-}
-
-// orphanPoll is how often a keeper looks whether its sandbox is still known.
+// orphanPoll is how often a keeper looks whether anybody wants its sandbox yet.
 const orphanPoll = 2 * time.Second
 
-// watchDirectory ends a sandbox whose directory somebody deleted: no command
-// could find it any more.
-func (k *Keeper) watchDirectory(ctx context.Context) {
+// watchOrphan ends a sandbox that nobody will come to any more.
+func (k *Keeper) watchOrphan(ctx context.Context) {
 	tick := time.NewTicker(orphanPoll)
 	defer tick.Stop()
 	for {
@@ -129,12 +112,29 @@ func (k *Keeper) watchDirectory(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(LockFD, &st); err == nil && st.Nlink == 0 {
-			k.destroy("its directory was deleted")
+		if why := k.orphan(); why != "" {
+			k.destroy(why)
 			return
 		}
 	}
+}
+
+// orphan tells why nobody will come: the directory by which commands find it was deleted, or
+// it was made for one command, by somebody who is gone.
+func (k *Keeper) orphan() string {
+	var st unix.Stat_t
+	if err := unix.Fstat(LockFD, &st); err == nil && st.Nlink == 0 {
+		return "its directory was deleted"
+	}
+	if !k.spec.Remove || k.dir.Awaited() {
+		return ""
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.active > 0 {
+		return ""
+	}
+	return "no command came"
 }
 
 // shutDown ends the programs inside, saves the root layer, takes the wall down

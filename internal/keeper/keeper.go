@@ -71,7 +71,6 @@ type Keeper struct {
 	loans    []wire.Loan    // the secrets the gateway has
 	unlent   []spec.Unlent  // and those it should have
 	active   int            // commands being served
-	rests    time.Time      // since when none is
 	stopping bool
 	discard  bool // nothing is to be saved
 	reason   string
@@ -315,10 +314,7 @@ func (k *Keeper) run(l *net.UnixListener, first *unixconn.Conn) {
 	go k.idle(ctx)
 	go k.guardMemory(ctx)
 	go k.watchDisk(ctx)
-	go k.watchDirectory(ctx)
-	if k.spec.Remove {
-		time.AfterFunc(abandonedAfter, k.destroyUnused)
-	}
+	go k.watchOrphan(ctx)
 	select {
 	case <-k.asked:
 	case s := <-sigs:
@@ -362,7 +358,6 @@ func (k *Keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.active--
-	k.rests = time.Now()
 	k.status.used()
 }
 
