@@ -87,27 +87,18 @@ func (t *taskCall) closeCommand() *command.Command {
 		Long: "Closes tasks: all of them, or none. One that is closed already stays as it is. A reason\nwith a word as failed, rejected, wontfix, cancelled, abandoned, error, timeout or aborted\nlets those begin that depend on the task by conditional-blocks.",
 		Args: atLeast(1, "the ID of a task"),
 		RunE: func(cmd *command.Command, args []string) error {
-			var closed []*task.Task
-			begin := []string{}
-			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) error {
-				for _, id := range args {
-					x, next, err := g.Close(id, who, end, now)
-					if err != nil {
-						return err
-					}
-					closed = append(closed, x)
-					for _, n := range next {
-						begin = append(begin, n.ID)
-					}
-				}
-				return nil
+			var closed, next []*task.Task
+			g, err := t.change(cmd.Context(), func(g *task.Graph, who string, now time.Time) (err error) {
+				closed, next, err = g.CloseAll(cmd.Context(), args, who, end, now)
+				return err
 			})
 			if err != nil {
 				return err
 			}
-			begin = slices.DeleteFunc(begin, func(id string) bool {
-				return slices.ContainsFunc(closed, func(x *task.Task) bool { return x.ID == id })
-			})
+			begin := []string{}
+			for _, x := range next {
+				begin = append(begin, x.ID)
+			}
 			if len(begin) > 0 && !t.json {
 				t.note("can begin now: %s", strings.Join(begin, " "))
 			}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -139,7 +140,7 @@ func (g *Graph) link(t *Task, l Link, by string, now time.Time) error {
 		return err
 	}
 	t.Dependencies = append(t.Dependencies, d)
-	g.children = nil
+	g.index = nil
 	return nil
 }
 
@@ -232,27 +233,54 @@ type End struct {
 // Close ends a task, and gives what can begin because of that. One that is closed
 // stays as it is.
 func (g *Graph) Close(id, who string, end End, now time.Time) (t *Task, begin []*Task, err error) {
-	t, err = g.Find(id)
+	list, begin, err := g.CloseAll(context.Background(), []string{id}, who, end, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	return list[0], begin, nil
+}
+
+// CloseAll is Close for several tasks, and gives what can begin in the end. It stops
+// between two of them when ctx is over: others wait.
+func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End, now time.Time) (closed, begin []*Task, err error) {
+	before := map[string]bool{}
+	for _, t := range g.Ready(&Filter{}, ByPriority, now) {
+		before[t.ID] = true
+	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		t, err := g.close(id, who, end, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		closed = append(closed, t)
+	}
+	for _, t := range g.Ready(&Filter{}, ByPriority, now) {
+		if !before[t.ID] {
+			begin = append(begin, t)
+		}
+	}
+	return closed, begin, nil
+}
+
+func (g *Graph) close(id, who string, end End, now time.Time) (*Task, error) {
+	t, err := g.Find(id)
 	if err != nil || t.done() {
-		return t, nil, err
+		return t, err
 	}
 	if err := t.mustNotBeHeld(who, end.Force, now); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := g.mustBeFinished(t, end.Force); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	before := g.Ready(&Filter{}, ByPriority, now)
 	n := g.edit(t, now)
 	n.Status, n.ClosedAt, n.CloseReason, n.ClosedBySession = Closed, &now, end.Reason, end.Session
 	n.LeaseExpiresAt, n.HeartbeatAt = nil, nil
 	g.put(n)
-	for _, r := range g.Ready(&Filter{}, ByPriority, now) {
-		if !slices.Contains(before, r) {
-			begin = append(begin, r)
-		}
-	}
-	return n, begin, nil
+	return n, nil
 }
 
 // mustBeFinished refuses to end what is blocked, or has open parts.

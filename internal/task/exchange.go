@@ -151,9 +151,3 @@ func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]
 	g.accept(t)
 	return &taken.Updated, nil
 }
-
-// accept is put for a task that comes with its document.
-func (g *Graph) accept(t *Task) {
-	g.changed[t.ID] = true
-	g.Load(t)
-}

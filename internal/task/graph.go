@@ -12,27 +12,36 @@ import (
 
 // Graph is the tasks of one project. It is not safe for concurrent use.
 type Graph struct {
-	tasks    map[string]*Task
-	changed  map[string]bool
-	children map[string][]string // by parent; nil when it has to be made anew
+	tasks  map[string]*Task
+	before map[string]*Task // what was in the place of those that are new or were changed, if anything
+	index  *index           // nil when it has to be made anew
+	steps  int              // how many dependencies were followed: what it costs
 }
 
 // NewGraph makes an empty graph.
 func NewGraph() *Graph {
-	return &Graph{tasks: map[string]*Task{}, changed: map[string]bool{}}
+	return &Graph{tasks: map[string]*Task{}, before: map[string]*Task{}}
 }
 
 // Load puts a task into the graph as it is, in the place of the one with its ID.
 // It is how a store builds a graph.
 func (g *Graph) Load(t *Task) {
+	old := g.tasks[t.ID]
 	g.tasks[t.ID] = t
-	g.children = nil
+	g.change(old, t)
 }
 
 // put is Load for a task that is new or was changed.
 func (g *Graph) put(t *Task) {
 	t.changed = true
-	g.changed[t.ID] = true
+	g.accept(t)
+}
+
+// accept is put for a task that comes with its document.
+func (g *Graph) accept(t *Task) {
+	if _, ok := g.before[t.ID]; !ok {
+		g.before[t.ID] = g.tasks[t.ID]
+	}
 	g.Load(t)
 }
 
@@ -40,7 +49,7 @@ func (g *Graph) put(t *Task) {
 // loaded, by ID.
 func (g *Graph) Changed() []*Task {
 	var list []*Task
-	for id := range g.changed {
+	for id := range g.before {
 		list = append(list, g.tasks[id])
 	}
 	sortByID(list)
@@ -100,26 +109,7 @@ func (g *Graph) Children(id string) []*Task {
 	return list
 }
 
-func (g *Graph) childIDs(id string) []string {
-	if g.children == nil {
-		g.index()
-	}
-	return g.children[id]
-}
-
-func (g *Graph) index() {
-	g.children = map[string][]string{}
-	for id, t := range g.tasks {
-		for _, p := range t.Parents() {
-			if list := g.children[p]; len(list) == 0 || list[len(list)-1] != id { // it names it twice
-				g.children[p] = append(list, id)
-			}
-		}
-	}
-	for _, list := range g.children {
-		slices.SortFunc(list, compareIDs)
-	}
-}
+func (g *Graph) childIDs(id string) []string { return g.known().children[id] }
 
 // Below tells whether a task is a part of the other, or a part of such a part.
 func (g *Graph) Below(t *Task, ancestor string) bool {

@@ -49,33 +49,51 @@ var notWork = []string{"gate", "molecule", "merge-request", "message", "agent", 
 
 // State tells whether a task can begin now.
 func (g *Graph) State(t *Task, now time.Time) State {
+	s := State{}
+	switch s.Reason = g.Reason(t, now); s.Reason {
+	case ReasonClaimed:
+		_, s.Until, _ = t.Claimed(now)
+	case ReasonBlocked:
+		s.Blockers = g.Blockers(t)
+	case ReasonDeferred:
+		if until := g.tasks[g.standing(now).later[t.ID]].DeferUntil; until != nil && until.After(now) {
+			s.Until = *until
+		}
+	}
+	s.Ready = s.Reason == ReasonNone
+	return s
+}
+
+// Reason tells why a task cannot begin now, if it cannot. Who asks of many tasks, at the same
+// time, has them all looked at once.
+func (g *Graph) Reason(t *Task, now time.Time) Reason {
 	if t.done() {
-		return State{Reason: ReasonClosed}
+		return ReasonClosed
 	}
-	if _, until, ok := t.Claimed(now); ok {
-		return State{Reason: ReasonClaimed, Until: until}
+	if _, _, ok := t.Claimed(now); ok {
+		return ReasonClaimed
 	}
-	if blockers := g.Blockers(t); len(blockers) > 0 {
-		return State{Reason: ReasonBlocked, Blockers: blockers}
-	}
-	if until, ok := g.deferred(t, now); ok {
-		return State{Reason: ReasonDeferred, Until: until}
-	}
+	s := g.standing(now)
 	switch {
+	case s.blocked[t.ID] != "":
+		return ReasonBlocked
+	case s.later[t.ID] != "":
+		return ReasonDeferred
 	case t.Status != Open && !t.expired(now):
-		return State{Reason: ReasonStatus}
+		return ReasonStatus
 	case t.Pinned || t.Ephemeral || t.IsTemplate || slices.Contains(notWork, t.Type):
-		return State{Reason: ReasonKept}
+		return ReasonKept
 	case slices.Contains(t.Labels, LabelHuman):
-		return State{Reason: ReasonHuman}
+		return ReasonHuman
 	}
-	return State{Ready: true}
+	return ReasonNone
 }
 
 // Blockers are what a task waits for, its own and those of what it is a part of.
 func (g *Graph) Blockers(t *Task) []Blocker {
-	list := g.ownBlockers(t)
+	list := slices.Clone(g.ownBlockers(t))
 	g.ancestors(t, func(p *Task, level int) bool {
+		g.steps++
 		if p.over() || level > maxDepth {
 			return false
 		}
@@ -88,8 +106,10 @@ func (g *Graph) Blockers(t *Task) []Blocker {
 	return list
 }
 
-func (g *Graph) ownBlockers(t *Task) (list []Blocker) {
+func (g *Graph) findBlockers(t *Task) (list []Blocker) {
+	seen := map[Blocker]bool{}
 	for i := range t.Dependencies {
+		g.steps++
 		d := &t.Dependencies[i]
 		other := g.tasks[d.DependsOnID]
 		if other == nil { // of another project, or gone: it holds up nobody
@@ -106,7 +126,8 @@ func (g *Graph) ownBlockers(t *Task) (list []Blocker) {
 		case WaitsFor:
 			waits = g.gateShut(other, d.anyChild())
 		}
-		if waits && !slices.Contains(list, b) {
+		if waits && !seen[b] {
+			seen[b] = true
 			list = append(list, b)
 		}
 	}
@@ -116,35 +137,13 @@ func (g *Graph) ownBlockers(t *Task) (list []Blocker) {
 // gateShut tells whether what waits for the children of a task still has to.
 // Without children there is nothing to wait for.
 func (g *Graph) gateShut(of *Task, first bool) bool {
-	open := false
-	for _, c := range g.Children(of.ID) {
-		if first && c.done() {
-			return false
-		}
-		open = open || !c.over()
-	}
-	return open
+	s := g.gate(of.ID)
+	return s.open && !(first && s.ended)
 }
 
-// deferred tells whether a task, or what it is a part of, is put off; and until
-// when, if that is known.
-func (g *Graph) deferred(t *Task, now time.Time) (until time.Time, ok bool) {
-	look := func(t *Task) bool {
-		later := t.DeferUntil != nil && t.DeferUntil.After(now)
-		switch {
-		case ok || !later && t.Status != Deferred:
-		case later:
-			until, ok = *t.DeferUntil, true
-		default:
-			ok = true
-		}
-		return !ok
-	}
-	look(t)
-	g.ancestors(t, func(p *Task, level int) bool {
-		return level <= maxDepth && look(p)
-	})
-	return until, ok
+// later tells whether a task itself is put off.
+func (t *Task) later(now time.Time) bool {
+	return t.Status == Deferred || t.DeferUntil != nil && t.DeferUntil.After(now)
 }
 
 // Filter chooses tasks. Its zero value chooses all. Of several values any fits;
@@ -197,7 +196,7 @@ func (g *Graph) Ready(f *Filter, o Order, now time.Time) []*Task {
 		if !f.Matches(g, t) {
 			continue
 		}
-		if s := g.State(t, now); s.Ready || human && s.Reason == ReasonHuman {
+		if r := g.Reason(t, now); r == ReasonNone || human && r == ReasonHuman {
 			list = append(list, t)
 		}
 	}

@@ -1,0 +1,160 @@
+package task
+
+import (
+	"bytes"
+	"slices"
+	"time"
+)
+
+// index is what follows from the tasks of a graph, so that nothing of it is worked out twice.
+// When a task changes, what does not depend on it stays.
+type index struct {
+	children map[string][]string  // by parent, in order
+	waiting  map[string][]string  // who depends on a task by a kind that blocks, but its parts
+	own      map[string][]Blocker // what a task waits for itself, of those that were asked for
+	gates    map[string]gate      // by parent, likewise
+	standing *standing            // nil: nobody has asked
+}
+
+// gate is how the children of a task stand.
+type gate struct{ open, ended bool } // at least one
+
+// standing is who is held up at a time.
+type standing struct {
+	now            time.Time
+	blocked, later map[string]string // by whom: itself, or what it is a part of
+}
+
+// known gives the index, which is made if need be.
+func (g *Graph) known() *index {
+	if g.index != nil {
+		return g.index
+	}
+	x := &index{children: map[string][]string{}, waiting: map[string][]string{}, own: map[string][]Blocker{}, gates: map[string]gate{}}
+	add := func(to map[string][]string, key, id string) {
+		if list := to[key]; len(list) == 0 || list[len(list)-1] != id { // it names it twice
+			to[key] = append(list, id)
+		}
+	}
+	for id, t := range g.tasks {
+		for i := range t.Dependencies {
+			g.steps++
+			switch d := &t.Dependencies[i]; {
+			case d.Kind == ParentChild:
+				add(x.children, d.DependsOnID, id)
+			case d.Kind.Blocking():
+				add(x.waiting, d.DependsOnID, id)
+			}
+		}
+	}
+	for _, list := range x.children {
+		slices.SortFunc(list, compareIDs)
+	}
+	g.index = x
+	return x
+}
+
+// change tells the index that a task is another now.
+func (g *Graph) change(old, now *Task) {
+	x := g.index
+	if x == nil {
+		return
+	}
+	if old == nil || old == now || !slices.EqualFunc(old.Dependencies, now.Dependencies, sameEdge) {
+		g.index = nil
+		return
+	}
+	x.standing = nil
+	x.forget(now.ID)
+	for _, p := range now.Parents() {
+		delete(x.gates, p)
+		x.forget(p)
+	}
+}
+
+// forget drops what is known of those who wait for a task, or for its children.
+func (x *index) forget(id string) {
+	for _, w := range x.waiting[id] {
+		delete(x.own, w)
+	}
+}
+
+func sameEdge(a, b Dependency) bool {
+	return a.DependsOnID == b.DependsOnID && a.Kind == b.Kind && bytes.Equal(a.Metadata, b.Metadata)
+}
+
+// gate tells how the children of a task stand.
+func (g *Graph) gate(id string) gate {
+	x := g.known()
+	s, ok := x.gates[id]
+	if ok {
+		return s
+	}
+	for _, child := range x.children[id] {
+		g.steps++
+		c := g.tasks[child]
+		s.open, s.ended = s.open || !c.over(), s.ended || c.done()
+	}
+	x.gates[id] = s
+	return s
+}
+
+// ownBlockers are what a task waits for itself.
+func (g *Graph) ownBlockers(t *Task) []Blocker {
+	x := g.known()
+	list, ok := x.own[t.ID]
+	if !ok {
+		list = g.findBlockers(t)
+		x.own[t.ID] = list
+	}
+	return list
+}
+
+func (g *Graph) standing(now time.Time) *standing {
+	x := g.known()
+	if x.standing != nil && x.standing.now.Equal(now) {
+		return x.standing
+	}
+	var blocked, later []string
+	for id, t := range g.tasks {
+		if len(g.ownBlockers(t)) > 0 {
+			blocked = append(blocked, id)
+		}
+		if t.later(now) {
+			later = append(later, id)
+		}
+	}
+	x.standing = &standing{
+		now:     now,
+		blocked: g.below(blocked, func(t *Task) bool { return !t.over() }),
+		later:   g.below(later, func(*Task) bool { return true }),
+	}
+	return x.standing
+}
+
+// below gives tasks, their parts, and the parts of these, as far down as maxDepth, each with
+// which of the tasks is the nearest. Where through says no it goes no further down.
+func (g *Graph) below(tops []string, through func(*Task) bool) map[string]string {
+	top := map[string]string{}
+	slices.Sort(tops) // of two that are as near always the same
+	for _, id := range tops {
+		top[id] = id
+	}
+	for level := 0; len(tops) > 0 && level < maxDepth; level++ {
+		var next []string
+		for _, id := range tops {
+			if !through(g.tasks[id]) {
+				continue
+			}
+			for _, c := range g.childIDs(id) {
+				g.steps++
+				if top[c] == "" {
+					top[c] = top[id]
+					next = append(next, c)
+				}
+			}
+		}
+		tops = next
+	}
+	return top
+}
