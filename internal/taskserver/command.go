@@ -61,10 +61,22 @@ func newFlags(name string) *flags {
 
 // words adds a flag that may be given several times, or with commas.
 func (f *flags) words(to *[]string, name string) {
-	f.Func(name, "", func(v string) error {
-		*to = append(*to, strings.Split(v, ",")...)
-		return nil
+	f.Func(name, "", func(v string) (err error) {
+		*to, err = withWords(*to, v)
+		return err
 	})
+}
+
+// maxWords bounds what has a price for each that there is already.
+const maxWords = 100
+
+// withWords adds words, with commas between them, to others.
+func withWords(list []string, v string) ([]string, error) {
+	list = append(list, strings.Split(v, ",")...)
+	if len(list) > maxWords {
+		return nil, fmt.Errorf("%d of them: at most %d at once", len(list), maxWords)
+	}
+	return list, nil
 }
 
 // parse gives the arguments that are no flags, of which there are so many.
@@ -94,13 +106,10 @@ func (s *Server) ready(ctx context.Context, args []string) (string, error) {
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
-	desk := task.Desk{Store: s.Store, Now: s.now}
 	if !*claim {
-		list, err := desk.Ready(ctx, c.Filter, task.ByPriority)
-		if err != nil {
-			return "", err
-		}
-		return f.print(c.cut(list))
+		return s.look(ctx, func(g *task.Graph) (string, error) {
+			return f.print(c.cut(g.Ready(&c.Filter, task.ByPriority, s.now())))
+		})
 	}
 	if slices.Contains(c.Labels, task.LabelHuman) {
 		return "", spec.Errorf(spec.ErrUsage, "ready --claim: what has the label %s waits for a person", task.LabelHuman)
@@ -136,17 +145,16 @@ func (s *Server) blocked(ctx context.Context, args []string) (string, error) {
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return "", err
 	}
-	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.State(t, s.now()).Reason == task.ReasonBlocked })
+	now := s.now()
+	return s.chosen(ctx, f, &c, func(g *task.Graph, t *task.Task) bool { return g.Reason(t, now) == task.ReasonBlocked })
 }
 
 // chosen prints the tasks that are chosen, of which also something else must be true.
 func (s *Server) chosen(ctx context.Context, f *flags, c *choice, also func(*task.Graph, *task.Task) bool) (string, error) {
-	g, err := s.Store.View(ctx)
-	if err != nil {
-		return "", err
-	}
-	list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
-	return f.print(c.cut(list))
+	return s.look(ctx, func(g *task.Graph) (string, error) {
+		list := slices.DeleteFunc(g.All(), func(t *task.Task) bool { return !c.Matches(g, t) || !also(g, t) })
+		return f.print(c.cut(list))
+	})
 }
 
 func (s *Server) show(ctx context.Context, args []string) (string, error) {
@@ -155,18 +163,16 @@ func (s *Server) show(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	g, err := s.Store.View(ctx)
-	if err != nil {
-		return "", err
-	}
-	t, err := g.Find(ids[0])
-	if err != nil {
-		return "", err
-	}
-	if f.json {
-		return f.print([]*task.Task{t})
-	}
-	return s.page(g, t), nil
+	return s.look(ctx, func(g *task.Graph) (string, error) {
+		t, err := g.Find(ids[0])
+		switch {
+		case err != nil:
+			return "", err
+		case f.json:
+			return f.print([]*task.Task{t})
+		}
+		return s.page(g, t), nil
+	})
 }
 
 func (s *Server) create(ctx context.Context, args []string) (string, error) {
@@ -281,32 +287,38 @@ func (s *Server) close(ctx context.Context, args []string) (string, error) {
 		f.StringVar(&end.Reason, name, "", "")
 	}
 	f.StringVar(&end.Session, "session", "", "")
-	return s.each(ctx, f, args, func(g *task.Graph, id string) (*task.Task, error) {
-		t, _, err := g.Close(id, s.Who, end, s.now())
-		return t, err
+	return s.each(ctx, f, args, func(g *task.Graph, ids []string) ([]*task.Task, error) {
+		list, _, err := g.CloseAll(ctx, ids, s.Who, end, s.now())
+		return list, err
 	})
 }
 
 func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
-	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
+	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, ids []string) (list []*task.Task, err error) {
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			t, err := g.Reopen(id, s.now())
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+		return list, nil
+	})
 }
 
 // each changes tasks: all of them, or none.
-func (s *Server) each(ctx context.Context, f *flags, args []string, change func(g *task.Graph, id string) (*task.Task, error)) (string, error) {
+func (s *Server) each(ctx context.Context, f *flags, args []string, change func(g *task.Graph, ids []string) ([]*task.Task, error)) (string, error) {
 	ids, err := f.parse(args, 1, 100)
 	if err != nil {
 		return "", err
 	}
 	var list []*task.Task
-	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) error {
-		for _, id := range ids {
-			t, err := change(g, id)
-			if err != nil {
-				return err
-			}
-			list = append(list, t)
-		}
-		return nil
+	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
+		list, err = change(g, ids)
+		return err
 	})
 	if err != nil {
 		return "", err

@@ -35,25 +35,22 @@ func (x *fields) addChange(f *flags) {
 		x.set = append(x.set, func(t *task.Task) { t.Notes = strings.TrimLeft(t.Notes+"\n"+v, "\n") })
 		return nil
 	})
-	f.Func("add-label", "", func(v string) error {
-		x.set = append(x.set, func(t *task.Task) {
-			for l := range strings.SplitSeq(v, ",") {
-				if !slices.Contains(t.Labels, l) {
-					t.Labels = append(t.Labels, l)
-				}
-			}
-		})
-		return nil
-	})
-	f.Func("remove-label", "", func(v string) error {
-		labels := strings.Split(v, ",")
-		if slices.Contains(labels, task.LabelHuman) { // who waits for a person does not decide for one
+	var labels, remove []string
+	f.words(&labels, "add-label")
+	f.Func("remove-label", "", func(v string) (err error) {
+		remove, err = withWords(remove, v)
+		if slices.Contains(remove, task.LabelHuman) { // who waits for a person does not decide for one
 			return fmt.Errorf("a task with the label %s waits for a person, who takes it away", task.LabelHuman)
 		}
-		x.set = append(x.set, func(t *task.Task) {
-			t.Labels = slices.DeleteFunc(t.Labels, func(l string) bool { return slices.Contains(labels, l) })
-		})
-		return nil
+		return err
+	})
+	x.set = append(x.set, func(t *task.Task) {
+		for _, l := range labels {
+			if !slices.Contains(t.Labels, l) {
+				t.Labels = append(t.Labels, l)
+			}
+		}
+		t.Labels = slices.DeleteFunc(t.Labels, func(l string) bool { return slices.Contains(remove, l) })
 	})
 }
 

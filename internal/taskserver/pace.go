@@ -8,15 +8,25 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// While somebody changes a task nobody else can change one, of whatever project. A sandbox
-// has one part in share of that time, and burst of it at once. A change counts for as long as
-// it takes, what it waited for others included, up to longest.
-const (
-	share    = 10
-	burst    = time.Second
-	longest  = 2 * time.Second
-	maxPause = 5 * time.Second // for which a change is delayed; beyond that it is refused
+// While somebody changes a task nobody else can change one, of whatever project. A change
+// counts for as long as it takes; what it waited for others, and for the tasks to be read, up
+// to longest. Who only looks keeps nobody from anything, but has the host work.
+var (
+	changing = rate{"changes", 10, time.Second}
+	looking  = rate{"looks at", 4, 3 * time.Second}
 )
+
+const (
+	longest  = 2 * time.Second
+	maxPause = 5 * time.Second // for which a command is delayed; beyond that it is refused
+)
+
+// rate is how much of a time a sandbox has in which it does something with tasks.
+type rate struct {
+	does  string
+	share time.Duration // one part in so many
+	burst time.Duration // at once
+}
 
 // pace is what a sandbox may take of that time.
 type pace struct {
@@ -24,30 +34,30 @@ type pace struct {
 	at   time.Time     // when that was so; zero: all of burst
 }
 
-// pause is how long a change is to wait.
-func (p *pace) pause(now time.Time) time.Duration {
-	p.left, p.at = min(p.left+now.Sub(p.at)/share, burst), now
+// pause is how long a command is to wait.
+func (p *pace) pause(r rate, now time.Time) time.Duration {
+	p.left, p.at = min(p.left+now.Sub(p.at)/r.share, r.burst), now
 	if p.left > 0 {
 		return 0
 	}
-	return -p.left*share + time.Millisecond
+	return -p.left*r.share + time.Millisecond
 }
 
-// wait waits until the sandbox may change something.
-func (s *Server) wait(ctx context.Context) error {
-	pause := s.pace.pause(time.Now())
+// wait waits until the sandbox may go on.
+func (p *pace) wait(ctx context.Context, r rate) error {
+	pause := p.pause(r, time.Now())
 	switch {
 	case pause == 0:
 		return nil
 	case pause > maxPause:
 		again := (pause - maxPause).Truncate(time.Second) + time.Second
-		return spec.Errorf(spec.ErrConflict, "this sandbox changes tasks faster than it may, and others wait meanwhile: again in %s", again)
+		return spec.Errorf(spec.ErrConflict, "this sandbox %s tasks faster than it may, and others wait meanwhile: again in %s", r.does, again)
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(pause):
-		s.pace.pause(time.Now())
+		p.pause(r, time.Now())
 		return nil
 	}
 }
@@ -57,14 +67,36 @@ func (s *Server) wait(ctx context.Context) error {
 func (s *Server) change(ctx context.Context, access string, args []string, f func(*task.Graph) error) error {
 	size, err := s.mayChange(access, args)
 	if err == nil {
-		err = s.wait(ctx)
+		err = s.changes.wait(ctx, changing)
 	}
 	if err != nil {
 		return err
 	}
 	s.written += size
-	began := time.Now()
-	err = s.Store.Change(ctx, f)
-	s.pace.left -= min(time.Since(began), longest)
+	asked := time.Now()
+	var began time.Time
+	err = s.Store.Change(ctx, func(g *task.Graph) error {
+		began = time.Now()
+		return f(g)
+	})
+	ended := time.Now()
+	if began.IsZero() {
+		began = ended
+	}
+	s.changes.left -= min(began.Sub(asked), longest) + ended.Sub(began)
 	return err
+}
+
+// look has something told of the tasks, but not too much.
+func (s *Server) look(ctx context.Context, f func(*task.Graph) (string, error)) (string, error) {
+	if err := s.looks.wait(ctx, looking); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	defer func() { s.looks.left -= time.Since(began) }()
+	g, err := s.Store.View(ctx)
+	if err != nil {
+		return "", err
+	}
+	return f(g)
 }

@@ -12,17 +12,30 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// slow is a store with much in it: a change has it for so long.
+// slow is a store with much in it: a change has it for so long, and who looks takes as long.
 type slow struct {
 	task.Store
-	each time.Duration
-	held time.Duration // in all
+	each   time.Duration
+	late   time.Duration // before a change begins with what was read
+	hard   time.Duration // for which it goes on
+	held   time.Duration // in all
+	looked time.Duration // likewise
+}
+
+func (s *slow) View(ctx context.Context) (*task.Graph, error) {
+	time.Sleep(s.each)
+	s.looked += s.each
+	return s.Store.View(ctx)
 }
 
 func (s *slow) Change(ctx context.Context, f func(*task.Graph) error) error {
 	time.Sleep(s.each)
-	s.held += s.each
-	return s.Store.Change(ctx, f)
+	s.held += s.each + s.late + s.hard
+	return s.Store.Change(ctx, func(g *task.Graph) error {
+		time.Sleep(s.late)
+		defer time.Sleep(s.hard)
+		return f(g)
+	})
 }
 
 // However much a sandbox wants to change, also to no end, others can change theirs nearly all of
@@ -43,7 +56,7 @@ func TestPace(t *testing.T) {
 					t.Fatalf("%v: %+v", each, r)
 				}
 			}
-			if part := float64(store.held-burst) / float64(long); part > 0.15 {
+			if part := float64(store.held-changing.burst) / float64(long); part > 0.15 {
 				t.Errorf("with changes of %v it had all tasks to itself for %v of %v, %d times refused", each, store.held, long, refused)
 			}
 			if store.held < long/20 {
@@ -77,8 +90,64 @@ func TestPaceOfWork(t *testing.T) {
 		if err != nil || s.written != before {
 			t.Fatalf("%q, %d bytes: %v", out, s.written-before, err)
 		}
-		s.must(t, 0, "list") // who only looks is in nobody's way
+		s.must(t, 0, "list") // who only looks is in nobody's way, and has a time of its own
 		time.Sleep(again)
 		s.must(t, 0, "create", "later")
+	})
+}
+
+// A change that is hard to make counts for as long as it takes, however long.
+func TestPaceOfHardChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, spec.TasksAdd)
+		s.Store = &slow{Store: s.Store, hard: 5 * time.Minute}
+		s.must(t, 0, "create", "hard")
+		time.Sleep(40 * time.Minute)
+		if out := s.must(t, spec.ExitConflict, "create", "harder"); !strings.Contains(out, "again in 4m") {
+			t.Errorf("%q", out)
+		}
+		time.Sleep(5 * time.Minute)
+		s.must(t, 0, "create", "harder")
+	})
+}
+
+// Who only looks, in whatever way, has the host work for a part of the time.
+func TestPaceOfLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, spec.TasksWrite)
+		s.must(t, 0, "create", "x")
+		store := &slow{Store: s.Store, each: 700 * time.Millisecond}
+		s.Store = store
+		const long = 2 * time.Minute
+		ways := [][]string{{"ready"}, {"list"}, {"blocked"}, {"prime"}, {"show", "none"}}
+		refused := 0
+		for n, began := 0, time.Now(); time.Since(began) < long; n++ {
+			if r := s.run(t.Context(), ways[n%len(ways)]); r.Code == spec.ExitConflict {
+				refused++
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if part := float64(store.looked-looking.burst) / float64(long); part > 0.3 || part < 0.2 {
+			t.Errorf("it had the host work for %v of %v, %d times refused", store.looked, long, refused)
+		}
+		s.must(t, 0, "create", "y") // changes have a time of their own
+	})
+}
+
+// Nothing goes on for a command whose time is over.
+func TestCommandInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, spec.TasksWrite)
+		id, _, _ := strings.Cut(s.must(t, 0, "create", "x"), " ")
+		s.Store = &slow{Store: s.Store, late: time.Minute}
+		for _, name := range []string{"close", "reopen"} {
+			if r := s.run(t.Context(), []string{name, id}); r.Code == 0 {
+				t.Errorf("%s: %+v", name, r)
+			}
+			time.Sleep(time.Hour)
+		}
+		if out := s.must(t, 0, "list"); !strings.Contains(out, " open ") {
+			t.Errorf("%s", out)
+		}
 	})
 }

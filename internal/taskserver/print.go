@@ -59,10 +59,10 @@ func (s *Server) page(g *task.Graph, t *task.Task) string {
 
 // prime tells an agent what there is, and how it works with it.
 func (s *Server) prime(ctx context.Context) (string, error) {
-	g, err := s.Store.View(ctx)
-	if err != nil {
-		return "", err
-	}
+	return s.look(ctx, func(g *task.Graph) (string, error) { return s.primer(g), nil })
+}
+
+func (s *Server) primer(g *task.Graph) string {
 	ready := g.Ready(&task.Filter{}, task.ByPriority, s.now())
 	var b strings.Builder
 	fmt.Fprintf(&b, "The tasks of this project, of which %d can begin now. This sandbox may %s them.\n\n", len(ready), s.Access)
@@ -88,5 +88,5 @@ func (s *Server) prime(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(&b, "%s  P%d  %s\n", t.ID, t.Priority, oneLine(t.Title))
 	}
-	return b.String(), nil
+	return b.String()
 }

@@ -30,7 +30,8 @@ type Server struct {
 	mu      sync.Mutex // held while a command is read, carried out and answered
 	added   int
 	written int // bytes that changes were asked for with, and perChange for each
-	pace    pace
+	changes pace
+	looks   pace
 }
 
 // Bounds of what is asked and answered, in bytes, and of what is changed as long as the

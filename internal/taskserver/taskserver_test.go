@@ -153,6 +153,10 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
+	many := strings.Repeat("x,", maxWords) + "x"
+	for _, args := range [][]string{{"create", "x", "--deps", many}, {"create", "x", "-l", "a", "-l", many}, {"update", "x", "--add-label", many}, {"update", "x", "--remove-label", many}, {"ready", "-t", many}} {
+		s.must(t, spec.ExitUsage, args...)
+	}
 	s.added = maxAdded - 5
 	var wg sync.WaitGroup
 	for n := range 10 {
