@@ -28,19 +28,17 @@ func (g *Graph) Add(t Task, parent string, links []Link, by string, now time.Tim
 
 // AddAll is Add for several tasks with the same parent and links.
 func (g *Graph) AddAll(list []Task, parent string, links []Link, by string, now time.Time) (added []*Task, err error) {
-	inWhole := false
 	for _, t := range list {
 		n, err := g.add(t, parent, links, by, now)
 		if err != nil {
 			return nil, err
 		}
 		added = append(added, n)
-		inWhole = inWhole || len(n.Parents()) > 0
 	}
-	if !inWhole {
-		return added, nil // nobody waits for them yet
+	if err := g.acyclic(); err != nil { // somebody may have named one before it was there
+		return nil, err
 	}
-	return added, g.acyclic()
+	return added, nil
 }
 
 func (g *Graph) add(t Task, parent string, links []Link, by string, now time.Time) (*Task, error) {

@@ -21,36 +21,52 @@ func (g *Graph) waits(id string) (ids []string) {
 	if whole, ok := strings.CutPrefix(id, childrenOf); ok {
 		return g.childIDs(whole)
 	}
-	t := g.tasks[id]
-	for i := range t.Dependencies {
-		d := &t.Dependencies[i]
-		if !d.Kind.Blocking() || g.tasks[d.DependsOnID] == nil {
-			continue
-		}
-		ids = append(ids, d.DependsOnID)
-		if d.Kind == WaitsFor {
-			ids = append(ids, childrenOf+d.DependsOnID)
+	for _, e := range g.edges(g.tasks[id]) {
+		if e.from == id {
+			ids = append(ids, e.to)
 		}
 	}
 	return ids
 }
 
+// edge says that one waits for another, see waits.
+type edge struct{ from, to string }
+
+// edges are those that a task makes.
+func (g *Graph) edges(t *Task) (list []edge) {
+	for i := range t.Dependencies {
+		d := &t.Dependencies[i]
+		if !d.Kind.Blocking() || g.tasks[d.DependsOnID] == nil {
+			continue
+		}
+		list = append(list, edge{t.ID, d.DependsOnID})
+		switch d.Kind {
+		case ParentChild:
+			list = append(list, edge{childrenOf + d.DependsOnID, t.ID})
+		case WaitsFor:
+			list = append(list, edge{t.ID, childrenOf + d.DependsOnID})
+		}
+	}
+	return list
+}
+
 // Cycles gives the circles of tasks that wait for each other, one for each knot of
 // them, each as the IDs on the way round. Tasks in one can never begin.
 func (g *Graph) Cycles() (cycles [][]string) {
-	for _, knot := range g.knots().found {
-		cycles = append(cycles, g.round(knot))
+	k := g.knots()
+	for _, knot := range k.found {
+		knot = slices.DeleteFunc(knot, isChildren)
+		start := slices.MinFunc(knot, compareIDs)
+		cycles = append(cycles, slices.DeleteFunc(k.way(start, start), isChildren))
 	}
 	slices.SortFunc(cycles, slices.Compare)
 	return cycles
 }
 
 func (g *Graph) knots() *knots {
-	k := &knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}}
+	k := newKnots(g)
 	for _, t := range g.All() {
-		if k.number[t.ID] == 0 {
-			k.visit(t.ID)
-		}
+		k.look(t.ID)
 	}
 	return k
 }
@@ -61,8 +77,20 @@ type knots struct {
 	number, low map[string]int
 	on          map[string]bool
 	stack       []string
-	found       [][]string
-	steps       int // how many edges were followed: what it costs
+	knot        map[string]int // which component, by the number of the first that was found of it
+	found       [][]string     // those with a circle in them
+	steps       int            // how many edges were followed: what it costs
+}
+
+func newKnots(g *Graph) *knots {
+	return &knots{g: g, number: map[string]int{}, low: map[string]int{}, on: map[string]bool{}, knot: map[string]int{}}
+}
+
+// look finds all that can be reached.
+func (k *knots) look(from string) {
+	if k.number[from] == 0 {
+		k.visit(from)
+	}
 }
 
 func (k *knots) visit(at string) {
@@ -86,53 +114,79 @@ func (k *knots) visit(at string) {
 	knot := slices.Clone(k.stack[top:])
 	k.stack = k.stack[:top]
 	for _, id := range knot {
-		k.on[id] = false
+		k.on[id], k.knot[id] = false, n
 	}
 	if len(knot) > 1 || itself {
 		k.found = append(k.found, knot)
 	}
 }
 
-// round gives a short way round in a knot, from its first ID.
-func (g *Graph) round(knot []string) []string {
-	in := map[string]bool{}
-	for _, id := range knot {
-		in[id] = true
-	}
-	knot = slices.DeleteFunc(knot, isChildren)
-	slices.SortFunc(knot, compareIDs)
-	start := knot[0]
+// way gives a short way from one to another of the same knot, without the other. From
+// one to itself it is a circle.
+func (k *knots) way(from, to string) []string {
 	before := map[string]string{}
-	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		for _, id := range g.waits(at) {
-			if id == start {
-				way := []string{}
-				for ; at != start; at = before[at] {
-					way = append(way, at)
+		for _, id := range k.g.waits(at) {
+			if id == to {
+				way := []string{at}
+				for ; at != from; at = before[at] {
+					way = append(way, before[at])
 				}
 				slices.Reverse(way)
-				return append([]string{start}, slices.DeleteFunc(way, isChildren)...)
+				return way
 			}
-			if _, seen := before[id]; in[id] && !seen {
+			if _, seen := before[id]; !seen && id != from && k.knot[id] == k.knot[from] {
 				before[id] = at
 				queue = append(queue, id)
 			}
 		}
 	}
-	return knot
+	return []string{from}
 }
 
 func isChildren(id string) bool { return strings.HasPrefix(id, childrenOf) }
 
-// acyclic refuses a graph with a circle in it.
+// acyclic refuses what was changed if that closes a circle. One that was there before is
+// left to who takes it apart: it must not keep others from changing anything else.
 func (g *Graph) acyclic() error {
-	cycles := g.Cycles()
-	if len(cycles) == 0 {
-		return nil
+	k := newKnots(g)
+	for _, e := range g.newEdges() {
+		if k.look(e.from); k.knot[e.from] != k.knot[e.to] {
+			continue
+		}
+		way := []string{e.from}
+		if e.from != e.to {
+			way = append(way, k.way(e.to, e.from)...)
+		}
+		return spec.Errorf(spec.ErrConflict, "tasks would wait for each other: %s", ShowCycle(slices.DeleteFunc(way, isChildren))).
+			WithHint("take one of these dependencies out, or make it one that does not block, e.g. related")
 	}
-	return spec.Errorf(spec.ErrConflict, "tasks would wait for each other: %s", ShowCycle(cycles[0])).
-		WithHint("take one of these dependencies out, or make it one that does not block, e.g. related")
+	return nil
+}
+
+// newEdges gives the edges that there were not before, those of each task that is new or was
+// changed. Others may have waited for a new one, or been parts of it, before it was there: all
+// such ways go through what it waits for, or through its children.
+func (g *Graph) newEdges() (list []edge) {
+	for _, t := range g.Changed() {
+		was := map[edge]bool{}
+		if old := g.before[t.ID]; old != nil {
+			for _, e := range g.edges(old) {
+				was[e] = true
+			}
+		} else {
+			for _, child := range g.childIDs(t.ID) {
+				list = append(list, edge{childrenOf + t.ID, child})
+			}
+		}
+		for _, e := range g.edges(t) {
+			if !was[e] {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
 }
 
 // ShowCycle writes a circle as people read it.

@@ -238,6 +238,7 @@ func TestIDs(t *testing.T) {
 				t.Errorf("of %d tasks one is called %s", n, x.ID)
 			}
 			delete(g.tasks, x.ID)
+			delete(g.before, x.ID)
 		}
 		g.Load(&Task{ID: fmt.Sprint("bd-", n), Title: "x"})
 	}

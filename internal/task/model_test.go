@@ -150,6 +150,9 @@ func naive(all []*Task, id string, now time.Time) bool {
 		!slices.Contains(t.Labels, "human") && !blocked(id, 0) && !later(id)
 }
 
+// named are IDs that tasks may depend on before they are there.
+var named = []string{"bd-x", "bd-y", "bd-z"}
+
 // step does something at random, and tells what.
 func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	all := g.All()
@@ -163,7 +166,23 @@ func step(r *rand.Rand, g *Graph, now time.Time) (string, error) {
 	kinds := []Kind{Blocks, ParentChild, ConditionalBlocks, WaitsFor, Related, DiscoveredFrom, "tracks"}
 	kind := kinds[r.IntN(len(kinds))]
 	id := pick()
-	switch r.IntN(12) {
+	switch r.IntN(13) {
+	case 12: // what others may have named already
+		n := Task{ID: named[r.IntN(len(named))], Title: "named"}
+		var links []Link
+		for range r.IntN(3) {
+			links = append(links, Link{Kind: kinds[r.IntN(len(kinds))], On: pick()})
+		}
+		_, err := g.Add(n, "", links, who, now)
+		return fmt.Sprintf("add %s %+v", n.ID, links), err
+	case 11:
+		n := &Task{ID: fmt.Sprint("bd-i", r.IntN(5)), Title: "imported", Status: Open}
+		for range r.IntN(3) {
+			on := append(slices.Clone(named), pick())[r.IntN(len(named)+1)]
+			n.Dependencies = append(n.Dependencies, Dependency{TaskID: n.ID, DependsOnID: on, Kind: kind, CreatedAt: now})
+		}
+		_, err := g.Import([]*Task{n}, true, now)
+		return fmt.Sprintf("import %s %+v", n.ID, n.Dependencies), err
 	case 0, 1:
 		n := Task{Title: fmt.Sprint("n", r.IntN(1000)), Priority: r.IntN(5), Ephemeral: r.IntN(20) == 0, Type: []string{"task", "bug", "gate", ""}[r.IntN(4)]}
 		if r.IntN(10) == 0 {
