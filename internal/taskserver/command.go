@@ -251,6 +251,9 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := maySet(*status); err != nil {
+		return "", err
+	}
 	var t *task.Task
 	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
 		now := s.now()
@@ -263,8 +266,6 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 			if t, err = g.Release(ids[0], s.Who, false, now); err != nil {
 				return err
 			}
-		case *status == string(task.Closed):
-			return spec.Errorf(spec.ErrUsage, "to end a task there is close")
 		}
 		t, err = g.Update(ids[0], s.Who, false, now, func(t *task.Task) error {
 			if *status != "" && *status != string(task.InProgress) {
@@ -279,6 +280,18 @@ func (s *Server) update(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	return f.print([]*task.Task{t})
+}
+
+// maySet refuses a status that a sandbox does not set: one that has a command of its own, or by
+// which a task would be kept from others without end.
+func maySet(status string) error {
+	switch task.Status(status) {
+	case "", task.InProgress, task.Open, task.Blocked, task.Deferred:
+		return nil
+	case task.Closed:
+		return spec.Errorf(spec.ErrUsage, "to end a task there is close")
+	}
+	return spec.Errorf(spec.ErrUsage, "no status %q can be set: there are open, blocked, deferred and in_progress, which claims it", status)
 }
 
 func (s *Server) close(ctx context.Context, args []string) (string, error) {

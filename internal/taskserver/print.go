@@ -74,7 +74,7 @@ func (s *Server) primer(g *task.Graph) string {
 		{spec.TasksAdd, "bd create TITLE [-d TEXT] [-t TYPE] [-p 0-4] [--acceptance TEXT] [--deps discovered-from:ID]"},
 		{spec.TasksWrite, "bd update ID --claim            take it; half an hour, again for longer"},
 		{spec.TasksWrite, "bd ready --claim                take the first of what can begin"},
-		{spec.TasksWrite, "bd update ID [-p 0-4] [-d TEXT] [--append-notes TEXT] [--add-label L] [--status STATUS] [--release]"},
+		{spec.TasksWrite, "bd update ID [-p 0-4] [-d TEXT] [--append-notes TEXT] [--add-label L] [--status open|blocked|deferred] [--release]"},
 		{spec.TasksWrite, "bd close ID... [--reason TEXT]  and bd reopen ID..."},
 		{spec.TasksWrite, "bd dep add ID ON [--type blocks], bd dep remove ID ON"},
 	} {

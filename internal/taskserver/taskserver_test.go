@@ -58,7 +58,11 @@ func TestCommands(t *testing.T) {
 	if out := s.must(t, 0, "show", id); !strings.Contains(out, "assignee box\n") || !strings.Contains(out, "Notes:\nmine\n") {
 		t.Errorf("%s", out)
 	}
-	s.must(t, spec.ExitUsage, "update", id, "--status", "closed")
+	for _, status := range []string{"closed", "hooked", "pinned", "tombstone", "mine"} {
+		if out := s.must(t, spec.ExitUsage, "update", id, "--status", status); !strings.HasPrefix(out, "bd: ") {
+			t.Errorf("%s", out)
+		}
+	}
 	s.must(t, spec.ExitUsage, "dep", "tree", id)
 	s.must(t, 0, "close", id, "-r", "done")
 	var docs []map[string]any
