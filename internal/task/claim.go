@@ -119,7 +119,7 @@ func (g *Graph) Renew(id, who string, lease time.Duration, now time.Time) (*Task
 // who holds it.
 func (g *Graph) Release(id, who string, force bool, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
-	if err == nil && !(force && t.Status == InProgress) {
+	if err == nil && !(force && t.taken()) {
 		t, err = g.heldBy(id, who)
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func (g *Graph) heldBy(id, who string) (*Task, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case t.Status != InProgress:
+	case !t.taken():
 		return nil, spec.Errorf(spec.ErrConflict, "%s is %s: nobody holds it", t.ID, t.Status)
 	case t.Assignee != who:
 		return nil, spec.Errorf(spec.ErrConflict, "%s is held by %s, not by %s", t.ID, holder(t.Assignee), who)

@@ -101,7 +101,7 @@ func naive(all []*Task, id string, now time.Time) bool {
 					return true
 				}
 			case ConditionalBlocks:
-				if !ended || on.Status == Closed && on.CloseReason != "failed" {
+				if !ended || on.Status == Closed && on.CloseReason != "failed" || on.Status == Tombstone {
 					return true
 				}
 			case WaitsFor:

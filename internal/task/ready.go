@@ -121,7 +121,7 @@ func (g *Graph) findBlockers(t *Task) (list []Blocker) {
 		case Blocks:
 			waits = !other.over()
 		case ConditionalBlocks:
-			b.Never = other.Status == Closed && !other.Failed()
+			b.Never = other.done() && !other.Failed() // also of one that was deleted
 			waits = b.Never || !other.over()
 		case WaitsFor:
 			waits = g.gateShut(other, d.anyChild())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,18 @@ func TestConditional(t *testing.T) {
 		if b, _ := g.Find("bd-b"); len(want) == 0 && !g.Blockers(b)[0].Never {
 			t.Errorf("%q: nobody says that it never runs", reason)
 		}
+	}
+}
+
+// What was deleted has not failed, and holds up nobody else.
+func TestDeleted(t *testing.T) {
+	g := loaded(on("bd-a"), on("bd-b", "conditional-blocks", "bd-a"), on("bd-c", "blocks", "bd-a"))
+	gone := on("bd-a")
+	gone.Status = Tombstone
+	g.Load(gone)
+	wantReady(t, g, "bd-c")
+	if b, _ := g.Find("bd-b"); !g.Blockers(b)[0].Never {
+		t.Errorf("nobody says that it never runs: %+v", g.Blockers(b))
 	}
 }
 
@@ -288,6 +301,27 @@ func TestClockSetBack(t *testing.T) {
 	}
 	if _, err := g.Renew("bd-a", "ann", time.Hour, noon.AddDate(-1, 0, 0)); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("who had it goes on: %v", err)
+	}
+}
+
+// A hooked task is somebody's without end: what the refusal of a claim says gets it back.
+func TestHooked(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		g := plain(t, "bd-a")
+		_, err := g.Update("bd-a", "ann", false, noon, func(t *Task) error { t.Status, t.Assignee = Hooked, "ann"; return nil })
+		must(t, err)
+		if _, err := g.Claim("bd-a", "bob", time.Minute, noon); !errors.Is(err, spec.ErrConflict) || spec.Hint(err) != "wait for them, or take it from them: bothy task claim --release --force bd-a" {
+			t.Errorf("bob claims it: %v (%s)", err, spec.Hint(err))
+		}
+		if _, err := g.Release("bd-a", "bob", false, noon); !errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), "held by ann, not by bob") {
+			t.Errorf("bob releases it: %v", err)
+		}
+		who := map[bool]string{false: "ann", true: "bob"}[force]
+		x, err := g.Release("bd-a", who, force, noon)
+		must(t, err)
+		if x.Status != Open || x.Assignee != "" {
+			t.Errorf("released is %+v", x)
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (t *Task) Failed() bool {
 // Claimed tells whether somebody works on the task now: who, and until when. The
 // time is zero if the claim has no end.
 func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
-	if t.Status != InProgress && t.Status != Hooked {
+	if !t.taken() {
 		return "", until, false
 	}
 	if t.LeaseExpiresAt != nil {
@@ -175,6 +175,9 @@ func (t *Task) Claimed(now time.Time) (who string, until time.Time, ok bool) {
 	}
 	return t.Assignee, until, !t.expired(now)
 }
+
+// taken tells whether somebody has the task, for whom it may have run out.
+func (t *Task) taken() bool { return t.Status == InProgress || t.Status == Hooked }
 
 // expired tells whether a claim has run out: the task is as good as open. So is one
 // that was made longer from now than it lasts: the clock was set back, and the claim
