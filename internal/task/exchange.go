@@ -20,7 +20,7 @@ func ReadIssues(data []byte) (*Foreign, error) {
 	f := &Foreign{}
 	lines := map[string]int{}
 	number := 0
-	for line := range bytes.Lines(data) {
+	for line := range bytes.Lines(withoutMark(data)) {
 		number++
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
@@ -48,6 +48,9 @@ func ReadIssues(data []byte) (*Foreign, error) {
 	}
 	return f, nil
 }
+
+// withoutMark takes away the mark that editors of some systems put before a text in UTF-8.
+func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 // schema is the form of the files of Beads that say which it is, in their first line.
 const schema = "beads-jsonl/1"

@@ -36,14 +36,14 @@ var storyLists = []string{"userStories", "stories"}
 // IsStories tells whether a file is one document with a list of stories: the prd.json of
 // snarktank's ralph, or one of its kin.
 func IsStories(data []byte) bool {
-	o, err := parseObject(data)
+	o, err := parseObject(withoutMark(data))
 	return err == nil && slices.ContainsFunc(storyLists, func(key string) bool { return o.values[key] != nil })
 }
 
 // ReadStories reads the stories of a prd.json as tasks, as they were at a time. Those
 // that pass are closed. All of it is data: what is not known is named, and passed over.
 func ReadStories(data []byte, at time.Time) (*Foreign, error) {
-	o, err := parseObject(data)
+	o, err := parseObject(withoutMark(data))
 	if err != nil {
 		return nil, spec.Errorf(spec.ErrUsage, "read the stories: %w", err)
 	}
@@ -172,7 +172,7 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 	f := &Foreign{}
 	var above []box
 	same := map[string]int{} // how many boxes say the same, as parts of the same
-	for line := range bytes.Lines(data) {
+	for line := range bytes.Lines(withoutMark(data)) {
 		b, ok := boxOf(string(line))
 		if !ok {
 			if len(bytes.TrimSpace(line)) > 0 {

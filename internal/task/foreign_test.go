@@ -115,6 +115,28 @@ func TestReadBoxes(t *testing.T) {
 	must(t, err)
 }
 
+// A file may begin with the mark of UTF-8, once.
+func TestMarkOfUTF8(t *testing.T) {
+	const mark = "\ufeff"
+	for name, read := range map[string]func(string) (*Foreign, error){
+		"issues": func(m string) (*Foreign, error) { return ReadIssues([]byte(m + `{"id":"a-1","title":"x"}` + "\n")) },
+		"stories": func(m string) (*Foreign, error) {
+			return ReadStories([]byte(m+`{"stories":[{"id":"a-1","title":"x"}]}`), noon)
+		},
+		"boxes": func(m string) (*Foreign, error) { return ReadBoxes([]byte(m+"- [ ] x\n"), noon) },
+	} {
+		if f, err := read(mark); err != nil || len(f.Tasks) != 1 {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+		if f, err := read(mark + mark); err == nil && len(f.Tasks) > 0 {
+			t.Errorf("%s, marked twice: %+v", name, f)
+		}
+	}
+	if !IsStories([]byte(mark + `{"stories":[]}`)) {
+		t.Error("stories are not told by what is behind the mark")
+	}
+}
+
 // TestReadManyBoxes reads what is made to take long: it is as long as the list.
 func TestReadManyBoxes(t *testing.T) {
 	var odd strings.Builder
