@@ -202,8 +202,8 @@ func (f *loopFlags) takeBoxes(a *app) error {
 	return nil
 }
 
-// addBoxes makes them tasks of the project. Those that are there already stay as they
-// are, unless the file was changed since.
+// addBoxes makes them tasks of the project. Those that are there already stay as they are:
+// an agent may have ticked a box, and nobody has checked that.
 func (f *loopFlags) addBoxes(ctx context.Context, s task.Store) error {
 	if len(f.boxes) == 0 {
 		return nil

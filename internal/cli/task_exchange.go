@@ -20,7 +20,7 @@ func (t *taskCall) importCommand() *command.Command {
 	var overwrite, dry bool
 	c := &command.Command{
 		Use: "import FILE | -", Short: "Take tasks over: an issues.jsonl, what was exported, a prd.json, boxes in Markdown",
-		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; they count as changed\nwhen their file was.",
+		Long:    "Takes tasks over from a file with a task a line, or from standard input: those that are\nnew, and those that were changed later than the ones here. All of the file is taken, or\nnothing. What somebody has claimed here stays. The stories of a prd.json become tasks, too,\nand in a file that ends with .md the lines with a box, \"- [ ] TITLE\"; of one that is\nhere, what its entry says otherwise than last time is taken over where nothing was changed\nhere, and none is opened again, or closed without --overwrite.",
 		Example: "  bothy task import .beads/issues.jsonl\n  bothy task export -C ../other | bothy task import -",
 		Args:    exactly(1, "a file, or -"), Complete: command.FileNames,
 		RunE: func(cmd *command.Command, args []string) error {
@@ -47,7 +47,7 @@ func (t *taskCall) importCommand() *command.Command {
 			return t.printTaken(taken, dry)
 		},
 	}
-	c.Flags().BoolVar(&overwrite, "overwrite", false, "also those that were changed later here")
+	c.Flags().BoolVar(&overwrite, "overwrite", false, "also what was changed later here, and close what a list has as done")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be taken over")
 	return t.scope(c)
 }
@@ -110,6 +110,9 @@ func (t *taskCall) printTaken(taken task.Taken, dry bool) error {
 	}
 	_, err := fmt.Fprintf(t.stdout, "%d added, %d updated, %d unchanged, %d changed later here, %d claimed here\n",
 		len(taken.Added), len(taken.Updated), len(taken.Same), len(taken.Older), len(taken.Held))
+	if n := len(taken.Done); err == nil && n > 0 {
+		t.note("done by the file, and open here: %d; --overwrite closes what the file has as done", n)
+	}
 	if err == nil && dry {
 		t.note("nothing was taken over: this was a trial")
 	}

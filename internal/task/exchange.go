@@ -110,13 +110,15 @@ type Taken struct {
 	Same    []string `json:"unchanged"`
 	Older   []string `json:"older"` // those here were changed later, and stay
 	Held    []string `json:"held"`  // somebody works on those here, and they stay
+	Done    []string `json:"done"`  // done by a list, open here, and they stay
 }
 
 // Import takes tasks over, new ones and those that were changed later than the
 // ones here; with overwrite also those that were not. What is claimed here stays.
-// A graph that would have circles is refused.
+// Of an entry of a list that a task here has come from, what it says otherwise since
+// then is taken over. What closes a circle is refused.
 func (g *Graph) Import(list []*Task, overwrite bool, now time.Time) (Taken, error) {
-	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}}
+	taken := Taken{[]string{}, []string{}, []string{}, []string{}, []string{}, []string{}}
 	for _, t := range list {
 		where, err := g.admit(t, overwrite, now, &taken)
 		if err != nil {
@@ -133,6 +135,9 @@ func (g *Graph) admit(t *Task, overwrite bool, now time.Time, taken *Taken) (*[]
 	if old == nil {
 		g.accept(t)
 		return &taken.Added, nil
+	}
+	if t.listed {
+		return g.renew(old, t, overwrite, now, taken)
 	}
 	a, err := old.Encode()
 	if err != nil {

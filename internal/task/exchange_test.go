@@ -146,7 +146,7 @@ func TestImportAgain(t *testing.T) {
 	must(t, err)
 	taken, err = g.Import(list, false, noon)
 	must(t, err)
-	want := Taken{Added: []string{}, Updated: []string{"acme-p"}, Same: []string{}, Older: []string{"acme-7yg"}, Held: []string{"acme-3kq.2"}}
+	want := Taken{Added: []string{}, Updated: []string{"acme-p"}, Same: []string{}, Older: []string{"acme-7yg"}, Held: []string{"acme-3kq.2"}, Done: []string{}}
 	if !reflect.DeepEqual(taken, want) {
 		t.Errorf("taken over: %+v", taken)
 	}

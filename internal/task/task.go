@@ -62,6 +62,7 @@ type Task struct {
 	// It is nil, or older than the fields, in a task that was changed.
 	raw     json.RawMessage
 	changed bool
+	listed  bool // it was read from an entry of a list, see fromEntry
 }
 
 // Status is where a task stands. Those that are not listed here are somebody's
