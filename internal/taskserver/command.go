@@ -210,6 +210,7 @@ func (s *Server) create(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	s.added++
+	s.written += perLink * len(links)
 	if !f.json {
 		return f.print([]*task.Task{made})
 	}

@@ -29,7 +29,7 @@ type Server struct {
 
 	mu      sync.Mutex // held while a command is read, carried out and answered
 	added   int
-	written int // bytes that changes were asked for with, and perChange for each
+	written int // bytes that changes were asked for with, perChange for each, and perLink
 	changes pace
 	looks   pace
 }
@@ -42,6 +42,7 @@ const (
 	maxAdded    = 1000
 	maxWritten  = 8 << 20
 	perChange   = 1 << 10
+	perLink     = 1 << 7 // what is kept of a dependency is a good deal more than its ID
 	waitStore   = 10 * time.Second
 	answerTime  = 20 * time.Second
 )

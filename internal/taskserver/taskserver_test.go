@@ -176,6 +176,15 @@ func TestBounds(t *testing.T) {
 		s.must(t, spec.ExitNotFound, "create", "x", "--parent", "none") // tries count
 	}
 	s.must(t, spec.ExitDenied, "create", strings.Repeat("x", 8<<10))
+	s.written = 0
+	var others []string
+	for line := range strings.Lines(s.must(t, 0, "list")) {
+		others = append(others, strings.Fields(line)[0])
+	}
+	s.must(t, 0, "create", "x", "--deps", strings.Join(others, ","))
+	if s.written < perChange+len(others)*perLink {
+		t.Errorf("%d dependencies count as %d bytes", len(others), s.written)
+	}
 	if err := s.Store.Change(t.Context(), func(g *task.Graph) (err error) { // at once: each change reads all there is
 		for n := range 90 {
 			if _, err = g.Add(task.Task{Title: fmt.Sprint("large ", n), Description: strings.Repeat("x", 60<<10)}, "", nil, "ann", s.now()); err != nil {
