@@ -35,9 +35,6 @@ newest ten.`,
 				if args[1] != never {
 					when, err = spec.ParseOccasions(args[1])
 				}
-				if args[1] == "" {
-					err = spec.Errorf(spec.ErrUsage, "say when, or %s", never)
-				}
 				if err == nil {
 					err = e.CheckpointWhen(cmd.Context(), sb, when)
 				}

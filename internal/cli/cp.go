@@ -49,9 +49,6 @@ to what comes out of a sandbox.`,
 			if !filepath.IsAbs(path) {
 				return spec.Errorf(spec.ErrUsage, "the path inside must be absolute: %s", path)
 			}
-			if args[0] == "" || args[1] == "" { // which is no way to say "here"
-				return spec.Errorf(spec.ErrUsage, "the path on the host is empty")
-			}
 			e, sb, err := a.existing(name)
 			if err != nil {
 				return err

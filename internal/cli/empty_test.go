@@ -70,7 +70,17 @@ func TestEmpty(t *testing.T) {
 		{"task", "add", "--parent", "", "title"},
 		{"loop", "run", "--agent", "", "--until", "true", "x"},
 		{"loop", "rm", ""},
+		{"loop", "rm", "--", ""},
+		{"loop", "stop", ""},
+		{"loop", "hint", "", "text"},
 		{"flow", "rm", ""},
+		{"flow", "approve", "xx", ""},
+		{"flow", "answer", "", "yes"},
+		{"exec", "", "true"},
+		{"run", "", "--", "true"},
+		{"checkpoint", "auto", "rr", ""},
+		{"task", "dep", "rm", "bd-a", ""},
+		{"task", "graph", ""},
 		{"flow", "approve", "--reject", ""},
 		{"ralph", "--remove-task", ""},
 	} {
@@ -88,6 +98,8 @@ func TestEmptyMeant(t *testing.T) {
 		{"task", "update", "--description", "", "--assignee", "", "--parent", "", "--due", "", "--spec-id", "", "bd-a"},
 		{"secret", "lease", "--sandbox", "xx", "--basic", "", "--env", "", "ci"},
 		{"loop", "run", "--model", "", "--abort-promise", "", "x"},
+		{"run", "none", "--", "true", ""},
+		{"exec", "xx", "true", ""},
 		{"ralph", "--model", "", "--abort-promise", "", "x"},
 	} {
 		if _, err := called(t, words...); err == nil || strings.Contains(err.Error(), "empty") {

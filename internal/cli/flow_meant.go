@@ -18,9 +18,6 @@ const maxNamed = 10
 // one to which that can be done; what is that is in words, for when there is none.
 func (a *app) flowMeant(named []string, can func(*flowing) bool, what string) (*flowing, error) {
 	if len(named) > 0 {
-		if named[0] == "" { // a variable of a script that is not set, as a rule
-			return nil, spec.Errorf(spec.ErrUsage, "the name of the run is empty").WithHint("bothy flow ls lists all")
-		}
 		return a.flowCalled(named[0])
 	}
 	e, err := a.engine()

@@ -19,9 +19,6 @@ import (
 // named then.
 func (a *app) loopMeant(named []string) (*looping, error) {
 	if len(named) > 0 {
-		if named[0] == "" { // a variable of a script that is not set, as a rule
-			return nil, spec.Errorf(spec.ErrUsage, "the name of the run is empty").WithHint("bothy loop ls lists all")
-		}
 		return a.loopCalled(named[0])
 	}
 	l, err := a.loopCalled("")

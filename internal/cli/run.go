@@ -39,7 +39,7 @@ type runFlags struct {
 func (a *app) runCommand() *command.Command {
 	f := &runFlags{}
 	c := &command.Command{
-		Use:   "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]",
+		Use: "run [flags] [AGENT] [PATH[:ro]]... [-- ARGS...]", PassesOn: true,
 		Short: "Create a sandbox if needed, start it, and attach your terminal to it",
 		Long: `Runs an agent in a sandbox of its own and attaches your terminal to it. The same
 agent in the same directory is the same sandbox: what was installed in it is

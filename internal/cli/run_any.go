@@ -163,10 +163,6 @@ func endAll(e *engine.Engine, ids ...string) error {
 func (a *app) eachRun(refs []string, do func(ref string) (*run.Run, error)) error {
 	var errs []error
 	for _, ref := range refs {
-		if ref == "" { // which elsewhere means the newest
-			errs = append(errs, spec.Errorf(spec.ErrUsage, "the name of the run is empty"))
-			continue
-		}
 		r, err := do(ref)
 		if err != nil {
 			errs = append(errs, err)

@@ -137,9 +137,7 @@ func (a *app) templateLoadCommand() *command.Command {
 		},
 		RunE: func(cmd *command.Command, args []string) error {
 			if len(args) == 1 {
-				if input = args[0]; input == "" {
-					return spec.Errorf(spec.ErrUsage, "the name of the file is empty")
-				}
+				input = args[0]
 			}
 			e, err := a.engine()
 			if err != nil {

@@ -29,6 +29,10 @@ type Command struct {
 	// among the arguments, up to "--".
 	FlagsFirst bool
 
+	// PassesOn says that arguments behind "--" are for somebody else, and may be empty, as
+	// those behind the first may with FlagsFirst.
+	PassesOn bool
+
 	// Args judges the arguments. Without it a group takes none but the names of
 	// its commands, and any other command takes all.
 	Args func(cmd *Command, args []string) error
@@ -161,11 +165,14 @@ func (c *Command) execute(words []string) error {
 	if help, err := flags.GetBool("help"); help || err != nil {
 		return c.Help()
 	}
+	args := flags.Args()
 	if err := c.checkEmpty(); err != nil {
 		return err
 	}
-	args := flags.Args()
 	if err := c.checkArgs(args); err != nil {
+		return err
+	}
+	if err := c.checkEmptyArgs(args); err != nil {
 		return err
 	}
 	if c.RunE == nil {
@@ -193,6 +200,21 @@ func (c *Command) checkEmpty() (err error) {
 		}
 	})
 	return err
+}
+
+// checkEmptyArgs refuses arguments with nothing in them likewise: an empty name is none,
+// and must not mean what is meant where none is given.
+func (c *Command) checkEmptyArgs(args []string) error {
+	switch dash := c.ArgsLenAtDash(); {
+	case c.FlagsFirst && len(args) > 1:
+		args = args[:1]
+	case c.PassesOn && dash >= 0:
+		args = args[:dash]
+	}
+	if i := slices.Index(args, ""); i >= 0 {
+		return c.usageError(fmt.Errorf("argument %d is empty", i+1))
+	}
+	return nil
 }
 
 // hasEmpty tells whether a flag's value is no text, or one of its words is none.

@@ -49,8 +49,20 @@ func tree() (root *Command, last *called, printed *strings.Builder) {
 	secret := &Command{Use: "secret", Hidden: true, RunE: run}
 	secret.Flags().String("note", "", "what it is for")
 	secret.MayBeEmpty("note")
+	secret.PassesOn = true
 	root.AddCommand(box, list, policy, secret)
 	return root, last, printed
+}
+
+// wordsOf splits a line at spaces; ” is an empty word.
+func wordsOf(line string) []string {
+	list := strings.Fields(line)
+	for i, w := range list {
+		if w == "''" {
+			list[i] = ""
+		}
+	}
+	return list
 }
 
 func TestExecute(t *testing.T) {
@@ -68,12 +80,14 @@ func TestExecute(t *testing.T) {
 		{"policy set ls", "the tool policy set", "ls"},
 		{"policy set policy", "the tool policy set", "policy"},
 		{"secret", "the tool secret", ""},
-		{"secret --note= a", "the tool secret", "a"}, // which may be empty
+		{"secret --note= a", "the tool secret", "a"},    // which may be empty
+		{"secret a -- '' b", "the tool secret", "a  b"}, // these are for somebody else
+		{"box a '' b", "the tool box", "a  b"},
 	}
 	for _, tt := range tests {
 		root, last, _ := tree()
 		ctx := context.WithValue(t.Context(), tt, 1)
-		err := root.Execute(ctx, strings.Fields(tt.line))
+		err := root.Execute(ctx, wordsOf(tt.line))
 		if last.path != tt.path || strings.Join(last.args, " ") != tt.args || (err == nil) != (tt.path != "") {
 			t.Errorf("%q calls %q with %q: %v", tt.line, last.path, last.args, err)
 		}
@@ -89,6 +103,12 @@ func TestExecute(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for line, want := range map[string]string{
+		"ls ''":           "the tool list: argument 1 is empty",
+		"ls a '' -q":      "the tool list: argument 2 is empty",
+		"ls a -- ''":      "the tool list: argument 2 is empty",
+		"secret '' -- a":  "the tool secret: argument 1 is empty",
+		"box ''":          "the tool box: argument 1 is empty",
+		"policy set ''":   "the tool policy set: argument 1 is empty",
 		"no":              `the tool: unknown command "no"`,
 		"policy no":       `the tool policy: unknown command "no"`,
 		"policy -- ls":    `the tool policy: unknown command "ls"`,
@@ -102,7 +122,7 @@ func TestErrors(t *testing.T) {
 	} {
 		root, last, printed := tree()
 		root.UsageError = func(cmd *Command, err error) error { return errors.New(cmd.CommandPath() + ": " + err.Error()) }
-		err := root.Execute(t.Context(), strings.Fields(line))
+		err := root.Execute(t.Context(), wordsOf(line))
 		if err == nil || err.Error() != want || last.path != "" || printed.Len() > 0 {
 			t.Errorf("%q: %v; called %q, printed %q", line, err, last.path, printed)
 		}
