@@ -250,25 +250,26 @@ func (c *Carrier) job(d Decision, name string) (job Job, stale bool, err error) 
 	}
 	var names []string
 	files, nodes := s.sources(n)
-	read := func(kind, name, hash string) error {
-		data, err := readFile(c.Run.Dir(), kind, name)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		stale = stale || err != nil || hashOf(data) != hash
+	add := func(kind, name, hash string, data []byte) {
+		stale = stale || data == nil || hashOf(data) != hash
 		job.Files[kind+"/"+name] = data
 		names = append(names, kind+"/"+name)
-		return nil
 	}
 	for _, file := range files {
 		if s.files[file] == "" {
 			return job, false, spec.Errorf(nil, "inputs/%s of the run is gone", file)
 		}
-		err = errors.Join(err, read(InputsDir, file, s.files[file]))
+		data, unread := readFile(c.Run.Dir(), InputsDir, file)
+		if unread != nil && !errors.Is(unread, os.ErrNotExist) {
+			err = errors.Join(err, unread)
+		}
+		add(InputsDir, file, s.files[file], data)
 	}
 	for _, id := range nodes {
 		if a := s.byID[id].Output; a != nil {
-			err = errors.Join(err, read(OutputsDir, a.Path, a.SHA256))
+			data, _, unread := readOutput(c.Run.Dir(), a.Path)
+			err = errors.Join(err, unread)
+			add(OutputsDir, a.Path, a.SHA256, data)
 		}
 	}
 	if err != nil || stale {

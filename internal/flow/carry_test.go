@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/gate"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -256,6 +259,45 @@ func TestChanged(t *testing.T) {
 	}
 	must(t, os.Remove(filepath.Join(b.run.Dir(), "inputs", "content.md")))
 	b.want(b.carry(), Failed, "error", "")
+}
+
+// TestReplaced has somebody put something else where an output was: it is made again, and
+// what is no file of ours is not deleted.
+func TestReplaced(t *testing.T) {
+	deep := strings.ReplaceAll(three, "output: three.json", "output: deep/three.json")
+	for name, replace := range map[string]func(path string) error{
+		"link":      func(path string) error { return os.Symlink("/nowhere", path) },
+		"loop":      func(path string) error { return os.Symlink(filepath.Base(path), path) },
+		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "mine"), 0o700) },
+		"large": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, gate.MaxBytes+1))
+		},
+		"parent": func(path string) error {
+			dir := filepath.Dir(path)
+			return errors.Join(os.Remove(dir), os.WriteFile(dir, []byte("mine"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t, deep, fine)
+			b.want(b.carry(), Completed, "done", "one.1 two.1 three.1")
+			path := filepath.Join(b.run.Dir(), "outputs", "deep", "three.json")
+			must(t, os.Remove(path))
+			must(t, replace(path))
+			b.want(b.carry(), Completed, "done", "three.2")
+			b.want(b.carry(), Completed, "done", "")
+			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("there is %v, %v", info, err)
+			}
+			aside, err := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "deep*", "*.aside-*", "mine"))
+			must(t, err)
+			files, err := filepath.Glob(filepath.Join(b.run.Dir(), "outputs", "deep.aside-*"))
+			must(t, err)
+			if kept := len(aside) + len(files); (kept == 1) != (name == "directory" || name == "parent") {
+				t.Errorf("aside are %q, %q", aside, files)
+			}
+		})
+	}
 }
 
 // TestSentBack has an agent be told what is missing, as often as it may be.

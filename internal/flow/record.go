@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,6 +75,9 @@ func writeRecord(dir, id string, s *State) error {
 // keepFile makes a file of a run durable.
 func keepFile(dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
+	if err := makeWay(dir, name); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -85,6 +90,33 @@ func keepFile(dir, name string, data []byte) error {
 		}
 	}
 	return store.WriteFile(path, data)
+}
+
+// makeWay renames what somebody has put where a file could not be kept for it: a directory
+// there, or what is none above it. It may be that one's work, and is deleted by nobody here.
+func makeWay(dir, name string) error {
+	path, at := filepath.Join(dir, name), dir
+	for part := range strings.SplitSeq(name, "/") {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case at == path && !info.IsDir(): // it is replaced
+			return nil
+		case at != path && isDir(at):
+			continue
+		}
+		return os.Rename(at, at+".aside-"+store.NewID())
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // Fill puts the files of inputs into the directory of a run that is being made, with
@@ -113,31 +145,46 @@ func readFile(dir, kind, name string) ([]byte, error) {
 	return store.ReadFile(filepath.Join(dir, kind, name), unix.O_NOFOLLOW, gate.MaxBytes)
 }
 
+// readOutput reads a file of outputs/. Whatever is there that is no regular file within the
+// bounds is none: found is then false. The error is that the disk could not be read.
+func readOutput(dir, name string) (data []byte, found bool, err error) {
+	data, err = readFile(dir, OutputsDir, name)
+	if err == nil {
+		return data, true, nil
+	}
+	var fault unix.Errno
+	if errors.As(err, &fault) && !slices.Contains(noFile, fault) {
+		return nil, false, fmt.Errorf("look at %s/%s of the run: %w", OutputsDir, name, err)
+	}
+	return nil, false, nil
+}
+
+// noFile is how it is said that nothing is at a path that could be read as a file.
+var noFile = []unix.Errno{unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EACCES, unix.EPERM}
+
 // Look sees what the files of a run are now.
 func Look(dir string, s *State) (Seen, error) {
 	seen := Seen{Inputs: map[string]string{}, Outputs: map[string]string{}}
-	put := func(to map[string]string, kind, name string) error {
-		data, err := readFile(dir, kind, name)
+	for _, name := range s.plan.Files {
+		data, err := readFile(dir, InputsDir, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			continue
 		}
 		if err != nil {
-			return fmt.Errorf("look at %s/%s of the run: %w", kind, name, err)
+			return seen, fmt.Errorf("look at %s/%s of the run: %w", InputsDir, name, err)
 		}
-		to[name] = hashOf(data)
-		return nil
-	}
-	for _, name := range s.plan.Files {
-		if err := put(seen.Inputs, InputsDir, name); err != nil {
-			return seen, err
-		}
+		seen.Inputs[name] = hashOf(data)
 	}
 	for _, st := range s.Steps {
 		if st.Output == nil {
 			continue
 		}
-		if err := put(seen.Outputs, OutputsDir, st.Output.Path); err != nil {
+		data, found, err := readOutput(dir, st.Output.Path)
+		if err != nil {
 			return seen, err
+		}
+		if found {
+			seen.Outputs[st.Output.Path] = hashOf(data)
 		}
 	}
 	return seen, nil
