@@ -382,6 +382,35 @@ func TestUnpriced(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.2 two.1 three.1")
 }
 
+// TestExcluded has times of a step be passed over by its own condition: who needs the step does
+// not miss them, as long as anything of it was done; and a flow that has put out nothing says so.
+func TestExcluded(t *testing.T) {
+	for name, tt := range map[string]struct{ steps, reason, done string }{
+		"one time":         {`{id: a, matrix: {x: [a, b]}, if: "matrix.x != 'b'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
+		"from an input":    {`{id: a, matrix: {x: {list: "${{ inputs.l }}"}}, if: "matrix.x != 'b'", command: c}, {id: z, needs: [a], if: success(), command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
+		"with a function":  {`{id: a, matrix: {x: [a, b]}, if: "always() && matrix.x != 'b'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
+		"by its status":    {`{id: a, matrix: {x: [a, b]}, if: "matrix.x != 'b'", command: c}, {id: z, needs: [a], if: "steps.a.status == 'completed'", command: c, output: o, final: true}`, "done", "a.1.1 z.1"},
+		"all times":        {`{id: a, matrix: {x: [a, b]}, if: "matrix.x == 'c'", command: c}, {id: z, needs: [a], command: c}`, "done", ""},
+		"all, by status":   {`{id: a, matrix: {x: [a, b]}, if: "matrix.x == 'c'", command: c}, {id: z, needs: [a], if: "always() && steps.a.status == 'skipped'", command: c}`, "done", "z.1"},
+		"all, and final":   {`{id: a, matrix: {x: [a, b]}, if: "matrix.x == 'c'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, ReasonNoOutput, ""},
+		"a step":           {`{id: a, if: "inputs.l == 'x'", command: c}, {id: z, needs: [a], command: c, output: o, final: true}`, ReasonNoOutput, ""},
+		"a final step":     {`{id: a, command: c}, {id: z, needs: [a], if: failure(), command: c, output: o, final: true}`, ReasonNoOutput, "a.1"},
+		"times of it":      {`{id: z, matrix: {x: [a, b]}, if: "matrix.x != 'b'", command: c, output: "${{ matrix.x }}", final: true}`, "done", "z.1.1"},
+		"by what it needs": {`{id: a, if: "inputs.l == 'x'", command: c}, {id: m, needs: [a], matrix: {x: [a, b]}, if: "always() && (matrix.x == 'a' || steps.a.status == 'completed')", command: c}, {id: z, needs: [m], command: c}`, "done", "m.1.1"},
+		"a copy":           {`{id: a, matrix: {x: [a, b]}, if: "matrix.x != 'b'", copy: true, prompt: p}, {id: g, of: a, command: c}, {id: z, needs: [g], command: c, output: o, final: true}`, "done", "a.1.1 g.1.1 z.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := begin(t, "name: x\ninputs: [{name: l, default: \"a, b\"}]\nsteps: ["+tt.steps+"]\n", fine)
+			s := b.carry()
+			b.want(s, Completed, tt.reason, tt.done)
+			if want := map[bool]int{true: 0, false: spec.ExitError}[tt.reason == "done"]; s.ExitCode() != want || !s.Over() {
+				t.Errorf("its code is %d, over is %t", s.ExitCode(), s.Over())
+			}
+			b.want(b.carry(), Completed, tt.reason, "")
+		})
+	}
+}
+
 const decided = `
 name: decided
 steps:

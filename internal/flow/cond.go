@@ -186,6 +186,34 @@ func (c *cond) true(value func(*cond) string) bool {
 	return value(c) == "true"
 }
 
+// decided judges it when not all is known yet: what is known may decide it.
+func (c *cond) decided(known func(*cond) (string, bool)) (is, sure bool) {
+	switch c.op {
+	case "||", "&&":
+		left, leftSure := c.left.decided(known)
+		right, rightSure := c.right.decided(known)
+		if enough := c.op == "||"; leftSure && left == enough || rightSure && right == enough {
+			return enough, true
+		}
+		return c.op == "&&", leftSure && rightSure
+	case "!":
+		is, sure = c.left.decided(known)
+		return !is, sure
+	case "==", "!=":
+		for _, side := range []*cond{c.left, c.right} {
+			if side.op == "text" {
+				continue
+			}
+			if _, sure = known(side); !sure {
+				return false, false
+			}
+		}
+		return c.true(func(part *cond) string { text, _ := known(part); return text }), true
+	}
+	text, sure := known(c)
+	return text == "true", sure
+}
+
 func (c *cond) value(of func(*cond) string) string {
 	if c.op == "text" {
 		return c.text

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,6 +156,10 @@ const (
 // of a list that are left to a person.
 const ReasonSkipped = "skipped"
 
+// ReasonNoOutput is why a flow has ended in which nothing failed, and whose final step was passed
+// over.
+const ReasonNoOutput = "no_output"
+
 // ReasonAgent is why a flow has ended whose agents failed for several elements in a row,
 // such as because their model is not there.
 const ReasonAgent = "agent"
@@ -208,7 +213,26 @@ func (s *State) outcome() *End {
 	if failed != nil {
 		return &End{Status: Completed, Reason: ReasonSkipped, Detail: head(strings.Join(failed, "; "), maxMissing)}
 	}
+	if why := s.fruitless(); why != "" {
+		return &End{Status: Completed, Reason: ReasonNoOutput, Detail: why}
+	}
 	return &End{Status: Completed, Reason: "done"}
+}
+
+// fruitless says why the final step was passed over, so that the flow has put out nothing; empty
+// if it was done, or there is none.
+func (s *State) fruitless() (why string) {
+	for _, n := range s.nodes {
+		if !n.Step.Final {
+			continue
+		}
+		st := s.byID[n.ID]
+		if st.Status == Completed {
+			return ""
+		}
+		why = cmp.Or(why, n.ID+" was passed over: "+head(st.Detail, maxDetail))
+	}
+	return why
 }
 
 // maxDetail bounds what is said of one step at the end of a flow, in bytes.
@@ -260,28 +284,51 @@ func (p *Plan) value(n *Node, part *cond) string {
 	return n.values()[word{name, value}]
 }
 
-// Never tells whether it is known when the flow begins that a node is passed over: by a condition
-// that asks for nothing but inputs, and what it is done for.
+// Never tells whether it is known when the flow begins that a node is passed over.
 func (p *Plan) Never(n *Node) bool {
-	c, err := parseCond(n.Step.If)
-	if err != nil || c == nil || c.calls() || n.Step.Copy { // who judges a copy has it, too
-		return false
-	}
-	known := true
-	c.walk(func(part *cond) {
-		known = known && !(part.op == "name" && strings.HasPrefix(part.text, wordOutput+"."))
-	})
-	return known && !c.true(func(part *cond) string { return p.value(n, part) })
+	return !n.Step.Copy && p.excludes(n) // who judges a copy has it, too
 }
 
-// succeeded tells whether all that a node needs is completed.
+// excludes tells whether the condition of a node does not hold whatever the flow comes to: for
+// the inputs, and what the node is done for.
+func (p *Plan) excludes(n *Node) bool {
+	c, err := parseCond(n.Step.If)
+	if err != nil || c == nil {
+		return false
+	}
+	holds, sure := c.decided(func(part *cond) (string, bool) {
+		if part.op == "call" || strings.HasPrefix(part.text, wordOutput+".") {
+			return "", false
+		}
+		return p.value(n, part), true
+	})
+	return sure && !holds
+}
+
+// excluded tells whether a node was passed over by its own condition alone, or by that of the
+// copy that it would judge.
+func (s *State) excluded(n *Node) bool {
+	return s.byID[n.ID].Status == Passed && (s.plan.excludes(n) || n.judges() != "" && s.excluded(s.node(n.judges())))
+}
+
+// succeeded tells whether all steps that a node needs are completed. Of one that is done several
+// times, and of a group, what its own condition excludes is not missed, if anything was done.
 func (s *State) succeeded(n *Node) bool {
+	done := map[string]bool{} // of the steps and groups that it needs
 	for _, id := range n.Needs {
-		if s.byID[id].Status != Completed {
+		need := s.node(id)
+		of := need.Step.ID
+		if need.Group != "" && need.Group != n.Group {
+			of = need.Group
+		}
+		switch completed := s.byID[id].Status == Completed; {
+		case completed || s.excluded(need):
+			done[of] = done[of] || completed
+		default:
 			return false
 		}
 	}
-	return true
+	return !slices.Contains(slices.Collect(maps.Values(done)), false)
 }
 
 // failedAbove tells whether something failed that a node needs, or what that needs.
@@ -304,9 +351,10 @@ func (s *State) failedAbove(n *Node) bool {
 	return false
 }
 
-// together is how a step or a group stands, as a node sees it: all of its times together.
+// together is how a step or a group stands, as a node sees it: all of its times together, as
+// succeeded has them.
 func (s *State) together(by *Node, step string) Status {
-	status := Completed
+	status, done := Completed, false
 	for _, n := range s.nodes {
 		if n.Step.ID != step && n.Group != step || !by.sees(n) {
 			continue
@@ -314,9 +362,14 @@ func (s *State) together(by *Node, step string) Status {
 		switch st := s.byID[n.ID].Status; {
 		case st == Failed:
 			return Failed
-		case st != Completed:
+		case st == Completed:
+			done = true
+		case !s.excluded(n):
 			status = st
 		}
+	}
+	if status == Completed && !done {
+		return Passed
 	}
 	return status
 }
@@ -371,7 +424,7 @@ func (s *State) Skipped() bool { return s.Status == Completed && s.Reason == Rea
 func (s *State) ExitCode() int {
 	switch s.Status {
 	case Completed:
-		if s.Reason == ReasonSkipped {
+		if s.Reason == ReasonSkipped || s.Reason == ReasonNoOutput {
 			return spec.ExitError
 		}
 		return spec.ExitOK

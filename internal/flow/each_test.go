@@ -564,6 +564,23 @@ steps:
 	}
 }
 
+// TestExcludedElement has a step of a group be passed over for some elements, by its own condition:
+// who needs the group does not miss it.
+func TestExcludedElement(t *testing.T) {
+	b := beginWith(t, `
+name: x
+inputs: [{name: prd, file: prd.json, required: true}]
+steps:
+  - id: story
+    each: prd
+    steps:
+      - {id: work, command: do it}
+      - {id: look, needs: [work], if: "each.title == 'large'", command: look}
+  - {id: report, needs: [story], command: report, output: report.md, final: true}
+`, map[string]string{"prd.json": `[{"id": "a", "title": "small"}, {"id": "b", "title": "large"}]`}, fine)
+	b.want(b.carry(), Completed, "done", "work.1.1 work.2.1 look.2.1 report.1")
+}
+
 // TestNeverCopy has who judges copies that are known to be never worked in have them nevertheless.
 func TestNeverCopy(t *testing.T) {
 	b := begin(t, `

@@ -67,6 +67,8 @@ type StepState struct {
 	// Metered is the same, as both say who can tell.
 	Metered spec.Metered `json:"metered,omitzero"`
 
+	node *Node
+
 	rechecked bool // since somebody gave it all its tries again
 
 	unable bool // it failed because its agent did, whatever came of its work
@@ -134,7 +136,7 @@ func Fold(p *Plan, events []run.Event) (*State, error) {
 	s.marked, s.definitions = map[string]string{}, map[string]string{}
 	s.elements, s.pools, s.lonely, s.inTurn = map[spot][]*StepState{}, p.pools(), p.onDirectory(), p.inTurn()
 	for _, n := range s.nodes {
-		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group, Matrix: n.Matrix}
+		st := &StepState{ID: n.ID, Status: Pending, Group: n.Group, Matrix: n.Matrix, node: n}
 		if n.Element != nil {
 			st.Element = n.Element.ID
 			s.elements[n.spot()] = append(s.elements[n.spot()], st)
@@ -472,10 +474,7 @@ func (s *State) Questions() (list []*StepState) {
 	return list
 }
 
-func (s *State) node(id string) *Node {
-	i := slices.IndexFunc(s.nodes, func(n *Node) bool { return n.ID == id })
-	return s.nodes[i]
-}
+func (s *State) node(id string) *Node { return s.byID[id].node }
 
 // hash is of what a node is asked to do, and with what. Whoever is needed counts with
 // when it got its result: if it is done again, so is what needs it.
