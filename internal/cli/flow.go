@@ -57,13 +57,15 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	if l.since, err = r.Plan(&l.plan); err != nil {
 		return nil, err
 	}
-	l.hosted = r.Hosted() // before the events: who ends writes that before it goes
+	said, _ := r.Mail()   // before the events: who hears it keeps it before it is gone. If it cannot be read, who goes on says so
+	l.hosted = r.Hosted() // likewise: who ends writes that before it goes
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
 	if l.state, err = flow.Fold(&l.plan, l.events); err != nil {
 		return nil, err
 	}
+	l.state.Said(said, len(l.events))
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
 		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
 		if !s.Ready && len(l.plan.Sandboxes) > 0 {

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
@@ -17,14 +21,14 @@ func (a *app) flowApproveCommand() *command.Command {
 	var reject string
 	c := &command.Command{
 		Use: "approve [RUN [STEP]]", Short: "Decide what a flow waits for",
-		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one is told.",
+		Long: "Approves what the flow asks about, or rejects it. STEP must be named if there are several,\nand RUN if several flows wait to be approved. What is approved is what there is now: if it was changed since it was asked about, it is a\nconflict. bothy flow resume goes on, unless a process carries it on: that one hears it.",
 		Args: atMost(2, "a run, and a step if several wait"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			step := ""
 			if len(args) > 1 {
 				step, args = args[1], args[:1]
 			}
-			return a.tellFlowTo(args, true, func(p *flow.Person) (*flow.State, error) {
+			return a.tellFlowTo(cmd.Context(), args, true, func(p *flow.Person) (*flow.State, error) {
 				return p.Decide(step, !cmd.Flags().Changed("reject"), reject)
 			})
 		},
@@ -65,7 +69,7 @@ func (a *app) flowAnswerCommand() *command.Command {
 			if len(args) > 1 {
 				return spec.Errorf(spec.ErrUsage, "there is an answer in --file, and one in words")
 			}
-			return a.tellFlowTo(args, false, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
+			return a.tellFlowTo(cmd.Context(), args, false, func(p *flow.Person) (*flow.State, error) { return p.Answer(step, text) })
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "what is in this file is the answer")
@@ -74,7 +78,7 @@ func (a *app) flowAnswerCommand() *command.Command {
 }
 
 // tellFlowTo keeps what a person says to a flow that waits: to an approval or a question.
-func (a *app) tellFlowTo(named []string, approval bool, say func(*flow.Person) (*flow.State, error)) error {
+func (a *app) tellFlowTo(ctx context.Context, named []string, approval bool, say func(*flow.Person) (*flow.State, error)) error {
 	what := "waits for an answer"
 	if approval {
 		what = "waits to be approved"
@@ -86,28 +90,68 @@ func (a *app) tellFlowTo(named []string, approval bool, say func(*flow.Person) (
 	if err != nil {
 		return err
 	}
-	h, events, err := l.run.Host()
-	if l.hosted = errors.Is(err, spec.ErrConflict); l.hosted { // that process is told
-		events, err = l.events, nil
-	}
+	heard, err := l.tell(ctx, &flow.Person{Plan: &l.plan, Run: l.run, Name: actor()}, say)
 	if err != nil {
-		return err
+		return l.gone(err)
 	}
-	if h != nil {
-		defer h.Close()
-	}
-	l.state, err = say(&flow.Person{Plan: &l.plan, Run: l.run, Host: h, Events: events, Name: actor()})
-	if err != nil {
+	if l, err = readFlow(l.engine, l.run); err != nil {
 		return err
 	}
 	if a.json {
 		return a.printJSON(l.view())
 	}
 	fmt.Fprintln(a.stdout, l.run.ID)
-	if l.hosted {
-		a.note("kept for the process that carries it on, if what was asked about is still so")
+	if heard && (l.hosted || l.state.Over()) {
+		a.note("kept by the process that carries it on")
 		return nil
 	}
 	a.note("kept; bothy flow resume %s goes on", l.run.ID)
 	return nil
+}
+
+// tell keeps what a person says to a flow, or has it be heard by the process that carries it on.
+// Whoever has the run may be about to go, such as another who answers: then it is said again to
+// how it stands by then.
+func (l *flowing) tell(ctx context.Context, p *flow.Person, say func(*flow.Person) (*flow.State, error)) (heard bool, err error) {
+	for {
+		h, events, err := l.run.Host()
+		switch {
+		case err == nil:
+			defer h.Close()
+			if p.Left() {
+				if heard, err = p.Heard(); heard || err != nil {
+					return heard, err
+				}
+			}
+			p.Host, p.Events = h, events
+			_, err = say(p)
+			return false, errors.Join(err, p.TakeBack())
+		case !errors.Is(err, spec.ErrConflict):
+			return false, errors.Join(err, p.TakeBack())
+		case !p.Left():
+			if p.Events, err = l.run.Events(); err == nil {
+				_, err = say(p)
+			}
+			if err != nil {
+				return false, err
+			}
+		default:
+			if heard, err = p.Heard(); heard || err != nil {
+				return heard, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(stopPoll):
+		}
+	}
+}
+
+// gone says that a run was removed, if that is why something could not be done.
+func (l *flowing) gone(err error) error {
+	if _, there := os.Lstat(l.run.Dir()); errors.Is(there, fs.ErrNotExist) {
+		return spec.Errorf(spec.ErrNotFound, "the run %s was removed", l.run.ID)
+	}
+	return err
 }

@@ -509,6 +509,7 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		}
 		if ev.Type == flow.Began {
 			h.began(ctx, flow.Began, events)
+			events = append(events, ev)
 		}
 		h.look(ctx, s)
 	}
@@ -520,9 +521,11 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 			<-h.tell(ctx, n)
 		}
 	}
+	c.Rest = func(answered func() bool) {
+		h.endUnless(answered)
+		works.Stop(ctx)
+	}
 	s, err := c.Carry(ctx, events)
-	h.end()
-	works.Stop(ctx)
 	if err != nil {
 		return err
 	}

@@ -88,11 +88,18 @@ func (h *herald) tell(ctx context.Context, n engine.Notice) <-chan struct{} {
 }
 
 // end waits until what was told was heard: what the run comes to is told after that.
-func (h *herald) end() {
+func (h *herald) end() { h.endUnless(func() bool { return false }) }
+
+// endUnless does so unless something is so: that is looked for again and again.
+func (h *herald) endUnless(so func() bool) {
 	h.mu.Lock()
 	last := h.last
 	h.mu.Unlock()
-	if last != nil {
-		<-last
+	for last != nil && !so() {
+		select {
+		case <-last:
+			return
+		case <-time.After(stopPoll):
+		}
 	}
 }

@@ -2,8 +2,11 @@ package flow
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +20,13 @@ type Person struct {
 	Plan *Plan
 	Run  *run.Run
 	// Host is the right to carry the run on. It is nil if another process has that: what is
-	// said is left for that one then.
+	// said is left for that one then, see [Person.Heard].
 	Host   *run.Host
 	Events []run.Event
 	Name   string
+
+	said reply
+	left run.Message // it, if there is no Host
 }
 
 // reply is what a person says to a flow that another process carries on.
@@ -61,12 +67,13 @@ func (n *Node) answer(hash string, document []byte, checks []gate.Check) Answer 
 }
 
 func (p *Person) keep(s *State, r reply) error {
+	p.said = r
 	if p.Host == nil {
 		data, err := json.Marshal(r)
-		if err != nil {
-			return err
+		if err == nil {
+			p.left, err = p.Run.Post(run.Message{Kind: run.Reply, Actor: p.Name, Data: data})
 		}
-		return p.Run.Leave(run.Message{Kind: run.Reply, Actor: p.Name, Data: data})
+		return err
 	}
 	if err := r.keepDocument(p.Run.Dir()); err != nil {
 		return err
@@ -79,6 +86,106 @@ func (p *Person) keep(s *State, r reply) error {
 		err = writeRecord(p.Run.Dir(), p.Run.ID, s)
 	}
 	return err
+}
+
+// Left tells whether what was said waits to be heard by who carries the run on, or was.
+func (p *Person) Left() bool { return p.left.ID != "" }
+
+// Heard tells whether that one has heard it. The error is ErrConflict if it decided nothing.
+func (p *Person) Heard() (bool, error) {
+	waits, err := p.Run.Waits(p.left)
+	if waits || err != nil {
+		return false, err
+	}
+	events, err := p.Run.Events()
+	if err != nil {
+		return true, err
+	}
+	other := ""
+	for _, ev := range events[min(len(p.Events), len(events)):] {
+		var a Answer
+		if ev.Type != Answered || json.Unmarshal(ev.Data, &a) != nil || a.Step != p.said.Step || a.Hash != p.said.Hash {
+			continue
+		}
+		if ev.Actor == p.Name && a.same(p.said.Answer) {
+			return true, nil
+		}
+		other = a.verb() + " by " + ev.Actor
+	}
+	if other == "" {
+		return true, p.changed(p.said.Step)
+	}
+	return true, spec.Errorf(spec.ErrConflict, "%s of the run %s was %s first", p.said.Step, p.Run.ID, other).WithHint("bothy flow status %s shows how it stands", p.Run.ID)
+}
+
+// TakeBack has nobody hear any more what was left.
+func (p *Person) TakeBack() error {
+	if !p.Left() {
+		return nil
+	}
+	if err := p.Run.Take(p.left); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// same tells whether two answers say the same.
+func (a *Answer) same(b Answer) bool {
+	if a.Approved != b.Approved || a.Text != b.Text || (a.Output == nil) != (b.Output == nil) {
+		return false
+	}
+	return a.Output == nil || a.Output.SHA256 == b.Output.SHA256
+}
+
+// verb is what was done by an answer.
+func (a *Answer) verb() string {
+	switch {
+	case a.Output != nil:
+		return "answered"
+	case a.Approved:
+		return "approved"
+	}
+	return "rejected"
+}
+
+// changed says that there is something else now than what was asked about.
+func (p *Person) changed(step string) error {
+	return spec.Errorf(spec.ErrConflict, "what %s of the run %s asks about has changed since", step, p.Run.ID).
+		WithHint("bothy flow resume %s does again what must be, and asks again", p.Run.ID)
+}
+
+// heeds gives what a message says about something that is asked.
+func (s *State) heeds(m run.Message) (r reply, about bool) {
+	if m.Kind != run.Reply || json.Unmarshal(m.Data, &r) != nil {
+		return r, false
+	}
+	st := s.byID[r.Step]
+	return r, st != nil && st.Status == Waiting && st.Hash == r.Hash
+}
+
+// Said has a state that is only looked at count what people have said, and nobody has kept yet:
+// whoever carries the flow on next does. That comes after so many events.
+func (s *State) Said(list []run.Message, events int) {
+	for _, m := range list {
+		if r, about := s.heeds(m); about {
+			events++
+			s.answered(r.Answer, run.Event{Seq: int64(events), Actor: m.Actor})
+			s.spread()
+		}
+	}
+}
+
+// answered tells whether a person has answered, and the flow waits for nothing else to be gone
+// on with.
+func (c *Carrier) answered() bool {
+	if c.state.Status != Waiting {
+		return false
+	}
+	list, _ := c.Run.Mail() // if it cannot be read, who goes on says so
+	return slices.ContainsFunc(list, func(m run.Message) bool {
+		_, about := c.state.heeds(m)
+		return about
+	})
 }
 
 // keepDocument keeps what was answered, before the event that says so.
@@ -127,8 +234,7 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 	s.found(seen)
 	s.spread()
 	if n := s.node(st.ID); st.Status != Waiting || !s.can(n) || s.hash(n) != hash {
-		return nil, nil, spec.Errorf(spec.ErrConflict, "what %s of the run %s asks about has changed since", st.ID, p.Run.ID).
-			WithHint("bothy flow resume %s does again what must be, and asks again", p.Run.ID)
+		return nil, nil, p.changed(st.ID)
 	}
 	return s, st, nil
 }

@@ -80,6 +80,10 @@ type Carrier struct {
 	// Call tells a person what a step asks while others go on, once a question, by a
 	// goroutine of its own. If it was cut short, it is made again; may be nil.
 	Call func(context.Context, Asking)
+	// Rest ends what goes with the flow when it waits, or has ended, while this process still
+	// has it; may be nil. It keeps nobody waiting once a person has answered: then the flow is
+	// gone on with.
+	Rest func(answered func() bool)
 
 	state   *State
 	aloft   map[string]*flight // what is at work, by its nodes
@@ -89,10 +93,27 @@ type Carrier struct {
 }
 
 // Carry carries the flow on from where its events end, until it ends, and gives how it
-// stands then. If ctx is done it is interrupted, by the signal that the cause tells
+// stands then. What a person answers while it comes to wait is heard, too. If ctx is done it is interrupted, by the signal that the cause tells
 // ([spec.Exited]). The error is about what could not be kept: how it stands on the disk
 // is then what it was.
 func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
+	for {
+		s, err := c.carry(ctx, events)
+		answered := func() bool { return err == nil && ctx.Err() == nil && c.answered() }
+		if c.Rest != nil {
+			c.Rest(answered)
+		}
+		if !answered() {
+			return s, err
+		}
+		if events, err = c.Run.Events(); err != nil {
+			return s, err
+		}
+	}
+}
+
+// carry carries it on until it ends once.
+func (c *Carrier) carry(ctx context.Context, events []run.Event) (*State, error) {
 	var err error
 	if c.state, err = Fold(c.Plan, events); err != nil {
 		return nil, err
@@ -213,6 +234,8 @@ func (c *Carrier) take(ctx context.Context, d Decision) error {
 		return c.begin(ctx, d)
 	case d.Join || !d.Wait.IsZero():
 		return c.join(ctx, d.Wait)
+	case c.calling && d.End.Status == Waiting: // who is told may answer, and waits until that is heard
+		return c.join(ctx, time.Time{})
 	}
 	return c.keep(Ended, *d.End)
 }

@@ -34,6 +34,7 @@ type bench struct {
 	hang bool            // work has no end by itself
 	tell func(run.Event, *State)
 	call func(context.Context, Asking)
+	rest func(func() bool)
 
 	mu     sync.Mutex
 	busy   map[string]bool // rooms
@@ -141,7 +142,7 @@ func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	plan := &Plan{}
 	_, err = b.run.Plan(plan)
 	must(b.t, err)
-	c := &Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell, Call: b.call}
+	c := &Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell, Call: b.call, Rest: b.rest}
 	s, err := c.Carry(ctx, events)
 	must(b.t, err)
 	return s, c
@@ -152,7 +153,7 @@ func (b *bench) answer(step string, approved bool) {
 	h, events, err := b.run.Host()
 	must(b.t, err)
 	defer h.Close()
-	_, err = (&Person{b.plan, b.run, h, events, "ann"}).Decide(step, approved, "because")
+	_, err = (&Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}).Decide(step, approved, "because")
 	must(b.t, err)
 }
 
@@ -441,7 +442,7 @@ func TestApproval(t *testing.T) {
 	b.write("outputs/a.txt", "yet another")
 	h, events, err := b.run.Host()
 	must(t, err)
-	if _, err := (&Person{b.plan, b.run, h, events, "ann"}).Decide("good", true, ""); !errors.Is(err, spec.ErrConflict) {
+	if _, err := (&Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}).Decide("good", true, ""); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("what nobody made was approved: %v", err)
 	}
 	h.Close()
@@ -465,7 +466,7 @@ steps:
 	b.want(s, Waiting, "question", "")
 	h, events, err := b.run.Host()
 	must(t, err)
-	p := &Person{b.plan, b.run, h, events, "ann"}
+	p := &Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}
 	if _, err := p.Answer("", "loud"); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("loud is a tone: %v", err)
 	}
@@ -627,7 +628,7 @@ func TestRandom(t *testing.T) {
 			}
 			if s.Status == Waiting && len(s.Questions()) > 0 {
 				if h, events, err := b.run.Host(); err == nil {
-					_, err = (&Person{b.plan, b.run, h, events, "ann"}).Decide(s.Questions()[0].ID, r.IntN(3) > 0, "")
+					_, err = (&Person{Plan: b.plan, Run: b.run, Host: h, Events: events, Name: "ann"}).Decide(s.Questions()[0].ID, r.IntN(3) > 0, "")
 					h.Close()
 					if err != nil && !errors.Is(err, spec.ErrConflict) && !errors.Is(err, spec.ErrNotFound) {
 						t.Fatal(err)

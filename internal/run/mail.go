@@ -43,13 +43,28 @@ const MaxHint = 32 << 10
 
 // Leave leaves a message, for whoever carries the run on now or later.
 func (r *Run) Leave(m Message) error {
+	_, err := r.Post(m)
+	return err
+}
+
+// Post is Leave, and gives the message as it was left, for who waits until it is taken.
+func (r *Run) Post(m Message) (Message, error) {
 	if len(m.Text) > MaxHint {
-		return spec.Errorf(spec.ErrUsage, "a hint has at most %d KiB", MaxHint>>10)
+		return m, spec.Errorf(spec.ErrUsage, "a hint has at most %d KiB", MaxHint>>10)
 	}
 	m.Time = time.Now().UTC()
 	dir := filepath.Join(r.dir, mailName)
-	name := fmt.Sprintf("%019d-%s.json", after(dir, m.Time.UnixNano()), store.NewID())
-	return store.WriteJSON(filepath.Join(dir, name), m)
+	m.ID = fmt.Sprintf("%019d-%s.json", after(dir, m.Time.UnixNano()), store.NewID())
+	return m, store.WriteJSON(filepath.Join(dir, m.ID), m)
+}
+
+// Waits tells whether nobody has taken a message that was left.
+func (r *Run) Waits(m Message) (bool, error) {
+	_, err := os.Lstat(filepath.Join(r.dir, mailName, m.ID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // after is a time that is behind those of all messages that wait, whatever the clock was

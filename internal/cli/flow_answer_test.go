@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// asked is a flow that waits to be approved.
+func asked(t *testing.T) *flowing {
+	t.Helper()
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	f, err := flow.Parse("f.yaml", []byte("name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n"))
+	must(t, err)
+	plan := flow.Plan{Flow: f, Values: map[string]string{}}
+	must(t, plan.Check(nil))
+	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	defer h.Close()
+	ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
+	must(t, err)
+	_, err = (&flow.Carrier{Plan: &plan, Run: r, Host: h}).Carry(t.Context(), []run.Event{ready})
+	must(t, err)
+	l, err := readFlow(&engine.Engine{Store: st}, r)
+	must(t, err)
+	return l
+}
+
+// person is somebody who decides.
+func (l *flowing) person(name string) *flow.Person {
+	return &flow.Person{Plan: &l.plan, Run: l.run, Name: name}
+}
+
+func approve(p *flow.Person) (*flow.State, error) { return p.Decide("", true, "") }
+
+func reject(p *flow.Person) (*flow.State, error) { return p.Decide("", false, "no") }
+
+// untilLeft waits until so many messages wait.
+func (l *flowing) untilLeft(t *testing.T, count int) []run.Message {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		list, err := l.run.Mail()
+		must(t, err)
+		if len(list) == count {
+			return list
+		}
+	}
+	t.Fatal("nothing is left")
+	return nil
+}
+
+// Whoever has the run for a moment is not taken for one who carries it on: what is said is kept
+// when he has gone, or it is told that he has decided.
+func TestTell(t *testing.T) {
+	for name, tt := range map[string]struct {
+		meanwhile func(t *testing.T, l *flowing, h *run.Host, events []run.Event)
+		want      string // of the error
+		heard     bool
+	}{
+		"nothing": {func(*testing.T, *flowing, *run.Host, []run.Event) {}, "", false},
+		"another decides": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+			p := l.person("bob")
+			p.Host, p.Events = h, events
+			_, err := reject(p)
+			must(t, err)
+		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
+		"it is heard": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+			l.carryOn(t, h, events)
+		}, "", true},
+		"another is heard first": {func(t *testing.T, l *flowing, h *run.Host, events []run.Event) {
+			p := l.person("bob")
+			p.Host, p.Events = h, events
+			_, err := reject(p)
+			must(t, err)
+			must(t, l.run.Take(l.untilLeft(t, 1)[0]))
+		}, "good of the run two-2026-11-22-0001 was rejected by bob first", true},
+		"it is stopped": {func(t *testing.T, _ *flowing, h *run.Host, _ []run.Event) {
+			_, err := h.Append(flow.Ended, "bob", flow.End{Status: flow.Cancelled, Reason: "stopped"})
+			must(t, err)
+		}, "nothing of the run two-2026-11-22-0001 waits to be approved", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := asked(t)
+			h, events, err := l.run.Host()
+			must(t, err)
+			var heard bool
+			told := make(chan error)
+			go func() {
+				var err error
+				heard, err = l.tell(context.Background(), l.person("ann"), approve)
+				told <- err
+			}()
+			l.untilLeft(t, 1)
+			tt.meanwhile(t, l, h, events)
+			h.Close()
+			err = <-told
+			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, spec.ErrConflict) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("it comes to %v", err)
+			}
+			if heard != tt.heard {
+				t.Errorf("heard is %t", heard)
+			}
+			l.untilLeft(t, 0)
+		})
+	}
+}
+
+// carryOn has a process carry a flow on that needs no sandbox: it is interrupted at once.
+func (l *flowing) carryOn(t *testing.T, h *run.Host, events []run.Event) {
+	t.Helper()
+	l.untilLeft(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := (&flow.Carrier{Plan: &l.plan, Run: l.run, Host: h}).Carry(ctx, events)
+	must(t, err)
+}
+
+// What was left, and was never heard, counts: the flow can be gone on with, and asks nothing.
+func TestUnheard(t *testing.T) {
+	l := asked(t)
+	p := l.person("ann")
+	p.Events = l.events
+	_, err := approve(p)
+	must(t, err)
+	l, err = readFlow(l.engine, l.run)
+	must(t, err)
+	if !l.goesOn() || l.waitsFor(true) || l.state.Reason != "answered" {
+		t.Errorf("it is %s, %s; goes on: %t", l.state.Status, l.state.Reason, l.goesOn())
+	}
+	v, err := runViewOf(l.engine, l.run)
+	must(t, err)
+	if want := "bothy flow resume " + l.run.ID; v.Next != want {
+		t.Errorf("next is %q", v.Next)
+	}
+}
+
+// Who answers a run that is removed meanwhile is told so.
+func TestTellRemoved(t *testing.T) {
+	l := asked(t)
+	must(t, os.RemoveAll(l.run.Dir()))
+	_, err := l.tell(t.Context(), l.person("ann"), approve)
+	if err = l.gone(err); !errors.Is(err, spec.ErrNotFound) {
+		t.Errorf("it comes to %v", err)
+	}
+}
