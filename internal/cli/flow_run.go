@@ -320,7 +320,7 @@ func (m *flowMaking) make(ctx context.Context, cmd *command.Command) error {
 // house makes one of the sandboxes, and the run before the first of them.
 func (m *flowMaking) house(ctx context.Context, cmd *command.Command, room flow.Room, copies bool) (*spec.Sandbox, error) {
 	f, paths := m.flags.createFlags, m.paths // each has its own
-	f.name = cmp.Or(f.name, m.id) + "-" + room.Name
+	f.name = m.called(room)
 	l := &lodger{name: room.Agent, spec: m.agents[room.Agent]}
 	if room.Agent == flow.Shell {
 		f.version, f.upgrade, f.config = "", false, false
@@ -345,8 +345,15 @@ func (m *flowMaking) house(ctx context.Context, cmd *command.Command, room flow.
 		if len(sb.Workspaces) > 0 {
 			m.flags.plan.Directory = sb.Workspaces[0].Source
 		}
-		return m.create()
+		err := m.create()
+		sb.Name = m.called(room) // by the ID that it has got
+		return err
 	})
+}
+
+// called is the name of one of the sandboxes.
+func (m *flowMaking) called(room flow.Room) string {
+	return cmp.Or(m.flags.name, m.id) + "-" + room.Name
 }
 
 // suits refuses ways of working on PATH that do not go with who works on it.
@@ -396,11 +403,35 @@ func (m *flowMaking) shares(sb *spec.Sandbox) error {
 // create writes the run down.
 func (m *flowMaking) create() (err error) {
 	slices.Sort(m.flags.plan.Files)
-	m.run, err = run.CreateFlow(m.engine.Store.Runs(), m.id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
+	rooms := m.flags.plan.Rooms()
+	m.run, err = run.Named(m.flags.about(), time.Now(), func(id string) (*run.Run, error) {
+		m.id = id
+		if m.flags.name == "" {
+			if err := m.free(rooms); err != nil {
+				return nil, err
+			}
+		}
+		return run.CreateFlow(m.engine.Store.Runs(), id, &m.flags.plan, func(dir string) error { return flow.Fill(dir, m.flags.given) })
+	})
 	if err == nil {
 		m.host, _, err = m.run.Host()
 	}
 	return err
+}
+
+// free sees that no sandbox is called as one of the flow will be: those of a run that was removed
+// may be there still.
+func (m *flowMaking) free(rooms []flow.Room) error {
+	for _, room := range rooms {
+		_, err := m.engine.Find(m.called(room))
+		switch {
+		case err == nil:
+			return spec.Errorf(spec.ErrConflict, "there is a sandbox %s already", m.called(room))
+		case !errors.Is(err, spec.ErrNotFound):
+			return err
+		}
+	}
+	return nil
 }
 
 // undo removes what was made: there is nothing that could be gone on with.

@@ -1,11 +1,28 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
+
+// A run has no ID by which a sandbox is called that is there, of a run that was removed.
+func TestFreeNames(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	_, err = st.Create(&spec.Sandbox{ID: store.NewID(), Name: "one-2026-11-22-0001-shell"})
+	must(t, err)
+	m := &flowMaking{engine: &engine.Engine{Store: st}, flags: &flowFlags{}, id: "one-2026-11-22-0001"}
+	if err := m.free([]flow.Room{{Name: "mine"}, {Name: "shell"}}); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("its name is taken: %v", err)
+	}
+	m.id = "one-2026-11-22-0002"
+	must(t, m.free([]flow.Room{{Name: "shell"}}))
+}
 
 // An agent that a flow calls by two names has one sandbox.
 func TestNamed(t *testing.T) {

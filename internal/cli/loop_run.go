@@ -154,7 +154,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
-		if r, err = run.Create(e.Store.Runs(), run.NewID(f.about(), time.Now()), &f.plan); err == nil {
+		if r, err = run.Named(f.about(), time.Now(), func(id string) (*run.Run, error) { return run.Create(e.Store.Runs(), id, &f.plan) }); err == nil {
 			h, _, err = r.Host()
 		}
 		if err == nil {

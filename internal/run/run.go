@@ -74,6 +74,20 @@ func NewID(about string, now time.Time) string {
 	return fmt.Sprintf("%s-%s-%s", cmp.Or(Slug(about), "run"), now.Format(time.DateOnly), hex.EncodeToString(b[:]))
 }
 
+// maxIDs is how many IDs are tried for one run: of a day and what it is about there are 65536.
+const maxIDs = 100
+
+// Named has a run be made by IDs of NewID, until it has one that nothing else has: create ends
+// with ErrConflict if something does.
+func Named(about string, now time.Time, create func(id string) (*Run, error)) (*Run, error) {
+	for try := 1; ; try++ {
+		r, err := create(NewID(about, now))
+		if try == maxIDs || !errors.Is(err, spec.ErrConflict) {
+			return r, err
+		}
+	}
+}
+
 // maxSlug bounds a slug, in bytes.
 const maxSlug = 29
 
@@ -92,7 +106,8 @@ func Slug(text string) string {
 }
 
 // Create writes down what is asked of a loop, in a new run below root. It appears
-// complete or not at all.
+// complete or not at all. If there is a run of that ID, or one is being made, that is
+// ErrConflict.
 func Create(root, id string, what any) (*Run, error) {
 	return create(root, &plan{Version: Version, ID: id, Plan: what}, nil)
 }
@@ -111,16 +126,19 @@ func create(root string, p *plan, fill func(dir string) error) (*Run, error) {
 	}
 	sweep(root)
 	tmp := filepath.Join(root, newPrefix+id)
-	if err := os.MkdirAll(filepath.Join(tmp, mailName), 0o700); err != nil {
-		return fail(err)
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		return fail(taken(id, err))
 	}
 	p.CreatedAt = time.Now().UTC()
-	err := store.WriteJSON(filepath.Join(tmp, planName), p)
+	err := os.Mkdir(filepath.Join(tmp, mailName), 0o700)
+	if err == nil {
+		err = store.WriteJSON(filepath.Join(tmp, planName), p)
+	}
 	if err == nil && fill != nil {
 		err = fill(tmp)
 	}
 	if err == nil {
-		err = os.Rename(tmp, filepath.Join(root, id))
+		err = taken(id, os.Rename(tmp, filepath.Join(root, id)))
 	}
 	if err == nil {
 		err = store.SyncDir(root)
@@ -130,6 +148,14 @@ func create(root string, p *plan, fill func(dir string) error) (*Run, error) {
 		return fail(err)
 	}
 	return &Run{id, cmp.Or(p.Kind, Loops), filepath.Join(root, id)}, store.SyncDir(filepath.Dir(root))
+}
+
+// taken says that an ID is that of another run, if that is why it could not be had.
+func taken(id string, err error) error {
+	if errors.Is(err, fs.ErrExist) { // also of a directory that is not empty
+		return spec.Errorf(spec.ErrConflict, "there is a run %s already", id)
+	}
+	return err
 }
 
 // abandonedAfter is the age from which a run that is being made is nobody's.

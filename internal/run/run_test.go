@@ -54,6 +54,37 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestSameID has an ID that another run has, or gets just now, be refused, and another one be
+// tried.
+func TestSameID(t *testing.T) {
+	root, r := begun(t)
+	must(t, os.Mkdir(filepath.Join(root, newPrefix+"made"), 0o700))
+	for _, id := range []string{r.ID, "made"} {
+		if _, err := Create(root, id, nil); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, newPrefix+"made")); err != nil {
+		t.Errorf("who makes it: %v", err)
+	}
+	plan := map[string]int{}
+	if _, err := r.Plan(&plan); err != nil || plan["n"] != 7 {
+		t.Errorf("the plan is %v, %v", plan, err)
+	}
+	ids := []string{r.ID, "made", "third"}
+	seen := map[string]bool{}
+	got, err := Named("Fix it", time.Now(), func(id string) (*Run, error) {
+		seen[id] = true
+		return Create(root, ids[len(seen)-1], nil)
+	})
+	if err != nil || got.ID != "third" || len(seen) != 3 {
+		t.Errorf("it is %+v, %v, after %d", got, err, len(seen))
+	}
+	if _, err := Named("Fix it", time.Now(), func(string) (*Run, error) { return Create(root, r.ID, nil) }); !errors.Is(err, spec.ErrConflict) {
+		t.Errorf("if there is none: %v", err)
+	}
+}
+
 // TestKinds keeps flows and loops apart.
 func TestKinds(t *testing.T) {
 	root, r := begun(t)
