@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -59,19 +61,40 @@ func (a *app) flowBuild(cmd *command.Command, f *flowFlags, args []string) error
 	if err := p.Check(f.given); err != nil {
 		return err
 	}
-	began := time.Now()
-	r, err := a.flowBegin(cmd, f, nil)
-	if err != nil {
+	if p.DraftTo, err = filepath.Abs(file); err != nil {
 		return err
 	}
-	text, err := store.ReadFile(filepath.Join(r.Dir(), flow.OutputsDir, p.Flow.Steps[0].Output), 0, gate.MaxBytes)
+	return a.flowBegin(cmd, f, nil)
+}
+
+// writeDraft writes the flow that was drafted to the file that was named when it was begun, which
+// must not be there, but for what was written of it by then.
+func (a *app) writeDraft(p *flow.Plan, r *run.Run, s *flow.State) error {
+	if s.Draft() == "" {
+		return nil
+	}
+	at := filepath.Join(r.Dir(), s.Draft())
+	if p.DraftTo == "" { // of a bothy that did not keep it
+		a.note("the draft is in %s", at)
+		return nil
+	}
+	text, err := store.ReadFile(at, 0, gate.MaxBytes)
 	if err == nil {
-		err = writeNew(file, text)
+		err = writeNew(p.DraftTo, text)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		if there, unread := store.ReadFile(p.DraftTo, 0, gate.MaxBytes); unread == nil && bytes.Equal(there, text) {
+			return nil
+		}
 	}
 	if err != nil {
-		return (&spec.Error{Op: "write " + file, Err: err}).WithHint("it is in %s", filepath.Join(r.Dir(), flow.OutputsDir))
+		return (&spec.Error{Op: "write " + p.DraftTo, Err: err}).WithHint("it is in %s", at)
 	}
-	a.note("wrote %s after %s; bothy flow show %s shows its steps", file, roundly(time.Since(began)), file)
+	name := p.DraftTo
+	if here, err := filepath.Abs("."); err == nil && filepath.Dir(name) == here {
+		name = filepath.Base(name)
+	}
+	a.note("wrote %s after %s; bothy flow show %s shows its steps", name, roundly(time.Duration(s.Elapsed)), name)
 	return nil
 }
 

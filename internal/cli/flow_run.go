@@ -83,8 +83,7 @@ func (a *app) flowRun(cmd *command.Command, f *flowFlags, args []string) error {
 	if err := f.keeps("rm: true of the flow"); err != nil {
 		return err
 	}
-	_, err := a.flowBegin(cmd, f, args[1:])
-	return err
+	return a.flowBegin(cmd, f, args[1:])
 }
 
 // keeps refuses to remove, because something says so, sandboxes in which something waits.
@@ -96,10 +95,10 @@ func (f *flowFlags) keeps(what string) error {
 }
 
 // flowBegin makes what a flow needs, and carries it on to its end.
-func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*run.Run, error) {
+func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) error {
 	e, err := a.engine()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	agents, err := flowAgents(e, &f.plan)
 	if err == nil {
@@ -109,7 +108,7 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 		err = a.flowBoundable(e, f, agents)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, release := enduring(cmd.Context())
 	defer release()
@@ -121,7 +120,7 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	m := &flowMaking{app: a, engine: e, flags: f, agents: agents, paths: paths, id: run.NewID(f.about(), time.Now())}
 	if err := m.make(ctx, cmd); err != nil {
 		m.undo(ctx)
-		return nil, err
+		return err
 	}
 	defer m.host.Close()
 	names := map[string]string{}
@@ -130,14 +129,14 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) (*ru
 	}
 	ready, err := m.host.Append(flow.Ready, run.ActorHost, flow.Made{Sandboxes: names})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if f.plan.Flow.Parallel > 1 && f.plan.Most() > 1 && !f.plan.Beside() {
 		a.note("the flow says parallel: %d, and nothing of it could be done side by side%s", f.plan.Flow.Parallel, m.inTheWay())
 	}
 	a.note("run %s in %s; from another terminal: bothy flow watch|status|log|stop %s", m.id, m.run.Dir(), m.id)
 	works := shop.NewFlow(hosting{a, e}, e, m.made, agents)
-	return m.run, a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
+	return a.carryFlow(ctx, e, works, &flow.Carrier{Plan: &f.plan, Run: m.run, Host: m.host, Shop: works}, []run.Event{ready})
 }
 
 // flowBoundable sees that the bounds of a flow would hold its agents.
@@ -468,7 +467,7 @@ func (a *app) flowResumeCommand() *command.Command {
 				return err
 			}
 			l.hosted = false // by nobody else
-			if left := l.left(); len(left) > 0 {
+			if left := l.left(); len(left) > 0 || l.state.Draft() != "" {
 				return a.tidyFlow(cmd.Context(), l, h, left)
 			}
 			if err := l.open(); err != nil {
@@ -588,6 +587,9 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		v.Hosted = false
 		return v, err
 	})
+	if ended == nil {
+		ended = a.writeDraft(c.Plan, c.Run, s)
+	}
 	if c.Call != nil && s.Status == flow.Waiting {
 		return cmp.Or(c.Heard(), ended)
 	}

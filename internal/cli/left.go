@@ -69,7 +69,8 @@ func leftRow(r *run.Run, names []string) [][2]string {
 	return [][2]string{{"left", fmt.Sprintf("%s, which it was to remove: bothy %s resume %s does it, bothy %s rm %s removes the run, too", strings.Join(names, ", "), r.Kind, r.ID, r.Kind, r.ID)}}
 }
 
-// tidyFlow does what is left to do of a flow that is over, and ends as that has.
+// tidyFlow does what is left to do of a flow that is over, such as to write a draft down, and
+// ends as that has.
 func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []string) error {
 	var err error
 	if l.state.Ready {
@@ -80,9 +81,14 @@ func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []str
 	if err != nil {
 		return err
 	}
-	a.note("removed what the flow had left: %s", strings.Join(names, ", "))
+	if len(names) > 0 {
+		a.note("removed what the flow had left: %s", strings.Join(names, ", "))
+	}
 	n := engine.Notice{Run: l.run.ID, Kind: l.run.Kind, Directory: l.plan.Directory}
-	return a.carried(ctx, l.engine, h, flowStopped(n, l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil })
+	if err := a.carried(ctx, l.engine, h, flowStopped(n, l.state), l.state.ExitCode(), func() (any, error) { return l.view(), nil }); err != nil {
+		return err
+	}
+	return a.writeDraft(&l.plan, l.run, l.state)
 }
 
 // tidyLoop does that of a loop.

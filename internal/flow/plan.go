@@ -42,6 +42,16 @@ type Plan struct {
 
 	// Drafts says that what it puts out shall be a flow: see Builder.
 	Drafts bool `json:"drafts,omitempty"`
+	// DraftTo is the file of the host that such a flow is written to when it is there.
+	DraftTo string `json:"draft_to,omitempty"`
+}
+
+// Draft is where the flow lies that was drafted, below the directory of the run; empty if none was.
+func (s *State) Draft() string {
+	if !s.plan.Drafts || s.Status != Completed || s.Steps[0].Output == nil {
+		return ""
+	}
+	return OutputsDir + "/" + s.Steps[0].Output.Path
 }
 
 // Shell stands for the sandbox of commands, among those of agents.
