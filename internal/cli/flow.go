@@ -65,6 +65,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	if l.state, err = flow.Fold(&l.plan, l.events); err != nil {
 		return nil, err
 	}
+	l.record()
 	l.state.Said(said, len(l.events))
 	if s := l.state; !l.hosted && (s.Status == flow.Running || s.Status == flow.Queued) {
 		s.Status, s.Reason, s.Detail = flow.Interrupted, "crash", "the process that carried it on is gone"
@@ -73,6 +74,21 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 		}
 	}
 	return l, nil
+}
+
+// record writes the record of a flow anew that nobody carries on, if who did was killed before. A
+// person who reads it is misled otherwise, but whoever asks Bothy is not: that it cannot be written
+// is no error.
+func (l *flowing) record() {
+	if l.hosted || flow.Recorded(l.run, l.state) {
+		return
+	}
+	h, events, err := l.run.Host()
+	if err != nil { // somebody has it by now
+		return
+	}
+	defer h.Close()
+	_ = flow.Record(&l.plan, l.run, events)
 }
 
 // flowView is how a flow stands, in JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -153,5 +154,39 @@ func TestTellRemoved(t *testing.T) {
 	_, err := l.tell(t.Context(), l.person("ann"), approve)
 	if err = l.gone(err); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("it comes to %v", err)
+	}
+}
+
+// A record that lags behind, since who carried the flow on was killed, is written anew by whoever
+// looks, and by nobody as long as another has the run.
+func TestRecordLags(t *testing.T) {
+	l := asked(t)
+	path := filepath.Join(l.run.Dir(), "validation.json")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	if !flow.Recorded(l.run, l.state) || !strings.Contains(string(good), `"status": "waiting"`) {
+		t.Errorf("it lags at once:\n%s", good)
+	}
+	h, _, err := l.run.Host()
+	must(t, err)
+	must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(good), "waiting", "running")), 0o600))
+	read := func() string {
+		t.Helper()
+		_, err := readFlow(l.engine, l.run)
+		must(t, err)
+		text, err := os.ReadFile(path)
+		must(t, err)
+		return string(text)
+	}
+	if text := read(); text == string(good) {
+		t.Error("it was written while another has the run")
+	}
+	h.Close()
+	if text := read(); text != string(good) {
+		t.Errorf("it is\n%s", text)
+	}
+	must(t, os.Remove(path))
+	if text := read(); text != string(good) {
+		t.Errorf("it is\n%s", text)
 	}
 }

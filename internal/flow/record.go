@@ -1,8 +1,10 @@
 package flow
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/gate"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
@@ -27,7 +30,7 @@ const (
 )
 
 // record is validation.json: which steps are done, for people and programs that know
-// Looplia's. It is written from the events, and never read.
+// Looplia's. It is written from the events, and nothing follows from it.
 type record struct {
 	Workflow  string                `json:"workflow"`
 	Version   string                `json:"version,omitempty"`
@@ -50,6 +53,41 @@ type recordStep struct {
 
 // writeRecord writes how a flow stands, and what its lists come to.
 func writeRecord(dir, id string, s *State) error {
+	if err := writeLists(dir, s); err != nil {
+		return err
+	}
+	return store.WriteJSON(filepath.Join(dir, recordName), recordOf(id, s))
+}
+
+// Recorded tells whether the record of a flow that nobody carries on says how that stands. It
+// does not if a process was killed before it had written it.
+func Recorded(r *run.Run, s *State) bool {
+	if s.Status == Queued || s.Status == Running { // cut short: what is not settled yet is no record
+		return true
+	}
+	want, err := json.Marshal(recordOf(r.ID, s))
+	have, unread := store.ReadFile(filepath.Join(r.Dir(), recordName), unix.O_NOFOLLOW, maxRecord)
+	var is bytes.Buffer
+	if err == nil && unread == nil {
+		err = json.Compact(&is, have)
+	}
+	return err == nil && unread == nil && bytes.Equal(is.Bytes(), want)
+}
+
+// maxRecord bounds what is read of a record, in bytes.
+const maxRecord = 64 << 20
+
+// Record writes the record of a flow anew, by who has it.
+func Record(p *Plan, r *run.Run, events []run.Event) error {
+	s, err := Fold(p, events)
+	if err == nil {
+		err = writeRecord(r.Dir(), r.ID, s)
+	}
+	return err
+}
+
+// recordOf is how a flow stands.
+func recordOf(id string, s *State) record {
 	f := s.plan.Flow
 	r := record{Workflow: f.Name, Version: string(f.Version), SandboxID: id, Status: s.Status, Steps: map[string]recordStep{}}
 	for _, n := range s.nodes {
@@ -66,10 +104,7 @@ func writeRecord(dir, id string, s *State) error {
 		}
 		r.Steps[n.ID] = one
 	}
-	if err := writeLists(dir, s); err != nil {
-		return err
-	}
-	return store.WriteJSON(filepath.Join(dir, recordName), r)
+	return r
 }
 
 // keepFile makes a file of a run durable.
