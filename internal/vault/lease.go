@@ -180,7 +180,7 @@ func checkHost(host string, methods, paths []string) error {
 	}
 	name, _, _ := strings.Cut(strings.ToLower(host), ":")
 	base := strings.TrimSuffix(strings.TrimLeft(name, "*."), ".")
-	if strings.HasPrefix(name, "*") && !strings.Contains(base, ".") || strings.Contains(host, "/") {
+	if strings.HasPrefix(name, "*") && anybodys(base) || strings.Contains(host, "/") {
 		return spec.Errorf(spec.ErrUsage, "%q is too much to lend a secret to", host).
 			WithHint("name the host that needs it")
 	}

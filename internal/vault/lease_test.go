@@ -48,6 +48,11 @@ func TestLeaseTerms(t *testing.T) {
 		"no host":            {},
 		"everything":         {Hosts: []string{"**"}},
 		"a top domain":       {Hosts: []string{"*.com"}},
+		"a country's shops":  {Hosts: []string{"*.co.uk"}},
+		"all pages":          {Hosts: []string{"**.github.io:443"}},
+		"all buckets":        {Hosts: []string{"*.S3.amazonaws.com"}},
+		"all of a cloud":     {Hosts: []string{"*.amazonaws.com"}},
+		"a pattern's names":  {Hosts: []string{"*.digitaloceanspaces.com."}},
 		"a range":            {Hosts: []string{"192.0.2.0/24"}},
 		"a bare name":        {Hosts: []string{"intranet"}},
 		"a URL":              {Hosts: []string{"https://a.example"}},
@@ -64,6 +69,16 @@ func TestLeaseTerms(t *testing.T) {
 	} {
 		if l, err := NewLease(s, "box", terms, value, now); !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%s: %+v, %v", name, l, err)
+		}
+	}
+}
+
+// A wildcard below a name that somebody owns, or one name of many, is theirs.
+func TestOneOwner(t *testing.T) {
+	s := &Secret{Name: "x", Source: Source{Kind: SourceStored}}
+	for _, host := range []string{"*.example.co.uk", "**.me.github.io", "*.my-bucket.s3.amazonaws.com", "s3.amazonaws.com", "*.example.com", "*.corp.internal:443"} {
+		if _, err := NewLease(s, "box", Terms{Hosts: []string{host}}, nil, now); err != nil {
+			t.Errorf("%s: %v", host, err)
 		}
 	}
 }

@@ -1,0 +1,28 @@
+package vault
+
+import (
+	_ "embed" // the list
+	"slices"
+	"strings"
+)
+
+// suffixes are the domains with more than one label in which anybody can have a name, a line
+// each, as in the public suffix list (publicsuffix.org, MPL-2.0) of golang.org/x/net, with
+// which a test compares them. That package itself needs net/http: every command would wait for
+// its init, and this text has none.
+//
+//go:embed suffixes.txt
+var suffixes string
+
+// clouds are domains of which the list has only what is below: names directly below them are
+// many owners', too.
+var clouds = []string{"amazonaws.com", "amazonaws.com.cn", "azure.com", "windows.net"}
+
+// anybodys tells a domain in which anybody can have a name: those below it are as many owners'.
+func anybodys(domain string) bool {
+	_, parent, below := strings.Cut(domain, ".")
+	return !below || slices.Contains(clouds, domain) || isListed(domain) || isListed("*."+domain) ||
+		isListed("*."+parent) && !isListed("!"+domain)
+}
+
+func isListed(rule string) bool { return strings.Contains(suffixes, "\n"+rule+"\n") }
