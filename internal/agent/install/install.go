@@ -13,7 +13,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
@@ -46,7 +49,11 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 }
 
 func failed(r agent.Request, err error) error {
-	return &spec.Error{Op: "install " + r.Name + " " + r.Version, Err: err}
+	e := &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		e.Hint = "free some space (bothy system df tells what takes it), or set BOTHY_HOME to another disk"
+	}
+	return e
 }
 
 // installer is one installation.

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
 	"github.com/bothy-dev/bothy/internal/agent/registrytest"
@@ -500,5 +502,18 @@ func TestRealRegistry(t *testing.T) {
 	must(t, err)
 	if info, err := os.Stat(got.Path()); err != nil || info.Mode() != 0o555 || got.From != "semver@7.6.3" {
 		t.Errorf("%+v: %v, %v", got, info, err)
+	}
+}
+
+// With no room on the disk one is told where it may be had.
+func TestNoRoom(t *testing.T) {
+	for _, cause := range []error{unix.ENOSPC, unix.EDQUOT} {
+		err := failed(agent.Request{Name: "tool", Version: "1.0.0"}, fmt.Errorf("unpack: %w", &os.PathError{Op: "write", Path: "/x", Err: cause}))
+		if hint := spec.Hint(err); !strings.Contains(hint, "free some space") || !strings.HasPrefix(err.Error(), "install tool 1.0.0: ") {
+			t.Errorf("%v; hint %q", err, hint)
+		}
+	}
+	if hint := spec.Hint(failed(agent.Request{Name: "tool"}, unix.EACCES)); hint != "" {
+		t.Errorf("of something else: %q", hint)
 	}
 }
