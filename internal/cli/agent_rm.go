@@ -81,5 +81,22 @@ func only(errs []error) error {
 	if len(real) == 1 {
 		return real[0]
 	}
-	return errors.Join(real...)
+	if len(real) == 0 {
+		return nil
+	}
+	return &faults{real}
+}
+
+// faults are errors of their own, each with its own advice.
+type faults struct{ list []error }
+
+func (f *faults) Error() string   { return errors.Join(f.list...).Error() }
+func (f *faults) Unwrap() []error { return f.list }
+
+// apart gives the errors that an error is of.
+func apart(err error) []error {
+	if f, ok := errors.AsType[*faults](err); ok && f.Error() == err.Error() { // nobody says more of them
+		return f.list
+	}
+	return []error{err}
 }

@@ -33,6 +33,7 @@ type app struct {
 	status         *os.File // see openStatus; may be nil
 	config         config
 	command        string     // how the user calls us: "bothy" or "docker sandbox"
+	verbs          []string   // the commands, if that is not "bothy"
 	asking         sync.Mutex // held while a passphrase is typed
 }
 
@@ -42,6 +43,11 @@ func Main(args []string) int {
 	args, done := a.asPlugin(args)
 	if done {
 		return spec.ExitOK
+	}
+	if a.command != "bothy" {
+		for _, c := range commands {
+			a.verbs = append(a.verbs, c.name)
+		}
 	}
 	args = dockerFingers(args[1:])
 	return a.report(a.root(args).Execute(context.Background(), args))
@@ -174,11 +180,23 @@ func (a *app) report(err error) int {
 		_ = json.NewEncoder(a.stderr).Encode(map[string]any{"error": spec.ToWire(err)})
 		return code
 	}
-	fmt.Fprintf(a.stderr, "bothy: error: %s\n", printable(err.Error()))
-	if hint := spec.Hint(err); hint != "" {
-		fmt.Fprintf(a.stderr, "bothy: hint: %s\n", printable(hint))
+	said := ""
+	for _, err := range apart(err) {
+		fmt.Fprintf(a.stderr, "bothy: error: %s\n", printable(err.Error()))
+		if hint := spec.Hint(err); hint != "" && hint != said {
+			fmt.Fprintf(a.stderr, "bothy: hint: %s\n", printable(a.called(hint)))
+			said = hint
+		}
 	}
 	return code
+}
+
+// called has advice name commands as the user calls them.
+func (a *app) called(text string) string {
+	for _, name := range a.verbs {
+		text = strings.ReplaceAll(text, "bothy "+name, a.command+" "+name)
+	}
+	return text
 }
 
 // printable makes text with names and messages from inside safe to print.
@@ -196,7 +214,7 @@ func (a *app) note(format string, args ...any) {
 	if a.tellStatus(map[string]any{"note": text}) {
 		return
 	}
-	fmt.Fprintf(a.stderr, "bothy: %s\n", printable(text))
+	fmt.Fprintf(a.stderr, "bothy: %s\n", printable(a.called(text)))
 }
 
 // printJSON prints the answer as one indented document. Strings in it may come

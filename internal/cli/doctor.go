@@ -134,7 +134,7 @@ func (a *app) findings(checks []doctor.Check) error {
 		}
 	}
 	if failed > 0 {
-		return spec.Errorf(nil, "%d checks failed: sandboxes cannot run here", failed)
+		return spec.Errorf(nil, "%s failed: sandboxes cannot run here", counted(failed, "check"))
 	}
 	return nil
 }
