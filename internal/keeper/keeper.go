@@ -262,9 +262,7 @@ func (k *Keeper) up(d driver.Driver, m driver.Machine) (_ *net.UnixListener, err
 		return nil, k.busyPort(err)
 	}
 	k.lend()
-	if len(k.unlent) > 0 {
-		k.noteUnlent()
-	}
+	k.status.note(func(st *spec.Status) { st.Unlent = k.notLent() }) // written when it runs: until then it was not started
 	if k.wall, err = d.Start(context.Background(), m); err != nil {
 		return nil, err
 	}
