@@ -278,7 +278,7 @@ func (a *app) credential(cmd *command.Command, e *engine.Engine, l *lodger, sb *
 		a.note("%s has no credential; to give it one, and then run it again: %s", l.spec.Title, strings.Join(waysToLogIn(l.spec), ", or "))
 		return nil, nil
 	}
-	return []lendAt{{secret: secret}}, nil
+	return []lendAt{{secret: secret, unasked: true}}, nil
 }
 
 // given tells whether the user shows the sandbox itself what its agent logs in with (-e).

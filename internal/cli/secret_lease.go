@@ -127,8 +127,9 @@ func (a *app) warnUnreachable(e *engine.Engine, sb *spec.Sandbox, l *spec.Lease)
 
 // lendAt lends secrets at the creation of a sandbox: NAME or NAME:TIME.
 type lendAt struct {
-	secret string
-	life   time.Duration
+	secret  string
+	life    time.Duration
+	unasked bool // the first credential of a sandbox, that nobody named
 }
 
 func parseLend(flags []string) ([]lendAt, error) {
@@ -156,19 +157,19 @@ func parseLend(flags []string) ([]lendAt, error) {
 // lent already.
 func (a *app) lend(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, of *spec.Agent, list []lendAt) error {
 	for _, l := range list {
-		leases, err := e.Leases(sb)
+		var made *spec.Lease
+		var err error
+		if l.unasked {
+			made, err = e.LendFirst(cmd.Context(), sb, of, l.secret)
+		} else {
+			made, err = e.LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
+		}
 		if err != nil {
 			return err
 		}
-		has := func(have spec.Lease) bool { return have.Secret == l.secret && have.Live(time.Now()) }
-		if slices.ContainsFunc(leases, has) {
-			continue
+		if made != nil {
+			a.warnUnreachable(e, sb, made)
 		}
-		made, err := e.LendCredential(cmd.Context(), sb, of, l.secret, vault.Terms{For: l.life})
-		if err != nil {
-			return err
-		}
-		a.warnUnreachable(e, sb, made)
 	}
 	return nil
 }

@@ -119,9 +119,26 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 }
 
 // LendCredential lends a sandbox what its agent, which may be nil, logs in with, and has it
-// reach whose that is. The rules come first: a lease without them would be taken for one
-// that needs nothing more.
+// reach whose that is. If it has that already the lease is nil.
 func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string, t vault.Terms) (*spec.Lease, error) {
+	return e.lendCredential(ctx, sb, a, secret, t, hasLive(secret))
+}
+
+// LendFirst is LendCredential for a sandbox that was never lent one: if it was meanwhile, the
+// lease is nil.
+func (e *Engine) LendFirst(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string) (*spec.Lease, error) {
+	return e.lendCredential(ctx, sb, a, secret, vault.Terms{}, func(list []spec.Lease) bool {
+		return !neverLent(e.Store.Sandbox(sb.ID), list)
+	})
+}
+
+// lendCredential is LendCredential for another reason not to. The rules come first: a lease
+// without them would be taken for one that needs nothing more.
+func (e *Engine) lendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, secret string, t vault.Terms, has func([]spec.Lease) bool) (*spec.Lease, error) {
+	list, err := e.Leases(sb)
+	if err != nil || has(list) {
+		return nil, err
+	}
 	if a != nil && sb.Mock == nil {
 		if err := e.reach(ctx, sb, a, secret); err != nil {
 			return nil, err
@@ -132,7 +149,7 @@ func (e *Engine) LendCredential(ctx context.Context, sb *spec.Sandbox, a *spec.A
 			return nil, err
 		}
 	}
-	return e.Lend(ctx, sb, secret, t)
+	return e.lend(ctx, sb, secret, t, has)
 }
 
 // complete adds to terms what an agent's description says of its own service, where the

@@ -40,16 +40,27 @@ func (e *Engine) Leases(sb *spec.Sandbox) ([]spec.Lease, error) {
 
 // Lend lends a secret to a sandbox. One that runs has it at once.
 func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*spec.Lease, error) {
-	c, s, v, err := e.borrow(ctx, sb, secret, t)
+	return e.lend(ctx, sb, secret, t, nil)
+}
+
+// lend is Lend for who lends nothing, and gets no lease, if a sandbox has what was to be lent.
+// It is asked, unless it is nil, before the secret is read, and again when nobody else lends.
+func (e *Engine) lend(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms, has func([]spec.Lease) bool) (*spec.Lease, error) {
+	d := e.Store.Sandbox(sb.ID)
+	list, err := vault.ReadLeases(d.Leases())
+	if err != nil {
+		return nil, err
+	}
+	if has != nil && has(list) {
+		return nil, nil
+	}
+	c, s, v, err := e.borrow(ctx, sb, secret, t, list)
 	if err != nil {
 		return nil, err
 	}
 	defer c.End()
 	now := time.Now()
-	if v.login != nil && t.Env == nil {
-		t.Env = []string{} // it is a file inside
-	}
-	l, err := vault.NewLease(s, sb.ID, t, v.value, now)
+	l, err := vault.NewLease(s, sb.ID, usual(s, t), v.value, now)
 	if err != nil {
 		return nil, err
 	}
@@ -62,52 +73,94 @@ func (e *Engine) Lend(ctx context.Context, sb *spec.Sandbox, secret string, t va
 	if t.Renewal != "" && l.Renewal != "" {
 		l.Renewal = t.Renewal
 	}
-	path := e.Store.Sandbox(sb.ID).Leases()
-	list, err := vault.ReadLeases(path)
-	if err != nil {
+	if list, err = vault.ReadLeases(d.Leases()); err != nil {
 		return nil, err
 	}
-	list = vault.Live(list, now)
-	if err := clash(list, &l); err != nil {
+	if has != nil && has(list) {
+		return nil, nil
+	}
+	if err := clash(vault.Live(list, now), &l); err != nil {
 		return nil, err
 	}
-	list = append(list, l)
-	if l.Tool == "" {
-		if err := store.WriteFile(e.Store.Sandbox(sb.ID).Lent(), nil); err != nil {
-			return nil, err
-		}
-	}
-	if err := writeLeases(path, list); err != nil {
+	if list, err = addLease(d, list, l, now); err != nil {
 		return nil, err
 	}
 	e.note(c, noteLease, leaseFields(&l, sb))
-	if v.login != nil && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
+	if v.login != nil && d.ReadStatus().StartedAt != nil {
 		e.say("the login is in ~/%s of sandbox %s from its next start on", v.login.at.How.File, sb.Name)
 	}
 	return &l, e.announceLoans(ctx, sb, list, []wire.Loan{v.loan(l)})
 }
 
+// usual completes terms with what goes without saying of a secret: a login is a file inside.
+func usual(s *vault.Secret, t vault.Terms) vault.Terms {
+	if s.Source.Kind == vault.SourceLogin && t.Env == nil {
+		t.Env = []string{}
+	}
+	return t
+}
+
+// addLease adds one to those of a sandbox, in the place of those that ran out. It is on the
+// disk before the mark that there was one, so that none who is killed leaves a mark alone; the
+// mark of those that go is there before they are gone.
+func addLease(d store.Sandbox, list []spec.Lease, l spec.Lease, now time.Time) ([]spec.Lease, error) {
+	live := append(vault.Live(list, now), l)
+	err := markLent(d, list)
+	if err == nil {
+		err = writeLeases(d.Leases(), live)
+	}
+	if err == nil {
+		err = markLent(d, live)
+	}
+	return live, err
+}
+
+// markLent has it be known that a credential was lent, also when none of a list is there any
+// more.
+func markLent(d store.Sandbox, list []spec.Lease) error {
+	if !slices.ContainsFunc(list, isCredential) {
+		return nil
+	}
+	if _, err := os.Lstat(d.Lent()); err == nil {
+		return nil
+	}
+	return store.WriteFile(d.Lent(), nil)
+}
+
+// isCredential tells the lease of one from that of a tool's token.
+func isCredential(l spec.Lease) bool { return l.Tool == "" }
+
+// hasLive tells of a secret that is lent, for [Engine.lend].
+func hasLive(secret string) func([]spec.Lease) bool {
+	return func(list []spec.Lease) bool {
+		return slices.ContainsFunc(vault.Live(list, time.Now()), func(l spec.Lease) bool { return l.Secret == secret })
+	}
+}
+
 // NeverLent tells of a sandbox that no credential was ever lent to; tokens of tools
 // do not count. What was taken back, or has ended, was lent.
 func (e *Engine) NeverLent(sb *spec.Sandbox) bool {
-	if _, err := os.Lstat(e.Store.Sandbox(sb.ID).Lent()); !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	list, err := e.Leases(sb) // of an older Bothy
-	return err == nil && !slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Tool == "" })
+	list, err := e.Leases(sb)
+	return err == nil && neverLent(e.Store.Sandbox(sb.ID), list)
 }
 
-// borrow reads a secret's value for a sandbox and takes the lock of the vault. A source may
-// take its time, and leases must be revocable meanwhile, so the value is read
-// before; if the secret was set again by then, it is read once more.
-func (e *Engine) borrow(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms) (*vault.Change, *vault.Secret, got, error) {
+func neverLent(d store.Sandbox, list []spec.Lease) bool {
+	_, err := os.Lstat(d.Lent())
+	return errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(list, isCredential)
+}
+
+// borrow reads a secret's value for a sandbox with leases and takes the lock of the vault. A
+// source may take its time, and leases must be revocable meanwhile, so the value is read
+// before; if the secret was set again by then, it is read once more. It is not read for what
+// cannot be lent whatever it is: somebody may be asked for a password.
+func (e *Engine) borrow(ctx context.Context, sb *spec.Sandbox, secret string, t vault.Terms, list []spec.Lease) (*vault.Change, *vault.Secret, got, error) {
 	for {
 		d, err := e.vault().Read()
 		if err != nil {
 			return nil, nil, got{}, err
 		}
 		if s, err := d.Find(secret); err == nil {
-			if err := unplayed(sb, secret, hostsOf(s, t)); err != nil {
+			if err := lendable(sb, s, t, list); err != nil {
 				return nil, nil, got{}, err
 			}
 		}
@@ -129,6 +182,19 @@ func (e *Engine) borrow(ctx context.Context, sb *spec.Sandbox, secret string, t 
 		}
 		c.End()
 	}
+}
+
+// lendable judges what can be judged without a secret's value.
+func lendable(sb *spec.Sandbox, s *vault.Secret, t vault.Terms, list []spec.Lease) error {
+	now := time.Now()
+	l, err := vault.NewLease(s, sb.ID, usual(s, t), nil, now)
+	if err == nil {
+		err = unplayed(sb, s.Name, hostsOf(s, t))
+	}
+	if err == nil {
+		err = clash(vault.Live(list, now), &l)
+	}
+	return err
 }
 
 // clash refuses two leases with the same variable, or of the same login.
@@ -224,7 +290,8 @@ func parted(list []spec.Lease, which func(*spec.Lease) bool) (chosen, others []s
 // revokeIn ends leases of one sandbox. Leases that cannot be read all go: fail
 // closed.
 func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spec.Lease) bool) ([]spec.Lease, error) {
-	path := e.Store.Sandbox(sb.ID).Leases()
+	d := e.Store.Sandbox(sb.ID)
+	path := d.Leases()
 	list, unread := vault.ReadLeases(path)
 	gone, left := parted(list, which)
 	// After the keeper knows: what a renewal under way puts back then, its gateway removes.
@@ -232,13 +299,14 @@ func (e *Engine) revokeIn(ctx context.Context, sb *spec.Sandbox, which func(*spe
 	if len(gone) == 0 && unread == nil {
 		return nil, nil
 	}
+	marked := markLent(d, gone)
 	if unread == nil {
 		if err := writeLeases(path, left); err != nil {
 			left = list
 			return nil, err
 		}
 	}
-	return gone, errors.Join(unread, e.announceLoans(ctx, sb, left, nil))
+	return gone, errors.Join(unread, marked, e.announceLoans(ctx, sb, left, nil))
 }
 
 // answerTime bounds the wait for one keeper's answer.

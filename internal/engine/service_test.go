@@ -70,7 +70,9 @@ func TestOwnService(t *testing.T) {
 				t.Errorf("%s, %v", text, err)
 			}
 			nowhereIn(t, e.Store.Path(), "CANARY")
-			if _, err := e.LendCredential(here, sb, claude(t, e), secret, vault.Terms{}); err == nil || !strings.Contains(err.Error(), "not known where") {
+			other := wish(t.TempDir())
+			must(t, e.Create(here, other))
+			if _, err := e.LendCredential(here, other, claude(t, e), secret, vault.Terms{}); err == nil || !strings.Contains(err.Error(), "not known where") {
 				t.Errorf("as another agent's: %v", err)
 			}
 		})

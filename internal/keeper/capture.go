@@ -135,11 +135,11 @@ func loginKey(ctx context.Context, dir string) (*wire.Seal, error) {
 // lendLogin puts a lease on the disk beside others, and into force. If the gateway will not
 // have it, it is on the disk no more, and the others are lent as they were.
 func (k *Keeper) lendLogin(others []spec.Lease, loan *wire.Loan) error {
-	if err := store.WriteFile(k.dir.Lent(), nil); err != nil {
-		return err
-	}
 	if err := vault.WriteLeases(k.dir.Leases(), append(slices.Clone(others), loan.Lease)); err != nil {
 		return err
+	}
+	if err := store.WriteFile(k.dir.Lent(), nil); err != nil { // behind it: who is killed between leaves no mark alone
+		return errors.Join(err, vault.WriteLeases(k.dir.Leases(), others))
 	}
 	change := wire.LoanChange{Put: []wire.Loan{*loan}, Keep: []string{loan.ID}}
 	for _, l := range others {
