@@ -171,7 +171,7 @@ func cmdBothy(ts *testscript.TestScript, neg bool, args []string) {
 
 // slow is what a person hears of a sandbox that takes its time, as it may where
 // many tests run at once.
-var slow = regexp.MustCompile(`(?m)^bothy: sandbox \S+ does not answer yet; .*\n`)
+var slow = regexp.MustCompile(`(?m)^bothy: sandbox \S+ (does not answer yet; |is being made by another bothy).*\n`)
 
 // quiet wants that the last command said nothing on standard error.
 func cmdQuiet(ts *testscript.TestScript, neg bool, args []string) {

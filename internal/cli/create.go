@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -92,15 +91,14 @@ func (a *app) makeSandbox(cmd *command.Command, e *engine.Engine, f *createFlags
 		err = before(sb)
 	}
 	if err == nil {
-		err = e.Create(cmd.Context(), sb, engine.Rules(rules), engine.Script(mock))
+		err = e.Create(cmd.Context(), sb, engine.Rules(rules), engine.Script(mock), e.Making(sb))
 	}
 	if err != nil {
 		return nil, err
 	}
 	a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 	if err := a.lendAll(cmd, e, l, sb, wanted, true); err != nil {
-		_ = e.Remove(context.WithoutCancel(cmd.Context()), sb, true)
-		return nil, err
+		return nil, only([]error{err, e.TakeBack(sb)})
 	}
-	return sb, nil
+	return sb, e.Made(sb)
 }

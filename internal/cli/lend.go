@@ -56,10 +56,10 @@ func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
 }
 
 // lendAll lends a sandbox what is asked for, what its agent can log in with if it
-// never had that, and if it is new what the settings say.
-func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, created bool) error {
+// never had that, and if it is still made what the settings say.
+func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, making bool) error {
 	var err error
-	if created || l.spec != nil && e.NeverLent(sb) {
+	if e.NeverLent(sb) && (making || l.spec != nil) {
 		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
 	}
 	if err == nil {
@@ -68,7 +68,7 @@ func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spe
 	if err == nil {
 		err = a.lendTokens(cmd, e, sb, w.tokens)
 	}
-	if err == nil && created {
+	if err == nil && making {
 		a.lendUsual(cmd, e, sb, w.usual)
 	}
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/inside"
 	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -170,10 +171,11 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	}
 	ctx, release := interruptible(ctx)
 	defer release()
-	sb, created, err := a.find(ctx, cmd, e, f)
+	at, err := a.findThere(ctx, cmd, e, f)
 	if err != nil {
 		return err
 	}
+	sb := at.sandbox
 	if f.remove {
 		defer func() {
 			rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -183,16 +185,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 			}
 		}()
 	}
-	if err := a.lendAll(cmd, e, f.lodger, sb, wanted, created); err != nil {
-		if created && !f.remove {
-			_ = e.Remove(context.WithoutCancel(ctx), sb, true)
-		}
-		return err
-	}
-	conn, err := a.startFirst(ctx, e, sb, created && !f.remove)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	conn, err := a.ready(ctx, cmd, e, f, at, wanted)
 	if err != nil {
 		return err
 	}
@@ -217,7 +210,7 @@ func (a *app) run(cmd *command.Command, e *engine.Engine, f *runFlags) error {
 	if q.Command.Env, err = environment(f.env, f.envFiles); err != nil {
 		return err
 	}
-	if f.existing != nil || !created {
+	if !at.created {
 		q.Command.Dir, q.Command.User = f.workdir, f.user
 	}
 	in := inside.Session{Engine: e, Sandbox: sb, Conn: conn}
@@ -244,12 +237,25 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(sigs); cancel(nil) }
 }
 
-// startFirst starts a sandbox. One that was just created and cannot start does
-// not stay behind.
-func (a *app) startFirst(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, created bool) (*unixconn.Conn, error) {
-	conn, err := e.Connect(ctx, sb)
-	if err != nil && created {
-		_ = e.Remove(context.WithoutCancel(ctx), sb, true)
+// ready lends a sandbox what it is to have, and starts it. What was just created and cannot be
+// lent that, or not start, does not stay behind, unless somebody else waits for it.
+func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags, at place, wanted loans) (conn *unixconn.Conn, err error) {
+	defer func() {
+		switch {
+		case err == nil:
+			err = e.Made(at.sandbox)
+		case at.created && !f.remove:
+			err = only([]error{err, e.TakeBack(at.sandbox)})
+		default:
+			e.Unmade(at.sandbox)
+		}
+	}()
+	if err := a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted); err != nil {
+		return nil, err
+	}
+	conn, err = e.Connect(ctx, at.sandbox)
+	if ctx.Err() != nil {
+		return conn, context.Cause(ctx)
 	}
 	return conn, err
 }
@@ -280,41 +286,65 @@ func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) er
 	return nil
 }
 
+// place is the sandbox to run in. It is still made if it was created, or adopted from somebody
+// who left it while they made it.
+type place struct {
+	sandbox          *spec.Sandbox
+	created, adopted bool
+}
+
+// errGone says that a sandbox was found that is there no more.
+var errGone = errors.New("it was removed meanwhile")
+
+// findThere is find until one was found that is still there.
+func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (at place, err error) {
+	err = errGone
+	for errors.Is(err, errGone) {
+		at, err = a.find(ctx, cmd, e, f)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return at, err
+}
+
 // find gives the sandbox to run in, creating it if there is none. With --rm it
-// is always a fresh one.
-func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (sb *spec.Sandbox, created bool, err error) {
+// is always a fresh one. One that somebody else makes is waited for.
+func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (place, error) {
 	rules, err := f.network.block()
 	if err != nil {
-		return nil, false, err
+		return place{}, err
 	}
 	version, err := f.wantsVersion(f.lodger)
 	if err != nil {
-		return nil, false, err
+		return place{}, err
 	}
 	config, err := a.wantsConfig(cmd, &f.createFlags, f.lodger)
 	if err != nil {
-		return nil, false, err
+		return place{}, err
 	}
 	mock, err := f.mocked(f.lodger)
 	if err != nil {
-		return nil, false, err
+		return place{}, err
 	}
 	f.script = mock
 	if f.existing != nil {
-		if err := sameRules(e, f.existing, rules); err != nil {
-			return nil, false, err
-		}
-		if err := a.sameSettings(cmd, f.existing, nil); err != nil {
-			return nil, false, err
-		}
-		return f.existing, false, a.refit(ctx, e, f.lodger, f.existing, version, mock)
+		return a.join(ctx, e, f.existing, true, func() error {
+			if err := sameRules(e, f.existing, rules); err != nil {
+				return err
+			}
+			if err := a.sameSettings(cmd, f.existing, nil); err != nil {
+				return err
+			}
+			return a.refit(ctx, e, f.lodger, f.existing, version, mock)
+		})
 	}
 	wish, err := a.sandbox(ctx, e, &f.createFlags, f.lodger.name, f.paths)
 	if err == nil {
 		err = f.lodger.visible(wish)
 	}
 	if err != nil {
-		return nil, false, err
+		return place{}, err
 	}
 	var there *spec.Sandbox
 	if f.lodger.spec != nil { // one that exists has its program
@@ -325,36 +355,55 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 			}
 		}
 		if err != nil {
-			return nil, false, err
+			return place{}, err
 		}
 	}
 	asked := rules
 	f.lodger.settle(wish, &rules, config)
 	mock.Apply(wish)
 	wish.Remove = f.remove
+	sb, created := wish, true
+	begin := []func(store.Sandbox) error{engine.Rules(rules), engine.Script(mock), e.Making(wish)}
 	if f.remove {
-		sb, created, err = wish, true, e.Create(ctx, wish, engine.Rules(rules), engine.Script(mock))
+		err = e.Create(ctx, wish, begin...)
 	} else {
-		sb, created, err = e.Obtain(ctx, wish, engine.Rules(rules), engine.Script(mock))
+		sb, created, err = e.Obtain(ctx, wish, begin...)
+	}
+	switch {
+	case err != nil:
+		return place{}, err
+	case created && there != nil && !f.remove: // that was removed since, and this one has no program
+		return place{}, only([]error{errGone, e.TakeBack(sb)})
+	case created:
+		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
+		return place{sandbox: sb, created: true}, nil
+	}
+	return a.join(ctx, e, sb, false, func() error {
+		if err := sameRules(e, sb, asked); err != nil {
+			return err
+		}
+		if err := a.sameSettings(cmd, sb, wish); err != nil {
+			return err
+		}
+		return a.refit(ctx, e, f.lodger, sb, version, mock)
+	})
+}
+
+// join waits for who makes a sandbox, and takes it if it fits. Who needs no other than this
+// one hears that it was removed; else that is errGone.
+func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, needed bool, fits func() error) (place, error) {
+	adopted, err := e.Adopt(ctx, sb, needed)
+	if errors.Is(err, spec.ErrNotFound) && !needed {
+		err = errGone
+	}
+	if err == nil {
+		err = fits()
 	}
 	if err != nil {
-		return nil, false, err
+		e.Unmade(sb)
+		return place{}, err
 	}
-	if created && there != nil && !f.remove {
-		_ = e.Remove(context.WithoutCancel(ctx), sb, true) // it has no program
-		return nil, false, spec.Errorf(spec.ErrConflict, "sandbox %s was removed just now", there.Name).WithHint("run it again")
-	}
-	if created {
-		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-		return sb, true, nil
-	}
-	if err := sameRules(e, sb, asked); err != nil {
-		return nil, false, err
-	}
-	if err := a.sameSettings(cmd, sb, wish); err != nil {
-		return nil, false, err
-	}
-	return sb, false, a.refit(ctx, e, f.lodger, sb, version, mock)
+	return place{sandbox: sb, adopted: adopted}, nil
 }
 
 // refit gives a sandbox that exists what may be another than at its creation: the

@@ -145,12 +145,15 @@ func (e *Engine) Anew(ctx context.Context, id string) (*spec.Sandbox, error) {
 		}
 		return err
 	}
-	if err := e.Create(ctx, &sb, write); err != nil {
+	if err := e.Create(ctx, &sb, write, e.Making(&sb)); err != nil {
 		return fail(err)
 	}
 	err = e.lendAnew(ctx, r.Leases, &sb)
 	if err == nil {
 		err = e.Forget(id)
+	}
+	if err == nil {
+		err = e.Made(&sb)
 	}
 	if err != nil {
 		rest := context.WithoutCancel(ctx)

@@ -46,7 +46,8 @@ type Engine struct {
 	StoreLimit int64
 
 	hold   imageHold
-	makers makers
+	makers makers // of sandboxes for one command: one that was not started yet is nobody else's to sweep
+	making makers // of sandboxes that lack something yet: see Making
 }
 
 // Info is a sandbox as a list shows it.
@@ -198,10 +199,11 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 		return err
 	}
 	if sb.Remove {
-		fill = append([]func(store.Sandbox) error{e.makers.begin(sb.ID)}, fill...)
+		fill = append([]func(store.Sandbox) error{e.makers.begin(sb.ID, store.Sandbox.MakerLock)}, fill...)
 	}
 	if _, err = e.Store.Create(sb, fill...); err != nil {
 		e.makers.end(sb.ID)
+		e.making.end(sb.ID)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -58,14 +59,13 @@ func (e *Engine) invite(ctx context.Context, of *spec.Sandbox, g Guest, noted fu
 	from := e.Store.Sandbox(of.ID)
 	script := func(d store.Sandbox) error { return copyDocument(from.Mock(), d.Mock()) }
 	sent := func(d store.Sandbox) error { return copyDocument(from.Uploads(), d.Uploads()) }
-	if err := e.Create(ctx, &sb, Rules(rules), script, sent); err != nil {
+	if err := e.Create(ctx, &sb, Rules(rules), script, sent, e.Making(&sb)); err != nil {
 		return nil, err
 	}
 	if err := e.lendGuest(ctx, of, &sb, g); err != nil {
-		_ = e.Remove(context.WithoutCancel(ctx), &sb, true)
-		return nil, err
+		return nil, errors.Join(err, e.TakeBack(&sb))
 	}
-	return &sb, nil
+	return &sb, e.Made(&sb)
 }
 
 // inhabit has a sandbox that was described for one agent be another's.
@@ -85,10 +85,6 @@ func (e *Engine) lendGuest(ctx context.Context, of, sb *spec.Sandbox, g Guest) e
 	}
 	own, err := e.Credential(ctx, g.Agent)
 	if err != nil || own == "" || g.Lent != nil && !slices.Contains(g.Lent, own) {
-		return err
-	}
-	list, err := e.Leases(sb)
-	if err != nil || slices.ContainsFunc(list, func(l spec.Lease) bool { return l.Secret == own }) {
 		return err
 	}
 	_, err = e.LendCredential(ctx, sb, g.Agent, own, vault.Terms{})

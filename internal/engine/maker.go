@@ -6,29 +6,37 @@ import (
 	"github.com/bothy-dev/bothy/internal/store"
 )
 
-// makers are the locks of the sandboxes that were made here for one command: one that
-// was not started yet is nobody else's to sweep while its lock is held. It goes with the
-// process, however that ends.
+// makers are locks of sandboxes that are made here. They go with the process, however that
+// ends.
 type makers struct {
 	mu    sync.Mutex
 	locks map[string]*store.Lock // by the sandboxes' ids
 }
 
-// begin holds the lock from before the sandbox appears.
-func (m *makers) begin(id string) func(store.Sandbox) error {
+// begin holds a lock of a sandbox from before that appears.
+func (m *makers) begin(id string, path func(store.Sandbox) string) func(store.Sandbox) error {
 	return func(d store.Sandbox) error {
-		lock, err := store.TryLock(d.MakerLock())
-		if err != nil {
-			return err
+		lock, err := store.TryLock(path(d))
+		if err == nil {
+			m.keep(id, lock)
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.locks == nil {
-			m.locks = map[string]*store.Lock{}
-		}
-		m.locks[id] = lock
-		return nil
+		return err
 	}
+}
+
+func (m *makers) keep(id string, lock *store.Lock) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.locks == nil {
+		m.locks = map[string]*store.Lock{}
+	}
+	m.locks[id] = lock
+}
+
+func (m *makers) has(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.locks[id] != nil
 }
 
 // end gives the lock back, if it is held here.

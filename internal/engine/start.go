@@ -43,6 +43,11 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	started, err := e.afterMaking(ctx, sb)
+	defer started()
+	if err != nil {
+		return nil, err
+	}
 	d := e.Store.Sandbox(sb.ID)
 	patience := time.AfterFunc(waitNotice, func() {
 		e.say("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)

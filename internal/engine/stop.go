@@ -217,18 +217,15 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 		}
 	}
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
-	if lock == nil {
+	if lock != nil {
+		defer lock.Unlock()
 		if err == nil {
-			e.makers.end(sb.ID)
+			err = e.Store.Remove(sb.ID)
 		}
-		return err
-	}
-	defer lock.Unlock()
-	if err == nil {
-		err = e.Store.Remove(sb.ID)
 	}
 	if err == nil {
 		e.makers.end(sb.ID)
+		e.making.end(sb.ID)
 	}
 	return err
 }

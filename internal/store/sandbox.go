@@ -47,6 +47,14 @@ func (d Sandbox) Awaited() bool {
 	return false
 }
 
+// MakingLock is there from before a sandbox appears until it has what it is to begin with,
+// and held by who makes it. One that nobody holds is of somebody who was killed, or gave up.
+func (d Sandbox) MakingLock() string { return filepath.Join(d.Dir, "making.lock") }
+
+// WantedLock is shared by who waits for a sandbox that somebody else makes, and held alone by
+// who takes it back.
+func (d Sandbox) WantedLock() string { return filepath.Join(d.Dir, "wanted.lock") }
+
 // Aside is where the control socket is while nobody shall come by it: before the
 // keeper is ready, and while it ends.
 func (d Sandbox) Aside() string   { return filepath.Join(d.Dir, ".control.sock") }

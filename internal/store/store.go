@@ -466,19 +466,35 @@ var ErrLocked = errors.New("locked by another process")
 type Lock struct{ f *os.File }
 
 // TryLock takes a lock, or returns ErrLocked at once.
-func TryLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX|unix.LOCK_NB) }
+func TryLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB) }
 
 // TryShareLock is ShareLock that does not wait: who has it alone is ErrLocked.
-func TryShareLock(path string) (*Lock, error) { return lock(path, unix.LOCK_SH|unix.LOCK_NB) }
+func TryShareLock(path string) (*Lock, error) {
+	return lock(path, os.O_CREATE, unix.LOCK_SH|unix.LOCK_NB)
+}
+
+// TryLockThere is TryLock for a lock that means something as long as its file is there:
+// without one, and if who held it has removed it, the error is fs.ErrNotExist.
+func TryLockThere(path string) (*Lock, error) {
+	l, err := lock(path, 0, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		l.Unlock()
+		return nil, err
+	}
+	return l, nil
+}
 
 // WaitLock takes a lock, waiting for it.
-func WaitLock(path string) (*Lock, error) { return lock(path, unix.LOCK_EX) }
+func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
 
 // ShareLock takes a lock with others that do so, waiting for who has it alone.
-func ShareLock(path string) (*Lock, error) { return lock(path, unix.LOCK_SH) }
+func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
 
-func lock(path string, how int) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func lock(path string, open, how int) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|open, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}

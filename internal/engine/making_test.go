@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/vault"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// another is the engine of another process on the same state: the locks of one are not the
+// other's.
+func another(e *Engine) *Engine {
+	return &Engine{Store: e.Store, Version: e.Version, Agents: e.Agents, Progress: e.Progress}
+}
+
+// eventually looks again and again until something is so, or the test is over.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for !so() {
+		if t.Context().Err() != nil {
+			t.Fatalf("it never came that %s", what)
+		}
+	}
+}
+
+// obtain is what bothy run does: it creates the sandbox of a directory and lends it a
+// credential, or waits for who does.
+func obtain(e *Engine, dir, secret string) (*spec.Sandbox, error) {
+	for {
+		w := wish(dir)
+		sb, created, err := e.Obtain(context.Background(), w, e.Making(w))
+		if err != nil {
+			return nil, err
+		}
+		if !created {
+			if _, err := e.Adopt(context.Background(), sb, false); errors.Is(err, spec.ErrNotFound) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		if e.NeverLent(sb) {
+			if _, err := e.LendFirst(context.Background(), sb, nil, secret); err != nil {
+				return nil, errors.Join(err, e.TakeBack(sb))
+			}
+		}
+		return sb, e.Made(sb)
+	}
+}
+
+// Of many who want the same sandbox at once one makes it, and each gets it with what it is
+// lent once.
+func TestObtainAtOnce(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("anthropic", canary)))
+	for round := range 10 {
+		dir := fmt.Sprintf("/srv/%d", round)
+		const callers = 4
+		got := make([]*spec.Sandbox, callers)
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				mine := another(e)
+				sb, err := obtain(mine, dir, "anthropic")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if mine.NeverLent(sb) {
+					t.Error("it was had before it was lent anything")
+				}
+				got[i] = sb
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+		for _, sb := range got {
+			if sb.ID != got[0].ID {
+				t.Errorf("%s and %s", sb.ID, got[0].ID)
+			}
+		}
+		if l, err := e.Leases(got[0]); err != nil || len(l) != 1 {
+			t.Errorf("%+v, %v", l, err)
+		}
+	}
+}
+
+// One whose maker cannot lend what it is to have is gone; who waited for it makes another.
+func TestTakenBack(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.SetSecret(here, stored("anthropic", canary)))
+	sb := wish("/srv/app")
+	must(t, e.Create(here, sb, e.Making(sb)))
+	found := make(chan *spec.Sandbox)
+	go func() {
+		other, err := obtain(another(e), "/srv/app", "anthropic")
+		if err != nil {
+			t.Error(err)
+		}
+		found <- other
+	}()
+	must(t, e.TakeBack(sb))
+	if other := <-found; other == nil || other.ID == sb.ID {
+		t.Errorf("%+v", other)
+	}
+	if n := len(e.making.locks); n != 0 {
+		t.Errorf("%d locks are held", n)
+	}
+}
+
+// One that somebody waits for who needs it, and no other, is not taken back, and is theirs to
+// make. Nor is one that was started, or that somebody starts.
+func TestNotTakenBack(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(here, sb, e.Making(sb)))
+	d := e.Store.Sandbox(sb.ID)
+	other := another(e)
+	adopted := make(chan bool)
+	go func() {
+		is, err := other.Adopt(here, sb, true)
+		if err != nil {
+			t.Error(err)
+		}
+		adopted <- is
+	}()
+	eventually(t, "it is waited for", func() bool {
+		lock, err := store.TryLock(d.WantedLock())
+		if err == nil {
+			lock.Unlock()
+		}
+		return errors.Is(err, store.ErrLocked)
+	})
+	must(t, e.TakeBack(sb))
+	if !<-adopted || !e.exists(sb) {
+		t.Fatal("it was taken back")
+	}
+	lock, err := store.TryLock(d.Lock())
+	must(t, err)
+	must(t, other.TakeBack(sb))
+	lock.Unlock()
+	if !e.exists(sb) {
+		t.Fatal("it was taken back from who starts it")
+	}
+	if is, err := e.Adopt(here, sb, false); err != nil || !is {
+		t.Fatalf("%v, %v", is, err)
+	}
+	must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Stopped, StartedAt: &sb.CreatedAt}))
+	must(t, e.TakeBack(sb))
+	if !e.exists(sb) {
+		t.Error("it was taken back although it was started")
+	}
+	must(t, e.TakeBack(sb)) // it is not made here any more
+}
+
+// What somebody was killed at who made it the next one goes on with; what is made is nobody's
+// to adopt.
+func TestAdopt(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(here, sb, e.Making(sb)))
+	e.Unmade(sb) // the kernel does that for who is killed
+	other := another(e)
+	if is, err := other.Adopt(here, sb, false); err != nil || !is || !other.NeverLent(sb) {
+		t.Fatalf("%v, %v", is, err)
+	}
+	must(t, other.Made(sb))
+	must(t, other.Made(sb))
+	for range 2 {
+		if is, err := e.Adopt(here, sb, false); err != nil || is {
+			t.Errorf("one that is made: %v, %v", is, err)
+		}
+	}
+	must(t, e.Remove(here, sb, true))
+	if is, err := e.Adopt(here, sb, true); !errors.Is(err, spec.ErrNotFound) || is {
+		t.Errorf("one that is gone: %v, %v", is, err)
+	}
+}
+
+// Nobody starts one that somebody else makes, or waits for it for ever.
+func TestConnectWhileMade(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(here, sb, e.Making(sb)))
+	ctx, cancel := context.WithCancel(here)
+	cancel()
+	if _, err := another(e).Connect(ctx, sb); !errors.Is(err, context.Canceled) || spec.Hint(err) == "" {
+		t.Errorf("%v", err)
+	}
+	if e.Store.Sandbox(sb.ID).MayHaveStarted() {
+		t.Error("it was started")
+	}
+}
+
+// However many lend a sandbox its first credential at once, and whichever, it gets one.
+func TestLendFirstAtOnce(t *testing.T) {
+	e := newEngine(t)
+	secrets := []string{"anthropic", "openai", "anthropic"}
+	for _, name := range secrets[:2] {
+		must(t, e.SetSecret(here, stored(name, canary)))
+	}
+	for range 10 {
+		sb := wish(t.TempDir())
+		must(t, e.Create(here, sb))
+		var wg sync.WaitGroup
+		for _, name := range secrets {
+			wg.Go(func() {
+				if _, err := another(e).LendFirst(here, sb, nil, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if l, err := e.Leases(sb); err != nil || len(l) != 1 {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		// What is asked for by name is lent beside it, once.
+		for range 3 {
+			wg.Go(func() {
+				if _, err := another(e).LendCredential(here, sb, nil, "openai", vault.Terms{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		l, err := e.Leases(sb)
+		if want := map[bool]int{true: 1, false: 2}[err == nil && l[0].Secret == "openai"]; err != nil || len(l) != want {
+			t.Fatalf("%+v, %v", l, err)
+		}
+	}
+}
