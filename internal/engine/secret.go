@@ -76,7 +76,7 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 	if err := c.Save(); err != nil {
 		return err
 	}
-	e.note(c, noteSet, map[string]any{"secret": s.Name, "service": s.Service, "source": s.Source.Kind})
+	e.noteSet(c, &s)
 	return errors.Join(unread, e.rotate(ctx, s.Name, v))
 }
 
@@ -135,6 +135,10 @@ func (e *Engine) note(c *vault.Change, what string, fields map[string]any) {
 	if err := c.Note(what, fields); err != nil {
 		e.say("the audit log of the secrets is not written: %v", err)
 	}
+}
+
+func (e *Engine) noteSet(c *vault.Change, s *vault.Secret) {
+	e.note(c, noteSet, map[string]any{"secret": s.Name, "service": s.Service, "source": s.Source.Kind})
 }
 
 // rotate gives a secret's new value to the sandboxes it is lent to. Without one

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/token"
@@ -111,45 +111,76 @@ func unlendable(t *token.Token) error {
 // LendToken lends a sandbox the token of a tool. If it has it already the lease is
 // nil.
 func (e *Engine) LendToken(ctx context.Context, sb *spec.Sandbox, t *token.Token) (*spec.Lease, error) {
-	name, err := e.secretOf(ctx, t)
+	name, err := e.secretOf(t)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := e.Leases(sb)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(leases, func(l spec.Lease) bool { return l.Secret == name && l.Live(time.Now()) }) {
-		return nil, nil
-	}
-	l, err := e.Lend(ctx, sb, name, t.Terms)
+	l, err := e.lend(ctx, sb, name, t.Terms, hasLive(name))
 	if l != nil && len(npmLines([]spec.Lease{*l})) > 0 && e.Store.Sandbox(sb.ID).ReadStatus().StartedAt != nil {
 		e.say("npm finds what is lent in ~/%s of sandbox %s from its next start on", npmrcName, sb.Name)
 	}
 	return l, err
 }
 
-// secretOf gives the secret that is read from where a token stands.
-func (e *Engine) secretOf(ctx context.Context, t *token.Token) (string, error) {
+// secretOf gives the secret that is read from where a token stands. If there is none, one is
+// made of a name that no other has.
+func (e *Engine) secretOf(t *token.Token) (string, error) {
+	source := vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}
 	have, err := e.Secrets()
 	if err != nil {
 		return "", err
 	}
+	if name := nameOf(have, source); name != "" {
+		return name, nil
+	}
+	c, err := e.vault().Begin()
+	if err != nil {
+		return "", err
+	}
+	defer c.End()
+	if name := nameOf(c.Secrets, source); name != "" { // somebody was faster
+		return name, nil
+	}
+	return e.addSecret(c, NewSecret{Name: freeSecret(c.Document, t), Service: t.Service, Source: source})
+}
+
+// addSecret adds one that is not there yet, and so lent to nobody. The caller has the lock of
+// the vault.
+func (e *Engine) addSecret(c *vault.Change, n NewSecret) (string, error) {
+	if err := vault.CheckName(n.Name); err != nil {
+		return "", err
+	}
+	s := fresh(c, n)
+	c.Put(s)
+	if err := c.Save(); err != nil {
+		return "", err
+	}
+	e.noteSet(c, &s)
+	return s.Name, nil
+}
+
+// nameOf gives the secret of a source.
+func nameOf(have []vault.Secret, source vault.Source) string {
 	for _, s := range have {
-		if s.Source.Kind == vault.SourceTool && s.Source.Agent == "" && s.Source.Tool == t.Tool && s.Source.For == t.For {
-			return s.Name, nil
+		if reflect.DeepEqual(s.Source, source) {
+			return s.Name
 		}
 	}
+	return ""
+}
+
+// freeSecret is the usual name of the secret for a token, numbered if it is taken.
+func freeSecret(d *vault.Document, t *token.Token) string {
 	base := "lent-" + t.Tool
 	if t.Host != "" && t.Tool != "github" {
 		base += "-" + strings.Map(inName, t.Host)
 	}
 	base = base[:min(len(base), 60)]
 	name := base
-	for n := 2; slices.ContainsFunc(have, func(s vault.Secret) bool { return s.Name == name }); n++ {
+	for n := 2; slices.ContainsFunc(d.Secrets, func(s vault.Secret) bool { return s.Name == name }); n++ {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	return name, e.SetSecret(ctx, NewSecret{Name: name, Service: t.Service, Source: vault.Source{Kind: vault.SourceTool, Tool: t.Tool, For: t.For}})
+	return name
 }
 
 // inName keeps what may stand in the name of a secret.

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -167,6 +169,44 @@ func TestTokenNames(t *testing.T) {
 	}
 	if have, _ := e.Secrets(); len(have) != 3 {
 		t.Errorf("%+v", have)
+	}
+}
+
+// Of two accounts of one host that are lent at once each has its own secret; the same account
+// has one.
+func TestTokensAtOnce(t *testing.T) {
+	e, _, _ := atHome(t, map[string]string{".git-credentials": "https://me:password1@git.example.com\nhttps://you:password2@git.example.com\n"})
+	chosen, err := e.ChooseTokens(choices(t, "git"))
+	must(t, err)
+	for range 10 {
+		boxes := make([]*spec.Sandbox, 4)
+		var wg sync.WaitGroup
+		for i := range boxes {
+			boxes[i] = wish(t.TempDir())
+			must(t, e.Create(here, boxes[i]))
+			for range 2 {
+				wg.Go(func() {
+					if _, err := another(e).LendToken(here, boxes[i], &chosen[i%2]); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		for i, sb := range boxes {
+			n := e.lending(here, sb)
+			if len(n.unlent) != 0 || len(n.loans) != 1 || string(n.loans[0].Value) != fmt.Sprintf("password%d", i%2+1) {
+				t.Fatalf("%d: %+v", i, n)
+			}
+			must(t, e.Remove(here, sb, true))
+		}
+		have, err := e.Secrets()
+		if err != nil || len(have) != 2 {
+			t.Fatalf("%+v, %v", have, err)
+		}
+		for _, s := range have {
+			must(t, e.RemoveSecret(here, s.Name))
+		}
 	}
 }
 
