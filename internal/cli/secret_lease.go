@@ -72,10 +72,36 @@ A lease allows nothing by itself: the network policy must allow the hosts, too.`
 	fs.StringVar(&p.query, "query", "", "it is the value of this parameter of the query")
 	fs.StringVar(&p.basic, "basic", "", "it is the password of this user; an empty one: of any")
 	command.WordsVar(fs, &t.Env, "env", "variable inside that holds the placeholder; repeatable, an empty one: none")
-	fs.DurationVar(&t.For, "for", 0, "end the lease after this time, e.g. 8h (default: when it is revoked)")
+	fs.Var((*life)(&t.For), "for", "end the lease after this time, e.g. 8h; forever: when it is revoked, as without it")
 	c.MayBeEmpty("basic", "env")
 	c.CompleteFlag("sandbox", a.sandboxNames)
 	return a.jsonFlag(c)
+}
+
+// life is how long a lease lasts, as a flag; 0: until it is revoked.
+type life time.Duration
+
+const forever = "forever"
+
+func (l *life) String() string {
+	if *l == 0 {
+		return forever
+	}
+	return time.Duration(*l).String()
+}
+
+func (l *life) Type() string { return "time" }
+
+func (l *life) Set(word string) error {
+	if *l = 0; word == forever {
+		return nil
+	}
+	d, err := time.ParseDuration(word)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is no time that a lease can last: write e.g. 8h, or %s", word, forever)
+	}
+	*l = life(d)
+	return nil
 }
 
 // place is what the flags say, nil if they say nothing.
