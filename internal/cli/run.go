@@ -250,10 +250,10 @@ func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine,
 			e.Unmade(at.sandbox)
 		}
 	}()
-	if err := a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted); err != nil {
-		return nil, err
+	err = a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted)
+	if err == nil {
+		conn, err = e.Connect(ctx, at.sandbox)
 	}
-	conn, err = e.Connect(ctx, at.sandbox)
 	if ctx.Err() != nil {
 		return conn, context.Cause(ctx)
 	}
