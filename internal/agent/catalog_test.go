@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -99,6 +101,17 @@ func TestUsersOwn(t *testing.T) {
 	}
 	if _, err := c.Find("../claude"); !errors.Is(err, spec.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// Nothing that could be waited for is read.
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "mine.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewCatalog(dir).Find("mine"); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a pipe that nobody writes to: %v", err)
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -158,6 +158,9 @@ func (c *Config) setting(key string) string {
 	return ""
 }
 
+// maxAuthorities bounds a file of them, in bytes.
+const maxAuthorities = 16 << 20
+
 // authorities gives whom to trust: as with npm, those of its settings instead of
 // the host's. $NODE_EXTRA_CA_CERTS adds to either.
 func (c *Config) authorities() (*x509.CertPool, error) {
@@ -177,7 +180,7 @@ func (c *Config) authorities() (*x509.CertPool, error) {
 		if path == "" {
 			continue
 		}
-		pem, err := os.ReadFile(c.fromHome(path))
+		pem, err := store.ReadFile(c.fromHome(path), 0, maxAuthorities)
 		if err == nil && !pool.AppendCertsFromPEM(pem) {
 			err = fmt.Errorf("%s has no certificate", path)
 		}
