@@ -179,6 +179,8 @@ func TestRefused(t *testing.T) {
 		"a bad variable":     own + "env: {\"A=B\": x}\n",
 		"a file above":       own + "home: [{path: ../x, text: x}]\n",
 		"an absolute file":   own + "home: [{path: /etc/x, text: x}]\n",
+		"logins above":       own + "logins: [../x]\n",
+		"logins of any name": own + "logins: [\".x/*\"]\n",
 		"a bad number":       own + "home: [{path: x, text: \"{placeholder:github:-x}\"}]\n",
 		"an empty install":   strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x}\n",
 		"a binary above":     strings.Replace(own, "/opt/mine/bin/mine", "mine", 1) + "install: {package: x, platforms: {linux/amd64: {package: x, binary: ../x}}}\n",

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -101,11 +103,12 @@ func TestOwnLoginsStay(t *testing.T) {
 	all, err := e.Agents.LoginFiles()
 	must(t, err)
 	for name, files := range map[string][]string{
-		"shell": all, "cursor": all, // any may have been run there
+		"shell": of(all), "cursor": of(all), // any may have been run there
 		"gemini":   {".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/mcp-oauth-tokens.json", ".gemini/a2a-oauth-tokens.json"},
 		"opencode": {".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"},
-		"codex":    {".codex/auth.json"},
-		"claude":   {".claude/.credentials.json"},
+		"codex":    {".codex/auth.json", ".codex/.credentials.json", ".codex/secrets/mcp_oauth.age"},
+		"copilot":  {".copilot/config.json", ".copilot/mcp-oauth-config/a.tokens.json", ".copilot/mcp-secrets/a.json"},
+		"claude":   {".claude/.credentials.json", ".cursor/projects/a-b/mcp-auth.json", ".cursor/projects/c/mcp-auth.json"},
 	} {
 		sb, home := furnished(t, e, name)
 		root, err := os.OpenRoot(home)
@@ -126,6 +129,44 @@ func TestOwnLoginsStay(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+}
+
+// of gives for each pattern a path that it means.
+func of(patterns []string) (paths []string) {
+	for _, p := range patterns {
+		paths = append(paths, strings.ReplaceAll(p, "*", "any"))
+	}
+	return paths
+}
+
+// What a pattern of logins leads to that is none of its own is not touched, nor waited for.
+func TestLoginsOfPattern(t *testing.T) {
+	for name, prepare := range map[string]func(home, elsewhere string){
+		"a pipe":    func(home, _ string) { must(t, unix.Mkfifo(filepath.Join(home, ".cursor/projects"), 0o600)) },
+		"a way out": func(home, elsewhere string) { must(t, os.Symlink(elsewhere, filepath.Join(home, ".cursor/projects"))) },
+		"one below": func(home, elsewhere string) {
+			must(t, os.Mkdir(filepath.Join(home, ".cursor/projects"), 0o700))
+			must(t, os.Symlink(filepath.Join(elsewhere, "a"), filepath.Join(home, ".cursor/projects/a")))
+		},
+		"not a folder": func(home, _ string) { must(t, os.WriteFile(filepath.Join(home, ".cursor/projects"), nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, _ := signedIn(t)
+			sb, home := furnished(t, e, "shell")
+			elsewhere := t.TempDir()
+			must(t, os.Mkdir(filepath.Join(elsewhere, "a"), 0o700))
+			must(t, os.WriteFile(filepath.Join(elsewhere, "a/mcp-auth.json"), []byte("their own"), 0o600))
+			must(t, os.Mkdir(filepath.Join(home, ".cursor"), 0o700))
+			prepare(home, elsewhere)
+			root, err := os.OpenRoot(home)
+			must(t, err)
+			defer root.Close()
+			must(t, e.strip(sb, root))
+			if _, err := os.Lstat(filepath.Join(elsewhere, "a/mcp-auth.json")); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

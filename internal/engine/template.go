@@ -9,7 +9,10 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/envelope"
 	"github.com/bothy-dev/bothy/internal/layer"
@@ -104,15 +107,51 @@ func (e *Engine) removeLendable(sb *spec.Sandbox, home *os.Root) error {
 		return err
 	}
 	own := e.lendable(sb)
-	for _, name := range slices.Concat(own, anybodys) {
-		if !slices.Contains(own, name) && !within(home, name) {
-			continue
-		}
-		if err := home.RemoveAll(name); err != nil {
+	for _, pattern := range slices.Concat(own, anybodys) {
+		err := eachLogin(home, ".", strings.Split(pattern, "/"), func(name string) error {
+			if !slices.Contains(own, pattern) && !within(home, name) {
+				return nil
+			}
+			return home.RemoveAll(name)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// eachLogin calls do for each path below a directory of a home that a pattern of logins
+// may mean, there or not. Directories that lead out of the home, or cannot be read, have
+// none.
+func eachLogin(home *os.Root, dir string, steps []string, do func(name string) error) error {
+	i := slices.IndexFunc(steps, func(step string) bool { return strings.Contains(step, "*") })
+	if i < 0 {
+		return do(path.Join(dir, path.Join(steps...)))
+	}
+	dir = path.Join(dir, path.Join(steps[:i]...))
+	d, err := home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(512) // there may be any number
+		for _, name := range names {
+			if ok, _ := path.Match(steps[i], name); !ok {
+				continue
+			}
+			if err := eachLogin(home, path.Join(dir, name), steps[i+1:], do); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for logins: %w", err)
+		}
+	}
 }
 
 // within tells whether the directories on the way to a name lie in a home.
