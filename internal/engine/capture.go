@@ -106,7 +106,7 @@ func (e *Engine) readCaptured(ctx context.Context, d *vault.Document, sb *spec.S
 	if err != nil {
 		return got{err: err}
 	}
-	return got{value: []byte(doc.Access), login: &hostLogin{f, doc}}
+	return got{value: []byte(doc.Access), login: &hostLogin{at: f, Document: doc}}
 }
 
 // forgetLogins removes the tokens of all leases but those on a list.

@@ -17,7 +17,7 @@ import (
 // effect.
 type lending struct {
 	loans  []wire.Loan
-	files  []spec.AgentFile // logins, as they are inside
+	files  []loginFile // logins, as they are inside
 	unlent []spec.Unlent
 }
 

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -18,24 +20,34 @@ import (
 type hostLogin struct {
 	at login.File
 	*login.Document
+	own []string // names of members of the file in which what its agent logs in with is kept
 }
 
 // readLogin reads the source of a login.
 func (e *Engine) readLogin(s vault.Source) got {
-	how, err := e.loginOf(s.Agent)
+	a, err := e.agentOfLogin(s.Agent)
 	if err != nil {
 		return got{err: err}
 	}
-	f := login.File{Path: s.Path, How: *how}
+	f := login.File{Path: s.Path, How: *a.Login}
 	d, err := f.Read()
 	if err != nil {
 		return got{err: err}
 	}
-	return got{value: []byte(d.Access), login: &hostLogin{f, d}}
+	return got{value: []byte(d.Access), login: &hostLogin{f, d, login.Own(*a.Login, a.Keys)}}
 }
 
 // loginOf is what is known of an agent's logins.
 func (e *Engine) loginOf(name string) (*spec.AgentLogin, error) {
+	a, err := e.agentOfLogin(name)
+	if err != nil {
+		return nil, err
+	}
+	return a.Login, nil
+}
+
+// agentOfLogin gives an agent of whose logins something is known.
+func (e *Engine) agentOfLogin(name string) (*spec.Agent, error) {
 	a, err := e.Agents.Find(name)
 	if err != nil {
 		return nil, err
@@ -44,7 +56,7 @@ func (e *Engine) loginOf(name string) (*spec.AgentLogin, error) {
 		return nil, spec.Errorf(spec.ErrUsage, "it is not known where %s keeps what it logged in with", a.Title).
 			WithHint("its description would say so under login: see docs/agents.md")
 	}
-	return a.Login, nil
+	return a, nil
 }
 
 // completeLogin finds the file of a secret that is a login.
@@ -89,15 +101,22 @@ func (h *hostLogin) complete(l *wire.Loan) {
 func (h *hostLogin) file(to *lending, l *spec.Lease) error {
 	text, err := h.Inside(l.Placeholder, l.Renewal)
 	if err == nil {
-		to.files = append(to.files, spec.AgentFile{Path: h.at.How.File, Text: string(text)})
+		to.files = append(to.files, loginFile{path: h.at.How.File, text: text, own: h.own})
 	}
 	return err
 }
 
+// loginFile is a login as it is inside.
+type loginFile struct {
+	path string // below the home
+	text []byte
+	own  []string // names of members of it in which what an agent logs in with is kept
+}
+
 // signIn writes logins into the home of a sandbox that starts. What is there was
-// written by an earlier start, by the agent, or by anybody inside: it is replaced,
-// and no link is followed out of the home.
-func (e *Engine) signIn(sb *spec.Sandbox, files []spec.AgentFile) {
+// written by an earlier start, by the agent, or by anybody inside: it is replaced, but for
+// what the agent keeps beside its login, and no link is followed out of the home.
+func (e *Engine) signIn(sb *spec.Sandbox, files []loginFile) {
 	if len(files) == 0 {
 		return
 	}
@@ -105,7 +124,9 @@ func (e *Engine) signIn(sb *spec.Sandbox, files []spec.AgentFile) {
 	if err == nil {
 		defer home.Close()
 		for _, f := range files {
-			err = errors.Join(err, putLogin(home, f))
+			if perr := f.put(home); perr != nil {
+				err = errors.Join(err, fmt.Errorf("write ~/%s: %w", f.path, perr))
+			}
 		}
 	}
 	if err != nil {
@@ -113,30 +134,49 @@ func (e *Engine) signIn(sb *spec.Sandbox, files []spec.AgentFile) {
 	}
 }
 
-func putLogin(home *os.Root, f spec.AgentFile) error {
-	if same(home, f) {
-		return nil
+// freshLogin is what a login that is written is called until it is complete, behind its
+// own name.
+const freshLogin = ".new"
+
+// put writes the file, unless it is as it shall be.
+func (f *loginFile) put(home *os.Root) error {
+	there, regular := regularIn(home, f.path, login.MaxFile)
+	text := f.text
+	if regular {
+		if both, err := login.Beside(there, f.text, f.own); err == nil {
+			text = both
+		}
+		if bytes.Equal(text, there) {
+			return nil
+		}
+	} else if err := home.RemoveAll(f.path); err != nil {
+		return err
 	}
-	if err := home.RemoveAll(f.Path); err != nil {
-		return fmt.Errorf("write ~/%s: %w", f.Path, err)
+	fresh := f.path + freshLogin // who fails in between leaves what was there
+	if err := home.RemoveAll(fresh); err != nil {
+		return err
 	}
-	if err := place(home, f.Path, f.Text); err != nil {
-		return fmt.Errorf("write ~/%s: %w", f.Path, err)
+	if err := place(home, fresh, string(text)); err != nil {
+		return err
 	}
-	return nil
+	return home.Rename(fresh, f.path)
 }
 
-// same tells whether a file is as it shall be.
-func same(home *os.Root, f spec.AgentFile) bool {
-	info, err := home.Lstat(f.Path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(f.Text)) {
-		return false
+// regularIn gives what a regular file of a home has; ok is false for what is none, or has
+// more than so many bytes.
+func regularIn(home *os.Root, name string, most int64) (text []byte, ok bool) {
+	info, err := home.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return nil, false
 	}
-	there, err := home.Open(f.Path)
+	file, err := home.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return nil, false
 	}
-	defer there.Close()
-	text, err := io.ReadAll(io.LimitReader(there, info.Size()+1))
-	return err == nil && string(text) == f.Text
+	defer file.Close()
+	if opened, err := file.Stat(); err != nil || !os.SameFile(info, opened) {
+		return nil, false
+	}
+	text, err = store.ReadAll(file, most)
+	return text, err == nil
 }

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/agent"
+	"github.com/bothy-dev/bothy/internal/login"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -116,12 +119,15 @@ func TestLoginInHostileHome(t *testing.T) {
 	must(t, e.Create(t.Context(), sb))
 	home := e.Store.Sandbox(sb.ID).Home()
 	victim := filepath.Join(t.TempDir(), "victim")
-	files := []spec.AgentFile{{Path: ".claude/.credentials.json", Text: "new"}}
+	files := []loginFile{{path: ".claude/.credentials.json", text: []byte("new")}}
 	for name, prepare := range map[string]func(dir string){
-		"file":      func(dir string) { must(t, os.WriteFile(filepath.Join(dir, ".credentials.json"), []byte("old"), 0o600)) },
-		"link":      func(dir string) { must(t, os.Symlink(victim, filepath.Join(dir, ".credentials.json"))) },
-		"directory": func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, ".credentials.json/x"), 0o700)) },
-		"parent":    func(dir string) { must(t, os.Remove(dir)); must(t, os.Symlink(filepath.Dir(victim), dir)) },
+		"file":        func(dir string) { must(t, os.WriteFile(filepath.Join(dir, ".credentials.json"), []byte("old"), 0o600)) },
+		"link":        func(dir string) { must(t, os.Symlink(victim, filepath.Join(dir, ".credentials.json"))) },
+		"directory":   func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, ".credentials.json/x"), 0o700)) },
+		"pipe":        func(dir string) { must(t, unix.Mkfifo(filepath.Join(dir, ".credentials.json"), 0o600)) },
+		"link of new": func(dir string) { must(t, os.Symlink(victim, filepath.Join(dir, ".credentials.json.new"))) },
+		"new":         func(dir string) { must(t, os.MkdirAll(filepath.Join(dir, ".credentials.json.new/x"), 0o700)) },
+		"parent":      func(dir string) { must(t, os.Remove(dir)); must(t, os.Symlink(filepath.Dir(victim), dir)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			*said = nil
@@ -138,6 +144,39 @@ func TestLoginInHostileHome(t *testing.T) {
 				t.Errorf("outside is %v", list)
 			}
 		})
+	}
+}
+
+// What an agent keeps beside its login stays, whatever else somebody inside made of the
+// file; what it logs in with itself does not.
+func TestBesideLogin(t *testing.T) {
+	e, _, _ := signedIn(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	at := filepath.Join(e.Store.Sandbox(sb.ID).Home(), ".codex/auth.json")
+	must(t, os.MkdirAll(filepath.Dir(at), 0o700))
+	a, err := e.Agents.Find("codex")
+	must(t, err)
+	const fresh = `{"tokens":{"access_token":"new"}}`
+	files := []loginFile{{path: ".codex/auth.json", text: []byte(fresh), own: login.Own(*a.Login, a.Keys)}}
+	for there, want := range map[string]string{
+		`{"OPENAI_API_KEY":"typed","last_refresh":"x","tokens":{"access_token":"old","more":1},"mcp":{"a":[1.50,"\u003c"]}}`: `{"mcp":{"a":[1.50,"\u003c"]},"tokens":{"access_token":"new"}}` + "\n",
+		`{"mcp":1,"tokens":1,"tokens":2,"mcp":2}`:              `{"mcp":2,"tokens":{"access_token":"new"}}` + "\n",
+		`{"OPENAI_API_KEY":"typed"}`:                           fresh,
+		`{"mcp":` + strings.Repeat("[", 200_000):               fresh,
+		`{"mcp":"` + strings.Repeat("x", login.MaxFile) + `"}`: fresh,
+		`["tokens"]`:  fresh,
+		`{"mcp":1} x`: fresh,
+		`null`:        fresh,
+		``:            fresh,
+	} {
+		must(t, os.WriteFile(at, []byte(there), 0o600))
+		for range 2 {
+			e.signIn(sb, files)
+			if text, err := os.ReadFile(at); err != nil || string(text) != want {
+				t.Errorf("%.80s becomes %.200s, %v", there, text, err)
+			}
+		}
 	}
 }
 
@@ -226,12 +265,12 @@ func TestLoginOfJWTs(t *testing.T) {
 		}
 		Last time.Time `json:"last_refresh"`
 	}
-	must(t, json.Unmarshal([]byte(n.files[0].Text), &inside))
+	must(t, json.Unmarshal(n.files[0].text, &inside))
 	if inside.Mode != "chatgpt" || inside.Key != nil || inside.Tokens.Access != l.Placeholder || inside.Tokens.Refresh != l.Renewal || inside.Tokens.Account != "acc" || inside.Last.Before(time.Now()) {
-		t.Errorf("%s", n.files[0].Text)
+		t.Errorf("%s", string(n.files[0].text))
 	}
-	if strings.Count(inside.Tokens.ID, ".") != 2 || strings.Contains(n.files[0].Text, "CANARY") {
-		t.Errorf("%s", n.files[0].Text)
+	if strings.Count(inside.Tokens.ID, ".") != 2 || strings.Contains(string(n.files[0].text), "CANARY") {
+		t.Errorf("%s", string(n.files[0].text))
 	}
 	nowhereIn(t, e.Store.Path(), "CANARY")
 }

@@ -178,7 +178,7 @@ func (e *Engine) lendable(sb *spec.Sandbox) []string {
 		}
 	}
 	if a.Login != nil {
-		files = append(files, a.Login.File)
+		files = append(files, a.Login.File, a.Login.File+freshLogin)
 	}
 	return files
 }

@@ -39,8 +39,8 @@ func (f File) create(g Grant, now time.Time) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile/2 { // sealed it takes more
-		return nil, fmt.Errorf("it has more than %d bytes", maxFile/2)
+	if len(data) > MaxFile/2 { // sealed it takes more
+		return nil, fmt.Errorf("it has more than %d bytes", MaxFile/2)
 	}
 	if err := f.replace(data, 0o600); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func decodeObject(data []byte) (map[string]any, error) {
 
 // encode writes an object as programs do: with or without indentation, and no
 // character escaped that need not be.
-func encode(all map[string]any, indent bool) ([]byte, error) {
+func encode(all any, indent bool) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -72,8 +72,8 @@ type Document struct {
 	indent bool
 }
 
-// maxFile bounds what is read, in bytes.
-const maxFile = 1 << 20
+// MaxFile bounds what is read, in bytes.
+const MaxFile = 1 << 20
 
 // ErrNone says that nobody is logged in: there is no file, or no token in it.
 var ErrNone = errors.New("nobody is logged in")
@@ -145,7 +145,7 @@ func readOwn(file *os.File) ([]byte, *Document, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := store.ReadAll(file, maxFile)
+	data, err := store.ReadAll(file, MaxFile)
 	return data, &Document{mode: permissions(st), Written: time.Unix(st.Mtim.Unix())}, err
 }
 

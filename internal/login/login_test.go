@@ -141,7 +141,7 @@ func TestRefuses(t *testing.T) {
 		"number":        {text: `{"oauth":{"access":123456789,"refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
 		"line break":    {text: `{"oauth":{"access":"access-REAL\r\nx: y","refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
 		"short":         {text: `{"oauth":{"access":"REAL","refresh":"refresh-REAL"}}`, want: "what it has at /oauth/access is no token"},
-		"huge":          {text: `{"x":"` + strings.Repeat("REAL", maxFile/4) + `"}`, want: "larger than"},
+		"huge":          {text: `{"x":"` + strings.Repeat("REAL", MaxFile/4) + `"}`, want: "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.text == "" {
