@@ -53,6 +53,72 @@ func TestReadServers(t *testing.T) {
 	}
 }
 
+// What servers are started with is usually harmless; what looks like a secret, or stands
+// where one does, is not.
+func TestWordsOfServers(t *testing.T) {
+	for text, want := range map[string]bool{
+		`["npx","-y","@modelcontextprotocol/server-filesystem","/home/me/work"]`:                   true,
+		`["npx","-y","tasks@npm:@acme/tasks@1.2.3"]`:                                               true,
+		`["npx","mcp-remote","https://mcp.linear.app/sse"]`:                                        true,
+		`["npx","-y","@playwright/mcp@latest","--viewport-size=1280,720"]`:                         true,
+		`["uvx","--from","git+https://github.com/oraios/serena@main","serena","start-mcp-server"]`: true,
+		`["uvx","mcp-server-sqlite","--db-path","/home/me/data.db"]`:                               true,
+		`["python3","-u","/opt/server.py"]`:                                                        true,
+		`["docker","run","-i","--rm","mcp/fetch:1.2"]`:                                             true,
+		`["docker","run","-i","--rm","--mount","type=bind,src=/a,dst=/b","mcp/fs"]`:                true,
+		`["deno","run","-A","jsr:@acme/tasks@1"]`:                                                  true,
+		`["node","C:\\mcp\\server.js","--port=3000"]`:                                              true,
+		`["tasks","--user","me"]`:                                                                  true,
+		`["dotnet","run","--project","/src/MyCompanyInternalModelServer"]`:                         true,
+
+		`["x","--dsn","root:hunter2@tcp(db:3306)/x"]`:                                  false,
+		`["x","root:hunter2@tcp(db:3306)/x"]`:                                          false,
+		`["x","--dsn","Server=db;Uid=me;"]`:                                            false,
+		`["x","--connection-string=Server=db"]`:                                        false,
+		`["x","--conn","db"]`:                                                          false,
+		`["ctx7sk-12345678-1234-1234-1234-123456789012"]`:                              false,
+		`["x","--id=ctx7sk-12345678-1234-1234-1234-123456789012"]`:                     false,
+		`["x","hunterABCDEFGHIJKLMNOPQRSTUVWX"]`:                                       false,
+		`["curl","-u","me:hunter2"]`:                                                   false,
+		`["curl","-ume:hunter2"]`:                                                      false,
+		`["curl","--user","me:hunter2"]`:                                               false,
+		`["curl","--user=me:hunter2"]`:                                                 false,
+		`["curl","-H","X-Acme: hunter2"]`:                                              false,
+		`["npx","mcp-remote","https://mcp.acme.example","--header","X-Acme: hunter2"]`: false,
+		`["docker","run","-e","ACME=hunter2","mcp/fs"]`:                                false,
+		`["docker","run","--env=ACME=hunter2","mcp/fs"]`:                               false,
+		`["docker","run","-eACME=hunter2","mcp/fs"]`:                                   false,
+		`["env","ACME=hunter2","x"]`:                                                   false,
+		`["x","postgres://me:hun/ter2@db/x"]`:                                          false,
+		`["x","redis://hunter2@db/0"]`:                                                 false,
+		`["git","clone","https://hunter2@git.acme.example/x"]`:                         false,
+	} {
+		if got := harmless(json.RawMessage(`{"command":` + text + `}`)); got != want {
+			t.Errorf("%s: not %v", text, want)
+		}
+		var words []string
+		if json.Unmarshal([]byte(text), &words) != nil {
+			t.Fatal(text)
+		}
+		split, _ := json.Marshal(map[string]any{"command": words[0], "args": words[1:]})
+		if got := harmless(split); got != want {
+			t.Errorf("%s: not %v", split, want)
+		}
+	}
+	for text, want := range map[string]bool{
+		`{"type":"http","url":"https://mcp.example.com:8443/v1/mcp"}`:                          true,
+		`{"type":"sse","url":"https://mcp.eu-west-1.example.com/sse","cwd":"/home/me/work"}`:   true,
+		`{"type":"http","url":"https://mcp.example.com/u/hunterABCDEFGHIJKLMNOPQRSTUVWX/mcp"}`: false,
+		`{"httpUrl":"https://mcp.example.com/ctx7sk-12345678-1234-1234-1234-123456789012"}`:    false,
+		`{"command":"x","cwd":"/tmp/12345678-1234-1234-1234-123456789012"}`:                    false,
+		`{"command":"x","tools":["a","sk1234567890abcdefgh"]}`:                                 false,
+	} {
+		if got := harmless(json.RawMessage(text)); got != want {
+			t.Errorf("%s: not %v", text, want)
+		}
+	}
+}
+
 func TestReadServersOfNothing(t *testing.T) {
 	for _, none := range []string{`{}`, `{"other":{}}`, `{"mcpServers":null}`, `{"mcpServers":{}}`} {
 		servers, withheld, err := ReadServers("x.json", []byte(none), "mcpServers")

@@ -61,11 +61,22 @@ func LooksSecret(s string) bool {
 }
 
 // SecretIn tells a path, or an address, that has what looks like a secret in it, as
-// some servers have it.
+// some servers have it. One that looks like words is not told from them.
 func SecretIn(path string) bool {
-	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
-		return LooksSecret(segment) || isUUID([]byte(segment)) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
+	return hasUUID(path) || slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
+		return LooksSecret(segment) || slices.ContainsFunc(strings.FieldsFunc(segment, notAlphanumeric), looksRandom)
 	})
+}
+
+// hasUUID finds a UUID anywhere in a text: behind a prefix, as some keys have one, too.
+func hasUUID(s string) bool {
+	const length = 36
+	for i := 0; i+length <= len(s); i++ {
+		if isUUID([]byte(s[i : i+length])) {
+			return true
+		}
+	}
+	return false
 }
 
 func notAlphanumeric(r rune) bool {
@@ -74,8 +85,39 @@ func notAlphanumeric(r rune) bool {
 
 // looksRandom tells letters and digits that are no word.
 func looksRandom(s string) bool {
-	return len(s) >= 16 && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789") != ""
+	if strings.ContainsAny(s, "0123456789") {
+		return len(s) >= 16 && strings.Trim(s, "0123456789") != ""
+	}
+	return len(s) >= 20 && !isWords(s)
 }
+
+// isWords tells letters that may be words, most of which begin with a single capital and
+// go on with more than one letter. Letters in one case only may always be.
+func isWords(s string) bool {
+	if s == strings.ToLower(s) || s == strings.ToUpper(s) {
+		return true
+	}
+	odd, run := 0, 0 // runs of letters in one case that are unusual in words; this one's length
+	for i := range len(s) {
+		capital := isCapital(s[i])
+		if i > 0 && capital == isCapital(s[i-1]) {
+			run++
+		} else {
+			if capital && run == 1 || !capital && run > 1 {
+				odd++
+			}
+			run = 1
+		}
+		if capital && run > longestAcronym {
+			return false
+		}
+	}
+	return odd*10 <= len(s)
+}
+
+func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+const longestAcronym = 8
 
 // maxValue and minValue bound a value in bytes. A shorter one could not be
 // looked for in what comes back without hitting other text.
