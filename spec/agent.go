@@ -236,11 +236,18 @@ type AgentToken struct {
 
 // AgentElsewhere is where the name or the URL of a server stands on the host.
 type AgentElsewhere struct {
-	Variable string `json:"variable"`
-	// File, Directory and Key say where it may stand before, as those of an AgentKey.
+	// Variable has it; empty: no variable does.
+	Variable string `json:"variable,omitempty"`
+	// Services are those of the agent's credentials whose server it names; none: all.
+	Services []string `json:"services,omitempty"`
+	// File, Directory and Key say where it may stand before, as those of an AgentKey; the
+	// file may be one in TOML, or in JSON with comments.
 	File      string `json:"file,omitempty"`
 	Directory string `json:"directory,omitempty"`
 	Key       string `json:"key,omitempty"`
+	// Also are other files of that kind: below the home directory, where Directory is of
+	// those that lie beside File, or absolute, when a * in the name stands for any characters.
+	Also []string `json:"also,omitempty"`
 	// Own are names of servers with which it is told nothing new.
 	Own []string `json:"own"`
 }

@@ -442,9 +442,17 @@ func TestElsewhereRefused(t *testing.T) {
 	if a, err := Decode([]byte(text)); err != nil || a.Elsewhere[0].Own[0] != "api.example.com" {
 		t.Fatal(a, err)
 	}
+	if a, err := Decode([]byte(strings.Replace(text, "variable: MINE_URL, ", "also: [.mine/t.json, /etc/mine.d/*.json], ", 1))); err != nil {
+		t.Fatal(a, err)
+	}
 	for _, change := range [][2]string{
-		{"variable: MINE_URL, ", ""},
+		{"variable: MINE_URL, own: [api.example.com], file: .mine/s.json, directory: MINE/x, key: /url", "own: [api.example.com]"},
 		{"variable: MINE_URL", "variable: A=B"},
+		{"variable: MINE_URL", "services: [nobody]"},
+		{"key: /url", "key: /url, also: [../x.json]"},
+		{"key: /url", "key: /url, also: [.env]"},
+		{"key: /url", "key: /url, also: [/etc/*/x.json]"},
+		{"key: /url", "key: /url, also: [/etc/../x.json]"},
 		{"own: [api.example.com], ", ""},
 		{"own: [api.example.com]", "own: ['']"},
 		{"file: .mine/s.json, ", ""},

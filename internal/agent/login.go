@@ -113,18 +113,45 @@ func checkElsewhere(a *spec.Agent) error {
 		fail := func(format string, args ...any) error {
 			return spec.Errorf(spec.ErrUsage, "elsewhere: "+format, args...)
 		}
-		if err := vault.CheckVariable(o.Variable); err != nil {
-			return fail("%w", err)
+		file := o.File != "" || o.Directory != "" || o.Key != "" || len(o.Also) > 0
+		if o.Variable != "" || !file {
+			if err := vault.CheckVariable(o.Variable); err != nil {
+				return fail("%w", err)
+			}
 		}
 		if len(o.Own) == 0 || slices.Contains(o.Own, "") {
 			return fail("own must name servers")
 		}
-		if o.File == "" && o.Directory == "" && o.Key == "" {
+		for _, service := range o.Services {
+			if !slices.Contains(a.Credentials, service) {
+				return fail("services: %q is none of the credentials", service)
+			}
+		}
+		if !file {
 			continue
 		}
 		if err := checkStands(o.File, o.Directory, o.Key); err != nil {
 			return fail("%w", err)
 		}
+		for _, other := range o.Also {
+			if err := checkAlso(&o, other); err != nil {
+				return fail("also: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAlso judges another file in which the same stands.
+func checkAlso(o *spec.AgentElsewhere, other string) error {
+	if login.IsVariables(other) != login.IsVariables(o.File) {
+		return spec.Errorf(spec.ErrUsage, "%q is not of the kind of %s", other, o.File)
+	}
+	if !path.IsAbs(other) {
+		return checkStands(other, "", o.Key)
+	}
+	if _, err := path.Match(other, ""); err != nil || path.Clean(other) != other || strings.ContainsAny(path.Dir(other), `*?[\`) {
+		return spec.Errorf(spec.ErrUsage, "%q is no path with a * in its last name at most", other)
 	}
 	return nil
 }

@@ -41,10 +41,9 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	if err != nil {
 		return Credential{}, err
 	}
-	other := elsewhere(a)
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			unset := s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || other != "")
+			unset := s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || elsewhere(a, service) != "")
 			// Logins and keys of agents come last, and as a tool's token are lent to who
 			// was given them only.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
@@ -54,18 +53,12 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 		}
 	}
 	set := inEnvironment(a, have)
-	if other != "" {
-		set = inEnvironment(a, nil).meant(other)
-	}
 	if set.Secret != "" {
 		return set, nil
 	}
 	c := e.loggedIn(a, have)
 	if c.Secret == "" && c.Unfit == "" {
 		c, err = e.given(a, have)
-		if other != "" {
-			c = c.meant(other)
-		}
 	}
 	if set.Unfit != "" && c.Secret == "" {
 		c = set
@@ -204,23 +197,30 @@ func (e *Engine) reach(ctx context.Context, sb *spec.Sandbox, a *spec.Agent, sec
 	})
 }
 
-// inEnvironment is FindCredential for variables.
-func inEnvironment(a *spec.Agent, have []vault.Secret) Credential {
+// inEnvironment is FindCredential for variables. One that is for another server is told
+// if there is no other.
+func inEnvironment(a *spec.Agent, have []vault.Secret) (unfit Credential) {
 	for _, service := range a.Credentials {
 		for _, variable := range agent.Variables(a, service) {
 			value := os.Getenv(variable)
-			if value == "" || slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }) {
+			if value == "" {
 				continue
 			}
 			besides := besides(a, value)
-			return Credential{
+			c := Credential{
 				Secret: service, Where: "$" + variable + " of your environment", Besides: besides,
 				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
 				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder%s", variable, service, besides),
+			}.meant(a, service)
+			switch {
+			case c.Secret == "" && unfit.Where == "":
+				unfit = c
+			case c.Secret != "" && !slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }):
+				return c
 			}
 		}
 	}
-	return Credential{}
+	return unfit
 }
 
 // besides tells of the variables that count less than the one with a value, and say something
@@ -290,7 +290,7 @@ func givenKey(a *spec.Agent, have []vault.Secret) (found Credential) {
 	var first spec.AgentKey
 	var more []string
 	for _, how := range a.Keys {
-		c := keyOf(a, how, home, have)
+		c := keyOf(a, how, home, have).meant(a, how.Service)
 		switch {
 		case c.Secret != "" && found.Secret == "":
 			found, first = c, how

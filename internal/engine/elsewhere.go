@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,39 +15,93 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// elsewhere says how the host has an agent ask another server than those of its services,
-// for people; the empty string, if it does not. What the agent has in the environment is for
-// that server then.
-func elsewhere(a *spec.Agent) string {
-	for _, o := range a.Elsewhere {
-		if server := serverOf(os.Getenv(o.Variable)); server != "" && !slices.Contains(o.Own, server) {
-			return fmt.Sprintf("it is for %s, which $%s names", server, o.Variable)
-		}
-		if o.File == "" {
+// elsewhere says how the host has an agent ask another server than that of one of its
+// services, for people; the empty string, if it does not. What the agent has in the environment
+// of that service is for that server then.
+func elsewhere(a *spec.Agent, service string) string {
+	home, err := store.Home()
+	for i := range a.Elsewhere {
+		o := &a.Elsewhere[i]
+		if len(o.Services) > 0 && slices.Contains(a.Credentials, service) && !slices.Contains(o.Services, service) {
 			continue
 		}
-		if why := elsewhereIn(&o); why != "" {
-			return why
+		if server := other(o, os.Getenv(o.Variable)); server != "" {
+			return fmt.Sprintf("it is for %s, which $%s names", server, o.Variable)
+		}
+		if o.File == "" || err != nil { // there is no file either of which it could be
+			continue
+		}
+		for _, k := range places(o, home) {
+			if why := elsewhereIn(o, k); why != "" {
+				return why
+			}
 		}
 	}
 	return ""
 }
 
-// elsewhereIn is elsewhere for a file.
-func elsewhereIn(o *spec.AgentElsewhere) string {
-	home, err := store.Home()
-	if err != nil {
-		return "" // there is no file either of which it could be
+// other gives the server that a text names, if it is not one of those that are known.
+func other(o *spec.AgentElsewhere, url string) string {
+	if server := serverOf(url); !slices.Contains(o.Own, server) {
+		return server
 	}
-	k := login.FindKey(spec.AgentKey{File: o.File, Directory: o.Directory, Key: o.Key}, home, os.Getenv)
+	return ""
+}
+
+// places are where files may name a server.
+func places(o *spec.AgentElsewhere, home string) []login.Key {
+	at := func(file, directory string) login.Key {
+		return login.FindKey(spec.AgentKey{File: file, Directory: directory, Key: o.Key}, home, os.Getenv)
+	}
+	list := []login.Key{at(o.File, o.Directory)}
+	for _, file := range o.Also {
+		switch {
+		case path.IsAbs(file):
+			found, _ := filepath.Glob(file) // which was judged
+			for _, f := range found {
+				list = append(list, login.Key{Path: f, Pointer: o.Key})
+			}
+		case path.Dir(file) == path.Dir(o.File):
+			list = append(list, at(file, o.Directory))
+		default:
+			list = append(list, at(file, ""))
+		}
+	}
+	return list
+}
+
+// elsewhereIn is elsewhere for a file.
+func elsewhereIn(o *spec.AgentElsewhere, k login.Key) string {
 	told, err := k.Plain()
 	if err != nil {
 		return fmt.Sprintf("nobody can say for which server it is: %s, which may name one, cannot be read (%v)", k.Path, err)
 	}
-	if server := serverOf(told); server != "" && !slices.Contains(o.Own, server) {
+	if server := other(o, told); server != "" {
 		return fmt.Sprintf("it is for %s, which %s names", server, k.Path)
 	}
 	return ""
+}
+
+// Elsewhere says how the host has any agent ask another server than a service's, as
+// elsewhere does: what the environment has of that service may be for that one.
+func (e *Engine) Elsewhere(service string) (string, error) {
+	names, err := e.Agents.Names()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		a, err := e.Agents.Find(name)
+		if err != nil {
+			return "", err
+		}
+		if _, own := a.Services[service]; own || !slices.Contains(a.Credentials, service) {
+			continue
+		}
+		if why := elsewhere(a, service); why != "" {
+			return why, nil
+		}
+	}
+	return "", nil
 }
 
 // forOther says why what a lease of what an agent has would be now is for another server than
@@ -63,7 +119,7 @@ func (e *Engine) forOther(sb *spec.Sandbox, d *vault.Document, l *spec.Lease) er
 	if of := vault.FindService(s.Service); of == nil || !slices.Equal(l.Hosts, of.Hosts) {
 		return nil
 	}
-	if other := elsewhere(a); other != "" {
+	if other := elsewhere(a, cmp.Or(s.Service, s.Name)); other != "" {
 		return spec.Errorf(spec.ErrDenied, "secret %s: %s", l.Secret, other).WithHint("docs/agents.md tells how to lend it for that (another server)")
 	}
 	return nil
@@ -98,10 +154,14 @@ func serverOf(url string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(rest), ":443"), ".")
 }
 
-// meant is a credential that is for another server: it is not lent.
-func (c Credential) meant(other string) Credential {
+// meant is a credential of one of an agent's services. One for another server is not lent.
+func (c Credential) meant(a *spec.Agent, service string) Credential {
 	if c.Secret == "" {
 		return c
 	}
-	return Credential{Where: c.Where, Unfit: other + "; docs/agents.md tells how to lend it for that (another server)"}
+	why := elsewhere(a, service)
+	if why == "" {
+		return c
+	}
+	return Credential{Where: c.Where, Unfit: why + "; docs/agents.md tells how to lend it for that (another server)"}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -107,10 +108,41 @@ func TestElsewhere(t *testing.T) {
 			must(t, os.MkdirAll(filepath.Join(os.Getenv("HOME"), ".claude"), 0o700))
 			must(t, os.Symlink("../dotfiles.json", filepath.Join(os.Getenv("HOME"), ".claude/settings.json")))
 		}, "$ANTHROPIC_API_KEY of your environment: localhost:4000, which HOME/.claude/settings.json names"},
+		"that of an old file": {"claude", func(t *testing.T) {
+			t.Setenv("ANTHROPIC_BASE_URL", "")
+			t.Setenv("ANTHROPIC_API_KEY", bearer)
+			putHome(t, ".claude.json", `{"env":{"ANTHROPIC_BASE_URL":"http://localhost:4000"}}`, 0o600)
+		}, "$ANTHROPIC_API_KEY of your environment: localhost:4000, which HOME/.claude.json names"},
+		"opencode's key":   {"opencode", func(t *testing.T) { t.Setenv("ANTHROPIC_API_KEY", bearer) }, "$ANTHROPIC_API_KEY of your environment: gateway.example:8443, which $ANTHROPIC_BASE_URL names"},
+		"opencode's other": {"opencode", func(t *testing.T) { t.Setenv("OPENAI_API_KEY", bearer) }, "$OPENAI_API_KEY of your environment: gateway.example:8443, which $OPENAI_BASE_URL names"},
+		"opencode's own": {"opencode", func(t *testing.T) {
+			putHome(t, ".local/share/opencode/auth.json", `{"anthropic":{"type":"api","key":"`+bearer+`"}}`, 0o600)
+		}, "the key in HOME/.local/share/opencode/auth.json: gateway.example:8443, which $ANTHROPIC_BASE_URL names"},
+		"opencode's settings": {"opencode", func(t *testing.T) {
+			t.Setenv("ANTHROPIC_BASE_URL", "")
+			t.Setenv("ANTHROPIC_API_KEY", bearer)
+			putHome(t, ".config/opencode/opencode.jsonc", "{// CANARY\n\"provider\":{\"anthropic\":{\"options\":{\"baseURL\":\"http://localhost:4000/v1\"},},}}", 0o644)
+		}, "$ANTHROPIC_API_KEY of your environment: localhost:4000, which HOME/.config/opencode/opencode.jsonc names"},
+		"opencode's settings by another name": {"opencode", func(t *testing.T) {
+			t.Setenv("GEMINI_API_KEY", bearer)
+			t.Setenv("XDG_CONFIG_HOME", filepath.Join(os.Getenv("HOME"), "xdg"))
+			putHome(t, "xdg/opencode/config.json", `{"provider":{"google":{"api":"http://localhost:4000/v1"}}}`, 0o644)
+		}, "$GEMINI_API_KEY of your environment: localhost:4000, which HOME/xdg/opencode/config.json names"},
+		"codex's key": {"codex", func(t *testing.T) { t.Setenv("OPENAI_API_KEY", bearer) }, "$OPENAI_API_KEY of your environment: gateway.example:8443, which $OPENAI_BASE_URL names"},
+		"codex's settings": {"codex", func(t *testing.T) {
+			t.Setenv("OPENAI_BASE_URL", "")
+			putHome(t, ".codex/auth.json", `{"OPENAI_API_KEY":"`+bearer+`"}`, 0o600)
+			putHome(t, ".codex/config.toml", "openai_base_url = 'http://localhost:4000/v1'\n", 0o644)
+		}, "the key in HOME/.codex/auth.json: localhost:4000, which HOME/.codex/config.toml names"},
+		"codex's provider": {"codex", func(t *testing.T) {
+			t.Setenv("OPENAI_BASE_URL", "")
+			t.Setenv("OPENAI_API_KEY", bearer)
+			putHome(t, ".codex/config.toml", "model_provider = \"corp\"\n[model_providers.corp]\nbase_url = \"https://CANARY\"\nenv_key = \"OPENAI_API_KEY\"\n", 0o644)
+		}, "$OPENAI_API_KEY of your environment: corp, which HOME/.codex/config.toml names"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, path, said := signedIn(t)
-			for _, v := range []string{"ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"} {
+			for _, v := range []string{"ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OPENAI_BASE_URL"} {
 				t.Setenv(v, "https://me:CANARY@Gateway.example:8443/v1")
 			}
 			t.Setenv("GH_HOST", "gateway.example:8443")
@@ -135,6 +167,44 @@ func TestElsewhere(t *testing.T) {
 				t.Errorf("%+v, %v", have, err)
 			}
 		})
+	}
+}
+
+// Which server of several an agent is told to ask otherwise than usual is for one service.
+func TestElsewhereOfServices(t *testing.T) {
+	e, _, _ := signedIn(t)
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	t.Setenv("ANTHROPIC_BASE_URL", "https://gateway.example")
+	t.Setenv("OPENAI_API_KEY", bearer)
+	a, err := e.Agents.Find("opencode")
+	must(t, err)
+	if c, err := e.FindCredential(a); err != nil || c.Secret != "openai" || c.Besides != "; not that of $ANTHROPIC_API_KEY" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for service, want := range map[string]string{"anthropic": "gateway.example", "openai": "", "openrouter": "", "github": ""} {
+		if why, err := e.Elsewhere(service); err != nil || (why == "") != (want == "") || !strings.Contains(why, want) {
+			t.Errorf("%s: %q, %v", service, why, err)
+		}
+	}
+}
+
+// What a whole machine is told counts as well.
+func TestElsewhereOfMachine(t *testing.T) {
+	e, _, _ := signedIn(t)
+	own, etc := t.TempDir(), t.TempDir()
+	e.Agents = agent.NewCatalog(own)
+	must(t, os.WriteFile(filepath.Join(own, "mine.yaml"), []byte("version: 1\nname: mine\ntitle: Mine\nprogram: mine\ncredentials: [openai]\n"+
+		"elsewhere: [{own: [api.openai.com], file: .mine.json, key: /url, also: ["+etc+"/*.json]}]\n"), 0o600))
+	t.Setenv("OPENAI_API_KEY", bearer)
+	a, err := e.Agents.Find("mine")
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(etc, "10.json"), []byte(`{"url":"https://api.openai.com/v1"}`), 0o644))
+	if c, err := e.FindCredential(a); err != nil || c.Secret != "openai" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	must(t, os.WriteFile(filepath.Join(etc, "20.json"), []byte(`{"url":"https://gateway.example/v1"}`), 0o644))
+	if c, err := e.FindCredential(a); err != nil || c.Secret != "" || !strings.HasPrefix(c.Unfit, "it is for gateway.example, which "+etc+"/20.json names;") {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -97,6 +97,10 @@ func TestGivenKeyIsLast(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	write(".claude/settings.json", `{"env":{"ANTHROPIC_API_KEY":"sk-ant-api03-CANARYCANARY0123456789"}}`, 0o600)
+	if c, err := e.FindCredential(claude(t, e)); err != nil || c.Secret != "" { // it may name another server
+		t.Errorf("%+v, %v", c, err)
+	}
+	write(".claude.json", `{}`, 0o600)
 	secret, err := e.Credential(here, claude(t, e))
 	if err != nil || secret != "claude-anthropic-key" {
 		t.Errorf("%q, %v", secret, err)

@@ -14,6 +14,7 @@ import (
 func (e *Engine) otherToken(a *spec.Agent, have []vault.Secret) (unfit Credential, err error) {
 	for i := range a.Tokens {
 		c, err := e.tokenOf(a, &a.Tokens[i], have)
+		c = c.meant(a, a.Tokens[i].Service)
 		if err != nil || c.Secret != "" {
 			return c, err
 		}

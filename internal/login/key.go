@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/BurntSushi/toml"
+	"github.com/tailscale/hujson"
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
@@ -67,12 +69,24 @@ func (k Key) Plain() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v, err := k.in(data)
+	v, err := k.plain(data)
 	s, ok := v.(string)
 	if err == nil && v != nil && !ok {
 		err = fmt.Errorf("what it has at %s is no text", k.Pointer)
 	}
 	return s, err
+}
+
+// plain is in for what people write.
+func (k Key) plain(data []byte) (any, error) {
+	if IsVariables(k.Path) {
+		return k.in(data)
+	}
+	all, err := settings(k.Path, data)
+	if err != nil {
+		return nil, err
+	}
+	return k.pick(all)
 }
 
 // look gives what stands there; open says that others may use the file.
@@ -108,6 +122,32 @@ func (k Key) in(data []byte) (any, error) {
 	}
 	return k.pick(all)
 }
+
+// settings reads a file that people write: one in TOML, or in JSON with comments and
+// trailing commas. What it says of a broken one quotes nothing of it.
+func settings(path string, data []byte) (all map[string]any, err error) {
+	if strings.HasSuffix(path, ".toml") {
+		if len(data) > maxNested {
+			return nil, fmt.Errorf("it is larger than %d KiB", maxNested>>10)
+		}
+		if toml.Unmarshal(data, &all) != nil {
+			err = errors.New("it is no TOML")
+		}
+		return all, err
+	}
+	if all, err = decodeObject(data); err == nil || len(data) > maxNested {
+		return all, err
+	}
+	plain, err := hujson.Standardize(data)
+	if err != nil {
+		return nil, errors.New("it is no JSON object")
+	}
+	return decodeObject(plain)
+}
+
+// maxNested bounds TOML, and JSON with comments, in bytes: their readers call themselves
+// for each bracket.
+const maxNested = 256 << 10
 
 // withoutHead leaves out the comments above a document, in which some programs say that it
 // is theirs.

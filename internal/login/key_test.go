@@ -146,3 +146,29 @@ func TestKeyElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// What people write into settings is read as their programs do, and nothing of it is quoted.
+func TestPlain(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a.json":  {`{"a":{"url":"https://x"}}`, "https://x"},
+		"b.json":  {"{// REAL\n\"a\":{\"url\":\"https://x\",},}", "https://x"},
+		"c.jsonc": {"/* REAL */{\"a\":{}}", ""},
+		"d.jsonc": {"{REAL", "no JSON object"},
+		"e.json":  {`{"a":` + strings.Repeat("[", maxNested-10), "no JSON object"},
+		"f.json":  {`{"a":` + strings.Repeat("[", maxNested), "no JSON object"},
+		"g.toml":  {"# REAL\n[a]\nurl = \"https://x\"\n", "https://x"},
+		"h.toml":  {"b = 1\n", ""},
+		"i.toml":  {"REAL", "no TOML"},
+		"j.toml":  {"a = " + strings.Repeat("[", maxNested-10), "no TOML"},
+		"k.toml":  {"# " + strings.Repeat("x", maxNested), "larger than"},
+		"l.toml":  {"a.url = 1\n", "no text"},
+		".env":    {"/a/url=https://x", "https://x"},
+	} {
+		k := Key{Path: filepath.Join(t.TempDir(), name), Pointer: "/a/url"}
+		must(t, os.WriteFile(k.Path, []byte(c.text), 0o644))
+		got, err := k.Plain()
+		if err == nil && got != c.want || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "REAL")) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
