@@ -15,14 +15,18 @@ import (
 type imported struct {
 	Name     string `json:"name"`
 	Variable string `json:"variable"`
-	Result   string `json:"result"` // imported, found, or kept: there is such a secret
+	Result   string `json:"result"` // imported, found, kept: there is such a secret, or elsewhere: see Reason
+	Reason   string `json:"reason,omitempty"`
 }
+
+// elsewhere is the result for what may be for another server than the service's.
+const elsewhere = "elsewhere"
 
 func (a *app) secretImportCommand() *command.Command {
 	var dry, force, all bool
 	c := &command.Command{
 		Use: "import [SERVICE...]", Short: "Store credentials found in your environment",
-		Long: "Stores the credentials of known services that stand in your environment, each\nunder its service's name. Those that are there already are kept.",
+		Long: "Stores the credentials of known services that stand in your environment, each\nunder its service's name. Those that are there already are kept. One that may be for\nanother server, which the host has an agent ask, is not stored.",
 		RunE: func(cmd *command.Command, args []string) error {
 			e, err := a.engine()
 			if err != nil {
@@ -76,10 +80,16 @@ func (a *app) importAll(cmd *command.Command, e *engine.Engine, services []vault
 		if value == "" {
 			continue
 		}
+		other, err := e.Elsewhere(s.Name)
+		if err != nil {
+			return out, err
+		}
 		i := imported{Name: s.Name, Variable: variable, Result: "imported"}
 		switch {
 		case there[s.Name] && !force:
 			i.Result = "kept"
+		case other != "":
+			i.Result, i.Reason = elsewhere, other
 		case dry:
 			i.Result = "found"
 		default:
@@ -112,8 +122,17 @@ func (a *app) printImported(list []imported) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	left := false
 	for _, i := range list {
-		fmt.Fprintf(w, "%s\t$%s\t%s\n", i.Name, i.Variable, i.Result)
+		result := i.Result
+		if i.Result == elsewhere {
+			result, left = "not stored: "+printable(i.Reason), true
+		}
+		fmt.Fprintf(w, "%s\t$%s\t%s\n", i.Name, i.Variable, result)
 	}
-	return w.Flush()
+	err := w.Flush()
+	if left {
+		a.note("docs/agents.md tells how to lend what is for another server; if it is for the service's own: printenv VARIABLE | bothy secret set NAME")
+	}
+	return err
 }
