@@ -28,10 +28,40 @@ func (s *Sessions) Read(ctx context.Context, one Session, tell func(spec.Transcr
 		return err
 	}
 	r := NewReader(s.rules, tell)
-	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, info.Size())); err != nil { // it may grow for ever
+	if err := pour(r, io.LimitReader(untilDone{ctx, f}, info.Size())); err != nil && !errors.Is(err, errEndless) { // it may grow for ever
 		return err
 	}
 	return r.Close()
+}
+
+// maxSkipped bounds in bytes how far the end of a line is looked for that is too long to
+// be read. What is behind it nobody waits for.
+const maxSkipped = 64 << 20
+
+var errEndless = errors.New("a line does not end")
+
+// pour writes to a reader what there is. The error is errEndless for a line that is told
+// as too long, and did not end.
+func pour(r *Reader, from io.Reader) error {
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(piece)
+		if _, werr := r.Write(piece[:n]); werr != nil {
+			return werr
+		}
+		if r.dropped > maxSkipped {
+			if err := r.end(); err != nil {
+				return err
+			}
+			return errEndless
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // How often a reader that waits looks again: for more, and for another session.
@@ -46,7 +76,7 @@ const (
 func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func(spec.TranscriptEvent) error) error {
 	another := func() (Session, error) { return Session{}, nil }
 	if next {
-		known, looked := map[string]bool{}, time.Now()
+		known, looked := map[string]int64{}, time.Now()
 		if err := s.know(ctx, known, one); err != nil {
 			return err
 		}
@@ -55,7 +85,7 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 				return Session{}, nil
 			}
 			looked = time.Now()
-			return s.fresh(ctx, known)
+			return s.fresh(ctx, known, one.speaks)
 		}
 	}
 	for {
@@ -67,14 +97,21 @@ func (s *Sessions) Follow(ctx context.Context, one Session, next bool, tell func
 	}
 }
 
-// know takes down what there is beside a session that is to be followed.
-func (s *Sessions) know(ctx context.Context, known map[string]bool, one Session) error {
+// isKnown stands among what is known of sessions for one that is followed, or was there
+// before. Else it is the size of one when nothing in it was understood.
+const isKnown = -1
+
+// know takes down what there is beside a session that is to be followed. What was changed
+// since, and is not it, is yet to say something.
+func (s *Sessions) know(ctx context.Context, known map[string]int64, one Session) error {
 	if one.File == "" {
 		return nil
 	}
 	all, err := s.there(ctx)
-	for _, one := range all {
-		known[one.key()] = true
+	for _, other := range all {
+		if s.database != nil || !one.speaks || !other.Changed.After(one.Changed) || other.key() == one.key() {
+			known[other.key()] = isKnown
+		}
 	}
 	return err
 }
@@ -83,21 +120,26 @@ func (s *Sessions) know(ctx context.Context, known map[string]bool, one Session)
 func (s *Session) key() string { return s.File + "\x00" + s.ID }
 
 // fresh gives a session that was not known, and knows it from then on: the zero
-// Session if there is none.
-func (s *Sessions) fresh(ctx context.Context, known map[string]bool) (Session, error) {
+// Session if there is none. One in which nothing is understood does not count if it has
+// to: anything may have been put there.
+func (s *Sessions) fresh(ctx context.Context, known map[string]int64, speaks bool) (Session, error) {
 	all, err := s.there(ctx)
 	if err != nil && !errors.Is(err, spec.ErrNotFound) { // a table may be made yet
 		return Session{}, err
 	}
 	for _, one := range slices.Backward(all) {
 		key := one.key()
-		if known[key] {
+		if was, ok := known[key]; ok && (was == isKnown || was == one.Bytes) {
 			continue
 		}
-		if one, err := s.look(ctx, one); err == nil {
-			known[key] = true
+		one, err := s.look(ctx, one)
+		switch {
+		case err == nil && speaks && s.database == nil && !one.speaks:
+			known[key] = one.Bytes
+		case err == nil:
+			known[key] = isKnown
 			return one, nil
-		} else if s.database != nil && !errors.Is(err, spec.ErrNotFound) {
+		case s.database != nil && !errors.Is(err, spec.ErrNotFound):
 			return Session{}, err
 		}
 	}
@@ -153,6 +195,7 @@ type fileTail struct {
 	tell func(spec.TranscriptEvent) error
 	f    *os.File // nil: not open
 	r    *Reader
+	lost bool // in a line without an end
 }
 
 // drain reads what there is. A file that was replaced, or has become shorter, is
@@ -160,7 +203,7 @@ type fileTail struct {
 func (t *fileTail) drain(ctx context.Context) error {
 	if t.f != nil && t.s.rewritten(t.f, t.name) {
 		t.close()
-		t.f, t.r = nil, NewReader(t.s.rules, t.tell)
+		t.f, t.r, t.lost = nil, NewReader(t.s.rules, t.tell), false
 	}
 	if t.f == nil {
 		var err error
@@ -170,13 +213,24 @@ func (t *fileTail) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := io.Copy(t.r, untilDone{ctx, t.f})
+	return t.pour(ctx)
+}
+
+func (t *fileTail) pour(ctx context.Context) error {
+	if t.lost {
+		return nil
+	}
+	err := pour(t.r, untilDone{ctx, t.f})
+	if errors.Is(err, errEndless) {
+		t.lost = true
+		return nil
+	}
 	return err
 }
 
 func (t *fileTail) end(ctx context.Context) error {
 	if t.f != nil { // what came since
-		if _, err := io.Copy(t.r, untilDone{ctx, t.f}); err != nil {
+		if err := t.pour(ctx); err != nil {
 			return err
 		}
 	}

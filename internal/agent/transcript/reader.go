@@ -16,6 +16,7 @@ type Reader struct {
 
 	rest    []byte // the beginning of a line
 	dropped int    // bytes of it, if it is too long
+	knew    bool   // that a rule knew a line
 
 	session string
 	told    map[said]struct{}
@@ -106,6 +107,7 @@ func (r *Reader) read(v any) error {
 	r.begin(r.rules.sessionOf(v))
 	ended := false
 	known, err := r.apply(r.rules.rules, v, v, &ended)
+	r.knew = r.knew || known
 	if err == nil && r.rules.isEnd(v) && !ended {
 		known = true
 		err = r.say(spec.TranscriptEvent{Kind: spec.TalkEnd, Verdict: r.rules.verdict(v)}, v)

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -35,6 +36,8 @@ type Session struct {
 	Prompt  string    `json:"prompt,omitempty"` // what was asked first, or the beginning of it
 	Bytes   int64     `json:"bytes"`
 	File    string    `json:"file"` // relative to the home
+
+	speaks bool // something in it was understood
 }
 
 // Open gives the sessions in a home, which may be changed by somebody hostile all
@@ -91,23 +94,28 @@ func (s *Sessions) List(ctx context.Context) ([]Session, error) {
 	return list, ctx.Err()
 }
 
-// Latest gives the session that was changed last. The error if there is none is of
-// class [spec.ErrNotFound].
+// Latest gives the session that was changed last; one of which nothing is understood, only
+// if there is no other. The error if there is none is of class [spec.ErrNotFound].
 func (s *Sessions) Latest(ctx context.Context) (Session, error) {
 	all, err := s.there(ctx)
 	if err != nil {
 		return Session{}, err
 	}
+	var silent Session
 	for _, one := range all {
 		if s.database != nil {
 			return one, nil
 		}
-		if one, err := s.look(ctx, one); err == nil {
+		one, err := s.look(ctx, one)
+		if err == nil && one.speaks {
 			return one, nil
 		}
+		if err == nil && silent.File == "" {
+			silent = one
+		}
 	}
-	if err := ctx.Err(); err != nil {
-		return Session{}, err
+	if err := ctx.Err(); err != nil || silent.File != "" {
+		return silent, err
 	}
 	return Session{}, spec.Errorf(spec.ErrNotFound, "there is no session")
 }
@@ -262,6 +270,7 @@ func (s *Sessions) look(ctx context.Context, one Session) (Session, error) {
 	if _, err := io.Copy(r, io.LimitReader(untilDone{ctx, f}, headBytes)); err != nil && !errors.Is(err, errSeen) {
 		return Session{}, err
 	}
+	one.speaks = one.speaks || r.knew
 	if one.ID == "" {
 		one.ID = strings.TrimSuffix(path.Base(one.File), path.Ext(one.File))
 	}
@@ -288,12 +297,34 @@ func (u untilDone) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return u.f.Read(p)
+	n, err := u.f.Read(p)
+	if n > 0 && n == len(p) && isZero(p) {
+		u.skipHole()
+	}
+	return n, err
 }
+
+// skipHole goes on behind the hole of a file that zeros were read from. Nobody writes so
+// many, but to have the reader wait: holes take no room on the disk.
+func (u untilDone) skipHole() {
+	at, err := u.f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return
+	}
+	_, err = u.f.Seek(at, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) { // there is nothing else
+		_, _ = u.f.Seek(0, io.SeekEnd)
+	} else if err != nil {
+		_, _ = u.f.Seek(at, io.SeekStart)
+	}
+}
+
+func isZero(p []byte) bool { return len(bytes.Trim(p, "\x00")) == 0 }
 
 // see takes what describes the session from its next event. The error is errSeen when there
 // is nothing left to take.
 func (s *Session) see(ev spec.TranscriptEvent) error {
+	s.speaks = s.speaks || ev.Kind != spec.TalkUnknown
 	if s.ID == "" {
 		s.ID = ev.Session
 	}

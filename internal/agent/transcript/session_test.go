@@ -146,22 +146,99 @@ func TestHostileHome(t *testing.T) {
 // Whoever reads can stop, whatever there is.
 func TestStops(t *testing.T) {
 	home := t.TempDir()
-	put(t, home, "s-1.jsonl", "", 0)
-	must(t, os.Truncate(filepath.Join(home, "s-1.jsonl"), 1<<40))
+	put(t, home, "s-1.jsonl", strings.Repeat("x\n", 1<<20), 0)
 	s := sessions(t, home, "s-*.jsonl")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	within(t, func() {
-		one, err := s.Latest(t.Context())
-		must(t, err)
-		if err := s.Read(ctx, one, func(spec.TranscriptEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-	})
-	if _, err := s.List(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	one, err := s.Latest(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.Read(ctx, one, func(spec.TranscriptEvent) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if _, err := s.Latest(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.List(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := s.Latest(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// heard gives the texts of what a session says, and why what is not known is not.
+func heard(t *testing.T, s *Sessions, file string) (said []string) {
+	t.Helper()
+	within(t, func() {
+		must(t, s.Read(t.Context(), Session{File: file}, func(ev spec.TranscriptEvent) error {
+			said = append(said, ev.Kind+" "+ev.Cause+ev.Text[:min(20, len(ev.Text))])
+			return nil
+		}))
+	})
+	return said
+}
+
+// A file with holes in it takes no longer to read than what is in it.
+func TestHoles(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "s-*.jsonl")
+	put(t, home, "s-1.jsonl", fmt.Sprintf(hello, "before"), 0)
+	hole := func() {
+		info, err := os.Stat(filepath.Join(home, "s-1.jsonl"))
+		must(t, err)
+		must(t, os.Truncate(filepath.Join(home, "s-1.jsonl"), info.Size()+1<<40))
+	}
+	hole()
+	appendTo(t, home, "s-1.jsonl", "\n"+fmt.Sprintf(hello, "between"))
+	hole()
+	got := heard(t, s, "s-1.jsonl")
+	if len(got) != 6 || got[1] != "message hello from before" || !strings.HasPrefix(got[2], "unknown no JSON") || got[4] != "message hello from between" || !strings.HasPrefix(got[5], "unknown cut short") {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// Nobody waits for the end of a line that cannot be read anyway.
+func TestEndlessLine(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "s-*.jsonl")
+	put(t, home, "s-1.jsonl", fmt.Sprintf(hello, "one")+strings.Repeat("x", maxLine+1)+"\n"+fmt.Sprintf(hello, "two"), 0)
+	if got := heard(t, s, "s-1.jsonl"); len(got) != 5 || got[2] != "unknown too long" || got[4] != "message hello from two" {
+		t.Errorf("it says %q", got)
+	}
+	appendTo(t, home, "s-1.jsonl", strings.Repeat("x", maxSkipped+1<<20)+"\n"+fmt.Sprintf(hello, "three"))
+	if got := heard(t, s, "s-1.jsonl"); len(got) != 6 || got[5] != "unknown too long" {
+		t.Errorf("it says %q", got)
+	}
+	texts, stop := follower(t, s, Session{File: "s-1.jsonl"}, true)
+	expect(t, texts, "start ", "message hello from one", "unknown ", "start ", "message hello from two", "unknown ")
+	appendTo(t, home, "s-1.jsonl", fmt.Sprintf(hello, "four"))
+	put(t, home, "s-2.jsonl", fmt.Sprintf(hello, "five"), 0)
+	expect(t, texts, "start ", "message hello from five")
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// What is no session is not taken for the latest, nor for one that begins, while there is
+// one.
+func TestNoSession(t *testing.T) {
+	home := t.TempDir()
+	s := sessions(t, home, "s-*.jsonl")
+	put(t, home, "s-2.jsonl", "nonsense\n", 0)
+	if one, err := s.Latest(t.Context()); err != nil || one.ID != "s-2" {
+		t.Errorf("alone: %v, %v", one, err)
+	}
+	put(t, home, "s-1.jsonl", fmt.Sprintf(hello, "one"), time.Hour)
+	put(t, home, "s-3.jsonl", "", 0)
+	must(t, os.Truncate(filepath.Join(home, "s-3.jsonl"), 1<<40))
+	one, err := s.Latest(t.Context())
+	if err != nil || one.ID != "one" {
+		t.Fatalf("the latest is %v, %v", one, err)
+	}
+	texts, stop := follower(t, s, one, true)
+	expect(t, texts, "start ", "message hello from one")
+	put(t, home, "s-4.jsonl", "nonsense\n", 0)
+	appendTo(t, home, "s-1.jsonl", "{\"type\":\"bye\",\"why\":\"x\"}\n")
+	expect(t, texts, "end x")
+	appendTo(t, home, "s-2.jsonl", fmt.Sprintf(hello, "two")) // it was one that began, after all
+	expect(t, texts, "unknown nonsense", "start ", "message hello from two")
+	if err := stop(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
