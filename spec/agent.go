@@ -44,7 +44,7 @@ type Agent struct {
 
 	// Logins are files and directories of its home in which it keeps what it was given by
 	// logins of its own means. They are that sandbox's alone: no template and no copy has
-	// them. A * in the name of a directory on the way stands for any characters.
+	// them. A * in one of the names of such a path stands for any characters.
 	Logins []string `json:"logins,omitempty"`
 
 	// Config are files and directories of the host's home that a person may bring

@@ -51,8 +51,8 @@ func check(a *spec.Agent) error {
 		}
 	}
 	for _, p := range a.Logins {
-		if _, err := path.Match(p, ""); err != nil || !localFile(p) || strings.Contains(path.Base(p), "*") {
-			return fail("logins: %q is no path below the home directory, in which * may stand for directories", p)
+		if _, err := path.Match(p, ""); err != nil || !localFile(p) || strings.HasPrefix(p, "*") {
+			return fail("logins: %q is no path below the home directory, in whose names * may stand for some characters", p)
 		}
 	}
 	if s := a.Servers; s != nil && (!localFile(s.File) || !strings.HasSuffix(s.File, ".json") && !isTOML(s.File) || s.Key == "") {

@@ -108,7 +108,7 @@ func TestOwnLoginsStay(t *testing.T) {
 		"opencode": {".local/share/opencode/auth.json", ".local/share/opencode/mcp-auth.json"},
 		"codex":    {".codex/auth.json", ".codex/.credentials.json", ".codex/secrets/mcp_oauth.age"},
 		"copilot":  {".copilot/config.json", ".copilot/mcp-oauth-config/a.tokens.json", ".copilot/mcp-secrets/a.json"},
-		"claude":   {".claude/.credentials.json", ".claude/.device-keys.json", ".claude/daemon/auth/a.json", ".cursor/projects/a-b/mcp-auth.json", ".cursor/projects/c/mcp-auth.json"},
+		"claude":   {".claude/.credentials.json", ".claude/backups/.claude.json.backup.1", ".claude.json.backup", ".claude.json.backup.17", ".claude/.device-keys.json", ".claude/daemon/auth/a.json", ".cursor/projects/a-b/mcp-auth.json", ".cursor/projects/c/mcp-auth.json"},
 	} {
 		sb, home := furnished(t, e, name)
 		root, err := os.OpenRoot(home)

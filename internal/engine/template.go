@@ -130,26 +130,34 @@ func eachLogin(home *os.Root, dir string, steps []string, do func(name string) e
 		return do(path.Join(dir, path.Join(steps...)))
 	}
 	dir = path.Join(dir, path.Join(steps[:i]...))
+	names, err := namesIn(home, dir, steps[i])
+	for _, name := range names {
+		if err := eachLogin(home, path.Join(dir, name), steps[i+1:], do); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// namesIn gives the names in a directory of a home that fit a pattern.
+func namesIn(home *os.Root, dir, pattern string) (found []string, err error) {
 	d, err := home.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	defer d.Close()
 	for {
 		names, err := d.Readdirnames(512) // there may be any number
 		for _, name := range names {
-			if ok, _ := path.Match(steps[i], name); !ok {
-				continue
-			}
-			if err := eachLogin(home, path.Join(dir, name), steps[i+1:], do); err != nil {
-				return err
+			if ok, _ := path.Match(pattern, name); ok {
+				found = append(found, name)
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return found, nil
 		}
 		if err != nil {
-			return fmt.Errorf("look for logins: %w", err)
+			return found, fmt.Errorf("look for logins: %w", err)
 		}
 	}
 }
