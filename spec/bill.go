@@ -1,6 +1,9 @@
 package spec
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Tokens are what a model was given, and what it gave.
 type Tokens struct {
@@ -95,4 +98,15 @@ func (b Bill) Since(earlier Bill) BillItem {
 type Budget struct {
 	Tokens int64   `json:"tokens,omitempty"` // as [Tokens.Counted] has them
 	USD    float64 `json:"usd,omitempty"`
+}
+
+// Check refuses what bounds nothing.
+func (b Budget) Check() error {
+	switch {
+	case b.Tokens < 0:
+		return Errorf(ErrUsage, "--max-tokens %d is negative", b.Tokens)
+	case !(b.USD >= 0) || math.IsInf(b.USD, 0): // or no number
+		return Errorf(ErrUsage, "--max-cost %v is no amount of money", b.USD)
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -102,22 +101,12 @@ func (f *budgetFlags) given(cmd *command.Command) bool {
 	return cmd.Flags().Changed("max-tokens") || cmd.Flags().Changed("max-cost")
 }
 
-func (f *budgetFlags) check() error {
-	switch {
-	case f.Tokens < 0:
-		return spec.Errorf(spec.ErrUsage, "--max-tokens %d is negative", f.Tokens)
-	case !(f.USD >= 0) || math.IsInf(f.USD, 0):
-		return spec.Errorf(spec.ErrUsage, "--max-cost %v is no amount of money", f.USD)
-	}
-	return nil
-}
-
 // change has one sandbox have another budget. One that would not hold its agent is refused.
 func (f *budgetFlags) change(a *app, cmd *command.Command, e *engine.Engine, args []string, list []*spec.Sandbox) error {
 	if len(args) != 1 {
 		return spec.Errorf(spec.ErrUsage, "a budget is that of one sandbox").WithHint("name it")
 	}
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	if err := a.boundableIn(e, list[0], f.Budget); err != nil {

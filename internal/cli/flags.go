@@ -125,7 +125,7 @@ func (a *app) sandbox(ctx context.Context, e *engine.Engine, f *createFlags, age
 	if f.workdir != "" && !filepath.IsAbs(f.workdir) {
 		return nil, spec.Errorf(spec.ErrUsage, "--workdir %q must be absolute", f.workdir)
 	}
-	if err := f.budget.check(); err != nil {
+	if err := f.budget.Check(); err != nil {
 		return nil, err
 	}
 	if err := spec.CheckTasks(f.tasks); err != nil {

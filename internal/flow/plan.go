@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -64,11 +65,18 @@ type Limits struct {
 	USD    float64       `json:"usd,omitempty"`    // likewise
 }
 
+func (l Limits) check() error {
+	if l.Time < 0 {
+		return spec.Errorf(spec.ErrUsage, "--max-time %s is negative", time.Duration(l.Time))
+	}
+	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
+}
+
 // Check refuses a plan that could not be carried on, and puts in what was left out.
 // Given are the files, by their names below inputs/.
 func (p *Plan) Check(given map[string][]byte) error {
-	if p.Limits.Time < 0 || p.Limits.Tokens < 0 || p.Limits.USD < 0 {
-		return spec.Errorf(spec.ErrUsage, "a limit is negative")
+	if err := p.Limits.check(); err != nil {
+		return err
 	}
 	for name, value := range p.Values {
 		if in := p.Flow.input(name); in == nil || in.File != "" {

@@ -1,6 +1,12 @@
 package flow
 
-import "testing"
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
 
 // TestAgentByInput has inputs say who does a step, and with which model; without a word it
 // is whoever does the others.
@@ -52,5 +58,14 @@ func TestRequired(t *testing.T) {
 	p := &Plan{Flow: b, Agent: "a", Values: map[string]string{"description": ""}, Files: []string{"schema.json", "writing-kit.yaml", "test-first.yaml"}}
 	if err := p.Check(files); err == nil {
 		t.Error("nothing is to be drafted")
+	}
+}
+
+// TestPlanLimits refuses what bounds nothing.
+func TestPlanLimits(t *testing.T) {
+	for _, l := range []Limits{{Time: -1}, {Tokens: -1}, {USD: -1}, {USD: math.NaN()}, {USD: math.Inf(1)}} {
+		if err := (&Plan{Limits: l}).Check(nil); !errors.Is(err, spec.ErrUsage) {
+			t.Errorf("%+v: %v", l, err)
+		}
 	}
 }

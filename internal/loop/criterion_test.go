@@ -83,6 +83,8 @@ func TestBadGates(t *testing.T) {
 		one("{id: a, reviewer: {agent: x, prompt: p, verdict: pass}}"):                                `unknown field "verdict"`,
 		one("{id: a, command: x}\n- {id: a, command: y}"):                                             "used twice",
 		one("{id: a, reviewer: {agent: x, prompt: \"" + strings.Repeat("p", maxReviewing+1) + "\"}}"): "more than 32 KiB",
+		one("{id: a, file: x, validate: {min_items: {rates: .nan}}}"):                                 "NaN",
+		one("{id: a, file: x, validate: {json_schema: {minimum: -.inf}}}"):                            "Inf",
 		"gates:" + strings.Repeat("\n- {id: a, command: x}", maxCriteria+1):                           "more than 50",
 		strings.Repeat("#", MaxGates+1):                                                               "larger than",
 	} {
