@@ -89,7 +89,7 @@ func (p *Plan) Check() error {
 		return fail("the prompt is empty")
 	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
 		return fail("iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
-	case l.Time < 0 || l.Tokens < 0 || l.USD < 0 || l.Iteration < 0 || l.Idle < 0:
+	case l.Time < 0 || l.Iteration < 0 || l.Idle < 0:
 		return fail("a limit is negative")
 	case l.Gate <= 0:
 		return fail("%s is no time that a check could take", time.Duration(l.Gate))
@@ -97,8 +97,11 @@ func (p *Plan) Check() error {
 		return fail("a count for stalling is negative")
 	case strings.ContainsRune(p.Prompt+p.Template, 0):
 		return fail("there is a zero byte in the prompt, which no program can be told")
-	case p.Promise == p.Abort:
-		return fail("the two promises are the same")
+	case strings.EqualFold(p.Promise, p.Abort):
+		return fail("the two promises are the same but for the case of letters")
+	}
+	if err := (spec.Budget{Tokens: l.Tokens, USD: l.USD}).Check(); err != nil {
+		return err
 	}
 	if p.Tasks != nil {
 		switch {
@@ -275,16 +278,16 @@ func (p *Plan) Name(name func(called string) (string, error)) (err error) {
 // words, and nothing that quotes.
 const markup = " \t\r*_`~.!"
 
-// promised tells whether a message ends with a promise: that and nothing else but markup is
-// on the last line that is not empty. A prompt that is repeated within it promises nothing.
+// promised tells whether a message ends with a promise, in whatever case: that and nothing
+// else but markup is on the last line that is more than markup, such as the end of a block of
+// code. A prompt that is repeated within it promises nothing.
 func promised(message, promise string) bool {
 	if promise == "" {
 		return false
 	}
-	message = strings.TrimRight(message, " \t\r\n")
+	message = strings.TrimRight(message, markup+"\n")
 	last := message[strings.LastIndexByte(message, '\n')+1:]
-	before, after, found := strings.Cut(last, "<promise>"+promise+"</promise>")
-	return found && strings.Trim(before+after, markup) == ""
+	return strings.EqualFold(strings.TrimLeft(last, markup), "<promise>"+promise+"</promise>")
 }
 
 // left is what remains of a limit of time; 0 is no limit, and less is over.

@@ -100,7 +100,16 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
 	room -= len(hints) * strings.Count(p.Template, "{{context}}")
 	red := redOf(s.flaws(), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
-	return strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template), told
+	return unpromising(p, strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template)), told
+}
+
+// unpromising has a prompt not end with a promise: who only repeats it has promised nothing,
+// whatever the template, the task or a hint ends with.
+func unpromising(p *Plan, text string) string {
+	if !promised(text, p.Promise) && !promised(text, p.Abort) {
+		return text
+	}
+	return strings.TrimRight(text, "\n") + "\n\nThis is the end of what you are told.\n"
 }
 
 // Fixed is how long what is told in every iteration is, in bytes.

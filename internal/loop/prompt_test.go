@@ -82,3 +82,34 @@ func TestPromptOpenRalph(t *testing.T) {
 		t.Errorf("there is no room for a task: %d", with)
 	}
 }
+
+// TestPromptRepeated has prompts end with a promise, as many do: who repeats all of it has
+// promised nothing.
+func TestPromptRepeated(t *testing.T) {
+	for _, promise := range []string{"COMPLETE", "NO"} {
+		asked := "Work.\nWhen it is done, say\n\n```\n<promise>" + strings.ToLower(promise) + "</promise>\n```"
+		for name, told := range map[string]struct {
+			template, prompt string
+			hints            []string
+		}{
+			"task":     {"Iteration {{iteration}}\n{{prompt}}\n", asked, nil},
+			"hint":     {"{{prompt}}\n{{context}}", "work", []string{"else", asked}},
+			"template": {"{{prompt}}\n**<promise>" + promise + "</promise>**", "work", nil},
+		} {
+			p := plan()
+			p.Template, p.Prompt = told.template, told.prompt
+			text, _ := Prompt(p, &State{Hints: told.hints}, 1)
+			if promised(text, p.Promise) || promised(text, p.Abort) || promised(strings.TrimSpace(text), promise) {
+				t.Errorf("%s: it ends with a promise:\n%s", name, text)
+			}
+			if !strings.Contains(strings.ToLower(text), "<promise>"+strings.ToLower(promise)+"</promise>") {
+				t.Errorf("%s: the promise is not told:\n%s", name, text)
+			}
+		}
+	}
+	p := plan()
+	p.Template = "{{prompt}}\n"
+	if text, _ := Prompt(p, &State{}, 1); text != "work\n" {
+		t.Errorf("there is no need for more than %q", text)
+	}
+}
