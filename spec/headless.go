@@ -1,5 +1,10 @@
 package spec
 
+import "time"
+
+// UsualLinger is the Linger of agents whose description has none.
+const UsualLinger = 15 * time.Second
+
 // AgentHeadless is how an agent does one job with nobody at a terminal. What is
 // started is the program with Args, then what is wanted of Model, Limits and MCP,
 // then one of Session's, then Prompt's. Its standard input ends after the prompt,
@@ -25,6 +30,9 @@ type AgentHeadless struct {
 	// success, if an allowance is used up: to try again at once is of no use.
 	// Elsewhere they mean nothing, for anybody can say them.
 	Exhausted []string `json:"exhausted,omitempty"`
+	// Linger is how long it may take to exit when it has printed such an event, and nothing
+	// since: then it is ended, and judged by that event. Zero is [UsualLinger].
+	Linger Duration `json:"linger,omitempty"`
 
 	Session *AgentSession `json:"session,omitempty"`
 	// Model chooses one: {model}.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -488,5 +489,18 @@ func TestExpand(t *testing.T) {
 	}
 	if _, err := Expand("{nobody}", lookup); err == nil {
 		t.Error("an unknown word was taken")
+	}
+}
+
+// TestLinger reads how long an agent may take to exit.
+func TestLinger(t *testing.T) {
+	a, err := Decode([]byte(driven("headless:\n", "headless:\n  linger: 90s\n")))
+	if err != nil || a.Headless.Linger != spec.Duration(90*time.Second) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, bad := range []string{"-1s", "soon"} {
+		if a, err := Decode([]byte(driven("headless:\n", "headless:\n  linger: "+bad+"\n"))); err == nil {
+			t.Errorf("%s was taken: %+v", bad, a.Headless)
+		}
 	}
 }

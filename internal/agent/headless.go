@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent/transcript"
 	"github.com/bothy-dev/bothy/spec"
@@ -86,10 +87,13 @@ func checkOutput(h *spec.AgentHeadless) error {
 		return spec.Errorf(spec.ErrUsage, "headless: output: %q is no name of a form: %s, events, or another of lower-case letters, digits and '-'", h.Output, OutputText)
 	}
 	if events := len(h.End) + len(h.Success); h.Output == OutputText {
-		if events > 0 || h.Session != nil || h.Events != nil {
-			return spec.Errorf(spec.ErrUsage, "headless: text has no events: leave out end, success, session and events")
+		if events > 0 || h.Session != nil || h.Events != nil || h.Linger != 0 {
+			return spec.Errorf(spec.ErrUsage, "headless: text has no events: leave out end, success, linger, session and events")
 		}
 		return nil
+	}
+	if h.Linger < 0 {
+		return spec.Errorf(spec.ErrUsage, "headless: linger: %s is no time that it could take to exit", time.Duration(h.Linger))
 	}
 	if len(h.End) == 0 || len(h.Success) == 0 {
 		return spec.Errorf(spec.ErrUsage, "headless: end and success must name events")

@@ -488,6 +488,15 @@ func leftText(ev run.Event) string {
 
 // workText tells what became of the agent, after which its work stands so.
 func workText(s *loop.State) string {
+	text := verdictText(s)
+	if stayed := s.Work.Stayed; stayed != "" {
+		text += " (" + term.Sanitize(stayed) + ")"
+	}
+	return text
+}
+
+// verdictText is that by its own word.
+func verdictText(s *loop.State) string {
 	w := s.Work
 	took := roundly(time.Duration(w.Seconds * float64(time.Second)))
 	switch {

@@ -7,14 +7,19 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/wire"
+	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // CutShort is why a command ended that had begun, if not by itself.
-type CutShort struct{ error }
+type CutShort struct{ Why error }
 
-func (c *CutShort) Unwrap() error { return c.error }
+func (c *CutShort) Error() string { return c.Why.Error() }
+
+func (c *CutShort) Unwrap() error { return c.Why }
 
 // outputPatience is how long output may come after the end of who is waited for.
 const outputPatience = 2 * time.Second
@@ -22,6 +27,12 @@ const outputPatience = 2 * time.Second
 // Run runs a command to its end and gives its status. Unlike a person's it gets no signals:
 // it is given up with ctx. Both writers are used at the same time.
 func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
+	return s.RunUntil(ctx, nil, q, stdin, stdout, stderr)
+}
+
+// RunUntil is Run for a command that is ended when enough is closed. Unlike one that is given
+// up it leaves a sandbox that was made for it.
+func (s *Session) RunUntil(ctx context.Context, enough <-chan struct{}, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, err error) {
 	pipes, err := openPipes()
 	if err != nil {
 		return 0, err
@@ -33,6 +44,9 @@ func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout,
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	over := make(chan struct{})
+	defer close(over)
+	go end(conn, enough, over)
 	ended := pipes.copy(stdin, stdout, stderr)
 	f, err := conn.Receive()
 	var notes []byte // for the end: who copies what is said writes to stderr until then
@@ -52,6 +66,28 @@ func (s *Session) Run(ctx context.Context, q wire.Command, stdin string, stdout,
 		return 0, context.Cause(ctx)
 	}
 	return endOf(f, err)
+}
+
+// endGrace is how long a program may take to end of which nobody wants more.
+const endGrace = time.Second
+
+// end ends a program when enough is closed, unless it is over.
+func end(conn *unixconn.Conn, enough, over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-enough:
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		if conn.Send(wire.SignalFrame(0, int(sig))) != nil { // it has ended
+			return
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(endGrace):
+		}
+	}
 }
 
 // endOf tells how a command ended that had begun.

@@ -102,6 +102,9 @@ type Work struct {
 	// and for limits by what the gateway has seen, if it has seen any answer.
 	Verdict string `json:"verdict"`
 	Error   string `json:"error,omitempty"` // why it failed
+	// Stayed is how the agent was ended that had said how it ended, and did not exit. By what
+	// it had said it is judged.
+	Stayed string `json:"stayed,omitempty"`
 	// Overloaded is with the verdict limit: nobody's allowance is used up, but the provider
 	// has too much to do, as the gateway has seen.
 	Overloaded bool `json:"overloaded,omitempty"`

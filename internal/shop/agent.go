@@ -3,9 +3,9 @@ package shop
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
@@ -43,9 +43,10 @@ type turn struct {
 
 // question is a turn that can be taken.
 type question struct {
-	rules *transcript.Rules
-	q     wire.Command
-	stdin string
+	rules  *transcript.Rules
+	q      wire.Command
+	stdin  string
+	linger time.Duration // from its end by its own word to its exit
 }
 
 // ready sees that an agent can be asked, before anything is touched for that.
@@ -56,7 +57,7 @@ func ready(of *spec.Agent, t turn) (*question, error) {
 	}
 	argv, stdin := agent.Headless(of, t.prompt, t.model, t.session)
 	q := wire.Command{Args: argv, Env: t.env, Dir: t.dir, Timeout: spec.Duration(t.limit)}
-	return &question{rules, q, stdin}, fitsArguments(argv)
+	return &question{rules, q, stdin, cmp.Or(time.Duration(of.Headless.Linger), spec.UsualLinger)}, fitsArguments(argv)
 }
 
 // told is what an agent said when it was asked, and how it ended.
@@ -64,33 +65,67 @@ type told struct {
 	digest transcript.Digest
 	status int
 	said   string // the end of what it wrote to standard error
+	ended  int    // the line in which it has said how it ended, if it has done nothing since
+	stayed string // what became of it then, if it did not exit by itself
 }
 
-// ask has an agent work. Both writers hear what it says. If it was cut short, as an
-// [inside.CutShort] says, what it has said until then counts.
+// ask has an agent work. Both writers hear what it says. If it was cut short, as [shortened]
+// says, what it has said until then counts.
 func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
 	a := &told{}
-	r := transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.digest.Add(ev); return nil })
+	var line func() int
+	r := transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.hear(ev, line()); return nil })
+	line = r.Lines
+	enough := make(chan struct{})
+	l := newLinger(p.linger, func() bool { return a.ended > 0 }, enough)
+	defer l.giveUp.Stop()
 	var err error
-	a.status, a.said, err = run(ctx, in, p.q, p.stdin, io.MultiWriter(stdout, r), stderr)
+	a.status, a.said, err = run(ctx, enough, in, p.q, p.stdin, io.MultiWriter(stdout, r, l), stderr)
+	select {
+	case <-enough:
+		err = cmp.Or[error](err, &lingers{p.linger})
+	default:
+	}
 	if cerr := r.Close(); cerr != nil { // it cannot be judged by what was not read
 		return a, cerr
 	}
 	return a, err
 }
 
-// answer is ask where it makes no difference why the work was cut short: it has failed.
+// answer is ask where it makes no difference why the work was cut short.
 func (p *question) answer(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
 	a, err := p.ask(ctx, in, stdout, stderr)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
-		a.cut(short)
-		err = nil
+	if ctx.Err() == nil {
+		err = a.cut(err)
 	}
 	return a, err
 }
 
-// cut says that the work is over because it was cut short.
-func (a *told) cut(short error) { a.digest.End, a.status, a.said = nil, spec.ExitError, short.Error() }
+// hear takes what it says or does next, in a line, of which there may be more to tell.
+func (a *told) hear(ev spec.TranscriptEvent, line int) {
+	a.digest.Add(ev)
+	switch {
+	case ev.Kind == spec.TalkEnd:
+		a.ended = line
+	case goesOn(ev.Kind) && a.ended != line:
+		a.ended = 0
+	}
+}
+
+// cut takes work that was cut short to be over. Who had said how it ended is judged by that,
+// as if it had exited then; who had not has failed. What else went wrong stays an error.
+func (a *told) cut(err error) error {
+	why := shortened(err)
+	switch {
+	case why == nil:
+		return err
+	case a.ended > 0:
+		a.status, a.stayed = spec.ExitOK, "after it had said how it ended: "+why.Error()
+	default:
+		a.digest.End, a.status, a.said = nil, spec.ExitError, why.Error()
+	}
+	return nil
+}
 
 // used is what the agent says it has used.
 func (a *told) used() loop.Work {
@@ -105,7 +140,7 @@ func (a *told) used() loop.Work {
 // work judges by what the agent said of itself.
 func (a *told) work() loop.Work {
 	w, d := a.used(), &a.digest
-	w.Verdict, w.Message = d.Verdict(a.status), d.Message()
+	w.Verdict, w.Message, w.Stayed = d.Verdict(a.status), d.Message(), a.stayed
 	if w.Verdict == spec.VerdictOK {
 		return w
 	}
@@ -113,6 +148,8 @@ func (a *told) work() loop.Work {
 		w.Verdict, w.Until = spec.VerdictLimit, d.Limit.Until
 	}
 	switch {
+	case d.End != nil && d.End.Verdict == spec.VerdictOK && a.status == spec.ExitOK:
+		w.Error = strings.TrimSuffix("it ended well, and said and did nothing: "+a.said, ": ")
 	case d.End != nil:
 		w.Error = cmp.Or(d.End.Text, a.said, fmt.Sprintf("it ended with status %d", a.status))
 	default:

@@ -220,7 +220,7 @@ func (s *Flow) Stop(ctx context.Context) {
 func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdout io.Writer) (flow.Done, error) {
 	out := &inside.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
-	status, said, err := run(ctx, s.in(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
+	status, said, err := run(ctx, nil, s.in(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
 	}
@@ -257,6 +257,9 @@ func (s *Flow) prompt(ctx context.Context, sb *spec.Sandbox, job flow.Job) (flow
 		return flow.Done{Tokens: used.Tokens, USD: used.USD, Said: used.Said}, err
 	}
 	_, _ = io.WriteString(job.Log, a.said)
+	if a.stayed != "" {
+		s.host.Note("%s: %s", job.Agent, a.stayed)
+	}
 	w := a.work()
 	return flow.Done{Verdict: w.Verdict, Error: w.Error, Until: w.Until, Message: w.Message, Tokens: w.Tokens, USD: w.USD, Said: w.Said}, nil
 }

@@ -106,7 +106,7 @@ func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spe
 // tried runs a command that is to end with 0.
 func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
 	out := &inside.Ending{}
-	status, said, err := run(ctx, s.in(sb), q, "", out, io.Discard)
+	status, said, err := run(ctx, nil, s.in(sb), q, "", out, io.Discard)
 	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
 		why, err = short.Error(), nil
 	}

@@ -78,18 +78,10 @@ func (s *Loop) Work(ctx context.Context, job loop.Job) (w loop.Work, err error) 
 	}()
 	a, err := s.heard(ctx, q, at.Sandbox, job)
 	stopped := s.engine.Stop(context.WithoutCancel(ctx), at.Sandbox, Grace)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) {
-		if stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
-			return a.used(), fmt.Errorf("%w: %w", loop.ErrFell, short)
-		}
-		a.cut(short)
-		err = nil
+	if short := (*inside.CutShort)(nil); errors.As(err, &short) && stopped == nil && ctx.Err() == nil && s.fell(at.Sandbox, short) {
+		return a.used(), fmt.Errorf("%w: %w", loop.ErrFell, short)
 	}
-	if quiet := (*silence)(nil); errors.As(err, &quiet) {
-		a.cut(quiet)
-		err = nil
-	}
-	if err = errors.Join(err, stopped); err != nil {
+	if err = errors.Join(a.cut(err), stopped); err != nil {
 		return a.used(), err
 	}
 	return a.work(), nil

@@ -59,6 +59,9 @@ func (s *Loop) read(ctx context.Context, sb *spec.Sandbox, of *spec.Agent, job l
 		o.Work = a.used()
 		return o, err
 	}
+	if a.stayed != "" {
+		s.host.Note("%s: %s", job.Agent, a.stayed)
+	}
 	if o.Work = a.work(); o.Verdict != spec.VerdictOK {
 		return o, nil
 	}

@@ -51,13 +51,11 @@ func (s *shop) preparing(sb *spec.Sandbox) *inside.Session {
 	return in
 }
 
-// run runs a command to its end, and gives the end of what it said on standard error.
-func run(ctx context.Context, in *inside.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
+// run runs a command to its end, or until enough is closed, and gives the end of what it said
+// on standard error.
+func run(ctx context.Context, enough <-chan struct{}, in *inside.Session, q wire.Command, stdin string, stdout, stderr io.Writer) (status int, said string, err error) {
 	last := &inside.Ending{}
-	status, err = in.Run(ctx, q, stdin, stdout, io.MultiWriter(stderr, last))
-	if ctx.Err() != nil {
-		return 0, "", err
-	}
+	status, err = in.RunUntil(ctx, enough, q, stdin, stdout, io.MultiWriter(stderr, last))
 	return status, last.String(), err
 }
 

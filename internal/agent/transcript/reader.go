@@ -17,6 +17,7 @@ type Reader struct {
 	rest    []byte // the beginning of a line
 	dropped int    // bytes of it, if it is too long
 	knew    bool   // that a rule knew a line
+	lines   int    // that were read
 
 	session string
 	told    map[said]struct{}
@@ -77,6 +78,7 @@ func (r *Reader) keep(p []byte) {
 func (r *Reader) end() error {
 	line, dropped := bytes.TrimSpace(r.rest), r.dropped
 	r.dropped = 0
+	r.lines++
 	if cap(r.rest) > 1<<20 {
 		r.rest = nil // not for ever
 	} else {
@@ -102,6 +104,9 @@ func (r *Reader) unread(line []byte, cause string) error {
 	text := strings.ToValidUTF8(string(line[:min(len(line), maxUnread)]), string(utf8.RuneError))
 	return r.say(spec.TranscriptEvent{Kind: spec.TalkUnknown, Cause: cause, Text: text}, nil)
 }
+
+// Lines is how many lines were read, with the one that is being told.
+func (r *Reader) Lines() int { return r.lines }
 
 func (r *Reader) read(v any) error {
 	r.begin(r.rules.sessionOf(v))
