@@ -10,6 +10,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/vault"
 	"github.com/bothy-dev/bothy/spec"
@@ -114,11 +115,12 @@ func TestReviewersBoundable(t *testing.T) {
 	must(t, e.SetSecret(t.Context(), engine.NewSecret{Name: "models", Service: "openai", Source: vault.Source{Kind: vault.SourceEnvironment, Variable: "NOT_SET"}}))
 	of, err := e.Agents.Called("cursor")
 	must(t, err)
-	f := &loopFlags{createFlags: createFlags{secrets: []string{"models"}}}
-	f.plan.Limits.Tokens = 9
+	p := &loop.Plan{Limits: loop.Limits{Tokens: 9}}
+	w, err := (&createFlags{secrets: []string{"models"}}).lendings(e)
+	must(t, err)
 	a := &app{stderr: os.Stderr}
-	must(t, a.loopBoundable(e, f, []*spec.Agent{of}, nil))
-	if err := a.loopBoundable(e, f, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
+	must(t, a.loopBoundable(p, w, []*spec.Agent{of}, nil))
+	if err := a.loopBoundable(p, w, []*spec.Agent{of}, []*spec.Agent{of}); !errors.Is(err, spec.ErrUsage) {
 		t.Errorf("one that reviews: %v", err)
 	}
 }

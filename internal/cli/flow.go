@@ -36,6 +36,7 @@ type flowing struct {
 	since  time.Time
 	events []run.Event
 	state  *flow.State
+	raised *run.Limits // that were set anew; nil: none
 	hosted bool
 	ours   bool // this process has ended it
 }
@@ -62,7 +63,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
-	if l.state, err = flow.Fold(&l.plan, l.events); err != nil {
+	if err = l.fold(l.events); err != nil {
 		return nil, err
 	}
 	l.record()
@@ -91,6 +92,18 @@ func (l *flowing) record() {
 	_ = flow.Record(&l.plan, l.run, events)
 }
 
+// fold has it stand as events tell.
+func (l *flowing) fold(events []run.Event) (err error) {
+	if l.raised, err = run.Raises(events); err == nil {
+		l.plan.Raise(l.raised)
+		l.state, err = flow.Fold(&l.plan, events)
+	}
+	return err
+}
+
+// more tells whether a flow has come to a limit, and that was set anew since.
+func (l *flowing) more() bool { return l.state.Status == flow.Limited && l.state.Reached() == nil }
+
 // flowView is how a flow stands, in JSON.
 type flowView struct {
 	ID        string    `json:"id"`
@@ -105,6 +118,7 @@ type flowView struct {
 	Until      time.Time           `json:"until,omitzero"`
 	Elements   []flow.ElementState `json:"elements,omitempty"`    // of lists
 	Behind     []string            `json:"left_behind,omitempty"` // sandboxes that it was to remove
+	Raised     *run.Limits         `json:"raised,omitempty"`      // limits that were set anew, which the plan has
 	Plan       *flow.Plan          `json:"plan"`
 }
 
@@ -118,7 +132,7 @@ func flowViewOf(e *engine.Engine, r *run.Run) (flowView, error) {
 
 func (l *flowing) view() flowView {
 	delay := delayOf(l.state)
-	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Behind: l.left(), Plan: &l.plan}
+	v := flowView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, Directory: l.run.Dir(), State: l.state, WaitingFor: delay.For, Until: delay.Until, Elements: l.state.Elements(), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = flow.Status(status), reason
 	if s := l.state.Status; s != flow.Running && s != flow.Queued && !(s == flow.Interrupted && l.state.Signal == 0) { // a crash has none
@@ -144,11 +158,14 @@ func (l *flowing) standing() (status, reason string) {
 
 // open refuses to talk to a flow that has ended for good.
 func (l *flowing) open() error {
-	if l.state.Status.Final() {
-		return spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status).
-			WithHint("bothy flow run begins another one")
+	if !l.state.Status.Final() {
+		return nil
 	}
-	return nil
+	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status)
+	if l.state.Status == flow.Limited && !l.plan.Remove {
+		return err.WithHint("%s goes on, with more than what is used", raising(run.Flows, l.run.ID, l.state.Reason))
+	}
+	return err.WithHint("bothy flow run begins another one")
 }
 
 func (a *app) flowStopCommand() *command.Command {

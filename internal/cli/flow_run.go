@@ -141,17 +141,24 @@ func (a *app) flowBegin(cmd *command.Command, f *flowFlags, paths []string) erro
 
 // flowBoundable sees that the bounds of a flow would hold its agents.
 func (a *app) flowBoundable(e *engine.Engine, f *flowFlags, agents map[string]*spec.Agent) error {
-	b := spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
-	if b == (spec.Budget{}) {
+	if f.plan.Budget() == (spec.Budget{}) {
 		return nil
 	}
 	w, err := f.lendings(e)
-	for _, name := range slices.Sorted(maps.Keys(agents)) {
-		if err == nil {
-			err = a.boundable(agents[name], b, w, true)
-		}
+	if err == nil {
+		err = a.flowHeld(&f.plan, w, agents)
 	}
 	return err
+}
+
+// flowHeld sees that by agents to whom this is lent.
+func (a *app) flowHeld(p *flow.Plan, w lendings, agents map[string]*spec.Agent) error {
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		if err := a.boundable(agents[name], p.Budget(), w, true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // about is what the run is named after: as with Looplia the first file that it is given, else the
@@ -449,12 +456,18 @@ func (m *flowMaking) undo(ctx context.Context) {
 }
 
 func (a *app) flowResumeCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+	var more raiseFlags
+	c := &command.Command{
 		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
-		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since.",
+		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
 		Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
-			l, err := a.flowMeant(args, (*flowing).goesOn, "could be gone on with")
+			raised := more.limits(cmd)
+			can := (*flowing).goesOn
+			if raised != nil {
+				can = (*flowing).raisable
+			}
+			l, err := a.flowMeant(args, can, "could be gone on with")
 			if err != nil {
 				return err
 			}
@@ -463,14 +476,19 @@ func (a *app) flowResumeCommand() *command.Command {
 				return err
 			}
 			defer h.Close()
-			if l.state, err = flow.Fold(&l.plan, events); err != nil {
+			if err = l.fold(events); err != nil {
 				return err
 			}
 			l.hosted = false // by nobody else
-			if left := l.left(); len(left) > 0 || l.state.Draft() != "" {
+			if raised != nil {
+				if err := l.raise(raised); err != nil {
+					return err
+				}
+			}
+			if left := l.left(); (len(left) > 0 || l.state.Draft() != "") && !l.more() {
 				return a.tidyFlow(cmd.Context(), l, h, left)
 			}
-			if err := l.open(); err != nil {
+			if err := l.open(); err != nil && !l.more() {
 				return err
 			}
 			if !l.state.Ready {
@@ -496,10 +514,55 @@ func (a *app) flowResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
+			if raised != nil {
+				ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
+				if err != nil {
+					return err
+				}
+				events = append(events, ev)
+			}
 			works := shop.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
 			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
 		},
-	})
+	}
+	more.addTo(c, false)
+	return a.jsonFlag(c)
+}
+
+// raisable tells whether a flow can be gone on with, if its limits are others.
+func (l *flowing) raisable() bool {
+	return l.goesOn() || !l.hosted && l.state.Status == flow.Limited && !l.plan.Remove
+}
+
+// raise has the plan have other limits, if somebody can go on within them.
+func (l *flowing) raise(limits *run.Limits) error {
+	if l.state.Over() && l.state.Status != flow.Limited {
+		return cmp.Or(l.open(), l.undone())
+	}
+	l.plan.Raise(limits)
+	if err := l.plan.Limits.Check(); err != nil {
+		return err
+	}
+	if end := l.state.Reached(); end != nil {
+		return tooLow(l.run.Kind, l.run.ID, end.Reason, end.Detail)
+	}
+	return nil
+}
+
+// raiseFlow writes the limits down that the plan has by now, if they would hold its agents.
+func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
+	var ids []string
+	for name, sb := range made {
+		ids = append(ids, sb.ID)
+		w, err := lendingsOf(l.engine, sb)
+		if of := agents[name]; err == nil && of != nil {
+			err = a.flowHeld(&l.plan, w, map[string]*spec.Agent{name: of})
+		}
+		if err != nil {
+			return run.Event{}, err
+		}
+	}
+	return a.raise(ctx, l.engine, h, limits, ids)
 }
 
 // unmade ends a flow that was cut short while its sandboxes were made: some may be missing, or
@@ -580,6 +643,9 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 		if s.Status == flow.Completed {
 			a.note("to leave it at that: bothy flow stop %s", c.Run.ID)
 		}
+	}
+	if s.Status == flow.Limited && !c.Plan.Remove {
+		a.note("to go on, with more than what is used: %s", raising(c.Run.Kind, c.Run.ID, s.Reason))
 	}
 	n = flowStopped(n, s)
 	ended := a.carried(ctx, e, c.Host, n, s.ExitCode(), func() (any, error) {

@@ -169,6 +169,7 @@ func (l *flowing) rows() [][2]string {
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(l.took(time.Now()))},
 	}
+	rows = append(rows, limitRow(l.plan.Limits.Time, l.plan.Limits.Tokens, l.plan.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	if n := l.atWork(); n > 0 && l.plan.Most() > 1 {
 		rows = append(rows, [2]string{"at work", fmt.Sprintf("%d, of %d side by side", n, l.plan.Most())})
@@ -296,6 +297,9 @@ func (a *app) flowLogCommand() *command.Command {
 func flowLine(ev run.Event, s *flow.State) string {
 	if ev.Type == flow.Ended {
 		return strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", s.Status, s.Reason, s.Detail), ": ")
+	}
+	if ev.Type == run.Raised {
+		return raisedText(ev)
 	}
 	st := s.Told(ev)
 	if st == nil {

@@ -37,6 +37,7 @@ type looping struct {
 	events []run.Event
 	state  *loop.State
 	spent  []loop.Spent // by its iterations
+	raised *run.Limits  // that were set anew; nil: none
 	hosted bool
 	pause  bool // somebody wants it to, and it has not yet
 	ours   bool // this process has ended it
@@ -69,7 +70,7 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
-	if l.state, err = loop.Fold(l.events); err != nil {
+	if err = l.fold(l.events); err != nil {
 		return nil, err
 	}
 	if l.spent, err = loop.Ledger(l.events); err != nil {
@@ -82,6 +83,20 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	}
 	l.pause = l.state.Expect(mail) && l.hosted
 	return l, nil
+}
+
+// fold has it stand as events tell.
+func (l *looping) fold(events []run.Event) (err error) {
+	if l.state, err = loop.Fold(events); err == nil {
+		l.raised, err = run.Raises(events)
+	}
+	l.plan.Raise(l.raised)
+	return err
+}
+
+// goesOn tells whether a loop has come to a limit, and that was set anew since.
+func (l *looping) goesOn() bool {
+	return l.state.Status == loop.Limited && loop.Reached(&l.plan, l.state) == nil
 }
 
 // loopView is how a loop stands, in JSON.
@@ -99,6 +114,7 @@ type loopView struct {
 	Workers    []workerView `json:"workers,omitempty"`
 	Iterations []loop.Spent `json:"iterations"`            // what each took
 	Behind     []string     `json:"left_behind,omitempty"` // sandboxes of workers that it was to remove
+	Raised     *run.Limits  `json:"raised,omitempty"`      // limits that were set anew, which the plan has
 	Plan       *loop.Plan   `json:"plan"`
 }
 
@@ -112,7 +128,7 @@ func loopViewOf(e *engine.Engine, r *run.Run) (loopView, error) {
 
 func (l *looping) view() loopView {
 	delay := delayOf(l.state)
-	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Plan: &l.plan}
+	v := loopView{ID: l.run.ID, CreatedAt: l.since, Hosted: l.hosted, State: l.state, WaitingFor: delay.For, Until: delay.Until, Hints: append([]string{}, l.state.Hints...), Workers: workersOf(l.state), Iterations: append([]loop.Spent{}, l.spent...), Behind: l.left(), Raised: l.raised, Plan: &l.plan}
 	status, reason := l.standing()
 	v.Status, v.Reason = loop.Status(status), reason
 	if s := l.state; s.Status != loop.Running && s.Status != loop.Queued && !s.Crashed() {
@@ -138,6 +154,9 @@ func (l *looping) open() error {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, s.Status)
+	if s.Status == loop.Limited {
+		return err.WithHint("%s goes on, with more than what is used", raising(run.Loops, l.run.ID, s.Reason))
+	}
 	if s.Status != loop.Cancelled && len(s.Workers) == 0 {
 		return err.WithHint("bothy loop rewind %s N goes on from an earlier iteration, bothy loop run begins another one", l.run.ID)
 	}

@@ -20,7 +20,7 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceLive, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, ""},
 		{spec.WorkspaceReview, loop.State{Status: loop.Completed}, ""},
 		{spec.WorkspaceReview, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, "bothy diff box, bothy apply box"},
-		{spec.WorkspaceReview, loop.State{Status: loop.Limited, Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box"},
+		{spec.WorkspaceReview, loop.State{Status: loop.Limited, Reason: "tokens", Workers: []*loop.State{{}}}, "bothy diff box, bothy apply box\nto go on, with more than what is used: bothy loop resume r-1 --max-tokens N"},
 		{spec.WorkspaceClone, loop.State{Status: loop.Completed, Keep: &loop.Keep{}}, "bothy fetch box"},
 		{spec.WorkspaceReview, loop.State{Status: loop.Stalled, Reason: "unchanged"}, "to go on: bothy loop resume r-1"},
 		{spec.WorkspaceLive, loop.State{Status: loop.Waiting, Reason: "question"}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},

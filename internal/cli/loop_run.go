@@ -132,8 +132,14 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.loopBoundable(e, f, agents, slices.Collect(maps.Values(reviewers))); err != nil {
-		return err
+	if f.plan.Budget() != (spec.Budget{}) {
+		w, err := f.lendings(e)
+		if err == nil {
+			err = a.loopBoundable(&f.plan, w, agents, slices.Collect(maps.Values(reviewers)))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	of, invited := agents[0], &guests{a, e, f.createFlags, agents[1:]}
 	ctx, release := enduring(cmd.Context())
@@ -141,7 +147,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 	var r *run.Run
 	var h *run.Host
 	sb, err := a.makeSandbox(cmd, e, &f.createFlags, &lodger{name: of.Name, spec: of}, []string{path}, func(sb *spec.Sandbox) (err error) {
-		sb.Budget = spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
+		sb.Budget = f.plan.Budget()
 		if err = f.fits(sb); err == nil {
 			err = f.finds(ctx, e)
 		}
@@ -203,20 +209,15 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 
 // loopBoundable sees that the bounds of a loop would hold who works, and who reviews, to whom
 // what --secret names is not lent.
-func (a *app) loopBoundable(e *engine.Engine, f *loopFlags, agents, reviewers []*spec.Agent) error {
-	b := spec.Budget{Tokens: f.plan.Limits.Tokens, USD: f.plan.Limits.USD}
-	if b == (spec.Budget{}) {
-		return nil
-	}
-	w, err := f.lendings(e)
+func (a *app) loopBoundable(p *loop.Plan, w lendings, agents, reviewers []*spec.Agent) (err error) {
 	for _, of := range agents {
 		if err == nil {
-			err = a.boundable(of, b, w, true)
+			err = a.boundable(of, p.Budget(), w, true)
 		}
 	}
 	for _, of := range reviewers {
 		if err == nil {
-			err = a.boundable(of, b, lendings{played: w.played}, true)
+			err = a.boundable(of, p.Budget(), lendings{played: w.played}, true)
 		}
 	}
 	return err
@@ -408,10 +409,12 @@ func protectable(root *os.Root, path string) error {
 }
 
 func (a *app) loopResumeCommand() *command.Command {
-	return a.jsonFlag(&command.Command{
+	var more raiseFlags
+	c := &command.Command{
 		Use: "resume [RUN]", Short: "Carry a loop on that was cut short, paused or stalled; without RUN the newest",
-		Long: "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them.",
-		Args: atMost(1, "a run"), Complete: a.oneRun(run.Loops),
+		Long:    "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them. One that has come to a limit goes on with another:\n--max-iterations, --max-time, --max-tokens, --max-cost.",
+		Example: "  bothy loop resume\n  bothy loop resume --max-iterations 60 RUN",
+		Args:    atMost(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(cmd *command.Command, args []string) error {
 			l, err := a.loopMeant(args)
 			if err != nil {
@@ -422,14 +425,20 @@ func (a *app) loopResumeCommand() *command.Command {
 				return err
 			}
 			defer h.Close()
-			if l.state, err = loop.Fold(events); err != nil {
+			if err = l.fold(events); err != nil {
 				return err
 			}
 			l.hosted = false // by nobody else
-			if left := l.left(); len(left) > 0 {
+			raised := more.limits(cmd)
+			if raised != nil {
+				if err := l.raise(raised); err != nil {
+					return err
+				}
+			}
+			if left := l.left(); len(left) > 0 && !l.goesOn() {
 				return a.tidyLoop(cmd.Context(), l, h, left)
 			}
-			if err := l.open(); err != nil {
+			if err := l.open(); err != nil && !l.goesOn() {
 				return err
 			}
 			if !l.state.Ready {
@@ -443,18 +452,60 @@ func (a *app) loopResumeCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := loopReviewers(l.engine, &l.plan); err != nil { // they are of no interest before
+			reviewers, err := loopReviewers(l.engine, &l.plan)
+			if err != nil {
 				return err
 			}
 			places, err := placesOf(l.engine, &l.plan, l.state.Places)
 			if err != nil {
 				return err
 			}
+			if raised != nil {
+				ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
+				if err != nil {
+					return err
+				}
+				events = append(events, ev)
+			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
 			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, shop.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places), deskOf(l.engine, &l.plan, l.run)}, events)
 		},
-	})
+	}
+	more.addTo(c, true)
+	return a.jsonFlag(c)
+}
+
+// raise has the plan have other limits, if somebody can go on within them.
+func (l *looping) raise(limits *run.Limits) error {
+	if s := l.state.Status; s.Final() && s != loop.Limited {
+		return l.open()
+	}
+	l.plan.Raise(limits)
+	if err := l.plan.Limits.Check(); err != nil {
+		return err
+	}
+	if end := loop.Reached(&l.plan, l.state); end != nil {
+		return tooLow(l.run.Kind, l.run.ID, end.Reason, end.Detail)
+	}
+	return nil
+}
+
+// raiseLoop writes the limits down that the plan has by now, if they would hold who works and
+// who reviews.
+func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
+	agents, err := capable(l.engine, &l.plan)
+	var w lendings
+	if err == nil {
+		w, err = lendingsOf(l.engine, sb)
+	}
+	if err == nil {
+		err = a.loopBoundable(&l.plan, w, agents, reviewers)
+	}
+	if err != nil {
+		return run.Event{}, err
+	}
+	return a.raise(ctx, l.engine, h, limits, l.sandboxes())
 }
 
 // unmade ends a loop that was cut short while its sandboxes were made: they may lack what
@@ -491,6 +542,8 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 		lines = append(lines, fmt.Sprintf("what was committed waits in the sandbox: bothy fetch %s", sb.Name))
 	}
 	switch {
+	case s.Status == loop.Limited:
+		lines = append(lines, "to go on, with more than what is used: "+raising(run.Loops, id, s.Reason))
 	case s.Status.Final():
 	case s.Status == loop.Waiting && s.Reason == loop.ReasonQuestion:
 		lines = append(lines, fmt.Sprintf("to answer and go on: bothy loop hint %s 'TEXT', bothy loop resume %s", id, id))

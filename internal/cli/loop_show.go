@@ -169,6 +169,7 @@ func (l *looping) rows() [][2]string {
 		{"began", l.since.Local().Format(time.DateTime)},
 		{"took", roundly(took)},
 	}
+	rows = append(rows, limitRow(p.Limits.Time, p.Limits.Tokens, p.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	rows = append(rows, leftRow(l.run, l.left())...)
 	rows = append(rows, [2]string{"prompt", term.Opening(p.Prompt)}, [2]string{"promise", promiseText(p)})
@@ -391,6 +392,8 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 		return "task " + last.Task + " is another's: " + term.Opening(last.Why)
 	case loop.Hinted:
 		return "a hint from " + ev.Actor
+	case run.Raised:
+		return raisedText(ev)
 	case loop.Cleared:
 		return "hints that nobody was told are taken back, by " + ev.Actor
 	case loop.Replaced:

@@ -142,6 +142,9 @@ func (b *bench) carryIn(ctx context.Context) (*State, *Carrier) {
 	plan := &Plan{}
 	_, err = b.run.Plan(plan)
 	must(b.t, err)
+	raised, err := run.Raises(events)
+	must(b.t, err)
+	plan.Raise(raised)
 	c := &Carrier{Plan: plan, Run: b.run, Host: h, Shop: b, Tell: b.tell, Call: b.call, Rest: b.rest}
 	s, err := c.Carry(ctx, events)
 	must(b.t, err)
@@ -351,6 +354,19 @@ func TestLimit(t *testing.T) {
 	if s.ExitCode() != 4 || !s.Status.Final() {
 		t.Errorf("exit code %d", s.ExitCode())
 	}
+	if end := s.Reached(); end == nil || end.Reason != "tokens" {
+		t.Errorf("it has reached %+v", end)
+	}
+	h, _, err := b.run.Host()
+	must(t, err)
+	more := int64(100)
+	_, err = h.Append(run.Raised, "ann", run.Limits{Tokens: &more})
+	must(t, err)
+	h.Close()
+	if s = b.carry(); s.Reached() != nil {
+		t.Errorf("it has reached %+v", s.Reached())
+	}
+	b.want(s, Completed, "done", "three.1")
 }
 
 // TestUnpriced has an agent be refused, since its model has no price: with a bound in USD it

@@ -392,6 +392,15 @@ func (s *State) spent(now time.Time) *End {
 	return nil
 }
 
+// Reached is how a flow would end at once that somebody goes on with, because it has come to a
+// limit; nil if there is something left.
+func (s *State) Reached() *End {
+	if end := s.spent(time.Time{}); end != nil && end.Status == Limited {
+		return end
+	}
+	return nil
+}
+
 // elapsed is how long somebody has carried the flow on.
 func (s *State) elapsed(now time.Time) time.Duration {
 	used := time.Duration(s.Elapsed)

@@ -192,7 +192,7 @@ func (s *State) needsOf(n *Node) []*StepState {
 
 func (s *State) add(ev run.Event) error {
 	if ev.Type != Answered || s.Status != Running { // it may be that nobody carries it on
-		if ev.Type != Began && s.Status == Running && ev.Time.After(s.Last) {
+		if ev.Type != Began && ev.Type != run.Raised && s.Status == Running && ev.Time.After(s.Last) {
 			s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 		}
 		s.Last = ev.Time
@@ -252,10 +252,10 @@ func (s *State) Told(ev run.Event) *StepState {
 	return s.byID[about.Step]
 }
 
-// begin goes on. Whoever goes on with a flow that failed gives what failed all its
-// tries again.
+// begin goes on. Whoever goes on with a flow that failed, or had not enough to do it with,
+// gives what failed all its tries again.
 func (s *State) begin() {
-	if s.Status == Failed || s.Reason == ReasonSkipped {
+	if s.Status == Failed || s.Status == Limited || s.Reason == ReasonSkipped {
 		for _, n := range s.nodes {
 			if st := s.byID[n.ID]; st.Status == Failed {
 				st.reset("")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -65,17 +66,28 @@ type Limits struct {
 	USD    float64       `json:"usd,omitempty"`    // likewise
 }
 
-func (l Limits) check() error {
+// Check refuses limits that are none.
+func (l Limits) Check() error {
 	if l.Time < 0 {
 		return spec.Errorf(spec.ErrUsage, "--max-time %s is negative", time.Duration(l.Time))
 	}
 	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
 }
 
+// Raise has the limits be those that a person has set anew.
+func (p *Plan) Raise(l *run.Limits) {
+	if l != nil {
+		l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
+	}
+}
+
+// Budget bounds what models may take for all of it.
+func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
+
 // Check refuses a plan that could not be carried on, and puts in what was left out.
 // Given are the files, by their names below inputs/.
 func (p *Plan) Check(given map[string][]byte) error {
-	if err := p.Limits.check(); err != nil {
+	if err := p.Limits.Check(); err != nil {
 		return err
 	}
 	for name, value := range p.Values {

@@ -34,7 +34,7 @@ const (
 	Lost     = "lost"     // Left: others have it
 	Rewound  = "rewound"  // Back: it goes on from there
 	Restored = "restored" // Put: the files are what they were there
-	Ended    = "ended"    // End: nobody carries it on any more
+	Ended    = "ended"    // End: nobody carries it on any more; what may follow is run.Raised
 
 	Handed   = "handed"   // Hand: another of a worker's places holds what it has done
 	Joined   = "joined"   // Join: what a worker did, together with what the loop's sandbox has

@@ -140,7 +140,7 @@ func Fold(events []run.Event) (*State, error) {
 
 // Add takes the next event.
 func (s *State) Add(ev run.Event) error {
-	if ev.Type != Began && ev.Type != Rewound && s.Status == Running && ev.Time.After(s.Last) {
+	if ev.Type != Began && ev.Type != Rewound && ev.Type != run.Raised && s.Status == Running && ev.Time.After(s.Last) {
 		s.Elapsed += spec.Duration(ev.Time.Sub(s.Last))
 	}
 	s.Last, s.latest = ev.Time, spec.Metered{}

@@ -65,6 +65,22 @@ type Limits struct {
 	Gate          spec.Duration `json:"gate"`                // for each command of Until
 }
 
+// Check refuses limits within which there would be no loop.
+func (l Limits) Check() error {
+	switch {
+	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
+		return spec.Errorf(spec.ErrUsage, "iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
+	case l.Time < 0 || l.Iteration < 0 || l.Idle < 0:
+		return spec.Errorf(spec.ErrUsage, "a limit is negative")
+	case l.Gate <= 0:
+		return spec.Errorf(spec.ErrUsage, "%s is no time that a check could take", time.Duration(l.Gate))
+	}
+	return spec.Budget{Tokens: l.Tokens, USD: l.USD}.Check()
+}
+
+// Budget bounds what models may take for all of it.
+func (p *Plan) Budget() spec.Budget { return spec.Budget{Tokens: p.Limits.Tokens, USD: p.Limits.USD} }
+
 // Stall says how often in a row nothing may move. Zero is for ever.
 type Stall struct {
 	Unchanged int `json:"unchanged"`  // iterations that leave all files as they were
@@ -87,12 +103,6 @@ func (p *Plan) Check() error {
 	switch {
 	case strings.TrimSpace(p.Prompt) == "":
 		return fail("the prompt is empty")
-	case l.MaxIterations < 1 || l.MinIterations < 0 || l.MinIterations > l.MaxIterations:
-		return fail("iterations from %d to %d make no loop", l.MinIterations, l.MaxIterations)
-	case l.Time < 0 || l.Iteration < 0 || l.Idle < 0:
-		return fail("a limit is negative")
-	case l.Gate <= 0:
-		return fail("%s is no time that a check could take", time.Duration(l.Gate))
 	case min(p.Stall.Unchanged, p.Stall.SameRed, p.Stall.SameError, p.Stall.SameLimit, p.Stall.Questions) < 0:
 		return fail("a count for stalling is negative")
 	case strings.ContainsRune(p.Prompt+p.Template, 0):
@@ -100,7 +110,7 @@ func (p *Plan) Check() error {
 	case strings.EqualFold(p.Promise, p.Abort):
 		return fail("the two promises are the same but for the case of letters")
 	}
-	if err := (spec.Budget{Tokens: l.Tokens, USD: l.USD}).Check(); err != nil {
+	if err := l.Check(); err != nil {
 		return err
 	}
 	if p.Tasks != nil {

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// This file has limits that somebody sets anew who goes on with a run.
+
+// raiseFlags are they.
+type raiseFlags struct {
+	iterations int
+	time       time.Duration
+	budget     budgetFlags
+}
+
+// addTo adds the flags; for a loop also that of iterations.
+func (f *raiseFlags) addTo(c *command.Command, iterations bool) {
+	fs := c.Flags()
+	if iterations {
+		fs.IntVar(&f.iterations, "max-iterations", 0, "from here on, how often it may try in all (default: as before)")
+	}
+	fs.DurationVar(&f.time, "max-time", 0, "likewise, for all of it; 0: any")
+	fs.Int64Var(&f.budget.Tokens, "max-tokens", 0, "likewise, what models may take, with what they took; 0: any")
+	fs.Float64Var(&f.budget.USD, "max-cost", 0, "the same in USD; 0: any")
+}
+
+// limits are those that are given; nil if none is.
+func (f *raiseFlags) limits(cmd *command.Command) *run.Limits {
+	l := &run.Limits{}
+	if cmd.Flags().Changed("max-iterations") {
+		l.Iterations = &f.iterations
+	}
+	if cmd.Flags().Changed("max-time") {
+		d := spec.Duration(f.time)
+		l.Time = &d
+	}
+	if cmd.Flags().Changed("max-tokens") {
+		l.Tokens = &f.budget.Tokens
+	}
+	if cmd.Flags().Changed("max-cost") {
+		l.USD = &f.budget.USD
+	}
+	if *l == (run.Limits{}) {
+		return nil
+	}
+	return l
+}
+
+// raising is how somebody goes on with a run that has come to a limit.
+func raising(kind, id, reason string) string {
+	flag := map[string]string{"iterations": "--max-iterations N", "time": "--max-time TIME", "tokens": "--max-tokens N", "cost": "--max-cost USD"}[reason]
+	return fmt.Sprintf("bothy %s resume %s %s", kind, id, flag)
+}
+
+// tooLow refuses limits that a run has come to already: it would end at once.
+func tooLow(kind, id, reason, detail string) error {
+	return spec.Errorf(spec.ErrUsage, "the run %s would end at once: %s", id, detail).
+		WithHint("%s goes on, with more than what is used", raising(kind, id, reason))
+}
+
+// raise writes new limits down, and has the sandboxes of the run have them as their budgets: the
+// newest word counts, also for one that has a budget of its own by then. Whoever works there
+// is held to less, if less is left.
+func (a *app) raise(ctx context.Context, e *engine.Engine, h *run.Host, l *run.Limits, sandboxes []string) (run.Event, error) {
+	for _, id := range sandboxes {
+		sb, err := e.Find(id)
+		if errors.Is(err, spec.ErrNotFound) { // it is made anew, or missed
+			continue
+		}
+		if err != nil {
+			return run.Event{}, err
+		}
+		b := sb.Budget
+		l.Set(new(spec.Duration), &b.Tokens, &b.USD)
+		if b == sb.Budget {
+			continue
+		}
+		if err := e.SetBudget(ctx, sb, b); err != nil {
+			return run.Event{}, err
+		}
+	}
+	ev, err := h.Append(run.Raised, actor(), l)
+	if err == nil {
+		a.note("%s", raisedText(ev))
+	}
+	return ev, err
+}
+
+// raisedText tells which limits were set anew.
+func raisedText(ev run.Event) string {
+	var l run.Limits
+	if json.Unmarshal(ev.Data, &l) != nil {
+		return ""
+	}
+	return "limits from here on, as " + ev.Actor + " has it: " + limitsText(&l)
+}
+
+// limitsText is what limits there are.
+func limitsText(l *run.Limits) string {
+	var list []string
+	if l.Iterations != nil {
+		list = append(list, counted(*l.Iterations, "iteration"))
+	}
+	if l.Time != nil {
+		list = append(list, limitWord(*l.Time, "any time", time.Duration(*l.Time).String()))
+	}
+	if l.Tokens != nil {
+		list = append(list, limitWord(*l.Tokens, "any number of tokens", counted(int(*l.Tokens), "token")))
+	}
+	if l.USD != nil {
+		list = append(list, limitWord(*l.USD, "any cost", fmt.Sprintf("%.2f USD", *l.USD)))
+	}
+	return strings.Join(list, ", ")
+}
+
+func limitWord[N spec.Duration | int64 | float64](n N, any, otherwise string) string {
+	if n == 0 {
+		return any
+	}
+	return otherwise
+}
+
+// limitRow shows the limits of a run, if it has any; and whether they were set anew.
+func limitRow(t spec.Duration, tokens int64, usd float64, raised *run.Limits) [][2]string {
+	l := &run.Limits{}
+	if t != 0 {
+		l.Time = &t
+	}
+	if tokens != 0 {
+		l.Tokens = &tokens
+	}
+	if usd != 0 {
+		l.USD = &usd
+	}
+	text := limitsText(l)
+	if raised != nil {
+		text = strings.TrimPrefix(text+"; set anew: "+limitsText(raised), "; ")
+	}
+	if text == "" {
+		return nil
+	}
+	return [][2]string{{"limits", text}}
+}

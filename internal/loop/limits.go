@@ -1,0 +1,37 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// This file has what people do to the limits of a loop that there is.
+
+// Raise has the limits be those that a person has set anew.
+func (p *Plan) Raise(l *run.Limits) {
+	if l == nil {
+		return
+	}
+	if l.Iterations != nil {
+		p.Limits.MaxIterations = *l.Iterations
+	}
+	l.Set(&p.Limits.Time, &p.Limits.Tokens, &p.Limits.USD)
+}
+
+// Reached is how a loop would end at once that somebody goes on with, because it has come to
+// a limit; nil if there is something left.
+func Reached(p *Plan, s *State) *End {
+	if end := spent(p, s, time.Time{}); end != nil && end.Status == Limited {
+		return end
+	}
+	if s.Status != Limited || s.Iteration < p.Limits.MaxIterations {
+		return nil
+	}
+	for _, w := range append([]*State{s}, s.Workers...) {
+		if w.step != "" && w.step != Judged { // there is a result to come, perhaps of a try that did not count
+			return nil
+		}
+	}
+	return tooMany(s)
+}

@@ -1,0 +1,99 @@
+package loop
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestRaise goes on with a loop that has come to a limit, once that is another: what was used
+// stays used. After a crash behind the new limit it is still there.
+func TestRaise(t *testing.T) {
+	tokens, usd, n, any := int64(45), 4.5, 12, int64(0)
+	for name, c := range map[string]struct {
+		set        func(*Plan)
+		low, limit run.Limits
+		status     Status
+		reason     string
+		iterations int
+	}{
+		"tokens":     {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{USD: &usd}, run.Limits{Tokens: &tokens}, Limited, "tokens", 5},
+		"cost":       {func(p *Plan) { p.Limits.USD = 2 }, run.Limits{Tokens: &tokens}, run.Limits{USD: &usd}, Limited, "cost", 5},
+		"iterations": {func(p *Plan) { p.Limits.MaxIterations = 2 }, run.Limits{Tokens: &tokens}, run.Limits{Iterations: &n}, Completed, "done", 8},
+		"any":        {func(p *Plan) { p.Limits.Tokens = 25 }, run.Limits{Iterations: &n}, run.Limits{Tokens: &any}, Completed, "done", 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan()
+			p.Stall = Stall{}
+			c.set(p)
+			f := &fake{work: func(int) (Work, error) { return says(done) }, changes: func(int) int { return 1 }, green: func(n int) bool { return n >= 8 }}
+			s, r := carry(t, p, f)
+			if s.Status != Limited || Reached(p, s) == nil {
+				t.Fatalf("it is %s (%s), reached: %+v", s.Status, s.Reason, Reached(p, s))
+			}
+			low := *p
+			low.Raise(&c.low)
+			if end := Reached(&low, s); end == nil || end.Reason != s.Reason {
+				t.Errorf("another limit is another: %+v", end)
+			}
+			h, _, err := r.Host()
+			must(t, err)
+			_, err = h.Append(run.Raised, "me", c.limit)
+			must(t, err)
+			h.Close() // and the process dies
+			events, err := r.Events()
+			must(t, err)
+			raised, err := run.Raises(events)
+			must(t, err)
+			p.Raise(raised)
+			if s, err = Fold(events); err != nil || s.Status != Limited || Reached(p, s) != nil {
+				t.Fatalf("it is %+v, %v; reached: %+v", s, err, Reached(p, s))
+			}
+			s = goOn(context.Background(), t, p, f, r)
+			if s.Status != c.status || s.Reason != c.reason || s.Iteration != c.iterations || f.n != c.iterations || s.Tokens != int64(10*c.iterations) {
+				t.Errorf("%s (%s) after %d iterations and %d tokens, %d of work", s.Status, s.Reason, s.Iteration, s.Tokens, f.n)
+			}
+		})
+	}
+}
+
+// TestRaiseNothing leaves what is not named, and counts no time in which nobody carries it on.
+func TestRaiseNothing(t *testing.T) {
+	p := plan()
+	was := *p
+	p.Raise(nil)
+	p.Raise(&run.Limits{})
+	if !reflect.DeepEqual(*p, was) {
+		t.Errorf("it is %+v", p)
+	}
+	at := time.Now()
+	s, err := Fold([]run.Event{
+		{Seq: 1, Time: at, Type: Began},
+		{Seq: 2, Time: at.Add(time.Minute), Type: Hinted, Data: []byte("{}")}, // here it is killed
+		{Seq: 3, Time: at.Add(time.Hour), Type: run.Raised, Data: []byte(`{"max_iterations":4}`)},
+		{Seq: 4, Time: at.Add(2 * time.Hour), Type: Began},
+	})
+	if must(t, err); s.Elapsed != spec.Duration(time.Minute) {
+		t.Errorf("it took %s", time.Duration(s.Elapsed))
+	}
+}
+
+// TestReached tells an iteration that is still to have a result from one that has it.
+func TestReached(t *testing.T) {
+	p := plan()
+	p.Limits.MaxIterations = 1
+	for step, reached := range map[string]bool{Judged: true, "": true, Kept: false, Worked: false, Iteration: false} {
+		alone := &State{Status: Limited, Iteration: 1, step: step}
+		team := &State{Status: Limited, Iteration: 1, Workers: []*State{{step: Judged}, {step: step}}}
+		if a, b := Reached(p, alone) != nil, Reached(p, team) != nil; a != reached || b != reached {
+			t.Errorf("%q: %v, of several %v", step, a, b)
+		}
+	}
+	if end := Reached(p, &State{Status: Waiting, Iteration: 1, step: Judged}); end != nil {
+		t.Errorf("who was paused is judged first: %+v", end)
+	}
+}
