@@ -56,7 +56,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 	l := &flowing{engine: e, run: r}
 	var err error
 	if l.since, err = r.Plan(&l.plan); err != nil {
-		return nil, err
+		return nil, r.Unreadable(err)
 	}
 	said, _ := r.Mail()   // before the events: who hears it keeps it before it is gone. If it cannot be read, who goes on says so
 	l.hosted = r.Hosted() // likewise: who ends writes that before it goes
@@ -64,7 +64,7 @@ func readFlow(e *engine.Engine, r *run.Run) (*flowing, error) {
 		return nil, err
 	}
 	if err = l.fold(l.events); err != nil {
-		return nil, err
+		return nil, r.Unreadable(err)
 	}
 	l.record()
 	l.state.Said(said, len(l.events))
@@ -275,19 +275,26 @@ func (l *flowing) forgetStops() error {
 }
 
 func (a *app) flowRmCommand() *command.Command {
-	return &command.Command{
-		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove runs of flows, with their outputs and sandboxes",
+	var force bool
+	c := &command.Command{
+		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove runs of flows, with their outputs and sandboxes",
 		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Flows),
 		RunE: func(cmd *command.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
-				l, err := a.flowCalled(ref)
+				e, r, err := a.runCalled(run.Flows, ref, "there is no run of a flow")
 				if err != nil {
 					return nil, err
 				}
-				return l.run, a.removeFlow(cmd.Context(), l)
+				l, err := readFlow(e, r)
+				if err != nil {
+					return r, a.removeUnread(r, force, err)
+				}
+				return r, a.removeFlow(cmd.Context(), l)
 			})
 		},
 	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "also one that cannot be read; its sandboxes stay")
+	return c
 }
 
 // removeFlow removes a run that nobody carries on. Its sandboxes hold copies of what the

@@ -63,18 +63,18 @@ func readLoop(e *engine.Engine, r *run.Run) (*looping, error) {
 	l := &looping{engine: e, run: r}
 	var err error
 	if l.since, err = r.Plan(&l.plan); err != nil {
-		return nil, err
+		return nil, r.Unreadable(err)
 	}
 	mail, _ := r.Mail()   // before the events, which have what is taken meanwhile; who carries it on says what is wrong with it
 	l.hosted = r.Hosted() // before the events, too: who ends writes that before it goes
 	if l.events, err = r.Events(); err != nil {
 		return nil, err
 	}
-	if err = l.fold(l.events); err != nil {
-		return nil, err
+	if err = l.fold(l.events); err == nil {
+		l.spent, err = loop.Ledger(l.events)
 	}
-	if l.spent, err = loop.Ledger(l.events); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, r.Unreadable(err)
 	}
 	if s := l.state; !l.hosted && (s.Status == loop.Running || s.Status == loop.Queued) {
 		if s.Crash(); !s.Ready {
@@ -294,19 +294,26 @@ func (l *looping) cancel() error {
 }
 
 func (a *app) loopRmCommand() *command.Command {
-	return &command.Command{
-		Use: "rm RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; the sandbox of one that was ready stays",
+	var force bool
+	c := &command.Command{
+		Use: "rm [-f] RUN...", Aliases: []string{"remove", "delete"}, Short: "Remove what is kept of loops; the sandbox of one that was ready stays",
 		Args: atLeast(1, "a run"), Complete: a.oneRun(run.Loops),
 		RunE: func(_ *command.Command, args []string) error {
 			return a.eachRun(args, func(ref string) (*run.Run, error) {
-				l, err := a.loopCalled(ref)
+				e, r, err := a.runCalled(run.Loops, ref, "there is no run")
 				if err != nil {
 					return nil, err
 				}
-				return l.run, a.removeLoop(l)
+				l, err := readLoop(e, r)
+				if err != nil {
+					return r, a.removeUnread(r, force, err)
+				}
+				return r, a.removeLoop(l)
 			})
 		},
 	}
+	c.Flags().BoolVarP(&force, "force", "f", false, "also one that cannot be read; its sandboxes stay")
+	return c
 }
 
 // removeLoop removes a loop that nobody carries on.

@@ -53,12 +53,25 @@ func runsOf[V any](a *app, e *engine.Engine, kind string, view func(*engine.Engi
 	for _, r := range list {
 		v, err := view(e, r)
 		if err != nil {
-			a.note("%s: %v", r.ID, err)
+			a.note("%s", strings.TrimSuffix(fmt.Sprintf("%s: %v: %s", r.ID, err, spec.Hint(err)), ": "))
 			continue
 		}
 		views = append(views, v)
 	}
 	return views, nil
+}
+
+// removeUnread removes a run that cannot be read, if that is wanted: all that is kept of it. Which
+// sandboxes it has is not known then.
+func (a *app) removeUnread(r *run.Run, force bool, why error) error {
+	if !force || errors.Is(why, spec.ErrConflict) {
+		return why
+	}
+	if err := r.Remove(); err != nil {
+		return err
+	}
+	a.note("%v: what was kept of it is removed; bothy ls shows the sandboxes there are", why)
+	return nil
 }
 
 // waiter is a run that may wait for something and go on by itself.

@@ -53,6 +53,14 @@ func (r *Run) Events() ([]Event, error) {
 	return events, err
 }
 
+// Unreadable says what there is to do about a run of which something cannot be read.
+func (r *Run) Unreadable(err error) error {
+	if err == nil || spec.Hint(err) != "" || errors.Is(err, spec.ErrConflict) || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return &spec.Error{Err: err, Hint: fmt.Sprintf("bothy %s rm -f %s removes what is kept of it, and leaves its sandboxes", r.Kind, r.ID)}
+}
+
 // read gives the events, and where the last of them ends.
 func (r *Run) read() (events []Event, end int64, err error) {
 	data, err := store.ReadFile(filepath.Join(r.dir, eventsName), unix.O_NOFOLLOW, maxEvents)
@@ -72,7 +80,7 @@ func (r *Run) read() (events []Event, end int64, err error) {
 			if len(rest) == 0 { // its blocks came to the disk in another order
 				return events, end, nil
 			}
-			return nil, 0, spec.Errorf(nil, "the events of the run %s are damaged in line %d", r.ID, len(events)+1)
+			return nil, 0, r.Unreadable(spec.Errorf(nil, "the events of the run %s are damaged in line %d", r.ID, len(events)+1))
 		}
 		events = append(events, ev)
 		end += int64(len(line)) + 1
