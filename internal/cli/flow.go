@@ -212,11 +212,14 @@ func (l *flowing) cancel() error {
 		return err
 	}
 	defer h.Close()
-	if l.state, err = flow.Fold(&l.plan, events); err != nil || l.state.Status.Final() {
+	if l.state, err = flow.Fold(&l.plan, events); err != nil {
 		return err
 	}
+	if l.state.Status.Final() { // a moment ago
+		return forgetStops(l.run)
+	}
 	if err := l.undone(); err != nil { // a moment ago
-		return errors.Join(err, l.forgetStops())
+		return errors.Join(err, forgetStops(l.run))
 	}
 	if l.state.Ready { // else nobody has worked in them, or not for it
 		if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {
@@ -260,18 +263,6 @@ func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 		}
 	}
 	return only(errs)
-}
-
-// forgetStops takes messages away that a flow did not live to see: they would end it
-// when somebody goes on with it.
-func (l *flowing) forgetStops() error {
-	list, err := l.run.Mail()
-	for _, m := range list {
-		if err == nil && m.Kind == run.Stop {
-			err = l.run.Take(m)
-		}
-	}
-	return err
 }
 
 func (a *app) flowRmCommand() *command.Command {

@@ -269,8 +269,11 @@ func (l *looping) cancel() error {
 		return err
 	}
 	defer h.Close()
-	if l.state, err = loop.Fold(events); err != nil || l.state.Status.Final() {
+	if l.state, err = loop.Fold(events); err != nil {
 		return err
+	}
+	if l.state.Status.Final() { // a moment ago
+		return forgetStops(l.run)
 	}
 	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
 		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {

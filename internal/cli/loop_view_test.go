@@ -44,3 +44,23 @@ func TestLoopViewUntil(t *testing.T) {
 		t.Errorf("it was paused, and waits for %q until %s", v.WaitingFor, v.Until)
 	}
 }
+
+// A stop that comes when the loop has just ended for good is taken away: it would end what a
+// person has it go on with.
+func TestLateStop(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	must(t, err)
+	r, err := run.Create(st.Runs(), "x", &loop.Plan{Agent: "a"})
+	must(t, err)
+	h, _, err := r.Host()
+	must(t, err)
+	_, err = h.Append(loop.Ended, run.ActorHost, loop.End{Status: loop.Completed})
+	must(t, err)
+	h.Close()
+	must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
+	l := &looping{engine: &engine.Engine{Store: st}, run: r}
+	must(t, l.cancel())
+	if list, err := r.Mail(); err != nil || len(list) != 0 || l.ours || l.state.Status != loop.Completed {
+		t.Errorf("%d messages are left, %v; it is %s", len(list), err, l.state.Status)
+	}
+}

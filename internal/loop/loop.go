@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,18 +96,18 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 }
 
 func (l *Loop) begin() error {
-	if err := forget(l.Run, l.Host); err != nil {
+	if err := forget(l.Run, l.Host, run.Pause); err != nil {
 		return err
 	}
 	return l.append(Began, run.ActorHost, nil)
 }
 
-// forget takes pauses away that were left before this process took the run over: who is
-// gone on with is not ended by what was meant for another.
-func forget(r *run.Run, h *run.Host) error {
+// forget takes messages of some kinds away that were left before this process took the run
+// over: who is gone on with is not ended by what was meant for another.
+func forget(r *run.Run, h *run.Host, kinds ...string) error {
 	list, err := r.Mail()
 	for _, m := range list {
-		if err == nil && m.Kind == run.Pause && m.Time.Before(h.Since()) {
+		if err == nil && slices.Contains(kinds, m.Kind) && m.Time.Before(h.Since()) {
 			err = r.Take(m)
 		}
 	}

@@ -79,6 +79,10 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 	if l.state, err = Fold(events); err != nil {
 		return nil, err
 	}
+	// What was to end the loop came too late for it, and is not for what it begins anew.
+	if err := forget(l.Run, l.Host, run.Pause, run.Stop); err != nil {
+		return nil, err
+	}
 	if err := l.append(Rewound, actor, b); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -48,6 +49,23 @@ func TestRewind(t *testing.T) {
 	}
 	if b, err := Behind(events, 3); err != nil || b.Checkpoint != 6 {
 		t.Errorf("of two with a number the last is meant: %+v, %v", b, err)
+	}
+}
+
+// A stop and a pause that came when the loop had ended do not end what it goes on with.
+func TestRewindLateStop(t *testing.T) {
+	p := plan()
+	p.Limits.MaxIterations = 2
+	f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(false)}
+	_, r := carry(t, p, f)
+	must(t, r.Leave(run.Message{Kind: run.Stop, Actor: "ann"}))
+	must(t, r.Leave(run.Message{Kind: run.Pause, Actor: "ann"}))
+	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "make it blue", Actor: "ann"}))
+	_, err := rewind(t, p, f, r, nil, 1)
+	must(t, err)
+	f.green = always(true)
+	if s := goOn(t.Context(), t, p, f, r); s.Status != Completed || !strings.Contains(f.prompts[2], "make it blue") {
+		t.Errorf("it is %s (%s), and was told %q", s.Status, s.Reason, f.prompts)
 	}
 }
 
