@@ -15,6 +15,7 @@ type Step struct {
 	Baseline bool // see what the gates say before anything is done
 	Iterate  int  // have the agent work: this iteration, perhaps again
 	Keep     bool // make a checkpoint
+	Confirm  bool // see whether there is what was kept: people may have been at work since
 	Judge    bool // ask the gates
 	Wait     time.Time
 	End      *End
@@ -52,12 +53,16 @@ func Next(p *Plan, s *State, now time.Time) Step {
 			return Step{End: sameLimit(s)}
 		}
 	case Kept:
-		return Step{Judge: true}
+		return kept(s)
 	case Judged:
+		step := judged(p, s)
+		if s.stale && step.decides() {
+			return Step{Confirm: true}
+		}
 		if c := toReview(p, s); c != nil {
 			return reviewing(p, s, s, c, now)
 		}
-		if step := judged(p, s); step != nil {
+		if step != nil {
 			return *step
 		}
 	}
@@ -88,6 +93,14 @@ func foreseen(p *Plan, s *State, now time.Time) int {
 	then := *s
 	then.step = Judged
 	return Next(p, &then, now).Iterate
+}
+
+// kept is what follows of a checkpoint.
+func kept(s *State) Step { return Step{Confirm: s.stale, Judge: !s.stale} }
+
+// decides tells whether a step says that something is done, or has reviewers say so.
+func (s *Step) decides() bool {
+	return s != nil && (s.Close || s.End != nil && s.End.Status == Completed)
 }
 
 func sameLimit(s *State) *End {
@@ -153,14 +166,19 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 			return Step{End: sameLimit(w)}
 		}
 	case Kept:
-		return Step{Judge: true}
+		return kept(w)
 	case Judged:
+		step := taskJudged(p, w)
+		if w.stale && step.decides() {
+			return Step{Confirm: true}
+		}
 		if step := reviewOf(p, s, w, now); step != nil {
 			return *step
 		}
-		if step := taskJudged(p, w); step != nil && step.Close {
+		if step.decides() {
 			return Step{Join: true}
-		} else if step != nil {
+		}
+		if step != nil {
 			return *step
 		}
 	case Rejudged:

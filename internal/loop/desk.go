@@ -30,6 +30,8 @@ type Taken struct {
 	Title string `json:"title"`
 	Text  string `json:"text,omitempty"` // all that is told of it
 	Base  int64  `json:"base,omitempty"` // the checkpoint that a worker begins with, if it begins
+	// Closed says that it was closed before a crash, when all agreed to what there was then.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // Desk is where a loop takes its tasks from. The claims are those of the run: who
@@ -57,7 +59,7 @@ func (d *Desk) Take(ctx context.Context, id string, except []string) (*Taken, er
 	err := d.Store.Change(ctx, func(g *task.Graph) error {
 		t, err := d.take(g, id, except)
 		if err == nil {
-			taken = &Taken{ID: t.ID, Title: plain(t.Title), Text: textOf(t)}
+			taken = &Taken{ID: t.ID, Title: plain(t.Title), Text: textOf(t), Closed: t.Status == task.Closed}
 		}
 		return err
 	})

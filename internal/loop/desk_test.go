@@ -290,6 +290,8 @@ func TestTaskCrash(t *testing.T) {
 					err = d.Close(t.Context(), s.Task.ID, "done", "")
 				case Worked:
 					f.n++
+				case Kept:
+					f.at = f.n
 				}
 				must(t, err)
 				if i < n {

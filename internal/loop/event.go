@@ -19,6 +19,7 @@ const (
 	Worked    = "worked"    // Work: it has ended, with all that it started
 	Cut       = "cut"       // Work: it was cut short; what it has used counts, and nothing else
 	Kept      = "kept"      // Keep: what it left is a checkpoint
+	Confirmed = "confirmed" // Keep: whoever goes on finds what was kept, and nothing else
 	Judged    = "judged"    // Verdict
 	Reviewing = "reviewing" // Asking: a reviewer begins
 	Reviewed  = "reviewed"  // Review: what it said, which is part of the verdict
@@ -139,6 +140,8 @@ type Keep struct {
 	Iteration  int   `json:"iteration"`
 	Checkpoint int64 `json:"checkpoint"`
 	Changes    int   `json:"changes"` // files that are otherwise than at the one before
+	// Again says that somebody goes on, and that it is no iteration's.
+	Again bool `json:"again,omitempty"`
 }
 
 // Gate is what one of the checks said.

@@ -103,6 +103,7 @@ type State struct {
 	from      int64             // the checkpoint before it
 	before    *Verdict          // and what the gates said of that
 	unjudged  bool              // files may be otherwise than what the gates said something of
+	stale     bool              // likewise than what was kept or judged: somebody has gone on since
 	alone     *Verdict          // what the gates said of what a worker did, by itself
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // what was done in the iteration is gone with the place
@@ -171,6 +172,8 @@ func (s *State) Add(ev run.Event) error {
 		})
 	case Kept:
 		return into(ev, s.kept)
+	case Confirmed:
+		s.confirmed()
 	case Judged:
 		return into(ev, s.judged)
 	case Reviewing:
@@ -243,28 +246,27 @@ func (s *State) begin() {
 			w.Until = time.Time{}
 		}
 	}
-	if s.Status != Queued && s.Status != Running { // it had come to an end: people may have been at work since
-		s.unjudged = true
-	}
-	if s.Status == Running { // nobody told its end
+	s.unjudged = s.unjudged || s.Status != Queued // people may have been at work since
+	if s.Status == Running {                      // nobody told its end
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
 	}
 	s.Status, s.Reason, s.Detail, s.Signal, s.OpenTasks, s.HeldUp, s.held = Running, "", "", 0, nil, nil, false
 	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // whoever goes on knows that
-	for _, w := range append([]*State{s}, s.Workers...) {
-		w.Falls = 0
-	}
 	s.rest()
+	for _, w := range append([]*State{s}, s.Workers...) {
+		w.Falls, w.stale = 0, w.step == Kept || w.step == Judged
+	}
 }
 
 func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
 		s.tries, s.from, s.before = 0, s.checked, s.last()
 		s.step, s.Work = "", nil // what came of another one says nothing of it
+		s.Unchanged = 0
 	}
-	s.Task, s.held = &t, true
+	s.Task, s.held, s.stale = &t, true, s.stale && !t.Closed
 }
 
 // leave is the end of work at a task that is not done.
@@ -336,7 +338,7 @@ func (s *State) iterate(b Begun) {
 	if s.unknown {
 		s.meter(spec.Meter(nil, nil))
 	}
-	s.unjudged, s.lost, s.open, s.unknown = true, false, true, false
+	s.unjudged, s.stale, s.lost, s.open, s.unknown = true, false, false, true, false
 	s.Iteration, s.step, s.Until = b.Iteration, Iteration, time.Time{}
 	s.shown = max(0, min(b.Hints, len(s.Hints)))
 	s.Agent, s.Model = b.Agent, b.Model
@@ -423,10 +425,20 @@ func (s *State) meter(m spec.Metered) {
 }
 
 func (s *State) kept(k Keep) {
-	s.Keep, s.step, s.checked, s.given = &k, Kept, k.Checkpoint, nil
-	s.Unchanged++
-	if k.Changes > 0 {
+	s.Keep, s.step, s.checked, s.given, s.stale = &k, Kept, k.Checkpoint, nil, false
+	switch {
+	case k.Changes > 0:
 		s.Unchanged = 0
+	case !k.Again:
+		s.Unchanged++
+	}
+}
+
+// confirmed says that what was kept, and perhaps judged, is what there is.
+func (s *State) confirmed() {
+	s.stale = false
+	if s.step == Judged {
+		s.unjudged = false
 	}
 }
 

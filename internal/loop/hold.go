@@ -85,10 +85,7 @@ func (l *Loop) takeTask(ctx context.Context) error {
 // given up may have changed them since they were asked.
 func (l *Loop) noneLeft(ctx context.Context) error {
 	if l.state.unjudged {
-		if err := l.checkpoint(ctx); err != nil {
-			return err
-		}
-		if err := l.judge(ctx); err != nil {
+		if err := judgeAgain(ctx, l.Shop, l.state, l.Run.ID, l.keep); err != nil {
 			return err
 		}
 	}

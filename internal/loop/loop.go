@@ -202,6 +202,8 @@ func (l *Loop) take(ctx context.Context, step Step) error {
 			return l.iterate(ctx, step.Iterate)
 		case step.Keep:
 			return l.checkpoint(ctx)
+		case step.Confirm:
+			return l.confirm(ctx)
 		case step.Judge:
 			return l.judge(ctx)
 		case step.Review != nil:
@@ -352,6 +354,28 @@ func (l *Loop) checkpoint(ctx context.Context) error {
 		return l.missed(ctx, seat, err)
 	}
 	return l.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
+}
+
+// confirm sees whether the loop's sandbox holds what was kept of the iteration, wherever that
+// was done. If not, what there is now is to be judged.
+func (l *Loop) confirm(ctx context.Context) error {
+	s := l.state
+	kind, k, err := confirm(ctx, l.Shop, Seat{}, s, "run "+l.Run.ID+" goes on")
+	if err != nil {
+		return err
+	}
+	return l.keep(kind, k)
+}
+
+// confirm compares what a place holds with what was kept of it, and gives the event that came
+// of it.
+func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
+	k = Keep{Iteration: s.Iteration, Again: true}
+	k.Checkpoint, k.Changes, err = shop.Keep(ctx, seat, cause, s.checked)
+	if k.Changes > 0 {
+		return Kept, k, err
+	}
+	return Confirmed, k, err
 }
 
 func (l *Loop) judge(ctx context.Context) error {

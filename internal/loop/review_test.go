@@ -250,7 +250,7 @@ func TestReviewResume(t *testing.T) {
 			case Reviewed:
 				f.reviews = append(f.reviews, ReviewJob{})
 			case Baseline, Kept:
-				f.since = append(f.since, 0)
+				f.since, f.at = append(f.since, 0), f.n
 			}
 		}
 		h.Close()

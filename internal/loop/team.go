@@ -344,8 +344,10 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		if err := t.judgeAgain(ctx); err != nil {
-			return true, err
+		if t.state.unjudged {
+			if err := judgeAgain(ctx, t.Bench, t.state, t.Run.ID, t.keep); err != nil {
+				return true, err
+			}
 		}
 		left, ready, err := t.Desk.Stands(ctx, t.state)
 		if err != nil {
@@ -360,25 +362,21 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// judgeAgain asks the gates of what the loop's sandbox holds, if that may be otherwise than when
+// judgeAgain asks the gates of what the loop's sandbox holds, which may be otherwise than when
 // they were asked last.
-func (t *Team) judgeAgain(ctx context.Context) error {
-	s := t.state
-	if !s.unjudged {
-		return nil
-	}
-	n, changes, err := t.Bench.Keep(ctx, Seat{}, "run "+t.Run.ID+" goes on", s.checked)
+func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(kind string, data any) error) error {
+	n, changes, err := shop.Keep(ctx, Seat{}, "run "+id+" goes on", s.checked)
 	if err == nil {
-		err = t.keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes})
+		err = keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes, Again: true})
 	}
 	if err != nil {
 		return err
 	}
-	gates, _, err := t.Bench.Judge(ctx, n, s.Baseline.Protected)
+	gates, _, err := shop.Judge(ctx, n, s.Baseline.Protected)
 	if err != nil {
 		return err
 	}
-	return t.keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: n, Gates: gates})
+	return keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: n, Gates: gates})
 }
 
 // baseline is what the gates say of what there is.

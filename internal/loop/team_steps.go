@@ -40,6 +40,8 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 		return t.putBack(ctx, h, w, step)
 	case step.Close:
 		return t.close(ctx, h, w)
+	case step.Confirm && t.Bench.Gone(at): // nobody can have changed anything there
+		return t.keep(Confirmed, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Again: true})
 	case step.Join && t.joining(), !step.Wait.IsZero():
 		return nil
 	}
@@ -47,7 +49,7 @@ func (t *Team) next(ctx context.Context, h *hand) error {
 	switch {
 	case step.Join:
 		what = Joined
-	case step.Keep:
+	case step.Keep, step.Confirm:
 		what = Kept
 	}
 	now, baseline := *w, t.state.Baseline.Protected
@@ -60,7 +62,7 @@ func (t *Team) seatOf(h *hand, w *State, step Step) Seat {
 	switch {
 	case step.Iterate > 0:
 		return t.Plan.workerSeat(h.worker, w.turn(step.Iterate))
-	case step.Keep:
+	case step.Keep, step.Confirm:
 		return Seat{Worker: h.worker, Agent: w.Agent}
 	}
 	return h.seat()
@@ -106,6 +108,10 @@ func (t *Team) do(ctx context.Context, h *hand, w State, step Step, baseline map
 	case step.Keep:
 		n, changes, err := t.Bench.Keep(ctx, Seat{Worker: h.worker, Agent: w.Agent}, at, w.checked)
 		return t.keeping(err, Kept, Keep{By: h.by(), Iteration: w.Iteration, Checkpoint: n, Changes: changes})
+	case step.Confirm:
+		kind, k, err := confirm(ctx, t.Bench, Seat{Worker: h.worker, Agent: w.Agent}, &w, at+", goes on")
+		k.By = h.by()
+		return t.keeping(err, kind, k)
 	case step.Judge:
 		gates, _, err := t.Bench.Judge(ctx, w.checked, baseline)
 		return t.keeping(err, Judged, Verdict{By: h.by(), Iteration: w.Iteration, Checkpoint: w.checked, Gates: gates})

@@ -141,15 +141,25 @@ func (b *bench) Work(ctx context.Context, job Job) (Work, error) {
 	return b.work(b, job.Seat, taskLine.FindStringSubmatch(job.Prompt)[1], b.places[job.Seat])
 }
 
-func (b *bench) Keep(_ context.Context, seat Seat, _ string, _ int64) (int64, int, error) {
+func (b *bench) Keep(_ context.Context, seat Seat, _ string, since int64) (int64, int, error) {
 	defer b.locked()()
-	if seat.Worker == 0 {
-		return b.point(b.main), 0, nil
-	}
 	if b.gone[seat] {
 		return 0, 0, errGone
 	}
-	return b.point(b.places[seat]), 1, nil
+	f, was := b.main, files{}
+	if seat.Worker > 0 {
+		f = b.places[seat]
+	}
+	if since > 0 {
+		was = b.points[since-1]
+	}
+	changes := 0
+	for _, path := range slices.Concat(slices.Collect(maps.Keys(f)), slices.Collect(maps.Keys(was))) {
+		if f[path] != was[path] {
+			changes++
+		}
+	}
+	return b.point(f), changes, nil
 }
 
 func (b *bench) Restore(context.Context, int64) error { return errors.New("nobody goes back") }

@@ -115,7 +115,11 @@ func (p *Spent) note(ev run.Event) error {
 			p.Calls += w.Calls
 		})
 	case Kept:
-		return into(ev, func(k Keep) { p.Changes = k.Changes })
+		return into(ev, func(k Keep) {
+			if !k.Again { // or it was done by people
+				p.Changes = k.Changes
+			}
+		})
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		if w.Task == nil {
 			return nil
 		}
-	case Kept, Judged, Joined:
+	case Kept, Confirmed, Judged, Joined:
 		if w.Work == nil {
 			return nil
 		}
@@ -97,6 +97,8 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 		})
 	case Kept:
 		return into(ev, w.kept)
+	case Confirmed:
+		w.confirmed()
 	case Judged:
 		return into(ev, func(v Verdict) {
 			w.judged(v)
@@ -148,7 +150,7 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 // said of what it begins with, and what others have tried counts.
 func (s *State) workerTook(w *State, t Taken) {
 	if t.Base == 0 && w.Task != nil && w.Task.ID == t.ID {
-		w.held = true
+		w.held, w.stale = true, w.stale && !t.Closed
 		return
 	}
 	w.letGo()
@@ -276,7 +278,7 @@ func (s *State) At() string {
 		return "waits"
 	case s.step == Worked:
 		return "keeps"
-	case s.step == Kept:
+	case s.step == Kept, s.stale:
 		return "is judged"
 	case s.step == Judged && s.Work.Done && len(s.Verdict.Red()) == 0:
 		return "is to be joined"
