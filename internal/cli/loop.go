@@ -242,6 +242,9 @@ func (a *app) loopStopCommand() *command.Command {
 			}
 			err = a.stopRun(cmd.Context(), l.run, func() bool { return l.state.Status.Final() }, l.cancel)
 			if l.ours { // or who carries it on tells
+				if text := untoldText(l.run.ID, l.state); text != "" {
+					a.note("%s", text)
+				}
 				a.notify(context.WithoutCancel(cmd.Context()), l.engine, stopped(l.notice(), l.state))
 			}
 			return err

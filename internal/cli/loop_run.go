@@ -553,7 +553,25 @@ func whatNow(id string, sb *spec.Sandbox, p *loop.Plan, s *loop.State) (lines []
 	default:
 		lines = append(lines, fmt.Sprintf("to go on: bothy loop resume %s", id))
 	}
+	if text := untoldText(id, s); text != "" && s.Status != loop.Waiting { // who waits has them
+		lines = append(lines, text)
+	}
 	return lines
+}
+
+// untoldText tells of hints that no iteration was told, and what becomes of them; empty if there
+// are none.
+func untoldText(id string, s *loop.State) string {
+	text := counted(len(s.Hints), "hint") + " that no iteration was told: "
+	switch {
+	case len(s.Hints) == 0:
+		return ""
+	case !s.Status.Final():
+		return text + "for the next one, if you go on"
+	case s.Status == loop.Cancelled || len(s.Workers) > 0:
+		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
+	}
+	return text + fmt.Sprintf("bothy loop rewind %s N goes on from an earlier one, and the next is told", id)
 }
 
 // carry carries a loop on, tells how it goes, and ends as it does.

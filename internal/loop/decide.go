@@ -137,10 +137,12 @@ func taskJudged(p *Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
 	switch {
-	case ok && s.Work.Done && len(s.Verdict.Red()) == 0:
+	case agreed(s) && !wanted(p, s):
 		return &Step{Close: true}
 	case ok && s.Work.Abort:
 		return &Step{PutBack: "the agent gave up"}
+	case agreed(s): // there is a hint, however often it was tried
+		return nil
 	case end != nil && (end.Reason == ReasonQuestion || end.Reason == "same_error"):
 		return &Step{End: end}
 	case end != nil:
@@ -168,11 +170,13 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	case Kept:
 		return kept(w)
 	case Judged:
-		step := taskJudged(p, w)
+		told := *w
+		told.Hints = s.Hints // they are for whoever is next
+		step := taskJudged(p, &told)
 		if w.stale && step.decides() {
 			return Step{Confirm: true}
 		}
-		if step := reviewOf(p, s, w, now); step != nil {
+		if step := reviewOf(p, s, &told, now); step != nil {
 			return *step
 		}
 		if step.decides() {
@@ -284,15 +288,29 @@ const reasonDone = "done"
 // done: one that cannot be done does not keep it from its end.
 const reasonTasksFailed = "tasks_failed"
 
+// agreed tells whether who works says that it is done, and all that was asked agrees.
+func agreed(s *State) bool {
+	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0
+}
+
+// wanted tells whether one more iteration is wanted although that is so. A hint that nobody was
+// told is more to do.
+func wanted(p *Plan, s *State) bool {
+	if s.Task != nil && s.Task.Closed { // it is too late for that
+		return false
+	}
+	return len(s.Hints) > 0 || s.Iteration < p.Limits.MinIterations
+}
+
 // verdict ends a loop by what an iteration came to.
 func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
-	case ok && s.Work.Done && len(s.Verdict.Red()) == 0 && s.Iteration >= p.Limits.MinIterations:
+	case agreed(s) && !wanted(p, s):
 		return &End{Status: Completed, Reason: reasonDone}
 	case ok && s.Work.Abort:
 		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
-	case ok && s.Work.Done && len(s.Verdict.Red()) == 0: // only more of it is wanted
+	case agreed(s):
 		return nil
 	case reached(s.Asked, p.Stall.Questions):
 		return &End{Status: Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}

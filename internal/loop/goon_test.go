@@ -180,4 +180,3 @@ func TestTeamGoesOn(t *testing.T) {
 		})
 	}
 }
-

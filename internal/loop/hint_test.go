@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
@@ -94,5 +95,72 @@ func TestStalledByFailure(t *testing.T) {
 		if end := verdict(p, s); end == nil || !strings.HasSuffix(end.Detail, c.want) || len(end.Detail) > 300 {
 			t.Errorf("%q: %+v", c.err, end)
 		}
+	}
+}
+
+// A hint that nobody was told is more to do, for who says that it is done and all agrees: also
+// if it is the last try at a task, and before a reviewer is asked. It has an iteration of its
+// own, if there may be one.
+func TestHintedLast(t *testing.T) {
+	tasks, last := plan(), plan()
+	tasks.Tasks, last.Limits.MaxIterations = &Tasks{Tries: 1}, 1
+	green := []Gate{{Name: "a", Green: true}}
+	happened := func(w By, then ...any) *State {
+		all := []any{
+			Began, nil, Baseline,
+			Verdict{Gates: []Gate{{Name: "a", Why: "exit code 1"}}},
+			Took,
+			Taken{By: w, ID: "bd-1", Base: int64(w.Worker)},
+			Iteration,
+			Begun{By: w, Iteration: 1},
+			Worked,
+			Work{By: w, Iteration: 1, Verdict: spec.VerdictOK, Done: true},
+			Hinted,
+			Advice{"1", "make it blue"},
+			Kept,
+			Keep{By: w, Iteration: 1, Checkpoint: 2, Changes: 1},
+			Judged,
+			Verdict{By: w, Iteration: 1, Checkpoint: 2, Gates: green},
+		}
+		return fold(t, append(all, then...)...)
+	}
+	if step := Next(tasks, happened(By{}), time.Time{}); step.Iterate != 2 {
+		t.Errorf("with tasks: %+v", step)
+	}
+	for name, p := range map[string]*Plan{"alone": plan(), "with a reviewer": reviewed()} {
+		s := happened(By{})
+		s.Task = nil
+		if step := Next(p, s, s.Last); step.Iterate != 2 {
+			t.Errorf("%s: %+v", name, step)
+		}
+	}
+	s := happened(By{})
+	s.Task = nil
+	if step := Next(last, s, s.Last); step.End == nil || step.End.Status != Limited {
+		t.Errorf("without another iteration: %+v", step)
+	}
+	s = happened(By{}, Cleared, nil)
+	s.Task = nil
+	if step := Next(plan(), s, s.Last); step.End == nil || step.End.Status != Completed {
+		t.Errorf("taken back: %+v", step)
+	}
+	s = happened(By{Worker: 1})
+	if step := NextOf(tasks, s, s.Workers[0], s.Last); step.Iterate != 2 {
+		t.Errorf("one of several: %+v", step)
+	}
+	if step := NextOf(reviewed(), s, s.Workers[0], s.Last); step.Review != nil {
+		t.Errorf("one of several, before a review: %+v", step)
+	}
+}
+
+// What a person says while a loop is paused that is done is heard when somebody goes on.
+func TestHintWhilePaused(t *testing.T) {
+	p, r, d := desk(t, "one")
+	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
+	pausedAfter(t, p, f, r, d)
+	must(t, r.Leave(run.Message{Kind: run.Hint, Text: "make it blue", Actor: "ann"}))
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Status != Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || !strings.Contains(f.prompts[1], "make it blue") {
+		t.Errorf("it is %s (%s) after %d iterations, %q are left", s.Status, s.Reason, s.Iteration, s.Hints)
 	}
 }

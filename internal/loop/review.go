@@ -263,7 +263,7 @@ func oneLine(text string) string {
 // toReview is the reviewer that is to be asked next; nil if the work is not done anyway,
 // or all have been asked.
 func toReview(p *Plan, s *State) *Criterion {
-	if s.Work.Verdict != spec.VerdictOK || !s.Work.Done || len(s.Verdict.Red()) > 0 || s.Iteration < p.Limits.MinIterations {
+	if !agreed(s) || wanted(p, s) {
 		return nil
 	}
 	list := p.Reviewers()
