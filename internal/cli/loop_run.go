@@ -83,6 +83,7 @@ func (f *loopFlags) addLoop(c *command.Command) {
 	fs.StringVar(&f.template, "prompt-template", "", "read from a file what the agent is told about the prompt, the iteration and the checks")
 	command.WordsVar(fs, &p.Until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
 	fs.StringVar(&f.gates, "gates", "", "read gates from a file: commands, documents, reviewers; they go with those of --until")
+	fs.BoolVar(&p.AllowUnchanged, "allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before: for work that changes none")
 	command.WordsVar(fs, &p.Protect, "protect", "a file or directory of PATH that must stay as it is; repeatable")
 	fs.StringVar(&p.Promise, "promise", "COMPLETE", "what the agent says between <promise> and </promise> when it is done")
 	fs.StringVar(&p.Abort, "abort-promise", "", "what it says there when it gives up (default: it may not)")

@@ -359,7 +359,7 @@ func lineOf(p *loop.Plan, ev run.Event, s *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", s.Keep.Checkpoint, counted(s.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(s.Verdict) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(s.Verdict) + doubtText(p, s) + fmt.Sprintf("; %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Reviewing:
 		return at + "gate " + s.Reviewing + " is asked: " + p.Reviewer(s.Reviewing)
 	case loop.ReviewDelayed:
@@ -426,7 +426,7 @@ func workerLine(p *loop.Plan, ev run.Event, s, w *loop.State) string {
 	case loop.Kept:
 		return at + fmt.Sprintf("checkpoint %d, %s changed", w.Keep.Checkpoint, counted(w.Keep.Changes, "path"))
 	case loop.Judged:
-		return at + gatesText(w.Verdict) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
+		return at + gatesText(w.Verdict) + doubtText(p, w) + fmt.Sprintf("; all: %s and %s so far", soFarText(s), roundly(time.Duration(s.Elapsed)))
 	case loop.Took:
 		return "task " + w.Task.ID + ": " + term.Opening(w.Task.Title)
 	case loop.Joined:
@@ -515,6 +515,14 @@ func verdictText(s *loop.State) string {
 		return "the agent says that it is done, after " + took
 	}
 	return "the agent ended after " + took + ", and says that it is not done"
+}
+
+// doubtText tells why an agent is not believed, behind what the gates say; empty if it is.
+func doubtText(p *loop.Plan, s *loop.State) string {
+	if !loop.Unproven(p, s) {
+		return ""
+	}
+	return " as before, and no file was changed: that it is done is not believed"
 }
 
 func gatesText(v *loop.Verdict) string {

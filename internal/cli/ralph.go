@@ -95,6 +95,7 @@ func (r *ralphCall) add(c *command.Command) {
 	}
 	command.WordsVar(fs, &r.until, "until", "a shell command that ends with 0 when the work is done; repeatable, all must")
 	fs.StringVar(&r.gates, "gates", "", "read gates from a file")
+	fs.Bool("allow-unchanged", false, "believe that it is done although no file was changed, and what checks it was green before")
 	command.WordsVar(fs, &r.protect, "protect", "a file or directory that must stay as it is; repeatable")
 	fs.String("workspace", "", "live, review or clone")
 	c.MayBeEmpty("model", "abort-promise") // as of loop run

@@ -214,5 +214,5 @@ func (p *Plan) checkGates() error {
 			WithHint("give a command or a document that decides, too; --until true believes the reviewer and the agent")
 	}
 	return spec.Errorf(spec.ErrUsage, "nothing says when the work is done").
-		WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes the agent; --gates FILE has documents, too")
+		WithHint("give a command that ends with 0 then: --until 'make test'; --until true believes an agent that has changed something; --gates FILE has documents, too")
 }

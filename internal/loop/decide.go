@@ -137,11 +137,11 @@ func taskJudged(p *Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
 	switch {
-	case agreed(s) && !wanted(p, s):
+	case agreed(p, s) && !wanted(p, s):
 		return &Step{Close: true}
 	case ok && s.Work.Abort:
 		return &Step{PutBack: "the agent gave up"}
-	case agreed(s): // there is a hint, however often it was tried
+	case agreed(p, s): // there is a hint, however often it was tried
 		return nil
 	case end != nil && (end.Reason == ReasonQuestion || end.Reason == "same_error"):
 		return &Step{End: end}
@@ -288,10 +288,28 @@ const reasonDone = "done"
 // done: one that cannot be done does not keep it from its end.
 const reasonTasksFailed = "tasks_failed"
 
-// agreed tells whether who works says that it is done, and all that was asked agrees.
-func agreed(s *State) bool {
-	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0
+// agreed tells whether who works says that it is done, with something to show for it, and all
+// that was asked agrees.
+func agreed(p *Plan, s *State) bool {
+	return s.Work.Verdict == spec.VerdictOK && s.Work.Done && len(s.Verdict.Red()) == 0 && !Unproven(p, s)
 }
+
+// Unproven tells whether who works says that it is done, and nothing bears that out: no file was
+// changed since the task was taken, or without tasks since before the first iteration, and all
+// that judges was green then already. Reviewers were not asked then: that they agree does.
+func Unproven(p *Plan, s *State) bool {
+	if p.AllowUnchanged || s.changed || !s.claims || len(s.Verdict.Red()) > 0 || len(p.Reviewers()) > 0 {
+		return false
+	}
+	before := s.Baseline
+	if s.Task != nil {
+		before = s.before
+	}
+	return len(before.Red()) == 0
+}
+
+// unproven is why nobody believes what the agent says.
+const unproven = "what checks it was green before already, so that nothing shows that it is done"
 
 // wanted tells whether one more iteration is wanted although that is so. A hint that nobody was
 // told is more to do.
@@ -306,16 +324,16 @@ func wanted(p *Plan, s *State) bool {
 func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
-	case agreed(s) && !wanted(p, s):
+	case agreed(p, s) && !wanted(p, s):
 		return &End{Status: Completed, Reason: reasonDone}
 	case ok && s.Work.Abort:
 		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}
-	case agreed(s):
+	case agreed(p, s):
 		return nil
 	case reached(s.Asked, p.Stall.Questions):
 		return &End{Status: Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
-		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged) + s.failure()}
+		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged) + s.failure() + s.doubt(p)}
 	case reached(s.SameError, p.Stall.SameError):
 		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
 	case reached(s.SameRed, p.Stall.SameRed):
@@ -332,6 +350,14 @@ func (s *State) failure() string {
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(s.Work.Error), "\n")
 	return "; the agent failed: " + strings.TrimSpace(beginning(plain(first), 200))
+}
+
+// doubt is why the agent is not believed, to be said behind what that led to; empty if it is.
+func (s *State) doubt(p *Plan) string {
+	if !Unproven(p, s) {
+		return ""
+	}
+	return "; " + unproven
 }
 
 func reached(n, limit int) bool { return limit > 0 && n >= limit }

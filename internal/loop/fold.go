@@ -102,6 +102,8 @@ type State struct {
 	tries     int               // iterations at it
 	from      int64             // the checkpoint before it
 	before    *Verdict          // and what the gates said of that
+	changed   bool              // a file was, since then; without tasks since before the first iteration
+	claims    bool              // who worked last says that it is done
 	unjudged  bool              // files may be otherwise than what the gates said something of
 	stale     bool              // likewise than what was kept or judged: somebody has gone on since
 	alone     *Verdict          // what the gates said of what a worker did, by itself
@@ -264,7 +266,7 @@ func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
 		s.tries, s.from, s.before = 0, s.checked, s.last()
 		s.step, s.Work = "", nil // what came of another one says nothing of it
-		s.Unchanged = 0
+		s.Unchanged, s.changed, s.claims = 0, false, false
 	}
 	s.Task, s.held, s.stale = &t, true, s.stale && !t.Closed
 }
@@ -325,6 +327,7 @@ func (s *State) letGo() {
 	s.Task, s.held, s.tries, s.step = nil, false, 0, ""
 	s.Unchanged, s.SameRed, s.red, s.Asked, s.Question = 0, 0, "", 0, ""
 	s.objections, s.Verdict, s.sessions = nil, s.Verdict.lasting(), nil
+	s.changed, s.claims = false, false
 	s.heard()
 }
 
@@ -357,6 +360,7 @@ func (s *State) worked(w Work, at time.Time) {
 		s.shown = 0
 		return // as if it had not been: the hints are for the next try
 	}
+	s.claims = w.Verdict == spec.VerdictOK && w.Done
 	s.given = slices.Clone(s.Hints[:s.shown])
 	s.Hints, s.shown, s.SameLimit = s.Hints[s.shown:], 0, 0
 	s.SameError, s.fail = again(s.SameError, s.fail, w.Error)
@@ -398,7 +402,7 @@ func (s *State) lose(agent string) {
 	}
 	s.Hints = slices.Concat(s.given, s.Hints)
 	s.step, s.lost, s.shown, s.given = Iteration, true, 0, nil
-	s.SameError, s.fail, s.Asked, s.Question = 0, "", 0, ""
+	s.SameError, s.fail, s.Asked, s.Question, s.claims = 0, "", 0, "", false
 }
 
 // Again tells whether the iteration is to be begun again because its place was removed.
@@ -428,7 +432,7 @@ func (s *State) kept(k Keep) {
 	s.Keep, s.step, s.checked, s.given, s.stale = &k, Kept, k.Checkpoint, nil, false
 	switch {
 	case k.Changes > 0:
-		s.Unchanged = 0
+		s.Unchanged, s.changed = 0, true
 	case !k.Again:
 		s.Unchanged++
 	}

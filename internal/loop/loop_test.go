@@ -344,7 +344,7 @@ func TestOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plan()
 		var at []time.Time
-		f := &fake{changes: func(int) int { return 0 }, green: func(int) bool { return true }}
+		f := &fake{changes: func(int) int { return 1 }, green: func(int) bool { return true }}
 		f.work = func(n int) (Work, error) {
 			if at = append(at, time.Now()); n <= 10 {
 				return Work{Verdict: spec.VerdictLimit, Overloaded: true, Error: "529"}, nil
@@ -352,7 +352,7 @@ func TestOverloaded(t *testing.T) {
 			return says(done)
 		}
 		s, _ := carry(t, p, f)
-		if s.Status != Completed || s.Iteration != 1 || s.Repeats != 10 || s.Unchanged != 1 || s.SameError != 0 || !s.Until.IsZero() {
+		if s.Status != Completed || s.Iteration != 1 || s.Repeats != 10 || s.Unchanged != 0 || s.SameError != 0 || !s.Until.IsZero() {
 			t.Errorf("it is %+v", s)
 		}
 		for n := 1; n < len(at); n++ {

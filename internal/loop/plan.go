@@ -43,6 +43,9 @@ type Plan struct {
 	Protect []string `json:"protect,omitempty"` // files and directories, in Directory, that must stay as they are
 	// Gates are those of a file, as it was when the loop began.
 	Gates []Criterion `json:"gates,omitempty"`
+	// AllowUnchanged believes that something is done for which no file was changed, although
+	// all that judges was green before: it is work that changes none, or done elsewhere.
+	AllowUnchanged bool `json:"allow_unchanged,omitempty"`
 
 	Tasks *Tasks `json:"tasks,omitempty"` // it takes its work from; nil: the prompt is all of it
 	// Workers are so many who work at tasks at the same time, each in a sandbox of its own.

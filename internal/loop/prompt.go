@@ -99,7 +99,7 @@ func Prompt(p *Plan, s *State, iteration int) (text string, told int) {
 	room := max(maxPrompt-len(fixed), 2*leastRoom)
 	hints, told := contextOf(s.Hints, share(p, "{{context}}", min(maxContext, room-leastRoom)))
 	room -= len(hints) * strings.Count(p.Template, "{{context}}")
-	red := redOf(s.flaws(), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
+	red := redOf(found(p, s), share(p, "{{gates}}", min(maxGates, max(room, leastRoom))))
 	return unpromising(p, strings.NewReplacer(append(words, "{{context}}", hints, "{{gates}}", red)...).Replace(p.Template)), told
 }
 

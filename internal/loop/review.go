@@ -263,7 +263,7 @@ func oneLine(text string) string {
 // toReview is the reviewer that is to be asked next; nil if the work is not done anyway,
 // or all have been asked.
 func toReview(p *Plan, s *State) *Criterion {
-	if !agreed(s) || wanted(p, s) {
+	if !agreed(p, s) || wanted(p, s) {
 		return nil
 	}
 	list := p.Reviewers()
@@ -309,6 +309,14 @@ func (v *Verdict) lasting() *Verdict {
 	of := *v
 	of.Gates = slices.DeleteFunc(slices.Clone(v.Gates), func(g Gate) bool { return g.Review })
 	return &of
+}
+
+// found is what the agent is told of its last iteration: its flaws, or why it is not believed.
+func found(p *Plan, s *State) []Gate {
+	if !Unproven(p, s) {
+		return s.flaws()
+	}
+	return append(s.flaws(), Gate{Name: "that it is done", Why: "you have said so, and no file of the project was changed; " + unproven})
 }
 
 // flaws are what the agent is told: what is red, and what reviewers had to say the last

@@ -17,6 +17,7 @@ type Back struct {
 	Checkpoint int64    `json:"checkpoint"`
 	Verdict    *Verdict `json:"verdict,omitempty"` // what the gates said then
 	Reopen     []string `json:"reopen,omitempty"`  // tasks that were done later
+	Changed    bool     `json:"changed,omitempty"` // a file was by then, since before the first iteration
 
 	perhaps bool // if the checkpoint was removed, files stay as they are
 }
@@ -33,12 +34,16 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
 	}
 	var b *Back
+	then, err := Fold(nil)
 	for _, ev := range events {
+		if err = then.Add(ev); err != nil {
+			return nil, err
+		}
 		switch ev.Type {
 		case Kept:
 			err = into(ev, func(k Keep) {
 				if k.Iteration == iteration {
-					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint}
+					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint, Changed: then.changed}
 				}
 			})
 		case Baseline, Judged:
@@ -108,7 +113,7 @@ func (l *Loop) restore(ctx context.Context) error {
 // rewind forgets what came after.
 func (s *State) rewind(b Back) {
 	s.letGo()
-	s.back, s.checked = &b, b.Checkpoint
+	s.back, s.checked, s.changed = &b, b.Checkpoint, b.Changed
 	s.Iteration, s.Verdict, s.Work, s.Keep = b.Iteration, b.Verdict, nil, nil
 	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
 	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })

@@ -156,7 +156,7 @@ func (s *State) workerTook(w *State, t Taken) {
 	w.letGo()
 	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.last(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
-	w.holder = ""
+	w.holder, w.before = "", s.last()
 }
 
 // workerBegan is the beginning of an iteration. Who is told a hint has it until it has

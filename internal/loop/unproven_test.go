@@ -1,0 +1,115 @@
+package loop
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// Who says that it is done and has changed nothing is not believed where all was green before.
+func TestUnproven(t *testing.T) {
+	tests := []struct {
+		name       string
+		set        func(*Plan)
+		green      func(n int) bool
+		changes    func(n int) int
+		status     Status
+		reason     string
+		iterations int
+	}{
+		{"nothing", nil, always(true), always(0), Stalled, "unchanged", 3},
+		{"something", nil, always(true), always(1), Completed, "done", 1},
+		{"something, at last", nil, always(true), func(n int) int { return n / 3 }, Completed, "done", 3},
+		{"red before", nil, func(n int) bool { return n > 0 }, always(0), Completed, "done", 1},
+		{"such work", func(p *Plan) { p.AllowUnchanged = true }, always(true), always(0), Completed, "done", 1},
+		{"a reviewer agrees", func(p *Plan) { p.Gates = reviewed().Gates[:1] }, always(true), always(0), Completed, "done", 1},
+		{"more iterations than stall", func(p *Plan) { p.Limits.MinIterations = 5 }, always(true), always(0), Stalled, "unchanged", 3},
+		{"no end to that", func(p *Plan) { p.Stall.Unchanged = 0 }, always(true), always(0), Limited, "iterations", 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan()
+			if tt.set != nil {
+				tt.set(p)
+			}
+			f := &fake{work: func(int) (Work, error) { return says(done) }, changes: tt.changes, green: tt.green}
+			f.opinion = func(int) (Opinion, error) { return opinion(agrees), nil }
+			s, _ := carry(t, p, f)
+			if s.Status != tt.status || s.Reason != tt.reason || s.Iteration != tt.iterations {
+				t.Errorf("it is %s (%s) after %d iterations, want %s (%s) after %d", s.Status, s.Reason, s.Iteration, tt.status, tt.reason, tt.iterations)
+			}
+			if tt.iterations > 1 && !strings.Contains(f.prompts[1], "- that it is done: you have said so, and no file of the project was changed; "+unproven+"\n") {
+				t.Errorf("it was told %q", f.prompts[1])
+			}
+			if tt.status == Stalled && s.Detail != "no file was changed in 3 iterations; "+unproven {
+				t.Errorf("it says %q", s.Detail)
+			}
+		})
+	}
+}
+
+// So it is with each task: what was done at the one before says nothing of it.
+func TestUnprovenTasks(t *testing.T) {
+	p, r, d := desk(t, "one", "two", "three")
+	p.Tasks.Tries = 5
+	f := &fake{work: func(int) (Work, error) { return says(done) }, green: always(true)}
+	f.changes = func(n int) int { return map[int]int{1: 1, 5: 1}[n] }
+	s := workThrough(t.Context(), t, p, f, r, d)
+	if s.Reason != reasonTasksFailed || len(s.Closed) != 2 || len(s.Left) != 1 || s.Left[0].Task != "bd-two" || s.Left[0].Why != "no file was changed in 3 iterations; "+unproven {
+		t.Errorf("it is %s (%s), %v closed, %v put back", s.Status, s.Reason, s.Closed, s.Left)
+	}
+	if x := at(t, d, "bd-two"); !strings.Contains(x.Notes, unproven) {
+		t.Errorf("the task has the note %q", x.Notes)
+	}
+	if strings.Contains(f.prompts[4], unproven) {
+		t.Errorf("another task begins with %q", f.prompts[4])
+	}
+}
+
+// And with several workers, each of whom has to show something.
+func TestUnprovenTeam(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			if id == "bd-a" {
+				f[id] = "done"
+			}
+			return says(done)
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Reason != reasonTasksFailed || len(s.Closed) != 1 || len(s.Left) != 1 || !strings.HasSuffix(s.Left[0].Why, unproven) || !maps.Equal(b.main, files{"bd-a": "done"}) {
+			t.Errorf("it is %s (%s), %v closed, %v put back", s.Status, s.Reason, s.Closed, s.Left)
+		}
+	})
+}
+
+// Who goes back has what was changed by then, and nothing of what came later.
+func TestUnprovenRewound(t *testing.T) {
+	for back, want := range map[int]string{0: "unchanged", 1: "unchanged", 2: "done"} {
+		p := plan()
+		p.Limits.MaxIterations = 9
+		f := &fake{work: func(int) (Work, error) { return says(done) }, green: always(true)}
+		f.changes = func(n int) int { return map[int]int{2: 1, 3: 1}[n] }
+		f.work = func(n int) (Work, error) {
+			if n > 3 {
+				return says(done)
+			}
+			return Work{Verdict: spec.VerdictOK, Message: "not yet"}, nil
+		}
+		r := next(t, &run.Run{ID: "x"})
+		p.Limits.MaxIterations = 3
+		goOn(t.Context(), t, p, f, r)
+		_, err := rewind(t, p, f, r, nil, back)
+		must(t, err)
+		p.Limits.MaxIterations = 9
+		if s := goOn(t.Context(), t, p, f, r); s.Reason != want {
+			t.Errorf("from %d on it is %s (%s)", back, s.Status, s.Reason)
+		}
+	}
+}
