@@ -81,6 +81,9 @@ func (a *app) rewind(cmd *command.Command, l *looping, h *run.Host, events []run
 		return err
 	}
 	h.Close() // who hears of it may go on at once
+	if len(l.state.Beneath) > 0 {
+		a.note("below what is put back %s; what the gates said then holds no more: they are asked after the next iteration", beneathText(l.state))
+	}
 	told := stopped(l.notice(), l.state)
 	told.Event = engine.EventRewound
 	a.notify(context.WithoutCancel(cmd.Context()), l.engine, told)

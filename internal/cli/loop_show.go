@@ -201,7 +201,11 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
 	v := s.Verdict
-	if v == nil {
+	switch {
+	case v != nil:
+	case len(s.Beneath) > 0:
+		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + beneathText(s)})
+	default:
 		v = s.Baseline
 	}
 	if v != nil {
@@ -219,6 +223,11 @@ func (l *looping) rows() [][2]string {
 		rows = append(rows, [2]string{"hint", term.Opening(h)})
 	}
 	return rows
+}
+
+// beneathText tells of files that were changed below those that were put back.
+func beneathText(s *loop.State) string {
+	return printable(strings.Join(s.Beneath, ", ")) + " changed since then, and stays as it is"
 }
 
 // ofModels tells which models take turns, if there are several.

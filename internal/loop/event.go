@@ -218,6 +218,9 @@ type By struct {
 // Put tells what became of putting files back.
 type Put struct {
 	Gone bool `json:"gone,omitempty"` // the checkpoint was removed: they are as they were
+	// Beneath are files that are not put back, and that were changed since the checkpoint was
+	// made: what the gates said then is of other ones.
+	Beneath []string `json:"beneath,omitempty"`
 }
 
 // End says how a loop stands when nobody carries it on any more.

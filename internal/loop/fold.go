@@ -58,7 +58,10 @@ type State struct {
 	Repeats   int      `json:"repeats"` // iterations begun again: after an interruption, or a limit of the agent's
 	Work      *Work    `json:"work,omitempty"`
 	Keep      *Keep    `json:"kept,omitempty"`
-	Verdict   *Verdict `json:"verdict,omitempty"`   // the last one of an iteration
+	Verdict   *Verdict `json:"verdict,omitempty"` // the last one of an iteration
+	// Beneath are files that were changed since what the files were put back to was judged, and
+	// are not put back. There is no verdict on both until the next one.
+	Beneath   []string `json:"changed_beneath,omitempty"`
 	Reviewing string   `json:"reviewing,omitempty"` // the gate whose reviewer is at work
 
 	Task   *Taken     `json:"task,omitempty"` // it works on
@@ -284,6 +287,9 @@ func (s *State) leave(l Left) {
 func (s *State) restored(p Put) {
 	if b := s.back; b != nil && !p.Gone {
 		s.checked, s.Verdict, s.unjudged = b.Checkpoint, b.Verdict, b.Verdict == nil && b.Iteration > 0
+		if s.Beneath = p.Beneath; len(p.Beneath) > 0 {
+			s.Verdict, s.unjudged = nil, true
+		}
 	}
 	s.back = nil
 }
@@ -316,7 +322,7 @@ func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
 // last is what the gates said last.
 func (s *State) last() *Verdict {
-	if s.Verdict != nil {
+	if s.Verdict != nil || len(s.Beneath) > 0 {
 		return s.Verdict
 	}
 	return s.Baseline
@@ -447,7 +453,7 @@ func (s *State) confirmed() {
 }
 
 func (s *State) judged(v Verdict) {
-	s.Verdict, s.step, s.unjudged, s.reviewed = &v, Judged, false, 0
+	s.Verdict, s.Beneath, s.step, s.unjudged, s.reviewed = &v, nil, Judged, false, 0
 	s.wasSame, s.wasRed = s.SameRed, s.red
 	s.SameRed, s.red = again(s.SameRed, s.red, fingerprint(v.Gates))
 }

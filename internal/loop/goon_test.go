@@ -121,6 +121,18 @@ func TestGoOnBroken(t *testing.T) {
 	}
 }
 
+// What was changed below what is kept is no change of it, and is judged nevertheless.
+func TestGoOnBeneath(t *testing.T) {
+	p, r, _ := desk(t)
+	p.Tasks = nil
+	f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
+	pausedAfter(t, p, f, r, nil)
+	f.beneath, f.green = []string{"/proj/file"}, func(n int) bool { return n > 1 }
+	if s := workThrough(t.Context(), t, p, f, r, nil); s.Status != Completed || s.Iteration != 2 {
+		t.Errorf("it is %s (%s) after %d iterations", s.Status, s.Reason, s.Iteration)
+	}
+}
+
 // A task that was closed before a crash is not judged once more as what is in hand: it is in
 // the end, with all that there is.
 func TestGoOnClosed(t *testing.T) {

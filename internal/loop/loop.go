@@ -31,6 +31,9 @@ type Shop interface {
 	Keep(ctx context.Context, seat Seat, cause string, since int64) (checkpoint int64, changes int, err error)
 	// Restore has files be what they were at a checkpoint.
 	Restore(ctx context.Context, checkpoint int64) error
+	// Beneath names files that are in no checkpoint, and were changed since one was made: what
+	// lies below what is kept.
+	Beneath(checkpoint int64) ([]string, error)
 	// Judge has the gates judge a checkpoint. What they protect is compared with the
 	// hashes of a baseline; without these they are taken.
 	Judge(ctx context.Context, checkpoint int64, baseline map[string]string) (gates []Gate, hashes map[string]string, err error)
@@ -371,8 +374,11 @@ func (l *Loop) confirm(ctx context.Context) error {
 // of it.
 func confirm(ctx context.Context, shop Shop, seat Seat, s *State, cause string) (kind string, k Keep, err error) {
 	k = Keep{Iteration: s.Iteration, Again: true}
-	k.Checkpoint, k.Changes, err = shop.Keep(ctx, seat, cause, s.checked)
-	if k.Changes > 0 {
+	beneath, err := shop.Beneath(s.checked)
+	if err == nil {
+		k.Checkpoint, k.Changes, err = shop.Keep(ctx, seat, cause, s.checked)
+	}
+	if k.Changes > 0 || len(beneath) > 0 {
 		return Kept, k, err
 	}
 	return Confirmed, k, err

@@ -59,6 +59,7 @@ type fake struct {
 
 	restored []int64
 	refuses  error
+	beneath  []string
 
 	gone   map[Seat]bool // whose place somebody has removed
 	remade []Seat
@@ -130,6 +131,8 @@ func (f *fake) Restore(_ context.Context, checkpoint int64) error {
 	f.restored = append(f.restored, checkpoint)
 	return f.refuses
 }
+
+func (f *fake) Beneath(int64) ([]string, error) { return f.beneath, nil }
 
 func (f *fake) Judge(context.Context, int64, map[string]string) ([]Gate, map[string]string, error) {
 	g := Gate{Name: "true", Green: f.green(f.n), Seconds: f.took}
@@ -674,7 +677,7 @@ func randomEvent(t *testing.T, r *rand.Rand) run.Event {
 		{ReviewDelayed, Unheard{Iteration: n, Gate: "judge"}},
 		{ReviewCut, Unheard{Usage: Usage{Tokens: int64(n)}}},
 		{Rewound, Back{Iteration: n, Checkpoint: int64(n)}},
-		{Restored, Put{n == 0}},
+		{Restored, Put{Gone: n == 0}},
 		{"of the future", nil},
 	}
 	one := all[r.IntN(len(all))]

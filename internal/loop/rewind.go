@@ -97,7 +97,11 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 // restore has files and tasks be what they were.
 func (l *Loop) restore(ctx context.Context) error {
 	b := l.state.back
-	err := l.Shop.Restore(ctx, b.Checkpoint)
+	beneath, err := l.Shop.Beneath(b.Checkpoint)
+	if err != nil {
+		return err
+	}
+	err = l.Shop.Restore(ctx, b.Checkpoint)
 	gone := b.perhaps && errors.Is(err, spec.ErrNotFound)
 	if err != nil && !gone {
 		return err
@@ -107,7 +111,7 @@ func (l *Loop) restore(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.keep(Restored, Put{gone})
+	return l.keep(Restored, Put{gone, beneath})
 }
 
 // rewind forgets what came after.
@@ -118,7 +122,7 @@ func (s *State) rewind(b Back) {
 	s.SameError, s.fail, s.SameLimit, s.shown, s.Until = 0, "", 0, 0, time.Time{}
 	s.Closed = upTo(s.Closed, func(f Finished) bool { return f.Iteration <= b.Iteration })
 	s.Left = upTo(s.Left, func(f Left) bool { return f.Iteration <= b.Iteration })
-	s.OpenTasks, s.HeldUp, s.Falls = nil, nil, 0
+	s.OpenTasks, s.HeldUp, s.Falls, s.Beneath = nil, nil, 0, nil
 	s.Status, s.Reason, s.Detail, s.Signal = Waiting, "rewound", fmt.Sprintf("to iteration %d", b.Iteration), 0
 }
 

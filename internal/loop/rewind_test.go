@@ -69,6 +69,26 @@ func TestRewindLateStop(t *testing.T) {
 	}
 }
 
+// What the gates said of files that others lie below by now is not said of what there is.
+func TestRewindBeneath(t *testing.T) {
+	for back := range 3 {
+		p := plan()
+		p.Limits.MaxIterations = 3
+		f := &fake{work: func(int) (Work, error) { return says(done) }, changes: always(1), green: always(false)}
+		_, r := carry(t, p, f)
+		f.beneath = []string{"/proj/done.txt"}
+		s, err := rewind(t, p, f, r, nil, back)
+		must(t, err)
+		if s.Verdict != nil || s.last() != nil || !s.unjudged || !slices.Equal(s.Beneath, f.beneath) || s.Iteration != back {
+			t.Errorf("at %d it is %+v", back, s)
+		}
+		f.green = always(true)
+		if s = goOn(t.Context(), t, p, f, r); s.Status != Completed || len(s.Beneath) > 0 || strings.Contains(f.prompts[3], "What the last check found") {
+			t.Errorf("at %d it is %s (%s), and was told %q", back, s.Status, s.Reason, f.prompts[3])
+		}
+	}
+}
+
 // TestRewindCutShort goes back when somebody goes on, if going back was cut short.
 func TestRewindCutShort(t *testing.T) {
 	p := plan()

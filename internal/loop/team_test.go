@@ -164,6 +164,8 @@ func (b *bench) Keep(_ context.Context, seat Seat, _ string, since int64) (int64
 
 func (b *bench) Restore(context.Context, int64) error { return errors.New("nobody goes back") }
 
+func (b *bench) Beneath(int64) ([]string, error) { return nil, nil }
+
 func (b *bench) Judge(_ context.Context, n int64, _ map[string]string) ([]Gate, map[string]string, error) {
 	defer b.locked()()
 	why := b.judge(b.points[n-1])

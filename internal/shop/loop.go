@@ -155,6 +155,18 @@ func (s *Loop) Restore(ctx context.Context, number int64) error {
 	return err
 }
 
+// Beneath names files of the host that were changed below what is kept.
+func (s *Loop) Beneath(number int64) ([]string, error) {
+	p, err := s.checkpoint(number)
+	if errors.Is(err, spec.ErrNotFound) { // a person removed it
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.engine.ChangedBeneath(s.Sandbox, p.CreatedAt)
+}
+
 // checkpoint finds one of the loop's sandbox.
 func (s *Loop) checkpoint(number int64) (checkpoint.Point, error) {
 	return s.engine.Checkpoints(s.Sandbox).Find(strconv.FormatInt(number, 10))
