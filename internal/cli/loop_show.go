@@ -200,13 +200,10 @@ func (l *looping) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
-	v := s.Verdict
-	switch {
-	case v != nil:
-	case len(s.Beneath) > 0:
+	v := cmp.Or(s.Verdict, s.Baseline)
+	if s.Verdict == nil && len(s.Beneath) > 0 {
+		v = nil
 		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + beneathText(s)})
-	default:
-		v = s.Baseline
 	}
 	if v != nil {
 		for _, g := range v.Gates {

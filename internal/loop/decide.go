@@ -171,7 +171,9 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 		return kept(w)
 	case Judged:
 		told := *w
-		told.Hints = s.Hints // they are for whoever is next
+		if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // else what is done is not kept back for them
+			told.Hints = s.Hints
+		}
 		step := taskJudged(p, &told)
 		if w.stale && step.decides() {
 			return Step{Confirm: true}

@@ -148,6 +148,10 @@ func TestHintedLast(t *testing.T) {
 	if step := NextOf(tasks, s, s.Workers[0], s.Last); step.Iterate != 2 {
 		t.Errorf("one of several: %+v", step)
 	}
+	last.Tasks = tasks.Tasks
+	if step := NextOf(last, s, s.Workers[0], s.Last); !step.Join {
+		t.Errorf("one of several, without another iteration: %+v", step)
+	}
 	if step := NextOf(reviewed(), s, s.Workers[0], s.Last); step.Review != nil {
 		t.Errorf("one of several, before a review: %+v", step)
 	}

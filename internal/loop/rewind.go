@@ -35,6 +35,9 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 	}
 	var b *Back
 	then, err := Fold(nil)
+	if err != nil {
+		return nil, err
+	}
 	for _, ev := range events {
 		if err = then.Add(ev); err != nil {
 			return nil, err
