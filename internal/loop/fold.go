@@ -251,8 +251,9 @@ func (s *State) begin() {
 			w.Until = time.Time{}
 		}
 	}
-	s.unjudged = s.unjudged || s.Status != Queued // people may have been at work since
-	if s.Status == Running {                      // nobody told its end
+	// People may have been at work since, whoever told an end.
+	s.unjudged = s.unjudged || s.Status != Queued
+	if s.Status == Running { // nobody told its end
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false
 		}
