@@ -72,7 +72,7 @@ func Next(p *Plan, s *State, now time.Time) Step {
 	if end := fallen(s); end != nil {
 		return Step{End: end}
 	}
-	if until := s.wakes(now); until.After(now) {
+	if until := s.wakes(now); s.step == Worked && until.After(now) { // for a reviewer only who is asked waits
 		return Step{Wait: until}
 	}
 	if s.step == Iteration || s.step == Worked { // cut short, or of no account
@@ -159,6 +159,10 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	if !w.held {
 		return Step{Take: true}
 	}
+	told := *w
+	if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // else what is done is not kept back for them
+		told.Hints = s.Hints
+	}
 	switch w.step {
 	case Worked:
 		if w.Work.Verdict != spec.VerdictLimit {
@@ -170,10 +174,6 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	case Kept:
 		return kept(w)
 	case Judged:
-		told := *w
-		if s.Iteration < p.Limits.MaxIterations && spent(p, s, now) == nil { // else what is done is not kept back for them
-			told.Hints = s.Hints
-		}
 		step := taskJudged(p, &told)
 		if w.stale && step.decides() {
 			return Step{Confirm: true}
@@ -187,13 +187,10 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 		if step != nil {
 			return *step
 		}
-	case Rejudged:
-		if step := reviewOf(p, s, w, now); step != nil {
+	case Rejudged, Joined, Settled:
+		if step := joining(p, s, &told, now); step != nil {
 			return *step
 		}
-		return joined(p, w)
-	case Joined, Settled:
-		return joined(p, w)
 	}
 	if end := spent(p, s, now); end != nil {
 		return Step{End: end}
@@ -201,7 +198,7 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 	if end := fallen(w); end != nil {
 		return Step{End: end}
 	}
-	if until := w.wakes(now); until.After(now) {
+	if until := w.wakes(now); w.step == Worked && until.After(now) {
 		return Step{Wait: until}
 	}
 	if w.step == Iteration || w.step == Worked {
@@ -221,6 +218,21 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 		return nil
 	}
 	step := reviewing(p, s, w, c, now)
+	return &step
+}
+
+// joining is what follows of what was brought together, or is in the loop's sandbox already; nil
+// if a hint is to be told first, for which that is not done.
+func joining(p *Plan, s, w *State, now time.Time) *Step {
+	if w.step == Rejudged {
+		if step := reviewOf(p, s, w, now); step != nil {
+			return step
+		}
+	}
+	step := joined(p, w)
+	if len(w.Hints) > 0 && (step.Rejudge || step.Settle) {
+		return nil
+	}
 	return &step
 }
 

@@ -108,7 +108,7 @@ type State struct {
 	changed   bool              // a file was, since then; without tasks since before the first iteration
 	claims    bool              // who worked last says that it is done
 	unjudged  bool              // files may be otherwise than what the gates said something of
-	stale     bool              // likewise than what was kept or judged: somebody has gone on since
+	stale     bool              // likewise than what was kept: somebody has gone on since
 	alone     *Verdict          // what the gates said of what a worker did, by itself
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // what was done in the iteration is gone with the place
@@ -251,8 +251,10 @@ func (s *State) begin() {
 			w.Until = time.Time{}
 		}
 	}
-	// People may have been at work since, whoever told an end.
-	s.unjudged = s.unjudged || s.Status != Queued
+	if s.Status != Queued && s.Status != Running { // it had come to an end: people may have been at work since
+		s.unjudged = true
+	}
+	goneOn := s.Status != Queued
 	if s.Status == Running { // nobody told its end
 		for _, w := range append([]*State{s}, s.Workers...) {
 			w.unknown, w.open = w.unknown || w.open, false
@@ -262,7 +264,7 @@ func (s *State) begin() {
 	s.Reviewing, s.noCount, s.noPrice, s.blind, s.unlisted = "", false, false, "", false // whoever goes on knows that
 	s.rest()
 	for _, w := range append([]*State{s}, s.Workers...) {
-		w.Falls, w.stale = 0, w.step == Kept || w.step == Judged
+		w.Falls, w.stale = 0, goneOn
 	}
 }
 
@@ -437,6 +439,7 @@ func (s *State) meter(m spec.Metered) {
 
 func (s *State) kept(k Keep) {
 	s.Keep, s.step, s.checked, s.given, s.stale = &k, Kept, k.Checkpoint, nil, false
+	s.unjudged = s.unjudged || k.Again
 	switch {
 	case k.Changes > 0:
 		s.Unchanged, s.changed = 0, true

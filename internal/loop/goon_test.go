@@ -192,3 +192,31 @@ func TestTeamGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// When no task is left after a crash the gates are asked again if files have been changed since,
+// and not otherwise.
+func TestGoOnNoneLeft(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		p, r, d := desk(t, "one")
+		f := &fake{changes: always(1), work: func(int) (Work, error) { return says(done) }, green: always(true)}
+		h, _, err := r.Host()
+		must(t, err)
+		l := &Loop{Plan: p, Run: r, Host: h, Shop: f, Desk: d}
+		l.Tell = func(ev run.Event, _ *State) {
+			if ev.Type == Closed {
+				h.Close() // nothing can be written any more
+			}
+		}
+		if _, err = l.Carry(t.Context(), nil); err == nil {
+			t.Fatal("it did not die")
+		}
+		f.green = always(false)
+		want := reasonDone
+		if changed {
+			f.people, want = 1, "no_tasks"
+		}
+		if s := workThrough(t.Context(), t, p, f, r, d); s.Reason != want || f.n != 1 {
+			t.Errorf("changed %v: it is %s (%s) after %d iterations", changed, s.Status, s.Reason, f.n)
+		}
+	}
+}

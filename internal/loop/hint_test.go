@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/run"
@@ -148,6 +149,24 @@ func TestHintedLast(t *testing.T) {
 	if step := NextOf(tasks, s, s.Workers[0], s.Last); step.Iterate != 2 {
 		t.Errorf("one of several: %+v", step)
 	}
+	by := By{Worker: 1}
+	joined := Join{By: by, Task: "bd-1", Checkpoint: 3, Ours: 2}
+	for name, then := range map[string][]any{
+		"brought together":       {Joined, joined},
+		"judged with the others": {Joined, joined, Rejudged, Verdict{By: by, Checkpoint: 3, Gates: green}},
+	} {
+		s := happened(by, then...)
+		if step := NextOf(tasks, s, s.Workers[0], s.Last); step.Iterate != 2 {
+			t.Errorf("one of several, %s: %+v", name, step)
+		}
+		s = happened(by, append(then, Cleared, nil)...)
+		if step := NextOf(tasks, s, s.Workers[0], s.Last); !step.Rejudge && !step.Settle {
+			t.Errorf("one of several, %s, and taken back: %+v", name, step)
+		}
+	}
+	if s := happened(by, Joined, joined, Settled, Settle{by, 3}); !NextOf(tasks, s, s.Workers[0], s.Last).Close {
+		t.Error("what is in the loop's sandbox is not closed")
+	}
 	last.Tasks = tasks.Tasks
 	if step := NextOf(last, s, s.Workers[0], s.Last); !step.Join {
 		t.Errorf("one of several, without another iteration: %+v", step)
@@ -167,4 +186,29 @@ func TestHintWhilePaused(t *testing.T) {
 	if s.Status != Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || !strings.Contains(f.prompts[1], "make it blue") {
 		t.Errorf("it is %s (%s) after %d iterations, %q are left", s.Status, s.Reason, s.Iteration, s.Hints)
 	}
+}
+
+// One that comes while it is judged with the others has its iteration before the task is closed.
+func TestTeamHintLate(t *testing.T) {
+	p, r, d := hire(t, 2, "a")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			f[id] += "done "
+			b.main["other"] = "by hand"
+			return says(done)
+		}
+		judged := 0
+		b.judge = func(files) string {
+			if judged++; judged == 3 { // with what was done by hand
+				must(t, r.Leave(run.Message{Kind: run.Hint, Text: "mind the gap", Actor: "ann"}))
+			}
+			return ""
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if s.Status != Completed || s.Iteration != 2 || len(s.Hints) != 0 || len(s.Closed) != 1 || b.main["bd-a"] != "done done " || !strings.Contains(b.prompts[1], "mind the gap") {
+			t.Errorf("it is %s (%s) after %d iterations, %q are left, %v", s.Status, s.Reason, s.Iteration, s.Hints, b.main)
+		}
+	})
 }

@@ -84,10 +84,8 @@ func (l *Loop) takeTask(ctx context.Context) error {
 // noneLeft ends the loop by what the gates say of the files as they are: work that was
 // given up may have changed them since they were asked.
 func (l *Loop) noneLeft(ctx context.Context) error {
-	if l.state.unjudged {
-		if err := judgeAgain(ctx, l.Shop, l.state, l.Run.ID, l.keep); err != nil {
-			return err
-		}
+	if err := judgeAgain(ctx, l.Shop, l.state, l.Run.ID, l.keep); err != nil {
+		return err
 	}
 	open, ready, err := l.Desk.Stands(ctx, l.state)
 	if err != nil || ready { // there is one by now: it is taken

@@ -344,10 +344,8 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 		}
 		return true, run.Unkept(err)
 	case !open && !slices.ContainsFunc(t.hands, func(h *hand) bool { return !h.idle }):
-		if t.state.unjudged {
-			if err := judgeAgain(ctx, t.Bench, t.state, t.Run.ID, t.keep); err != nil {
-				return true, err
-			}
+		if err := judgeAgain(ctx, t.Bench, t.state, t.Run.ID, t.keep); err != nil {
+			return true, err
 		}
 		left, ready, err := t.Desk.Stands(ctx, t.state)
 		if err != nil {
@@ -362,21 +360,27 @@ func (t *Team) quiet(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// judgeAgain asks the gates of what the loop's sandbox holds, which may be otherwise than when
+// judgeAgain asks the gates of what the loop's sandbox holds, if that may be otherwise than when
 // they were asked last.
 func judgeAgain(ctx context.Context, shop Shop, s *State, id string, keep func(kind string, data any) error) error {
-	n, changes, err := shop.Keep(ctx, Seat{}, "run "+id+" goes on", s.checked)
-	if err == nil {
-		err = keep(Kept, Keep{Iteration: s.Iteration, Checkpoint: n, Changes: changes, Again: true})
+	if !s.unjudged && !s.stale {
+		return nil
 	}
+	kind, k, err := confirm(ctx, shop, Seat{}, s, "run "+id+" goes on")
 	if err != nil {
 		return err
 	}
-	gates, _, err := shop.Judge(ctx, n, s.Baseline.Protected)
+	if s.unjudged {
+		kind = Kept
+	}
+	if err := keep(kind, k); err != nil || kind == Confirmed {
+		return err
+	}
+	gates, _, err := shop.Judge(ctx, k.Checkpoint, s.Baseline.Protected)
 	if err != nil {
 		return err
 	}
-	return keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: n, Gates: gates})
+	return keep(Judged, Verdict{Iteration: s.Iteration, Checkpoint: k.Checkpoint, Gates: gates})
 }
 
 // baseline is what the gates say of what there is.

@@ -209,7 +209,7 @@ func (s *State) settled(w *State, e Settle) {
 	if w.Verdict != nil {
 		v := *w.Verdict.lasting()
 		v.Checkpoint, v.Worker = e.Checkpoint, 0
-		s.Verdict, s.unjudged = &v, false
+		s.Verdict, s.unjudged, s.stale = &v, false, false
 	}
 }
 
@@ -278,7 +278,7 @@ func (s *State) At() string {
 		return "waits"
 	case s.step == Worked:
 		return "keeps"
-	case s.step == Kept, s.stale:
+	case s.step == Kept, s.step == Judged && s.stale:
 		return "is judged"
 	case s.step == Judged && s.Work.Done && len(s.Verdict.Red()) == 0:
 		return "is to be joined"
