@@ -26,9 +26,10 @@ func TestWhatNow(t *testing.T) {
 		{spec.WorkspaceLive, loop.State{Status: loop.Waiting, Reason: "question"}, "bothy loop hint r-1 'TEXT', bothy loop resume r-1"},
 		{spec.WorkspaceLive, open, `bothy task show -C '/my '\''p'\''' bd-3` + "\nto go on when they are closed, or can be taken: bothy loop resume r-1"},
 		{spec.WorkspaceLive, loop.State{Status: loop.Stalled, Hints: []string{"a", "b"}}, "resume r-1\n2 hints that no iteration was told: for the next one, if you go on"},
-		{spec.WorkspaceLive, loop.State{Status: loop.Limited, Hints: []string{"a"}}, "1 hint that no iteration was told: bothy loop rewind r-1 N goes on from an earlier one, and the next is told"},
+		{spec.WorkspaceLive, loop.State{Status: loop.Limited, Reason: "iterations", Hints: []string{"a"}}, "resume r-1 --max-iterations N\n1 hint that no iteration was told: for the next one, if you go on"},
+		{spec.WorkspaceLive, loop.State{Status: loop.Aborted, Hints: []string{"a"}}, "1 hint that no iteration was told: bothy loop rewind r-1 N goes on from an earlier one, and the next is told"},
 		{spec.WorkspaceLive, loop.State{Status: loop.Cancelled, Hints: []string{"a"}}, "1 hint that no iteration was told: bothy loop run --add-context 'TEXT' has another loop hear it"},
-		{spec.WorkspaceLive, loop.State{Status: loop.Limited, Hints: []string{"a"}, Workers: []*loop.State{{}}}, "bothy loop run --add-context 'TEXT' has another loop hear it"},
+		{spec.WorkspaceLive, loop.State{Status: loop.Aborted, Hints: []string{"a"}, Workers: []*loop.State{{}}}, "bothy loop run --add-context 'TEXT' has another loop hear it"},
 		{spec.WorkspaceLive, loop.State{Status: loop.Waiting, Reason: "paused", Hints: []string{"a"}}, "to go on: bothy loop resume r-1"},
 	} {
 		sb := &spec.Sandbox{Name: "box", WorkspaceMode: c.mode, Workspaces: []spec.Mount{{Source: "/p", Target: "/p"}}}

@@ -567,7 +567,7 @@ func untoldText(id string, s *loop.State) string {
 	switch {
 	case len(s.Hints) == 0:
 		return ""
-	case !s.Status.Final():
+	case !s.Status.Final(), s.Status == loop.Limited:
 		return text + "for the next one, if you go on"
 	case s.Status == loop.Cancelled || len(s.Workers) > 0:
 		return text + "bothy loop run --add-context 'TEXT' has another loop hear it"
