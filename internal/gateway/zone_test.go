@@ -38,6 +38,25 @@ func address(t testing.TB, m dnsmessage.Message) netip.Addr {
 	return netip.AddrFrom4(a.A)
 }
 
+// What a rule spells out is not counted, whatever else lets names be looked up.
+func TestSpelledNamesAreNotRationed(t *testing.T) {
+	for _, yaml := range []string{"allow: [api.example.com, '**.example.com']\n", "default: allow\nallow: [api.example.com]\n", "presets: [open]\nallow: [api.example.com]\n"} {
+		w := start(t, document(t, 1, yaml), nil)
+		z, n := zone{w.Gateway}, 0
+		for ; n < 2*nameBurst; n++ {
+			if _, _, err := z.Lookup(fmt.Sprintf("n%d.example.com", n)); err != nil {
+				break
+			}
+		}
+		if n == 2*nameBurst {
+			t.Fatalf("%q: the ration is never used up", yaml)
+		}
+		if _, _, err := z.Lookup("api.example.com"); err != nil {
+			t.Errorf("%q: a name that is spelled out: %v", yaml, err)
+		}
+	}
+}
+
 // Programs keep addresses longer than an answer says. So one stands for its name for
 // ever, also when the ration of names is used up, and what may be reached by it is
 // decided when somebody connects.

@@ -142,6 +142,25 @@ func TestLookup(t *testing.T) {
 	expect(t, p, "+lookup a.example", "-lookup b.example", "-lookup c.example")
 }
 
+// A rule that spells a name out lets it be looked up, also where the default would.
+func TestLookupOfWhatIsSpelledOut(t *testing.T) {
+	const rules = `allow: ["a.example:443", "**.example", {host: "b.example:22", until: "2026-11-20T11:00:00Z"}, "c.example:25"], deny: ["c.example:25"]}`
+	for what, p := range map[string]*Policy{
+		"by default": policyOf(t, LayerUser, `{default: allow, `+rules),
+		"by preset":  policyOf(t, LayerUser, `{presets: [open], `+rules),
+	} {
+		for name, want := range map[string]string{"a.example": "a.example:443", "b.example": "", "c.example": "", "d.example": ""} {
+			d, got := p.Decide(ask(t, "lookup "+name)), ""
+			if d.Rule != nil {
+				got = d.Rule.String()
+			}
+			if !d.Allowed() || got != want {
+				t.Errorf("open %s, %s: rule %q, want %q: %s", what, name, got, want, d.Reason())
+			}
+		}
+	}
+}
+
 func TestProject(t *testing.T) {
 	p := policyOf(t,
 		LayerUser, `{presets: [npm], allow: ["**.example.com", {host: api.example.net, max_body: 100}]}`,

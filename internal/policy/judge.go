@@ -129,7 +129,7 @@ func (p *Policy) opens(b *block, a netip.Addr, s *subject) bool {
 }
 
 // lookup decides about a name alone: is there a port at which it may be
-// reached?
+// reached? A rule that spells it out comes first: such names are not counted.
 func (p *Policy) lookup(s *subject, d Decision) Decision {
 	for e := range p.deny.about(s) {
 		if e.cond == nil && e.port == 0 && e.live(s.now) {
@@ -137,14 +137,11 @@ func (p *Policy) lookup(s *subject, d Decision) Decision {
 		}
 	}
 	no := d.deny(CauseNoRule, nil)
-	if p.open && !s.shielded() {
-		if no = p.somePort(s, d, nil); no.Allowed() {
-			return no
-		}
-	}
+	open := p.open && !s.shielded()
 	for e := range p.allow.about(s) {
 		switch {
 		case s.shields(&e.rule.Target):
+		case open && e.rule.Target.kind != exact: // the default lets it be known, too
 		case !e.live(s.now):
 			no.ended = e.rule
 		default:
@@ -152,6 +149,9 @@ func (p *Policy) lookup(s *subject, d Decision) Decision {
 				return no
 			}
 		}
+	}
+	if open {
+		return p.somePort(s, d, nil)
 	}
 	return no
 }
