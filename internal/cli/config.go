@@ -73,6 +73,7 @@ func loadConfig() (config, error) {
 	if err != nil {
 		return c, &spec.Error{Op: "read " + path, Err: err}
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	err = yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(&c)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return c, spec.Errorf(spec.ErrUsage, "%s:\n%s", path, yaml.FormatError(err, false, true)).

@@ -202,7 +202,7 @@ func TestConfig(t *testing.T) {
 	if l := c.limits(); l.Pids != defaultPids || l.Disk != defaultDisk || l.Memory < minMemory || l.Memory > maxMemory || l.CPUs != 0 {
 		t.Errorf("default limits: %+v", l)
 	}
-	for _, text := range []string{"", "# nothing\n", "{}\n"} {
+	for _, text := range []string{"", "# nothing\n", "{}\n", "\ufeffpids: 9\n"} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := loadConfig(); err != nil {
 			t.Errorf("%q: %v", text, err)

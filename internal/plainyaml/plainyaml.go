@@ -26,6 +26,7 @@ func Decode(data []byte, into any) (err error) {
 			err = fmt.Errorf("it is not YAML: %v", r)
 		}
 	}()
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin a file with it
 	file, err := check(data)
 	if err != nil {
 		return err

@@ -24,6 +24,9 @@ func TestDecode(t *testing.T) {
 	if err := Decode([]byte("name: n # a remark\nlist: [a, b]\n"), &f); err != nil || f.Name != "n" || len(f.List) != 2 {
 		t.Fatalf("%+v, %v", f, err)
 	}
+	if err := Decode([]byte("\ufeffname: m\n"), &f); err != nil || f.Name != "m" {
+		t.Errorf("behind a byte order mark: %+v, %v", f, err)
+	}
 	for text, want := range map[string]string{
 		"name: n\ncolour: m\n":                   `unknown field "colour"`,
 		"name: n\nname: m\n":                     "it is not YAML",

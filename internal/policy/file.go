@@ -42,7 +42,7 @@ func DecodeFile(data []byte) (*File, error) {
 	if err := n.items[i].version("version"); err != nil {
 		return nil, err
 	}
-	return &File{Block: b, text: slices.Clone(data)}, nil
+	return &File{Block: b, text: slices.Clone(unmarked(data))}, nil
 }
 
 // DecodeNetwork reads the network: block of a document, the user's configuration

@@ -140,6 +140,20 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
+// Some editors begin a file with a byte order mark, which is no part of its first key.
+func TestDecodeFileWithMark(t *testing.T) {
+	f, err := DecodeFile([]byte("\ufeffversion: 1\nallow: [a.example] # mine\n"))
+	if err != nil || len(f.Allow) != 1 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if got := string(f.Encode()); got != "version: 1\nallow: [a.example] # mine\n" {
+		t.Errorf("it is written back as %q", got)
+	}
+	if _, err := DecodeFile([]byte("\ufeff\ufeffversion: 1\n")); err == nil {
+		t.Error("two marks are read")
+	}
+}
+
 // Adding and removing keeps what stands around.
 func TestEdit(t *testing.T) {
 	const before = `# mine
@@ -377,6 +391,8 @@ func TestDecodeNetwork(t *testing.T) {
 		"network: {allow: [a.example]}\n":                                                  1,
 		"name: x\nscript: |\n  a\n  b\nnetwork:\n  allow:\n  - a.example\n  - b.example\n": 2,
 		"name: &n !!str x\nother: *n\nnetwork: {presets: [npm]}\n":                         0,
+		"\ufeffnetwork: {allow: [a.example]}\n":                                            1,
+		"\ufeff\ufeffnetwork: {allow: [a.example]}\n":                                      -2,
 		"name: x\n":               -2,
 		"network:\n":              -1,
 		"network: null\n":         -1,

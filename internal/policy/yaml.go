@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -57,6 +58,10 @@ func parseKey(data []byte, key string) (*node, error) {
 	return nil, nil
 }
 
+// unmarked is a document without the byte order mark that some editors write before it:
+// with it, the first key would be another one.
+func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
+
 func parseTree(data []byte, limit int) (body ast.Node, err error) {
 	if len(data) > limit {
 		return nil, spec.Errorf(spec.ErrUsage, "it is larger than %d bytes", limit)
@@ -66,7 +71,7 @@ func parseTree(data []byte, limit int) (body ast.Node, err error) {
 			body, err = nil, spec.Errorf(spec.ErrUsage, "it is not YAML: %v", r)
 		}
 	}()
-	tokens := lexer.Tokenize(string(data))
+	tokens := lexer.Tokenize(string(unmarked(data)))
 	if err := checkTokens(tokens); err != nil {
 		return nil, err
 	}
