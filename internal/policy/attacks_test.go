@@ -355,6 +355,91 @@ func TestAttackB3MethodOverride(t *testing.T) {
 	}
 }
 
+// B3, again: names of a parameter that PHP reads alike, and a body that somebody has read.
+func TestAttackB3MethodInDisguise(t *testing.T) {
+	p := policyOf(t, LayerUser, `{allow: [{host: example.com, methods: [POST]}, {host: all.example}], deny: [{host: all.example, methods: [DELETE]}]}`)
+	for _, host := range []string{"example.com", "all.example"} {
+		for _, query := range []string{"_method=x", ".method=x", "%2emethod=x", "+_method=x", "%20.Method=x", "_method%00y=x", "a=b&_method", "a;.method"} {
+			expect(t, p, "-POST https://"+host+"/?"+query)
+		}
+		for _, query := range []string{"method=x", "a.method=x", "my_method=x", "_methods=x", "%00_method=x"} {
+			expect(t, p, "+POST https://"+host+"/?"+query)
+		}
+		q := ask(t, "POST https://"+host+"/")
+		q.Request.MethodInBody = true
+		if d := p.Decide(q); d.Allowed() {
+			t.Errorf("%s: %s", host, d.Reason())
+		}
+	}
+}
+
+// B3 for paths: some servers go by a path that stands in a field.
+func TestAttackB3PathOverride(t *testing.T) {
+	p := policyOf(t, LayerUser, `
+allow:
+  - {host: paths.example, paths: [/ok]}
+  - {host: query.example, query: [a=b]}
+  - {host: methods.example, methods: [GET]}
+  - plain.example
+  - denied.example
+  - asked.example
+deny:
+  - {host: denied.example, paths: [/admin]}
+  - {host: asked.example, query: [a=b]}
+`)
+	for host, want := range map[string]bool{
+		"paths.example/ok": false, "query.example/?a=b": false, "denied.example/x": false, "asked.example/?c=d": false,
+		"methods.example/x": true, "plain.example/x": true,
+	} {
+		for _, name := range []string{"X-Original-URL", "x-rewrite-url", "X_Original_Url", "X-Forwarded-Uri", "X-Original-Uri"} {
+			q := ask(t, "GET https://"+host)
+			if d := p.Decide(q); !d.Allowed() {
+				t.Errorf("%s, as it is: %s", host, d.Reason())
+			}
+			q.Request.Header = map[string][]string{name: {"/admin"}}
+			if d := p.Decide(q); d.Allowed() != want {
+				t.Errorf("%s with %s: %s", host, name, d.Reason())
+			}
+		}
+	}
+	q := ask(t, "GET https://paths.example/ok")
+	q.Request.Header = map[string][]string{"X-Original-Url": {"/admin"}}
+	if d := p.Decide(q); d.Reason() != `field X-Original-Url asks for another path; paths.example:443 is allowed, but not this request: GET paths.example:443/ok; rule "paths.example /ok" (user) does not cover it` {
+		t.Error(d.Reason())
+	}
+	q = ask(t, "GET https://denied.example/x")
+	q.Request.Header = map[string][]string{"X-Original-Url": {"/admin"}}
+	if d := p.Decide(q); d.Reason() != `rule "denied.example /admin" (user) denies GET denied.example:443/x: field X-Original-Url asks for another path` {
+		t.Error(d.Reason())
+	}
+}
+
+// A request about the server as a whole is about no path that is allowed, and about all
+// that are denied.
+func TestAsterisk(t *testing.T) {
+	p := policyOf(t, LayerUser, `
+allow:
+  - {host: paths.example, paths: [/ok, "/*"], methods: [OPTIONS]}
+  - {host: methods.example, methods: [OPTIONS]}
+  - {host: every.example, methods: [OPTIONS], paths: ["/**"]}
+  - plain.example
+  - denied.example
+deny:
+  - {host: denied.example, paths: [/admin]}
+`)
+	for host, want := range map[string]bool{"paths.example": false, "methods.example": true, "every.example": true, "plain.example": true, "denied.example": false} {
+		q := ask(t, "OPTIONS https://"+host+"/")
+		q.Request.Path = "*"
+		if d := p.Decide(q); d.Allowed() != want {
+			t.Errorf("OPTIONS * of %s: %s", host, d.Reason())
+		}
+		q.Request.Method = "GET"
+		if d := p.Decide(q); d.Allowed() || d.Cause != CausePath {
+			t.Errorf("GET * of %s: %s", host, d.Reason())
+		}
+	}
+}
+
 // B4: after a WebSocket is open nothing on it is judged, so that on a host with
 // conditions a rule has to want it.
 func TestAttackB4WebSocket(t *testing.T) {

@@ -155,8 +155,8 @@ func randomQuery(c choice) Query {
 
 func randomRequest(c choice, q Query) *Request {
 	r := &Request{
-		Method: pick(c, "GET", "POST", "DELETE", "get", "CONNECT"),
-		Path:   pick(c, "/a", "/a/", "/a/b", "/A/B/", "/x/b", "/a%2fb", "/a/../b", "/a b", "/"),
+		Method: pick(c, "GET", "POST", "DELETE", "get", "CONNECT", "OPTIONS"),
+		Path:   pick(c, "/a", "/a/", "/a/b", "/A/B/", "/x/b", "/a%2fb", "/a/../b", "/a b", "/", "*"),
 		Query:  pick(c, "", "", "x=1", "y=2&x=1", "x=1&y=2", "%78=1", "x=%zz", "method=a"),
 		Body:   pick(c, int64(0), 5, 100, -1),
 	}
@@ -180,6 +180,10 @@ func randomRequest(c choice, q Query) *Request {
 	if c(12) == 0 {
 		r.Header = map[string][]string{"X-HTTP-Method-Override": {"DELETE"}}
 	}
+	if c(12) == 0 {
+		r.Header = map[string][]string{pick(c, "X-Original-Url", "x_Rewrite_Url"): {"/x"}}
+	}
+	r.MethodInBody = c(12) == 0
 	if c(8) == 0 {
 		r.Upgrade = pick(c, "websocket", "WebSocket", "h2c")
 	}

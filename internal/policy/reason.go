@@ -27,7 +27,13 @@ func (d *Decision) reason() string {
 		if d.Allowed() {
 			does = " allows "
 		}
-		return "rule " + strconv.Quote(d.Rule.String()) + " (" + d.Rule.Source.String() + ")" + does + what
+		s := "rule " + strconv.Quote(d.Rule.String()) + " (" + d.Rule.Source.String() + ")" + does + what
+		if r := d.query.Request; r != nil && !d.Allowed() && !d.Rule.HTTP.none() {
+			if why := r.otherwise(d.Rule); why != "" {
+				s += ": " + why
+			}
+		}
+		return s
 	case CauseDefault:
 		return "no rule denies " + what + ", and the default is allow"
 	case CauseNoRule:
@@ -62,10 +68,29 @@ func (d *Decision) missReason(what string) string {
 	if d.query.Request == nil {
 		return s
 	}
-	if _, fault := normalizePath(d.query.Request.Path); fault != nil {
-		s = fault.Error() + ", and servers may read it as another; " + s
+	if why := d.query.Request.otherwise(d.missed); why != "" {
+		s = why + "; " + s
 	}
 	return s
+}
+
+// otherwise tells why a request may be another one to its server than its first line says,
+// where a rule asks for that.
+func (r *Request) otherwise(rule *Rule) string {
+	c := &rule.HTTP
+	_, fault := r.normalPath()
+	path, method := r.otherPath(), r.otherMethod()
+	switch {
+	case fault != nil && r.Path == "*":
+		return fault.Error()
+	case fault != nil:
+		return fault.Error() + ", and servers may read it as another"
+	case path != "" && len(c.Paths)+len(c.Queries) > 0:
+		return path + " asks for another path"
+	case method != "" && len(c.Methods) > 0:
+		return method + " asks for another method"
+	}
+	return ""
 }
 
 func (d *Decision) specialReason(what string) string {
@@ -104,7 +129,7 @@ func (d *Decision) faultReason(what string) string {
 	case CauseMethod:
 		return "method " + quote(q.Request.Method) + " is not let through"
 	case CausePath:
-		_, fault := normalizePath(q.Request.Path)
+		_, fault := q.Request.normalPath()
 		return fault.Error()
 	case CauseRepository:
 		_, err := CleanRepository(q.Git.Repository)
@@ -136,7 +161,7 @@ func (q *Query) subject() string {
 	if q.Request == nil {
 		return q.host()
 	}
-	path, fault := normalizePath(q.Request.Path)
+	path, fault := q.Request.normalPath()
 	if fault != nil {
 		path = " path " + quote(q.Request.Path)
 	}

@@ -97,7 +97,7 @@ func (ref *reference) decide(q Query) answer {
 		if !IsToken(r.Method) || strings.EqualFold(r.Method, "connect") || r.Upgrade != "" && !strings.EqualFold(r.Upgrade, "websocket") || !plainQuery(r.Query) {
 			return refused
 		}
-		if _, fault := normalizePath(r.Path); fault != nil && !fault.Ambiguous {
+		if _, fault := refNormal(r); fault != nil && !fault.Ambiguous {
 			return refused
 		}
 		if slices.Contains(r.RPC, "no call") {
@@ -343,7 +343,7 @@ func refAddr(target string, a netip.Addr) bool {
 
 func refAdmits(r Rule, req *Request) bool {
 	h := r.HTTP
-	path, fault := normalizePath(req.Path)
+	path, fault := refNormal(req)
 	if len(h.RPC) > 0 && len(h.Methods) == 0 {
 		h.Methods = []string{"POST"}
 	}
@@ -352,11 +352,11 @@ func refAdmits(r Rule, req *Request) bool {
 		return false
 	case len(h.RPC) > 0 && !refCalls(h, req):
 		return false
-	case len(h.Methods) > 0 && (!slices.Contains(h.Methods, req.Method) || req.overridesMethod()):
+	case len(h.Methods) > 0 && (!slices.Contains(h.Methods, req.Method) || refOverrides(req, "Method")):
 		return false
 	case len(h.Paths) > 0 && !slices.Contains(h.Paths, "/**") && (fault != nil || !slices.ContainsFunc(h.Paths, func(p string) bool { return refPath(p, path) })):
 		return false
-	case len(h.Queries) > 0 && !slices.Contains(h.Queries, req.Query):
+	case len(h.Queries) > 0 && (refOverrides(req, "Url") || !slices.Contains(h.Queries, req.Query)):
 		return false
 	case h.MaxBody > 0 && req.Body > h.MaxBody:
 		return false
@@ -399,9 +399,9 @@ func refCalls(h Conditions, req *Request) bool {
 
 func refDenies(r Rule, req *Request) bool {
 	h := r.HTTP
-	path, fault := normalizePath(req.Path)
+	path, fault := refNormal(req)
 	switch {
-	case len(h.Methods) > 0 && !req.overridesMethod() && !slices.Contains(h.Methods, strings.ToUpper(req.Method)):
+	case len(h.Methods) > 0 && !refOverrides(req, "Method") && !slices.Contains(h.Methods, strings.ToUpper(req.Method)):
 		return false
 	case len(h.Paths) > 0 && fault == nil && !slices.ContainsFunc(h.Paths, func(p string) bool {
 		p, path := strings.ToLower(strings.TrimSuffix(p, "/")), strings.ToLower(strings.TrimSuffix(path, "/"))
@@ -411,7 +411,7 @@ func refDenies(r Rule, req *Request) bool {
 	}
 	if len(h.Queries) > 0 {
 		have, ok := parseQuery(req.Query)
-		if ok && !slices.ContainsFunc(h.Queries, func(q string) bool {
+		if ok && !refOverrides(req, "Url") && !slices.ContainsFunc(h.Queries, func(q string) bool {
 			want, _ := parseQuery(q)
 			return !slices.ContainsFunc(want, func(p param) bool { return !slices.Contains(have, p) })
 		}) {
@@ -424,6 +424,27 @@ func refDenies(r Rule, req *Request) bool {
 		}
 	}
 	return true
+}
+
+// refOverrides tells random requests that want another method or path.
+func refOverrides(req *Request, what string) bool {
+	if what == "Method" && req.MethodInBody {
+		return true
+	}
+	for name := range req.Header {
+		if strings.Contains(name, what) {
+			return true
+		}
+	}
+	return false
+}
+
+// refNormal takes what is about no single path for one that servers read differently.
+func refNormal(req *Request) (string, *PathError) {
+	if req.Path == "*" && req.Method == "OPTIONS" || refOverrides(req, "Url") && strings.HasPrefix(req.Path, "/") && !strings.Contains(req.Path, " ") {
+		return "", &PathError{Ambiguous: true}
+	}
+	return normalizePath(req.Path)
 }
 
 func refCommand(git *GitRequest) bool {

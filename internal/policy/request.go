@@ -22,6 +22,9 @@ type Request struct {
 	// RPC are the calls of JSON-RPC in the body: all of them, if somebody has read it as
 	// a whole. Nil is a body that nobody has read. What is judged is what must be sent.
 	RPC []string
+	// MethodInBody tells that somebody has read in the body that the request wants to be
+	// taken for another method, as forms say.
+	MethodInBody bool
 	// Upgrade is the protocol the request wants to go on with. A WebSocket over
 	// HTTP/2 (extended CONNECT, RFC 8441) is to be given as GET with "websocket".
 	Upgrade string
@@ -32,6 +35,7 @@ type judged struct {
 	*Request
 	path      string // normalised
 	ambiguous *PathError
+	elsewhere bool   // some servers take it for another path
 	loose     string // loosePath(path), made when first needed
 	websocket bool
 }
@@ -53,12 +57,21 @@ func (s *subject) judge(r *Request) Cause {
 		return CauseQuestion
 	}
 	var fault *PathError
-	j.path, fault = normalizePath(r.Path)
+	j.path, fault = r.normalPath()
 	if fault != nil && !fault.Ambiguous {
 		return CausePath
 	}
-	j.ambiguous = fault
+	j.ambiguous, j.elsewhere = fault, r.otherPath() != ""
 	return CauseNone
+}
+
+// normalPath is the request's path in the form that rules are compared with. "OPTIONS *" is
+// about no path, but the server and so all of them.
+func (r *Request) normalPath() (string, *PathError) {
+	if r.Path == "*" && r.Method == "OPTIONS" {
+		return "", &PathError{Path: r.Path, Why: "is the server as a whole", Ambiguous: true}
+	}
+	return normalizePath(r.Path)
 }
 
 // isAuthority tells whether the request is for the host the flow was opened to.
@@ -92,25 +105,10 @@ func (s *subject) isPort(text string) bool {
 	return text == "" || text[0] == ':' && text[1:] == strconv.Itoa(int(s.port))
 }
 
-// overridesMethod tells requests that some frameworks take for another method
-// than the one that stands in front.
-func (r *Request) overridesMethod() bool {
-	for name := range r.Header {
-		// To programs behind CGI an underscore is a dash.
-		if containsFold([]string{"x-http-method-override", "x-http-method", "x-method-override"}, strings.ReplaceAll(name, "_", "-")) {
-			return true
-		}
-	}
-	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "_method") {
-		return false
-	}
-	params, _ := parseQuery(r.Query)
-	return slices.ContainsFunc(params, func(p param) bool { return p.name == "_method" })
-}
-
-// onPath compares to the letter. An ambiguous path is on none.
+// onPath compares to the letter. An ambiguous path is on none, nor is one that may not be
+// the path the server goes by.
 func (r *judged) onPath(list []pathPattern) bool {
-	if r.ambiguous != nil {
+	if r.ambiguous != nil || r.elsewhere {
 		return false
 	}
 	for i := range list {
@@ -121,9 +119,9 @@ func (r *judged) onPath(list []pathPattern) bool {
 	return false
 }
 
-// nearPath compares broadly. An ambiguous path is on all.
+// nearPath compares broadly. Such a path is on all.
 func (r *judged) nearPath(list []pathPattern) bool {
-	if r.ambiguous != nil {
+	if r.ambiguous != nil || r.elsewhere {
 		return true
 	}
 	if r.loose == "" {
@@ -138,10 +136,10 @@ func (r *judged) nearPath(list []pathPattern) bool {
 }
 
 // mayAsk tells whether all parameters of one of the queries are in the request.
-// A query that cannot be read may ask anything.
+// A query that cannot be read may ask anything, and so may one that another replaces.
 func (r *judged) mayAsk(queries [][]param) bool {
 	have, ok := parseQuery(r.Query)
-	if !ok {
+	if !ok || r.elsewhere {
 		return true
 	}
 	return slices.ContainsFunc(queries, func(want []param) bool {

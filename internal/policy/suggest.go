@@ -204,7 +204,7 @@ func (d *Decision) suggestRemoval() Suggestion {
 func (d *Decision) suggestRequest() Suggestion {
 	r := d.query.Request
 	c := Conditions{Methods: []string{strings.ToUpper(r.Method)}, WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
-	path, fault := normalizePath(r.Path)
+	path, fault := r.normalPath()
 	if fault == nil {
 		c.Paths = []string{path}
 	}

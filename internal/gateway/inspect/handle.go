@@ -349,7 +349,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) prune() {
 	for name := range b.trailer {
 		if !slices.Contains(b.announced, name) || slices.Contains(notTrailers, strings.ToLower(name)) ||
-			strings.Contains(strings.ToLower(name), "method") {
+			strings.Contains(strings.ToLower(name), "method") || policy.AsksOtherwise(name) {
 			delete(b.trailer, name)
 		}
 	}

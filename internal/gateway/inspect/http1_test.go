@@ -245,6 +245,20 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A request about the server as a whole is sent on as it came.
+func TestAsterisk(t *testing.T) {
+	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+		if q, _ := read(t, r); q != nil {
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX-Asked: %s %s\r\nContent-Length: 0\r\n\r\n", q.Method, q.RequestURI)
+		}
+	})
+	conn, in := f.near(t)
+	say(conn, "OPTIONS * HTTP/1.1\r\n"+host+"\r\n")
+	if resp, body := answerTo(t, "OPTIONS", in); resp.StatusCode != 200 || resp.Header.Get("X-Asked") != "OPTIONS *" {
+		t.Errorf("%s, %q: %s", resp.Status, resp.Header.Get("X-Asked"), body)
+	}
+}
+
 // An answer that breaks off, or cannot be read, never looks complete.
 func TestBrokenAnswers(t *testing.T) {
 	for name, said := range map[string]string{
@@ -421,6 +435,21 @@ func TestStreams(t *testing.T) {
 	}
 	if n := f.connections(); n != 1 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// What some server would take for another method or path is no trailer, either.
+func TestTrailersThatAskOtherwise(t *testing.T) {
+	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+		if q, _ := read(t, r); q != nil {
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX-Came: %s, %s%s\r\nContent-Length: 0\r\n\r\n", q.Trailer.Get("X-Sum"), q.Trailer.Get("X-Original-Url"), q.Trailer.Get("X-Http-Method"))
+		}
+	})
+	conn, in := f.near(t)
+	say(conn, "POST / HTTP/1.1\r\n"+host+"Transfer-Encoding: chunked\r\nTrailer: X-Sum, X-Original-Url, X-Http-Method\r\n\r\n"+
+		"0\r\nX-Sum: 42\r\nX-Original-Url: /x\r\nX-Http-Method: PUT\r\n\r\n")
+	if resp, body := answerTo(t, "POST", in); resp.Header.Get("X-Came") != "42," {
+		t.Errorf("%s, %q: %s", resp.Status, resp.Header.Get("X-Came"), body)
 	}
 }
 
