@@ -111,7 +111,7 @@ func (q *Query) understand(s *subject) Cause {
 // Decide answers a question. It never fails: what cannot be understood is
 // denied. It takes some microseconds and does not allocate for clean names.
 func (p *Policy) Decide(q Query) Decision {
-	d := Decision{Generation: p.generation, query: q}
+	d := Decision{Generation: p.generation, query: q, policy: p}
 	var s subject
 	if cause := q.understand(&s); cause != CauseNone {
 		return d.deny(cause, nil)

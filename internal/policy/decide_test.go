@@ -409,14 +409,14 @@ deny:
 		{"connect 8.8.8.8:53", "no rule allows 8.8.8.8:53", "bothy policy allow 8.8.8.8:53 --sandbox box"},
 		{"connect [2606:2800::1]:53", "no rule allows [2606:2800::1]:53", "bothy policy allow '[2606:2800::1]:53' --sandbox box"},
 		{"connect db:5432", "no rule allows db:5432, a private name that a rule has to name", "bothy policy allow db:5432 --sandbox box"},
-		{"connect a.evil.example:443", `rule "**.evil.example" (user) denies a.evil.example:443 (took data once)`, "bothy policy rm --id " + ruleID(t, Deny, "**.evil.example")},
-		{"connect bad.example:443", `rule "bad.example" (sandbox) denies bad.example:443`, "bothy policy rm --id " + ruleID(t, Deny, "bad.example") + " --sandbox box"},
+		{"connect a.evil.example:443", `rule "**.evil.example" (user) denies a.evil.example:443 (took data once)`, "bothy policy rm --id " + ruleID(t, Deny, "**.evil.example") + " && bothy policy allow a.evil.example:443 --sandbox box"},
+		{"connect bad.example:443", `rule "bad.example" (sandbox) denies bad.example:443`, "bothy policy rm --id " + ruleID(t, Deny, "bad.example") + " --sandbox box && bothy policy allow bad.example:443 --sandbox box"},
 		{"connect worse.example:443", `rule "worse.example" (project) denies worse.example:443`, ""},
 		{"POST https://api.example.com/x%20y?q=secret", `api.example.com:443 is allowed, but not this request: POST api.example.com:443/x%20y?…; rule "api.example.com:443 GET" (user) does not cover it`, "bothy policy allow api.example.com:443 --method POST --path /x%20y --sandbox box"},
 		{"POST https://api.example.com/a'b/*/$(id)", `api.example.com:443 is allowed, but not this request: POST api.example.com:443/a'b/%2A/$(id); rule "api.example.com:443 GET" (user) does not cover it`, `bothy policy allow api.example.com:443 --method POST --path '/a'\''b/%2A/$(id)' --sandbox box`},
 		{"dial example.com:443 10.0.0.1", "example.com:443 leads to 10.0.0.1, a private address (RFC 1918), which only a rule within that range reaches", "bothy policy allow 10.0.0.1:443 --sandbox box"},
 		{"connect 169.254.169.254:80", "169.254.169.254:80 is the metadata service of a cloud, which only a rule for that very address reaches", ""},
-		{"connect [64:ff9b::a00:1]:80", "no rule allows [64:ff9b::a00:1]:80", "bothy policy allow '[64:ff9b::a00:1]:80' --sandbox box"},
+		{"connect [64:ff9b::a00:1]:80", "no rule allows [64:ff9b::a00:1]:80", "bothy policy allow '[64:ff9b::a00:1]:80' --sandbox box && bothy policy allow 10.0.0.1:80 --sandbox box"},
 		{"connect 224.0.0.1:80", "224.0.0.1:80 is a multicast address (RFC 5771), which is never reached", ""},
 	} {
 		d := p.Decide(ask(t, tt.q))

@@ -78,6 +78,7 @@ type Decision struct {
 	Budget *Budget
 
 	query   Query
+	policy  *Policy // that gave it; nil: none did
 	special *block
 	missed  *Rule // would have allowed another request
 	ended   *Rule // allowed it once

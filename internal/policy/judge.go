@@ -19,7 +19,7 @@ func (p *Policy) judge(s *subject, d Decision) Decision {
 	if g.by == nil && !g.whole && g.unread == nil {
 		return d.refuse(s, &g)
 	}
-	if b := p.inside(s); b != nil && s.name == "" { // a name's address is judged when it is dialled
+	if _, b := p.inside(s); b != nil && s.name == "" { // a name's address is judged when it is dialled
 		return d.blocked(b)
 	}
 	h := grant{whole: true, limit: NoLimit}
@@ -99,7 +99,7 @@ func (p *Policy) dial(s *subject, d Decision) Decision {
 	if s.block != nil && !p.opens(s.block, s.addr, s) {
 		return d.blocked(s.block)
 	}
-	if b := p.inside(s); b != nil {
+	if _, b := p.inside(s); b != nil {
 		return d.blocked(b)
 	}
 	return d
@@ -107,14 +107,14 @@ func (p *Policy) dial(s *subject, d Decision) Decision {
 
 // inside finds a special IPv4 address inside an IPv6 address that no rule
 // opens: a translator on the way would lead there.
-func (p *Policy) inside(s *subject) *block {
+func (p *Policy) inside(s *subject) (netip.Addr, *block) {
 	list, n := embedded(s.addr)
 	for _, v4 := range list[:n] {
 		if b := special(v4); b != nil && !p.opens(b, v4, s) {
-			return b
+			return v4, b
 		}
 	}
-	return nil
+	return netip.Addr{}, nil
 }
 
 // opens tells whether a rule without conditions lies within the block and covers the

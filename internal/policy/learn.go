@@ -51,7 +51,7 @@ func (l *Learner) See(r *spec.NetworkRecord) {
 	}
 	l.inner = l.inner || d.special == &inner
 	s := d.Suggest()
-	rule, ok := s.rule()
+	rule, ok := s.only()
 	if !ok || d.Cause == CauseRequest && len(rule.HTTP.Paths)+len(rule.HTTP.Git) == 0 {
 		return // of a path that is not known whole every path would be allowed
 	}

@@ -11,14 +11,26 @@ type Suggestion struct {
 	PerSandbox bool
 	// Note says what to do where no command can, or what to weigh before.
 	Note string
+	// Then are the commands that it takes beside this one.
+	Then []Suggestion
 
 	// What a rule that allows it is about, if one would: Args says the same.
 	target string
 	http   Conditions
 	upload int64
+
+	removes *Rule // that Args take out
 }
 
-// rule is the suggestion as a rule, if a rule is what it suggests.
+// only is the suggestion as a rule, if one rule is all that it suggests.
+func (s *Suggestion) only() (Rule, bool) {
+	if len(s.Then) > 0 {
+		return Rule{}, false
+	}
+	return s.rule()
+}
+
+// rule is the rule that Args add, if that is what they do.
 func (s *Suggestion) rule() (Rule, bool) {
 	if s.target == "" {
 		return Rule{}, false
@@ -32,6 +44,15 @@ func (s *Suggestion) rule() (Rule, bool) {
 // a name, about all. Text from inside is quoted: it
 // must not become a command of its own when somebody pastes it.
 func (s Suggestion) Command(sandbox string) string {
+	list := []string{s.one(sandbox)}
+	for _, next := range s.Then {
+		list = append(list, next.one(sandbox))
+	}
+	return strings.Join(list, " && ")
+}
+
+// one is the first command.
+func (s *Suggestion) one(sandbox string) string {
 	if len(s.Args) == 0 {
 		return ""
 	}
@@ -57,12 +78,64 @@ func shellQuote(s string) string {
 	return s
 }
 
-// Suggest gives what would allow what was denied. The zero Suggestion is for
-// what was allowed, and for what nothing can allow.
+// maxCommands bounds how many commands are suggested at once.
+const maxCommands = 8
+
+// Suggest gives what would allow what was denied: all the commands it takes, or none. The
+// zero Suggestion is for what was allowed, and for what nothing can allow.
 func (d *Decision) Suggest() Suggestion {
 	if d.Allowed() {
 		return Suggestion{}
 	}
+	first := d.suggest()
+	p, last := d.policy, &first
+	for range maxCommands {
+		if p = p.supposing(last); p == nil {
+			return first // it is no command, or one that changes no rules
+		}
+		now := p.Decide(d.query)
+		if now.Allowed() {
+			return first
+		}
+		next := now.suggest()
+		if len(next.Args) == 0 {
+			return insufficient(&now, next.Note)
+		}
+		if first.Note == "" {
+			first.Note = next.Note
+		}
+		first.Then = append(first.Then, next)
+		last = &next
+	}
+	return Suggestion{Note: "it takes more commands than can be told here"}
+}
+
+// insufficient is for what is denied still when one has done what can be done by commands.
+func insufficient(d *Decision, note string) Suggestion {
+	why := d.Reason()
+	if note != "" {
+		why += "; " + note
+	}
+	return Suggestion{Note: "no command alone allows it: " + why}
+}
+
+// supposing is the policy as a suggestion makes it; nil if it changes no rule.
+func (p *Policy) supposing(s *Suggestion) *Policy {
+	r, adds := s.rule()
+	if p == nil || !adds && s.removes == nil {
+		return nil
+	}
+	next := *p
+	if adds {
+		next.allow = p.allow.with(&r)
+	} else {
+		next.deny = p.deny.without(s.removes)
+	}
+	return &next
+}
+
+// suggest gives the first command.
+func (d *Decision) suggest() Suggestion {
 	switch {
 	case d.query.Git != nil && (d.Cause == CauseNoRule || d.Cause == CauseRequest):
 		return d.suggestGit()
@@ -196,17 +269,25 @@ func (d *Decision) suggestRemoval() Suggestion {
 	case src.Layer == LayerCommand:
 		return Suggestion{Note: "the rule was given with the command; start without it"}
 	}
-	return Suggestion{Args: []string{"policy", "rm", "--id", d.Rule.ID()}, PerSandbox: src.Layer == LayerSandbox}
+	return Suggestion{Args: []string{"policy", "rm", "--id", d.Rule.ID()}, PerSandbox: src.Layer == LayerSandbox, removes: d.Rule}
 }
 
 // suggestRequest allows this one request. A path that cannot be judged cannot
-// be allowed by its path.
+// be allowed by its path, nor a method that no rule can name by its method.
 func (d *Decision) suggestRequest() Suggestion {
 	r := d.query.Request
-	c := Conditions{Methods: []string{strings.ToUpper(r.Method)}, WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
+	c := Conditions{WebSocket: strings.EqualFold(r.Upgrade, "websocket")}
 	path, fault := r.normalPath()
-	if fault == nil {
+	var any []string
+	if fault == nil && r.otherPath() == "" {
 		c.Paths = []string{path}
+	} else {
+		any = append(any, "the path cannot be judged, so this allows every path")
+	}
+	if checkMethod(r.Method) == nil && r.otherMethod() == "" {
+		c.Methods = []string{r.Method}
+	} else {
+		any = append(any, "no rule can tell which method it has, so this allows every method")
 	}
 	switch {
 	case len(r.RPC) > 0:
@@ -218,22 +299,31 @@ func (d *Decision) suggestRequest() Suggestion {
 		return Suggestion{Note: "a rule tells which calls may be sent there, and a rule without them would let every call pass"}
 	}
 	s := allowing(d.query.target(), c).bounded(d.missed)
-	if fault != nil {
-		s.Note = "the path cannot be judged, so this allows every path"
+	if _, ok := s.rule(); !ok {
+		return Suggestion{} // no rule has both calls and a WebSocket
 	}
+	s.Note = strings.Join(any, "; ")
 	return s
 }
 
+// suggestAddress opens a special address: the one that was asked for or, of those inside
+// it, the one a translator on the way would lead to.
 func (d *Decision) suggestAddress() Suggestion {
-	if d.special != &hostsOwn && (d.special.kind != closed || special(d.query.Addr) != d.special) {
+	var s subject
+	at, b := d.query.Addr, d.special
+	if b != &hostsOwn && special(at) != b && d.policy != nil && d.query.understand(&s) == CauseNone {
+		at, b = d.policy.inside(&s)
+	}
+	switch {
+	case b == nil || b != &hostsOwn && b.kind != closed:
+		return Suggestion{}
+	case d.query.Addr.IsLoopback():
+		return Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
+	case at.IsLoopback():
 		return Suggestion{}
 	}
-	q := Query{Addr: d.query.Addr, Port: d.query.Port}
-	s := allowing(q.target(), d.query.Git.conditions())
-	if d.query.Addr.IsLoopback() {
-		s = Suggestion{Note: "a port of the host is reached as host.bothy, after --allow-host-port PORT"}
-	}
-	return s
+	q := Query{Addr: at, Port: d.query.Port}
+	return allowing(q.target(), d.query.Git.conditions())
 }
 
 // target is the narrowest rule text for what was asked about.

@@ -16,6 +16,23 @@ type table struct {
 	all              []entry
 	nets             map[netip.Prefix][]entry
 	bits4, bits6     []int // lengths in nets, longest first
+
+	base *table // has rules, too; nil: there is none
+	gone *Rule  // of those, this one does not count
+}
+
+// with is the table with a rule more, and without with one less. Both share it.
+func (t *table) with(r *Rule) *table {
+	more := newTable([]*Rule{r})
+	more.base = t
+	return more
+}
+
+func (t *table) without(r *Rule) *table { return &table{base: t, gone: r} }
+
+// rest has the rules of the table beneath yielded.
+func (t *table) rest(yield func(*entry) bool) (*table, func(*entry) bool) {
+	return t.base, func(e *entry) bool { return e.rule == t.gone || yield(e) }
 }
 
 // entry is a rule ready to be compared. What most rules differ in stands here,
@@ -126,7 +143,10 @@ func (t *table) walkName(name string, yield func(*entry) bool) {
 			return
 		}
 	}
-	every(t.all, yield)
+	if every(t.all, yield) && t.base != nil {
+		base, yield := t.rest(yield)
+		base.walkName(name, yield)
+	}
 }
 
 func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
@@ -139,7 +159,10 @@ func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
 			return
 		}
 	}
-	every(t.all, yield)
+	if every(t.all, yield) && t.base != nil {
+		base, yield := t.rest(yield)
+		base.walkAddr(a, yield)
+	}
 }
 
 func every(list []entry, yield func(*entry) bool) bool {

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// follow does what a suggestion's commands do.
+func follow(t *testing.T, inputs []Input, s Suggestion) []Input {
+	t.Helper()
+	for _, one := range append([]Suggestion{s}, s.Then...) {
+		r, adds := one.rule()
+		switch {
+		case adds && one.Args[1] == "allow" && one.PerSandbox:
+			r.Action = Allow
+			inputs = with(inputs, LayerSandbox, r)
+		case one.removes != nil && slices.Equal(one.Args, []string{"policy", "rm", "--id", one.removes.ID()}):
+			inputs = less(inputs, one.removes.Source.Layer, one.removes.ID())
+		default:
+			t.Fatalf("%v is no command that is known here", one.Args)
+		}
+	}
+	return inputs
+}
+
+// less gives the inputs without one rule of a layer.
+func less(inputs []Input, l Layer, id string) []Input {
+	inputs = slices.Clone(inputs)
+	for i := range inputs {
+		if b := &inputs[i].Block; inputs[i].Layer == l {
+			b.Deny = slices.DeleteFunc(slices.Clone(b.Deny), func(r Rule) bool { return r.ID() == id })
+		}
+	}
+	return inputs
+}
+
+// What is suggested allows what was denied: all the commands together, and not all but the
+// last.
+func TestSuggestionsSuffice(t *testing.T) {
+	told := 0
+	always(t, func(t *testing.T, c choice) {
+		inputs := randomInputs(c)
+		p := must(t, inputs)
+		for _, q := range asked(c) {
+			d := p.Decide(q)
+			s := d.Suggest()
+			if len(s.Args) == 0 {
+				continue
+			}
+			told++
+			after, err := Compile(1, follow(t, inputs, s)...)
+			if err != nil {
+				t.Fatalf("%+v: %s: %v", q, s.Command("box"), err)
+			}
+			if e := after.Decide(q); !e.Allowed() {
+				t.Fatalf("%+v %+v: %s; behind %s %s", q, q.Request, d.Reason(), s.Command("box"), e.Reason())
+			}
+			if n := len(s.Then); n > 0 {
+				part := s
+				part.Then = s.Then[:n-1]
+				if e := must(t, follow(t, inputs, part)).Decide(q); e.Allowed() {
+					t.Fatalf("%+v: %s is one command too many", q, s.Command("box"))
+				}
+			}
+		}
+	})
+	if told < 100 {
+		t.Errorf("%d suggestions", told)
+	}
+}
+
+// Where one command does not do, all are told, or why none does.
+func TestSuggestionsOfSeveral(t *testing.T) {
+	p := policyOf(t,
+		LayerUser, `{allow: [c.example, d.example], deny: [a.example, "**.example", {host: c.example, methods: [GET]}, d.example]}`,
+		LayerSandbox, `{presets: [npm], deny: [a.example]}`,
+		LayerProject, `{allow: ["**.example", c.test], deny: [b.test]}`,
+	)
+	rm := func(text string) string { return "bothy policy rm --id " + ruleID(t, Deny, text) }
+	for _, tt := range []struct{ q, command, note string }{
+		{"connect a.example:443", rm("**.example") + " && " + rm("a.example") + " && " + rm("a.example") + " --sandbox box && bothy policy allow a.example:443 --sandbox box", ""},
+		{"connect d.example:443", rm("**.example") + " && " + rm("d.example"), ""},
+		{"connect a.test:443", "", "no command alone allows it: the project's own allow list leaves out a.test:443; add a.test:443 to the allow list of the project's bothy.yaml"},
+		{"connect c.test:443", "bothy policy allow c.test:443 --sandbox box", ""},
+		{"connect b.test:443", "", "the rule stands in the project's bothy.yaml"},
+	} {
+		d := p.Decide(ask(t, tt.q))
+		if s := d.Suggest(); sorted(s.Command("box")) != sorted(tt.command) || s.Note != tt.note {
+			t.Errorf("%s:\n%q\n%q\nwant\n%q\n%q", tt.q, s.Command("box"), s.Note, tt.command, tt.note)
+		}
+	}
+}
+
+// sorted is a command whose parts stand in one order.
+func sorted(command string) string {
+	parts := strings.Split(command, " && ")
+	slices.Sort(parts)
+	return strings.Join(parts, " && ")
+}
+
+// What an address carries inside is opened, too, if a rule can open it.
+func TestSuggestionsByTranslation(t *testing.T) {
+	p := policyOf(t, LayerUser, `{allow: ["[64:ff9b::a00:2]", "[2002:a00:1::1]"]}`)
+	const inside = "no command alone allows it: [64:ff9b::%s]:443 leads by translation to %s"
+	for _, tt := range []struct{ q, command, note string }{
+		{"connect [64:ff9b::a00:1]:443", "bothy policy allow '[64:ff9b::a00:1]:443' --sandbox box && bothy policy allow 10.0.0.1:443 --sandbox box", ""},
+		{"connect [64:ff9b::a00:2]:443", "bothy policy allow 10.0.0.2:443 --sandbox box", ""},
+		{"connect [2002:a00:1::1]:443", "bothy policy allow 10.0.0.1:443 --sandbox box", ""},
+		{"connect [64:ff9b::808:808]:443", "bothy policy allow '[64:ff9b::808:808]:443' --sandbox box", ""},
+		{"connect [64:ff9b::a9fe:a9fe]:443", "", fmt.Sprintf(inside, "a9fe:a9fe", "the metadata service of a cloud, which only a rule for that very address reaches")},
+		{"connect [64:ff9b::e000:1]:443", "", fmt.Sprintf(inside, "e000:1", "a multicast address (RFC 5771), which is never reached")},
+		{"connect [64:ff9b::7f00:1]:443", "", fmt.Sprintf(inside, "7f00:1", "the host itself (loopback), which only a rule within that range reaches")},
+	} {
+		d := p.Decide(ask(t, tt.q))
+		if s := d.Suggest(); s.Command("box") != tt.command || s.Note != tt.note {
+			t.Errorf("%s:\n%q\n%q\nwant\n%q\n%q", tt.q, s.Command("box"), s.Note, tt.command, tt.note)
+		}
+	}
+}
+
+// A request whose method or path no rule can name is allowed without it, and that is told.
+func TestSuggestionsOfOddRequests(t *testing.T) {
+	const anyMethod, anyPath = "no rule can tell which method it has, so this allows every method", "the path cannot be judged, so this allows every path"
+	p := policyOf(t, LayerUser, `{allow: [{host: a.example, methods: [GET], paths: [/x]}]}`)
+	for _, tt := range []struct {
+		method, url   string
+		field         string
+		command, note string
+	}{
+		{"PATCH", "/y", "", " --method PATCH --path /y", ""},
+		{"patch", "/y", "", " --path /y", anyMethod},
+		{"ANY", "/y", "", " --path /y", anyMethod},
+		{"POST", "/x?_method=PUT", "", " --path /x", anyMethod},
+		{"POST", "/x", "X-HTTP-Method-Override", " --path /x", anyMethod},
+		{"POST", "/x", "X-Original-URL", " --method POST", anyPath},
+		{"POST", "/x//y", "X-Http-Method", "", anyPath + "; " + anyMethod},
+	} {
+		q := ask(t, tt.method+" https://a.example"+tt.url)
+		if tt.field != "" {
+			q.Request.Header = map[string][]string{tt.field: {"/x"}}
+		}
+		d := p.Decide(q)
+		if s := d.Suggest(); s.Command("box") != "bothy policy allow a.example:443"+tt.command+" --sandbox box" || s.Note != tt.note {
+			t.Errorf("%s %s %s: %q, %q", tt.method, tt.url, tt.field, s.Command("box"), s.Note)
+		}
+	}
+}
