@@ -63,7 +63,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		return
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		if !x.change(w, resp) {
+		if !x.change(ctx, w, resp) {
 			i.failed(ctx, w, in, x, errProtocol)
 		}
 		return
@@ -71,7 +71,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if err := pass(w, resp, from); err != nil {
 		x.bill.broken = true
 		if !x.endGRPC(in, err) && !i.endSpent(in, x) {
-			x.broken()
+			x.broken(ctx)
 		}
 	}
 }
@@ -233,8 +233,11 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); ret
 
 // broken cuts a connection whose answer broke off, so that it does not look
 // complete. Over HTTP/2 that is done to the stream.
-func (x *exchange) broken() {
+func (x *exchange) broken(ctx context.Context) {
 	x.record.Verdict, x.record.Reason = spec.VerdictError, "the answer broke off"
+	if ctx.Err() != nil {
+		x.record.Reason = errHungUp.Error()
+	}
 	if x.record.Protocol == http2 {
 		panic(http.ErrAbortHandler)
 	}
@@ -246,7 +249,7 @@ const http2 = "HTTP/2.0"
 
 // change passes on that the server changes to another protocol, and then
 // everything in both directions. It is false if the client cannot.
-func (x *exchange) change(w *answer, resp *http.Response) bool {
+func (x *exchange) change(ctx context.Context, w *answer, resp *http.Response) bool {
 	inside, ok := w.ResponseWriter.(*reply)
 	server, isRaw := resp.Body.(io.ReadWriteCloser)
 	if !ok || !isRaw {
@@ -260,7 +263,7 @@ func (x *exchange) change(w *answer, resp *http.Response) bool {
 	w.WriteHeader(resp.StatusCode)
 	client, err := inside.hijack()
 	if err != nil {
-		x.broken()
+		x.broken(ctx)
 		return true
 	}
 	end := sync.OnceFunc(func() { _, _ = client.Close(), server.Close() })

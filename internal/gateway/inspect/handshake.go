@@ -46,7 +46,7 @@ func (e *HandshakeError) Error() string {
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-var errHungUp = errors.New("it hung up when it had seen a certificate")
+var errNoHandshake = errors.New("it hung up when it had seen a certificate")
 
 // failed tells whether a handshake failed for lack of trust: by the client's alert or, if it
 // was shown a certificate, by its hanging up without one, as node does.
@@ -58,7 +58,7 @@ func failed(err error, c *conn) error {
 		return &HandshakeError{Err: fmt.Errorf("remote error: %w", a), Distrust: slices.Contains(distrust, a)}
 	}
 	if c.shown && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, netstack.ErrCut)) {
-		return &HandshakeError{Err: errHungUp, Distrust: true}
+		return &HandshakeError{Err: errNoHandshake, Distrust: true}
 	}
 	return &HandshakeError{Err: err}
 }

@@ -518,31 +518,146 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// When the client hangs up, nobody waits for the server, before its answer nor
-// in it.
+// When the client cuts the connection nobody waits for the server, before its answer nor
+// in it. That it has said all is no such thing, before something sent to it comes back.
 func TestClientGoes(t *testing.T) {
-	for name, said := range map[string]string{"waiting": "", "reading": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"} {
+	const endless = "HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n"
+	for name, c := range map[string]struct {
+		said string
+		cut  bool
+	}{
+		"waiting, cut": {"", true}, "reading, cut": {endless, true}, "reading, closed": {endless, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			asked, ended := make(chan struct{}), make(chan error, 1)
 			f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
 				if q, _ := read(t, r); q == nil {
 					return
 				}
-				say(conn, said)
+				say(conn, c.said)
 				close(asked)
-				_, err := r.ReadByte()
+				err := error(nil)
+				if c.cut {
+					_, err = r.ReadByte()
+				}
+				for err == nil {
+					_, err = conn.Write(make([]byte, 1<<10))
+				}
 				ended <- err
 			})
 			conn, _ := f.near(t)
 			say(conn, "GET / HTTP/1.1\r\n"+host+"\r\n")
 			<-asked
+			if c.cut {
+				_ = conn.(*net.TCPConn).SetLinger(0)
+			}
 			_ = conn.Close()
-			if err := <-ended; err == nil {
-				t.Error("the server was told something")
+			<-ended
+		})
+	}
+}
+
+// A client that has said all gets its answer, and nothing is taken for another request.
+func TestClientHasSaidAll(t *testing.T) {
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			authority, err := ca.New("inside")
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, inside := tcpPair(t)
+			said := &saidAll{TCP: relay.TCP{TCPConn: inside}, waits: make(chan struct{})}
+			conf := passing(t, "far.example", inside.LocalAddr())
+			conf.Certificate = authority.Leaf
+			conf.Mock = func(Host) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-said.waits:
+						say(w, "hello")
+					case <-r.Context().Done():
+					}
+				})
+			}
+			i := New(conf)
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				_ = i.Serve(context.Background(), said, nil, Host{Name: "far.example", Port: 80, TLS: secure}, &relay.Counts{}, &Track{})
+			}()
+			t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
+			conn := interface {
+				io.ReadWriter
+				CloseWrite() error
+			}(raw)
+			if secure {
+				conn = tls.Client(raw, &tls.Config{ServerName: "far.example", InsecureSkipVerify: true})
+			}
+			say(conn, "GET / HTTP/1.1\r\n"+host+"\r\n")
+			if err := conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			in := bufio.NewReader(conn)
+			if resp, body := answerTo(t, "GET", in); resp.StatusCode != 200 || body != "hello" || !resp.Close {
+				t.Errorf("%s %q, the last one: %v", resp.Status, body, resp.Close)
+			}
+			if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+				t.Error(err)
 			}
 		})
 	}
 }
+
+// saidAll is a connection that tells when somebody waits for its end, and is not cut.
+type saidAll struct {
+	relay.TCP
+	waits chan struct{}
+}
+
+func (s *saidAll) AwaitCut(stop <-chan struct{}) bool {
+	close(s.waits)
+	<-stop
+	return false
+}
+
+// A client that has said all and cuts the connection later is known to have gone, and the
+// server is not blamed.
+func TestClientGoesAfterAll(t *testing.T) {
+	asked, ended := make(chan struct{}), make(chan error, 1)
+	f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+		if q, _ := read(t, r); q != nil {
+			close(asked)
+			_, err := r.ReadByte()
+			ended <- err
+		}
+	})
+	conf := passing(t, "far.example", f.listener.Addr())
+	records := make(chan spec.NetworkRecord, 1)
+	conf.Log = func(r spec.NetworkRecord, _ *policy.Decision) { records <- r }
+	i := New(conf)
+	raw, inside := tcpPair(t)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = i.Serve(context.Background(), &cutLater{TCP: relay.TCP{TCPConn: inside}, cut: asked}, nil, Host{Name: "far.example", Port: 80}, &relay.Counts{}, &Track{})
+	}()
+	t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
+	say(raw, "GET / HTTP/1.1\r\n"+host+"\r\n")
+	if err := raw.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if r := <-records; r.Verdict != spec.VerdictError || r.Reason != errHungUp.Error() {
+		t.Errorf("the record is %+v", r)
+	}
+}
+
+// cutLater is a connection that is cut when something has happened.
+type cutLater struct {
+	relay.TCP
+	cut <-chan struct{}
+}
+
+func (c *cutLater) AwaitCut(<-chan struct{}) bool { <-c.cut; return true }
 
 // Old clients are told the end of an answer by that of the connection, and what
 // they do not understand is kept from them.

@@ -123,6 +123,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 			x.record.Suggest = d.Suggest().Command(i.conf.Sandbox)
 		}
 		i.say(w, r, http.StatusForbidden, refusal{Reason: x.conn.host.String() + " leads to an address that is closed to sandboxes"})
+	case ctx.Err() != nil: // nobody reads what would be said
+		x.record.Verdict, x.record.Reason = spec.VerdictError, errHungUp.Error()
+		i.say(w, r, http.StatusBadGateway, refusal{Reason: errHungUp.Error()})
 	default:
 		why, ours := trouble(x.conn.host, err)
 		x.record.Verdict, x.record.Reason = spec.VerdictError, why

@@ -97,7 +97,7 @@ func (w *reply) unsaid(status int) map[string]bool {
 
 // frame decides how the body ends, and whether the connection does.
 func (w *reply) frame() {
-	w.last = w.last || w.r.Close || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
+	w.last = w.last || w.r.Close || w.s.last.Load() || strings.EqualFold(w.header.Get("Connection"), "close") || w.unwanted()
 	length, known := w.length()
 	if !known {
 		delete(w.header, "Content-Length")

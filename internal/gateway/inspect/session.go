@@ -23,12 +23,14 @@ type session struct {
 	served net.Conn    // conn, or TLS over it
 	r      *bufio.Reader
 	ctx    context.Context // ends with the connection
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	clock  alarm // closes the connection if a head does not come
 	watch  alarm // looks whether the client is still there
 	armed  bool  // watch was started for this request
 	seen   chan struct{}
-	header http.Header // of the answer, for every request anew
+	over   chan struct{} // has watch end that waits for a client that has said all
+	last   atomic.Bool   // it has: there is no other request
+	header http.Header   // of the answer, for every request anew
 }
 
 // handler answers a request. The context ends when nobody waits for it.
@@ -43,8 +45,8 @@ const (
 
 func newSession(ctx context.Context, c *conn, served net.Conn) *session {
 	c.strict = newStrict(served, c)
-	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), header: http.Header{}}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s := &session{conn: c, served: served, r: bufio.NewReader(c.strict), seen: make(chan struct{}, 1), over: make(chan struct{}, 1), header: http.Header{}}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.clock.f = func() { _ = served.Close() }
 	s.clock.set(headTime)
 	s.watch.f = s.look
@@ -58,7 +60,7 @@ func (s *session) serve(handle handler) {
 			s.log.Printf("http: panic serving %s: %v\n%s", s.conn.host, p, debug.Stack())
 			s.conn.Reset()
 		}
-		s.cancel()
+		s.cancel(nil)
 		s.clock.end()
 		s.watch.end()
 		_ = s.served.Close()
@@ -77,7 +79,7 @@ func aborts(p any) bool {
 
 // end cuts the connection.
 func (s *session) end() {
-	s.cancel()
+	s.cancel(nil)
 	s.clock.end()
 	s.conn.Reset()
 }
@@ -130,11 +132,23 @@ func (s *session) await() {
 	s.watch.set(watchAfter)
 }
 
+// errHungUp is the cause of a request whose client does not wait for the answer.
+var errHungUp = errors.New("the client hung up before it had the answer")
+
 // look waits for the client to say something, which it does not have to, or to
-// hang up: then nobody waits for the answer.
+// hang up: then nobody waits for the answer. A client that only says that it has said
+// all does.
 func (s *session) look() {
-	if _, err := s.r.Peek(1); err != nil && !isTimeout(err) {
-		s.cancel()
+	_, err := s.r.Peek(1)
+	switch {
+	case err == nil || isTimeout(err):
+	case err == io.EOF:
+		s.last.Store(true)
+		if s.conn.awaitCut(s.over) {
+			s.cancel(errHungUp)
+		}
+	default:
+		s.cancel(errHungUp)
 	}
 	s.seen <- struct{}{}
 }
@@ -155,7 +169,12 @@ func (s *session) unwatch() {
 		return
 	}
 	_ = s.served.SetReadDeadline(past)
+	s.over <- struct{}{}
 	<-s.seen
+	select {
+	case <-s.over: // nobody waited for it
+	default:
+	}
 	_ = s.served.SetReadDeadline(time.Time{})
 }
 

@@ -109,6 +109,31 @@ func (c *Conn) Await() {
 	}
 }
 
+// askOften is how often a program inside that has said all is asked whether it still listens.
+// If it does not, its kernel says so a minute after it has hung up.
+var askOften = 15 * time.Second
+
+// AwaitCut waits, on a connection whose program has said all, for it to be cut off, and is
+// false if it is told to stop before. That the program has hung up looks the same at first:
+// nothing tells before something is sent, or its kernel has forgotten about it.
+func (c *Conn) AwaitCut(stop <-chan struct{}) bool {
+	const signs = waiter.EventHUp | waiter.EventErr
+	entry, cut := waiter.NewChannelEntry(signs)
+	c.queue.EventRegister(&entry)
+	defer c.queue.EventUnregister(&entry)
+	every, idle := tcpip.KeepaliveIntervalOption(askOften), tcpip.KeepaliveIdleOption(askOften)
+	_ = c.ep.SetSockOpt(&every)
+	_ = c.ep.SetSockOpt(&idle)
+	for c.ep.Readiness(signs)&signs == 0 {
+		select {
+		case <-cut:
+		case <-stop:
+			return false
+		}
+	}
+	return true
+}
+
 // CloseWrite ends what is said to the inside. If it has cut the connection there
 // is nothing left to end, and no failure in that.
 func (c *Conn) CloseWrite() error {

@@ -17,6 +17,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
 
 	"github.com/bothy-dev/bothy/internal/gateway/insidetest"
@@ -239,6 +240,50 @@ func TestReadLate(t *testing.T) {
 	close(ended)
 	if b := <-got; string(b) != "late" {
 		t.Errorf("%q", b)
+	}
+}
+
+// A program that has said all may listen on, may cut the connection, or may have hung up,
+// which is known when its kernel has forgotten about that.
+func TestAwaitCut(t *testing.T) {
+	often := askOften
+	askOften = 10 * time.Millisecond
+	defer func() { askOften = often }()
+	for name, c := range map[string]struct {
+		end func(*insidetest.Inside, *gonet.TCPConn) error
+		cut bool
+	}{
+		"listens": {func(_ *insidetest.Inside, c *gonet.TCPConn) error { return c.CloseWrite() }, false},
+		"cuts": {func(_ *insidetest.Inside, c *gonet.TCPConn) error {
+			must(t, c.CloseWrite())
+			_, err := c.Read(make([]byte, 1))
+			return errors.Join(err, c.Close()) // with something unread
+		}, true},
+		"hangs up": {func(in *insidetest.Inside, c *gonet.TCPConn) error {
+			soon := tcpip.TCPLingerTimeoutOption(time.Millisecond)
+			try(t, in.Stack.SetTransportProtocolOption(tcp.ProtocolNumber, &soon))
+			_, err := c.Read(make([]byte, 2))
+			return errors.Join(err, c.Close())
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stop, got := make(chan struct{}), make(chan bool, 1)
+			_, in := start(t, serving(t, func(c *Conn) {
+				_, _ = io.WriteString(c, "hi")
+				_, _ = io.ReadAll(c)
+				got <- c.AwaitCut(stop)
+			}))
+			conn, err := in.Dial(t.Context(), far4)
+			must(t, err)
+			defer conn.Close()
+			must(t, c.end(in, conn))
+			if !c.cut {
+				close(stop)
+			}
+			if cut := <-got; cut != c.cut {
+				t.Errorf("cut: %v", cut)
+			}
+		})
 	}
 }
 
