@@ -12,7 +12,7 @@ import (
 func (a *app) networkCommand() *command.Command {
 	c := &command.Command{
 		Use: "network", Short: "The network rules and log in docker's words",
-		Long: "What docker sandbox network does, with Bothy's rules underneath: bothy policy says\nmore. What is denied stays denied, whatever narrower rule allows it.",
+		Long: "What docker sandbox network does, with Bothy's rules underneath: bothy policy says\nmore. What is denied stays denied, whatever narrower rule allows it; a name at its\nliteral address is, if its TLS client asks for it.",
 	}
 	c.AddCommand(a.proxyCommand(), a.policyLogCommand())
 	return c

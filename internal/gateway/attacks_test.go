@@ -17,7 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/gateway/inspect"
 	"github.com/bothy-dev/bothy/internal/gateway/names"
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -497,4 +500,82 @@ func (c *counted) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.n += n
 	return n, err
+}
+
+// atAddress is a flow to a literal address, as it was let through: what a program inside and
+// the server have of it.
+func (w *world) atAddress(t *testing.T) (f *flow, inside, server *net.TCPConn, over <-chan error) {
+	t.Helper()
+	inside, near := tcpPair(t)
+	far, server := tcpPair(t)
+	f = &flow{subject: policy.Flow{Addr: netip.MustParseAddr("203.0.113.9"), Port: 443}, cancel: func() {}}
+	must(t, w.mayFlow(f))
+	w.flows.add(f)
+	done := make(chan error, 1)
+	go func() {
+		defer w.flows.remove(f)
+		f.hold(relay.TCP{TCPConn: near})
+		done <- w.relay(relay.TCP{TCPConn: near}, relay.TCP{TCPConn: far}, nil, f, &spec.NetworkRecord{})
+	}()
+	return f, inside, server, done
+}
+
+func tcpPair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	a, err := net.Dial("tcp4", l.Addr().String())
+	must(t, err)
+	b, err := l.Accept()
+	must(t, err)
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	return a.(*net.TCPConn), b.(*net.TCPConn)
+}
+
+// TestA10DeniedNameAtItsAddress: whose name is denied is not asked for at its address either,
+// whatever lets that be reached, whether somebody looks or not.
+func TestA10DeniedNameAtItsAddress(t *testing.T) {
+	const rules = "allow: [203.0.113.0/24]\ndeny: ['**.evil.example', {host: some.example, methods: [DELETE]}]\n"
+	for _, yaml := range []string{rules, "default: allow\n" + rules} {
+		w := start(t, document(t, 1, yaml), nil)
+		for name, want := range map[string]string{
+			"api.example.com": "", "www.evil.example": `rule "**.evil.example" (user) denies www.evil.example:443`,
+			"some.example": `rule "some.example DELETE" (user) denies some.example:443`,
+		} {
+			hello := said(t, name)
+			f, inside, server, over := w.atAddress(t)
+			_, err := inside.Write(hello)
+			must(t, err)
+			_ = inside.CloseWrite() // it may have been cut by now
+			heard, _ := io.ReadAll(server)
+			_ = server.Close()
+			err = <-over
+			if want == "" && (err != nil || !bytes.Equal(heard, hello)) || want != "" && (err == nil || err.Error() != want || len(heard) > 0) {
+				t.Errorf("%q, %s: %v, and the server hears %d bytes", yaml, name, err, len(heard))
+			}
+			inside, near := tcpPair(t)
+			_, err = inside.Write(hello)
+			must(t, err)
+			_, _, err = w.listen(relay.TCP{TCPConn: near}, &inspect.Host{Addr: f.subject.Addr, Port: 443}, w.asking(f), true)
+			if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("%q, %s, looked at: %v", yaml, name, err)
+			}
+		}
+	}
+}
+
+// A rule that comes to deny what was asked for at an address ends it, too.
+func TestA16DeniedNameAtItsAddress(t *testing.T) {
+	hello := said(t, "www.evil.example")
+	w := start(t, document(t, 1, "allow: [203.0.113.0/24]\n"), nil)
+	f, inside, server, over := w.atAddress(t)
+	_, err := inside.Write(hello)
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, len(hello)))
+	must(t, err)
+	w.SetPolicy(document(t, 2, "allow: [203.0.113.0/24]\ndeny: [www.evil.example]\n"))
+	if err := <-over; err == nil || f.ended() == nil || !strings.Contains(f.ended().Error(), "denies www.evil.example:443") {
+		t.Errorf("it goes on: %v, %v", err, f.ended())
+	}
 }

@@ -74,6 +74,13 @@ func (f *flow) seen() {
 	f.subject.Seen = true
 }
 
+// askedFor notes whom its client asks for at a literal address.
+func (f *flow) askedFor(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.subject.Asked = name
+}
+
 // hold has a connection end with the flow.
 func (f *flow) hold(c relay.Conn) {
 	f.mu.Lock()

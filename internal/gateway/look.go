@@ -50,7 +50,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		}
 	}
 	h := inspect.Host{Name: f.now().Name, Addr: f.now().Addr, Port: f.now().Port}
-	said, http, err := g.listen(inside, &h, must)
+	said, http, err := g.listen(inside, &h, g.asking(f), must)
 	switch {
 	case err != nil:
 		inside.Reset()
@@ -71,7 +71,7 @@ func (g *Gateway) look(ctx context.Context, a *netstack.Attempt, f *flow, r *spe
 		return err
 	}
 	if len(said) == 0 && insideFirst(inside, outside) {
-		if said, http, err = g.listen(inside, &h, false); http {
+		if said, http, err = g.listen(inside, &h, g.asking(f), false); http {
 			outside.Reset() // there will be others, for requests
 			return g.inspect(ctx, inside, said, h, f, r)
 		}
@@ -111,7 +111,7 @@ func insideFirst(inside, outside relay.Conn) bool {
 }
 
 // listen finds out what a connection speaks. It gives what was read.
-func (g *Gateway) listen(c relay.Conn, h *inspect.Host, must bool) (said []byte, http bool, err error) {
+func (g *Gateway) listen(c relay.Conn, h *inspect.Host, asks func(string) error, must bool) (said []byte, http bool, err error) {
 	patience := helloTime
 	if !must {
 		patience = firstWord
@@ -129,7 +129,7 @@ func (g *Gateway) listen(c relay.Conn, h *inspect.Host, must bool) (said []byte,
 	}
 	_ = c.SetReadDeadline(time.Now().Add(helloTime))
 	if hello.Begins(said) != hello.No {
-		said, http, err = g.listenTLS(c, said, h, must)
+		said, http, err = g.listenTLS(c, said, h, asks, must)
 		if !errors.Is(err, hello.ErrNotTLS) {
 			return said, http, err
 		}
@@ -187,13 +187,13 @@ func isHTTP(line []byte) bool {
 }
 
 // listenTLS reads a ClientHello: whom it asks for, and what it would speak.
-func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, must bool) ([]byte, bool, error) {
+func (g *Gateway) listenTLS(c relay.Conn, begun []byte, h *inspect.Host, asks func(string) error, must bool) ([]byte, bool, error) {
 	info, said, err := hello.Read(begun, c)
 	if err != nil {
 		return said, false, err
 	}
 	h.TLS = true
-	if err := asksFor(h.Name, info.ServerName); err != nil {
+	if err := asks(info.ServerName); err != nil {
 		return nil, false, err
 	}
 	speaks := len(info.Protocols) == 0 || slices.ContainsFunc(info.Protocols, func(p string) bool {
@@ -212,12 +212,23 @@ var otherProtocols = []string{
 	"radius/1.0", "radius/1.1", "sip/2", "smb", "smtp", "stun.nat-discovery", "stun.turn", "sunrpc", "tds/8.0", "xmpp-client", "xmpp-server",
 }
 
-// asksFor checks whom a ClientHello names.
-func asksFor(name, asked string) error {
-	if name == "" || asked == "" || strings.EqualFold(asked, name) {
+// asking gives who judges whom a ClientHello on a flow asks for: the name that was looked
+// up or, at a literal address, one that no rule denies.
+func (g *Gateway) asking(f *flow) func(string) error {
+	return func(asked string) error {
+		s := f.now()
+		switch {
+		case asked == "" || strings.EqualFold(asked, s.Name):
+			return nil
+		case s.Name != "":
+			return fmt.Errorf("%w: %q", errOtherName, asked)
+		}
+		f.askedFor(asked) // from here on changes find it
+		if d := g.policy.Load().Asks(asked, s.Port, time.Now()); !d.Allowed() {
+			return &policy.Denied{Decision: d}
+		}
 		return nil
 	}
-	return fmt.Errorf("%w: %q", errOtherName, asked)
 }
 
 // judgeRequest decides about a request on a connection that is looked into.

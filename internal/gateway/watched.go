@@ -24,12 +24,12 @@ const helloDepth = 4 << 10
 
 // watched is the inside's connection, in which a ClientHello is looked for: a
 // server may stand behind many names, and the one in the ClientHello decides
-// which of them answers.
+// which of them answers, also where the connection is for a literal address.
 type watched struct {
 	relay.Conn
-	name  string
-	ahead []byte // was read, and is to be looked at
-	rest  []byte // was looked at, and is to be passed on
+	asks  func(name string) error // judges whom a ClientHello asks for; nil: none is looked for
+	ahead []byte                  // was read, and is to be looked at
+	rest  []byte                  // was looked at, and is to be passed on
 
 	tls  bool            // there was a ClientHello, and it names whom the connection is for
 	said int             // bytes that were looked at
@@ -67,7 +67,7 @@ func (w *watched) read(b []byte) (n int, err error) {
 	default:
 		n, err = w.Conn.Read(b)
 	}
-	if w.tls || w.name == "" || n == 0 {
+	if w.tls || w.asks == nil || n == 0 {
 		return n, err
 	}
 	text, before := b[:n], len(w.tail)
@@ -112,7 +112,7 @@ func (w *watched) hello(b, text []byte, at, before int) (int, error) {
 	info, said, err := hello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
 	_ = w.SetReadDeadline(time.Time{})
 	if err == nil {
-		err = asksFor(w.name, info.ServerName)
+		err = w.asks(info.ServerName)
 	}
 	if err != nil {
 		return 0, err

@@ -11,6 +11,7 @@ type Flow struct {
 	Name   string     // the name it was opened to; empty for a literal address
 	Addr   netip.Addr // the address it goes to; invalid: it is not dialled yet
 	Port   uint16
+	Asked  string      // whom its TLS client asks for, if it was opened to a literal address
 	Seen   bool        // every request on it is judged
 	Active *Request    // the request under way, if there is one
 	Git    *GitRequest // the command of git under way, likewise
@@ -29,6 +30,11 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 	if !d.Allowed() {
 		return d
 	}
+	if f.Asked != "" {
+		if no := p.Asks(f.Asked, f.Port, now); !no.Allowed() {
+			return no
+		}
+	}
 	if d.Inspection == InspectMust && !f.Seen {
 		return d.deny(CauseInspection, nil)
 	}
@@ -46,4 +52,27 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 		q.Addr = netip.Addr{}
 	}
 	return p.Decide(q)
+}
+
+// Asks decides whether a TLS client at a literal address, which was let through, may ask for
+// a name: of rules about names those that deny count there, too. One that denies some
+// requests denies it, for a request must be for the address. A name that is none is
+// let through where no rule denies anything.
+func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
+	q := Query{Stage: StageConnect, Name: name, Port: port, Now: now}
+	d := Decision{Generation: p.generation, query: q} // no command is completed by rules that allow
+	clean, err := CleanName(name)
+	if err != nil {
+		if p.deny.some {
+			return d.deny(CauseName, nil)
+		}
+		return d.allow(nil)
+	}
+	s := subject{name: clean, port: port, now: now}
+	for e := range p.deny.about(&s) {
+		if e.counts(&s) {
+			return d.deny(CauseRule, e)
+		}
+	}
+	return d.allow(nil)
 }

@@ -16,6 +16,7 @@ type table struct {
 	all              []entry
 	nets             map[netip.Prefix][]entry
 	bits4, bits6     []int // lengths in nets, longest first
+	some             bool  // there are rules
 
 	base *table // has rules, too; nil: there is none
 	gone *Rule  // of those, this one does not count
@@ -84,6 +85,7 @@ func newTable(rules []*Rule) *table {
 	})
 	for _, r := range list {
 		t.add(newEntry(r.Rule))
+		t.some = true
 	}
 	byLength := func(a, b int) int { return b - a }
 	slices.SortFunc(t.bits4, byLength)

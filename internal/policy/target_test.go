@@ -342,3 +342,23 @@ func FuzzParseRule(f *testing.F) {
 		}
 	})
 }
+
+// At a literal address the name in a ClientHello is judged by rules that deny, and by no other.
+func TestAsks(t *testing.T) {
+	p := policyOf(t, LayerUser, `{deny: ["**.evil.example", "a.example:443", {host: b.example, methods: [GET]}, {host: c.example, until: "2026-11-20T11:00:00Z"}]}`)
+	none := policyOf(t, LayerUser, `{allow: [a.example]}`)
+	for name, want := range map[string]bool{
+		"x.evil.example": false, "X.Evil.Example.": false, "a.example": false, "b.example": false, "no name": false,
+		"evil.example": true, "c.example": true, "d.example": true, "localhost": true,
+	} {
+		if d := p.Asks(name, 443, noon); d.Allowed() != want {
+			t.Errorf("%s: %s", name, d.Reason())
+		}
+		if d := none.Asks(name, 443, noon); !d.Allowed() {
+			t.Errorf("%s, where nothing is denied: %s", name, d.Reason())
+		}
+	}
+	if d := p.Asks("a.example", 8443, noon); !d.Allowed() {
+		t.Errorf("at another port: %s", d.Reason())
+	}
+}
