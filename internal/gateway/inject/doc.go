@@ -9,14 +9,17 @@
 // bytes as they had.
 //
 // Text is searched for as it is and as others commonly write it: with some or
-// all characters escaped for a URL, JSON, a script or HTML, and nested a few
-// times; in base64 of either alphabet, at every alignment, in lines; in
-// hexadecimal; in UTF-16; however it is split over reads.
+// all characters escaped for a URL, JSON, a script (also in octal), HTML or a mail
+// (quoted-printable), and nested a few times; in base64 of either alphabet, at every
+// alignment, in lines, indented or not; in hexadecimal; as a list of bytes, decimal
+// or hexadecimal, as programs print it; in UTF-16 and UTF-32; however it is split
+// over reads.
 //
 // What it does not see:
 //
-//   - An answer in which the server has changed the value otherwise: reversed,
-//     encrypted, encoded twice in base64, cut into pieces. Leases restricted to
+//   - An answer in which the server has changed the value otherwise: reversed, in
+//     capitals, encrypted, encoded twice in base64, in base32 or base85, with something
+//     else between its characters, cut into pieces. Leases restricted to
 //     paths keep away from endpoints that would.
 //   - Placeholders in compressed request bodies other than gzip and deflate, and
 //     in what a client compresses or encrypts by means of its own. They are

@@ -56,7 +56,7 @@ func TestMask(t *testing.T) {
 			written := e.do(text)
 			whole := before + written + behind
 			judged := map[string]bool{}
-			for cut := range len(whole) + 1 {
+			for cut := 0; cut <= len(whole); cut += 1 + len(whole)/300 {
 				got := mask(t, f, whole[:cut], whole[cut:])
 				if len(got) != len(whole) || !strings.HasPrefix(got, before) || !strings.HasSuffix(got, behind) {
 					t.Fatalf("%s of %q cut at %d: %q became %q", e.name, text, cut, whole, got)
@@ -401,5 +401,20 @@ func BenchmarkMasker(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A list of bytes stays one when its numbers are masked.
+func TestMaskLists(t *testing.T) {
+	f := finderOf("secret/secret=x.")
+	for in, want := range map[string]string{
+		"[115,101,99,114,101,116,47,115,101,99,114,101,116,61,120,46]":     "[111,111,11,111,111,111,11,111,111,11,111,111,111,11,111,11]",
+		"73:65:63:72:65:74:2f:73:65:63:72:65:74:3d:78:2e":                  "11:11:11:11:11:11:11:11:11:11:11:11:11:11:11:11",
+		"0x73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2F, 0x73, 0x65, 0x63, 0x72": "0x73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2F, 0x73, 0x65, 0x63, 0x72",
+		"115 101 99 114 101 116 47 115 101 99 114 101 116 61 120 47":       "115 101 99 114 101 116 47 115 101 99 114 101 116 61 120 47",
+	} {
+		if got := f.maskText(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
 	}
 }

@@ -51,8 +51,9 @@ func newFinder(needles []needle) *finder {
 		seen[n.text] = true
 		f.forms = append(f.forms, n.forms()...)
 	}
+	known := spellbook{}
 	for _, form := range f.forms {
-		form.grams(func(g [gram]byte) {
+		form.grams(known, func(g [gram]byte) {
 			k := binary.LittleEndian.Uint32(g[:])
 			if list := f.heads[k]; len(list) == 0 || list[len(list)-1] != form {
 				f.heads[k] = append(list, form)

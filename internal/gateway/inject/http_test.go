@@ -176,7 +176,7 @@ func TestC2Echo(t *testing.T) {
 				rw.(http.Flusher).Flush()
 			}
 			_, _ = io.WriteString(rw, "|"+got+"|")
-			rw.Header().Set("X-End", strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(got))
+			rw.Header().Set("X-End", strings.NewReplacer("\x00", "", "\r", "", "\n", "", "\t", "", "    ", "").Replace(got))
 		}, nil)
 		for _, e := range encodings {
 			got := w.get("/?as=" + url.QueryEscape(e.name))

@@ -6,11 +6,14 @@ import (
 )
 
 // special tells bytes with which something else than themselves may begin.
-var special = [256]bool{'%': true, '\\': true, '&': true, '\n': true, '\r': true, '+': true}
+var special = [256]bool{'%': true, '\\': true, '&': true, '\n': true, '\r': true, '+': true, '=': true}
 
 // match compares the form with the text from start on. It gives the end of the
 // longest match, or -1; more tells that bytes to come could make one.
 func (f *form) match(b []byte, start int) (end int, more bool) {
+	if f.listed() {
+		return f.list(b, start)
+	}
 	i := start
 	for n := range f.symbols {
 		if i == len(b) {
@@ -37,10 +40,13 @@ func (f *form) spelled(b []byte, i, n int) (end int, more bool) {
 		next = next[:0]
 		for _, i := range at {
 			more = f.step(b, i, n, &next) || more
-			if n == 0 || !f.wraps() {
+			if n == 0 || f.kind == wide || i == len(b) {
 				continue
 			}
-			j, unsure := lineBreak(b, i)
+			j, unsure := softBreak(b, i)
+			if j == i && f.wraps() {
+				j, unsure = lineBreak(b, i)
+			}
 			more = more || unsure
 			if j > i {
 				more = f.step(b, j, n, &next) || more
@@ -79,7 +85,11 @@ func (f *form) escapes(c byte) bool {
 }
 
 // grams collects the first bytes that matches of the form can have.
-func (f *form) grams(yield func([gram]byte)) {
+func (f *form) grams(known spellbook, yield func([gram]byte)) {
+	if f.listed() {
+		f.listGrams(yield)
+		return
+	}
 	var walk func(n int, head string)
 	seen := map[string]bool{}
 	walk = func(n int, head string) {
@@ -87,17 +97,18 @@ func (f *form) grams(yield func([gram]byte)) {
 			yield([gram]byte([]byte(head[:gram])))
 			return
 		}
+		breaks := f.breaks(n, gram-len(head))
 		for _, c := range f.symbols[n].list() {
 			spelled := []string{string(c)}
 			if f.escapes(c) {
-				spelled = spellings(c, gram-len(head))
+				spelled = known.spellings(c, gram-len(head))
 			}
 			for _, s := range spelled {
-				for _, br := range f.breaks(n, gram-len(head)) {
-					key := string(rune(n)) + head + br + s
-					if !seen[key] {
-						seen[key] = true
-						walk(n+1, head+br+s)
+				for _, br := range breaks {
+					next := head + br + s
+					if next = next[:min(len(next), gram)]; !seen[string(rune(n))+next] {
+						seen[string(rune(n))+next] = true
+						walk(n+1, next)
 					}
 				}
 			}
@@ -110,13 +121,31 @@ func (f *form) grams(yield func([gram]byte)) {
 // beginnings.
 func (f *form) breaks(n, size int) []string {
 	list := []string{""}
-	if n == 0 || !f.wraps() {
+	if n == 0 || f.kind == wide {
 		return list
 	}
-	list = append(list, "\n", "\r\n", "\r")
+	list = append(list, "=\n", "=\r\n", "=\r")
+	if !f.wraps() {
+		return list
+	}
+	ends := []string{"\n", "\r\n", "\r"}
 	for n := 1; n <= size; n++ {
 		run := strings.Repeat(`\`, n)
-		list = append(list, run+"n", run+"r")
+		ends = append(ends, run+"n", run+"r")
+	}
+	for _, end := range ends {
+		list = append(list, indented(end, size)...)
+	}
+	return list
+}
+
+// indented gives a break with all that a line may begin with, up to a size.
+func indented(end string, size int) []string {
+	list := []string{end}
+	for i := 0; i < len(list); i++ {
+		if len(list[i]) < size {
+			list = append(list, list[i]+" ", list[i]+"\t")
+		}
 	}
 	return list
 }

@@ -65,6 +65,8 @@ func (r *readings) read(b []byte, i int) {
 		r.slashes(b, i)
 	case '&':
 		r.entity(b, i+1)
+	case '=':
+		r.digits(b, i+1, 2) // quoted-printable
 	case '+':
 		r.add(' ', i+1)
 	}
@@ -105,8 +107,12 @@ func (r *readings) slashes(b []byte, i int) {
 	switch c := b[j]; {
 	case c == 'u':
 		r.codePoint(b, j+1)
+	case c == 'U':
+		r.digits(b, j+1, 8)
 	case c == 'x':
 		r.digits(b, j+1, 2)
+	case c >= '0' && c <= '7':
+		r.octal(b, j)
 	case !alphanumeric(c) && c != '\\':
 		r.add(c, j+1)
 	}
@@ -130,6 +136,17 @@ func (r *readings) codePoint(b []byte, i int) {
 	}
 }
 
+// octal reads three digits.
+func (r *readings) octal(b []byte, i int) {
+	v, n := number(b, i, 3, 8)
+	switch {
+	case n == 3 && v < 128:
+		r.add(byte(v), i+n)
+	case n < 3 && i+n == len(b):
+		r.more = true
+	}
+}
+
 // digits reads a hexadecimal number of fixed length.
 func (r *readings) digits(b []byte, i, size int) {
 	v, n := number(b, i, size, 16)
@@ -141,7 +158,7 @@ func (r *readings) digits(b []byte, i, size int) {
 	}
 }
 
-// entity reads #DDD; or #xXX; or a name, possibly behind amp; again.
+// entity reads #DDD; or #DDD or #xXX; or a name, possibly behind amp; again.
 func (r *readings) entity(b []byte, i int) {
 	for range maxAmp + 1 {
 		r.oneEntity(b, i)
@@ -175,10 +192,15 @@ func (r *readings) oneEntity(b []byte, i int) {
 		base, i = 16, i+1
 	}
 	v, n := number(b, i, maxDigits, base)
-	switch end := i + n; {
-	case end == len(b):
+	end := i + n
+	if end == len(b) {
 		r.more = true
-	case n > 0 && b[end] == ';' && v < 128:
+	}
+	if n == 0 || v >= 128 {
+		return
+	}
+	r.add(byte(v), end) // browsers do without the ';'
+	if end < len(b) && b[end] == ';' {
 		r.add(byte(v), end+1)
 	}
 }
@@ -216,18 +238,45 @@ func digit(c byte) int {
 	return 99
 }
 
-// lineBreak finds the end of a line break, also one written as \n. Without one
-// the end is i.
+// maxIndented is how far a line may be indented.
+const maxIndented = 32
+
+// lineBreak finds the end of a line break, also one written as \n, and of what the next
+// line is indented by. Without one the end is i.
 func lineBreak(b []byte, i int) (end int, more bool) {
 	end, c, more := breakChar(b, i)
-	if c != 'r' {
-		return end, more
+	if end == i {
+		return i, more
 	}
-	second, c, more := breakChar(b, end)
-	if c == 'n' {
-		return second, more
+	if c == 'r' {
+		second, c, unsure := breakChar(b, end)
+		more = more || unsure
+		if c == 'n' {
+			end = second
+		}
 	}
-	return end, more
+	for n := 0; n < maxIndented && end < len(b) && (b[end] == ' ' || b[end] == '\t'); n++ {
+		end++
+	}
+	return end, more || end == len(b)
+}
+
+// softBreak finds the end of a line break of quoted-printable, which is none of the text.
+func softBreak(b []byte, i int) (end int, more bool) {
+	if b[i] != '=' {
+		return i, false
+	}
+	if i+1 == len(b) {
+		return i, true
+	}
+	end, _, more = breakChar(b, i+1)
+	if end == i+1 || b[i+1] == '\\' {
+		return i, more
+	}
+	if b[i+1] == '\r' && end < len(b) && b[end] == '\n' {
+		end++
+	}
+	return end, end == len(b)
 }
 
 // breakChar reads one character of a line break, and tells which.
@@ -247,42 +296,62 @@ func breakChar(b []byte, i int) (end int, c byte, more bool) {
 	return i, 0, false
 }
 
+// spellbook has the spellings of characters by their length, once they were asked for.
+type spellbook map[[2]byte][]string
+
+func (k spellbook) spellings(c byte, size int) []string {
+	key := [2]byte{c, byte(size)}
+	if k[key] == nil {
+		k[key] = spellings(c, size)
+	}
+	return k[key]
+}
+
 // spellings gives how a character may be written, cut off after some bytes: all
 // beginnings that readings understands.
 func spellings(c byte, size int) []string {
 	var list []string
-	add := func(s string) { list = append(list, s[:min(len(s), size)]) }
-	add(string(c))
-	var hex []string
-	for _, x := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
-		for _, y := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
-			hex = append(hex, string([]byte{x[c>>4], y[c&15]}))
+	known := map[string]bool{}
+	add := func(s string) {
+		if s = s[:min(len(s), size)]; !known[s] {
+			known[s] = true
+			list = append(list, s)
 		}
 	}
+	add(string(c))
+	hex := hexOf(c)
 	for _, h := range hex {
+		add("=" + h)
 		for k := range maxPercent + 1 {
 			add("%" + strings.Repeat("25", k) + h)
 		}
 		for k := 1; k <= maxSlashes; k++ {
 			run := strings.Repeat(`\`, k)
 			add(run + "u00" + h)
+			add(run + "U000000" + h)
 			add(run + "x" + h)
 			for zeros := range min(size, 5) {
 				add(run + "u{" + strings.Repeat("0", zeros) + strings.TrimLeft(h, "0") + "}")
 			}
 		}
 	}
-	for k := 1; k <= maxSlashes && !alphanumeric(c); k++ {
-		add(strings.Repeat(`\`, k) + string(c))
+	for k := 1; k <= maxSlashes; k++ {
+		run := strings.Repeat(`\`, k)
+		add(run + string([]byte{'0' + c>>6, '0' + c>>3&7, '0' + c&7}))
+		if !alphanumeric(c) {
+			add(run + string(c))
+		}
 	}
 	for k := range maxAmp + 1 {
 		amp := "&" + strings.Repeat("amp;", k)
 		for zeros := range min(size, maxDigits-2) {
 			z := strings.Repeat("0", zeros)
-			add(amp + "#" + z + decimal(c) + ";")
-			for _, h := range hex {
-				add(amp + "#x" + z + strings.TrimLeft(h, "0") + ";")
-				add(amp + "#X" + z + strings.TrimLeft(h, "0") + ";")
+			for _, end := range []string{";", ""} {
+				add(amp + "#" + z + decimal(c) + end)
+				for _, h := range hex {
+					add(amp + "#x" + z + strings.TrimLeft(h, "0") + end)
+					add(amp + "#X" + z + strings.TrimLeft(h, "0") + end)
+				}
 			}
 		}
 		for _, e := range named {
@@ -293,6 +362,16 @@ func spellings(c byte, size int) []string {
 	}
 	if c == ' ' {
 		add("+")
+	}
+	return list
+}
+
+// hexOf gives the ways to write a byte in hexadecimal.
+func hexOf(c byte) (list []string) {
+	for _, x := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+		for _, y := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+			list = append(list, string([]byte{x[c>>4], y[c&15]}))
+		}
 	}
 	return list
 }

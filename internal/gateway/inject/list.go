@@ -1,0 +1,108 @@
+package inject
+
+import "strings"
+
+// This file is about texts that are written as lists of numbers, one for each byte, as
+// programs print bytes: [115, 107], 73:6b, 0x73,0x6b.
+
+// listed tells forms that are lists of numbers.
+func (f *form) listed() bool { return f.kind == decimals || f.kind == hexes }
+
+// separator are the characters between two numbers of a list, of which there are some.
+const separator = " ,:;-\t\r\n"
+
+// maxBetween is how many there may be: a number to a line, and indented.
+const maxBetween = 40
+
+// list compares the form with a list of numbers from start on, as match does.
+func (f *form) list(b []byte, start int) (end int, more bool) {
+	i := start
+	for n := range f.symbols {
+		j := i
+		for n > 0 && j < len(b) && j-i < maxBetween && strings.IndexByte(separator, b[j]) >= 0 {
+			j++
+		}
+		switch {
+		case j == len(b):
+			return -1, true
+		case j == i && n > 0:
+			return -1, false
+		}
+		v, next, unsure := f.one(b, j)
+		switch is := v < 128 && f.symbols[n].has(byte(v)); {
+		case is && unsure && n == len(f.symbols)-1:
+			return next, true
+		case unsure:
+			return -1, true
+		case !is:
+			return -1, false
+		}
+		i = next
+	}
+	return i, false
+}
+
+// one reads a number; more tells that bytes to come could make it another one.
+func (f *form) one(b []byte, i int) (v, end int, more bool) {
+	size, base := 3, 10
+	if f.kind == hexes {
+		size, base = 2, 16
+		if b[i] == '0' && i+1 < len(b) && b[i+1]|0x20 == 'x' {
+			i += 2
+		}
+	}
+	v, n := number(b, i, size, base)
+	return v, i + n, n < size && i+n == len(b)
+}
+
+// numbers gives how one may be written in a list.
+func (f *form) numbers(n int) []string {
+	var list []string
+	for _, c := range f.symbols[n].list() {
+		if f.kind == decimals {
+			list = append(list, decimal(c))
+			if c < 100 {
+				list = append(list, "0"+decimal(c))
+			}
+			continue
+		}
+		for _, h := range hexOf(c) {
+			list = append(list, h, "0x"+h, "0X"+h)
+		}
+	}
+	return list
+}
+
+// listGrams is grams for lists.
+func (f *form) listGrams(yield func([gram]byte)) {
+	for _, first := range f.numbers(0) {
+		for _, sep := range separators(gram - len(first)) {
+			for _, second := range f.numbers(1) {
+				yield([gram]byte([]byte((first + sep + second)[:gram])))
+			}
+		}
+	}
+}
+
+// separators gives what may stand between two numbers, up to a size.
+func separators(size int) []string {
+	list := strings.Split(separator, "")
+	for i := 0; i < len(list); i++ {
+		if len(list[i]) < size {
+			for _, c := range strings.Split(separator, "") {
+				list = append(list, list[i]+c)
+			}
+		}
+	}
+	return list
+}
+
+// coverList overwrites the digits of a list, which stays one of bytes.
+func coverList(dst, raw []byte) {
+	for i, c := range raw {
+		prefix := c == '0' && i+1 < len(raw) && raw[i+1]|0x20 == 'x'
+		if digit(c) < 16 && !prefix {
+			dst[i] = '1'
+		}
+	}
+}
