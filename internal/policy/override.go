@@ -27,7 +27,7 @@ func (r *Request) otherMethod() string {
 		return ""
 	}
 	params, _ := parseQuery(r.Query)
-	if slices.ContainsFunc(params, func(p param) bool { return isMethodParam(p.name) }) {
+	if slices.ContainsFunc(params, func(p param) bool { return IsMethodParam(p.name) }) {
 		return "the query"
 	}
 	return ""
@@ -85,9 +85,9 @@ func sameField(name, want string) bool {
 // have but two.
 const methodParam = "_method"
 
-// isMethodParam reads the name of a parameter, in small letters, as PHP does, too: without
+// IsMethodParam tells the name of such a parameter, decoded, also as PHP reads it: without
 // spaces before it, to the first zero, and with '.' for '_'.
-func isMethodParam(name string) bool {
+func IsMethodParam(name string) bool {
 	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "\x00")
-	return len(name) == len(methodParam) && strings.IndexByte("_. ", name[0]) >= 0 && name[1:] == methodParam[1:]
+	return len(name) == len(methodParam) && strings.IndexByte("_. ", name[0]) >= 0 && strings.EqualFold(name[1:], methodParam[1:])
 }

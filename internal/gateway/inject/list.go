@@ -89,8 +89,8 @@ func separators(size int) []string {
 	list := strings.Split(separator, "")
 	for i := 0; i < len(list); i++ {
 		if len(list[i]) < size {
-			for _, c := range strings.Split(separator, "") {
-				list = append(list, list[i]+c)
+			for _, c := range separator {
+				list = append(list, list[i]+string(c))
 			}
 		}
 	}

@@ -112,6 +112,15 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 	x.uses = uses
 }
 
+// asksInBody notes that the body of a request asks to be taken for another method, and gives
+// the request as it is judged from here on.
+func (t *Track) asksInBody(x *exchange) policy.Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x.request.MethodInBody = true
+	return x.request
+}
+
 // begins notes that a request was let through, and who counts what it sends. It is false if
 // the rules changed since it was added, or since this was asked: then it has not begun.
 func (t *Track) begins(x *exchange, m *outflow.Meter) bool {

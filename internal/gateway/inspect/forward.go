@@ -21,7 +21,7 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 		r = r.WithContext(ctx)
 		r.Body = &body{
 			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
-			sent: i.conf.Sent,
+			sent: i.conf.Sent, form: newForm(in), asks: func() error { return i.asksInBody(x) },
 		}
 		goOn(w, r)
 	}

@@ -246,6 +246,7 @@ func asked(r *http.Request) policy.Request {
 	path, query, _ := strings.Cut(r.RequestURI, "?")
 	q := policy.Request{
 		Method: r.Method, Host: r.Host, Path: path, Query: query, Header: r.Header, Body: r.ContentLength,
+		MethodInBody: isHiddenForm(r),
 	}
 	if slices.Contains(words(r.Header["Connection"]), "upgrade") {
 		q.Upgrade = strings.Join(r.Header["Upgrade"], ",")
@@ -314,6 +315,8 @@ type body struct {
 	trailer   http.Header
 	announced []string
 	sent      func(Host) // is told once when it has all been read; nil: nobody is
+	form      form       // looks for another method in it; nil: nobody does
+	asks      func() error
 }
 
 // all notes that the client has said all of it.
@@ -327,6 +330,12 @@ func (b *body) all() {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.x.up.Add(int64(n))
+	if b.form != nil && b.form.finds(p[:n]) {
+		if err := b.asks(); err != nil {
+			return 0, err
+		}
+		b.form = nil
+	}
 	if err := b.x.bill.asked(p[:n]); err != nil {
 		return 0, err
 	}

@@ -73,7 +73,17 @@ func (f *far) near(t *testing.T) (net.Conn, *bufio.Reader) {
 // inspected is a connection from inside to a host.
 func (f *far) inspected(t *testing.T, h Host) net.Conn {
 	t.Helper()
-	i := f.inspector(t)
+	return servingHost(t, f.inspector(t), h)
+}
+
+// serving is a connection from inside to the far server.
+func serving(t *testing.T, i *Inspector) net.Conn {
+	t.Helper()
+	return servingHost(t, i, Host{Name: "far.example", Port: 80})
+}
+
+func servingHost(t *testing.T, i *Inspector, h Host) net.Conn {
+	t.Helper()
 	c, inside := tcpPair(t)
 	served := make(chan struct{})
 	go func() {
@@ -82,6 +92,11 @@ func (f *far) inspected(t *testing.T, h Host) net.Conn {
 	}()
 	t.Cleanup(func() { _ = c.Close(); i.Close(); <-served })
 	return c
+}
+
+// decide asks a policy about a request on a connection.
+func decide(p *policy.Policy, h Host, r *policy.Request) policy.Decision {
+	return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
 }
 
 func (f *far) inspector(t *testing.T) *Inspector {
@@ -110,7 +125,7 @@ func passing(t testing.TB, name string, to net.Addr) Config {
 	return Config{
 		Still: func(Host, netip.Addr) bool { return true },
 		Judge: func(h Host, r *policy.Request) policy.Decision {
-			return p.Decide(policy.Query{Stage: policy.StageRequest, Name: h.Name, Port: h.Port, Request: r, Now: time.Now()})
+			return decide(p, h, r)
 		},
 		Dial: func(context.Context, Host) (relay.Conn, error) {
 			c, err := net.Dial(to.Network(), to.String())

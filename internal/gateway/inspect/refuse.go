@@ -97,6 +97,7 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 	_, changed := errors.AsType[*ended](cause)
 	kept, isKept := errors.AsType[*dial.Refused](err)
 	kind, isSecret := errors.AsType[*inject.Refused](err)
+	other, asksOther := errors.AsType[*otherMethod](err)
 	switch {
 	case x.malformed() != nil:
 		i.turnAway(w, r, x, http.StatusBadRequest, x.malformed())
@@ -114,6 +115,11 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.decision.MaxBody)})
 	case isSecret:
 		i.turnAway(w, r, x, http.StatusForbidden, kind)
+	case asksOther:
+		x.w.unread()
+		x.decision = other.Decision
+		x.refuse(other.Reason())
+		i.deny(w, r, &x.decision)
 	case errors.Is(err, spec.ErrDenied): // an answer that cannot be looked into
 		i.turnAway(w, r, x, http.StatusBadGateway, err)
 	case isKept:

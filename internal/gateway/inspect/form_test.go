@@ -1,0 +1,162 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// found tells whether a form finds the field in a text that comes in pieces.
+func found(f form, text string, size int) bool {
+	for len(text) > 0 {
+		n := min(size, len(text))
+		if f.finds([]byte(text[:n])) {
+			return true
+		}
+		text = text[n:]
+	}
+	return false
+}
+
+// Whatever name a server may read, and however it comes, it is found.
+func TestFields(t *testing.T) {
+	for text, want := range map[string]bool{
+		"_method=DELETE": true, "a=b&_method=DELETE": true, "a=b;_method=x&c=d": true, "a&_method=x": true, "_METHOD=x": true, "%5fmethod=x": true,
+		"_%6d%65thod=x": true, "+_method=x": true, " _method=x": true, ".method=x": true, "\r\n_method=x": true, "_method%00y=x": true, "a=b&&&_method&c=d": true,
+		"a=_method&b=c": false, "my_method=x": false, "_methods=x": false, "method=x": false, "a=b&c=x_method=y": false, "": false, "_method": false,
+		strings.Repeat("a", 100) + "_method=x": false, strings.Repeat("a", 5000) + "=b&_method=x": true, "a=%5f&method=x": false,
+	} {
+		for size := 1; size <= max(1, min(40, len(text))); size++ {
+			if got := found(&fields{inName: true}, text, size); got != want {
+				t.Errorf("%.60q in pieces of %d: %v", text, size, got)
+			}
+		}
+	}
+}
+
+func TestParts(t *testing.T) {
+	part := func(head, body string) string { return "--x\r\n" + head + "\r\n\r\n" + body + "\r\n--x--\r\n" }
+	for text, want := range map[string]bool{
+		part(`Content-Disposition: form-data; name="_method"`, "DELETE"):                                                                         true,
+		part("X: y\r\ncontent-disposition:form-data;name=_method", "DELETE"):                                                                     true,
+		part("Content-Disposition: form-data;\r\n name=\"_method\"", "DELETE"):                                                                   true,
+		part("Content-Disposition: form-data; name='_method'; x=y", "DELETE"):                                                                    true,
+		part(`Content-Disposition: form-data; name = ".Method"`, "DELETE"):                                                                       true,
+		part(`Content-Disposition: form-data; name="_m\ethod"`, "DELETE"):                                                                        true,
+		part(`Content-Disposition: form-data; name="%5Fmethod"`, "DELETE"):                                                                       true,
+		part(`Content-Disposition: form-data; name*=utf-8''x`, "DELETE"):                                                                         true,
+		part(`Content-Disposition: form-data; name*0="_me"; name*1="thod"`, "DELETE"):                                                            true,
+		part(`Content-Disposition: form-data; name="a"; filename="b.txt"`, "x\r\n") + part(`Content-Disposition: form-data; name="_method"`, ""): true,
+		"--x\nContent-Disposition: form-data; name=_method\n\nDELETE":                                                                            true,
+		"--x\rContent-Disposition: form-data; name=_method\r\rDELETE":                                                                            true,
+		part("Content-Disposition: form-data; name=\""+strings.Repeat("a", maxDisposition), ""):                                                  true,
+
+		part(`Content-Disposition: form-data; name="a"; filename="_method"`, "x"):                             false,
+		part(`Content-Disposition: form-data; name="my_method"`, "_method=DELETE"):                            false,
+		part(`Content-Disposition: form-data; name="a"; filename*=utf-8''_method`, "name=_method"):            false,
+		part(`Content-Disposition: form-data; name="a"`, " "+strings.Repeat(" name=_method", maxDisposition)): false,
+		part(`Content-Disposition: form-data; name="a"`, strings.Repeat("name=_method", 1000)):                false,
+		part("X-Content-Disposition: form-data; name=_method", ""):                                            false,
+	} {
+		for _, size := range []int{1, 2, 3, 7, 64, len(text)} {
+			if got := found(&parts{}, text, size); got != want {
+				t.Errorf("%.90q in pieces of %d: %v", text, size, got)
+			}
+		}
+	}
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	_ = w.WriteField("a", "b")
+	_ = w.WriteField("_method", "DELETE")
+	_ = w.Close()
+	if !found(&parts{}, b.String(), b.Len()) {
+		t.Errorf("in %q nothing is found", b.String())
+	}
+}
+
+// A form that asks for another method is judged as that, before the server has the field.
+func TestMethodInForm(t *testing.T) {
+	const urlencoded = "application/x-www-form-urlencoded"
+	for name, c := range map[string]struct {
+		rules, head, body string
+		passes            bool
+	}{
+		"no field":            {"", "Content-Type: " + urlencoded, "a=b&method=c", true},
+		"a field":             {"", "Content-Type: " + urlencoded + "; charset=utf-8", "a=b&_method=DELETE", false},
+		"without a type":      {"", "X: y", "a=b&_method=DELETE", false},
+		"in parts":            {"", "Content-Type: multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"_method\"\r\n\r\nDELETE\r\n--x--\r\n", false},
+		"compressed":          {"", "Content-Encoding: gzip\r\nContent-Type: " + urlencoded, "\x1f\x8b", false},
+		"of another type":     {"", "Content-Type: text/plain", "_method=DELETE", true},
+		"every method passes": {"all", "Content-Type: " + urlencoded, "_method=DELETE", true},
+		"denied":              {"deny", "Content-Type: " + urlencoded, "_method=DELETE", false},
+		"denied another":      {"deny", "Content-Type: " + urlencoded, "a=b", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan string, 1)
+			f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+				defer close(got)
+				q, err := http.ReadRequest(r)
+				if err != nil {
+					return
+				}
+				b, err := io.ReadAll(q.Body)
+				if err == nil {
+					say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+				got <- string(b)
+			})
+			conf := passing(t, "far.example", f.listener.Addr())
+			if c.rules != "all" {
+				p := rulesOf(t, c.rules)
+				conf.Judge = func(h Host, r *policy.Request) policy.Decision { return decide(p, h, r) }
+			}
+			records := make(chan spec.NetworkRecord, 1)
+			conf.Log = func(r spec.NetworkRecord, _ *policy.Decision) { records <- r }
+			conn := serving(t, New(conf))
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\n"+host+"%s\r\nContent-Length: %d\r\n\r\n%s", c.head, len(c.body), c.body)
+			resp, body := answerTo(t, "POST", bufio.NewReader(conn))
+			if c.passes != (resp.StatusCode == http.StatusOK) || !c.passes && (resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "the body asks for another method")) {
+				t.Errorf("%s: %s", resp.Status, body)
+			}
+			if r := <-records; c.passes != (r.Verdict != spec.VerdictDeny) {
+				t.Errorf("the record is %+v", r)
+			}
+			if !strings.HasPrefix(c.head, "Content-Encoding") { // which is refused by its head
+				if b := <-got; c.passes != (b == c.body) || !c.passes && strings.Contains(b, "_method") {
+					t.Errorf("the server has %q", b)
+				}
+			}
+		})
+	}
+}
+
+// rulesOf lets GET and POST pass, or all but DELETE.
+func rulesOf(t *testing.T, kind string) *policy.Policy {
+	t.Helper()
+	rule := func(a policy.Action, c policy.Conditions) []policy.Rule {
+		r, err := policy.ParseRule(a, "far.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.HTTP = c
+		return []policy.Rule{r}
+	}
+	b := policy.Block{Allow: rule(policy.Allow, policy.Conditions{Methods: []string{"GET", "POST"}})}
+	if kind == "deny" {
+		b = policy.Block{Allow: rule(policy.Allow, policy.Conditions{}), Deny: rule(policy.Deny, policy.Conditions{Methods: []string{"DELETE"}})}
+	}
+	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
