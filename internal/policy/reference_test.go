@@ -441,7 +441,7 @@ func refOverrides(req *Request, what string) bool {
 
 // refNormal takes what is about no single path for one that servers read differently.
 func refNormal(req *Request) (string, *PathError) {
-	if req.Path == "*" && req.Method == "OPTIONS" || refOverrides(req, "Url") && strings.HasPrefix(req.Path, "/") && !strings.Contains(req.Path, " ") {
+	if req.Path == "*" && req.Method == wholeMethod || refOverrides(req, "Url") && strings.HasPrefix(req.Path, "/") && !strings.Contains(req.Path, " ") {
 		return "", &PathError{Ambiguous: true}
 	}
 	return normalizePath(req.Path)

@@ -65,10 +65,13 @@ func (s *subject) judge(r *Request) Cause {
 	return CauseNone
 }
 
+// wholeMethod is the one that "*" may be asked with.
+const wholeMethod = "OPTIONS"
+
 // normalPath is the request's path in the form that rules are compared with. "OPTIONS *" is
 // about no path, but the server and so all of them.
 func (r *Request) normalPath() (string, *PathError) {
-	if r.Path == "*" && r.Method == "OPTIONS" {
+	if r.Path == "*" && r.Method == wholeMethod {
 		return "", &PathError{Path: r.Path, Why: "is the server as a whole", Ambiguous: true}
 	}
 	return normalizePath(r.Path)

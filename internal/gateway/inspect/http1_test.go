@@ -269,7 +269,7 @@ func TestAsterisk(t *testing.T) {
 	})
 	conn, in := f.near(t)
 	say(conn, "OPTIONS * HTTP/1.1\r\n"+host+"\r\n")
-	if resp, body := answerTo(t, "OPTIONS", in); resp.StatusCode != 200 || resp.Header.Get("X-Asked") != "OPTIONS *" {
+	if resp, body := answerTo(t, "OPTIONS", in); resp.StatusCode != http.StatusOK || resp.Header.Get("X-Asked") != "OPTIONS *" {
 		t.Errorf("%s, %q: %s", resp.Status, resp.Header.Get("X-Asked"), body)
 	}
 }
@@ -612,7 +612,7 @@ func TestClientHasSaidAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := bufio.NewReader(conn)
-			if resp, body := answerTo(t, "GET", in); resp.StatusCode != 200 || body != "hello" || !resp.Close {
+			if resp, body := answerTo(t, "GET", in); resp.StatusCode != http.StatusOK || body != "hello" || !resp.Close {
 				t.Errorf("%s %q, the last one: %v", resp.Status, body, resp.Close)
 			}
 			if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
