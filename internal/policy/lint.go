@@ -24,6 +24,7 @@ const (
 	KindUngranted   Kind = "ungranted"   // the project asks for what nobody allows
 	KindOpen        Kind = "open"        // the default is allow
 	KindTunnel      Kind = "tunnel"      // any SSH passes
+	KindInner       Kind = "inner"       // inside, the addresses are the sandbox's own
 )
 
 // Finding is one thing a person should look at.
@@ -121,15 +122,23 @@ func (l *linter) shadowed(r *Rule) bool {
 		case o.Action != r.Action || project != (o.Source.Layer == LayerProject && o.Action == Allow) || l.marked(r, o):
 		case o.Target == r.Target && r.HTTP.none() && !o.before(r): // of two that say the same, the later one
 		default:
-			l.add(KindShadowed, r, "says nothing new beside %q (%s)", o, o.Source)
+			l.add(KindShadowed, r, "says nothing new beside %q (%s)%s", o, o.Source, uncounted(r, o.Target.kind))
 			return true
 		}
 	}
 	if r.Action == Allow && !project && l.p.open && !l.marked(r, &Rule{}) && !l.guarded(r) {
-		l.add(KindNoEffect, r, "says nothing new: the default is allow")
+		l.add(KindNoEffect, r, "says nothing new: the default is allow%s", uncounted(r, all))
 		return true
 	}
 	return false
+}
+
+// uncounted adds what a rule that spells a name out is good for beside a wider one.
+func uncounted(r *Rule, wider targetKind) string {
+	if r.Action != Allow || r.Source.Layer == LayerProject || r.Target.kind != exact || wider == exact {
+		return ""
+	}
+	return "; but its name is not rationed"
 }
 
 // marked tells a rule with marks the other does not have, or that lets more out.
@@ -285,6 +294,12 @@ func (r *Rule) readsOnly() bool {
 // addresses looks at what a CIDR reaches.
 func (l *linter) addresses(r *Rule) {
 	prefix := r.Target.prefix
+	for _, p := range innerPrefixes() {
+		if p.Contains(prefix.Addr()) && prefix.Bits() >= p.Bits() {
+			l.add(KindInner, r, "opens nothing inside, where such addresses are the sandbox's own; it counts where a name leads to one outside")
+			return
+		}
+	}
 	for _, b := range blocks() {
 		if !prefix.Overlaps(b.prefix) {
 			continue

@@ -37,6 +37,8 @@ func TestLint(t *testing.T) {
 		{"plain HTTP, all inspected", []any{LayerUser, `{inspect: all, allow: ["a.example:80", {host: "b.example:80", passthrough: true}]}`}, []string{"fronting b.example:80"}},
 		{"plain HTTP to a content network", []any{LayerUser, `{allow: ["a.cloudfront.net:80"]}`}, []string{"fronting a.cloudfront.net:80"}},
 		{"metadata", []any{LayerUser, `{allow: [169.254.169.254, 169.254.0.0/16, "[fd00::/8]"]}`}, []string{"metadata 169.254.169.254", "metadata 169.254.0.0/16", "metadata [fd00::/8]"}},
+		{"the network inside", []any{LayerUser, `allow: [198.18.0.1, "198.18.0.0/15:443", "[fd62:6f74:6879::2]"]`}, []string{"inner 198.18.0.1", "inner 198.18.0.0/15:443", "inner [fd62:6f74:6879::2]"}},
+		{"the network inside and more", []any{LayerUser, `allow: ["198.0.0.0/8"]`}, nil},
 		{"the host", []any{LayerUser, `allow: ["127.0.0.1:5432"]`}, []string{"host 127.0.0.1:5432"}},
 		{"never", []any{LayerUser, `allow: ["224.0.0.0/8"]`}, []string{"no-effect 224.0.0.0/8"}},
 		{"expired", []any{LayerUser, `{allow: [{host: a.example, until: "2026-11-20T12:00:00Z"}]}`}, []string{"expired a.example"}},
@@ -74,6 +76,21 @@ func TestLint(t *testing.T) {
 				t.Errorf("found\n%s\nwant\n%s", fmt.Sprint(found), strings.Join(want, "\n"))
 			}
 		})
+	}
+}
+
+// A rule that spells out what a wider one lets be looked up is good for something.
+func TestLintTellsOfSpelledNames(t *testing.T) {
+	for yaml, want := range map[string]string{
+		`{allow: ["**.a.example", b.a.example]}`:     `shadowed: allow "b.a.example" (user) says nothing new beside "**.a.example" (user); but its name is not rationed`,
+		`{allow: ["**.a.example", "*.b.a.example"]}`: `shadowed: allow "*.b.a.example" (user) says nothing new beside "**.a.example" (user)`,
+		`{allow: [a.example, "a.example:443"]}`:      `shadowed: allow "a.example:443" (user) says nothing new beside "a.example" (user)`,
+		`{default: allow, allow: [a.example]}`:       `no-effect: allow "a.example" (user) says nothing new: the default is allow; but its name is not rationed`,
+	} {
+		found, err := Lint(noon, Input{LayerUser, blockOf(t, yaml)})
+		if err != nil || len(found) == 0 || found[len(found)-1].String() != want {
+			t.Errorf("%s: %v, %v, want %s", yaml, found, err, want)
+		}
 	}
 }
 
