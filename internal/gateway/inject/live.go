@@ -1,6 +1,9 @@
 package inject
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Lent tells whether what was used may still be: every lease is there, has its
 // value, and has not ended. The error is a *[Refused].
@@ -23,4 +26,18 @@ func (s *Set) lends(lease string, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// AnyMethod tells whether what was used may be in a request of any method, which one is that
+// asks in its body to be taken for another. The error is a *[Refused].
+func (s *Set) AnyMethod(uses Uses) error {
+	if s == nil {
+		return nil
+	}
+	for _, l := range s.loans {
+		if len(l.Methods) > 0 && slices.ContainsFunc(uses, func(u Use) bool { return u.Lease == l.ID }) {
+			return l.refuse("request", "its lease is not for every method, and the body asks for another one")
+		}
+	}
+	return nil
 }

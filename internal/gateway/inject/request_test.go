@@ -375,6 +375,19 @@ func TestC12Ended(t *testing.T) {
 	}
 }
 
+// A lease for some methods is not for a request that asks for another one in its body.
+func TestAnyMethod(t *testing.T) {
+	s := compile(t, lend(func(l *wire.Loan) { l.Methods = []string{"POST"} }), github())
+	for lease, want := range map[string]bool{"l1": false, "l2": true, "l3": true} {
+		if err := s.AnyMethod(Uses{{Lease: lease}}); (err == nil) != want {
+			t.Errorf("%s: %v", lease, err)
+		}
+	}
+	if err := (*Set)(nil).AnyMethod(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMethodsAndPaths(t *testing.T) {
 	s := compile(t, lend(func(l *wire.Loan) { l.Methods, l.Paths = []string{"GET", "POST"}, []string{"/repos/acme/**"} }))
 	for _, tt := range []struct {

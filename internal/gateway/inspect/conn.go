@@ -113,12 +113,12 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 }
 
 // asksInBody notes that the body of a request asks to be taken for another method, and gives
-// the request as it is judged from here on.
-func (t *Track) asksInBody(x *exchange) policy.Request {
+// the request as it is judged from here on, and the secrets in it.
+func (t *Track) asksInBody(x *exchange) (policy.Request, inject.Uses) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.request.MethodInBody = true
-	return x.request
+	return x.request, x.uses
 }
 
 // begins notes that a request was let through, and who counts what it sends. It is false if

@@ -200,10 +200,10 @@ func namesMethod(line string) bool {
 
 // asksInBody judges a request anew whose body asks to be taken for another method.
 func (i *Inspector) asksInBody(x *exchange) error {
-	r := x.conn.track.asksInBody(x)
+	r, uses := x.conn.track.asksInBody(x)
 	d := i.conf.Judge(x.conn.host, &r)
 	if d.Allowed() {
-		return nil
+		return x.secrets.AnyMethod(uses)
 	}
 	return &otherMethod{policy.Denied{Decision: d}}
 }

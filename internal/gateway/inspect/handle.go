@@ -154,6 +154,9 @@ func (i *Inspector) lend(ctx context.Context, w *answer, r *http.Request, x *exc
 	r = r.Clone(r.Context()) // it will hold the values; the client's own must not
 	r.Trailer = trailer
 	uses, err := x.secrets.Request(r, x.conn.host.target(), time.Now())
+	if err == nil && x.request.MethodInBody { // of which nobody can read which
+		err = x.secrets.AnyMethod(uses)
+	}
 	if err != nil {
 		i.turnAway(w, r, x, http.StatusForbidden, err)
 		return nil, false
