@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +143,12 @@ func TestMockedTrouble(t *testing.T) {
 	w := start(t, document(t, 1, ""), nil, playing(s))
 	for _, h2 := range []bool{false, true} {
 		c := w.client(t, h2)
+		var raw atomic.Pointer[net.Conn]
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, to string) (net.Conn, error) {
+			conn, err := w.dialName(ctx, network, to)
+			raw.Store(&conn)
+			return conn, err
+		}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example.com/cut", nil)
 		must(t, err)
 		resp, err := c.Do(r)
@@ -157,6 +165,9 @@ func TestMockedTrouble(t *testing.T) {
 		go func() {
 			defer hangUp()
 			s.await(t, path, 1)
+			if !h2 { // without a word: else it might just have said all
+				_ = (*raw.Load()).Close()
+			}
 		}()
 		if resp, err := c.Do(r); err == nil {
 			_ = resp.Body.Close()

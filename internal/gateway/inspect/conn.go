@@ -3,9 +3,11 @@ package inspect
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bothy-dev/bothy/internal/gateway/inject"
 	"github.com/bothy-dev/bothy/internal/gateway/outflow"
@@ -20,10 +22,11 @@ type conn struct {
 	rest    []byte // read before, not yet given out
 	counts  *relay.Counts
 	track   *Track
-	strict  *strict // over HTTP/1
-	shown   bool    // the client was sent a certificate
-	settled bool    // TLS stands, or never will
-	last    []byte  // of what was read before that
+	strict  *strict     // over HTTP/1
+	shown   bool        // the client was sent a certificate
+	settled bool        // TLS stands, or never will
+	last    []byte      // of what was read before that
+	ended   atomic.Bool // the client has said all, beneath TLS if there is any
 	once    sync.Once
 	done    chan struct{} // closed with the connection
 }
@@ -37,6 +40,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	c.counts.Up.Add(int64(n))
+	if err == io.EOF {
+		c.ended.Store(true)
+	}
 	if c.shown && !c.settled && n > 0 {
 		c.last = append(c.last[:0], b[max(0, n-alertSize):n]...)
 	}

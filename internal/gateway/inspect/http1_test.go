@@ -622,6 +622,43 @@ func TestClientHasSaidAll(t *testing.T) {
 	}
 }
 
+// Over TLS an end without a word is that of a client that has gone.
+func TestClientBreaksOff(t *testing.T) {
+	authority, err := ca.New("inside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, inside := tcpPair(t)
+	said := &saidAll{TCP: relay.TCP{TCPConn: inside}, waits: make(chan struct{})}
+	asked, gone := make(chan struct{}), make(chan bool, 1)
+	conf := passing(t, "far.example", inside.LocalAddr())
+	conf.Certificate = authority.Leaf
+	conf.Mock = func(Host) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(asked)
+			select {
+			case <-said.waits:
+				gone <- false
+			case <-r.Context().Done():
+				gone <- true
+			}
+		})
+	}
+	i := New(conf)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = i.Serve(context.Background(), said, nil, Host{Name: "far.example", Port: 443, TLS: true}, &relay.Counts{}, &Track{})
+	}()
+	t.Cleanup(func() { _ = raw.Close(); i.Close(); <-served })
+	say(tls.Client(raw, &tls.Config{ServerName: "far.example", InsecureSkipVerify: true}), "GET / HTTP/1.1\r\n"+host+"\r\n")
+	<-asked
+	_ = raw.CloseWrite()
+	if !<-gone {
+		t.Error("it is waited for")
+	}
+}
+
 // saidAll is a connection that tells when somebody waits for its end, and is not cut.
 type saidAll struct {
 	relay.TCP

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -142,7 +143,7 @@ func (s *session) look() {
 	_, err := s.r.Peek(1)
 	switch {
 	case err == nil || isTimeout(err):
-	case err == io.EOF:
+	case err == io.EOF && !s.brokenOff():
 		s.last.Store(true)
 		if s.conn.awaitCut(s.over) {
 			s.cancel(errHungUp)
@@ -151,6 +152,13 @@ func (s *session) look() {
 		s.cancel(errHungUp)
 	}
 	s.seen <- struct{}{}
+}
+
+// brokenOff tells an end that TLS knows nothing of, which package tls takes for one of its own:
+// whoever has said all says so.
+func (s *session) brokenOff() bool {
+	_, secure := s.served.(*tls.Conn)
+	return secure && s.conn.ended.Load()
 }
 
 func isTimeout(err error) bool {
