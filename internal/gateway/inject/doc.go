@@ -31,5 +31,6 @@
 //   - New credentials that a server makes out of a lent one.
 //   - The first character of a value, if the server pauses just behind it. To
 //     hold back a single byte would stall streams that merely happen to end in
-//     it. Values of less than 16 bytes are held back from the first byte on.
+//     it. Values of less than 16 bytes are held back from the first byte on. Nor is the
+//     first number of a list of bytes held back, of no value.
 package inject

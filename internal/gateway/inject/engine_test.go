@@ -138,6 +138,7 @@ func TestNothingHeldBack(t *testing.T) {
 	f := finderOf(texts[0], texts[1])
 	for _, event := range []string{
 		"event: ping\ndata: {\"type\": \"ping\"}\n\n", "data: sk-ant-\n\n", "data: {\"text\":\"Z3\"}\n\n", "x", "s", "c", "g", "\\", "%", "7", "\n", "\x00\x00\x00\x00\x05hello", "\x02",
+		"message 11", "message 115", "at 115, ", "0x73 ",
 	} {
 		s := stream{f: f}
 		if got := string(s.feed([]byte(event), false)); got != event {
@@ -254,7 +255,7 @@ func TestMoreIsKnown(t *testing.T) {
 				continue // a spelling that is cut off by a bound
 			}
 			for cut := 1; cut < len(s); cut++ {
-				if keep := f.scan([]byte(s[:cut]), false, func(*form, int, int) {}); keep != 0 {
+				if keep, _ := f.scan([]byte(s[:cut]), false, func(*form, int, int) {}); keep != 0 {
 					t.Fatalf("%q: of %q only what follows %d is kept", text, s[:cut], keep)
 				}
 			}

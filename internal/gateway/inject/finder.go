@@ -71,17 +71,22 @@ func newFinder(needles []needle) *finder {
 }
 
 // scan finds all matches in a text, overlapping ones too. It gives the first
-// place at which bytes to come could make one; with none to come it is the end.
-func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (undecided int) {
-	undecided = len(b)
+// place at which bytes to come could make one, and the first from which on nothing may be
+// told before they have come; with none to come they are the end.
+func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (keep, hold int) {
+	keep, hold = len(b), len(b)
 	try := func(list []*form, i int) {
 		for _, m := range list {
 			end, more := m.match(b, i)
 			if end >= 0 {
 				hit(m, i, end)
 			}
-			if more && !final {
-				undecided = min(undecided, i)
+			if !more || final {
+				continue
+			}
+			keep = min(keep, i)
+			if !m.listed() || !m.beginsList(b[i:]) {
+				hold = min(hold, i)
 			}
 		}
 	}
@@ -99,14 +104,14 @@ func (f *finder) scan(b []byte, final bool, hit func(m *form, start, end int)) (
 		f.at(b, i, try)
 	}
 	if final {
-		return undecided
+		return keep, hold
 	}
 	for ; i < len(b); i++ {
 		if f.first[b[i]] {
 			try(f.forms, i)
 		}
 	}
-	return undecided
+	return keep, hold
 }
 
 // maybe is not zero if a match may begin so, and seldom if not.

@@ -1,6 +1,9 @@
 package inject
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // This file is about texts that are written as lists of numbers, one for each byte, as
 // programs print bytes: [115, 107], 73:6b, 0x73,0x6b.
@@ -40,6 +43,13 @@ func (f *form) list(b []byte, start int) (end int, more bool) {
 		i = next
 	}
 	return i, false
+}
+
+// beginsList tells a text that is no more than the first number of a list, or a part of it:
+// many texts end in a number. To hold those back would stall streams, and it is one character.
+func (f *form) beginsList(b []byte) bool {
+	_, end, _ := f.one(b, 0)
+	return len(bytes.TrimLeft(b[end:], separator)) == 0
 }
 
 // one reads a number; more tells that bytes to come could make it another one.
