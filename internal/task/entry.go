@@ -24,6 +24,7 @@ const entryKey = "bothy_entry"
 type entry struct {
 	Said  map[string]string `json:"said"`            // by field, a hash; nil: that is not known
 	Needs []string          `json:"needs,omitempty"` // what it waited for
+	Unmet []string          `json:"unmet,omitempty"` // what the task does not wait for, although it says so
 }
 
 // entryField is what an entry says of a task, besides what it needs and whether it is done.
@@ -184,11 +185,12 @@ func (r *renewal) needs(now time.Time) {
 	for _, id := range r.said.Needs {
 		switch {
 		case slices.Contains(has, id) || known && !r.overwrite && slices.Contains(r.was.Needs, id):
-		case known || r.overwrite:
+		case r.overwrite || known && !slices.Contains(r.was.Unmet, id):
 			t.Dependencies = append(t.Dependencies, Dependency{TaskID: t.ID, DependsOnID: id, Kind: Blocks, CreatedAt: now})
 			r.updated = true
 		default:
 			r.kept = true
+			r.now.Unmet = append(r.now.Unmet, id)
 		}
 	}
 	for _, id := range r.was.Needs {
@@ -197,7 +199,7 @@ func (r *renewal) needs(now time.Time) {
 			r.updated = true
 		}
 	}
-	r.now.Needs = r.said.Needs
+	r.now.Needs = slices.DeleteFunc(slices.Clone(r.said.Needs), func(id string) bool { return slices.Contains(r.now.Unmet, id) })
 }
 
 func (r *renewal) list(taken *Taken) *[]string {

@@ -203,6 +203,22 @@ func TestEntryOfTaskThatIsThere(t *testing.T) {
 	}
 }
 
+// What an entry waits for and a task that was there does not is told each time, and stays so.
+func TestEntryNotWaitedFor(t *testing.T) {
+	g := loaded(on("a"), on("b"), on("s"))
+	for range 3 {
+		if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a"]`, noon), false, noon); what != "older" || len(x.needs()) > 0 {
+			t.Errorf("it is %s: %+v", what, x)
+		}
+	}
+	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), false, noon); what != "updated" || !slices.Equal(x.needs(), []string{"b"}) {
+		t.Errorf("it is %s: %+v", what, x)
+	}
+	if what, x, _ := takeStory(t, g, stories(t, `"title": "s", "needs": ["a", "b"]`, noon), true, noon); what != "updated" || !slices.Equal(x.needs(), []string{"b", "a"}) {
+		t.Errorf("by force it is %s: %+v", what, x)
+	}
+}
+
 // What a task knows of its entry is in its metadata, beside what is there, and comes along with
 // an export.
 func TestEntryInMetadata(t *testing.T) {
