@@ -8,9 +8,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// While somebody changes a task nobody else can change one, of whatever project. A change
-// counts for as long as it takes; what it waited for others, and for the tasks to be read, up
-// to longest. Who only looks keeps nobody from anything, but has the host work.
+// While somebody changes a task nobody else can change one, of whatever project. Who only
+// looks keeps nobody from anything, but has the host work. Either counts for as long as it
+// takes; what it waited for others, and for the tasks to be read, up to longest.
 var (
 	changing = rate{"changes", 10, time.Second}
 	looking  = rate{"looks at", 4, 3 * time.Second}
@@ -92,9 +92,10 @@ func (s *Server) look(ctx context.Context, f func(*task.Graph) (string, error)) 
 	if err := s.looks.wait(ctx, looking); err != nil {
 		return "", err
 	}
-	began := time.Now()
-	defer func() { s.looks.left -= time.Since(began) }()
+	asked := time.Now()
 	g, err := s.Store.View(ctx)
+	read := time.Now()
+	defer func() { s.looks.left -= min(read.Sub(asked), longest) + time.Since(read) }()
 	if err != nil {
 		return "", err
 	}
