@@ -249,6 +249,10 @@ func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine,
 		default:
 			e.Unmade(at.sandbox)
 		}
+		if err != nil && conn != nil {
+			conn.Close()
+			conn = nil
+		}
 	}()
 	err = a.lendAll(cmd, e, f.lodger, at.sandbox, wanted, at.created || at.adopted)
 	if err == nil {
@@ -373,7 +377,8 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	case err != nil:
 		return place{}, err
 	case created && there != nil && !f.remove: // that was removed since, and this one has no program
-		return place{}, only([]error{errGone, e.TakeBack(sb)})
+		defer e.Unmade(sb)
+		return place{}, only([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
 	case created:
 		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
 		return place{sandbox: sb, created: true}, nil

@@ -92,7 +92,7 @@ func (e *Engine) Elsewhere(service string) (string, error) {
 	for _, name := range names {
 		a, err := e.Agents.Find(name)
 		if err != nil {
-			return "", err
+			return fmt.Sprintf("nobody can say for which server it is: the agent %s, which may know, cannot be read (%v)", name, err), nil
 		}
 		if _, own := a.Services[service]; own || !slices.Contains(a.Credentials, service) {
 			continue

@@ -40,6 +40,9 @@ func (e *Engine) Unmade(sb *spec.Sandbox) { e.making.end(sb.ID) }
 // make from then on. If it was taken back the error is ErrNotFound; who needs this very one
 // says so, and nobody takes it back meanwhile.
 func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adopted bool, err error) {
+	if e.making.has(sb.ID) {
+		return true, nil
+	}
 	lock, wanted, err := e.waitForMaker(ctx, sb, needed)
 	if wanted != nil {
 		defer wanted.Unlock()
@@ -125,5 +128,9 @@ func (e *Engine) TakeBack(sb *spec.Sandbox) error {
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
-	return e.Store.Remove(sb.ID)
+	err := e.Store.Remove(sb.ID)
+	if err == nil {
+		e.makers.end(sb.ID)
+	}
+	return err
 }

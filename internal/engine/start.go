@@ -41,13 +41,15 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 		return nil, spec.Errorf(spec.ErrSandbox, "sandbox %s cannot be used: %s", sb.Name, sb.Broken).
 			WithHint("%s", cmp.Or(sb.Mend, "remove it with all that is in it: bothy rm -f "+sb.Name))
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	started, err := e.afterMaking(ctx, sb)
+	waits, done := context.WithTimeout(ctx, startTimeout)
+	started, err := e.afterMaking(waits, sb)
+	done()
 	defer started()
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout) // however long that took
+	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
 	patience := time.AfterFunc(waitNotice, func() {
 		e.say("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)
