@@ -102,7 +102,9 @@ func (l *flowing) fold(events []run.Event) (err error) {
 }
 
 // more tells whether a flow has come to a limit, and that was set anew since.
-func (l *flowing) more() bool { return l.state.Status == flow.Limited && l.state.Reached() == nil }
+func (l *flowing) more() bool {
+	return l.state.Status == flow.Limited && !l.plan.Remove && l.state.Reached() == nil
+}
 
 // flowView is how a flow stands, in JSON.
 type flowView struct {

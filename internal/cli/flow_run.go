@@ -536,7 +536,7 @@ func (l *flowing) raisable() bool {
 
 // raise has the plan have other limits, if somebody can go on within them.
 func (l *flowing) raise(limits *run.Limits) error {
-	if l.state.Over() && l.state.Status != flow.Limited {
+	if l.state.Over() && (l.state.Status != flow.Limited || l.plan.Remove) {
 		return cmp.Or(l.open(), l.undone())
 	}
 	l.plan.Raise(limits)
@@ -552,11 +552,15 @@ func (l *flowing) raise(limits *run.Limits) error {
 // raiseFlow writes the limits down that the plan has by now, if they would hold its agents.
 func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
 	var ids []string
-	for name, sb := range made {
+	for _, room := range l.plan.Rooms() {
+		sb := made[room.Name]
+		if sb == nil {
+			continue
+		}
 		ids = append(ids, sb.ID)
 		w, err := lendingsOf(l.engine, sb)
-		if of := agents[name]; err == nil && of != nil {
-			err = a.flowHeld(&l.plan, w, map[string]*spec.Agent{name: of})
+		if of := agents[room.Agent]; err == nil && of != nil {
+			err = a.flowHeld(&l.plan, w, map[string]*spec.Agent{room.Agent: of})
 		}
 		if err != nil {
 			return run.Event{}, err

@@ -94,8 +94,8 @@ func (l *looping) fold(events []run.Event) (err error) {
 	return err
 }
 
-// goesOn tells whether a loop has come to a limit, and that was set anew since.
-func (l *looping) goesOn() bool {
+// more tells whether a loop has come to a limit, and that was set anew since.
+func (l *looping) more() bool {
 	return l.state.Status == loop.Limited && loop.Reached(&l.plan, l.state) == nil
 }
 

@@ -436,10 +436,10 @@ func (a *app) loopResumeCommand() *command.Command {
 					return err
 				}
 			}
-			if left := l.left(); len(left) > 0 && !l.goesOn() {
+			if left := l.left(); len(left) > 0 && !l.more() {
 				return a.tidyLoop(cmd.Context(), l, h, left)
 			}
-			if err := l.open(); err != nil && !l.goesOn() {
+			if err := l.open(); err != nil && !l.more() {
 				return err
 			}
 			if !l.state.Ready {
