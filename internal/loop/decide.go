@@ -319,7 +319,7 @@ func Unproven(p *Plan, s *State) bool {
 	if s.Task != nil {
 		before = s.before
 	}
-	return len(before.Red()) == 0
+	return before != nil && len(before.Red()) == 0
 }
 
 // unproven is why nobody believes what the agent says.

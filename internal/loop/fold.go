@@ -113,7 +113,7 @@ type State struct {
 	given     []string          // hints that a worker is told, until it has worked; or were told, until that is kept
 	lost      bool              // what was done in the iteration is gone with the place
 	turns     int               // iterations that a worker has begun
-	holder    string            // the agent whose place, of those of a worker, holds what it has done; empty: the first
+	holder    string            // the agent whose place, of those of a worker, holds what it has done; empty: the first's, nobody: none's
 	spent     map[string]int    // iterations at each task, whoever made them
 	sessions  map[string]string // that agents can go on with, by who has a place of his own
 

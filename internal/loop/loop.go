@@ -99,10 +99,19 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 }
 
 func (l *Loop) begin() error {
-	if err := forget(l.Run, l.Host, run.Pause); err != nil {
+	if err := forget(l.Run, l.Host, outdated(l.state)...); err != nil {
 		return err
 	}
 	return l.append(Began, run.ActorHost, nil)
+}
+
+// outdated are the kinds of messages that mean nothing to who goes on with a loop. One that
+// had come to a limit was over: a stop is of then.
+func outdated(s *State) []string {
+	if s.Status == Limited {
+		return []string{run.Pause, run.Stop}
+	}
+	return []string{run.Pause}
 }
 
 // forget takes messages of some kinds away that were left before this process took the run

@@ -84,7 +84,7 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	}
 	err = t.Run.Carry(ctx, run.Work{
 		Begin: func() error {
-			if err := forget(t.Run, t.Host, run.Pause); err != nil {
+			if err := forget(t.Run, t.Host, outdated(t.state)...); err != nil {
 				return err
 			}
 			return t.append(Began, run.ActorHost, nil)

@@ -84,11 +84,11 @@ func needsPlace(w *State, step Step) bool {
 	return step.Take && w.Task == nil || step.Iterate > 0 || step.Keep
 }
 
-// remake makes a place anew that somebody has removed. What was there and in no checkpoint
-// is lost: the task is for whoever takes it next. Of a place whose agent had its turn before
-// nothing is.
+// remake makes a place anew that somebody has removed, as is done at the end of a loop that
+// somebody may go on with. What was there and in no checkpoint is lost: then the task is for
+// whoever takes it next. Of a place whose agent had its turn before nothing is.
 func (t *Team) remake(ctx context.Context, h *hand, w *State, at Seat) error {
-	if w.Task != nil && w.holder == at.Agent {
+	if w.Task != nil && w.holder == at.Agent && (w.step == Iteration || w.step == Worked) {
 		return t.putBack(ctx, h, w, Step{PutBack: "the sandbox was removed in which it was worked at: what was done there since its last checkpoint is lost", Again: true})
 	}
 	return remake(ctx, t.Bench, t.state, at, t.keep)

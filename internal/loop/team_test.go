@@ -320,6 +320,39 @@ func TestTeamRemoved(t *testing.T) {
 	}
 }
 
+// What workers had done when the loop came to a limit, and their places were removed, is in
+// those that are made anew when somebody goes on.
+func TestTeamRaised(t *testing.T) {
+	p, r, d := hire(t, 2, "a", "b")
+	p.Limits.MaxIterations = 4
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.work = func(_ *bench, _ Seat, id string, f files) (Work, error) {
+			f[id] += "+"
+			return says(done)
+		}
+		b.judge = func(f files) string {
+			for id, has := range f {
+				if len(has) < 3 {
+					return id + " has no more than " + has
+				}
+			}
+			return ""
+		}
+		s, err := teamwork(t.Context(), t, p, b, r, d, nil)
+		if must(t, err); s.Status != Limited || len(s.Closed) > 0 || Reached(p, s) == nil {
+			t.Fatalf("it is %s (%s), with %v", s.Status, s.Reason, s.Closed)
+		}
+		b.gone[Seat{Worker: 1}], b.gone[Seat{Worker: 2}] = true, true
+		p.Limits.MaxIterations = 30
+		s, err = teamwork(t.Context(), t, p, b, r, d, nil)
+		must(t, err)
+		if want := (files{"bd-a": "+++", "bd-b": "+++"}); s.Status != Completed || !maps.Equal(b.main, want) || s.Iteration != 6 || len(s.Left) > 0 {
+			t.Errorf("it is %s (%s) after %d iterations, with %v, %v left", s.Status, s.Reason, s.Iteration, b.main, s.Left)
+		}
+	})
+}
+
 // Models take turns with each worker, in all of its tasks; one that is begun again has the
 // model that it had. By the iterations of all together each would always have the same one.
 func TestTeamModels(t *testing.T) {

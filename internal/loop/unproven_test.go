@@ -113,3 +113,15 @@ func TestUnprovenRewound(t *testing.T) {
 		}
 	}
 }
+
+// What nobody knows the gates to have said of before was not green then.
+func TestUnprovenUnknown(t *testing.T) {
+	green := &Verdict{Gates: []Gate{{Name: "true", Green: true}}}
+	s := &State{Task: &Taken{}, claims: true, Verdict: green}
+	if Unproven(plan(), s) {
+		t.Error("it was never judged before")
+	}
+	if s.before = green; !Unproven(plan(), s) {
+		t.Error("it was green before")
+	}
+}

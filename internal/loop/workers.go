@@ -16,6 +16,9 @@ import (
 // the count of iterations. What a worker did is in the loop's sandbox when it is settled,
 // and not before.
 
+// nobody is the holder of what is in no place, but in a checkpoint.
+const nobody = "-"
+
 // MaxWorkers bounds how many there may be: each has a sandbox.
 const MaxWorkers = 32
 
@@ -127,7 +130,12 @@ func (s *State) workerAdd(n int, ev run.Event) error {
 	case Handed:
 		return into(ev, func(d Hand) { w.holder = d.Agent })
 	case Replaced:
-		return into(ev, s.replaced)
+		return into(ev, func(p Place) {
+			s.replaced(p)
+			if w.Task != nil && w.holder == p.Agent {
+				w.holder = nobody
+			}
+		})
 	case Closed:
 		return into(ev, func(f Finished) {
 			s.Closed = append(s.Closed, f)
