@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -26,8 +27,8 @@ func (r *Request) otherMethod() string {
 	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "method") {
 		return ""
 	}
-	params, _ := parseQuery(r.Query)
-	if slices.ContainsFunc(params, func(p param) bool { return IsMethodParam(p.name) }) {
+	var names MethodNames
+	if names.Finds([]byte(r.Query)) || names.Finds([]byte("&")) {
 		return "the query"
 	}
 	return ""
@@ -85,9 +86,76 @@ func sameField(name, want string) bool {
 // have but two.
 const methodParam = "_method"
 
-// IsMethodParam tells the name of such a parameter, decoded, also as PHP reads it: without
-// spaces before it, to the first zero, and with '.' for '_'.
-func IsMethodParam(name string) bool {
-	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "\x00")
-	return len(name) == len(methodParam) && strings.IndexByte("_. ", name[0]) >= 0 && strings.EqualFold(name[1:], methodParam[1:])
+// isMethodParam tells the name of such a parameter, decoded, also as PHP reads it: without
+// spaces before it, to the first zero, and with '.' for '_'; and as those do that make lists
+// of "_method[]" and look for what stands first in them, or leave out brackets before it.
+func isMethodParam(name []byte) bool {
+	name = bytes.TrimLeft(name, beforeName)
+	if n := bytes.IndexAny(name, "\x00[]"); n >= 0 {
+		name = name[:n]
+	}
+	return len(name) == len(methodParam) && (name[0] == '_' || name[0] == '.') && strings.EqualFold(string(name[1:]), methodParam[1:])
+}
+
+// beforeName has what some servers leave out before a name.
+const beforeName = " []"
+
+// MethodNames looks for parameters by which forms name a method, in a query or what is
+// written as one, which comes in pieces. A name that cannot be unescaped may be any. The zero
+// MethodNames is ready for use.
+type MethodNames struct {
+	inValue bool
+	name    []byte // decoded, as far as it may be the one
+	escape  []byte // "%X", of it
+	broken  bool   // it had an escape that is none
+}
+
+// maxParamName is more than the name can have that is looked for.
+const maxParamName = 32
+
+// Finds takes a piece, and tells whether the name of such a parameter ends there.
+func (m *MethodNames) Finds(piece []byte) bool {
+	for i := 0; i < len(piece); i++ {
+		if m.inValue {
+			n := bytes.IndexAny(piece[i:], "&;")
+			if n < 0 {
+				return false
+			}
+			i += n
+			m.inValue = false
+			continue
+		}
+		switch c := piece[i]; {
+		case c == '=' || c == '&' || c == ';':
+			if m.broken || len(m.escape) > 0 || isMethodParam(m.name) {
+				return true
+			}
+			m.name, m.inValue = m.name[:0], c == '='
+		case len(m.name) >= maxParamName:
+		case c == '%' || len(m.escape) > 0:
+			m.unescape(c)
+		case c == '+':
+			m.add(' ')
+		case c != '\r' && c != '\n': // which may stand before a form
+			m.add(c)
+		}
+	}
+	return false
+}
+
+// add takes one more character of the name. Of what servers leave out before it there may be
+// more than a name is long.
+func (m *MethodNames) add(c byte) {
+	if len(m.name) > 0 || strings.IndexByte(beforeName, c) < 0 {
+		m.name = append(m.name, c)
+	}
+}
+
+func (m *MethodNames) unescape(c byte) {
+	if m.escape = append(m.escape, c); len(m.escape) < len("%XX") {
+		return
+	}
+	v, ok := hexByte(string(m.escape[1:]))
+	m.add(v)
+	m.broken, m.escape = m.broken || !ok, m.escape[:0]
 }

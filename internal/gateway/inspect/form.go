@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -25,7 +24,7 @@ func newForm(r *http.Request) form {
 	case strings.HasPrefix(kind, "multipart/"):
 		return &parts{}
 	case kind != "":
-		return &fields{inName: true}
+		return &fields{}
 	}
 	return nil
 }
@@ -60,138 +59,160 @@ func isHiddenForm(r *http.Request) bool {
 }
 
 // fields reads a form as a query is written.
-type fields struct {
-	inName bool
-	name   []byte // as far as it may be the one
-	escape []byte // "%X", of a name
-}
+type fields struct{ policy.MethodNames }
 
-// maxFieldName is more than the name can have that is looked for.
-const maxFieldName = 32
-
-func (f *fields) finds(piece []byte) bool {
-	for i := 0; i < len(piece); i++ {
-		if !f.inName {
-			n := bytes.IndexAny(piece[i:], "&;")
-			if n < 0 {
-				return false
-			}
-			i, f.inName = i+n, true
-			continue
-		}
-		switch c := piece[i]; {
-		case c == '=' || c == '&' || c == ';':
-			if policy.IsMethodParam(string(f.name)) {
-				return true
-			}
-			f.name, f.escape, f.inName = f.name[:0], f.escape[:0], c != '='
-		case len(f.name) >= maxFieldName:
-		case c == '%' || len(f.escape) > 0:
-			f.unescape(c)
-		case c == '+':
-			f.name = append(f.name, ' ')
-		case c == ' ' && len(f.name) == 0, c == '\r' || c == '\n': // before the form
-		default:
-			f.name = append(f.name, c)
-		}
-	}
-	return false
-}
-
-func (f *fields) unescape(c byte) {
-	if f.escape = append(f.escape, c); len(f.escape) < len("%XX") {
-		return
-	}
-	if v, err := strconv.ParseUint(string(f.escape[1:]), 16, 8); err == nil {
-		f.name = append(f.name, byte(v))
-	}
-	f.escape = f.escape[:0]
-}
+func (f *fields) finds(piece []byte) bool { return f.Finds(piece) }
 
 // parts reads the heads of the parts of a form, wherever they stand: a file in it that has
-// such a line is taken for one, too.
+// such a line is taken for one, too. Servers differ in what they take for the line that names
+// a part, and in where it ends. So one begins behind its words, wherever these are, and ends
+// where no server reads on: with the head, or at the colon of another line.
 type parts struct {
-	line  []byte // as far as it may tell the name of a part
-	skip  bool   // it does not
-	last  int    // how much of line was of the lines before
-	empty bool   // the line has nothing yet: a head ends so
+	last   []byte // of what came before, as far as it may have the words
+	inside bool   // such a line
+	text   []byte // of it, as far as it may go on with a name, in one form
+	fresh  bool   // text has something that nobody has looked at
+	breaks int    // how much of "\r\n\r\n" there is
+	other  bool   // what comes would be another line, if it has a colon
 }
 
-// disposition begins the line that tells it, and maxDisposition is how long that may be.
+// The words, and bounds of what is kept: of what may have them, of text when it is looked at,
+// and of text that was, for a name may go on in what follows.
 const (
-	disposition    = "content-disposition:"
-	maxDisposition = 4 << 10
+	disposition = "content-disposition"
+	contentID   = "content-id"
+
+	maxWords = 32
+	maxText  = 4 << 10
+	maxTail  = 256
 )
 
 func (p *parts) finds(piece []byte) bool {
 	for len(piece) > 0 {
-		n := bytes.IndexAny(piece, "\r\n")
-		whole := n >= 0
-		if !whole {
-			n = len(piece)
-		}
-		p.more(piece[:n])
-		if len(p.line) > maxDisposition {
-			return true // nobody knows what it says
-		}
-		if !whole {
-			return false
-		}
-		if p.ends() {
+		text, rest, colon := bytes.Cut(piece, []byte(":"))
+		if p.inside && p.reads(text) {
 			return true
 		}
-		if piece[n] == '\n' {
-			if p.empty {
-				p.line, p.last = p.line[:0], 0
-			}
-			p.empty = true
+		p.keep(text)
+		if !colon {
+			return false
 		}
-		piece = piece[n+1:]
+		if p.colon() {
+			return true
+		}
+		p.keep([]byte(":"))
+		piece = rest
 	}
 	return false
 }
 
-// more takes more of a line.
-func (p *parts) more(text []byte) {
-	p.empty = p.empty && len(text) == 0
-	if p.skip || len(text) == 0 {
-		return
-	}
-	if p.last > 0 && len(p.line) == p.last && text[0] != ' ' && text[0] != '\t' { // a new line
-		p.line, p.last = p.line[:0], 0
-	}
-	p.line = append(p.line, text[:min(len(text), maxDisposition+1)]...)
-	n := min(len(p.line), len(disposition))
-	if p.skip = !strings.EqualFold(string(p.line[:n]), disposition[:n]); p.skip {
-		p.line = p.line[:0]
-	}
+// keep keeps what may have the words.
+func (p *parts) keep(text []byte) {
+	p.last = append(p.last, text[max(0, len(text)-maxWords):]...)
+	p.last = append(p.last[:0], p.last[max(0, len(p.last)-maxWords):]...)
 }
 
-// ends tells whether the line that has ended names the field. It is kept: the next one may
-// go on with it.
-func (p *parts) ends() bool {
-	if p.skip || len(p.line) < len(disposition) {
-		p.line, p.last, p.skip = p.line[:0], 0, false
+// colon begins a line if the words are before the colon, and may end one. It tells whether
+// that names the field.
+func (p *parts) colon() bool {
+	is := func(words string) bool {
+		before := bytes.TrimRight(p.last, " \t")
+		return len(before) >= len(words) && strings.EqualFold(string(before[len(before)-len(words):]), words)
+	}
+	begin := ""
+	switch {
+	case is(disposition):
+	case is(contentID): // whose value is a name to some, where there is no other
+		begin = "name="
+	case p.inside && p.other:
+		p.inside = false
+		return p.names()
+	case p.inside:
+		return p.reads([]byte(":"))
+	default:
 		return false
 	}
-	p.last = len(p.line)
-	return namesMethod(string(p.line))
+	found := p.inside && p.names()
+	p.inside, p.text, p.fresh, p.breaks, p.other = true, append(p.text[:0], begin...), false, 0, false
+	return found
 }
 
-// partName finds what a part is called, as generously as a server may.
+// reads takes more of a line, to its end, and tells whether it names the field.
+func (p *parts) reads(text []byte) bool {
+	for _, c := range text {
+		p.add(c)
+		if p.ends(c) {
+			p.inside = false
+			return p.names()
+		}
+		if (c == '\r' || c == '\n' || len(p.text) >= maxText) && p.names() {
+			return true
+		}
+	}
+	return false
+}
+
+// ends tells whether the head ends with a character.
+func (p *parts) ends(c byte) bool {
+	switch {
+	case c == '\r' && p.breaks%2 == 0, c == '\n' && p.breaks%2 == 1:
+		p.breaks++
+		p.other = false
+	case c == '\r':
+		p.breaks, p.other = 1, false
+	case c == '\n': // alone ends a line for some
+		p.breaks, p.other = 0, false
+	default:
+		if p.breaks > 0 {
+			p.other = p.breaks == 2 && c != ' ' && c != '\t'
+		}
+		p.breaks = 0
+	}
+	return p.breaks == len("\r\n\r\n")
+}
+
+// add adds a character to the text. Any space is one, and left out is what does not belong
+// to a name to all.
+func (p *parts) add(c byte) {
+	switch c {
+	case ' ', '\t', '\r', '\n', '\v', '\f':
+		if n := len(p.text); n == 0 || p.text[n-1] != ' ' {
+			p.text = append(p.text, ' ')
+		}
+	case '\\', '[', ']':
+	default:
+		p.text, p.fresh = append(p.text, c), true
+	}
+}
+
+// names tells whether the text names the field. The end of it is kept.
+func (p *parts) names() bool {
+	if !p.fresh {
+		return false
+	}
+	found := namesMethod(p.text)
+	p.text = append(p.text[:0], p.text[max(0, len(p.text)-maxTail):]...)
+	p.fresh = false
+	return found
+}
+
+// partName finds where it is said what a part is called, as generously as a server may.
 var partName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[^a-z0-9_])name\s*(\*[^=]*)?=\s*(?:"([^"]*)|'([^']*)|([^;\s]*))`)
+	return regexp.MustCompile(`(?i)\bname\s*(\*[0-9*\s]*)?=\s*`)
 })
 
 // namesMethod tells whether the head of a part names the field, or does so in a way that
 // servers read differently.
-func namesMethod(line string) bool {
-	for _, m := range partName().FindAllStringSubmatch(strings.ReplaceAll(line, `\`, ""), -1) {
-		name := m[2] + m[3] + m[4]
-		if m[1] != "" || policy.IsMethodParam(name) {
+func namesMethod(text []byte) bool {
+	for _, at := range partName().FindAllSubmatchIndex(text, -1) {
+		name := bytes.TrimLeft(text[at[1]:], `"'< `)
+		if at[2] >= 0 || bytes.HasPrefix(name, []byte("=?")) { // RFC 2231, RFC 2047
 			return true
 		}
-		if f := (&fields{inName: true}); f.finds([]byte(name + "=")) {
+		if n := bytes.IndexAny(name, "\"'<>()/:;,?= "); n >= 0 {
+			name = name[:n]
+		}
+		if f := new(policy.MethodNames); f.Finds(name) || f.Finds([]byte("=")) {
 			return true
 		}
 	}
