@@ -118,13 +118,23 @@ func (t *Track) used(x *exchange, uses inject.Uses) {
 	x.uses = uses
 }
 
-// asksInBody notes that the body of a request asks to be taken for another method, and gives
-// the request as it is judged from here on, and the secrets in it.
-func (t *Track) asksInBody(x *exchange) (policy.Request, inject.Uses) {
+// asksInBody notes that the body of a request asks to be taken for another method, and has it
+// judged as that. If it may pass, what it sends from here on counts by that decision: no change
+// of rules falls between. Uses are the secrets in it.
+func (t *Track) asksInBody(x *exchange, judge func(*policy.Request) policy.Decision) (d policy.Decision, uses inject.Uses, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x.request.MethodInBody = true
-	return x.request, x.uses
+	r := x.request
+	d = judge(&r)
+	switch b := d.Budget; {
+	case b == nil: // it is denied, or what it counted for so far is not exceeded either
+	case x.outflow == nil:
+		return d, nil, errOtherUncounted
+	default:
+		x.outflow.Aim(b.Target, b.Limit)
+	}
+	return d, x.uses, nil
 }
 
 // begins notes that a request was let through, and who counts what it sends. It is false if

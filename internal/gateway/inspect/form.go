@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -219,15 +220,21 @@ func namesMethod(text []byte) bool {
 	return false
 }
 
-// asksInBody judges a request anew whose body asks to be taken for another method.
-func (i *Inspector) asksInBody(x *exchange) error {
-	r, uses := x.conn.track.asksInBody(x)
-	d := i.conf.Judge(x.conn.host, &r)
-	if d.Allowed() {
-		return x.secrets.AnyMethod(uses)
+// asksInBody judges a request anew whose body asks to be taken for another method, and gives
+// the limit of its body.
+func (i *Inspector) asksInBody(x *exchange) (limit int64, err error) {
+	d, uses, err := x.conn.track.asksInBody(x, func(r *policy.Request) policy.Decision { return i.conf.Judge(x.conn.host, r) })
+	switch {
+	case err != nil:
+		return 0, err
+	case !d.Allowed():
+		return 0, &otherMethod{policy.Denied{Decision: d}}
 	}
-	return &otherMethod{policy.Denied{Decision: d}}
+	return d.MaxBody, x.secrets.AnyMethod(uses)
 }
 
 // otherMethod is the refusal of a request for what its body says.
 type otherMethod struct{ policy.Denied }
+
+// errOtherUncounted is for one that may pass, but not uncounted, as it has begun.
+var errOtherUncounted = errors.New("the body asks for another method, the rule for that has max_upload, and nobody counts what this request sends")

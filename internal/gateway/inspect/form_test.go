@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bothy-dev/bothy/internal/gateway/outflow"
 	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -158,6 +159,64 @@ func TestMethodInForm(t *testing.T) {
 				if b := <-got; c.passes != (b == c.body) || !c.passes && strings.Contains(b, "_method") {
 					t.Errorf("the server has %q", b)
 				}
+			}
+		})
+	}
+}
+
+// A form that asks for another method has no more body, and sends no more, than the rule for
+// that lets through.
+func TestBoundsOfMethodInForm(t *testing.T) {
+	const kib = 1 << 10
+	long := strings.Repeat("a", 2*kib)
+	for name, c := range map[string]struct {
+		post, any policy.Rule // which let pass POST, and any method
+		body      string
+		status    int
+		says      string
+	}{
+		"within the limit":      {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "_method=PUT&a=b", status: 200},
+		"no field":              {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "a=" + long, status: 200},
+		"beyond the limit":      {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "_method=PUT&a=" + long, status: 413, says: "more than its rule allows: 1024 bytes"},
+		"a field beyond it":     {any: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, body: "a=" + long + "&_method=PUT", status: 413, says: ": 1024 bytes"},
+		"the first limit":       {post: policy.Rule{HTTP: policy.Conditions{MaxBody: kib}}, any: policy.Rule{HTTP: policy.Conditions{MaxBody: 100}}, body: "_method=PUT&a=" + long, status: 413, says: ": 100 bytes"},
+		"counts for another":    {post: policy.Rule{MaxUpload: 9 * kib}, any: policy.Rule{MaxUpload: kib}, body: "_method=PUT&a=" + long, status: 403, says: "max_upload are used up"},
+		"counts, and is enough": {post: policy.Rule{MaxUpload: 9 * kib}, any: policy.Rule{MaxUpload: 8 * kib}, body: "_method=PUT&a=" + long, status: 200},
+		"was not counted":       {any: policy.Rule{MaxUpload: 9 * kib}, body: "_method=PUT&a=b", status: 403, says: "nobody counts"},
+		"need not be counted":   {any: policy.Rule{MaxUpload: 9 * kib}, body: "a=b", status: 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.post.HTTP.Methods = []string{"POST"}
+			var rules []policy.Rule
+			for _, r := range []policy.Rule{c.post, c.any} {
+				parsed, err := policy.ParseRule(policy.Allow, "far.example")
+				if err != nil {
+					t.Fatal(err)
+				}
+				parsed.HTTP, parsed.MaxUpload = r.HTTP, r.MaxUpload
+				rules = append(rules, parsed)
+			}
+			p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Allow: rules}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := newFar(t, func(_ int, conn net.Conn, r *bufio.Reader) {
+				q, err := http.ReadRequest(r)
+				if err != nil {
+					return
+				}
+				if _, err := io.ReadAll(q.Body); err == nil {
+					say(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+			})
+			conf, ledger := passing(t, "far.example", f.listener.Addr()), outflow.New(nil, nil)
+			conf.Judge = func(h Host, r *policy.Request) policy.Decision { return decide(p, h, r) }
+			conf.Outflow = func(b *policy.Budget) *outflow.Meter { return ledger.Meter(b.Target, b.Limit) }
+			conn := serving(t, New(conf))
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\n"+host+"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(c.body), c.body)
+			resp, body := answerTo(t, "POST", bufio.NewReader(conn))
+			if resp.StatusCode != c.status || !strings.Contains(body, c.says) {
+				t.Errorf("%s: %s", resp.Status, body)
 			}
 		})
 	}

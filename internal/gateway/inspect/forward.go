@@ -20,8 +20,8 @@ func (i *Inspector) forward(ctx context.Context, w *answer, r *http.Request, x *
 	if r.Body != nil && r.Body != http.NoBody {
 		r = r.WithContext(ctx)
 		r.Body = &body{
-			ReadCloser: r.Body, x: x, left: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
-			sent: i.conf.Sent, form: newForm(in), asks: func() error { return i.asksInBody(x) },
+			ReadCloser: r.Body, x: x, limit: x.decision.MaxBody, trailer: r.Trailer, announced: slices.Collect(maps.Keys(r.Trailer)),
+			sent: i.conf.Sent, form: newForm(in), asks: func() (int64, error) { return i.asksInBody(x) },
 		}
 		goOn(w, r)
 	}

@@ -29,7 +29,7 @@ type exchange struct {
 	secrets  *inject.Set // lent when the request was sent
 	uses     inject.Uses // of them
 	up, down atomic.Int64
-	tooLong  atomic.Bool    // the request's body was
+	tooLong  atomic.Int64   // the limit that the request's body has more than; 0: none
 	pending  bool           // it is being judged, or its body read for that; of the track's lock
 	stale    bool           // the rules changed meanwhile; likewise
 	over     error          // why other rules or leases ended it; likewise
@@ -314,12 +314,13 @@ var errProtocol = errors.New("the server changes to a protocol that it was not a
 type body struct {
 	io.ReadCloser
 	x         *exchange
-	left      int64 // policy.NoLimit: any
+	limit     int64 // policy.NoLimit: none
+	got       int64
 	trailer   http.Header
 	announced []string
 	sent      func(Host) // is told once when it has all been read; nil: nobody is
 	form      form       // looks for another method in it; nil: nobody does
-	asks      func() error
+	asks      func() (limit int64, err error)
 }
 
 // all notes that the client has said all of it.
@@ -334,10 +335,13 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.x.up.Add(int64(n))
 	if b.form != nil && b.form.finds(p[:n]) {
-		if err := b.asks(); err != nil {
+		limit, err := b.asks()
+		if err != nil {
 			return 0, err
 		}
-		b.form = nil
+		if b.form = nil; limit != policy.NoLimit && (b.limit == policy.NoLimit || limit < b.limit) {
+			b.limit = limit
+		}
 	}
 	if err := b.x.bill.asked(p[:n]); err != nil {
 		return 0, err
@@ -346,11 +350,8 @@ func (b *body) Read(p []byte) (int, error) {
 		b.prune()
 		b.all()
 	}
-	if b.left == policy.NoLimit {
-		return n, err
-	}
-	if b.left -= int64(n); b.left < 0 {
-		b.x.tooLong.Store(true)
+	if b.got += int64(n); b.limit != policy.NoLimit && b.got > b.limit {
+		b.x.tooLong.Store(b.limit)
 		return 0, errHeld
 	}
 	return n, err

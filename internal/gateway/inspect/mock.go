@@ -19,7 +19,7 @@ func (i *Inspector) mock(ctx context.Context, w *answer, r *http.Request, x *exc
 		return
 	}
 	r = r.WithContext(ctx)
-	b := &body{ReadCloser: r.Body, x: x, left: policy.NoLimit}
+	b := &body{ReadCloser: r.Body, x: x, limit: policy.NoLimit}
 	if r.ContentLength != 0 {
 		b.sent = i.conf.Sent
 	}

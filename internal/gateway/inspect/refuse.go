@@ -110,9 +110,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		i.stop(w, r, x)
 	case x.bill.refused() != nil:
 		i.turnAway(w, r, x, http.StatusForbidden, x.bill.refused())
-	case x.tooLong.Load():
+	case x.tooLong.Load() != 0:
 		x.refuse(errHeld.Error())
-		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.decision.MaxBody)})
+		i.say(w, r, http.StatusRequestEntityTooLarge, refusal{Reason: fmt.Sprintf("%s: %d bytes", errHeld, x.tooLong.Load())})
 	case isSecret:
 		i.turnAway(w, r, x, http.StatusForbidden, kind)
 	case asksOther:
@@ -120,6 +120,9 @@ func (i *Inspector) failed(ctx context.Context, w http.ResponseWriter, r *http.R
 		x.decision = other.Decision
 		x.refuse(other.Reason())
 		i.deny(w, r, &x.decision)
+	case errors.Is(err, errOtherUncounted):
+		x.w.unread()
+		i.turnAway(w, r, x, http.StatusForbidden, errOtherUncounted)
 	case errors.Is(err, spec.ErrDenied): // an answer that cannot be looked into
 		i.turnAway(w, r, x, http.StatusBadGateway, err)
 	case isKept:
