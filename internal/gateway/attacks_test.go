@@ -565,6 +565,55 @@ func TestA10DeniedNameAtItsAddress(t *testing.T) {
 	}
 }
 
+// What cannot be read at an address passes where no name is denied, and so does one that asks
+// for the address itself.
+func TestA10UnreadableAtAddress(t *testing.T) {
+	hello := said(t, "www.abc.def")
+	for yaml, passes := range map[string]bool{
+		"": true, "deny: [10.0.0.0/8, 'evil.example:8443']\n": true, "deny: [evil.example]\n": false, "deny: [{host: '**.evil.example', methods: [DELETE]}]\n": false,
+	} {
+		w := start(t, document(t, 1, "allow: [203.0.113.0/24]\n"+yaml), nil)
+		for what, c := range map[string]struct {
+			said   []byte
+			passes bool
+		}{
+			"half of one":            {hello[:len(hello)-10], passes},
+			"a name that is none":    {bytes.ReplaceAll(hello, []byte("www.abc.def"), []byte("www.abc.de.")), passes},
+			"the address":            {bytes.ReplaceAll(hello, []byte("www.abc.def"), []byte("203.0.113.9")), true},
+			"another address":        {bytes.ReplaceAll(hello, []byte("www.abc.def"), []byte("203.0.113.8")), passes},
+			"nothing like it at all": {[]byte("SSH-2.0-x\r\n"), true},
+		} {
+			f, inside, server, over := w.atAddress(t)
+			_, err := inside.Write(c.said)
+			must(t, err)
+			_ = inside.CloseWrite() // it may have been cut by now
+			heard, _ := io.ReadAll(server)
+			_ = server.Close()
+			if err = <-over; c.passes != (err == nil) || c.passes && !bytes.Equal(heard, c.said) || !c.passes && len(heard) > 0 {
+				t.Errorf("%q, %s: %v, and the server hears %d bytes of %d", yaml, what, err, len(heard), len(c.said))
+			}
+			if what == "the address" && f.now().Asked != "" {
+				t.Errorf("it asks for %q", f.now().Asked)
+			}
+		}
+	}
+}
+
+// A rule that comes to deny names ends what could not be read.
+func TestA16UnreadableAtAddress(t *testing.T) {
+	odd := bytes.ReplaceAll(said(t, "www.abc.def"), []byte("www.abc.def"), []byte("www.abc.de."))
+	w := start(t, document(t, 1, "allow: [203.0.113.0/24]\n"), nil)
+	f, inside, server, over := w.atAddress(t)
+	_, err := inside.Write(odd)
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, len(odd)))
+	must(t, err)
+	w.SetPolicy(document(t, 2, "allow: [203.0.113.0/24]\ndeny: [www.evil.example]\n"))
+	if err := <-over; err == nil || f.ended() == nil {
+		t.Errorf("it goes on: %v, %v", err, f.ended())
+	}
+}
+
 // A rule that comes to deny what was asked for at an address ends it, too.
 func TestA16DeniedNameAtItsAddress(t *testing.T) {
 	hello := said(t, "www.evil.example")

@@ -118,7 +118,7 @@ func (g *Gateway) relay(inside, outside relay.Conn, said []byte, f *flow, r *spe
 	if err := g.opened(f, *r); err != nil {
 		return err
 	}
-	w := &watched{Conn: inside, asks: g.asking(f), ahead: said, scan: g.secrets.Load().Scanner()}
+	w := &watched{Conn: inside, asks: g.asking(f), unreadable: g.unreadable(f), ahead: said, scan: g.secrets.Load().Scanner()}
 	err := relay.Run(w, countedTo(outside, f.outflow), &f.counts)
 	if w.tls {
 		r.Protocol = "tls"

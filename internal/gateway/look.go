@@ -222,10 +222,38 @@ func (g *Gateway) asking(f *flow) func(string) error {
 			return nil
 		case s.Name != "":
 			return fmt.Errorf("%w: %q", errOtherName, asked)
+		case isAddr(asked, s.Addr): // which was judged
+			return nil
 		}
 		f.askedFor(asked) // from here on changes find it
 		if d := g.policy.Load().Asks(asked, s.Port, time.Now()); !d.Allowed() {
 			return &policy.Denied{Decision: d}
+		}
+		return nil
+	}
+}
+
+// isAddr tells whether a text is an address.
+func isAddr(text string, addr netip.Addr) bool {
+	a, err := netip.ParseAddr(text)
+	return err == nil && a.Unmap() == addr.Unmap()
+}
+
+// anyName stands for one that nobody could read.
+const anyName = "an unreadable name"
+
+// unreadable gives who judges what may be a ClientHello and cannot be read. At a literal
+// address it may ask for anything, be it nothing, or be of another protocol: it is let through
+// where no name is denied.
+func (g *Gateway) unreadable(f *flow) func(error) error {
+	return func(err error) error {
+		s := f.now()
+		if s.Name != "" {
+			return err
+		}
+		f.askedFor(anyName) // from here on changes find it
+		if d := g.policy.Load().Asks(anyName, s.Port, time.Now()); !d.Allowed() {
+			return err
 		}
 		return nil
 	}

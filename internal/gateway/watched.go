@@ -27,9 +27,13 @@ const helloDepth = 4 << 10
 // which of them answers, also where the connection is for a literal address.
 type watched struct {
 	relay.Conn
-	asks  func(name string) error // judges whom a ClientHello asks for; nil: none is looked for
-	ahead []byte                  // was read, and is to be looked at
-	rest  []byte                  // was looked at, and is to be passed on
+	asks func(name string) error // judges whom a ClientHello asks for; nil: none is looked for
+	// unreadable judges what cannot be read, from which on nobody looks any more. It is there
+	// if asks is.
+	unreadable func(error) error
+
+	ahead []byte // was read, and is to be looked at
+	rest  []byte // was looked at, and is to be passed on
 
 	tls  bool            // there was a ClientHello, and it names whom the connection is for
 	said int             // bytes that were looked at
@@ -105,19 +109,23 @@ func (w *watched) find(text []byte, before int) (int, hello.Likeness) {
 	return 0, hello.No
 }
 
-// hello reads the ClientHello that begins in text, and lets it pass if it names
-// whom the connection is for.
+// hello reads the ClientHello that begins in text, and lets it pass if it names whom the
+// connection is for, or may pass unread.
 func (w *watched) hello(b, text []byte, at, before int) (int, error) {
 	_ = w.SetReadDeadline(time.Now().Add(helloTime))
 	info, said, err := hello.Read(slices.Concat(text[at:], w.ahead), w.Conn)
 	_ = w.SetReadDeadline(time.Time{})
-	if err == nil {
+	switch {
+	case err == nil:
 		err = w.asks(info.ServerName)
+		w.tls = err == nil
+	case errors.Is(err, hello.ErrUnreadable), isTimeout(err):
+		w.asks, err = nil, w.unreadable(err)
 	}
 	if err != nil {
 		return 0, err
 	}
-	w.tls, w.ahead = true, nil
+	w.ahead = nil
 	said = slices.Concat(text[:at], said)[before:]
 	n := copy(b, said)
 	w.rest = said[n:]

@@ -57,18 +57,20 @@ func (p *Policy) Still(f Flow, now time.Time) Decision {
 // Asks decides whether a TLS client at a literal address, which was let through, may ask for
 // a name: of rules about names those that deny count there, too. One that denies some
 // requests denies it, for a request must be for the address. A name that is none is
-// let through where no rule denies anything.
+// let through where no rule denies names.
 func (p *Policy) Asks(name string, port uint16, now time.Time) Decision {
 	q := Query{Stage: StageConnect, Name: name, Port: port, Now: now}
 	d := Decision{Generation: p.generation, query: q} // no command is completed by rules that allow
 	clean, err := CleanName(name)
+	s := subject{name: clean, port: port, now: now}
 	if err != nil {
-		if p.deny.some {
-			return d.deny(CauseName, nil)
+		for e := range p.deny.walkNames {
+			if e.counts(&s) {
+				return d.deny(CauseName, nil)
+			}
 		}
 		return d.allow(nil)
 	}
-	s := subject{name: clean, port: port, now: now}
 	for e := range p.deny.about(&s) {
 		if e.counts(&s) {
 			return d.deny(CauseRule, e)

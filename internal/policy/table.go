@@ -16,7 +16,6 @@ type table struct {
 	all              []entry
 	nets             map[netip.Prefix][]entry
 	bits4, bits6     []int // lengths in nets, longest first
-	some             bool  // there are rules
 
 	base *table // has rules, too; nil: there is none
 	gone *Rule  // of those, this one does not count
@@ -85,7 +84,6 @@ func newTable(rules []*Rule) *table {
 	})
 	for _, r := range list {
 		t.add(newEntry(r.Rule))
-		t.some = true
 	}
 	byLength := func(a, b int) int { return b - a }
 	slices.SortFunc(t.bits4, byLength)
@@ -164,6 +162,21 @@ func (t *table) walkAddr(a netip.Addr, yield func(*entry) bool) {
 	if every(t.all, yield) && t.base != nil {
 		base, yield := t.rest(yield)
 		base.walkAddr(a, yield)
+	}
+}
+
+// walkNames gives all rules about names.
+func (t *table) walkNames(yield func(*entry) bool) {
+	for _, lists := range []map[string][]entry{{"": t.all}, t.exact, t.one, t.deep} {
+		for _, list := range lists {
+			if !every(list, yield) {
+				return
+			}
+		}
+	}
+	if t.base != nil {
+		base, yield := t.rest(yield)
+		base.walkNames(yield)
 	}
 }
 

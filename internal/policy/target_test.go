@@ -361,4 +361,12 @@ func TestAsks(t *testing.T) {
 	if d := p.Asks("a.example", 8443, noon); !d.Allowed() {
 		t.Errorf("at another port: %s", d.Reason())
 	}
+	for yaml, want := range map[string]bool{
+		`{deny: [10.0.0.0/8]}`: true, `{deny: ["a.example:8443"]}`: true, `{deny: [{host: a.example, until: "2026-11-20T11:00:00Z"}]}`: true,
+		`{deny: [a.example]}`: false, `{deny: ["*.a.example"]}`: false, `{deny: [10.0.0.0/8, "**.a.example:443"]}`: false, `{deny: ["**"]}`: false,
+	} {
+		if d := policyOf(t, LayerUser, yaml).Asks("no name", 443, noon); d.Allowed() != want {
+			t.Errorf("a name that is none, by %s: %s", yaml, d.Reason())
+		}
+	}
 }
