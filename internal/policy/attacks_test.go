@@ -359,9 +359,11 @@ func TestAttackB3MethodOverride(t *testing.T) {
 func TestAttackB3MethodInDisguise(t *testing.T) {
 	p := policyOf(t, LayerUser, `{allow: [{host: example.com, methods: [POST]}, {host: all.example}], deny: [{host: all.example, methods: [DELETE]}]}`)
 	for _, host := range []string{"example.com", "all.example"} {
-		for _, query := range []string{"_method=x", ".method=x", "%2emethod=x", "+_method=x", "%20.Method=x", "_method%00y=x", "a=b&_method", "a;.method",
+		for _, query := range []string{
+			"_method=x", ".method=x", "%2emethod=x", "+_method=x", "%20.Method=x", "_method%00y=x", "a=b&_method", "a;.method",
 			"_method%00%zz=DELETE", "_method%00%=x", "%u005fmethod=x", "%zz", "a=b&c%4", strings.Repeat("+", 40) + "_method=x", strings.Repeat("%20", 40) + "_method=x",
-			"[_method]=x", "_method[]=x", "_method%5B0%5D=x", strings.Repeat("%5b", 40) + "_method=x"} {
+			"[_method]=x", "_method[]=x", "_method%5B0%5D=x", strings.Repeat("%5b", 40) + "_method=x",
+		} {
 			expect(t, p, "-POST https://"+host+"/?"+query)
 		}
 		for _, query := range []string{"method=x", "a.method=x", "my_method=x", "_methods=x", "%00_method=x", "a=%zz", "a=b%&c=%", "a[_method]=x", "a=b&", "%25=x"} {
