@@ -102,9 +102,7 @@ func (l *flowing) fold(events []run.Event) (err error) {
 }
 
 // more tells whether a flow has come to a limit, and that was set anew since.
-func (l *flowing) more() bool {
-	return l.state.Status == flow.Limited && !l.plan.Remove && l.state.Reached() == nil
-}
+func (l *flowing) more() bool { return l.state.Raisable() && l.state.Reached() == nil }
 
 // flowView is how a flow stands, in JSON.
 type flowView struct {
@@ -164,7 +162,7 @@ func (l *flowing) open() error {
 		return nil
 	}
 	err := spec.Errorf(spec.ErrConflict, "the run %s has ended: %s", l.run.ID, l.state.Status)
-	if l.state.Status == flow.Limited && !l.plan.Remove {
+	if l.state.Raisable() {
 		return err.WithHint("%s goes on, with more than what is used", raising(run.Flows, l.run.ID, l.state.Reason))
 	}
 	return err.WithHint("bothy flow run begins another one")
@@ -218,10 +216,10 @@ func (l *flowing) cancel() error {
 		return err
 	}
 	if l.state.Status.Final() { // a moment ago
-		return forgetStops(l.run)
+		return l.run.Forget(time.Time{}, run.Stop) // it did not live to see them
 	}
 	if err := l.undone(); err != nil { // a moment ago
-		return errors.Join(err, forgetStops(l.run))
+		return errors.Join(err, l.run.Forget(time.Time{}, run.Stop))
 	}
 	if l.state.Ready { // else nobody has worked in them, or not for it
 		if err := endAll(l.engine, slices.Collect(maps.Values(l.plan.Sandboxes))...); err != nil {

@@ -16,25 +16,32 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// asked is a flow that waits to be approved.
-func asked(t *testing.T) *flowing {
+// begunFlow is a flow of which nothing was done yet, held by who carries it on.
+func begunFlow(t *testing.T, text string) (*engine.Engine, *flow.Plan, *run.Run, *run.Host) {
 	t.Helper()
 	st, err := store.Open(t.TempDir())
 	must(t, err)
-	f, err := flow.Parse("f.yaml", []byte("name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n"))
+	f, err := flow.Parse("f.yaml", []byte(text))
 	must(t, err)
-	plan := flow.Plan{Flow: f, Values: map[string]string{}}
+	plan := &flow.Plan{Flow: f, Values: map[string]string{}}
 	must(t, plan.Check(nil))
-	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
+	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", plan, func(dir string) error { return flow.Fill(dir, nil) })
 	must(t, err)
 	h, _, err := r.Host()
 	must(t, err)
+	return &engine.Engine{Store: st}, plan, r, h
+}
+
+// asked is a flow that waits to be approved.
+func asked(t *testing.T) *flowing {
+	t.Helper()
+	e, plan, r, h := begunFlow(t, "name: two\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, needs: [good], command: 'true'}\n")
 	defer h.Close()
 	ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
 	must(t, err)
-	_, err = (&flow.Carrier{Plan: &plan, Run: r, Host: h}).Carry(t.Context(), []run.Event{ready})
+	_, err = (&flow.Carrier{Plan: plan, Run: r, Host: h}).Carry(t.Context(), []run.Event{ready})
 	must(t, err)
-	l, err := readFlow(&engine.Engine{Store: st}, r)
+	l, err := readFlow(e, r)
 	must(t, err)
 	return l
 }

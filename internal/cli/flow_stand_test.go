@@ -5,32 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
 	"github.com/bothy-dev/bothy/internal/run"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
 // A flow that waits for models, and asks a person what can be asked meanwhile, says by what
 // command it is answered.
 func TestFlowAsksAndWaits(t *testing.T) {
-	st, err := store.Open(t.TempDir())
-	must(t, err)
-	f, err := flow.Parse("f.yaml", []byte("name: two\nagent: a\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, prompt: do, output: o}\n"))
-	must(t, err)
-	plan := flow.Plan{Flow: f, Values: map[string]string{}}
-	must(t, plan.Check(nil))
-	r, err := run.CreateFlow(st.Runs(), "two-2026-11-22-0001", &plan, func(dir string) error { return flow.Fill(dir, nil) })
-	must(t, err)
-	h, _, err := r.Host()
-	must(t, err)
+	e, _, r, h := begunFlow(t, "name: two\nagent: a\nsteps:\n- {id: good, approval: {message: Good?}}\n- {id: work, prompt: do, output: o}\n")
 	defer h.Close()
 	keep := func(kind string, data any) {
 		_, err := h.Append(kind, run.ActorHost, data)
 		must(t, err)
 	}
-	e := &engine.Engine{Store: st}
 	check := func(status, reason, next string, rank int) {
 		t.Helper()
 		v, err := runViewOf(e, r)

@@ -276,7 +276,7 @@ func (l *looping) cancel() error {
 		return err
 	}
 	if l.state.Status.Final() { // a moment ago
-		return forgetStops(l.run)
+		return l.run.Forget(time.Time{}, run.Stop) // it did not live to see them
 	}
 	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
 		for _, s := range append([]*loop.State{l.state}, l.state.Workers...) {

@@ -200,9 +200,8 @@ func (l *looping) rows() [][2]string {
 	if d, waits := s.Waits(); waits {
 		rows = append(rows, [2]string{"waits until", delayText(d)})
 	}
-	v := cmp.Or(s.Verdict, s.Baseline)
-	if s.Verdict == nil && len(s.Beneath) > 0 {
-		v = nil
+	v := s.LastVerdict()
+	if v == nil && len(s.Beneath) > 0 {
 		rows = append(rows, [2]string{"gate", "not asked  of what there is: " + beneathText(s)})
 	}
 	if v != nil {

@@ -263,10 +263,10 @@ func became(w *loop.Work) (string, tui.Style) {
 
 // gates are what they said the last time.
 func (p *watched) gates() (page []tui.Line) {
-	if s := p.state; s.Verdict == nil && len(s.Beneath) > 0 {
-		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + beneathText(s))}}
+	v := p.state.LastVerdict()
+	if v == nil && len(p.state.Beneath) > 0 {
+		return []tui.Line{{tui.Yellow.Of("not asked  "), tui.Plain.Of("of what there is: " + beneathText(p.state))}}
 	}
-	v := cmp.Or(p.state.Verdict, p.state.Baseline)
 	if v == nil {
 		return nil
 	}

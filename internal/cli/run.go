@@ -239,7 +239,7 @@ func interruptible(ctx context.Context) (context.Context, func()) {
 
 // ready lends a sandbox what it is to have, and starts it. What was just created and cannot be
 // lent that, or not start, does not stay behind, unless somebody else waits for it.
-func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags, at place, wanted loans) (conn *unixconn.Conn, err error) {
+func (a *app) ready(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags, at berth, wanted loans) (conn *unixconn.Conn, err error) {
 	defer func() {
 		switch {
 		case err == nil:
@@ -290,9 +290,9 @@ func (a *app) runDetached(ctx context.Context, in inside.Session, q wire.Ask) er
 	return nil
 }
 
-// place is the sandbox to run in. It is still made if it was created, or adopted from somebody
+// berth is the sandbox to run in. It is still made if it was created, or adopted from somebody
 // who left it while they made it.
-type place struct {
+type berth struct {
 	sandbox          *spec.Sandbox
 	created, adopted bool
 }
@@ -301,7 +301,7 @@ type place struct {
 var errGone = errors.New("it was removed meanwhile")
 
 // findThere is find until one was found that is still there.
-func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (at place, err error) {
+func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (at berth, err error) {
 	err = errGone
 	for errors.Is(err, errGone) {
 		at, err = a.find(ctx, cmd, e, f)
@@ -314,22 +314,22 @@ func (a *app) findThere(ctx context.Context, cmd *command.Command, e *engine.Eng
 
 // find gives the sandbox to run in, creating it if there is none. With --rm it
 // is always a fresh one. One that somebody else makes is waited for.
-func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (place, error) {
+func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, f *runFlags) (berth, error) {
 	rules, err := f.network.block()
 	if err != nil {
-		return place{}, err
+		return berth{}, err
 	}
 	version, err := f.wantsVersion(f.lodger)
 	if err != nil {
-		return place{}, err
+		return berth{}, err
 	}
 	config, err := a.wantsConfig(cmd, &f.createFlags, f.lodger)
 	if err != nil {
-		return place{}, err
+		return berth{}, err
 	}
 	mock, err := f.mocked(f.lodger)
 	if err != nil {
-		return place{}, err
+		return berth{}, err
 	}
 	f.script = mock
 	if f.existing != nil {
@@ -348,7 +348,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 		err = f.lodger.visible(wish)
 	}
 	if err != nil {
-		return place{}, err
+		return berth{}, err
 	}
 	var there *spec.Sandbox
 	if f.lodger.spec != nil { // one that exists has its program
@@ -359,7 +359,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 			}
 		}
 		if err != nil {
-			return place{}, err
+			return berth{}, err
 		}
 	}
 	asked := rules
@@ -375,13 +375,13 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 	}
 	switch {
 	case err != nil:
-		return place{}, err
+		return berth{}, err
 	case created && there != nil && !f.remove: // that was removed since, and this one has no program
 		defer e.Unmade(sb)
-		return place{}, only([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
+		return berth{}, only([]error{errGone, e.Remove(context.WithoutCancel(ctx), sb, true)})
 	case created:
 		a.warnRules(e, sb, slices.Concat(rules.Allow, rules.Deny))
-		return place{sandbox: sb, created: true}, nil
+		return berth{sandbox: sb, created: true}, nil
 	}
 	return a.join(ctx, e, sb, false, func() error {
 		if err := sameRules(e, sb, asked); err != nil {
@@ -396,7 +396,7 @@ func (a *app) find(ctx context.Context, cmd *command.Command, e *engine.Engine, 
 
 // join waits for who makes a sandbox, and takes it if it fits. Who needs no other than this
 // one hears that it was removed; else that is errGone.
-func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, needed bool, fits func() error) (place, error) {
+func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, needed bool, fits func() error) (berth, error) {
 	adopted, err := e.Adopt(ctx, sb, needed)
 	if errors.Is(err, spec.ErrNotFound) && !needed {
 		err = errGone
@@ -406,9 +406,9 @@ func (a *app) join(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, need
 	}
 	if err != nil {
 		e.Unmade(sb)
-		return place{}, err
+		return berth{}, err
 	}
-	return place{sandbox: sb, adopted: adopted}, nil
+	return berth{sandbox: sb, adopted: adopted}, nil
 }
 
 // refit gives a sandbox that exists what may be another than at its creation: the

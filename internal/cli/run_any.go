@@ -157,18 +157,6 @@ func (a *app) stopRun(ctx context.Context, r *run.Run, over func() bool, cancel 
 	return nil
 }
 
-// forgetStops takes messages away that a run did not live to see: they would end it when
-// somebody goes on with it. It is the caller's just now.
-func forgetStops(r *run.Run) error {
-	list, err := r.Mail()
-	for _, m := range list {
-		if err == nil && m.Kind == run.Stop {
-			err = r.Take(m)
-		}
-	}
-	return err
-}
-
 // endAll stops the sandboxes of a run that nobody carries on: who did may have left an
 // agent at work.
 func endAll(e *engine.Engine, ids ...string) error {

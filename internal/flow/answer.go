@@ -175,9 +175,9 @@ func (s *State) Said(list []run.Message, events int) {
 	}
 }
 
-// answered tells whether a person has answered, and the flow waits for nothing else to be gone
+// heeded tells whether a person has answered, and the flow waits for nothing else to be gone
 // on with.
-func (c *Carrier) answered() bool {
+func (c *Carrier) heeded() bool {
 	if c.state.Status != Waiting {
 		return false
 	}

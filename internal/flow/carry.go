@@ -99,7 +99,7 @@ type Carrier struct {
 func (c *Carrier) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	for {
 		s, err := c.carry(ctx, events)
-		answered := func() bool { return err == nil && ctx.Err() == nil && c.answered() }
+		answered := func() bool { return err == nil && ctx.Err() == nil && c.heeded() }
 		if c.Rest != nil {
 			c.Rest(answered)
 		}

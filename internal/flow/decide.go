@@ -392,6 +392,9 @@ func (s *State) spent(now time.Time) *End {
 	return nil
 }
 
+// Raisable tells whether a flow has come to a limit, and can be gone on with within another one.
+func (s *State) Raisable() bool { return s.Status == Limited && !s.plan.Remove }
+
 // Reached is how a flow would end at once that somebody goes on with, because it has come to a
 // limit; nil if there is something left.
 func (s *State) Reached() *End {

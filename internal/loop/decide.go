@@ -137,7 +137,7 @@ func taskJudged(p *Plan, s *State) *Step {
 	ok := s.Work.Verdict == spec.VerdictOK
 	end := verdict(p, s)
 	switch {
-	case agreed(p, s) && !wanted(p, s):
+	case complete(p, s):
 		return &Step{Close: true}
 	case ok && s.Work.Abort:
 		return &Step{PutBack: "the agent gave up"}
@@ -188,7 +188,7 @@ func NextOf(p *Plan, s, w *State, now time.Time) Step {
 			return *step
 		}
 	case Rejudged, Joined, Settled:
-		if step := joining(p, s, &told, now); step != nil {
+		if step := toJoin(p, s, &told, now); step != nil {
 			return *step
 		}
 	}
@@ -221,9 +221,9 @@ func reviewOf(p *Plan, s, w *State, now time.Time) *Step {
 	return &step
 }
 
-// joining is what follows of what was brought together, or is in the loop's sandbox already; nil
+// toJoin is what follows of what was brought together, or is in the loop's sandbox already; nil
 // if a hint is to be told first, for which that is not done.
-func joining(p *Plan, s, w *State, now time.Time) *Step {
+func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 	if w.step == Rejudged {
 		if step := reviewOf(p, s, w, now); step != nil {
 			return step
@@ -281,7 +281,7 @@ func redNames(v *Verdict) string {
 
 // outOfTasks judges what was done.
 func outOfTasks(s *State) End {
-	green := len(s.last().Red()) == 0
+	green := len(s.LastVerdict().Red()) == 0
 	switch failed := len(s.Left); {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
 		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back, and a reviewer does not agree to what is there of them", len(s.Closed), failed)}
@@ -334,11 +334,14 @@ func wanted(p *Plan, s *State) bool {
 	return len(s.Hints) > 0 || s.Iteration < p.Limits.MinIterations
 }
 
+// complete tells whether a task, or without tasks the loop, is done, and nothing more is wanted.
+func complete(p *Plan, s *State) bool { return agreed(p, s) && !wanted(p, s) }
+
 // verdict ends a loop by what an iteration came to.
 func verdict(p *Plan, s *State) *End {
 	ok := s.Work.Verdict == spec.VerdictOK
 	switch {
-	case agreed(p, s) && !wanted(p, s):
+	case complete(p, s):
 		return &End{Status: Completed, Reason: reasonDone}
 	case ok && s.Work.Abort:
 		return &End{Status: Aborted, Reason: "abort_promise", Detail: "the agent gave up"}

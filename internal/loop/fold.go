@@ -270,7 +270,7 @@ func (s *State) begin() {
 
 func (s *State) took(t Taken) {
 	if s.Task == nil || s.Task.ID != t.ID {
-		s.tries, s.from, s.before = 0, s.checked, s.last()
+		s.tries, s.from, s.before = 0, s.checked, s.LastVerdict()
 		s.step, s.Work = "", nil // what came of another one says nothing of it
 		s.Unchanged, s.changed, s.claims = 0, false, false
 	}
@@ -323,8 +323,8 @@ func (s *State) hint(a Advice) {
 // clear takes hints back that the current iteration was not told.
 func (s *State) clear() { s.Hints = s.Hints[:s.shown:s.shown] }
 
-// last is what the gates said last.
-func (s *State) last() *Verdict {
+// LastVerdict is what the gates said last; nil if that is not known of what there is.
+func (s *State) LastVerdict() *Verdict {
 	if s.Verdict != nil || len(s.Beneath) > 0 {
 		return s.Verdict
 	}

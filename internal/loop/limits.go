@@ -32,7 +32,7 @@ func Reached(p *Plan, s *State) *End {
 		switch {
 		case w.step != "" && w.step != Judged: // there is a result to come, perhaps of a try that did not count
 			return nil
-		case w.step == Judged && w.Work != nil && agreed(p, w) && !wanted(p, w): // a reviewer is to be asked, or it is to be brought together
+		case w.step == Judged && w.Work != nil && complete(p, w): // a reviewer is to be asked, or it is to be brought together
 			return nil
 		}
 	}

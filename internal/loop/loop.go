@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,31 +98,19 @@ func (l *Loop) Carry(ctx context.Context, events []run.Event) (*State, error) {
 }
 
 func (l *Loop) begin() error {
-	if err := forget(l.Run, l.Host, outdated(l.state)...); err != nil {
+	if err := l.Run.Forget(l.Host.Since(), outdated(l.state)...); err != nil {
 		return err
 	}
 	return l.append(Began, run.ActorHost, nil)
 }
 
-// outdated are the kinds of messages that mean nothing to who goes on with a loop. One that
-// had come to a limit was over: a stop is of then.
+// outdated are the kinds of messages that, if they were left before, mean nothing to who goes
+// on with a loop: they were for another. One that had come to a limit was over: a stop is of then.
 func outdated(s *State) []string {
 	if s.Status == Limited {
 		return []string{run.Pause, run.Stop}
 	}
 	return []string{run.Pause}
-}
-
-// forget takes messages of some kinds away that were left before this process took the run
-// over: who is gone on with is not ended by what was meant for another.
-func forget(r *run.Run, h *run.Host, kinds ...string) error {
-	list, err := r.Mail()
-	for _, m := range list {
-		if err == nil && slices.Contains(kinds, m.Kind) && m.Time.Before(h.Since()) {
-			err = r.Take(m)
-		}
-	}
-	return err
 }
 
 // append keeps what has happened, and tells it.
@@ -230,7 +217,7 @@ const AheadFor = time.Minute
 
 // ahead has the next iteration be got ready for, if there is one to be foreseen, and soon.
 func (l *Loop) ahead(ctx context.Context) {
-	if l.state.last().took() >= AheadFor {
+	if l.state.LastVerdict().took() >= AheadFor {
 		return
 	}
 	if n := foreseen(l.Plan, l.state, time.Now()); n > 0 {

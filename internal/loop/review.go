@@ -263,7 +263,7 @@ func oneLine(text string) string {
 // toReview is the reviewer that is to be asked next; nil if the work is not done anyway,
 // or all have been asked.
 func toReview(p *Plan, s *State) *Criterion {
-	if !agreed(p, s) || wanted(p, s) {
+	if !complete(p, s) {
 		return nil
 	}
 	list := p.Reviewers()
@@ -322,7 +322,7 @@ func found(p *Plan, s *State) []Gate {
 // flaws are what the agent is told: what is red, and what reviewers had to say the last
 // time that they were asked.
 func (s *State) flaws() []Gate {
-	red := s.last().Red()
+	red := s.LastVerdict().Red()
 	for _, g := range s.objections {
 		if !slices.ContainsFunc(red, func(o Gate) bool { return o.Name == g.Name }) {
 			red = append(red, g)

@@ -25,28 +25,20 @@ type Back struct {
 // Behind finds where an iteration ended, the last time that it was made. If it never
 // came to a checkpoint the error is ErrNotFound.
 func Behind(events []run.Event, iteration int) (*Back, error) {
-	s, err := Fold(events)
+	s, err := Fold(nil)
 	if err != nil {
 		return nil, err
-	}
-	if len(s.Workers) > 0 {
-		return nil, spec.Errorf(spec.ErrUsage, "several have worked at the same time: where an iteration of one ended is not where all stood").
-			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
 	}
 	var b *Back
-	then, err := Fold(nil)
-	if err != nil {
-		return nil, err
-	}
 	for _, ev := range events {
-		if err = then.Add(ev); err != nil {
+		if err = s.Add(ev); err != nil {
 			return nil, err
 		}
 		switch ev.Type {
 		case Kept:
 			err = into(ev, func(k Keep) {
 				if k.Iteration == iteration {
-					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint, Changed: then.changed}
+					b = &Back{Iteration: iteration, Checkpoint: k.Checkpoint, Changed: s.changed}
 				}
 			})
 		case Baseline, Judged:
@@ -69,6 +61,10 @@ func Behind(events []run.Event, iteration int) (*Back, error) {
 			return nil, err
 		}
 	}
+	if len(s.Workers) > 0 {
+		return nil, spec.Errorf(spec.ErrUsage, "several have worked at the same time: where an iteration of one ended is not where all stood").
+			WithHint("bothy checkpoint ls, and restore, have the loop's sandbox be what it was; bothy task reopen opens tasks again")
+	}
 	if b == nil || b.Checkpoint == 0 {
 		return nil, spec.Errorf(spec.ErrNotFound, "iteration %d has no checkpoint", iteration).WithHint("bothy loop log lists those that have one; 0 is before the first")
 	}
@@ -88,7 +84,7 @@ func (l *Loop) Rewind(ctx context.Context, events []run.Event, b *Back, actor st
 		return nil, err
 	}
 	// What was to end the loop came too late for it, and is not for what it begins anew.
-	if err := forget(l.Run, l.Host, run.Pause, run.Stop); err != nil {
+	if err := l.Run.Forget(l.Host.Since(), run.Pause, run.Stop); err != nil {
 		return nil, err
 	}
 	if err := l.append(Rewound, actor, b); err != nil {

@@ -79,7 +79,7 @@ func TestRewindBeneath(t *testing.T) {
 		f.beneath = []string{"/proj/done.txt"}
 		s, err := rewind(t, p, f, r, nil, back)
 		must(t, err)
-		if s.Verdict != nil || s.last() != nil || !s.unjudged || !slices.Equal(s.Beneath, f.beneath) || s.Iteration != back {
+		if s.Verdict != nil || s.LastVerdict() != nil || !s.unjudged || !slices.Equal(s.Beneath, f.beneath) || s.Iteration != back {
 			t.Errorf("at %d it is %+v", back, s)
 		}
 		f.green = always(true)

@@ -84,7 +84,7 @@ func (t *Team) Carry(ctx context.Context, events []run.Event) (*State, error) {
 	}
 	err = t.Run.Carry(ctx, run.Work{
 		Begin: func() error {
-			if err := forget(t.Run, t.Host, outdated(t.state)...); err != nil {
+			if err := t.Run.Forget(t.Host.Since(), outdated(t.state)...); err != nil {
 				return err
 			}
 			return t.append(Began, run.ActorHost, nil)

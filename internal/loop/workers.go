@@ -162,9 +162,9 @@ func (s *State) workerTook(w *State, t Taken) {
 		return
 	}
 	w.letGo()
-	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.last(), nil, nil, nil
+	w.Verdict, w.Baseline, w.Work, w.Keep, w.Join = nil, s.LastVerdict(), nil, nil, nil
 	w.Task, w.held, w.from, w.checked, w.tries = &t, true, t.Base, t.Base, s.spent[t.ID]
-	w.holder, w.before = "", s.last()
+	w.holder, w.before = "", s.LastVerdict()
 }
 
 // workerBegan is the beginning of an iteration. Who is told a hint has it until it has

@@ -107,6 +107,17 @@ func (r *Run) Mail() ([]Message, error) {
 	return list, nil
 }
 
+// Forget takes messages of some kinds away that were left before a time; all, if that is zero.
+func (r *Run) Forget(before time.Time, kinds ...string) error {
+	list, err := r.Mail()
+	for _, m := range list {
+		if err == nil && slices.Contains(kinds, m.Kind) && (before.IsZero() || m.Time.Before(before)) {
+			err = r.Take(m)
+		}
+	}
+	return err
+}
+
 // Take removes a message whose effect is kept.
 func (r *Run) Take(m Message) error {
 	dir := filepath.Join(r.dir, mailName)

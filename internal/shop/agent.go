@@ -73,9 +73,8 @@ type told struct {
 // says, what it has said until then counts.
 func (p *question) ask(ctx context.Context, in *inside.Session, stdout, stderr io.Writer) (*told, error) {
 	a := &told{}
-	var line func() int
-	r := transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.hear(ev, line()); return nil })
-	line = r.Lines
+	var r *transcript.Reader
+	r = transcript.NewReader(p.rules, func(ev spec.TranscriptEvent) error { a.hear(ev, r.Lines()); return nil })
 	enough := make(chan struct{})
 	l := newLinger(p.linger, func() bool { return a.ended > 0 }, enough)
 	defer l.giveUp.Stop()

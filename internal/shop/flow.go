@@ -221,7 +221,7 @@ func (s *Flow) command(ctx context.Context, sb *spec.Sandbox, job flow.Job, stdo
 	out := &inside.Ending{}
 	q := wire.Command{Args: []string{"/bin/sh", "-c", job.Command}, Env: job.Env, Dir: s.dir(sb, job), Timeout: spec.Duration(job.Limit)}
 	status, said, err := run(ctx, nil, s.in(sb), q, "", io.MultiWriter(stdout, out), io.Discard)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+	if short := shortened(err); short != nil && ctx.Err() == nil {
 		return flow.Done{Verdict: spec.VerdictFailed, Error: short.Error()}, nil
 	}
 	if err != nil {

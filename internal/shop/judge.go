@@ -107,7 +107,7 @@ func (s *Loop) try(ctx context.Context, in *copies, name, line string, limit spe
 func (s *Loop) tried(ctx context.Context, sb *spec.Sandbox, q wire.Command) (why, output string, err error) {
 	out := &inside.Ending{}
 	status, said, err := run(ctx, nil, s.in(sb), q, "", out, io.Discard)
-	if short := (*inside.CutShort)(nil); errors.As(err, &short) && ctx.Err() == nil {
+	if short := shortened(err); short != nil && ctx.Err() == nil {
 		why, err = short.Error(), nil
 	}
 	if err == nil && why == "" && status != 0 {

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) flowResumeCommand() *command.Command {
+	var more raiseFlags
+	c := &command.Command{
+		Use: "resume [RUN]", Short: "Carry a flow on that was cut short, waited or failed; without RUN the only one",
+		Long: "Goes on with the first step that has no result. A step is passed over if it was\nvalidated, and neither what it made nor what it was made from has changed since. One that\nhas come to a limit goes on with another: --max-time, --max-tokens, --max-cost.",
+		Args: atMost(1, "a run"), Complete: a.oneRun(run.Flows),
+		RunE: func(cmd *command.Command, args []string) error {
+			raised := more.limits(cmd)
+			can := (*flowing).goesOn
+			if raised != nil {
+				can = (*flowing).raisable
+			}
+			l, err := a.flowMeant(args, can, "could be gone on with")
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if err = l.fold(events); err != nil {
+				return err
+			}
+			l.hosted = false // by nobody else
+			if raised != nil {
+				if err := l.raise(raised); err != nil {
+					return err
+				}
+			}
+			if left := l.left(); (len(left) > 0 || l.state.Draft() != "") && !l.more() {
+				return a.tidyFlow(cmd.Context(), l, h, left)
+			}
+			if err := l.open(); err != nil && !l.more() {
+				return err
+			}
+			if !l.state.Ready {
+				if len(l.plan.Sandboxes) > 0 {
+					return l.unmade(h)
+				}
+				ready, err := h.Append(flow.Ready, run.ActorHost, flow.Made{})
+				if err != nil {
+					return err
+				}
+				events = append(events, ready)
+			}
+			agents, err := flowAgents(l.engine, &l.plan)
+			if err != nil {
+				return err
+			}
+			ctx, release := enduring(cmd.Context())
+			defer release()
+			if err := l.anew(ctx); err != nil {
+				return err
+			}
+			made, err := l.workplaces()
+			if err != nil {
+				return err
+			}
+			if raised != nil {
+				ev, err := a.raiseFlow(ctx, l, h, made, agents, raised)
+				if err != nil {
+					return err
+				}
+				events = append(events, ev)
+			}
+			works := shop.NewFlow(hosting{a, l.engine}, l.engine, made, agents)
+			return a.carryFlow(ctx, l.engine, works, &flow.Carrier{Plan: &l.plan, Run: l.run, Host: h, Shop: works}, events)
+		},
+	}
+	more.addTo(c, false)
+	return a.jsonFlag(c)
+}
+
+// raisable tells whether a flow can be gone on with, if its limits are others.
+func (l *flowing) raisable() bool {
+	return l.goesOn() || !l.hosted && l.state.Raisable()
+}
+
+// raise has the plan have other limits, if somebody can go on within them.
+func (l *flowing) raise(limits *run.Limits) error {
+	if l.state.Over() && !l.state.Raisable() {
+		return cmp.Or(l.open(), l.undone())
+	}
+	l.plan.Raise(limits)
+	if err := l.plan.Limits.Check(); err != nil {
+		return err
+	}
+	if end := l.state.Reached(); end != nil {
+		return tooLow(l.run.Kind, l.run.ID, end.Reason, end.Detail)
+	}
+	return nil
+}
+
+// raiseFlow writes the limits down that the plan has by now, if they would hold its agents.
+func (a *app) raiseFlow(ctx context.Context, l *flowing, h *run.Host, made map[string]*spec.Sandbox, agents map[string]*spec.Agent, limits *run.Limits) (run.Event, error) {
+	var ids []string
+	for _, room := range l.plan.Rooms() {
+		sb := made[room.Name]
+		if sb == nil {
+			continue
+		}
+		ids = append(ids, sb.ID)
+		w, err := lendingsOf(l.engine, sb)
+		if of := agents[room.Agent]; err == nil && of != nil {
+			err = a.flowHeld(&l.plan, w, map[string]*spec.Agent{room.Agent: of})
+		}
+		if err != nil {
+			return run.Event{}, err
+		}
+	}
+	return a.raise(ctx, l.engine, h, limits, ids)
+}
+
+// unmade ends a flow that was cut short while its sandboxes were made: some may be missing, or
+// lack what they are lent, and nothing was done yet.
+func (l *flowing) unmade(h *run.Host) error {
+	kept, err := l.erase(h)
+	if err != nil {
+		return err
+	}
+	return unmade(l.run, kept)
+}
+
+// workplaces are the sandboxes of a flow that is gone on with.
+func (l *flowing) workplaces() (map[string]*spec.Sandbox, error) {
+	made := map[string]*spec.Sandbox{}
+	for name, id := range l.plan.Sandboxes {
+		sb, err := l.engine.Find(id)
+		if errors.Is(err, spec.ErrNotFound) {
+			return nil, spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", l.state.Sandboxes[name], l.run.ID).
+				WithHint("what is done is in %s; bothy flow run begins anew", l.run.Dir())
+		}
+		if err != nil {
+			return nil, err
+		}
+		made[name] = sb
+	}
+	return made, nil
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/cli/command"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+func (a *app) loopResumeCommand() *command.Command {
+	var more raiseFlags
+	c := &command.Command{
+		Use: "resume [RUN]", Short: "Carry a loop on that was cut short, paused or stalled; without RUN the newest",
+		Long:    "Goes on with the first step that has no result; an iteration that was under way is begun\nagain, with the files as it left them. One that has come to a limit goes on with another:\n--max-iterations, --max-time, --max-tokens, --max-cost.",
+		Example: "  bothy loop resume\n  bothy loop resume --max-iterations 60 RUN",
+		Args:    atMost(1, "a run"), Complete: a.oneRun(run.Loops),
+		RunE: func(cmd *command.Command, args []string) error {
+			l, err := a.loopMeant(args)
+			if err != nil {
+				return err
+			}
+			h, events, err := l.run.Host()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			if err = l.fold(events); err != nil {
+				return err
+			}
+			l.hosted = false // by nobody else
+			raised := more.limits(cmd)
+			if raised != nil {
+				if err := l.raise(raised); err != nil {
+					return err
+				}
+			}
+			if left := l.left(); len(left) > 0 && !l.more() {
+				return a.tidyLoop(cmd.Context(), l, h, left)
+			}
+			if err := l.open(); err != nil && !l.more() {
+				return err
+			}
+			if !l.state.Ready {
+				return l.unmade(h)
+			}
+			sb, err := l.workplace()
+			if err != nil {
+				return err
+			}
+			of, err := shop.Worker(l.engine.Agents, l.plan.Agent)
+			if err != nil {
+				return err
+			}
+			reviewers, err := loopReviewers(l.engine, &l.plan)
+			if err != nil {
+				return err
+			}
+			places, err := placesOf(l.engine, &l.plan, l.state.Places)
+			if err != nil {
+				return err
+			}
+			if raised != nil {
+				ev, err := a.raiseLoop(cmd.Context(), l, h, sb, slices.Collect(maps.Values(reviewers)), raised)
+				if err != nil {
+					return err
+				}
+				events = append(events, ev)
+			}
+			ctx, release := enduring(cmd.Context())
+			defer release()
+			return a.carry(ctx, l.engine, &crew{&l.plan, l.run, h, shop.NewLoop(hosting{a, l.engine}, l.engine, sb, of, &l.plan, places), deskOf(l.engine, &l.plan, l.run)}, events)
+		},
+	}
+	more.addTo(c, true)
+	return a.jsonFlag(c)
+}
+
+// raise has the plan have other limits, if somebody can go on within them.
+func (l *looping) raise(limits *run.Limits) error {
+	if s := l.state.Status; s.Final() && s != loop.Limited {
+		return l.open()
+	}
+	l.plan.Raise(limits)
+	if err := l.plan.Limits.Check(); err != nil {
+		return err
+	}
+	if end := loop.Reached(&l.plan, l.state); end != nil {
+		return tooLow(l.run.Kind, l.run.ID, end.Reason, end.Detail)
+	}
+	return nil
+}
+
+// raiseLoop writes the limits down that the plan has by now, if they would hold who works and
+// who reviews.
+func (a *app) raiseLoop(ctx context.Context, l *looping, h *run.Host, sb *spec.Sandbox, reviewers []*spec.Agent, limits *run.Limits) (run.Event, error) {
+	agents, err := capable(l.engine, &l.plan)
+	var w lendings
+	if err == nil {
+		w, err = lendingsOf(l.engine, sb)
+	}
+	if err == nil {
+		err = a.loopBoundable(&l.plan, w, agents, reviewers)
+	}
+	if err != nil {
+		return run.Event{}, err
+	}
+	return a.raise(ctx, l.engine, h, limits, l.sandboxes())
+}
+
+// unmade ends a loop that was cut short while its sandboxes were made: they may lack what
+// they are lent, and nothing was done yet.
+func (l *looping) unmade(h *run.Host) error {
+	kept, err := l.erase(h)
+	if err != nil {
+		return err
+	}
+	return unmade(l.run, kept)
+}
+
+// workplace is the sandbox of a loop that is gone on with.
+func (l *looping) workplace() (*spec.Sandbox, error) {
+	sb, err := l.engine.Find(l.plan.Sandbox)
+	if errors.Is(err, spec.ErrNotFound) {
+		err = spec.Errorf(spec.ErrNotFound, "the sandbox %s of the run %s is not there", cmp.Or(l.state.Sandbox, l.plan.Sandbox), l.run.ID).
+			WithHint("what was done is gone with it: bothy loop rm %s", l.run.ID)
+	}
+	return sb, err
+}
