@@ -58,10 +58,7 @@ func (b *begun) Await() {
 }
 
 // AwaitCut waits for the connection itself.
-func (b *begun) AwaitCut(stop <-chan struct{}) bool {
-	c, ok := b.Conn.(interface{ AwaitCut(<-chan struct{}) bool })
-	return ok && c.AwaitCut(stop)
-}
+func (b *begun) AwaitCut(stop <-chan struct{}) bool { return relay.AwaitCut(b.Conn, stop) }
 
 // await gives what comes of something, but does not wait for it much longer than ctx.
 func await(ctx context.Context, done <-chan error, patience time.Duration) error {

@@ -225,12 +225,18 @@ func (g *Gateway) asking(f *flow) func(string) error {
 		case isAddr(asked, s.Addr): // which was judged
 			return nil
 		}
-		f.askedFor(asked) // from here on changes find it
-		if d := g.policy.Load().Asks(asked, s.Port, time.Now()); !d.Allowed() {
+		if d := g.mayAsk(f, asked, s.Port); !d.Allowed() {
 			return &policy.Denied{Decision: d}
 		}
 		return nil
 	}
+}
+
+// mayAsk judges whom the client of a literal address asks for. It is noted before: from then on
+// changes of the rules find it.
+func (g *Gateway) mayAsk(f *flow, name string, port uint16) policy.Decision {
+	f.askedFor(name)
+	return g.policy.Load().Asks(name, port, time.Now())
 }
 
 // isAddr tells whether a text is an address.
@@ -251,8 +257,7 @@ func (g *Gateway) unreadable(f *flow) func(error) error {
 		if s.Name != "" {
 			return err
 		}
-		f.askedFor(anyName) // from here on changes find it
-		if d := g.policy.Load().Asks(anyName, s.Port, time.Now()); !d.Allowed() {
+		if d := g.mayAsk(f, anyName, s.Port); !d.Allowed() {
 			return err
 		}
 		return nil

@@ -192,7 +192,7 @@ func (k *cond) admits(r *judged) bool {
 	switch {
 	case k.git != nil:
 		return false // it lets no HTTP through
-	case len(k.Methods) > 0 && (!slices.Contains(k.Methods, r.Method) || r.otherMethod() != ""):
+	case len(k.Methods) > 0 && (!slices.Contains(k.Methods, r.Method) || r.overridden()):
 		return false // an override makes the server see another method
 	case len(k.paths) > 0 && !r.onPath(k.paths):
 		return false
@@ -215,7 +215,7 @@ func (k *cond) admits(r *judged) bool {
 // may meet them in the eyes of some server.
 func (k *cond) denies(r *judged) bool {
 	switch {
-	case len(k.Methods) > 0 && !containsFold(k.Methods, r.Method) && r.otherMethod() == "":
+	case len(k.Methods) > 0 && !containsFold(k.Methods, r.Method) && !r.overridden():
 		return false // with an override any method may be meant
 	case len(k.paths) > 0 && !r.nearPath(k.paths):
 		return false

@@ -27,11 +27,16 @@ func (r *Request) otherMethod() string {
 	if !strings.Contains(r.Query, "%") && !strings.Contains(fold(r.Query), "method") {
 		return ""
 	}
-	var names MethodNames
-	if names.Finds([]byte(r.Query)) || names.Finds([]byte("&")) {
+	if NamesMethod([]byte(r.Query)) {
 		return "the query"
 	}
 	return ""
+}
+
+// NamesMethod tells whether a text that is whole has such a parameter.
+func NamesMethod(text []byte) bool {
+	var names MethodNames
+	return names.Finds(text) || names.Finds([]byte("&"))
 }
 
 // otherPath gives by what a request asks to be taken for another path, and another query

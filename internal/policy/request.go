@@ -37,7 +37,28 @@ type judged struct {
 	ambiguous *PathError
 	elsewhere bool   // some servers take it for another path
 	loose     string // loosePath(path), made when first needed
+	override  override
 	websocket bool
+}
+
+// override is what is known of whether some servers take a request for another method.
+type override uint8
+
+const (
+	unseen override = iota
+	absent
+	present
+)
+
+// overridden tells whether some servers take it for another method.
+func (r *judged) overridden() bool {
+	if r.override == unseen {
+		r.override = absent
+		if r.otherMethod() != "" {
+			r.override = present
+		}
+	}
+	return r.override == present
 }
 
 // judge refuses requests that are none, or are for somebody else.

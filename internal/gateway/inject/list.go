@@ -65,33 +65,19 @@ func (f *form) one(b []byte, i int) (v, end int, more bool) {
 	return v, i + n, n < size && i+n == len(b)
 }
 
-// numbers gives how one may be written in a list.
-func (f *form) numbers(n int) []string {
-	var list []string
-	for _, c := range f.symbols[n].list() {
-		if f.kind == decimals {
-			list = append(list, decimal(c))
-			if c < 100 {
-				list = append(list, "0"+decimal(c))
-			}
-			continue
+// numbers gives how a character may be written in a list.
+func (f *form) numbers(c byte) (list []string) {
+	if f.kind == decimals {
+		list = append(list, decimal(c))
+		if c < 100 {
+			list = append(list, "0"+decimal(c))
 		}
-		for _, h := range hexOf(c) {
-			list = append(list, h, "0x"+h, "0X"+h)
-		}
+		return list
+	}
+	for _, h := range hexOf(c) {
+		list = append(list, h, "0x"+h, "0X"+h)
 	}
 	return list
-}
-
-// listGrams is grams for lists.
-func (f *form) listGrams(yield func([gram]byte)) {
-	for _, first := range f.numbers(0) {
-		for _, sep := range separators(gram - len(first)) {
-			for _, second := range f.numbers(1) {
-				yield([gram]byte([]byte((first + sep + second)[:gram])))
-			}
-		}
-	}
 }
 
 // separators gives what may stand between two numbers, up to a size.

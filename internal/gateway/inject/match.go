@@ -86,10 +86,6 @@ func (f *form) escapes(c byte) bool {
 
 // grams collects the first bytes that matches of the form can have.
 func (f *form) grams(known spellbook, yield func([gram]byte)) {
-	if f.listed() {
-		f.listGrams(yield)
-		return
-	}
 	var walk func(n int, head string)
 	seen := map[string]bool{}
 	walk = func(n int, head string) {
@@ -100,7 +96,10 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 		breaks := f.breaks(n, gram-len(head))
 		for _, c := range f.symbols[n].list() {
 			spelled := []string{string(c)}
-			if f.escapes(c) {
+			switch {
+			case f.listed():
+				spelled = f.numbers(c)
+			case f.escapes(c):
 				spelled = known.spellings(c, gram-len(head))
 			}
 			for _, s := range spelled {
@@ -117,12 +116,15 @@ func (f *form) grams(known spellbook, yield func([gram]byte)) {
 	walk(0, "")
 }
 
-// breaks are the line breaks that may stand before a symbol, or their
+// breaks are the line breaks that may stand before a symbol, in a list the separators, or their
 // beginnings.
 func (f *form) breaks(n, size int) []string {
 	list := []string{""}
-	if n == 0 || f.kind == wide {
+	switch {
+	case n == 0 || f.kind == wide:
 		return list
+	case f.listed():
+		return separators(size)
 	}
 	list = append(list, "=\n", "=\r\n", "=\r")
 	if !f.wraps() {

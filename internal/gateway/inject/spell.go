@@ -1,6 +1,9 @@
 package inject
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // How deep escapes nest: a string in a string, a URL in a URL.
 const (
@@ -66,7 +69,7 @@ func (r *readings) read(b []byte, i int) {
 	case '&':
 		r.entity(b, i+1)
 	case '=':
-		r.digits(b, i+1, 2) // quoted-printable
+		r.digits(b, i+1, 2, 16) // quoted-printable
 	case '+':
 		r.add(' ', i+1)
 	}
@@ -108,11 +111,11 @@ func (r *readings) slashes(b []byte, i int) {
 	case c == 'u':
 		r.codePoint(b, j+1)
 	case c == 'U':
-		r.digits(b, j+1, 8)
+		r.digits(b, j+1, 8, 16)
 	case c == 'x':
-		r.digits(b, j+1, 2)
+		r.digits(b, j+1, 2, 16)
 	case c >= '0' && c <= '7':
-		r.octal(b, j)
+		r.digits(b, j, 3, 8)
 	case !alphanumeric(c) && c != '\\':
 		r.add(c, j+1)
 	}
@@ -121,7 +124,7 @@ func (r *readings) slashes(b []byte, i int) {
 // codePoint reads XXXX or {X…}.
 func (r *readings) codePoint(b []byte, i int) {
 	if i < len(b) && b[i] != '{' {
-		r.digits(b, i, 4)
+		r.digits(b, i, 4, 16)
 		return
 	}
 	if i < len(b) {
@@ -136,20 +139,9 @@ func (r *readings) codePoint(b []byte, i int) {
 	}
 }
 
-// octal reads three digits.
-func (r *readings) octal(b []byte, i int) {
-	v, n := number(b, i, 3, 8)
-	switch {
-	case n == 3 && v < 128:
-		r.add(byte(v), i+n)
-	case n < 3 && i+n == len(b):
-		r.more = true
-	}
-}
-
-// digits reads a hexadecimal number of fixed length.
-func (r *readings) digits(b []byte, i, size int) {
-	v, n := number(b, i, size, 16)
+// digits reads a number of fixed length.
+func (r *readings) digits(b []byte, i, size, base int) {
+	v, n := number(b, i, size, base)
 	switch {
 	case n == size && v < 128:
 		r.add(byte(v), i+n)
@@ -366,14 +358,13 @@ func spellings(c byte, size int) []string {
 	return list
 }
 
-// hexOf gives the ways to write a byte in hexadecimal.
-func hexOf(c byte) (list []string) {
-	for _, x := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
-		for _, y := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
-			list = append(list, string([]byte{x[c>>4], y[c&15]}))
-		}
-	}
-	return list
+// hexOf gives the ways to write a byte of ASCII in hexadecimal: its first digit is no letter.
+func hexOf(c byte) []string {
+	high := '0' + c>>4
+	return slices.Compact([]string{
+		string([]byte{high, "0123456789abcdef"[c&15]}),
+		string([]byte{high, "0123456789ABCDEF"[c&15]}),
+	})
 }
 
 func decimal(c byte) string {

@@ -67,13 +67,6 @@ func (c *conn) Reset() {
 	c.once.Do(func() { close(c.done) })
 }
 
-// awaitCut waits for a client that has said all to cut the connection. It is false if it is
-// told to stop before, or if that cannot be known.
-func (c *conn) awaitCut(stop <-chan struct{}) bool {
-	a, ok := c.Conn.(interface{ AwaitCut(<-chan struct{}) bool })
-	return ok && a.AwaitCut(stop)
-}
-
 // connKey is under which a request's context has its connection.
 type connKey struct{}
 

@@ -213,7 +213,7 @@ func namesMethod(text []byte) bool {
 		if n := bytes.IndexAny(name, "\"'<>()/:;,?= "); n >= 0 {
 			name = name[:n]
 		}
-		if f := new(policy.MethodNames); f.Finds(name) || f.Finds([]byte("=")) {
+		if policy.NamesMethod(name) {
 			return true
 		}
 	}

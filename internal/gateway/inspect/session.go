@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bothy-dev/bothy/internal/gateway/relay"
 )
 
 // session is a connection of the inside over HTTP/1: one request after the
@@ -145,7 +147,7 @@ func (s *session) look() {
 	case err == nil || isTimeout(err):
 	case err == io.EOF && !s.brokenOff():
 		s.last.Store(true)
-		if s.conn.awaitCut(s.over) {
+		if relay.AwaitCut(s.conn.Conn, s.over) {
 			s.cancel(errHungUp)
 		}
 	default:

@@ -27,6 +27,13 @@ type Conn interface {
 	Await()
 }
 
+// AwaitCut waits for the other side, which has said all, to cut a connection. It is false if it
+// is told to stop before, or if that cannot be known.
+func AwaitCut(c net.Conn, stop <-chan struct{}) bool {
+	a, ok := c.(interface{ AwaitCut(<-chan struct{}) bool })
+	return ok && a.AwaitCut(stop)
+}
+
 // Remote is the address at the other end of a connection; invalid if it has
 // none.
 func Remote(c net.Conn) netip.Addr {
