@@ -59,7 +59,7 @@ func (a *app) loans(e *engine.Engine, f *createFlags) (w loans, err error) {
 // never had that, and if it is still made what the settings say.
 func (a *app) lendAll(cmd *command.Command, e *engine.Engine, l *lodger, sb *spec.Sandbox, w loans, making bool) error {
 	var err error
-	if e.NeverLent(sb) && (making || l.spec != nil) {
+	if (making || l.spec != nil) && e.NeverLent(sb) {
 		w.secrets, err = a.credential(cmd, e, l, sb, w.secrets)
 	}
 	if err == nil {

@@ -68,7 +68,7 @@ func (f *updateFlags) update(cmd *command.Command, g *task.Graph, id, who string
 			x.Status = task.Status(f.status)
 		}
 		if given("append-notes") {
-			x.Notes = strings.TrimLeft(x.Notes+"\n"+f.more, "\n")
+			x.AddNote(f.more)
 		}
 		x.Labels = slices.DeleteFunc(x.Labels, func(l string) bool { return slices.Contains(f.remove, l) })
 		x.Labels = withLabels(x.Labels, f.labels)

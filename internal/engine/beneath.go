@@ -29,10 +29,8 @@ func (e *Engine) ChangedBeneath(sb *spec.Sandbox, since time.Time) (list []strin
 			continue
 		}
 		var hidden []string
-		for _, h := range rules.Hidden(m) {
-			if rel, err := filepath.Rel(m.Target, h); err == nil {
-				hidden = append(hidden, filepath.Join(m.Source, rel))
-			}
+		for _, rel := range hiddenIn(rules, m) {
+			hidden = append(hidden, filepath.Join(m.Source, rel))
 		}
 		found, err := changedBelow(m.Source, hidden, since.Add(-clockStep))
 		if err != nil {

@@ -57,13 +57,17 @@ func (e *Engine) kept(sb *spec.Sandbox, d store.Sandbox) []checkpoint.Source {
 		if info, err := os.Stat(m.Source); m.ReadOnly || err == nil && !info.IsDir() {
 			continue
 		}
-		src := checkpoint.Source{Name: workspaceTree + strconv.Itoa(i), Dir: m.Source, Shared: true}
-		for _, h := range rules.Hidden(m) {
-			if rel, err := filepath.Rel(m.Target, h); err == nil {
-				src.Without = append(src.Without, rel)
-			}
+		list = append(list, checkpoint.Source{Name: workspaceTree + strconv.Itoa(i), Dir: m.Source, Shared: true, Without: hiddenIn(rules, m)})
+	}
+	return list
+}
+
+// hiddenIn are the paths in a mount that a sandbox does not see, relative to it.
+func hiddenIn(rules workspace.Rules, m spec.Mount) (list []string) {
+	for _, h := range rules.Hidden(m) {
+		if rel, err := filepath.Rel(m.Target, h); err == nil {
+			list = append(list, rel)
 		}
-		list = append(list, src)
 	}
 	return list
 }

@@ -43,13 +43,16 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	}
 	for _, service := range a.Credentials {
 		for _, s := range have {
-			unset := s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || elsewhere(a, service) != "")
 			// Logins and keys of agents come last, and as a tool's token are lent to who
 			// was given them only.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
-			if serves(a, &s, service) && own && !unset {
-				return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
+			if !own || !serves(a, &s, service) {
+				continue
 			}
+			if s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || elsewhere(a, service) != "") {
+				continue
+			}
+			return Credential{Secret: s.Name, Where: "the secret " + s.Name}, nil
 		}
 	}
 	set := inEnvironment(a, have)

@@ -72,11 +72,9 @@ func (e *Engine) SetSecret(ctx context.Context, n NewSecret) error {
 			return err
 		}
 	}
-	c.Put(s)
-	if err := c.Save(); err != nil {
+	if err := e.put(c, &s); err != nil {
 		return err
 	}
-	e.noteSet(c, &s)
 	return errors.Join(unread, e.rotate(ctx, s.Name, v))
 }
 
@@ -137,8 +135,14 @@ func (e *Engine) note(c *vault.Change, what string, fields map[string]any) {
 	}
 }
 
-func (e *Engine) noteSet(c *vault.Change, s *vault.Secret) {
+// put has a secret stand in the vault, whose lock the caller has.
+func (e *Engine) put(c *vault.Change, s *vault.Secret) error {
+	c.Put(*s)
+	if err := c.Save(); err != nil {
+		return err
+	}
 	e.note(c, noteSet, map[string]any{"secret": s.Name, "service": s.Service, "source": s.Source.Kind})
+	return nil
 }
 
 // rotate gives a secret's new value to the sandboxes it is lent to. Without one

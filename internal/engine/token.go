@@ -151,11 +151,9 @@ func (e *Engine) addSecret(c *vault.Change, n NewSecret) (string, error) {
 		return "", err
 	}
 	s := fresh(c, n)
-	c.Put(s)
-	if err := c.Save(); err != nil {
+	if err := e.put(c, &s); err != nil {
 		return "", err
 	}
-	e.noteSet(c, &s)
 	return s.Name, nil
 }
 

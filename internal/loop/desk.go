@@ -129,7 +129,7 @@ func (d *Desk) Renew(ctx context.Context, id string) error {
 // is ErrConflict.
 func (d *Desk) Close(ctx context.Context, id, reason, session string) error {
 	return d.Store.Change(ctx, func(g *task.Graph) error {
-		_, _, err := g.Close(id, d.Who, task.End{Reason: reason, Session: session}, time.Now().UTC())
+		_, err := g.Finish(id, d.Who, task.End{Reason: reason, Session: session}, time.Now().UTC())
 		return err
 	})
 }

@@ -249,7 +249,7 @@ func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End,
 		if ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		t, err := g.close(id, who, end, now)
+		t, err := g.Finish(id, who, end, now)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -263,7 +263,8 @@ func (g *Graph) CloseAll(ctx context.Context, ids []string, who string, end End,
 	return closed, begin, nil
 }
 
-func (g *Graph) close(id, who string, end End, now time.Time) (*Task, error) {
+// Finish is Close for who does not ask what can begin.
+func (g *Graph) Finish(id, who string, end End, now time.Time) (*Task, error) {
 	t, err := g.Find(id)
 	if err != nil || t.done() {
 		return t, err

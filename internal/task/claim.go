@@ -2,7 +2,6 @@ package task
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -140,7 +139,7 @@ func (g *Graph) PutBack(id, who, note string, now time.Time) (*Task, error) {
 	}
 	if err == nil && note != "" {
 		_, err = g.Update(id, who, false, now, func(t *Task) error {
-			t.Notes = strings.TrimLeft(t.Notes+"\n"+note, "\n")
+			t.AddNote(note)
 			return nil
 		})
 	}

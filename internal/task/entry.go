@@ -73,14 +73,17 @@ func (t *Task) needs() (ids []string) {
 	return ids
 }
 
-// fromEntry makes a task one that was read from an entry of a list.
+// fromEntry makes a task one that was read from an entry of a list, and refuses what is too much.
 func (t *Task) fromEntry() error {
 	said := entry{Said: map[string]string{}, Needs: t.needs()}
 	for _, f := range entryFields {
 		said.Said[f.name] = hashOf(f.get(t))
 	}
 	t.listed = true
-	return t.remember(said)
+	if err := t.remember(said); err != nil {
+		return err
+	}
+	return t.checkWhole()
 }
 
 // remembered is what a task knows of its entry.
@@ -171,11 +174,16 @@ func (r *renewal) field(f entryField, there string) {
 	r.now.Said[f.name] = r.said.Said[f.name]
 }
 
+// AddNote adds a note behind those that there are.
+func (t *Task) AddNote(text string) { t.Notes = joinNotes(t.Notes, text) }
+
+func joinNotes(notes, more string) string { return strings.TrimLeft(notes+"\n"+more, "\n") }
+
 func withNote(notes, more string) string {
 	if strings.Contains(notes, more) {
 		return notes
 	}
-	return strings.TrimLeft(notes+"\n"+more, "\n")
+	return joinNotes(notes, more)
 }
 
 // needs takes over what the entry waits for.

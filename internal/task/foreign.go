@@ -82,11 +82,7 @@ func ReadStories(data []byte, at time.Time) (*Foreign, error) {
 			}
 		}
 		t := s.task(at, at.Add(time.Duration(i-len(stories))*time.Millisecond))
-		err := t.fromEntry()
-		if err == nil {
-			err = t.checkWhole()
-		}
-		if err != nil {
+		if err := t.fromEntry(); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "story %s: %w", s.ID, err).WithHint("nothing was taken over")
 		}
 		f.Tasks = append(f.Tasks, t)
@@ -196,11 +192,7 @@ func ReadBoxes(data []byte, at time.Time) (*Foreign, error) {
 		same[says]++
 		above = append(above, b)
 		t := b.task(parent, at, at.Add(time.Duration(len(f.Tasks))*time.Millisecond-time.Hour))
-		err := t.fromEntry()
-		if err == nil {
-			err = t.checkWhole()
-		}
-		if err != nil {
+		if err := t.fromEntry(); err != nil {
 			return nil, spec.Errorf(spec.ErrUsage, "the box %.40q: %w", b.title, err).WithHint("nothing was taken over")
 		}
 		f.Tasks = append(f.Tasks, t)

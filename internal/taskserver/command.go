@@ -301,38 +301,32 @@ func (s *Server) close(ctx context.Context, args []string) (string, error) {
 		f.StringVar(&end.Reason, name, "", "")
 	}
 	f.StringVar(&end.Session, "session", "", "")
-	return s.each(ctx, f, args, func(g *task.Graph, ids []string) ([]*task.Task, error) {
-		list, _, err := g.CloseAll(ctx, ids, s.Who, end, s.now())
-		return list, err
-	})
+	return s.each(ctx, f, args, func(g *task.Graph, id string) (*task.Task, error) { return g.Finish(id, s.Who, end, s.now()) })
 }
 
 func (s *Server) reopen(ctx context.Context, args []string) (string, error) {
-	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, ids []string) (list []*task.Task, err error) {
-		for _, id := range ids {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			t, err := g.Reopen(id, s.now())
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, t)
-		}
-		return list, nil
-	})
+	return s.each(ctx, newFlags("reopen"), args, func(g *task.Graph, id string) (*task.Task, error) { return g.Reopen(id, s.now()) })
 }
 
-// each changes tasks: all of them, or none.
-func (s *Server) each(ctx context.Context, f *flags, args []string, change func(g *task.Graph, ids []string) ([]*task.Task, error)) (string, error) {
+// each changes tasks: all of them, or none. It stops between two when ctx is over: others wait.
+func (s *Server) each(ctx context.Context, f *flags, args []string, change func(*task.Graph, string) (*task.Task, error)) (string, error) {
 	ids, err := f.parse(args, 1, 100)
 	if err != nil {
 		return "", err
 	}
 	var list []*task.Task
-	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) (err error) {
-		list, err = change(g, ids)
-		return err
+	err = s.change(ctx, spec.TasksWrite, args, func(g *task.Graph) error {
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			t, err := change(g, id)
+			if err != nil {
+				return err
+			}
+			list = append(list, t)
+		}
+		return nil
 	})
 	if err != nil {
 		return "", err

@@ -3,7 +3,6 @@ package taskserver
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bothy-dev/bothy/internal/task"
 )
@@ -32,7 +31,7 @@ func (x *fields) addChange(f *flags) {
 	x.add(f)
 	x.text(f, func(t *task.Task) *string { return &t.Title }, "title")
 	f.Func("append-notes", "", func(v string) error {
-		x.set = append(x.set, func(t *task.Task) { t.Notes = strings.TrimLeft(t.Notes+"\n"+v, "\n") })
+		x.set = append(x.set, func(t *task.Task) { t.AddNote(v) })
 		return nil
 	})
 	var labels, remove []string
