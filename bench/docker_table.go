@@ -87,8 +87,8 @@ func show(files []string) error {
 	if common(groupLife) {
 		fmt.Print(dockerTable(runs))
 	}
-	if common(groupCheckpoint) {
-		fmt.Print(pastTable(runs))
+	if len(runs) > 1 {
+		fmt.Print("\n" + goalsTable(runs))
 	}
 	return nil
 }

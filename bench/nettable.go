@@ -14,8 +14,8 @@ type goalOf struct {
 	least         bool // more is better
 }
 
-// networkGoals are shown, not asserted.
-var networkGoals = []goalOf{
+// wantedOfNetwork are shown, not asserted.
+var wantedOfNetwork = []goalOf{
 	{dutyDown + ", passed", kernelSide, srtName, 1.5, true},
 	{dutyUp + ", passed", kernelSide, srtName, 1.5, true},
 	{dutyDown + ", inspected", kernelSide, srtName, 1.5, true},
@@ -48,15 +48,13 @@ func (r *Report) networkTable(b *strings.Builder) {
 			r.against(s, direct), r.against(s, srtName), r.extra(s, cpuOf), strings.TrimPrefix(r.extra(s, p50Of)+", "+r.extra(s, p99Of), ", "))
 	}
 	fmt.Fprint(b, "\n| network, wanted | | measured | target |\n|---|---|--:|--:|\n")
-	for _, s := range list {
-		if s.Target > 0 {
-			fmt.Fprintf(b, "| %s, %s | %s | %s | %s |\n", s.Case, s.Unit, s.Subject, number(median(s.Samples)), goal(s.Target))
+	for _, g := range append(r.targets(groupNetwork), r.networkGoals()...) {
+		got := g.got
+		if got == "" {
+			got = "not measured"
 		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", g.name, g.subject, got, g.want)
 	}
-	for _, g := range networkGoals {
-		r.goalLine(b, g)
-	}
-	r.addedLine(b)
 }
 
 // against is the ratio to another subject.
@@ -76,24 +74,35 @@ func (r *Report) extra(s *Series, what string) string {
 	return number(median(samples))
 }
 
-func (r *Report) goalLine(b *strings.Builder, g goalOf) {
-	s := r.find(groupNetwork, g.name, g.subject)
-	got, sign := number(median(s.Samples)), "≤"
-	if g.than != "" {
-		got = times(ratio(s.Samples, r.find(groupNetwork, g.name, g.than).Samples))
-		got += " " + g.than
+// networkGoals are those that stand with no series.
+func (r *Report) networkGoals() (rows []goalRow) {
+	for _, g := range wantedOfNetwork {
+		rows = append(rows, r.wanted(g))
 	}
-	if g.least {
-		sign = "≥"
-	}
-	if len(s.Samples) == 0 || strings.HasPrefix(got, " ") {
-		got = "not measured"
-	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s %s |\n", g.name, g.subject, got, sign, strings.TrimSuffix(number(g.want), ".00"))
+	return append(rows, r.added()...)
 }
 
-// addedLine tells what a gateway adds to one request at a time.
-func (r *Report) addedLine(b *strings.Builder) {
+func (r *Report) wanted(g goalOf) goalRow {
+	row := goalRow{name: g.name, subject: g.subject, want: "≤ "}
+	if g.least {
+		row.want = "≥ "
+	}
+	row.want += strings.TrimSuffix(number(g.want), ".00")
+	s := r.find(groupNetwork, g.name, g.subject)
+	switch {
+	case len(s.Samples) == 0:
+	case g.than == "":
+		row.got = number(median(s.Samples))
+	default:
+		if got := times(ratio(s.Samples, r.find(groupNetwork, g.name, g.than).Samples)); got != "" {
+			row.got = got + " " + g.than
+		}
+	}
+	return row
+}
+
+// added tells what a gateway adds to one request at a time.
+func (r *Report) added() (rows []goalRow) {
 	for _, pair := range [][2]string{{kernelSide, direct}, {gvisorSide, gvisorAlone}} {
 		for _, m := range modes {
 			for _, what := range []string{p50Of, p99Of} {
@@ -107,12 +116,13 @@ func (r *Report) addedLine(b *strings.Builder) {
 				for i := range n {
 					added = append(added, with[i]-without[i])
 				}
-				want := ""
+				row := goalRow{name: "added to " + name + ", ms", subject: pair[0], got: number(median(added))}
 				if what == p50Of {
-					want = "≤ 0.6"
+					row.want = "≤ 0.6"
 				}
-				fmt.Fprintf(b, "| added to %s, ms | %s | %s | %s |\n", name, pair[0], number(median(added)), want)
+				rows = append(rows, row)
 			}
 		}
 	}
+	return rows
 }

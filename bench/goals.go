@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// goalRow is something the project wants, and how near a run came to it.
+type goalRow struct {
+	name, subject string
+	got           string // "" if the run has not measured it
+	want          string // "" if it is shown beside one
+}
+
+// goals are those of all groups, in the order of what was measured.
+func (r *Report) goals() (rows []goalRow) {
+	for _, group := range []string{groupLife, groupMemory, groupReview, groupNetwork, groupAgent, groupCheckpoint, groupLoop} {
+		rows = append(rows, r.targets(group)...)
+		if group == groupNetwork && len(r.of(group)) > 0 {
+			rows = append(rows, r.networkGoals()...)
+		}
+	}
+	return rows
+}
+
+// targets are the goals that stand with a series of the group.
+func (r *Report) targets(group string) (rows []goalRow) {
+	for _, s := range r.of(group) {
+		if s.Target == 0 {
+			continue
+		}
+		row := goalRow{name: s.Case + ", " + s.Unit, subject: s.Subject, want: goal(s.Target)}
+		if len(s.Samples) > 0 {
+			row.got = number(median(s.Samples))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// goalsTable has a line for each goal of the first run, and a column for each run.
+func goalsTable(runs []*Report) string {
+	var b strings.Builder
+	fmt.Fprint(&b, "| median |")
+	for i := range runs {
+		fmt.Fprintf(&b, " %c |", 'A'+i)
+	}
+	fmt.Fprintf(&b, " target |\n|---|%s--:|\n", strings.Repeat("--:|", len(runs)))
+	for _, row := range runs[0].goals() {
+		if row.want == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "| %s |", row.title())
+		for _, r := range runs {
+			fmt.Fprintf(&b, " %s |", r.reached(row))
+		}
+		fmt.Fprintf(&b, " %s |\n", row.want)
+	}
+	return b.String()
+}
+
+// title is what a goal is called where only bothy is spoken of.
+func (g goalRow) title() string {
+	if name, ok := strings.CutPrefix(g.subject, "bothy, "); ok {
+		return g.name + ", " + name
+	}
+	return g.name
+}
+
+// reached is what a run has of another's goal.
+func (r *Report) reached(of goalRow) string {
+	rows := r.goals()
+	i := slices.IndexFunc(rows, func(g goalRow) bool { return g.name == of.name && g.subject == of.subject })
+	if i < 0 || rows[i].got == "" {
+		return none
+	}
+	return rows[i].got
+}
