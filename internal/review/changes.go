@@ -42,6 +42,8 @@ type look struct {
 	list        []Change
 	orphans     []orphan
 	hashed      int64 // bytes; see renames
+
+	repositories map[string]bool // directories that git takes for its own, as far as they were seen
 }
 
 // place is where in the walk we are.
@@ -104,7 +106,7 @@ func (l *look) changes() ([]Change, error) {
 	if l.upper == nil {
 		return nil, nil
 	}
-	l.list, l.orphans = nil, nil
+	l.list, l.orphans, l.repositories = nil, nil, map[string]bool{}
 	if err := l.walk(place{upper: l.upper, host: l.host, opaque: l.upper.isOpaque()}); err != nil {
 		return nil, fmt.Errorf("look through the changes in %s: %w", l.Source, err)
 	}
@@ -119,7 +121,9 @@ func (l *look) add(c Change, script heads) error {
 	if len(l.list) >= maxChanges {
 		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("name a part of it that is removed inside first, such as what was installed or built")
 	}
-	c.Flags = flagsOf(&c, script)
+	if c.Flags = flagsOf(&c, script); l.setsGit(&c) {
+		c.Flags = []Flag{{Why: gitRuns}}
+	}
 	l.list = append(l.list, c)
 	return nil
 }
@@ -130,6 +134,7 @@ func (l *look) walk(p place) error {
 	if err != nil {
 		return err
 	}
+	l.noteRepository(p.path, p.host, names)
 	for _, name := range names {
 		at := path.Join(p.path, name)
 		if slices.Contains(l.Over, at) {
@@ -373,6 +378,7 @@ func (l *look) deleted(p place, name, at string) error {
 		if err != nil {
 			return err
 		}
+		l.noteRepository(at, below, names)
 		for _, n := range names {
 			if err := l.deleted(place{path: at, host: below, foreign: p.foreign}, n, path.Join(at, n)); err != nil {
 				return err

@@ -304,9 +304,6 @@ const (
 	freerAgents   = "agents on the host may do without it what it forbids"
 )
 
-// gitData is what git keeps in its directory and runs nothing by.
-var gitData = []string{"objects", "refs", "logs", "index", "index.lock", "head", "orig_head", "fetch_head", "merge_head", "merge_msg", "merge_mode", "cherry_pick_head", "revert_head", "rebase_head", "auto_merge", "commit_editmsg", "squash_msg", "packed-refs", "shallow", "description", "branches", "gc.pid", "gc.log", "rr-cache"}
-
 // heads tell of the file on each side of a change whether it begins as a script does.
 type heads struct{ old, now bool }
 
@@ -351,29 +348,6 @@ func flagsBy(rules []rule, lower string, form Form) []Flag {
 		}
 	}
 	return nil
-}
-
-// gitFlag judges what lies in a directory of git's, or is the file that says where
-// that is, at any depth. A link in the place of what git keeps leads it elsewhere.
-func gitFlag(lower string, form Form) (Flag, bool) {
-	names := strings.Split(lower, "/")
-	for i, name := range names {
-		if name != ".git" {
-			continue
-		}
-		rest := names[i+1:]
-		if len(rest) == 0 {
-			return Flag{Why: "git takes its settings from there"}, true
-		}
-		info := len(rest) > 2 && rest[0] == "objects" && rest[1] == "info"
-		for _, data := range gitData {
-			if rest[0] == data && !info && form != Link && form != Special {
-				return Flag{Why: "what git keeps", Git: true}, true
-			}
-		}
-		return Flag{Why: "git runs programs by its hooks and settings"}, true
-	}
-	return Flag{}, false
 }
 
 // matches compares a rule with the end of a path, or, for a directory's rule, with

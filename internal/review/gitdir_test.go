@@ -1,0 +1,38 @@
+package review
+
+import (
+	"slices"
+	"testing"
+)
+
+// A directory that git takes for its own is one by what is in it, on whichever side, and not
+// by its name; what is called alike elsewhere has no flags.
+func TestRepositoryOfAnyName(t *testing.T) {
+	p := fresh(t, map[string]string{
+		".bare/HEAD": "ref: refs/heads/main\n", ".bare/objects/ab/x": "1\n", ".bare/config": "[core]\n", ".bare/refs/heads/main": "1\n", ".bare/hooks/update": "1\n",
+		"common/objects/ab/x": "1\n", "common/refs/heads/main": "1\n", "own/HEAD": "1\n", "own/commondir": "../common\n",
+		"swap/HEAD": "1\n", "swap/objects/x": "1\n", "half/objects/x": "1\n", "gone/HEAD": "1\n", "gone/objects/x": "1\n", "gone/config": "1\n",
+		"app/config": "1\n", "app/hooks/use.ts": "1\n", "app/objects/x": "1\n", "other/HEAD": "1\n",
+	})
+	p.inside(`for d in .bare common own app half; do mkdir -p $d/hooks $d/info $d/worktrees/x $d/objects/info
+			echo 2 >$d/config; echo 2 >$d/hooks/update; echo 2 >$d/info/attributes; echo 2 >$d/worktrees/x/gitdir
+			echo 2 >$d/config.worktree; echo 2 >$d/objects/info/alternates; echo 2 >$d/objects/y; echo 2 >$d/notes; done
+		echo 2 >half/HEAD; rm -r swap gone; ln -s other swap; rm -r .bare/refs; ln -s app .bare/refs; echo 2 >other/notes`)
+	var got []string
+	for _, c := range p.changes() {
+		if len(c.Flags) > 0 && !c.Implied {
+			got = append(got, c.Path)
+		}
+	}
+	want := []string{"gone/config", "half/HEAD", "swap", ".bare/refs"}
+	for _, d := range []string{".bare", "common", "own", "half"} {
+		for _, name := range []string{"config", "hooks/update", "info/attributes", "worktrees/x/gitdir", "config.worktree", "objects/info/alternates"} {
+			want = append(want, d+"/"+name)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("flagged are\n%q, want\n%q", got, want)
+	}
+}
