@@ -136,8 +136,8 @@ git keeps in .git is left out unless it is named. With two sandboxes over the sa
 directory, such as forks, shows what the second has otherwise than the first; a path
 that is called as a sandbox is, is written ./PATH.
 
-Control characters are shown and not sent. For a patch with every byte as it is:
-bothy apply SANDBOX --patch FILE`,
+Control characters, and what shows nothing, are written out and not sent. For a
+patch with every byte as it is: bothy apply SANDBOX --patch FILE`,
 		Args: atLeast(1, "a sandbox"), Complete: a.oneSandbox,
 		RunE: func(_ *command.Command, args []string) error {
 			if len(args) == 2 && against == "" && a.isSandbox(args[1]) {
@@ -383,7 +383,7 @@ func (a *app) diffText(list []*reviewed) error {
 		err = ferr
 	}
 	if err == nil && escaped {
-		a.note("control characters are shown as \\x..; with every byte as it is: bothy apply SANDBOX --patch FILE")
+		a.note("control characters, and what shows nothing, are written as \\x.., \\u....; with every byte as it is: bothy apply SANDBOX --patch FILE")
 	}
 	a.noteKept(list)
 	return err

@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "main", "refs/heads/", "refs//a", "refs/heads/" + strings.Repeat("x", maxPart+1)} {
+	for _, bad := range []string{"", "main", "refs/heads/", "refs//a", "refs/heads/" + strings.Repeat("x", maxPart+1), "refs/heads/a\u3164", "refs/heads/a\ufe0f", "refs/heads/a\u202e"} {
 		if isRef(bad) == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/internal/term"
 )
 
 // Prefixes of references.
@@ -177,10 +178,12 @@ func isRef(name string) error {
 	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, "."):
 		return errors.New("git takes no such name")
 	}
+	last := rune(0)
 	for _, r := range name {
-		if strings.ContainsRune(" ~^:?*[\\", r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if strings.ContainsRune(" ~^:?*[\\", r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || term.Hides(last, r) {
 			return errors.New("its name has characters in it that it may not have")
 		}
+		last = r
 	}
 	for _, p := range parts {
 		if p == "" || p == "@" || p[0] == '.' || p[0] == '-' || strings.HasSuffix(p, ".lock") || len(p) > maxPart {

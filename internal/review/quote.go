@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/bothy-dev/bothy/internal/term"
 )
 
 // Quote writes a path as git does where it must be quoted, so that nothing in it
@@ -16,7 +18,7 @@ func Quote(path string) string {
 	}
 	var b strings.Builder
 	b.WriteByte('"')
-	for i := 0; i < len(path); {
+	for i, last := 0, rune(0); i < len(path); {
 		r, n := utf8.DecodeRuneInString(path[i:])
 		switch {
 		case r == '"' || r == '\\':
@@ -26,33 +28,35 @@ func Quote(path string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case visible(r, n):
+		case visible(last, r, n):
 			b.WriteString(path[i : i+n])
 		default:
 			for _, c := range []byte(path[i : i+n]) {
 				fmt.Fprintf(&b, `\%03o`, c)
 			}
 		}
-		i += n
+		i, last = i+n, r
 	}
 	b.WriteByte('"')
 	return b.String()
 }
 
 func isPlain(path string) bool {
+	last := rune(0)
 	for i, r := range path {
 		_, n := utf8.DecodeRuneInString(path[i:])
-		if r == '"' || r == '\\' || !visible(r, n) {
+		if r == '"' || r == '\\' || !visible(last, r, n) {
 			return false
 		}
+		last = r
 	}
 	return path != ""
 }
 
 // visible tells characters that show themselves from those that are no text,
-// control a terminal, or change the direction or the look of others.
-func visible(r rune, size int) bool {
-	return (r != utf8.RuneError || size > 1) && (r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r))
+// control a terminal, change the direction or the look of others, or show nothing.
+func visible(last, r rune, size int) bool {
+	return (r != utf8.RuneError || size > 1) && (r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && !term.Hides(last, r))
 }
 
 // Unquote reads what Quote writes; what is not quoted is itself.
@@ -76,32 +80,40 @@ func Show(line string) string {
 			break
 		}
 	}
-	plain := true
-	for i, r := range body {
-		_, n := utf8.DecodeRuneInString(body[i:])
-		if !shown(r, n) {
-			plain = false
-			break
-		}
-	}
-	if plain {
-		return body + end
+	if isShown(body) {
+		return line
 	}
 	var b strings.Builder
-	for i := 0; i < len(body); {
+	for i, last := 0, rune(0); i < len(body); {
 		r, n := utf8.DecodeRuneInString(body[i:])
-		if shown(r, n) {
+		switch {
+		case shown(last, r, n):
 			b.WriteString(body[i : i+n])
-		} else if n > 1 {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
+		case n == 1:
 			fmt.Fprintf(&b, `\x%02x`, body[i])
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
 		}
-		i += n
+		i, last = i+n, r
 	}
 	return b.String() + end
 }
 
-func shown(r rune, size int) bool {
-	return r == '\t' || visible(r, size) || unicode.IsSpace(r) && r > 0x9f
+// isShown tells whether a text shows all that is in it.
+func isShown(text string) bool {
+	last := rune(0)
+	for i, r := range text {
+		_, n := utf8.DecodeRuneInString(text[i:])
+		if !shown(last, r, n) {
+			return false
+		}
+		last = r
+	}
+	return true
+}
+
+func shown(last, r rune, size int) bool {
+	return r == '\t' || visible(last, r, size) || unicode.IsSpace(r) && r > 0x9f && !term.Hides(last, r)
 }

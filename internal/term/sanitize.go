@@ -137,7 +137,7 @@ func (c *cleaner) lineEnd(r rune) {
 }
 
 func (c *cleaner) text(r rune) {
-	if misleads(r) || isInvisible(r) || isJoiner(r) && c.last < utf8.RuneSelf {
+	if Hides(c.last, r) {
 		c.control(r)
 		return
 	}
@@ -170,42 +170,4 @@ func (c *cleaner) finish() {
 	c.dec.n = 0
 	c.cut()
 	c.cr = false
-}
-
-// misleads reports whether r changes the order in which text is shown, or ends
-// a line where no terminal and no program agrees on it.
-func misleads(r rune) bool {
-	switch {
-	case r == 0x061c, r == 0x200e, r == 0x200f: // direction marks
-		return true
-	case r >= 0x2028 && r <= 0x202e: // line and paragraph separator, embeddings, overrides
-		return true
-	case r >= 0x2066 && r <= 0x206f: // isolates, and their deprecated kin
-		return true
-	}
-	return false
-}
-
-// isInvisible reports whether r takes no place, or an empty one, and so hides in a name or a
-// text that it makes another.
-func isInvisible(r rune) bool {
-	switch r {
-	case 0x00ad, 0x180e, 0x200b, 0xfeff: // soft hyphen, zero-width spaces
-		return true
-	case 0x115f, 0x1160, 0x3164, 0xffa0: // letters that are blank
-		return true
-	}
-	switch {
-	case r >= 0x2060 && r <= 0x2064: // word joiner, operators that are only meant
-		return true
-	case r >= 0xe0000 && r <= 0xe0fff: // tags, in which whole texts are hidden, and rare variants
-		return true
-	}
-	return false
-}
-
-// isJoiner reports whether r only changes how its neighbours look. Emoji and several scripts
-// need it; after ASCII it does nothing, or next to nothing: a digit in a box is one without it.
-func isJoiner(r rune) bool {
-	return r == 0x200c || r == 0x200d || r >= 0xfe00 && r <= 0xfe0f
 }
