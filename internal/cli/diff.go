@@ -340,6 +340,9 @@ func (a *app) diffStat(list []*reviewed) error {
 			how = fmt.Sprintf("%d bytes, were %d", c.New.Size, c.Old.Size)
 		}
 		line := fmt.Sprintf("%s %s  %s", letter(c.Kind), r.name(c), how)
+		if mode, other := c.Chmod(); other {
+			line += fmt.Sprintf(", mode %03o, was %s", mode, octal(c.Old))
+		}
 		if c.From != "" {
 			line += ", was " + r.pathOf(c.From)
 		}

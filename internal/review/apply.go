@@ -27,17 +27,26 @@ type Order struct {
 	Overwrite bool
 }
 
-// mode is what a file or a directory gets on the host. Others may write to it if they may
-// now, or if that is all the change is, which has a flag then.
-func (o Order) mode() uint32 {
-	open := uint32(0o022)
-	if o.Old.Form == File {
-		open &^= o.Old.Mode
+// mode is what a file or a directory gets on the host. Group and others may do no more with
+// it than now, and cannot write to what is new: an editor inside that writes a new file in
+// the place of another, and gives it the usual mode, does not mean that. It is otherwise if
+// that is all the change is, which is shown as such then, and has a flag if they may write.
+func (c Change) mode() uint32 {
+	shut := uint32(0o022)
+	if c.Old.Form == File {
+		shut = 0o066 &^ c.Old.Mode
+		shut |= (shut & 0o044) >> 2 &^ c.Old.Mode // who cannot read it does not run it either
 	}
-	if o.Kind == Mode {
-		open = 0
+	if c.Kind == Mode {
+		shut = 0
 	}
-	return o.New.Mode &^ open
+	return c.New.Mode &^ shut
+}
+
+// Chmod tells which mode a file of the host's gets with another text, if that is another one.
+func (c Change) Chmod() (mode uint32, other bool) {
+	mode = c.mode()
+	return mode, c.Kind == Modified && c.New.Form == File && mode != c.Old.Mode
 }
 
 // inside is what the record keeps of the mode of a directory which has another one on

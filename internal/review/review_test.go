@@ -318,6 +318,59 @@ func TestApplyModes(t *testing.T) {
 	}
 }
 
+// With another text nobody may do more with a file than before, but run what he may read; less
+// is shown, as is a mode that is all the change.
+func TestModeWithText(t *testing.T) {
+	modes := map[string]struct{ host, inside, want os.FileMode }{
+		"secret": {0o600, 0o644, 0o600}, "key": {0o640, 0o666, 0o640}, "tool": {0o600, 0o755, 0o700}, "script": {0o644, 0o755, 0o755},
+		"odd": {0o711, 0o755, 0o711}, "less": {0o644, 0o600, 0o600}, "same": {0o644, 0o644, 0o644},
+	}
+	files := map[string]string{"alone": "1\n"}
+	for name := range modes {
+		files[name] = "1\n"
+	}
+	p := fresh(t, files)
+	for name, m := range modes {
+		must(t, os.Chmod(p.path(name), m.host))
+	}
+	must(t, os.Chmod(p.path("alone"), 0o600))
+	pause()
+	must(t, os.RemoveAll(p.w.Layer.record()))
+	p.start()
+	pause()
+	script := "chmod 644 alone\n"
+	for name, m := range modes {
+		script += fmt.Sprintf("echo 2 >t; chmod %o t; mv t %s\n", m.inside, name)
+	}
+	p.inside(script)
+	list := p.changes()
+	reader, err := p.w.Open()
+	must(t, err)
+	defer reader.Close()
+	for _, c := range list {
+		text, err := reader.Text(c)
+		must(t, err)
+		var b strings.Builder
+		patch := Patch{W: &b}
+		must(t, patch.Write(c, text))
+		want := map[string]string{"less": "# mode of less: 600, was 644", "alone": "# mode of alone: 644, was 600"}[c.Path]
+		if got, _, _ := strings.Cut(b.String(), ", which"); strings.HasPrefix(got, "#") != (want != "") || want != "" && got != want {
+			t.Errorf("%s is shown as %s", c.Path, b.String())
+		}
+		if mode, other := c.Chmod(); other != (c.Path == "less" || c.Path == "tool" || c.Path == "script") || c.Kind == Modified && os.FileMode(mode) != modes[c.Path].want {
+			t.Errorf("%s shall get %o, %v", c.Path, mode, other)
+		}
+	}
+	p.apply(list, true)
+	modes["alone"] = struct{ host, inside, want os.FileMode }{want: 0o644}
+	for name, m := range modes {
+		if st, err := os.Lstat(p.path(name)); err != nil || st.Mode() != m.want {
+			t.Errorf("%s has mode %o, want %o", name, st.Mode(), m.want)
+		}
+	}
+	p.wants("\n")
+}
+
 // How much is read to find what was renamed has an end.
 func TestRenamesEnd(t *testing.T) {
 	p := fresh(t, map[string]string{"old": "text\n"})

@@ -208,8 +208,11 @@ func (p *Patch) remark(c Change, why string) error {
 }
 
 func (p *Patch) file(b *strings.Builder, c Change, t Text) {
-	if len(t.hunks) == 0 && c.Old.Form == c.New.Form && gitMode(c.Old) == gitMode(c.New) {
-		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", p.named(c), c.New.Mode, c.Old.Mode)
+	sameForGit := c.Old.Form == c.New.Form && gitMode(c.Old) == gitMode(c.New)
+	if mode, other := c.Chmod(); sameForGit && (other || len(t.hunks) == 0) {
+		fmt.Fprintf(b, "# mode of %s: %03o, was %03o, which git does not keep\n", p.named(c), mode, c.Old.Mode)
+	}
+	if sameForGit && len(t.hunks) == 0 {
 		return
 	}
 	from, to := p.header(b, c)
