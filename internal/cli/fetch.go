@@ -98,6 +98,8 @@ type fetched struct {
 	Branches    []fetchedBranch `json:"branches"`
 	Bytes       int64           `json:"bytes"`
 	Uncommitted *int            `json:"uncommitted"` // null: nobody knows
+	References  []string        `json:"references"`  // that are no branches, and stay inside
+	Submodules  []string        `json:"submodules"`  // with commits that stay inside; null: nobody knows
 }
 
 type fetchedBranch struct {
@@ -112,9 +114,12 @@ type fetchedBranch struct {
 }
 
 func shownFetch(c clone.Clone, r *clone.Report) fetched {
-	f := fetched{Workspace: c.Source, Bytes: r.Bytes, Branches: []fetchedBranch{}}
+	f := fetched{Workspace: c.Source, Bytes: r.Bytes, Branches: []fetchedBranch{}, References: append([]string{}, r.References...)}
 	if r.Uncommitted >= 0 {
 		f.Uncommitted = &r.Uncommitted
+	}
+	if !r.Unknown {
+		f.Submodules = append([]string{}, r.Submodules...)
 	}
 	for _, b := range r.Branches {
 		f.Branches = append(f.Branches, fetchedBranch{b.Branch, b.Ref, b.Old, b.New, b.Result, b.Commits, b.Lost, b.Why})
@@ -168,11 +173,35 @@ func (a *app) printFetch(sb *spec.Sandbox, f fetched, dry bool) error {
 			return err
 		}
 	}
+	a.noteStaying(sb, f)
+	return nil
+}
+
+// noteStaying tells what does not come, and goes with the sandbox.
+func (a *app) noteStaying(sb *spec.Sandbox, f fetched) {
 	switch {
 	case f.Uncommitted == nil:
 		a.note("whether everything is committed in the sandbox could not be learned")
 	case *f.Uncommitted > 0:
 		a.note("%d files are not committed in the sandbox, and stay there: bothy exec %s git status", *f.Uncommitted, sb.Name)
 	}
-	return nil
+	if len(f.References) > 0 {
+		a.note("what is no branch does not come: %s", few(f.References))
+	}
+	switch {
+	case f.Submodules == nil:
+		a.note("whether submodules in the sandbox have commits of their own could not be learned")
+	case len(f.Submodules) > 0:
+		a.note("commits in submodules do not come: %s; push them, or take them out as files: bothy exec %s git -C %s bundle create /tmp/b --all, and bothy cp", few(f.Submodules), sb.Name, printable(f.Submodules[0]))
+	}
+}
+
+// few names the first of a list.
+func few(list []string) string {
+	const most = 5
+	text := printable(strings.Join(list[:min(len(list), most)], ", "))
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

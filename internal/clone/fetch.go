@@ -53,9 +53,7 @@ type Fetched struct {
 type Report struct {
 	Branches []Fetched
 	Bytes    int64 // of packs that came
-	// Uncommitted are files that are not committed inside, and stay there; -1:
-	// nobody knows.
-	Uncommitted int
+	Staying
 }
 
 // fetch is one at work.
@@ -88,7 +86,9 @@ func (c Clone) Fetch(ctx context.Context, inside Inside, o Order) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
-	f.Uncommitted = f.in.uncommitted()
+	if f.Staying, err = f.stays(list); err != nil {
+		return nil, err
+	}
 	f.compare(list)
 	if err := f.inb.empty(); err != nil {
 		return nil, err
@@ -348,7 +348,7 @@ func (f *fetch) remember(began time.Time) error {
 	if rec.Fetched == nil {
 		rec.Fetched = map[string]string{}
 	}
-	rec.At, rec.Unsaved = began, f.Uncommitted != 0
+	rec.At, rec.Unsaved = began, !f.saved()
 	for _, b := range f.Branches {
 		switch {
 		case b.Result == Refused:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -443,9 +444,81 @@ func TestPending(t *testing.T) {
 	p.fetch(c, order())
 	writeIn(t, c.Tree(), ".git/refs/heads/half", "")
 	check("with a branch that is half written", true)
+	must(t, os.Rename(filepath.Join(c.Tree(), ".git/refs/heads/half"), filepath.Join(c.Tree(), ".git/refs/heads/half.lock")))
+	check("with a lock", false)
+	must(t, os.Symlink("main", filepath.Join(c.Tree(), ".git/refs/heads/link")))
+	check("with a branch that is a link", true)
 	must(t, os.RemoveAll(filepath.Join(c.Tree(), ".git")))
 	must(t, os.Symlink(filepath.Join(p.dir, ".git"), filepath.Join(c.Tree(), ".git")))
 	check("with a link in the place of .git", true)
+}
+
+// What a fetch leaves inside is told by it, and lost by nobody who was not.
+func TestStays(t *testing.T) {
+	const none = ""
+	for name, tt := range map[string]struct{ script, tells string }{
+		"nothing":                     {"git tag here; git tag -a -m x old main; git tag -d old", none},
+		"a tag of the user's":         {"git fetch -q origin tag theirs", none},
+		"a tag that says something":   {"git tag -a -m x v1", "refs/tags/v1"},
+		"a commit with a tag alone":   {"git checkout -q --detach; git commit -q --allow-empty -m x; git tag v1; git checkout -q main", "refs/tags/v1"},
+		"a note":                      {"git notes add -m x", "refs/notes/commits"},
+		"a stash":                     {"echo x >>a.txt; git stash -q", "refs/stash"},
+		"a file in a submodule":       {"echo x >sub/new", "1 uncommitted"},
+		"a commit in a submodule":     {"git -C sub commit -q --allow-empty -m x; git add sub; git commit -qm x", "sub"},
+		"a submodule with nothing":    {"git -C sub checkout -q --detach", none},
+		"a submodule that lies":       {"echo x >.git/modules/sub/HEAD", "unknown"},
+		"checked out in another tree": {"git worktree add -q --detach ../tree2; git -C ../tree2 commit -q --allow-empty -m x", "nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t)
+			must(t, os.Mkdir(filepath.Join(p.scratch, "lib"), 0o755))
+			lib := filepath.Join(p.scratch, "lib")
+			gitIn(t, lib, "init", "-q", "-b", "main")
+			commitIn(t, lib, "lib")
+			p.git("submodule", "--quiet", "add", lib, "sub")
+			p.commit("with a submodule")
+			p.git("tag", "-a", "-m", "theirs", "theirs", p.git("commit-tree", "-m", "x", "HEAD^{tree}"))
+			c := p.clone()
+			inside := func(script string) {
+				t.Helper()
+				cmd := exec.Command("sh", "-ec", script)
+				cmd.Dir = c.Tree()
+				cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ALLOW_PROTOCOL=file",
+					"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com")
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			inside("git submodule --quiet update --init; git -C sub checkout -q main; git remote add origin '" + p.dir + "'")
+			time.Sleep(20 * time.Millisecond)
+			p.fetch(c, order())
+			if c.Pending() {
+				t.Fatal("there is work in it before")
+			}
+			time.Sleep(20 * time.Millisecond)
+			inside(tt.script)
+			r := p.fetch(c, order())
+			told := strings.Join(append(r.References, r.Submodules...), " ")
+			switch {
+			case r.Unknown:
+				told = "unknown"
+			case told == "" && r.Uncommitted > 0:
+				told = fmt.Sprint(r.Uncommitted, " uncommitted")
+			}
+			if tt.tells == "nothing" { // what is checked out elsewhere is not asked for
+				tt.tells = told
+				if !c.Pending() {
+					t.Error("there is no work in it")
+				}
+				return
+			}
+			if told != tt.tells || c.Pending() != (tt.tells != none) {
+				t.Errorf("it tells %q, want %q; there is work in it: %v", told, tt.tells, c.Pending())
+			}
+		})
+	}
 }
 
 // packOf makes a pack of objects.

@@ -230,12 +230,3 @@ func commitsOf(text string, asked []string) (list []string) {
 	}
 	return list
 }
-
-// uncommitted counts the files that are not committed; -1 if nobody knows.
-func (in *insider) uncommitted() int {
-	text, err := in.ask("", maxStatus, "status", "--porcelain", "--no-renames", "--ignore-submodules=all")
-	if err != nil {
-		return -1
-	}
-	return strings.Count(text, "\n")
-}

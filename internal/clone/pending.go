@@ -3,7 +3,10 @@ package clone
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -33,7 +36,8 @@ func (c Clone) Pending() bool {
 	return committed(root, rec) != nil || written(root, rec.At) != nil
 }
 
-// committed is an error if a branch is at a commit that the host does not have.
+// committed is an error if a reference, or what is checked out, is at something that the
+// host does not have, or a submodule was written to since.
 func committed(tree *os.Root, rec *Record) error {
 	if info, err := tree.Lstat(".git"); err != nil || !info.IsDir() {
 		return errWork
@@ -46,26 +50,83 @@ func committed(tree *os.Root, rec *Record) error {
 	if _, err := root.Lstat("reftable"); err == nil {
 		return errWork // we cannot tell
 	}
+	if err := referred(root, rec); err != nil {
+		return err
+	}
+	checkedOut, err := fs.Glob(root.FS(), "worktrees/*/HEAD")
+	for _, name := range append(checkedOut, "HEAD") {
+		if err == nil {
+			err = detached(root, name, rec)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	submodules, err := root.OpenRoot("modules")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer submodules.Close()
+	return written(submodules, rec.At)
+}
+
+// referred is an error if a reference is at something that the host does not have. A branch
+// is had by its name; anything else by what it is at. What is of a server is there.
+func referred(root *os.Root, rec *Record) error {
 	all, err := openRefs(root)
 	if err != nil {
 		return err
 	}
-	if _, err := all.resolve("refs/stash"); err == nil {
-		return errWork
-	}
-	list, err := all.list(heads)
+	list, err := all.list("refs/")
 	if err != nil {
 		return err
 	}
 	if all.broken { // while the sandbox runs, it may be only half written
 		return errWork
 	}
+	var others []string
 	for name, hash := range list {
-		if hash != rec.Commit && hash != rec.Fetched[name[len(heads):]] {
+		branch, is := strings.CutPrefix(name, heads)
+		switch {
+		case strings.HasPrefix(name, remotes), hash == rec.Commit:
+		case is && hash != rec.Fetched[branch]:
 			return errWork
+		case !is:
+			others = append(others, hash)
 		}
 	}
-	text, err := readIn(root, "HEAD", maxRef)
+	if len(others) > 0 && !rec.had(others) {
+		return errWork
+	}
+	return nil
+}
+
+// had tells whether the host has all of these objects: a reference of the user's is at it, or
+// it was fetched.
+func (r *Record) had(objects []string) bool {
+	has := map[string]bool{}
+	for hash := range maps.Values(r.Fetched) {
+		has[hash] = true
+	}
+	if root, err := openDir(r.Git); err == nil {
+		defer root.Close()
+		if theirs, err := openRefs(root); err == nil {
+			list, _ := theirs.list("refs/")
+			for hash := range maps.Values(list) {
+				has[hash] = true
+			}
+		}
+	}
+	return !slices.ContainsFunc(objects, func(hash string) bool { return !has[hash] })
+}
+
+// detached is an error if what is checked out without a branch is a commit that the host
+// does not have.
+func detached(root *os.Root, name string, rec *Record) error {
+	text, err := readIn(root, name, maxRef)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ const (
 type refs struct {
 	root   *os.Root
 	packed map[string]string
-	broken bool // list has found one that is no reference
+	broken bool // one was found that is no reference, or that we do not take
 }
 
 func openRefs(root *os.Root) (*refs, error) {
@@ -51,7 +51,11 @@ func openRefs(root *os.Root) (*refs, error) {
 	}
 	for line := range strings.Lines(string(data)) {
 		hash, name, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
-		if ok && isHash(hash) && isRef(name) == nil {
+		switch {
+		case !ok || !isHash(hash): // a remark, or what a tag stands for
+		case isRef(name) != nil:
+			r.broken = true
+		default:
 			r.packed[name] = hash
 		}
 	}
@@ -127,8 +131,12 @@ func (r *refs) list(prefix string) (map[string]string, error) {
 		case seen > 2*maxRefs:
 			return fmt.Errorf("there are more than %d files among the references", 2*maxRefs)
 		case d.IsDir() && len(name) > maxName:
+			r.broken = true
 			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(name, ".lock"): // one is being written, or was
+			return nil
 		case !d.Type().IsRegular() || isRef(name) != nil:
+			r.broken = true
 			return nil
 		case len(found) > maxRefs:
 			return fmt.Errorf("there are more than %d references", maxRefs)

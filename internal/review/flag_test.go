@@ -44,6 +44,15 @@ func TestFlags(t *testing.T) {
 	if len(kept) != 1 || !kept[0].Git {
 		t.Errorf("%v", kept)
 	}
+	for path, want := range map[string]bool{
+		".git/refs/heads/main": true, ".git/packed-refs": true, ".git/HEAD": true, "sub/.GIT/HEAD": true, ".git/worktrees/x/HEAD": true,
+		".git/index": false, ".git/logs/HEAD": false, ".git/ORIG_HEAD": false, ".git/objects/ab/cd": false,
+	} {
+		c := Change{Path: path, Kind: Modified, New: file}
+		if c.Flags = flagsOf(&c, heads{}); c.Matters() != want {
+			t.Errorf("%s matters: %v", path, c.Matters())
+		}
+	}
 	for _, path := range []string{".git/objects", ".git/objects/info"} {
 		led := flagsOf(&Change{Path: path, Kind: Type, Old: Entry{Form: Directory}, New: Entry{Form: Link, Target: "x"}}, heads{})
 		if len(led) != 1 || led[0].Git {

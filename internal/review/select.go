@@ -79,9 +79,10 @@ func gitNamed(p string) bool {
 func (c Change) Kept() bool { return len(c.Flags) > 0 && c.Flags[0].Git }
 
 // Matters tells whether work would be lost with a change. Of what git keeps, that is
-// what its references say.
+// what its references say, and what is checked out, which may be a commit without one.
 func (c Change) Matters() bool {
-	return !c.Kept() || strings.Contains(c.Path, "/refs/") || strings.HasSuffix(c.Path, "/packed-refs")
+	dir, name := filepath.Split(strings.ToLower(c.Path))
+	return !c.Kept() || strings.Contains(dir, "/refs/") || name == "packed-refs" || name == "head" && filepath.Base(dir) != "logs"
 }
 
 // Pick takes the changes that are meant out of a list. What git keeps is left out
