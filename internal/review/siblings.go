@@ -75,7 +75,8 @@ func (s *Siblings) Close() {
 // Text compares the lines of both.
 func (s *Siblings) Text(c Change) (Text, error) { return s.reads.Text(c) }
 
-// Changes lists what the other has made different from this one.
+// Changes lists what the other has made different from this one. Flags are those that an
+// apply of the other meets: what it has as the host has it brings nothing there.
 func (s *Siblings) Changes() ([]Change, error) {
 	paths := maps.Clone(s.ofA)
 	maps.Copy(paths, s.ofB)
@@ -102,6 +103,9 @@ func (s *Siblings) Changes() ([]Change, error) {
 		}
 		if c.Kind = kindOf(c.Old, c.New); same {
 			c.Kind = Mode
+		}
+		if c.Flags = b.Flags; !inB && a.Kept() {
+			c.Flags = a.Flags
 		}
 		l.list = append(l.list, c)
 	}
