@@ -46,7 +46,7 @@ func (n *unpatched) write(w io.Writer, f *applyFlags, list []*reviewed, over map
 		p.Prefix = r.prefix
 		if f.pick != nil {
 			var some bool
-			if t, some = t.Picked(f.pick); !some {
+			if c, t, some = c.Picked(t, f.pick); !some {
 				return nil
 			}
 		}

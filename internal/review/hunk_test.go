@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -155,5 +156,41 @@ func TestApplyHunks(t *testing.T) {
 	p.wants("\n")
 	if _, err := Compile("("); err == nil {
 		t.Error("a broken pattern")
+	}
+}
+
+// A patch with some hunks has what an apply of them brings.
+func TestPatchOfPart(t *testing.T) {
+	p := fresh(t, map[string]string{"gone": "TODO\n", "was": "TODO\n", "text": "1\n", "mode": "TODO\n"})
+	p.inside("rm gone was; ln -s TODO link; ln -s TODO was; echo TODO >text; chmod 755 text mode; echo TODO >new; echo 1 >other")
+	pick := Matching(regexp.MustCompile("TODO"))
+	list := p.changes()
+	reader, err := p.w.Open()
+	must(t, err)
+	defer reader.Close()
+	patched := map[string]string{}
+	for _, c := range list {
+		text, err := reader.Text(c)
+		must(t, err)
+		c, text, some := c.Picked(text, pick)
+		if !some {
+			continue
+		}
+		var b strings.Builder
+		patch := Patch{W: &b}
+		must(t, patch.Write(c, text))
+		patched[c.Path] = b.String()
+	}
+	var orders []Order
+	for _, c := range list {
+		orders = append(orders, Order{Change: c, Pick: pick})
+	}
+	for path, r := range p.order(orders, true) {
+		if _, in := patched[path]; in != (r != Unmatched) {
+			t.Errorf("%s is %s; the patch has %q", path, r, patched[path])
+		}
+	}
+	if len(patched) != 2 || strings.Contains(patched["text"], "mode") {
+		t.Errorf("the patch has %q", patched)
 	}
 }

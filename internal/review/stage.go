@@ -72,10 +72,9 @@ func (a *applying) fill(s *step) error {
 	})
 }
 
-// hunks are those of a text that are wanted. What is none, comes or goes whole, or gets
-// only another mode, has none: its flags are not those of a text that it may have by now.
+// hunks are those of a text that are wanted.
 func (a *applying) hunks(o Order) (t Text, some []hunk, err error) {
-	if o.New.Form != File || o.Kind != Added && o.Kind != Modified {
+	if !o.hasHunks() {
 		return t, nil, nil
 	}
 	t, err = newReader(a.look).Text(o.Change)

@@ -298,7 +298,27 @@ func (t Text) pick(chosen Pick) (some []hunk) {
 	return some
 }
 
-// Picked is a change of which only some hunks are left; ok is false if there are none.
+// hasHunks tells whether there may be some to choose from. What is no text, comes or goes
+// whole, or gets only another mode, has none: its flags are not those of a text that it may
+// have by now.
+func (c Change) hasHunks() bool {
+	return c.New.Form == File && (c.Kind == Added || c.Kind == Modified)
+}
+
+// Picked is what an apply brings of a change of which only some hunks are wanted: no other
+// mode with them. It is false if there are none.
+func (c Change) Picked(t Text, chosen Pick) (_ Change, _ Text, some bool) {
+	if !c.hasHunks() {
+		return c, t, false
+	}
+	if c.Old.Form != Nothing {
+		c.New.Mode = c.Old.Mode
+	}
+	t, some = t.Picked(chosen)
+	return c, t, some
+}
+
+// Picked is a text of which only some hunks are left; ok is false if there are none.
 func (t Text) Picked(chosen Pick) (_ Text, ok bool) {
 	some := t.pick(chosen)
 	if len(some) == 0 {
