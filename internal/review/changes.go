@@ -117,11 +117,11 @@ func (l *look) changes() ([]Change, error) {
 	return l.list, nil
 }
 
-func (l *look) add(c Change, script heads) error {
+func (l *look) add(c Change, head heads) error {
 	if len(l.list) >= maxChanges {
 		return spec.Errorf(nil, "there are more than %d changes", maxChanges).WithHint("name a part of it that is removed inside first, such as what was installed or built")
 	}
-	if c.Flags = flagsOf(&c, script); l.setsGit(&c) {
+	if c.Flags = flagsOf(&c, head); l.setsGit(&c) {
 		c.Flags = []Flag{{Why: gitRuns}}
 	}
 	l.list = append(l.list, c)
@@ -282,7 +282,7 @@ func (l *look) file(p place, name string, c Change) error {
 		c.Refused = "the host has a device, a socket or a pipe there"
 		return l.add(c, heads{})
 	}
-	var script heads
+	var head heads
 	var f *os.File
 	if c.New.Form == File {
 		var err error
@@ -293,12 +293,12 @@ func (l *look) file(p place, name string, c Change) error {
 			return l.add(c, heads{})
 		}
 		defer f.Close()
-		script.now = beginsAsScript(f)
+		head.now = beginsAs(f)
 	}
 	same, err := l.same(p, name, c, f)
 	if err != nil {
 		c.Refused = "what the host has there cannot be read: " + reason(err)
-		return l.add(c, script)
+		return l.add(c, head)
 	}
 	if same && c.Old.Mode == c.New.Mode {
 		return nil
@@ -306,9 +306,11 @@ func (l *look) file(p place, name string, c Change) error {
 	if same {
 		c.Kind = Mode
 	}
-	script.old = c.Kind == Modified && p.host.wasScript(name, c.Old)
+	if c.Kind == Modified {
+		head.old = p.host.beganAs(name, c.Old)
+	}
 	c.Conflict = l.conflict(p, name, c)
-	return l.add(c, script)
+	return l.add(c, head)
 }
 
 // same reports whether both sides of a change have the same content.
@@ -328,26 +330,6 @@ func (l *look) same(p place, name string, c Change, f *os.File) (bool, error) {
 	}
 	defer g.Close()
 	return sameData(f, g)
-}
-
-func beginsAsScript(f *os.File) bool {
-	b := make([]byte, 2)
-	n, _ := f.ReadAt(b, 0)
-	return string(b[:n]) == "#!"
-}
-
-// wasScript tells whether a file of the host's begins as a script does. One that cannot be
-// read may.
-func (d *dir) wasScript(name string, was Entry) bool {
-	if was.Form != File {
-		return false
-	}
-	f, err := d.read(name, was.Mark)
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	return beginsAsScript(f)
 }
 
 // deleted lists what the host has at a name that is not there inside.

@@ -26,11 +26,25 @@ var rules = []rule{
 	{".gitmodules", "git fetches, and may run, what it names"},
 	{".lfsconfig", "git-lfs connects and logs in by it"},
 	{".gitconfig", "settings of git can run programs"},
+	{".config/git/", "settings of git can run programs"},
+	{".hg/hgrc*", "hg runs programs by its hooks and settings"},
+	{".hg/sharedpath", "hg runs programs by its hooks and settings"},
+	{".jj/*.toml", "jj runs programs by its settings"},
+	{".jj/repo/*.toml", "jj runs programs by its settings"},
+	{".jj/repo/config*", "jj runs programs by its settings"},
 	{".githooks/", "hooks run when git does"},
 	{".husky/", "hooks run when git does"},
-	{"lefthook.yml", "hooks run when git does"},
-	{"lefthook.yaml", "hooks run when git does"},
+	{"lefthook*.y*ml", "hooks run when git does"},
+	{"lefthook*.toml", "hooks run when git does"},
+	{"lefthook*.json", "hooks run when git does"},
+	{".lefthook*.y*ml", "hooks run when git does"},
+	{".lefthook*.toml", "hooks run when git does"},
+	{".lefthook*.json", "hooks run when git does"},
 	{".lefthook/", "hooks run when git does"},
+	{".huskyrc*", "hooks run when git does"},
+	{".simple-git-hooks.*", "hooks run when git does"},
+	{"simple-git-hooks.*", "hooks run when git does"},
+	{".overcommit.yml", "hooks run when git does"},
 	{".pre-commit-config.yaml", "pre-commit installs and runs what it names"},
 	{".pre-commit-hooks.yaml", "pre-commit runs what it names"},
 	{"head", "git takes a directory with it for a repository, and runs programs by its settings"},
@@ -55,6 +69,16 @@ var rules = []rule{
 	{"bitbucket-pipelines.yml", "CI runs it, with your secrets"},
 	{"jenkinsfile", "CI runs it, with your secrets"},
 	{"appveyor.yml", "CI runs it, with your secrets"},
+	{".appveyor.yml", "CI runs it, with your secrets"},
+	{".cirrus.y*ml", "CI runs it, with your secrets"},
+	{".cirrus.star", "CI runs it, with your secrets"},
+	{"cloudbuild*.y*ml", "CI runs it, with your secrets"},
+	{"buildspec*.y*ml", "CI runs it, with your secrets"},
+	{".semaphore/", "CI runs it, with your secrets"},
+	{".teamcity/", "CI runs it, with your secrets"},
+	{".build.yml", "CI runs it, with your secrets"},
+	{".builds/", "CI runs it, with your secrets"},
+	{".tekton/", "CI runs it, with your secrets"},
 	{".pipelines/", "CI runs it, with your secrets"},
 
 	{"makefile", "make runs what it says"},
@@ -74,6 +98,9 @@ var rules = []rule{
 	{".irbrc", "irb runs it when it starts here"},
 	{".pryrc", "pry runs it when it starts here"},
 	{"*.gemspec", "bundler runs it as a program"},
+	{".rspec", "rspec loads what it names"},
+	{".rubocop.y*ml", "rubocop loads what it names"},
+	{".bundle/", "bundler's settings say from where it installs"},
 	{"build.gradle*", "gradle runs it as a program"},
 	{"settings.gradle*", "gradle runs it as a program"},
 	{"gradle/wrapper/", "the wrapper is a program"},
@@ -95,6 +122,7 @@ var rules = []rule{
 	{".bazelrc", "bazel's options can run programs"},
 	{"go.mod", "go fetches, and runs, the toolchain and the tools it names"},
 	{"go.work", "go fetches, and runs, the toolchain and the tools it names"},
+	{".golangci.*", "golangci-lint loads the plugins it names"},
 	{"sconstruct", "scons runs it as a program"},
 	{"sconscript", "scons runs it as a program"},
 	{"wscript", "waf runs it as a program"},
@@ -111,6 +139,10 @@ var rules = []rule{
 	{"setup.cfg", "its hooks run when the package is built"},
 	{"pyproject.toml", "the build backend and tools it names run"},
 	{"pytest.ini", "pytest loads the plugins it names"},
+	{"mypy.ini", "mypy loads the plugins it names"},
+	{".mypy.ini", "mypy loads the plugins it names"},
+	{".coveragerc", "coverage loads the plugins it names"},
+	{"ansible.cfg", "ansible runs programs, and loads plugins, by it"},
 	{"conftest.py", "pytest runs it as a program"},
 	{"sitecustomize.py", "every python runs it"},
 	{"usercustomize.py", "every python runs it"},
@@ -119,12 +151,17 @@ var rules = []rule{
 	{"pipfile*", "pipenv installs, and runs scripts of, what it names"},
 	{"poetry.lock", "poetry installs, and runs scripts of, what it names"},
 	{"uv.lock", "uv installs, and runs scripts of, what it names"},
+	{"uv.toml", "uv installs from where it says"},
+	{"pip.conf", "pip installs from where it says"},
 	{".pylintrc", "pylint runs lines of it"},
 	{"pylintrc", "pylint runs lines of it"},
 	{"tox.ini", "tox runs what it says"},
 	{"noxfile.py", "nox runs it as a program"},
 	{"dodo.py", "doit runs it as a program"},
 	{"mix.exs", "mix runs it as a program"},
+	{".formatter.exs", "mix runs it as a program"},
+	{"rebar.config*", "rebar3 runs what it says"},
+	{"*.nims", "nim runs it as a program"},
 	{"package.swift", "swift runs it as a program"},
 	{"podfile", "cocoapods runs it as a program"},
 	{"flake.nix", "nix builds and runs what it says"},
@@ -155,11 +192,18 @@ var rules = []rule{
 	{"*.config.mjs", "tools load it as a program"},
 	{"*.config.ts", "tools load it as a program"},
 	{"*.config.mts", "tools load it as a program"},
+	{"*.conf.js", "tools load it as a program"},
+	{"*.conf.cjs", "tools load it as a program"},
+	{"*.conf.ts", "tools load it as a program"},
+	{"babel.config.json", "babel loads what it names"},
+	{"nodemon.json", "nodemon runs what it says"},
 	{"gulpfile.*", "gulp runs it as a program"},
 	{"gruntfile.*", "grunt runs it as a program"},
 	{".mocharc*", "mocha loads what it names"},
 	{".stylelintrc*", "stylelint loads what it names"},
 	{".lintstagedrc*", "lint-staged runs what it names when git commits"},
+	{".commitlintrc*", "commitlint loads what it names"},
+	{".postcssrc*", "postcss loads what it names"},
 	{"turbo.json", "turbo runs tasks by it"},
 	{"nx.json", "nx loads plugins, and runs tasks, by it"},
 	{".eslintrc*", "eslint loads what it names"},
@@ -170,8 +214,14 @@ var rules = []rule{
 	{"__pycache__/", "python runs it in place of what was reviewed"},
 	{"*.pyc", "python runs it in place of what was reviewed"},
 	{"*.so", "a program that others load"},
+	{"*.so.*", "a program that others load"},
+	{"*.dll", "a program that others load"},
+	{"*.dylib", "a program that others load"},
+	{"*.pyd", "a program that python loads"},
+	{"*.exe", "a program"},
 	{"*.node", "a program that node loads"},
 	{"*.jar", "a program that java loads"},
+	{"*.class", "a program that java loads"},
 
 	{".envrc", "direnv runs it when you enter the directory"},
 	{".env", "tools take their environment from it"},
@@ -182,11 +232,14 @@ var rules = []rule{
 	{"mise.*.toml", "mise runs hooks of it when you enter the directory"},
 	{".config/mise/", "mise runs hooks of it when you enter the directory"},
 	{".config/mise.toml", "mise runs hooks of it when you enter the directory"},
+	{".mise/", "mise runs hooks of it when you enter the directory"},
+	{"mise/config*.toml", "mise runs hooks of it when you enter the directory"},
 	{".python-version", "a version manager runs what it names"},
 	{".node-version", "a version manager runs what it names"},
 	{".ruby-version", "a version manager runs what it names"},
 	{".tool-versions", "a version manager runs what it names"},
 	{".nvmrc", "a version manager runs what it names"},
+	{".sdkmanrc", "a version manager runs what it names"},
 	{".autoenv*", "autoenv runs it when you enter the directory"},
 	{".vscode/", "the editor runs tasks and programs by it"},
 	{"*.code-workspace", "the editor runs tasks and programs by it"},
@@ -199,10 +252,18 @@ var rules = []rule{
 	{".nvimrc", "the editor runs it when it starts here"},
 	{".vimrc", "the editor runs it when it starts here"},
 	{".exrc", "the editor runs it when it starts here"},
-	{".dir-locals.el", "the editor evaluates it"},
+	{".lvimrc", "the editor runs it when it starts here"},
+	{".dir-locals*.el", "the editor evaluates it"},
 	{".emacs*", "the editor evaluates it"},
 	{".gdbinit", "gdb runs it when it starts here"},
 	{".lldbinit", "lldb runs it when it starts here"},
+	{".rprofile", "R runs it when it starts here"},
+	{".renviron", "R takes its environment from it when it starts here"},
+	{".ghci", "ghci runs it when it starts here"},
+	{".ocamlinit", "ocaml runs it when it starts here"},
+	{".iex.exs", "iex runs it when it starts here"},
+	{".pdbrc", "pdb runs it when it starts here"},
+	{".octaverc", "octave runs it when it starts here"},
 	{".bashrc", "a shell runs it"},
 	{".profile", "a shell runs it"},
 	{".bash_profile", "a shell runs it"},
@@ -223,6 +284,8 @@ var rules = []rule{
 	{"claude.local.md", "agents on the host do what it says"},
 	{"agents.md", "agents on the host do what it says"},
 	{"gemini.md", "agents on the host do what it says"},
+	{"qwen.md", "agents on the host do what it says"},
+	{"agents.*.md", "agents on the host do what it says"},
 	{".codex/", "agents on the host run programs by it"},
 	{".gemini/", "agents on the host run programs by it"},
 	{".opencode/", "agents on the host run programs by it"},
@@ -232,13 +295,23 @@ var rules = []rule{
 	{".windsurf/", "agents on the host run programs by it"},
 	{".windsurfrules", "agents on the host do what it says"},
 	{".clinerules", "agents on the host do what it says"},
+	{".clinerules/", "agents on the host do what it says"},
+	{".goosehints", "agents on the host do what it says"},
 	{".aider*", "agents on the host run programs by it"},
 	{".continue/", "agents on the host run programs by it"},
 	{".kiro/", "agents on the host run programs by it"},
 	{".roo/", "agents on the host run programs by it"},
 	{".agents/", "agents on the host run programs by it"},
+	{".qwen/", "agents on the host run programs by it"},
+	{".crush/", "agents on the host run programs by it"},
+	{".goose/", "agents on the host run programs by it"},
+	{".github/hooks/", "agents on the host run programs by it"},
+	{"crush.json", "agents on the host start the servers it names"},
+	{".crush.json", "agents on the host start the servers it names"},
 	{".github/copilot-instructions.md", "agents on the host do what it says"},
 	{".github/instructions/", "agents on the host do what it says"},
+	{".github/agents/", "agents on the host do what it says"},
+	{".github/prompts/", "agents on the host do what it says"},
 	{".mcp.json", "agents on the host start the servers it names"},
 	{"mcp.json", "agents on the host start the servers it names"},
 	{".bothy/", "Bothy on the host reads it"},
@@ -304,13 +377,13 @@ const (
 	freerAgents   = "agents on the host may do without it what it forbids"
 )
 
-// heads tell of the file on each side of a change whether it begins as a script does.
-type heads struct{ old, now bool }
+// heads tell of the file on each side of a change as what it begins; see beginsAs.
+type heads struct{ old, now string }
 
 // flagsOf says why a change may make something run on the host later. What the host has
 // counts, too: of a file of which a part is applied it keeps the mode, and maybe the
 // first line.
-func flagsOf(c *Change, script heads) (list []Flag) {
+func flagsOf(c *Change, head heads) (list []Flag) {
 	lower := strings.ToLower(c.Path)
 	if f, ok := gitFlag(lower, c.New.Form); ok {
 		return []Flag{f}
@@ -332,10 +405,10 @@ func flagsOf(c *Change, script heads) (list []Flag) {
 		list = append(list, Flag{Why: "it is executable"})
 	case c.New.Form == File && c.Old.Form == File && c.Old.Mode&0o111 != 0:
 		list = append(list, Flag{Why: "it is executable on this host"})
-	case c.New.Form == File && script.now && len(list) == 0:
-		list = append(list, Flag{Why: "it begins as a script does"})
-	case c.New.Form == File && script.old && len(list) == 0:
-		list = append(list, Flag{Why: "it begins as a script does on this host"})
+	case c.New.Form == File && head.now != "" && len(list) == 0:
+		list = append(list, Flag{Why: "it begins as " + head.now + " does"})
+	case c.New.Form == File && head.old != "" && len(list) == 0:
+		list = append(list, Flag{Why: "it begins as " + head.old + " does on this host"})
 	}
 	return list
 }

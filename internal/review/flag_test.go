@@ -32,6 +32,14 @@ func TestFlags(t *testing.T) {
 		"bun.lock": "bun", "bun.lockb": "bun", ".mocharc.yml": "mocha", ".stylelintrc.json": "stylelint", ".lintstagedrc": "lint-staged", "turbo.json": "turbo", "nx.json": "nx",
 		".config/mise/config.toml": "mise", ".config/mise/conf.d/x.toml": "mise", ".config/mise.toml": "mise", ".python-version": "version manager", ".node-version": "version manager",
 		".ruby-version": "version manager", ".nvmrc": "version manager", ".tool-versions": "version manager",
+		".hg/hgrc": "hg runs", ".hg/store/x": "", ".jj/repo/config.toml": "jj runs", "lefthook-local.yml": "hooks", ".lefthook.yml": "hooks", "lefthook.toml": "hooks", ".huskyrc": "hooks",
+		".simple-git-hooks.json": "hooks", ".overcommit.yml": "hooks", ".config/git/config": "git", ".Rprofile": "R runs", ".ghci": "ghci", ".ocamlinit": "ocaml", ".iex.exs": "iex", ".pdbrc": "pdb",
+		".dir-locals-2.el": "editor", ".lvimrc": "editor", ".mise/config.toml": "mise", "mise/config.toml": "mise", "mise/x.go": "", ".sdkmanrc": "version manager", ".appveyor.yml": "CI", ".cirrus.yml": "CI",
+		"cloudbuild.yaml": "CI", "buildspec.yml": "CI", ".semaphore/x.yml": "CI", ".teamcity/settings.kts": "CI", ".build.yml": "CI", ".builds/x.yml": "CI", ".clinerules/x.md": "agents", ".clinerules": "agents",
+		".github/hooks/x.json": "agents", ".github/agents/x.md": "agents", "crush.json": "agents", ".qwen/settings.json": "agents", "QWEN.md": "agents", "AGENTS.override.md": "agents", ".goosehints": "agents",
+		"libssl.so.3": "program", "x.dll": "program", "x.dylib": "program", "x.pyd": "python", "x.class": "java", "ansible.cfg": "ansible", "mypy.ini": "mypy", ".coveragerc": "coverage", "uv.toml": "uv",
+		".rspec": "rspec", ".rubocop.yml": "rubocop", "babel.config.json": "babel", ".commitlintrc.js": "commitlint", "karma.conf.js": "tools", ".golangci.yml": "golangci", "config.nims": "nim",
+		"rebar.config": "rebar", ".formatter.exs": "mix", "classes/x": "", "also.so": "program", "so.txt": "",
 		".zprofile": "shell", ".zlogin": "shell", ".kiro/x": "agents", ".roo/x": "agents", ".agents/x": "agents",
 	} {
 		c := &Change{Path: path, Kind: Added, New: file}
@@ -92,7 +100,11 @@ func TestFlags(t *testing.T) {
 		{"a file that others can write to", Change{Path: "x", Kind: Mode, Old: file, New: Entry{Form: File, Mode: 0o664}}, false, true},
 		{"an empty directory", Change{Path: ".vscode", Kind: Added, New: Entry{Form: Directory, Mode: 0o755}}, false, false},
 	} {
-		if got := flagsOf(&tt.c, heads{now: tt.script}); (len(got) > 0) != tt.want {
+		var head heads
+		if tt.script {
+			head.now = aScript
+		}
+		if got := flagsOf(&tt.c, head); (len(got) > 0) != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -115,6 +127,28 @@ func TestFlagsOfPart(t *testing.T) {
 			t.Errorf("%s has the flags %v", c.Path, c.Flags)
 		}
 	}
+}
+
+// What is run is known by how it begins, whatever it is called, and no text is taken for it.
+func TestFlagsByBeginning(t *testing.T) {
+	p := fresh(t, map[string]string{"host": "\x7fELF\x02host\n"})
+	p.inside(`printf '\177ELF\002' >elf; printf 'MZ\220\000\003' >pe; printf '\317\372\355\376' >mac; printf '\312\376\272\276' >fat
+		printf '#!/bin/sh\n' >script; printf 'MZ is a text\n' >text; printf 'x\177ELF' >late; printf 'M' >short; : >empty; echo x >host`)
+	for _, c := range p.changes() {
+		want := map[string]string{"elf": "it begins as a compiled program does", "pe": "it begins as a compiled program does", "mac": "it begins as a compiled program does",
+			"fat": "it begins as a compiled program does", "script": "it begins as a script does", "host": "it begins as a compiled program does on this host"}[c.Path]
+		if got := reasonsOf(c); got != want {
+			t.Errorf("%s: %q, want %q", c.Path, got, want)
+		}
+	}
+}
+
+func reasonsOf(c Change) string {
+	var list []string
+	for _, f := range c.Flags {
+		list = append(list, f.Why)
+	}
+	return strings.Join(list, "; ")
 }
 
 // A new mode has no flags because the text was the same: neither another one comes with it,

@@ -1,0 +1,45 @@
+package review
+
+import (
+	"bytes"
+	"os"
+	"slices"
+)
+
+// What a file may begin as.
+const (
+	aScript  = "a script"
+	aProgram = "a compiled program"
+)
+
+// programs are how those begin that are compiled: for Linux, macOS (of several kinds) and
+// Java. One for Windows begins with two letters, as a text may.
+var programs = []string{"\x7fELF", "\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "\xca\xfe\xba\xbf"}
+
+// beginsAs says as what a file begins that is run; empty if it begins as something else.
+func beginsAs(f *os.File) string {
+	b := make([]byte, 64)
+	n, _ := f.ReadAt(b, 0)
+	b = b[:n]
+	switch {
+	case bytes.HasPrefix(b, []byte("#!")):
+		return aScript
+	case bytes.HasPrefix(b, []byte("MZ")) && bytes.IndexByte(b, 0) > 0,
+		slices.ContainsFunc(programs, func(p string) bool { return bytes.HasPrefix(b, []byte(p)) }):
+		return aProgram
+	}
+	return ""
+}
+
+// beganAs says it of a file of the host's. One that cannot be read may be a script.
+func (d *dir) beganAs(name string, was Entry) string {
+	if was.Form != File {
+		return ""
+	}
+	f, err := d.read(name, was.Mark)
+	if err != nil {
+		return aScript
+	}
+	defer f.Close()
+	return beginsAs(f)
+}
