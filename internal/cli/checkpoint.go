@@ -257,6 +257,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 			if r.Ran && !r.Runs {
 				a.note("sandbox %s was stopped; the next command starts it", sb.Name)
 			}
+			a.noteBeneath(e, sb, p)
 			if a.json {
 				answer := map[string]any{"restored": pointOf(p), "running": r.Runs, "skipped": append([]string{}, r.Skipped...)}
 				if r.Before != nil {
@@ -274,6 +275,18 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 	c.Flags().BoolVar(&o.NoWorkspace, "no-workspace", false, "leave your directories as they are")
 	c.Flags().BoolVar(&o.Discard, "discard", false, "make no checkpoint of what there is")
 	return a.jsonFlag(c)
+}
+
+// noteBeneath tells of what a checkpoint does not hold, and was changed since, by an apply for
+// instance: the inside has it as it is now.
+func (a *app) noteBeneath(e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point) {
+	list, err := e.ChangedBeneath(sb, p.CreatedAt)
+	switch {
+	case err != nil:
+		a.note("whether your directories were changed since could not be learned: %v", err)
+	case len(list) > 0:
+		a.note("in no checkpoint, and changed since %s, so it is as it is now: %s", p.Name, few(list))
+	}
 }
 
 // wantsBack asks where something is lost that cannot be had back, or that is not the
@@ -315,6 +328,7 @@ func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox
 		return err
 	}
 	a.noteFork(sb)
+	a.noteBeneath(e, sb, p)
 	if a.json {
 		return a.printJSON(fork)
 	}
