@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/review"
@@ -91,9 +92,9 @@ func (a *app) apply(f *applyFlags, ref string, paths []string) error {
 	t := settlement{app: a}
 	q := &inquiry{app: a, from: bufio.NewReader(a.stdin)}
 	for _, r := range list {
-		orders := a.orders(f, r, over[r], &t)
+		orders := a.orders(f, r, over[r])
 		if f.interactive {
-			if orders, err = q.about(r, orders, &t); err != nil {
+			if err := q.about(r, orders); err != nil {
 				return err
 			}
 		}
@@ -156,8 +157,8 @@ func (f *applyFlags) overwritten(list []*reviewed) (map[*reviewed]map[string]boo
 }
 
 // orders decides about every change that is meant.
-func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool, t *settlement) (orders []review.Order) {
-	git := 0 // 1: what git keeps is wanted; 2: it is not
+func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool) (orders []review.Order) {
+	kept := sync.OnceValue(func() review.Result { return a.decline("apply what git keeps in %s?", r.pathOf(".git")) })
 	for _, c := range r.changes {
 		if c.Implied && c.Kind == review.Added {
 			continue // it is made for what lies in it
@@ -165,29 +166,27 @@ func (a *app) orders(f *applyFlags, r *reviewed, over map[string]bool, t *settle
 		o := review.Order{Change: c, Pick: f.pick, Overwrite: over[c.Path]}
 		stays := c.Refused != "" || c.Conflict != "" && !o.Overwrite
 		if len(c.Flags) > 0 && !f.flagged && !f.interactive && !stays && !c.Implied {
-			ok := false
+			o.Why = strings.Join(reasons(c.Flags), "; ")
 			switch {
 			case !a.canAsk() || f.dryRun:
-				t.put(r, review.Outcome{Change: c, Result: resultFlagged, Why: strings.Join(reasons(c.Flags), "; ")})
-				continue
-			case c.Kept() && git == 0:
-				ok = a.ask("apply what git keeps in %s?", r.pathOf(".git"))
-				if git = 2; ok {
-					git = 1
-				}
+				o.Not = resultFlagged
 			case c.Kept():
-				ok = git == 1
+				o.Not = kept()
 			default:
-				ok = a.ask("apply %s, %s? %s", r.name(c), c.Kind, strings.Join(reasons(c.Flags), "; "))
-			}
-			if !ok {
-				t.put(r, review.Outcome{Change: c, Result: resultDeclined, Why: strings.Join(reasons(c.Flags), "; ")})
-				continue
+				o.Not = a.decline("apply %s, %s? %s", r.name(c), c.Kind, o.Why)
 			}
 		}
 		orders = append(orders, o)
 	}
 	return orders
+}
+
+// decline asks, and gives what becomes of a change to which the answer is no.
+func (a *app) decline(question string, args ...any) review.Result {
+	if a.ask(question, args...) {
+		return ""
+	}
+	return resultDeclined
 }
 
 // settlement is what became of all changes.
@@ -223,7 +222,7 @@ func (t *settlement) put(r *reviewed, o review.Outcome) {
 	t.counts[o.Result]++
 	t.lines = append(t.lines, outcome{
 		Path: r.name(o.Change), Workspace: r.Source, Kind: string(o.Kind), Result: string(o.Result), Why: o.Why,
-		Flags: reasons(o.Flags), implied: o.Implied && (o.Result == review.Applied || o.Result == resultWouldBe || o.Result == review.Discarded),
+		Flags: reasons(o.Flags), implied: o.Implied && slices.Contains([]review.Result{review.Applied, resultWouldBe, review.Left, review.Discarded}, o.Result),
 	})
 }
 

@@ -20,14 +20,13 @@ type inquiry struct {
 	over bool // nothing more is wanted
 }
 
-// about asks about the orders for a workspace and gives those that are meant.
-func (q *inquiry) about(r *reviewed, orders []review.Order, t *settlement) (meant []review.Order, err error) {
+// about asks about the orders for a workspace, and notes in them what is not meant.
+func (q *inquiry) about(r *reviewed, orders []review.Order) error {
 	reader, err := r.Open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer reader.Close()
-	var declined []string
 	for i := range orders {
 		o := &orders[i]
 		if o.Implied || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
@@ -35,16 +34,13 @@ func (q *inquiry) about(r *reviewed, orders []review.Order, t *settlement) (mean
 		}
 		yes, err := q.one(r, reader, o)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !yes {
-			declined = append(declined, o.Path)
-			t.put(r, review.Outcome{Change: o.Change, Result: resultDeclined})
+			o.Not = resultDeclined
 		}
 	}
-	return slices.DeleteFunc(orders, func(o review.Order) bool {
-		return slices.ContainsFunc(declined, func(p string) bool { return p == o.Path || o.Implied && strings.HasPrefix(p, o.Path+"/") })
-	}), nil
+	return nil
 }
 
 // one asks about one change, and has the order take what is meant of it.

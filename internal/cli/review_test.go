@@ -87,12 +87,12 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 		want string
 	}{
 		{applyFlags{dryRun: true}, flagged + "would apply d/x\nwould apply new\n"},
-		{applyFlags{dryRun: true, pick: review.Matching(pattern)}, flagged + "unmatched d\nunmatched d/x\nunmatched new\n"},
+		{applyFlags{dryRun: true, pick: review.Matching(pattern)}, "unmatched d\n" + flagged + "unmatched d/x\nunmatched new\n"},
 		{applyFlags{}, flagged + "applied d/x\napplied new\n"},
 	} {
 		a, printed := captured(t)
 		s := settlement{app: a}
-		orders := a.orders(&tt.f, r, nil, &s)
+		orders := a.orders(&tt.f, r, nil)
 		if tt.f.dryRun {
 			must(t, s.wouldBe(r, orders))
 		} else {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +24,10 @@ type Order struct {
 	Shown *Digest
 	// Overwrite applies it although the host's file was changed meanwhile.
 	Overwrite bool
+	// Not is what becomes of it if somebody has decided against it, and Why; what must not be
+	// carried out without it is left, too.
+	Not Result
+	Why string
 }
 
 // mode is what a file or a directory gets on the host. Group and others may do no more with
@@ -68,6 +71,7 @@ const (
 	Unmatched Result = "unmatched" // no hunk of it was meant
 	Conflicts Result = "conflict"  // the host has something newer
 	Failed    Result = "failed"
+	Left      Result = "left" // it must not go without another one that was not applied
 	Discarded Result = "discarded"
 )
 
@@ -126,10 +130,11 @@ type applying struct {
 	steps   int
 	written time.Time      // the record
 	gone    map[string]int // by directory, how many names in it were taken away
+	ties    *ties
 }
 
 func (l *look) begin(orders []Order) *applying {
-	return &applying{look: l, nonce: newNonce(), orders: orders, outcome: make([]Outcome, len(orders)), gone: map[string]int{}}
+	return &applying{look: l, nonce: newNonce(), orders: orders, outcome: make([]Outcome, len(orders)), gone: map[string]int{}, ties: tie(orders)}
 }
 
 // step is a file that shall come or go.
@@ -139,25 +144,29 @@ type step struct {
 	name   string
 	temp   string // beside it: the file that comes, or then the one that went
 	old    Entry
-	fresh  bool // a file comes
-	partly bool // not all of it
-	mine   own  // the file that comes, as it was before it went there
+	fresh  bool     // a file comes
+	partly bool     // not all of it
+	mine   own      // the file that comes, as it was before it went there
+	gone   contents // what was in the directory that goes for it
 }
 
+// all brings first what is new or other, and then takes away what goes. What becomes
+// something else, which is both, is between them.
 func (a *applying) all() error {
 	defer a.drop()
-	if err := a.clearWay(); err != nil {
-		return err
-	}
-	for i := range a.orders {
-		if a.outcome[i].Result == "" && a.orders[i].Kind != Deleted {
+	a.hold()
+	for _, whole := range []bool{false, true} {
+		for i, o := range a.orders {
+			if a.outcome[i].Result != "" || o.Kind == Deleted || whole != (a.ties.whole[i] != none) {
+				continue
+			}
 			if err := a.come(i); err != nil {
 				return err
 			}
 		}
-	}
-	if err := a.commit(); err != nil {
-		return err
+		if err := a.commit(); err != nil {
+			return err
+		}
 	}
 	for i := range slices.Backward(a.orders) {
 		if a.outcome[i].Result == "" {
@@ -169,49 +178,12 @@ func (a *applying) all() error {
 	return a.commit()
 }
 
-// clearWay removes directories that files take the place of, with what is in them
-// as far as that shall go.
-func (a *applying) clearWay() error {
-	for i, o := range a.orders {
-		if o.Kind != Type || o.Old.Form != Directory || o.Pick != nil || o.Refused != "" || o.Conflict != "" && !o.Overwrite {
-			continue
-		}
-		if err := a.stillThere(o.Change); err != nil {
-			if err := a.failed(i, err); err != nil {
-				return err
-			}
-			continue
-		}
-		for j := range slices.Backward(a.orders) {
-			if a.orders[j].Kind == Deleted && strings.HasPrefix(a.orders[j].Path, o.Path+"/") {
-				if err := a.leave(j); err != nil {
-					return err
-				}
-			}
-		}
-		if err := a.commit(); err != nil {
-			return err
-		}
-		parent, name, err := a.host.parent(o.Path)
-		if err == nil {
-			err = unix.Unlinkat(parent.fd(), name, unix.AT_REMOVEDIR)
-			parent.close()
-		}
-		if err != nil {
-			a.end(i, Failed, stillNeeded+err.Error())
-			continue
-		}
-		a.orders[i].Old = Entry{}
-	}
-	return nil
-}
-
-const stillNeeded = "the directory is still needed: "
-
 // refused ends an order that cannot be carried out.
 func (a *applying) refused(i int) bool {
 	o := a.orders[i]
 	switch {
+	case o.Not != "":
+		a.end(i, o.Not, o.Why)
 	case o.Refused != "":
 		a.end(i, Failed, o.Refused)
 	case o.Conflict != "" && !o.Overwrite:
@@ -225,8 +197,11 @@ func (a *applying) refused(i int) bool {
 func (a *applying) end(i int, r Result, why string) {
 	o := a.orders[i]
 	a.outcome[i] = Outcome{Change: o.Change, Result: r, Why: why}
-	if r == Applied && o.Kind == Deleted {
+	switch {
+	case r == Applied && o.Kind == Deleted:
 		a.gone[path.Dir(o.Path)]++
+	case r != Applied && r != Unmatched && r != "":
+		a.leaveWithout(i)
 	}
 }
 
@@ -247,9 +222,6 @@ func (a *applying) failed(i int, err error) error {
 // come brings what is new or other.
 func (a *applying) come(i int) error {
 	o := a.orders[i]
-	if a.refused(i) {
-		return nil
-	}
 	if err := a.stillThere(o.Change); err != nil {
 		return a.failed(i, err)
 	}
@@ -266,7 +238,7 @@ func (a *applying) come(i int) error {
 		defer parent.close()
 		return a.directory(i, parent)
 	}
-	err = a.push(step{order: i, dir: parent, name: path.Base(o.Path), temp: a.temp(), old: o.Old, fresh: true})
+	err = a.push(step{order: i, dir: parent, name: path.Base(o.Path), temp: a.temp(), old: o.Old, fresh: true, gone: a.contents(i)})
 	if err == nil && o.New.Form == Directory {
 		err = a.commit() // what lies in it comes next
 	}
@@ -387,9 +359,6 @@ func errNewer() error { return spec.Errorf(spec.ErrConflict, "changed on the hos
 // leave takes away what is gone.
 func (a *applying) leave(i int) error {
 	o := a.orders[i]
-	if a.outcome[i].Result != "" || a.refused(i) {
-		return nil
-	}
 	if o.Pick != nil {
 		a.end(i, Unmatched, "")
 		return nil
@@ -418,8 +387,7 @@ func (a *applying) leave(i int) error {
 	case err != nil:
 		return a.failed(i, err)
 	default:
-		a.record.set(o.Path, known{Gone: true})
-		a.end(i, Applied, "")
+		a.noteGone(i)
 	}
 	return nil
 }

@@ -14,7 +14,11 @@ func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 		return nil, nil // all of it was discarded just now
 	}
 	a := l.begin(orders)
+	a.hold()
 	for i := range slices.Backward(orders) { // what lies in a directory comes first
+		if a.outcome[i].Result != "" {
+			continue
+		}
 		if err := a.foresee(i); err != nil {
 			return nil, err
 		}
@@ -23,16 +27,11 @@ func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 }
 
 func (a *applying) foresee(i int) error {
-	if a.refused(i) {
-		return nil
-	}
 	no, err := a.unmatched(i)
 	switch o := a.orders[i]; {
 	case err != nil:
 		return a.failed(i, err)
 	case no:
-	case o.Kind == Type && a.keeps(o):
-		a.end(i, Failed, stillNeeded+"something in it stays")
 	case a.keeps(o):
 		a.end(i, "", "")
 	default:

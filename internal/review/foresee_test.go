@@ -30,7 +30,7 @@ func TestWhatStaysInDeleted(t *testing.T) {
 		}
 	}
 	would := p.foreseen(orders)
-	want := map[string]Result{"d": "", "d/sub": "", "d/x": Applied, "new": Applied, "new/x": Applied, "file": Failed, "file/x": Applied, "mode": Applied}
+	want := map[string]Result{"d": "", "d/sub": "", "d/x": Applied, "new": Applied, "new/x": Applied, "file": Failed, "file/x": Left, "mode": Applied}
 	if !maps.Equal(would, want) {
 		t.Errorf("foreseen is %v", would)
 	}

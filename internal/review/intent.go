@@ -29,6 +29,8 @@ type intended struct {
 	Fresh bool   `json:"fresh"` // a file comes
 	// Mine is the file that comes in the place of another; none before it may be there.
 	Mine own `json:"mine,omitzero"`
+	// Tree is what is in the directory that goes for it.
+	Tree contents `json:"tree,omitempty"`
 }
 
 // intend writes down what a batch is about to do; without a batch, that nothing
@@ -40,7 +42,7 @@ func (a *applying) intend(batch []step) error {
 	n := intent{Version: spec.Version}
 	for _, s := range batch {
 		n.Files = append(n.Files, intended{
-			Dir: Quote(path.Dir(a.orders[s.order].Path)), Name: Quote(s.name), Temp: s.temp, Old: s.old.Mark, Fresh: s.fresh, Mine: s.mine,
+			Dir: Quote(path.Dir(a.orders[s.order].Path)), Name: Quote(s.name), Temp: s.temp, Old: s.old.Mark, Fresh: s.fresh, Mine: s.mine, Tree: s.gone,
 		})
 	}
 	return store.WriteJSON(a.Layer.intent(), n)
@@ -117,7 +119,10 @@ func (l *look) clear(f intended) error {
 	if err != nil {
 		return err
 	}
-	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh, mine: f.Mine}
+	s := &step{dir: d, name: f.Name, temp: f.Temp, old: Entry{Mark: f.Old}, fresh: f.Fresh, mine: f.Mine, gone: f.Tree}
+	if f.Old.Mode&unix.S_IFMT == unix.S_IFDIR {
+		s.old.Form = Directory
+	}
 	if f.Fresh && f.Mine.none() && beside.Mark.Inode == f.Old.Inode {
 		s.mine = there // an older Bothy wrote this, before what it tells of was in place
 	}
@@ -127,6 +132,10 @@ func (l *look) clear(f intended) error {
 		s.unstage()
 		return nil
 	case !there.none() && !s.mine.has(there): // what is at the name now came last
+		if s.old.Form == Directory {
+			_ = s.gone.remove(d, f.Temp) // what somebody wrote into it stays where it is
+			return nil
+		}
 		s.unstage()
 		return nil
 	}

@@ -84,6 +84,7 @@ func (l *look) adopt() {
 		switch {
 		case found && origin >= 0:
 			l.list[origin].heirs = append(l.list[origin].heirs, c.Path)
+			l.list[origin].to = append(l.list[origin].to, c.Path)
 		case !found && o.suspect:
 			c.Conflict = l.deletedThere()
 		}

@@ -15,40 +15,63 @@ const (
 	maxHashed = 4 << 30
 )
 
-// renames finds added files with the content of deleted ones. It changes nothing
-// but how they are shown.
+// renames finds files with the content of some that go: those that are deleted, and then
+// those that become something else. An added one is shown as a rename of a deleted one.
 func (l *look) renames() {
-	gone := map[int64][]int{} // by size
-	for i, c := range l.list {
-		if c.Kind == Deleted && c.Old.Form == File && c.Old.Size > 0 && c.Old.Size <= maxRename {
-			gone[c.Old.Size] = append(gone[c.Old.Size], i)
-		}
-	}
-	sums := map[[sha256.Size]byte][]int{} // those of a size of which one was added, by content
-	for i := range l.list {
-		c := &l.list[i]
-		if c.Kind != Added || c.New.Form != File || c.Refused != "" {
-			continue
-		}
-		of, ok := gone[c.New.Size]
-		if !ok {
-			continue
-		}
-		sum, err := l.hashOf(l.upper, c.Path, c.New.Size)
-		if err != nil {
-			continue // it is written just now, or it is enough
-		}
-		for _, j := range of {
-			if was, err := l.hashOf(l.host, l.list[j].Path, c.New.Size); err == nil {
-				sums[was] = append(sums[was], j)
+	m := moves{look: l, gone: map[int64][]int{}, sums: map[[sha256.Size]byte][]int{}}
+	for _, kind := range []Kind{Deleted, Type} {
+		for i, c := range l.list {
+			if c.Kind == kind && c.Old.Form == File && c.Old.Size > 0 && c.Old.Size <= maxRename {
+				m.gone[c.Old.Size] = append(m.gone[c.Old.Size], i)
 			}
 		}
-		gone[c.New.Size] = nil
-		if from := sums[sum]; len(from) > 0 {
-			c.From = l.list[from[0]].Path
-			sums[sum] = from[1:]
+	}
+	for i := range l.list {
+		if c := &l.list[i]; c.Kind == Added && c.Refused == "" {
+			if from := m.of(c); from >= 0 && l.list[from].Kind == Deleted {
+				c.From = l.list[from].Path
+			}
 		}
 	}
+	for i := range l.list {
+		if c := &l.list[i]; c.Kind == Modified || c.Kind == Type || c.Refused != "" {
+			m.of(c)
+		}
+	}
+}
+
+// moves are files that go and what is in them.
+type moves struct {
+	*look
+	gone map[int64][]int             // by size
+	sums map[[sha256.Size]byte][]int // those of a size of which one came, by content
+}
+
+// of finds one that a change has the content of, for which no other was found, and gives its
+// place in the list; -1 if there is none.
+func (m moves) of(c *Change) int {
+	files, ok := m.gone[c.New.Size]
+	if !ok || c.New.Form != File {
+		return -1
+	}
+	sum, err := m.hashOf(m.upper, c.Path, c.New.Size)
+	if err != nil {
+		return -1 // it is written just now, or it is enough
+	}
+	for _, i := range files {
+		if was, err := m.hashOf(m.host, m.list[i].Path, c.New.Size); err == nil {
+			m.sums[was] = append(m.sums[was], i)
+		}
+	}
+	m.gone[c.New.Size] = nil
+	from := m.sums[sum]
+	if len(from) == 0 {
+		return -1
+	}
+	m.sums[sum] = from[1:]
+	i := from[0]
+	m.list[i].to = append(m.list[i].to, c.Path)
+	return i
 }
 
 // hashOf is the SHA-256 of a file that is of a size still, as long as there is not too

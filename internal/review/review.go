@@ -101,6 +101,7 @@ type Change struct {
 	// Refused says why it cannot be applied in any way; empty if it can.
 	Refused string
 
+	to     []string // where the inside has what goes, and nowhere else; see tie
 	heirs  []string // files that the inside made of what the host has there; see orphan
 	within int      // how many names right in it are deleted, too; see keeps
 }

@@ -217,11 +217,15 @@ func (s step) replaces() bool { return s.fresh && s.old.Form != Nothing }
 // note remembers what the host has now.
 func (a *applying) note(s step) error {
 	o := a.orders[s.order]
-	a.record.inherit(o.heirs)
 	if !s.fresh {
-		a.record.set(o.Path, known{Gone: true})
-		a.end(s.order, Applied, "")
+		a.noteGone(s.order)
 		return nil
+	}
+	a.record.inherit(o.heirs)
+	if s.old.Form == Directory {
+		for _, j := range a.ties.parts[s.order] {
+			a.noteGone(j)
+		}
 	}
 	if o.New.Form == Directory { // it was moved there, which give tells why not to show
 		if err := s.dir.touch(s.name); err != nil {
@@ -243,6 +247,14 @@ func (a *applying) note(s step) error {
 	a.record.set(o.Path, k)
 	a.end(s.order, result, "")
 	return nil
+}
+
+// noteGone remembers that the host has something no more.
+func (a *applying) noteGone(i int) {
+	o := a.orders[i]
+	a.record.inherit(o.heirs)
+	a.record.set(o.Path, known{Gone: true})
+	a.end(i, Applied, "")
 }
 
 // drop closes the directories of the batch, and removes what was not put in place.
@@ -272,7 +284,7 @@ func (s *step) place() error {
 	if err != nil {
 		return err
 	}
-	if !there || markOf(&st) != s.old.Mark {
+	if !there || !s.asSeen(markOf(&st)) {
 		return errNewer()
 	}
 	if !s.fresh {
@@ -286,9 +298,21 @@ func (s *step) place() error {
 		if !errors.Is(err, unix.EINVAL) {
 			return err
 		}
+		if s.old.Form == Directory {
+			return errors.New("this file system cannot put it in the place of a directory in one step: move the directory away, and apply again")
+		}
 		return unix.Renameat(at, s.temp, at, s.name)
 	}
 	return s.finish()
+}
+
+// asSeen tells whether what is in the place is what was seen there. Of a directory, what is
+// in it is looked at once it is out of it.
+func (s *step) asSeen(now Mark) bool {
+	if s.old.Form == Directory {
+		return now.Inode == s.old.Mark.Inode && now.Mode == s.old.Mark.Mode
+	}
+	return now == s.old.Mark
 }
 
 // finish looks at what was taken out of its place. If somebody wrote to it in the
@@ -299,7 +323,11 @@ func (s *step) finish() error {
 	if err != nil || !there {
 		return err
 	}
-	if markOf(&st).aside() == s.old.Mark.aside() {
+	if s.old.Form == Directory {
+		if s.gone.unlike(s.dir, s.temp, aside) == nil {
+			return s.gone.remove(s.dir, s.temp)
+		}
+	} else if markOf(&st).aside() == s.old.Mark.aside() {
 		return unix.Unlinkat(at, s.temp, 0)
 	}
 	if err := s.putBack(); err != nil {
@@ -340,6 +368,9 @@ func (s *step) putBack() error {
 		}
 		if out.is(there) {
 			s.unstage()
+			if _, stays, _ := s.dir.stat(s.temp); stays { // a directory with something new in it
+				return fmt.Errorf("what was in %s lies in %s", Quote(s.name), Quote(s.temp))
+			}
 			return nil
 		}
 		there = back

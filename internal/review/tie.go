@@ -1,0 +1,72 @@
+package review
+
+import "path"
+
+// ties tell which orders depend on others. A file that the inside moved goes only once it has
+// come where it is now: until then it is on the host nowhere else. And a directory that
+// becomes something else, or the other way round, is one change with all that lies in it.
+type ties struct {
+	whole []int         // of each order, what it is a part of, as a whole is of itself; or none
+	parts map[int][]int // of each whole
+	from  map[int][]int // of what was moved somewhere, what goes for it
+}
+
+const none = -1
+
+func tie(orders []Order) *ties {
+	t := &ties{whole: make([]int, len(orders)), parts: map[int][]int{}, from: map[int][]int{}}
+	at := make(map[string]int, len(orders))
+	for i, o := range orders {
+		at[o.Path] = i
+	}
+	for i, o := range orders {
+		t.whole[i] = none
+		if o.Kind == Type {
+			t.whole[i] = i
+		}
+		for d := path.Dir(o.Path); d != "." && t.whole[i] == none; d = path.Dir(d) {
+			if j, ok := at[d]; ok && orders[j].Kind == Type {
+				t.whole[i] = j
+				t.parts[j] = append(t.parts[j], i)
+			}
+		}
+		if o.Kind != Deleted && o.Kind != Type {
+			continue
+		}
+		for _, p := range o.to {
+			if j, ok := at[p]; ok { // one that nobody meant is left for later, as he wants it
+				t.from[j] = append(t.from[j], i)
+			}
+		}
+	}
+	return t
+}
+
+// hold ends, before anything is done, the orders that are not carried out, and with them
+// those that must not be without them.
+func (a *applying) hold() {
+	for i := range a.orders {
+		if a.outcome[i].Result == "" && !a.refused(i) && a.ties.whole[i] == i {
+			a.occupied(i)
+		}
+	}
+}
+
+// leaveWithout leaves what must not be carried out without an order that is not.
+func (a *applying) leaveWithout(i int) {
+	leave := func(j int, why string) {
+		if a.outcome[j].Result == "" && a.orders[j].Pick == nil { // of which only texts come
+			a.end(j, Left, why)
+		}
+	}
+	name := Quote(a.orders[i].Path)
+	for _, j := range a.ties.from[i] {
+		leave(j, "it was moved to "+name+", which is not applied")
+	}
+	if whole := a.ties.whole[i]; whole != none && whole != i {
+		leave(whole, name+", which goes with it, is not applied")
+	}
+	for _, j := range a.ties.parts[i] {
+		leave(j, "it goes with "+name+", which is not applied")
+	}
+}
