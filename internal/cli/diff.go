@@ -326,7 +326,7 @@ func letter(k review.Kind) string {
 func (a *app) diffStat(list []*reviewed) error {
 	count, added, removed, flagged, conflicts := 0, 0, 0, 0, 0
 	err := eachText(list, func(r *reviewed, c review.Change, t review.Text) error {
-		if c.Implied {
+		if c.Implied && (c.Conflict == "" || c.Kind == review.Added) { // of one that stays, apply tells as well
 			return nil
 		}
 		count, added, removed = count+1, added+t.Added, removed+t.Removed

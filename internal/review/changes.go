@@ -232,11 +232,14 @@ func (l *look) directory(p place, name string, c Change) error {
 		}
 		defer next.host.close()
 		next.opaque = next.opaque && !l.isNew(p.host, name)
-		if l.isOther(c) {
+		if l.isOther(p.host, name, c) {
 			next.foreign = l.other(c.Path)
 		}
-		if !l.record.agree(c.Path, c.Old, c.New) && !next.opaque {
+		if inside, host := l.chmods(c.Path, c.Old, c.New); inside && !next.opaque {
 			c.Kind, c.Conflict = Mode, next.foreign
+			if host && c.Conflict == "" {
+				c.Conflict = "its mode was changed on the host since " + l.record.since()
+			}
 			if err := l.add(c, heads{}); err != nil {
 				return err
 			}
@@ -254,13 +257,14 @@ func (l *look) isNew(parent *dir, name string) bool {
 
 // isOther reports whether another directory may have been put into the place of
 // one of the host's. A renamed directory has the time of its renaming and what is
-// in it has not; one to which only names were added has both times the same.
-func (l *look) isOther(c Change) bool {
-	if k, ok := l.record.of(c.Path); ok && k.Host.Inode == c.Old.Mark.Inode {
-		return false // we made it, or changed it
-	}
+// in it has not; one to which only names were added has both times the same. So has one that
+// got another mode, which is the one that is remembered.
+func (l *look) isOther(parent *dir, name string, c Change) bool {
 	m := c.Old.Mark
-	return m.Changed >= l.record.Since && m.Changed != m.Modified
+	if m.Changed < l.record.Since || m.Changed == m.Modified || l.record.has(c.Path, m) {
+		return false // the last is one that we made, or changed
+	}
+	return l.was(c.Path).inode != m.Inode || l.isNew(parent, name)
 }
 
 func (l *look) other(at string) string {
@@ -347,7 +351,7 @@ func (l *look) deleted(p place, name, at string) error {
 		return l.add(c, heads{})
 	}
 	if was.Form == Directory {
-		if l.isOther(c) {
+		if l.isOther(p.host, name, c) {
 			p.foreign = l.other(at)
 		}
 		below, err := p.host.sub(name)
@@ -388,7 +392,7 @@ func (l *look) conflict(p place, name string, c Change) string {
 	case Nothing:
 		return l.withdrawn(p, name, c)
 	case Directory: // what is in it is judged by itself
-		if l.isNew(p.host, name) {
+		if l.isNew(p.host, name) && !l.record.has(c.Path, c.Old.Mark) {
 			return "made on the host since " + l.record.since()
 		}
 		return ""

@@ -59,13 +59,15 @@ func (w Workspace) remember(dirs, most int) error {
 }
 
 // Of each directory the file has a letter and the path, of each name in it a letter and
-// the name, and each ends with a zero byte.
+// the name, then, if the host had not changed it before it was read, its mode and number, and
+// each ends with a zero byte.
 const (
 	namesHeader = "bothy names 1 "
 	wholeList   = '='
 	lateList    = '~' // there may have been more: the host changed it before it was read, or it is too long
 	subdir      = 'd'
 	otherName   = 'f'
+	stateOf     = 'm' // octal, and decimal
 )
 
 // lister writes down what is in directories.
@@ -101,8 +103,14 @@ func (l *lister) list(at string) (below []string) {
 		return nil
 	}
 	var st unix.Stat_t
-	if !whole || unix.Fstat(int(f.Fd()), &st) != nil || st.Ctim.Nano() >= l.since {
+	switch err := unix.Fstat(int(f.Fd()), &st); {
+	case err != nil || st.Ctim.Nano() >= l.since:
 		l.to.Bytes()[start] = lateList
+	case !whole:
+		l.to.Bytes()[start] = lateList
+		fallthrough
+	default:
+		fmt.Fprintf(&l.to, "%c%o %d\x00", stateOf, st.Mode&0o777, st.Ino)
 	}
 	return below
 }
@@ -152,8 +160,10 @@ type names struct {
 }
 
 type listing struct {
-	late bool
-	in   map[string]bool // whether it was a directory
+	late  bool
+	in    map[string]bool // whether it was a directory
+	mode  uint32          // permissions; only if there is a number
+	inode uint64
 }
 
 func (l Layer) readNames() (*names, error) {
@@ -213,6 +223,7 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 		return nil, err
 	}
 	var in map[string]bool
+	var at string
 	for ; len(data) > 0; most-- {
 		if most == 0 {
 			return nil, errors.New("it has too many names")
@@ -223,13 +234,20 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 		}
 		switch name := string(line[1:]); line[0] {
 		case wholeList, lateList:
-			in = map[string]bool{}
+			in, at = map[string]bool{}, name
 			n.dirs[name] = listing{late: line[0] == lateList, in: in}
 		case subdir, otherName:
 			if in == nil {
 				return nil, errNames
 			}
 			in[name] = line[0] == subdir
+		case stateOf:
+			l := n.dirs[at]
+			if _, err := fmt.Sscanf(name, "%o %d", &l.mode, &l.inode); err != nil || in == nil {
+				return nil, errNames
+			}
+			n.dirs[at] = l
+			most++ // it is no name
 		default:
 			return nil, errNames
 		}
@@ -269,9 +287,11 @@ func (n *names) had(p string) answer {
 	return unknown
 }
 
-// had is the same of the layer that is looked through; the names are read when the first
-// is asked for.
-func (l *look) had(p string) answer {
+// had is the same of the layer that is looked through.
+func (l *look) had(p string) answer { return l.then().had(p) }
+
+// then are the names of the layer, which are read when the first is asked for.
+func (l *look) then() *names {
 	if l.names == nil {
 		n, err := l.Layer.readNames()
 		if err != nil || n.since != l.record.Since {
@@ -279,5 +299,8 @@ func (l *look) had(p string) answer {
 		}
 		l.names = n
 	}
-	return l.names.had(p)
+	return l.names
 }
+
+// was is the state of a directory when the layer began; that of a number of zero is not known.
+func (l *look) was(p string) listing { return l.then().dirs[p] }

@@ -181,10 +181,10 @@ func (r *record) taken(path string) {
 	}
 }
 
-// agree tells whether a directory has the mode that it shall have on both sides.
-func (r *record) agree(path string, was, now Entry) bool {
+// has tells whether a directory of the host's is one that an apply made or changed.
+func (r *record) has(path string, now Mark) bool {
 	k, ok := r.of(path)
-	return was.Mode == now.Mode || ok && k.Inside == now.Mode && k.Host.Inode == was.Mark.Inode && k.Host.Mode == was.Mark.Mode
+	return ok && k.Host.Inode == now.Inode
 }
 
 // left forgets what mode a directory had inside that has left the layer.

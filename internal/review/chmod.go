@@ -1,0 +1,24 @@
+package review
+
+// chmods tells who gave a directory another mode since both sides had the same. A layer has
+// the mode of all directories in which anything was changed, most of which the inside never
+// set: that is not to take back what the host set since. Where it is not known which mode was
+// the same, the inside has set it, and, if it changed at all, the host too.
+func (l *look) chmods(path string, was, now Entry) (inside, host bool) {
+	if was.Mode == now.Mode {
+		return false, false
+	}
+	if l.record.has(path, was.Mark) {
+		k, _ := l.record.of(path)
+		applied := k.Host.Mode & 0o777
+		before := applied
+		if k.Inside != 0 {
+			before = k.Inside
+		}
+		return now.Mode != before, was.Mode != applied
+	}
+	if before := l.was(path); before.inode == was.Mark.Inode {
+		return now.Mode != before.mode, was.Mode != before.mode
+	}
+	return true, was.Mark.Changed >= l.record.Since
+}
