@@ -139,7 +139,7 @@ func (e *Engine) removeStopped(sb *spec.Sandbox) error {
 	if err := release(sb, d, d.ReadStatus()); err != nil {
 		return err
 	}
-	return e.Store.Remove(sb.ID)
+	return e.erase(sb)
 }
 
 func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {

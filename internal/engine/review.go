@@ -123,6 +123,33 @@ func (e *Engine) reviewing(sb *spec.Sandbox, do func(stopped bool) error) error 
 	return do(true)
 }
 
+// erase removes what is kept of a sandbox that has ended, after what an apply that was killed
+// left in its workspaces: nobody would know of that any more. The caller holds the sandbox's
+// lock.
+func (e *Engine) erase(sb *spec.Sandbox) error {
+	if err := e.tidyWorkspaces(sb); err != nil {
+		e.say("files of an interrupted apply, named .bothy-apply-..., may be left in the workspace: %v", err)
+	}
+	return e.Store.Remove(sb.ID)
+}
+
+func (e *Engine) tidyWorkspaces(sb *spec.Sandbox) error {
+	if sb.Broken != "" || sb.Mode() != spec.WorkspaceReview {
+		return nil
+	}
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.WaitLock(d.ReviewLock())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	var errs []error
+	for _, w := range review.Of(sb, d.Review) {
+		errs = append(errs, w.Recover())
+	}
+	return errors.Join(errs...)
+}
+
 // readyLayers has the layers over a sandbox's workspaces ready to be mounted. The
 // caller holds the sandbox's lock.
 func (e *Engine) readyLayers(sb *spec.Sandbox) error {

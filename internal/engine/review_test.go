@@ -31,3 +31,31 @@ func TestPruneLeavesPending(t *testing.T) {
 		t.Errorf("there is %v", left)
 	}
 }
+
+// What a killed apply left in a workspace goes with the sandbox, as long as somebody knows of it.
+func TestRemoveClearsAwayTemps(t *testing.T) {
+	for name, remove := range map[string]func(*Engine, *spec.Sandbox) error{
+		"rm":    func(e *Engine, sb *spec.Sandbox) error { return e.Remove(t.Context(), sb, true) },
+		"prune": (*Engine).removeStopped,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t)
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			must(t, err)
+			sb := wish(dir)
+			sb.WorkspaceMode = spec.WorkspaceReview
+			must(t, e.Create(t.Context(), sb))
+			must(t, e.readyLayers(sb))
+			list, err := e.Reviewed(sb)
+			must(t, err)
+			const temp = ".bothy-apply-0-1"
+			must(t, os.WriteFile(filepath.Join(dir, temp), nil, 0o644))
+			intent := `{"version":1,"files":[{"dir":".","name":"file","temp":"` + temp + `","fresh":true}]}`
+			must(t, os.WriteFile(filepath.Join(list[0].Layer.Dir, "applying.json"), []byte(intent), 0o600))
+			must(t, remove(e, sb))
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("the workspace has %v, %v", left, err)
+			}
+		})
+	}
+}

@@ -220,7 +220,7 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 	if lock != nil {
 		defer lock.Unlock()
 		if err == nil {
-			err = e.Store.Remove(sb.ID)
+			err = e.erase(sb)
 		}
 	}
 	if err == nil {

@@ -48,6 +48,19 @@ func (a *applying) intend(batch []step) error {
 	return store.WriteJSON(a.Layer.intent(), n)
 }
 
+// Recover clears away what an apply that was killed left in the workspace. The caller sees to
+// it that nobody else applies or discards.
+func (w Workspace) Recover() error {
+	if _, err := os.Lstat(w.Layer.intent()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := w.change(func(*look) error { return nil })
+	if errors.Is(err, spec.ErrNotFound) {
+		return nil // it went with the workspace
+	}
+	return err
+}
+
 // recover clears away what was left by one that was killed: what left the layer, and,
 // of an apply, files beside those they should replace, or that they have replaced.
 func (l *look) recover() error {
