@@ -139,8 +139,8 @@ func (a *app) resetCommand() *command.Command {
 					return err
 				}
 			}
-			if !force && len(list)+projects > 0 && !term.IsTerminal(a.stdin) {
-				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, and the tasks of %d projects", len(list), projects).
+			if !force && !term.IsTerminal(a.stdin) {
+				return spec.Errorf(spec.ErrUsage, "reset would remove %d sandboxes with all that is in them, the tasks of %d projects, and everything in %s", len(list), projects, e.Store.Path()).
 					WithHint("add --force, or run it in a terminal, where it asks")
 			}
 			if !force && !a.ask("remove all %d sandboxes, the tasks of %d projects, and everything in %s?", len(list), projects, e.Store.Path()) {

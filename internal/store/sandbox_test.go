@@ -356,6 +356,8 @@ func TestErase(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 	must(t, os.Remove(foreign))
+	s, err = Open(s.Path())
+	must(t, err)
 	must(t, s.Erase())
 	if _, err := os.Stat(s.Path()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the empty directory stays: %v", err)

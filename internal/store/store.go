@@ -15,10 +15,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -45,61 +43,6 @@ func Dir() (string, error) {
 	return filepath.Join(home, ".local", "share", "bothy"), nil
 }
 
-// Open makes sure the state directory is there, belongs to the caller and is
-// closed to everybody else, and returns it.
-func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir}
-	if strings.ContainsAny(dir, "\n") || !utf8.ValidString(dir) {
-		return nil, spec.Errorf(spec.ErrUsage, "the state directory %q has a line break in its name, or is no UTF-8", dir).
-			WithHint("set BOTHY_HOME to a directory with a plainer name")
-	}
-	for _, d := range []string{dir, s.sandboxes()} {
-		if err := private(d); err != nil {
-			return nil, (&spec.Error{Op: "open the state directory " + dir, Err: err}).
-				WithHint("set BOTHY_HOME to a directory of yours that you can write to")
-		}
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return nil, &spec.Error{Op: "open the state directory " + dir, Err: err}
-	}
-	s.dir = real // mounts in a keeper follow no links
-	return s, nil
-}
-
-// private creates a directory with mode 0700, or checks and closes the one
-// that is there.
-func private(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return err
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is not a directory", dir)
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to uid %d, not to you", dir, st.Uid)
-	case st.Mode&0o077 == 0:
-		return nil
-	}
-	// Somebody's directory for other things must not be closed to others.
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	ours := len(entries) == 0 || filepath.Base(dir) == sandboxesName
-	for _, e := range entries {
-		ours = ours || e.Name() == sandboxesName
-	}
-	if !ours {
-		return fmt.Errorf("%s is open to others and holds other things", dir)
-	}
-	return os.Chmod(dir, 0o700)
-}
-
 // What lies in the state directory.
 const (
 	sandboxesName = "sandboxes"
@@ -119,6 +62,9 @@ const (
 	awayName      = "away"
 	countedName   = "counted.json"
 )
+
+// names are all of these.
+var names = []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName}
 
 // Counted says what of the disk all of it took when that was last looked at.
 func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
@@ -172,18 +118,6 @@ func (s *Store) Runs() string { return filepath.Join(s.dir, runsName) }
 // Away is where it is written down what it takes to make sandboxes anew that are put away. It
 // need not exist.
 func (s *Store) Away() string { return filepath.Join(s.dir, awayName) }
-
-// Erase deletes the state directory. Nothing may use it.
-func (s *Store) Erase() error {
-	for _, name := range []string{sandboxesName, cacheName, namesLock, policyName, policyLock, secretsName, agentsName, templatesName, imagesName, importsName, ownerName, tasksName, buildsName, runsName, awayName, countedName} {
-		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
-			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
-		}
-	}
-	// Whatever else lies there is not ours: the directory goes only if empty.
-	_ = os.Remove(s.dir)
-	return nil
-}
 
 // OpenRegular opens a file for reading, and nothing that could make the caller
 // wait. flags are added to those of open(2).

@@ -445,6 +445,26 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("it was changed to %v", info.Mode())
 		}
 	})
+	t.Run("one for other things, closed to others", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.Chmod(dir, 0o700))
+		for _, name := range names { // people call their own so, too
+			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		}
+		photo := filepath.Join(dir, imagesName, "photo.jpg")
+		must(t, os.WriteFile(photo, []byte("precious"), 0o600))
+		refused(t, dir)
+		if err := (&Store{dir: dir}).Erase(); err == nil {
+			t.Error("it was erased")
+		}
+		_, err := os.Stat(photo)
+		must(t, err)
+	})
+	t.Run("one whose sandboxes are something else", func(t *testing.T) {
+		dir := t.TempDir()
+		must(t, os.MkdirAll(filepath.Join(dir, sandboxesName, "beach"), 0o755))
+		refused(t, dir)
+	})
 	t.Run("a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state")
 		must(t, os.WriteFile(path, nil, 0o600))
@@ -468,6 +488,48 @@ func TestOpenRefuses(t *testing.T) {
 			t.Error("it was opened")
 		}
 	})
+}
+
+// State from before there was a mark, and what may lie in a directory beforehand.
+func TestOpenMarks(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		there []string // directories end with a slash
+	}{
+		{"an empty one", nil},
+		{"a file system of its own", []string{"lost+found/"}},
+		{"a key that was brought along", []string{ownerName}},
+		{"sandboxes, and none was ever made", []string{"sandboxes/"}},
+		{"sandboxes", []string{"sandboxes/0123456789ab/", "sandboxes/.gone-0123456789ab-00/", namesLock}},
+		{"no sandbox, and rules", []string{"sandboxes/", policyLock}},
+		{"no sandbox, and secrets", []string{"sandboxes/", "secrets/", "secrets/lock"}},
+		{"no sandbox, and an agent", []string{"sandboxes/", "agents/claude/", "agents/claude/.lock"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			dir := t.TempDir()
+			must(t, os.Chmod(dir, 0o755))
+			for _, name := range x.there {
+				path := filepath.Join(dir, name)
+				if strings.HasSuffix(name, "/") {
+					must(t, os.MkdirAll(path, 0o755))
+				} else {
+					must(t, os.WriteFile(path, nil, 0o600))
+				}
+			}
+			s, err := Open(dir)
+			must(t, err)
+			if !s.marked() {
+				t.Error("it has no mark")
+			}
+			must(t, os.WriteFile(filepath.Join(dir, "foreign"), nil, 0o600))
+			_, err = Open(dir)
+			must(t, err)
+			must(t, s.Erase())
+			if left, _ := os.ReadDir(dir); len(left) < 1 || len(left) > 2 || left[0].Name() != "foreign" {
+				t.Errorf("it holds %v", left)
+			}
+		})
+	}
 }
 
 func TestDir(t *testing.T) {

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// markName is the file by which a state directory is known to be one: only in such a
+// directory is anything written, and only there is anything erased.
+const markName = ".bothy"
+
+// mark is for whoever comes upon it.
+const mark = "The state of Bothy is kept in this directory; bothy reset removes it.\n"
+
+// Open makes sure the state directory is there, belongs to the caller and is
+// closed to everybody else, and returns it. A directory that holds other things
+// is not taken into use, whoever may look into it.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir}
+	if strings.ContainsAny(dir, "\n") || !utf8.ValidString(dir) {
+		return nil, spec.Errorf(spec.ErrUsage, "the state directory %q has a line break in its name, or is no UTF-8", dir).
+			WithHint("set BOTHY_HOME to a directory with a plainer name")
+	}
+	err := own(dir)
+	if err == nil {
+		err = s.claim()
+	}
+	if err == nil {
+		err = own(s.sandboxes())
+	}
+	if err == nil {
+		err = errors.Join(shut(dir), shut(s.sandboxes()))
+	}
+	if err != nil {
+		return nil, (&spec.Error{Op: "open the state directory " + dir, Err: err}).
+			WithHint("set BOTHY_HOME to a directory of yours that you can write to, and that is empty or not there yet")
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, &spec.Error{Op: "open the state directory " + dir, Err: err}
+	}
+	s.dir = real // mounts in a keeper follow no links
+	return s, nil
+}
+
+// own makes a directory, or checks that the one that is there is the caller's.
+func own(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a directory", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d, not to you", dir, st.Uid)
+	}
+	return nil
+}
+
+// shut closes a directory to others.
+func shut(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil || st.Mode&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+// claim marks the state directory as Bothy's: an empty one, or one from before there were
+// marks.
+func (s *Store) claim() error {
+	if s.marked() {
+		return nil
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	var there []string
+	for _, e := range entries {
+		if !s.harmless(e) {
+			there = append(there, e.Name())
+		}
+	}
+	switch {
+	case len(there) == 0, slices.Contains(there, markName): // by somebody who was faster
+		return s.mark()
+	case s.unmarked(there):
+		_ = s.mark() // on a full disk it is used, but not erased
+		return nil
+	}
+	return fmt.Errorf("%s holds other things, such as %q, and no state of Bothy's", s.dir, there[0])
+}
+
+// harmless tells whether something may lie in a directory that is taken into use: what a
+// file system of its own has, and the key that people bring from another machine.
+func (s *Store) harmless(e fs.DirEntry) bool {
+	switch e.Name() {
+	case "lost+found":
+		return e.IsDir()
+	case ownerName:
+		return e.Type().IsRegular()
+	}
+	return false
+}
+
+// mark writes the mark. That it is there is what counts, and not what it says.
+func (s *Store) mark() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, markName), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, _ = f.WriteString(mark)
+	return f.Close()
+}
+
+func (s *Store) marked() bool {
+	info, err := os.Lstat(filepath.Join(s.dir, markName))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// unmarked tells whether a directory with these things in it, and without the mark, is a
+// state directory from before there were marks: it has sandboxes and nothing else among
+// them, and a lock that something of Bothy's left. Names alone prove nothing: images and
+// tasks are what people call their own directories, too.
+func (s *Store) unmarked(there []string) bool {
+	if !slices.Contains(there, sandboxesName) {
+		return false
+	}
+	list, err := os.ReadDir(s.sandboxes())
+	foreign := func(e fs.DirEntry) bool {
+		return !isID(e.Name()) && !strings.HasPrefix(e.Name(), newPrefix) && !strings.HasPrefix(e.Name(), removedPrefix)
+	}
+	if err != nil || slices.ContainsFunc(list, foreign) {
+		return false
+	}
+	return len(there) == 1 || slices.ContainsFunc([]string{
+		namesLock, policyLock, "secrets/lock", "images/.lock", "templates/.lock", "tasks/lock", "builds/lock", "imports/.lock", "agents/*/.lock",
+	}, s.leftLock)
+}
+
+// leftLock tells whether a file is there that was made to be locked.
+func (s *Store) leftLock(pattern string) bool {
+	root := os.DirFS(s.dir)
+	found, _ := fs.Glob(root, pattern)
+	return slices.ContainsFunc(found, func(name string) bool {
+		info, err := fs.Stat(root, name)
+		return err == nil && info.Mode().IsRegular() && info.Size() == 0
+	})
+}
+
+// Erase deletes the state directory. Nothing may use it.
+func (s *Store) Erase() error {
+	if !s.marked() {
+		return fmt.Errorf("erase %s: it has no file %s, by which a directory is known as Bothy's", s.dir, markName)
+	}
+	for _, name := range append(slices.Clone(names), markName) { // the mark last: what fails may be tried again
+		if err := RemoveTree(filepath.Join(s.dir, name)); err != nil {
+			return fmt.Errorf("erase %s: %w", filepath.Join(s.dir, name), err)
+		}
+	}
+	// Whatever else lies there is not ours: the directory goes only if empty.
+	_ = os.Remove(s.dir)
+	return nil
+}
