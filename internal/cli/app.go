@@ -265,11 +265,13 @@ func (a *app) engine() (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &engine.Engine{
+	e := &engine.Engine{
 		Store: s, Version: version(), Agents: agents(), Defaults: a.config.limits(), Prices: a.config.Prices, StoreLimit: a.config.store,
 		Progress:   func(s string) { a.note("%s", s) },
 		Unenforced: a.warnLimit, Passphrase: a.passphrase,
-	}, nil
+	}
+	e.Claims = func() (map[string]string, error) { return claimsOf(e) }
+	return e, nil
 }
 
 // rules are what workspaces are judged by.

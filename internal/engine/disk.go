@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"github.com/bothy-dev/bothy/internal/build/cache"
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/quota"
-	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -74,72 +71,6 @@ func (e *Engine) Disk() (Disk, error) {
 		d.Taken, d.Limit = all.Add(e.Store.Path()), e.StoreLimit
 	}
 	return d, nil
-}
-
-// justNow is for how long a sandbox that was used is not removed as one that nobody needs.
-const justNow = 2 * time.Minute
-
-func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
-	infos, err := e.List()
-	if err != nil {
-		return nil, err
-	}
-	var items []DiskItem
-	for _, i := range infos {
-		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
-		if i.Status.UsedAt != nil {
-			it.Used = *i.Status.UsedAt
-		}
-		switch {
-		case i.Status.State != spec.Stopped:
-			it.Running, it.Kept = true, "it runs"
-		case i.Spec.Build != nil && cache.Running(i.Spec.Build.Lock):
-			it.Kept = "its build runs"
-		case e.Pending(i.Spec):
-			it.Kept = "it " + e.unsaved(i.Spec)
-		case time.Since(it.Used) < justNow:
-			it.Kept = "it was used just now"
-		}
-		it.remove = func() error { return e.removeStopped(i.Spec) }
-		items = append(items, it)
-	}
-	return items, nil
-}
-
-// unsaved is what is so of a sandbox that [Engine.Pending] tells of.
-func (e *Engine) unsaved(sb *spec.Sandbox) string {
-	switch {
-	case sb.Broken != "":
-		return "is broken, and may have work in it"
-	case e.Whole(sb) != nil:
-		return "has files that are half of a checkpoint"
-	case sb.Mode() == spec.WorkspaceClone:
-		return "has work in its clone that was not fetched"
-	}
-	return "has changes that are neither applied nor discarded"
-}
-
-// removeStopped removes a sandbox unless it runs, or was in the meantime and has
-// changes that wait for a review.
-func (e *Engine) removeStopped(sb *spec.Sandbox) error {
-	d := e.Store.Sandbox(sb.ID)
-	lock, err := store.TryLock(d.Lock())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil // somebody else removed it
-	case errors.Is(err, store.ErrLocked):
-		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name)
-	case err != nil:
-		return err
-	}
-	defer lock.Unlock()
-	if e.Pending(sb) {
-		return spec.Errorf(spec.ErrConflict, "sandbox %s %s by now", sb.Name, e.unsaved(sb))
-	}
-	if err := release(sb, d, d.ReadStatus()); err != nil {
-		return err
-	}
-	return e.erase(sb)
 }
 
 func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {

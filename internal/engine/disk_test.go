@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // What only builds keep goes with them, and after them; not if one of them stays.
@@ -39,5 +42,40 @@ func TestChosenWithBuilds(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %q, not %q", c.what, got, c.want)
 		}
+	}
+}
+
+// What somebody makes just now, or a run could go on with, is not pruned, however long ago
+// it was used.
+func TestPruneLeavesNeeded(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	sb.CreatedAt = time.Now().Add(-time.Hour)
+	must(t, e.Create(t.Context(), sb, e.Making(sb)))
+	other := another(e)
+	stays := func(why string) {
+		t.Helper()
+		d, err := other.Disk()
+		must(t, err)
+		if list := d.Chosen(Pruning{Kinds: []string{DiskSandbox}}); len(list) != 0 {
+			t.Errorf("%s is to go, although %s", list[0].Name, why)
+		}
+		if got := d.Items[0].Kept; got != why {
+			t.Errorf("it is kept because %q, not %q", got, why)
+		}
+		if err := other.removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
+			t.Errorf("removing it, although %s: %v", why, err)
+		}
+	}
+	stays("it is being made")
+	must(t, e.Made(sb))
+	other.Claims = func() (map[string]string, error) { return map[string]string{sb.ID: "work-1"}, nil }
+	stays("the run work-1 could go on with it")
+	other.Claims = func() (map[string]string, error) { return nil, errors.New("torn") }
+	stays("a run may need it that cannot be read: torn")
+	other.Claims = nil
+	must(t, other.removeStopped(sb))
+	if left := names(t, e); len(left) != 0 {
+		t.Errorf("there is %v", left)
 	}
 }

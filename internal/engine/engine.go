@@ -44,6 +44,9 @@ type Engine struct {
 	// StoreLimit is what the state directory may take of the disk, in bytes: beyond it
 	// nothing is added to it, and what runs goes on. 0: anything.
 	StoreLimit int64
+	// Claims gives the sandboxes, by ID, that are needed by what goes on by itself, or could
+	// be gone on with, and the name of that. An error means that there may be more. May be nil.
+	Claims func() (map[string]string, error)
 
 	hold   imageHold
 	makers makers // of sandboxes for one command: one that was not started yet is nobody else's to sweep

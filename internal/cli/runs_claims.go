@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/engine"
+	"github.com/bothy-dev/bothy/internal/loop"
+	"github.com/bothy-dev/bothy/internal/run"
+)
+
+// claimsOf are the sandboxes, by ID, of runs that are carried on, or can be gone on with, and
+// the IDs of those. The error is about runs that cannot be read.
+func claimsOf(e *engine.Engine) (map[string]string, error) {
+	list, err := run.ListOf(e.Store.Runs(), "")
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]string{}
+	var errs []error
+	for _, r := range list {
+		ids, err := needed(e, r)
+		errs = append(errs, err)
+		for _, id := range ids {
+			by[id] = r.ID
+		}
+	}
+	return by, errors.Join(errs...)
+}
+
+// needed are the sandboxes of a run, if it is not over for good.
+func needed(e *engine.Engine, r *run.Run) ([]string, error) {
+	if r.Kind == run.Flows {
+		l, err := readFlow(e, r)
+		if err != nil || !l.hosted && l.state.Over() && !l.state.Raisable() {
+			return nil, err
+		}
+		return slices.Collect(maps.Values(l.plan.Sandboxes)), nil
+	}
+	l, err := readLoop(e, r)
+	if err != nil || !l.hosted && l.state.Status.Final() && l.state.Status != loop.Limited {
+		return nil, err
+	}
+	return l.sandboxes(), nil
+}

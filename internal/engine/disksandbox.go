@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/build/cache"
+	"github.com/bothy-dev/bothy/internal/quota"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// justNow is for how long a sandbox that was used is not removed as one that nobody needs.
+const justNow = 2 * time.Minute
+
+func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
+	infos, err := e.List()
+	if err != nil {
+		return nil, err
+	}
+	claimed := e.claimed()
+	var items []DiskItem
+	for _, i := range infos {
+		it := DiskItem{Kind: DiskSandbox, Name: i.Spec.Name, Agent: i.Spec.Agent, Bytes: m.Add(e.Store.Sandbox(i.Spec.ID).Dir), Used: i.Spec.CreatedAt}
+		if i.Status.UsedAt != nil {
+			it.Used = *i.Status.UsedAt
+		}
+		it.Kept = e.spared(i.Spec, claimed)
+		switch {
+		case i.Status.State != spec.Stopped:
+			it.Running, it.Kept = true, "it runs"
+		case it.Kept == "" && time.Since(it.Used) < justNow:
+			it.Kept = "it was used just now"
+		}
+		it.remove = func() error { return e.removeStopped(i.Spec) }
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// claims are sandboxes that runs need, by ID, with which run that is.
+type claims struct {
+	by     map[string]string
+	unread error // there are runs of which it is not known what they need
+}
+
+func (e *Engine) claimed() (c claims) {
+	if e.Claims != nil {
+		c.by, c.unread = e.Claims()
+	}
+	return c
+}
+
+// spared tells why a sandbox that is stopped is not to be removed as one that nobody needs;
+// empty if it may be.
+func (e *Engine) spared(sb *spec.Sandbox, c claims) string {
+	switch {
+	case sb.Build != nil && cache.Running(sb.Build.Lock):
+		return "its build runs"
+	case e.beingMade(sb):
+		return "it is being made"
+	case c.by[sb.ID] != "":
+		return "the run " + c.by[sb.ID] + " could go on with it"
+	case e.Pending(sb):
+		return "it " + e.unsaved(sb)
+	case c.unread != nil:
+		return "a run may need it that cannot be read: " + c.unread.Error()
+	}
+	return ""
+}
+
+// unsaved is what is so of a sandbox that [Engine.Pending] tells of.
+func (e *Engine) unsaved(sb *spec.Sandbox) string {
+	switch {
+	case sb.Broken != "":
+		return "is broken, and may have work in it"
+	case e.Whole(sb) != nil:
+		return "has files that are half of a checkpoint"
+	case sb.Mode() == spec.WorkspaceClone:
+		return "has work in its clone that was not fetched"
+	}
+	return "has changes that are neither applied nor discarded"
+}
+
+// removeStopped removes a sandbox unless it runs, or somebody needs it by now.
+func (e *Engine) removeStopped(sb *spec.Sandbox) error {
+	d := e.Store.Sandbox(sb.ID)
+	lock, err := store.TryLock(d.Lock())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // somebody else removed it
+	case errors.Is(err, store.ErrLocked):
+		return spec.Errorf(spec.ErrConflict, "sandbox %s was started meanwhile", sb.Name)
+	case err != nil:
+		return err
+	}
+	defer lock.Unlock()
+	if why := e.spared(sb, e.claimed()); why != "" {
+		return spec.Errorf(spec.ErrConflict, "sandbox %s stays: %s", sb.Name, why)
+	}
+	if err := release(sb, d, d.ReadStatus()); err != nil {
+		return err
+	}
+	return e.erase(sb)
+}
