@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,6 +176,27 @@ func TestStatus(t *testing.T) {
 }
 
 // A keeper's death is put in order by whoever stops or removes the sandbox.
+// Rules and leases are written beside a stop, whose cleaning leaves them alone.
+func TestStopLeavesDrafts(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(t.Context(), sb))
+	d := e.Store.Sandbox(sb.ID)
+	draft, err := store.NewDraft(d.Policy(), []byte("version: 1\n"))
+	must(t, err)
+	defer draft.Drop()
+	left := filepath.Join(d.Dir, ".tmp-left")
+	must(t, os.WriteFile(left, nil, 0o600))
+	old := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(left, old, old))
+	must(t, e.Stop(t.Context(), sb, 0))
+	must(t, draft.Sync())
+	must(t, draft.Place())
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a crash left stays: %v", err)
+	}
+}
+
 func TestStopAfterCrash(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")

@@ -166,7 +166,7 @@ func (e *Engine) clean(sb *spec.Sandbox, d store.Sandbox) error {
 	if err := release(sb, d, st); err != nil {
 		return err
 	}
-	store.SweepTemp(d.Dir, 0) // nobody else writes here: the lock is ours
+	d.SweepTemp()
 	if st.State == spec.Stopped && st.Cgroup == "" {
 		if !st.Crashed {
 			_ = os.Remove(d.Log(oldKeeperLog))

@@ -262,6 +262,10 @@ func (s *Store) Remove(id string) error {
 	return RemoveTree(gone)
 }
 
+// SweepTemp deletes what crashed writers left behind. It may be called at any time: rules and
+// leases are written whether or not somebody has the sandbox's lock.
+func (d Sandbox) SweepTemp() { SweepTemp(d.Dir, tempAge) }
+
 // Sweep deletes what crashed removals left behind. It may be called at any
 // time.
 func (s *Store) Sweep() error {
