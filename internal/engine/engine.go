@@ -265,18 +265,18 @@ func freeName(sb *spec.Sandbox, taken map[string]bool) string {
 // Status is a sandbox's status, with the state corrected by the lock.
 func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	d := e.Store.Sandbox(sb.ID)
-	st := d.ReadStatus()
-	if st.State == spec.Stopped {
+	st, known := d.LastStatus()
+	if known && st.State == spec.Stopped {
 		return st
 	}
-	lock, err := store.TryLock(d.Lock())
-	if err != nil {
-		return st
-	}
-	lock.Unlock()
-	st.State, st.Crashed = spec.Stopped, true
-	if st.Reason == "" {
-		st.Reason = whyDied(d)
+	switch running := store.IsLocked(d.Lock()); {
+	case !known && running: // its keeper writes more with its next change
+		st.State = spec.Running
+	case known && !running:
+		st.State, st.Crashed = spec.Stopped, true
+		if st.Reason == "" {
+			st.Reason = whyDied(d)
+		}
 	}
 	return st
 }

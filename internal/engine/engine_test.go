@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -282,7 +285,7 @@ func TestConnectToNothing(t *testing.T) {
 	}
 }
 
-// A pid in the status is believed only if that process is the keeper.
+// A keeper is known by its command line, whatever is written down of it.
 func TestKillKeeper(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
@@ -290,9 +293,50 @@ func TestKillKeeper(t *testing.T) {
 	d := e.Store.Sandbox(sb.ID)
 	for _, pid := range []int{0, 1, -1, os.Getpid(), os.Getppid(), 1 << 30} {
 		must(t, store.WriteJSON(d.Status(), spec.Status{State: spec.Running, KeeperPID: pid}))
-		if err := e.killKeeper(d); err == nil {
-			t.Errorf("process %d was killed", pid)
+		if killed, err := killKeeper(d); killed || err != nil {
+			t.Errorf("process %d: %v, %v", pid, killed, err)
 		}
+	}
+	must(t, os.WriteFile(d.Status(), nil, 0o600))
+	hung := exec.CommandContext(t.Context(), "/proc/self/exe")
+	hung.Args = []string{keeper.Argv0, d.Dir}
+	stdin, err := hung.StdinPipe()
+	must(t, err)
+	defer stdin.Close()
+	must(t, hung.Start())
+	if killed, err := killKeeper(store.Sandbox{Dir: d.Dir + "0"}); killed || err != nil {
+		t.Errorf("that of another sandbox: %v, %v", killed, err)
+	}
+	if killed, err := killKeeper(d); !killed || err != nil {
+		t.Errorf("a keeper that hangs: %v, %v", killed, err)
+	}
+	_ = hung.Wait()
+	if ws := hung.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGKILL {
+		t.Errorf("it ended by %v", ws)
+	}
+}
+
+// The lock outranks a status that is lost, or torn.
+func TestStatusLost(t *testing.T) {
+	e := newEngine(t)
+	sb := wish("/srv/app")
+	must(t, e.Create(t.Context(), sb))
+	d := e.Store.Sandbox(sb.ID)
+	for _, tear := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(d.Status(), nil, 0o600) },
+		func() error { return os.Remove(d.Status()) },
+	} {
+		must(t, tear())
+		if got := e.Status(sb); got.State != spec.Stopped || got.Crashed {
+			t.Errorf("nobody has it, and it is %+v", got)
+		}
+		lock, err := store.TryLock(d.Lock())
+		must(t, err)
+		if got := e.Status(sb); got.State != spec.Running {
+			t.Errorf("it runs, and is %+v", got)
+		}
+		lock.Unlock()
 	}
 }
 

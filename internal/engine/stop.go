@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/cgroup"
+	"github.com/bothy-dev/bothy/internal/keeper"
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -57,9 +59,15 @@ func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration
 // failed is told of a failure the keeper answers with; it may be nil.
 func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed func(error)) (*store.Lock, error) {
 	d := e.Store.Sandbox(sb.ID)
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
-	defer cancel()
-	go e.watchKeeper(ctx, d)
+	ctx, done := context.WithTimeout(ctx, endTimeout)
+	defer done()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	go func() {
+		if err := e.watchKeeper(ctx, sb); err != nil {
+			giveUp(err)
+		}
+	}()
 	var asked time.Time
 	for {
 		lock, err := store.TryLock(d.Lock())
@@ -86,7 +94,8 @@ func (e *Engine) end(ctx context.Context, sb *spec.Sandbox, ask wire.Ask, failed
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stop sandbox %s: %w", sb.Name, context.Cause(ctx))
+			err := context.Cause(ctx)
+			return nil, &spec.Error{Op: "stop sandbox " + sb.Name, Err: err, Hint: spec.Hint(err)}
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -112,21 +121,32 @@ func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask
 		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name)
 }
 
-// watchKeeper kills a keeper that hangs, until the context ends.
-func (e *Engine) watchKeeper(ctx context.Context, d store.Sandbox) {
-	for fails := 0; fails < pingFails; {
+// watchKeeper kills a keeper that hangs, until the context ends. The error is that there is
+// one, and that it cannot be killed. Where there is none somebody else has the lock, who
+// starts the sandbox or puts its files back: that takes as long as it takes.
+func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
+	d := e.Store.Sandbox(sb.ID)
+	told := false
+	for fails := 0; ; {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(pingEvery):
 		}
 		fails++
 		if lives(ctx, d) {
 			fails = 0
 		}
-	}
-	if err := e.killKeeper(d); err != nil {
-		e.say("%v", err)
+		if fails < pingFails {
+			continue
+		}
+		if killed, err := killKeeper(d); killed || err != nil {
+			return err
+		}
+		if !told {
+			e.say("another bothy is at work on sandbox %s; waiting for it", sb.Name)
+		}
+		told = true
 	}
 }
 
@@ -145,18 +165,25 @@ func lives(ctx context.Context, d store.Sandbox) bool {
 	return true
 }
 
-// killKeeper ends a keeper that hangs. Its pid is believed only if that process
-// is a keeper of this very directory.
-func (e *Engine) killKeeper(d store.Sandbox) error {
-	pid := d.ReadStatus().KeeperPID
-	if pid <= 1 {
-		return errors.New("its keeper is not known")
+// killKeeper ends a keeper that hangs, if there is one. Nobody else has its name and the
+// directory as words of their command line; what is written down of it may be lost.
+func killKeeper(d store.Sandbox) (killed bool, err error) {
+	all, err := os.ReadDir("/proc")
+	for _, entry := range all {
+		pid, none := strconv.Atoi(entry.Name())
+		if none != nil {
+			continue
+		}
+		words, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if string(words) != keeper.Argv0+"\x00"+d.Dir+"\x00" {
+			continue
+		}
+		if err = unix.Kill(pid, unix.SIGKILL); err == nil || errors.Is(err, unix.ESRCH) {
+			return true, nil
+		}
+		err = fmt.Errorf("its keeper, process %d, does not answer: kill it: %w", pid, err)
 	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil || !strings.Contains(string(cmdline), d.Dir) {
-		return fmt.Errorf("process %d is not its keeper", pid)
-	}
-	return unix.Kill(pid, unix.SIGKILL)
+	return false, err
 }
 
 // clean puts a sandbox without a keeper in order: what a crash left is removed

@@ -231,11 +231,16 @@ func (s *Store) Load(id string) (*spec.Sandbox, error) {
 
 // ReadStatus reads a sandbox's status; a missing or torn one reads as stopped.
 func (d Sandbox) ReadStatus() spec.Status {
-	var st spec.Status
-	if err := ReadJSON(d.Status(), &st); err != nil {
-		return spec.Status{Version: spec.Version, State: spec.Stopped}
-	}
+	st, _ := d.LastStatus()
 	return st
+}
+
+// LastStatus is ReadStatus that tells whether there was one to read.
+func (d Sandbox) LastStatus() (st spec.Status, known bool) {
+	if err := ReadJSON(d.Status(), &st); err != nil {
+		return spec.Status{Version: spec.Version, State: spec.Stopped}, false
+	}
+	return st, true
 }
 
 // MayHaveStarted tells whether a sandbox was started once, or whether that is not known.

@@ -421,6 +421,15 @@ func TryLockThere(path string) (*Lock, error) {
 	return l, nil
 }
 
+// IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
+func IsLocked(path string) bool {
+	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil {
+		l.Unlock()
+	}
+	return errors.Is(err, ErrLocked)
+}
+
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
 
