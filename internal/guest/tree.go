@@ -19,8 +19,8 @@ import (
 // Whatever hides from it, with a session and an environment of its own, ends with
 // the sandbox.
 func endTree(t wire.Tree) error {
-	if t.PID <= 1 || t.Mark == "" {
-		return fmt.Errorf("no program to end: %d, %q", t.PID, t.Mark)
+	if t.PID <= 1 {
+		return fmt.Errorf("no program to end: %d", t.PID)
 	}
 	sig := unix.Signal(t.Signal)
 	if sig != unix.SIGKILL {
@@ -55,7 +55,7 @@ func signalAll(pids []int, sig unix.Signal) error {
 }
 
 // members finds a program, first, and what it has started: its descendants, what
-// is in its session, what has its mark.
+// is in its session, what has its mark, if it has one.
 func members(t wire.Tree) []int {
 	all := processes()
 	tree := []int{t.PID}
@@ -110,6 +110,9 @@ func processes() (list []process) {
 
 // marked tells whether a mark is in a process's environment.
 func (p process) marked(mark string) bool {
+	if mark == "" {
+		return false
+	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
 	return err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == mark })
 }

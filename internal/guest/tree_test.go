@@ -60,8 +60,34 @@ func TestEndTree(t *testing.T) {
 	}
 }
 
+// What has no mark is told by descent alone, and is not everything.
+func TestMembersWithoutMark(t *testing.T) {
+	c := exec.Command("/bin/sh", "-c", "sleep 100 & read x; kill $!")
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = c.Wait() }()
+	pid := c.Process.Pid
+	list := members(wire.Tree{PID: pid})
+	for range 1000 {
+		if len(list) > 1 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+		list = members(wire.Tree{PID: pid})
+	}
+	if len(list) != 2 || list[0] != pid {
+		t.Errorf("of %d it has %v", pid, list)
+	}
+}
+
 func TestEndTreeOfNobody(t *testing.T) {
-	for _, tree := range []wire.Tree{{PID: 1, Mark: "A=b", Signal: 9}, {PID: 0, Mark: "A=b", Signal: 9}, {PID: -1, Mark: "A=b"}, {PID: 1 << 30}} {
+	for _, tree := range []wire.Tree{{PID: 1, Mark: "A=b", Signal: 9}, {PID: 0, Mark: "A=b", Signal: 9}, {PID: -1, Mark: "A=b"}, {PID: 0}} {
 		if endTree(tree) == nil {
 			t.Errorf("%+v was ended", tree)
 		}

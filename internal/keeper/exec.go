@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -98,7 +97,7 @@ func (k *Keeper) spawn(ctx context.Context, ask wire.Ask, sp wire.Spawn, kind st
 }
 
 // execDirect runs a program on descriptors the caller made for it. When the
-// caller vanishes the program is hung up, and a little later killed.
+// caller vanishes the program is hung up, with what it has started, and a little later killed.
 func (k *Keeper) execDirect(ctx context.Context, c *unixconn.Conn, cmd wire.Command, p driver.Process, kind string, bound func(*session)) error {
 	files := c.TakeFiles()
 	defer func() {
@@ -173,16 +172,12 @@ func (k *Keeper) obey(c *unixconn.Conn, s *session) {
 	}
 }
 
-// abandon ends a program whose caller vanished. A sandbox that was made for one command
-// goes with it, also if others were to follow: nobody else would take it down.
+// abandon ends a program whose caller vanished, with all that it has started. A sandbox that
+// was made for one command goes with it, also if others were to follow: nobody else would take
+// it down.
 func (k *Keeper) abandon(s *session) {
 	if k.spec.Remove {
 		defer k.destroy("who it was made for is gone")
 	}
-	_ = s.proc.Signal(int(unix.SIGHUP))
-	select {
-	case <-s.life.Done():
-	case <-time.After(orphanGrace):
-		_ = s.proc.Signal(int(unix.SIGKILL))
-	}
+	k.endAll(s, unix.SIGHUP)
 }

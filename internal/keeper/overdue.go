@@ -38,7 +38,16 @@ func (k *Keeper) bound(s *session, limit, left time.Duration, mark string) {
 	case <-time.After(left):
 	}
 	s.overdue(limit)
-	k.endTree(s, unix.SIGTERM, mark)
+	k.endAll(s, unix.SIGTERM)
+}
+
+// endAll ends a program with all that it has started: it is asked to by a signal, and a little
+// later killed.
+func (k *Keeper) endAll(s *session, sig unix.Signal) {
+	s.mu.Lock()
+	mark := s.mark
+	s.mu.Unlock()
+	k.endTree(s, sig, mark)
 	select {
 	case <-s.life.Done(): // others may not have listened
 	case <-time.After(orphanGrace):
@@ -53,7 +62,7 @@ func (k *Keeper) endTree(s *session, sig unix.Signal, mark string) {
 	defer cancel()
 	t := wire.Tree{PID: s.info.PID, Mark: mark, Signal: int(sig)}
 	if _, err := k.link.ask(ctx, wire.InitAsk{Ask: wire.AskTree, Tree: t}); err != nil {
-		k.log.Warn("end an overdue command", "session", s.info.ID, "err", err)
+		k.log.Warn("end a command", "session", s.info.ID, "err", err)
 		_ = s.signal(int(sig))
 	}
 }

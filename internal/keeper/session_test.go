@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -317,11 +318,15 @@ func TestPlainStream(t *testing.T) {
 	}
 }
 
-// A caller that vanishes takes its program along, and a sandbox that was made for it.
+// A caller that vanishes takes its program along, with what that has started, and a sandbox
+// that was made for it.
 func TestAbandon(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		k := bare()
 		k.spec.Remove, k.asked = made, make(chan struct{})
+		l, in := connect(t)
+		k.link = l
+		in.hello()
 		p := &program{end: make(chan driver.Exit, 1)}
 		s := &session{proc: p}
 		table().add(s, kindExec, wire.Command{}, 9)
@@ -332,14 +337,15 @@ func TestAbandon(t *testing.T) {
 		must(t, theirs.Send(wire.Frame{Kind: wire.Data, Payload: []byte("ignored")}))
 		must(t, theirs.Send(wire.Frame{Kind: wire.Signal, Payload: []byte{200}}))
 		theirs.Close()
-		time.Sleep(20 * time.Millisecond)
+		in.ends(9, 1)
 		if k.discard {
 			t.Error("it is destroyed while its program may still end")
 		}
 		p.end <- driver.Exit{Signal: 1}
 		s.wait()
+		in.ends(9, 9)
 		within(t, "obey", func() { <-done })
-		if got := fmt.Sprint(p.sigs); got != "[10 1]" {
+		if got := fmt.Sprint(p.sigs); got != "[10]" {
 			t.Errorf("it got the signals %v", got)
 		}
 		if s.exit.Signal != 1 || s.err != nil {
@@ -349,4 +355,15 @@ func TestAbandon(t *testing.T) {
 			t.Errorf("made for it %t, it is destroyed %t", made, k.discard)
 		}
 	}
+}
+
+// ends hears that all that a program has started is to get a signal.
+func (in *inside) ends(pid, sig int) {
+	in.t.Helper()
+	var q wire.InitAsk
+	must(in.t, json.Unmarshal(in.hear().Payload, &q))
+	if q.Ask != wire.AskTree || q.Tree.PID != pid || q.Tree.Signal != sig {
+		in.t.Errorf("it is asked for %+v, not to end %d by %d", q, pid, sig)
+	}
+	in.json(wire.Reply, 0, wire.InitReply{ID: q.ID})
 }
