@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
@@ -76,35 +77,43 @@ func (a *app) inspectCommand() *command.Command {
 				return err
 			}
 			var out []inspected
+			var unheard error
 			for _, name := range args {
 				sb, err := e.Find(name)
 				if err != nil {
 					return err
 				}
-				out = append(out, inspect(cmd, e, sb))
+				i, err := inspect(cmd, e, sb)
+				out, unheard = append(out, i), cmp.Or(unheard, err)
 			}
 			// One sandbox is one object, as with docker sandbox inspect.
 			if len(out) == 1 {
-				return a.printJSON(out[0])
+				return cmp.Or(a.printJSON(out[0]), unheard)
 			}
-			return a.printJSON(out)
+			return cmp.Or(a.printJSON(out), unheard)
 		},
 	}
 	return a.jsonFlag(c)
 }
 
-func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) inspected {
+// inspect gives what is known of a sandbox, and why nothing is of its inside if it runs and
+// cannot be heard.
+func inspect(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox) (inspected, error) {
 	i := inspected{Sandbox: sb, Status: e.Status(sb), Directory: e.Store.Sandbox(sb.ID).Dir, Sessions: []spec.Session{}, Network: networkOf(e, sb)}
 	var err error
 	if i.Leases, err = e.Leases(sb); err != nil || i.Leases == nil {
 		i.Leases = []spec.Lease{} // who starts it hears that they cannot be read
 	}
-	if st, err := e.Inside(cmd.Context(), sb); err == nil {
+	st, unheard := e.Inside(cmd.Context(), sb)
+	switch {
+	case unheard == nil:
 		i.Status, i.Sessions, i.Usage, i.Processes = st.Status, st.Sessions, &st.Usage, st.Tasks
-		i.Network.Generation, i.Network.Flows, i.Network.Paused = st.Generation, len(st.Flows), st.Status.NetworkPaused
+		i.Network.Generation, i.Network.Flows, i.Network.Paused = st.Generation, st.Open, st.Status.NetworkPaused
+	case e.Status(sb).State != spec.Running:
+		unheard = nil
 	}
 	if i.Network.Uploads, err = e.Uploads(sb); err != nil && i.Network.Error == "" {
 		i.Network.Error = err.Error() // it does not start with them, either
 	}
-	return i
+	return i, unheard
 }

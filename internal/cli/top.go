@@ -25,7 +25,9 @@ type load struct {
 	Usage     spec.Usage  `json:"usage"`
 	CPU       float64     `json:"cpu_percent"` // of one processor, since the last look; 0 at the first
 	Processes []wire.Task `json:"processes,omitempty"`
-	Flows     []spec.Flow `json:"flows"`
+	Flows     []spec.Flow `json:"flows"` // of Open, those that carried most
+	Open      int         `json:"open"`
+	Error     string      `json:"error,omitempty"` // why nothing else is known
 }
 
 func (a *app) topCommand() *command.Command {
@@ -44,7 +46,7 @@ func (a *app) topCommand() *command.Command {
 			live := term.IsTerminal(a.stdout) && !once && !a.json
 			before := map[string]load{}
 			for last := time.Now(); ; {
-				loads, err := measure(ctx, e, args, before, time.Since(last))
+				loads, unheard, err := measure(ctx, e, args, before, time.Since(last))
 				if err != nil {
 					return err
 				}
@@ -57,7 +59,7 @@ func (a *app) topCommand() *command.Command {
 					show = func() error { return a.showFlows(loads, time.Now()) }
 				}
 				if err := show(); err != nil || !live {
-					return err
+					return cmp.Or(err, unheard)
 				}
 				select {
 				case <-ctx.Done():
@@ -72,33 +74,27 @@ func (a *app) topCommand() *command.Command {
 	return a.jsonFlag(c)
 }
 
-func measure(ctx context.Context, e *engine.Engine, names []string, before map[string]load, since time.Duration) ([]load, error) {
-	var list []*spec.Sandbox
-	if len(names) > 0 {
-		sb, err := e.Find(names[0])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, sb)
-	} else {
-		infos, err := e.List()
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range infos {
-			list = append(list, i.Spec)
-		}
+// measure looks at the sandboxes that run. Of one that runs and cannot be heard the load says
+// why, and so does the second result.
+func measure(ctx context.Context, e *engine.Engine, names []string, before map[string]load, since time.Duration) (loads []load, unheard, err error) {
+	list, err := measured(e, names)
+	if err != nil {
+		return nil, nil, err
 	}
-	loads := []load{}
+	loads = []load{}
 	for _, sb := range list {
 		st, err := e.Inside(ctx, sb)
-		if err != nil {
-			if len(names) > 0 {
-				return nil, err
-			}
-			continue // it does not run
+		switch {
+		case err != nil && len(names) > 0:
+			return nil, nil, err
+		case err != nil && e.Status(sb).State != spec.Running:
+			continue
+		case err != nil:
+			loads = append(loads, load{Name: sb.Name, Flows: []spec.Flow{}, Error: err.Error()})
+			unheard = cmp.Or(unheard, err)
+			continue
 		}
-		l := load{Name: sb.Name, Usage: st.Usage, Processes: st.Tasks, Flows: st.Flows}
+		l := load{Name: sb.Name, Usage: st.Usage, Processes: st.Tasks, Flows: st.Flows, Open: st.Open}
 		if l.Flows == nil {
 			l.Flows = []spec.Flow{}
 		}
@@ -108,7 +104,21 @@ func measure(ctx context.Context, e *engine.Engine, names []string, before map[s
 		before[sb.ID] = l
 		loads = append(loads, l)
 	}
-	return loads, nil
+	return loads, unheard, nil
+}
+
+// measured are the sandboxes to look at, running or not: the one that was named, or all.
+func measured(e *engine.Engine, names []string) ([]*spec.Sandbox, error) {
+	if len(names) > 0 {
+		sb, err := e.Find(names[0])
+		return []*spec.Sandbox{sb}, err
+	}
+	infos, err := e.List()
+	var list []*spec.Sandbox
+	for _, i := range infos {
+		list = append(list, i.Spec)
+	}
+	return list, err
 }
 
 func (a *app) showLoads(loads []load, processes bool) error {
@@ -121,10 +131,17 @@ func (a *app) showLoads(loads []load, processes bool) error {
 		for _, t := range loads[0].Processes {
 			fmt.Fprintf(w, "%d\t%d\t%d\t%.2fs\t%s\n", t.PID, t.PPID, t.UID, t.CPUSeconds, term.Sanitize(t.Command))
 		}
+		if left := loads[0].Usage.Processes - len(loads[0].Processes); left > 0 {
+			fmt.Fprintf(w, "and %d more that computed less\n", left)
+		}
 		return w.Flush()
 	}
 	fmt.Fprintln(w, "SANDBOX\tCPU%\tTIME\tMEMORY\tPROCS\tSESSIONS")
 	for _, l := range loads {
+		if l.Error != "" {
+			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\n", l.Name)
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.2fs\t%s\t%d\t%d\n", l.Name, l.CPU, l.Usage.CPUSeconds,
 			formatSize(l.Usage.Memory), l.Usage.Processes, l.Usage.Sessions)
 	}
@@ -145,6 +162,9 @@ func (a *app) showFlows(loads []load, now time.Time) error {
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, term.Sanitize(recordHost(&r)), address,
 				formatSize(f.Up), formatSize(f.Down), now.Sub(f.Began).Round(time.Second))
+		}
+		if left := l.Open - len(l.Flows); left > 0 {
+			fmt.Fprintf(w, "%s\tand %d more that carried less\n", l.Name, left)
 		}
 	}
 	return w.Flush()

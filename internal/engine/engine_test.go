@@ -283,6 +283,10 @@ func TestConnectToNothing(t *testing.T) {
 	if _, err := e.Connect(ctx, sb); !errors.Is(err, spec.ErrSandbox) {
 		t.Errorf("one whose keeper is silent: %v", err)
 	}
+	must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Running}))
+	if _, err := e.Inside(t.Context(), sb); !errors.Is(err, spec.ErrSandbox) || spec.Hint(err) == "" {
+		t.Errorf("one that runs and does not answer: %v", err)
+	}
 }
 
 // A keeper is known by its command line, whatever is written down of it.

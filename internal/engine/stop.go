@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -271,16 +272,33 @@ func (e *Engine) Inside(ctx context.Context, sb *spec.Sandbox) (wire.KeeperStatu
 	var st wire.KeeperStatus
 	c, err := dial(e.Store.Sandbox(sb.ID))
 	if err != nil {
-		return st, spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
+		return st, e.unheard(sb, err)
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if err := c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err != nil {
-		return st, err
+	if err = c.SendJSON(wire.Request, wire.Ask{Op: wire.OpStatus}); err == nil {
+		err = c.Expect(wire.Reply, &st)
 	}
-	return st, c.Expect(wire.Reply, &st)
+	if err != nil {
+		return wire.KeeperStatus{}, fmt.Errorf("ask sandbox %s how it stands: %w", sb.Name, err)
+	}
+	return st, nil
+}
+
+// unheard is why a keeper could not be asked.
+func (e *Engine) unheard(sb *spec.Sandbox, err error) error {
+	if e.Status(sb).State != spec.Running {
+		return spec.Errorf(spec.ErrConflict, "sandbox %s does not run", sb.Name)
+	}
+	if _, known := errors.AsType[*spec.Error](err); known {
+		return err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // its addresses are those of a descriptor
+	}
+	return spec.Errorf(spec.ErrSandbox, "sandbox %s does not answer: %v", sb.Name, err).WithHint("bothy stop %s ends it", sb.Name)
 }
 
 // Reset removes every sandbox and every file of Bothy's in the state directory.

@@ -62,9 +62,10 @@ func dial(path string) int {
 // wall is one whose only abilities are those of the test.
 type wall struct {
 	driver.Wall
-	pids []int
-	save func(dir string) error
-	kill error // what becomes of signals
+	pids  []int
+	tasks []driver.Task
+	save  func(dir string) error
+	kill  error // what becomes of signals
 
 	still atomic.Bool
 }
@@ -83,6 +84,8 @@ func (w *wall) Pause(context.Context) (func(), error) {
 }
 
 func (w *wall) Settle(context.Context) error { return nil }
+
+func (w *wall) Tasks(context.Context) ([]driver.Task, error) { return w.tasks, nil }
 
 func (w *wall) Signal(context.Context, int, int) error { return w.kill }
 

@@ -160,12 +160,20 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 
 func (k *Keeper) answerStatus(ctx context.Context, c *unixconn.Conn) error {
 	<-k.recorded // who has heard that it runs can read it, too
-	st := wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Flows: k.gateway.Flows(), Generation: k.generation()}
-	if tasks, err := k.wall.Tasks(ctx); err == nil {
-		for _, t := range tasks {
-			st.Tasks = append(st.Tasks, wire.Task{PID: t.PID, PPID: t.PPID, UID: t.UID, CPUSeconds: t.CPU.Seconds(), Command: t.Command})
+	return c.SendJSON(wire.Reply, k.standing(ctx))
+}
+
+// standing is how things stand.
+func (k *Keeper) standing(ctx context.Context) *wire.KeeperStatus {
+	st := &wire.KeeperStatus{Version: k.launch.Version, Status: k.status.get(), Sessions: k.sessions.list(), Usage: k.usage(), Generation: k.generation()}
+	st.Usage.Sessions = len(st.Sessions)
+	st.SetFlows(k.gateway.Flows())
+	if list, err := k.wall.Tasks(ctx); err == nil {
+		tasks := make([]wire.Task, len(list))
+		for i, t := range list {
+			tasks[i] = wire.Task{PID: t.PID, PPID: t.PPID, UID: t.UID, CPUSeconds: t.CPU.Seconds(), Command: t.Command}
 		}
+		st.SetTasks(tasks)
 	}
-	st.Usage.Processes, st.Usage.Sessions = len(st.Tasks), len(st.Sessions)
-	return c.SendJSON(wire.Reply, st)
+	return st
 }

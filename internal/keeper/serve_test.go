@@ -3,14 +3,17 @@ package keeper
 import (
 	"net"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/policy"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // unlucky is a listener that fails before it accepts anybody.
@@ -76,4 +79,32 @@ type closed struct{}
 
 func (closed) AcceptUnix() (*net.UnixConn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "unix", Err: net.ErrClosed}
+}
+
+// crowded is a gateway with more connections than fit into a message.
+type crowded struct{ Gateway }
+
+func (crowded) Flows() []spec.Flow {
+	return slices.Repeat([]spec.Flow{{Name: "a.host.of.somebody.example.com", Port: 443, Began: time.Unix(1, 0), Up: 1}}, 16384)
+}
+
+// TestStatusOfACrowd is heard, however many connections there are: nobody inside can keep
+// the owner from hearing how things stand.
+func TestStatusOfACrowd(t *testing.T) {
+	k := bare()
+	k.log, k.gateway, k.wall, k.recorded = quiet(), crowded{}, &wall{}, make(chan struct{})
+	k.status, k.sessions, k.policy = &status{}, *table(), &policy.Policy{}
+	close(k.recorded)
+	near, far := conns(t)
+	k.wg.Go(func() {
+		if err := k.answerStatus(t.Context(), near); err != nil {
+			_ = near.SendError(err)
+		}
+	})
+	var st wire.KeeperStatus
+	must(t, far.Expect(wire.Reply, &st))
+	if st.Open != 16384 || st.Carried != 16384 || len(st.Flows) == 0 {
+		t.Errorf("of %d connections %d are listed, with %d bytes", st.Open, len(st.Flows), st.Carried)
+	}
+	k.wg.Wait()
 }

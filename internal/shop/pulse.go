@@ -77,9 +77,5 @@ func (p *pulse) watch(ctx context.Context, giveUp context.CancelCauseFunc) {
 // signOf looks at a sandbox.
 func signOf(ctx context.Context, e *engine.Engine, sb *spec.Sandbox) (sign, error) {
 	st, err := e.Inside(ctx, sb)
-	s := sign{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: len(st.Flows)}
-	for _, f := range st.Flows {
-		s.carried += f.Up + f.Down
-	}
-	return s, err
+	return sign{cpu: time.Duration(st.Usage.CPUSeconds * float64(time.Second)), open: st.Open, carried: st.Carried}, err
 }

@@ -100,9 +100,18 @@ func JSON(k Kind, stream uint32, v any) (Frame, error) {
 		return Frame{}, err
 	}
 	if len(b) > MaxPayload {
-		return Frame{}, fmt.Errorf("a message of %d bytes is too long (environment or arguments?)", len(b))
+		return Frame{}, tooLong(k, len(b))
 	}
 	return Frame{Kind: k, Stream: stream, Payload: b}, nil
+}
+
+// tooLong is that a message does not fit into a frame. What is asked is as long as what
+// programs are given.
+func tooLong(k Kind, size int) error {
+	if k == Request {
+		return fmt.Errorf("a message of %d bytes is too long (environment or arguments?)", size)
+	}
+	return fmt.Errorf("an answer of %d bytes is too long: there is room for %d", size, MaxPayload)
 }
 
 // Decode reads the document in a frame.

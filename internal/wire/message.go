@@ -119,27 +119,6 @@ type Started struct {
 	Existing bool   `json:"existing,omitempty"` // attached to a program that ran already
 }
 
-// KeeperStatus answers OpStatus.
-type KeeperStatus struct {
-	Version  string         `json:"version"`
-	Status   spec.Status    `json:"status"`
-	Sessions []spec.Session `json:"sessions"`
-	Usage    spec.Usage     `json:"usage"`
-	Tasks    []Task         `json:"tasks,omitempty"`
-	Flows    []spec.Flow    `json:"flows,omitempty"`
-	// Generation is that of the network rules in force.
-	Generation uint64 `json:"generation"`
-}
-
-// Task is a process inside.
-type Task struct {
-	PID        int     `json:"pid"`
-	PPID       int     `json:"ppid"`
-	UID        int     `json:"uid"`
-	CPUSeconds float64 `json:"cpu_seconds"`
-	Command    string  `json:"command"`
-}
-
 // Spawn asks init for a session. Ids are numbers: names are resolved before.
 type Spawn struct {
 	Args    []string `json:"args"`
