@@ -13,14 +13,16 @@
 // (quoted-printable), and nested a few times; in base64 of either alphabet, at every
 // alignment, in lines, indented or not; in hexadecimal; as a list of bytes, decimal
 // or hexadecimal, as programs print it; in UTF-16 and UTF-32; however it is split
-// over reads.
+// over reads. Where a value is sent with a user, base64 of both is a text of its own, in
+// all these spellings.
 //
 // What it does not see:
 //
 //   - An answer in which the server has changed the value otherwise: reversed, in
-//     capitals, encrypted, encoded twice in base64, in base32 or base85, with something
-//     else between its characters, cut into pieces. Leases restricted to
-//     paths keep away from endpoints that would.
+//     capitals, encrypted, in base32 or base85, with something else between its
+//     characters, cut into pieces; or in base64, in hexadecimal, as a list or in UTF-16
+//     of what it had encoded or escaped before. Leases restricted to paths keep away
+//     from endpoints that would.
 //   - Placeholders in compressed request bodies other than gzip and deflate, and
 //     in what a client compresses or encrypts by means of its own. They are
 //     worth nothing to who gets them.

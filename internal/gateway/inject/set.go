@@ -89,6 +89,7 @@ func Compile(loans []wire.Loan) (*Set, error) {
 		for _, v := range l.values() {
 			values = append(values, needle{loan: l, text: v, mask: l.Placeholder})
 		}
+		values = append(values, l.sentNeedles()...)
 	}
 	s.placeholders, s.values = newFinder(placeholders), newFinder(values)
 	return s, nil
