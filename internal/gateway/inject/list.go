@@ -32,17 +32,32 @@ func (f *form) list(b []byte, start int) (end int, more bool) {
 			return -1, false
 		}
 		v, next, unsure := f.one(b, j)
-		switch is := v < 128 && f.symbols[n].has(byte(v)); {
-		case is && unsure && n == len(f.symbols)-1:
-			return next, true
+		if n == len(f.symbols)-1 {
+			return f.last(n, v, next, unsure)
+		}
+		switch {
 		case unsure:
 			return -1, true
-		case !is:
+		case v >= 128 || !f.symbols[n].has(byte(v)):
 			return -1, false
 		}
 		i = next
 	}
 	return i, false
+}
+
+// last decides by the last number, which ends at an index. A digit behind it is none of it, and
+// hides nothing: 650 tells the 65 that is looked for.
+func (f *form) last(n, v, next int, unsure bool) (end int, more bool) {
+	switch is := func(v int) bool { return v < 128 && f.symbols[n].has(byte(v)) }; {
+	case is(v):
+		return next, false
+	case unsure:
+		return -1, true
+	case f.kind == decimals && v >= 100 && is(v/10):
+		return next - 1, false
+	}
+	return -1, false
 }
 
 // beginsList tells a text that is no more than the first number of a list, or a part of it:

@@ -183,16 +183,23 @@ func (r *readings) oneEntity(b []byte, i int) {
 	if i < len(b) && (b[i] == 'x' || b[i] == 'X') {
 		base, i = 16, i+1
 	}
-	v, n := number(b, i, maxDigits, base)
+	r.entityNumber(b, i, base)
+}
+
+// entityNumber reads digits. Browsers do without the ';', so what stands behind may be another
+// digit, and is none of it.
+func (r *readings) entityNumber(b []byte, i, base int) {
+	v, n := 0, 0
+	for ; n < maxDigits && i+n < len(b) && digit(b[i+n]) < base; n++ {
+		if v = v*base + digit(b[i+n]); v > 0 && v < 128 {
+			r.add(byte(v), i+n+1)
+		}
+	}
 	end := i + n
-	if end == len(b) {
+	switch {
+	case end == len(b):
 		r.more = true
-	}
-	if n == 0 || v >= 128 {
-		return
-	}
-	r.add(byte(v), end) // browsers do without the ';'
-	if end < len(b) && b[end] == ';' {
+	case n > 0 && v < 128 && b[end] == ';':
 		r.add(byte(v), end+1)
 	}
 }
