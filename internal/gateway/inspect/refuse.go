@@ -51,7 +51,7 @@ func bound(w http.ResponseWriter, r *http.Request) {
 }
 
 // say answers in the place of a server: gRPC to who speaks it, JSON to who asks
-// for it, else text.
+// for it, what npm shows to npm, else text.
 func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told refusal) {
 	bound(w, r)
 	h := w.Header()
@@ -65,19 +65,34 @@ func (i *Inspector) say(w http.ResponseWriter, r *http.Request, status int, told
 		sayGRPC(w, status, told)
 		return
 	}
-	body := told.text() + "\n"
-	if strings.Contains(r.Header.Get("Accept"), "json") || strings.Contains(r.Header.Get("Content-Type"), "json") {
-		h.Set("Content-Type", "application/json")
-		text, _ := json.Marshal(map[string]any{"type": "error", "error": map[string]any{
-			"type": "bothy_refused", "message": told.text(), "reason": told.Reason, "rule": told.Rule, "command": told.Command,
-		}})
-		body = string(text) + "\n"
-	} else {
-		h.Set("Content-Type", "text/plain; charset=utf-8")
-	}
+	contentType, body := told.body(r.Header)
+	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, body)
+}
+
+// body is what is told to who asks with a header.
+func (t refusal) body(asked http.Header) (contentType, body string) {
+	var told any
+	switch {
+	case isNPM(asked):
+		told = map[string]any{"error": t.text()}
+	case strings.Contains(asked.Get("Accept"), "json") || strings.Contains(asked.Get("Content-Type"), "json"):
+		told = map[string]any{"type": "error", "error": map[string]any{
+			"type": "bothy_refused", "message": t.text(), "reason": t.Reason, "rule": t.Rule, "command": t.Command,
+		}}
+	default:
+		return "text/plain; charset=utf-8", t.text() + "\n"
+	}
+	text, _ := json.Marshal(told)
+	return "application/json", string(text) + "\n"
+}
+
+// isNPM tells npm, pnpm and yarn. npm shows the error of an answer as text, whatever it asked
+// for: an object is [object Object] to who reads it.
+func isNPM(asked http.Header) bool {
+	return strings.Contains(asked.Get("User-Agent"), "npm/") || strings.Contains(asked.Get("Accept"), "application/vnd.npm")
 }
 
 func (t refusal) text() string {

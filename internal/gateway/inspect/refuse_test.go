@@ -3,8 +3,11 @@ package inspect
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"net"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -111,4 +114,33 @@ func readFrame(r io.Reader) (kind byte, stream uint32, err error) {
 	size := binary.BigEndian.Uint32(head[:]) >> 8
 	_, err = io.CopyN(io.Discard, r, int64(size))
 	return head[3], binary.BigEndian.Uint32(head[5:]), err
+}
+
+// Who asks hears why in words that it shows.
+func TestRefusalBody(t *testing.T) {
+	told := refusal{Reason: "no rule allows it", Command: "bothy policy allow host"}
+	const agent = "npm/11.19.1 node/v20.20.2 linux x64 workspaces/false"
+	object := func(body string) any {
+		var got struct{ Error any }
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+		return got.Error
+	}
+	for name, asked := range map[string]http.Header{
+		"npm, about a package":   {"User-Agent": {agent}, "Accept": {"application/json"}, "Npm-Command": {"install"}},
+		"npm, about itself":      {"User-Agent": {agent}, "Accept": {"application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*"}},
+		"npm, for an archive":    {"User-Agent": {agent}, "Accept": {"*/*"}},
+		"another, for a package": {"Accept": {"application/vnd.npm.install-v1+json"}},
+	} {
+		if contentType, body := told.body(asked); contentType != "application/json" || object(body) != told.text() {
+			t.Errorf("%s: %s %s", name, contentType, body)
+		}
+	}
+	if _, body := told.body(http.Header{"Accept": {"application/json"}, "User-Agent": {"curl/8"}}); object(body).(map[string]any)["command"] != told.Command {
+		t.Errorf("who asks for JSON hears %s", body)
+	}
+	if contentType, body := told.body(http.Header{"Accept": {"*/*"}}); !strings.HasPrefix(contentType, "text/plain") || body != told.text()+"\n" {
+		t.Errorf("others hear %s %s", contentType, body)
+	}
 }
