@@ -82,7 +82,7 @@ func (l *logins) set(loans []wire.Loan) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.meet(loans)
-	set, err := inject.Compile(current(loans, next))
+	set, err := inject.Compile(l.g.conf.Sandbox, current(loans, next))
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (l *logins) end(h *heldLogin, r renew.Result, err error, who *spec.Lease) {
 	if err == nil {
 		h.take(r)
 		var set *inject.Set
-		if set, err = inject.Compile(current(l.loans, l.held)); err == nil {
+		if set, err = inject.Compile(l.g.conf.Sandbox, current(l.loans, l.held)); err == nil {
 			l.g.secrets.Store(set)
 		}
 	}

@@ -739,7 +739,7 @@ func TestLoginTakenBack(t *testing.T) {
 	must(t, w.SetLoans(loans))
 	c := w.client(t, false)
 	status, text := p.call(t, w, c)
-	if status != 403 || !strings.Contains(text, "taken back: bothy secret lease tool-login --sandbox ") {
+	if status != 403 || !strings.Contains(text, "taken back: bothy secret lease tool-login --sandbox box, on") {
 		t.Errorf("%d %s", status, text)
 	}
 	status, text, _ = fetch(t, c, "POST", p.how().Endpoint, strings.NewReader(fmt.Sprintf(`{"refresh_token":%q}`, refreshStandIn)), "Content-Type", "application/json")

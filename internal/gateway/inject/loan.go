@@ -16,8 +16,8 @@ const (
 )
 
 // newLoan checks a loan by itself.
-func newLoan(w *wire.Loan) (*loan, error) {
-	l := &loan{Lease: w.Lease, value: string(w.Value), taken: w.Taken, hosts: strings.Join(w.Hosts, ", ")}
+func newLoan(box string, w *wire.Loan) (*loan, error) {
+	l := &loan{Lease: w.Lease, box: box, value: string(w.Value), taken: w.Taken, hosts: strings.Join(w.Hosts, ", ")}
 	for _, p := range l.standIns() {
 		l.folded = append(l.folded, strings.ToLower(p))
 	}
@@ -33,14 +33,6 @@ func newLoan(w *wire.Loan) (*loan, error) {
 		}
 	}
 	return l, l.compileRules()
-}
-
-// again says how to have it once more.
-func (l *loan) again() string {
-	if l.Captured != "" {
-		return "log in again, as the first time"
-	}
-	return "bothy secret lease " + l.Secret + " --sandbox " + l.Sandbox + ", on the host, lends it again"
 }
 
 // checkPlaceholder refuses what could occur by chance or be written in two ways.

@@ -44,7 +44,7 @@ func github() wire.Loan {
 
 func compile(t testing.TB, loans ...wire.Loan) *Set {
 	t.Helper()
-	s, err := Compile(loans)
+	s, err := Compile("box", loans)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,6 +375,34 @@ func TestC12Ended(t *testing.T) {
 	}
 }
 
+// Who comes with the placeholder of a lease that was taken back hears of the command that made
+// it, whole.
+func TestLendAgain(t *testing.T) {
+	for want, change := range map[string]func(*wire.Loan){
+		"bothy secret lease anthropic --host api.example.com:443 --bearer --env API_TOKEN --sandbox box,": func(l *wire.Loan) { l.Env = []string{"API_TOKEN"} },
+		"bothy secret lease anthropic --host api.example.com:443 --method GET --path '/a/*' --path /b --header x-key --env '' --for TIME --sandbox box,": func(l *wire.Loan) {
+			l.Methods, l.Paths, l.Place, l.Until = []string{"GET"}, []string{"/a/*", "/b"}, spec.Place{Kind: spec.PlaceHeader, Name: "x-key"}, noon.Add(time.Hour)
+		},
+		"bothy secret lease anthropic --host api.example.com:443 --basic '' --env A --env B --sandbox box,": func(l *wire.Loan) {
+			l.Place, l.Env = spec.Place{Kind: spec.PlaceBasic}, []string{"A", "B"}
+		},
+		"bothy secret lease anthropic --host api.example.com:443 --query key --env A --sandbox box,": func(l *wire.Loan) {
+			l.Place, l.Env = spec.Place{Kind: spec.PlaceQuery, Name: "key"}, []string{"A"}
+		},
+		"bothy run --lend github box,": func(l *wire.Loan) { l.Tool, l.Env = "github", []string{"GH_TOKEN"} },
+		"log in again":                 func(l *wire.Loan) { l.Captured = "claude" },
+	} {
+		s := compile(t, lend(func(l *wire.Loan) {
+			l.Sandbox, l.Value = "188203b6bc14", nil
+			change(l)
+		}))
+		r := request(t, "GET", "https://api.example.com/", nil, "Authorization", "Bearer "+placeholder)
+		if _, err := s.Request(r, api, noon); refused(err) == nil || !strings.Contains(err.Error(), "taken back: "+want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // A lease for some methods is not for a request that asks for another one in its body.
 func TestAnyMethod(t *testing.T) {
 	s := compile(t, lend(func(l *wire.Loan) { l.Methods = []string{"POST"} }), github())
@@ -503,14 +531,14 @@ func TestCompileRefuses(t *testing.T) {
 		"header Content-Length":  func(l *wire.Loan) { l.Place = spec.Place{Kind: spec.PlaceHeader, Name: "content-length"} },
 		"query with an '='":      func(l *wire.Loan) { l.Place = spec.Place{Kind: spec.PlaceQuery, Name: "a=b"} },
 	} {
-		s, err := Compile([]wire.Loan{lend(change), github()})
+		s, err := Compile("box", []wire.Loan{lend(change), github()})
 		if s != nil || !errors.Is(err, spec.ErrUsage) {
 			t.Errorf("%s: %v, %v", name, s, err)
 		} else if strings.Contains(err.Error(), "1234567") || strings.Contains(err.Error(), "password") {
 			t.Errorf("%s: the value is in %q", name, err)
 		}
 	}
-	if s, err := Compile(nil); s != nil || err != nil {
+	if s, err := Compile("box", nil); s != nil || err != nil {
 		t.Error(s, err)
 	}
 }

@@ -35,6 +35,7 @@ type Target struct {
 // loan is a lease ready to be applied.
 type loan struct {
 	spec.Lease
+	box    string // the name of the sandbox
 	value  string
 	masked []string       // other values that must not come in
 	taken  bool           // back: only masked
@@ -65,14 +66,15 @@ func (l *loan) values() []string {
 	return append([]string{l.value}, l.masked...)
 }
 
-// Compile checks loans. Errors are of class [spec.ErrUsage].
-func Compile(loans []wire.Loan) (*Set, error) {
+// Compile checks loans to a sandbox, which is given by its name. Errors are of class
+// [spec.ErrUsage].
+func Compile(box string, loans []wire.Loan) (*Set, error) {
 	if len(loans) == 0 {
 		return nil, nil
 	}
 	s := &Set{}
 	for i := range loans {
-		l, err := newLoan(&loans[i])
+		l, err := newLoan(box, &loans[i])
 		if err != nil {
 			return nil, &spec.Error{Class: spec.ErrUsage, Op: "lend secret " + loans[i].Secret, Err: err}
 		}

@@ -160,7 +160,7 @@ type noLogins struct{ Logins }
 
 // Nor is who may be asking for a token waited for.
 func TestSlowRenewal(t *testing.T) {
-	secrets, err := inject.Compile([]wire.Loan{{
+	secrets, err := inject.Compile("box", []wire.Loan{{
 		Value: wire.Value("access-0123456789abcdef"), Login: &wire.Login{How: spec.AgentLogin{Endpoint: "https://far.example/token"}},
 		Lease: spec.Lease{ID: "l", Secret: "s", Hosts: []string{"far.example"}, Place: spec.Place{Kind: spec.PlaceBearer}, Placeholder: "placeholder-0123456789abcdef", Renewal: "renewal-0123456789abcdef"},
 	}})

@@ -1,0 +1,58 @@
+package inject
+
+import (
+	"slices"
+
+	"github.com/bothy-dev/bothy/internal/policy"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// again says how to have a lease that was taken back once more.
+func (l *loan) again() string {
+	if l.Captured != "" {
+		return "log in again, as the first time"
+	}
+	return l.againCommand().Command(l.box) + ", on the host, lends it again"
+}
+
+// againCommand is the command that made the lease. How long it was for is not known any more:
+// whoever gives it says so.
+func (l *loan) againCommand() policy.Suggestion {
+	if l.Tool != "" {
+		return policy.Suggestion{Args: []string{"run", "--lend", l.Tool, l.box}}
+	}
+	args := []string{"secret", "lease", l.Secret}
+	if l.login == nil { // which knows its hosts
+		args = slices.Concat(args, flags("--host", l.Hosts), flags("--method", l.Methods), flags("--path", l.Paths), placeFlags(l.Place), flags("--env", l.Env))
+		if len(l.Env) == 0 {
+			args = append(args, "--env", "")
+		}
+	}
+	if !l.Until.IsZero() {
+		args = append(args, "--for", "TIME")
+	}
+	return policy.Suggestion{Args: args, PerSandbox: true}
+}
+
+// flags give one for each value.
+func flags(name string, values []string) (args []string) {
+	for _, v := range values {
+		args = append(args, name, v)
+	}
+	return args
+}
+
+// placeFlags give none for a place that only a known service has.
+func placeFlags(p spec.Place) []string {
+	switch p.Kind {
+	case spec.PlaceBearer:
+		return []string{"--bearer"}
+	case spec.PlaceBasic:
+		return []string{"--basic", p.User}
+	case spec.PlaceHeader:
+		return []string{"--header", p.Name}
+	case spec.PlaceQuery:
+		return []string{"--query", p.Name}
+	}
+	return nil
+}
