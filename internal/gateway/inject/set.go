@@ -183,13 +183,13 @@ func (s *Set) Mask(text string) string {
 	return s.values.maskText(text)
 }
 
-// MaskToken gives text without a token that is not lent, in whatever way it is written. One
-// that is too short to be told from other text is none.
-func MaskToken(text, token string) string {
+// TokenMask gives what takes a token that is not lent out of texts, in whatever way it is
+// written. One that is too short to be told from other text is none.
+func TokenMask(token string) func(text string) string {
 	if len(token) < minValue {
-		return text
+		return func(text string) string { return text }
 	}
-	return newFinder([]needle{{text: token}}).maskText(text)
+	return newFinder([]needle{{text: token}}).maskText
 }
 
 // Find looks for a placeholder in a text that stands for itself, such as a name

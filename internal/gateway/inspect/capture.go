@@ -108,9 +108,9 @@ func (i *Inspector) kept(ctx context.Context, resp *http.Response, x *exchange) 
 func (i *Inspector) passed(text []byte, identity string) map[string]any {
 	all, out := map[string]json.RawMessage{}, map[string]any{}
 	_ = json.Unmarshal(text, &all) // it was read already
-	secrets := i.conf.Secrets()
+	secrets, mask := i.conf.Secrets(), inject.TokenMask(identity)
 	for _, name := range i.conf.Capture.Pass {
-		if masked := inject.MaskToken(secrets.Mask(string(all[name])), identity); json.Valid([]byte(masked)) {
+		if masked := mask(secrets.Mask(string(all[name]))); json.Valid([]byte(masked)) {
 			out[name] = json.RawMessage(masked)
 		}
 	}
