@@ -67,7 +67,7 @@ func (g *Gateway) conclude(r *spec.NetworkRecord, why, err error) {
 		// Programs try all addresses of a name at once, and drop those that are not the first
 		// to answer.
 	case err != nil:
-		r.Verdict, r.Reason = spec.VerdictError, err.Error()
+		r.Verdict, r.Reason = spec.VerdictError, brokenOff(err, r.Direction)
 		g.distrusted(r, err)
 		if failed, ok := errors.AsType[*dial.Failed](err); ok {
 			r.Addr = failed.Addr.Addr()

@@ -2,12 +2,19 @@ package gateway
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/gateway/dial"
 	"github.com/bothy-dev/bothy/internal/gateway/netstack"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -95,6 +102,48 @@ func TestFlowIsDropped(t *testing.T) {
 		if r.Verdict != want || (r.Reason == netstack.ErrCut.Error()) != (says != "") {
 			t.Errorf("%s: it says %+v", name, r)
 		}
+	}
+}
+
+// A server that cuts a connection is said to have, in words for people.
+func TestServerCuts(t *testing.T) {
+	l := listen(t)
+	go func() {
+		for c, err := l.AcceptTCP(); err == nil; c, err = l.AcceptTCP() {
+			_, _ = io.ReadFull(c, make([]byte, 1))
+			_ = c.SetLinger(0)
+			_ = c.Close()
+		}
+	}()
+	w := start(t, document(t, 1, "allow: [raw.example.com, 127.0.0.0/8]\n"), map[string][]string{"raw.example.com": here})
+	c, err := w.in.DialName(t.Context(), "raw.example.com", netip.MustParseAddrPort(l.Addr().String()).Port())
+	must(t, err)
+	_, err = io.WriteString(c, "x")
+	must(t, err)
+	r := w.record(t, "the end", func(r spec.NetworkRecord) bool { return isFlow(r) && r.Verdict == spec.VerdictError })
+	if r.Reason != "the server has cut the connection" {
+		t.Errorf("it says %+v", r)
+	}
+}
+
+// What the host's kernel says otherwise is told without its addresses; what failed before is
+// told as it is.
+func TestBrokenOff(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4(9, 9, 9, 9), Port: 1}
+	op := func(why error) error {
+		return &net.OpError{Op: "read", Net: "tcp", Addr: at, Err: os.NewSyscallError("read", why)}
+	}
+	for want, err := range map[string]error{
+		"the connection to the server broke off: connection timed out": op(unix.ETIMEDOUT),
+		"9.9.9.9:1 does not answer":                                    &dial.Failed{Why: "9.9.9.9:1 does not answer"},
+		"another":                                                      errors.New("another"),
+	} {
+		if got := brokenOff(err, ""); got != want {
+			t.Errorf("%v is told as %q", err, got)
+		}
+	}
+	if got := brokenOff(op(unix.EPIPE), spec.DirectionIn); got != "whoever connected has cut the connection" {
+		t.Error(got)
 	}
 }
 
