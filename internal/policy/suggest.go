@@ -139,6 +139,8 @@ func (d *Decision) suggest() Suggestion {
 	switch {
 	case d.query.Git != nil && (d.Cause == CauseNoRule || d.Cause == CauseRequest):
 		return d.suggestGit()
+	case d.query.Stage == StageLookup && d.Cause != CauseRule && isService(d.query.Name):
+		return Suggestion{Note: "the name is of a service and no host: nothing connects to it"}
 	case d.Cause == CauseNoRule && d.query.Port == portSSH:
 		return suggestSSH(d.query.target())
 	}
@@ -161,6 +163,13 @@ func (d *Decision) suggest() Suggestion {
 		return Suggestion{Note: "connect again"}
 	}
 	return Suggestion{}
+}
+
+// isService tells names like _http._tcp.deb.debian.org, under which it is asked on which hosts a
+// service is.
+func isService(name string) bool {
+	service, rest, _ := strings.Cut(name, ".")
+	return strings.HasPrefix(service, "_") && strings.HasPrefix(rest, "_")
 }
 
 // allowing suggests a rule.

@@ -71,6 +71,21 @@ func TestSuggestionsSuffice(t *testing.T) {
 	}
 }
 
+// No rule is proposed for a name to which nothing connects: apt asks for some.
+func TestNoSuggestionForServices(t *testing.T) {
+	p := policyOf(t)
+	for name, want := range map[string]string{
+		"_http._tcp.deb.debian.org": "",
+		"_acme-challenge.a.example": "bothy policy allow _acme-challenge.a.example:443 --sandbox box",
+		"deb.debian.org":            "bothy policy allow deb.debian.org:443 --sandbox box",
+	} {
+		d := p.Decide(Query{Stage: StageLookup, Name: name, Now: noon})
+		if s := d.Suggest(); s.Command("box") != want || want == "" && s.Note == "" {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
 // Where one command does not do, all are told, or why none does.
 func TestSuggestionsOfSeveral(t *testing.T) {
 	p := policyOf(t,
