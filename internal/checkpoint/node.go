@@ -2,10 +2,8 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +86,7 @@ func (p *putter) create(d *os.File, temp string, e *Entry) error {
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 			return errors.Join(err, errTaken)
 		}
-		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), at, temp, unix.AT_SYMLINK_FOLLOW)
+		return unix.Linkat(unix.AT_FDCWD, self(int(f.Fd())), at, temp, unix.AT_SYMLINK_FOLLOW)
 	case e.isFile():
 		return p.file(d, temp, e)
 	case e.kind() == unix.S_IFLNK:
@@ -100,12 +98,12 @@ func (p *putter) create(d *os.File, temp string, e *Entry) error {
 			return err
 		}
 	}
-	return dressNode(d, temp, e)
+	return p.dressNode(d, temp, e)
 }
 
 // dressNode gives what has no content its owner and permissions. Who else writes to the
 // directory may have put something else there meanwhile.
-func dressNode(d *os.File, name string, e *Entry) error {
+func (p *putter) dressNode(d *os.File, name string, e *Entry) error {
 	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 	if err != nil {
 		return err
@@ -124,7 +122,11 @@ func dressNode(d *os.File, name string, e *Entry) error {
 	if e.kind() == unix.S_IFLNK {
 		return nil
 	}
-	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), e.Mode&0o7777)
+	narrowed, err := e.dressAttributes(pin)
+	if err != nil {
+		return err
+	}
+	return unix.Chmod(self(fd), p.permissions(e, narrowed))
 }
 
 // file writes a file anew.
@@ -135,7 +137,7 @@ func (p *putter) file(d *os.File, temp string, e *Entry) error {
 	}
 	err = p.contents(f, e)
 	if err == nil {
-		err = dress(int(f.Fd()), e)
+		err = p.dress(f, e)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -176,7 +178,8 @@ func (p *putter) contents(f *os.File, e *Entry) error {
 
 // dress gives a file or directory its owner, attributes, permissions and time, as far
 // as it has others.
-func dress(fd int, e *Entry) error {
+func (p *putter) dress(f *os.File, e *Entry) error {
+	fd := int(f.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -186,14 +189,15 @@ func dress(fd int, e *Entry) error {
 			return err
 		}
 	}
-	if err := dressAttributes(fd, e); err != nil {
+	narrowed, err := e.dressAttributes(f)
+	if err != nil {
 		return err
 	}
-	if err := unix.Fstat(fd, &st); err != nil { // a new owner takes bits away
+	if err := unix.Fstat(fd, &st); err != nil { // a new owner takes bits away, and a list has its own
 		return err
 	}
-	if st.Mode != e.Mode {
-		if err := unix.Fchmod(fd, e.Mode&0o7777); err != nil {
+	if mode := p.permissions(e, narrowed); st.Mode&0o7777 != mode {
+		if err := unix.Fchmod(fd, mode); err != nil {
 			return err
 		}
 	}
@@ -201,25 +205,5 @@ func dress(fd int, e *Entry) error {
 		return nil
 	}
 	times := []unix.Timespec{unix.NsecToTimespec(time.Now().UnixNano()), unix.NsecToTimespec(e.Modified)}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), times, 0)
-}
-
-func dressAttributes(fd int, e *Entry) error {
-	has := attributes(fd)
-	for _, a := range has {
-		if !slices.ContainsFunc(e.Attrs, func(b Attr) bool { return a.Name == b.Name }) {
-			if err := unix.Fremovexattr(fd, a.Name); err != nil {
-				return err
-			}
-		}
-	}
-	for _, a := range e.Attrs {
-		if slices.Contains(has, a) {
-			continue
-		}
-		if err := unix.Fsetxattr(fd, a.Name, []byte(a.Value), 0); err != nil {
-			return fmt.Errorf("set attribute %q: %w", a.Name, err)
-		}
-	}
-	return nil
+	return unix.UtimesNanoAt(unix.AT_FDCWD, self(fd), times, 0)
 }

@@ -91,7 +91,7 @@ func (now *placed) put(t *Tree, src Source, packs func(int64) (*os.File, error))
 		return p.skipped, err
 	}
 	if len(t.Entries) > 0 {
-		if err := p.may("", dress(int(p.top.Fd()), &t.Entries[0])); err != nil {
+		if err := p.may("", p.dress(p.top, &t.Entries[0])); err != nil {
 			return p.skipped, err
 		}
 	}
@@ -138,7 +138,7 @@ func (p *putter) lock() error {
 	for _, e := range slices.Backward(p.locked) {
 		f, err := p.reach(e.Path, asDirectory)
 		if err == nil {
-			err = dress(int(f.Fd()), e)
+			err = p.dress(f, e)
 			f.Close()
 		}
 		if err := p.may(e.Path, err); err != nil {
@@ -304,7 +304,7 @@ func (p *putter) directory(d *os.File, name string, e *Entry, there bool) error 
 		p.locked = append(p.locked, e)
 		return nil
 	}
-	return dress(int(f.Fd()), e)
+	return p.dress(f, e)
 }
 
 // enter gives the owner of a directory the permission to work in it.

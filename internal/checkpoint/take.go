@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,9 +49,6 @@ const maxBytes = 1 << 30
 
 // maxPath is the longest path that is kept: no system call takes a longer one.
 const maxPath = 4096
-
-// maxAttrs is how many bytes of attributes a file may have.
-const maxAttrs = 64 << 10
 
 // taker walks through trees of which somebody inside a sandbox may have made
 // anything, and keeps what it has not kept yet.
@@ -150,7 +146,7 @@ func (t *taker) top() error {
 	}
 	e := entryOf("", &st)
 	t.device = e.seen.Device
-	e.Attrs = attributes(int(f.Fd()))
+	e.Attrs = attributes(f)
 	if err := t.note(e); err != nil {
 		return err
 	}
@@ -274,6 +270,10 @@ func (t *taker) add(d *os.File, name, at string, depth int) error {
 			return err
 		}
 	case unix.S_IFIFO:
+		var err error
+		if e.Attrs, err = attributesIn(d, name); err != nil {
+			return gone(err)
+		}
 	case unix.S_IFCHR: // the mark of a deletion in an overlay's layer
 		if st.Rdev != 0 || t.source.Shared {
 			return t.leave(e)
@@ -310,7 +310,7 @@ func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
 	if idOf(&st).device != t.device {
 		return t.leave(e) // another file system is mounted there
 	}
-	e.Attrs = attributes(int(f.Fd()))
+	e.Attrs = attributes(f)
 	if err := t.note(e); err != nil {
 		return err
 	}
@@ -365,7 +365,7 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	// What a program writes through memory changes no time until the page is on its
 	// way to the disk. From then on it does, once more.
 	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
-	e.Attrs = attributes(int(f.Fd()))
+	e.Attrs = attributes(f)
 	var err error
 	e.Content, err = t.pack.add(f, st.Size)
 	return err
@@ -432,7 +432,7 @@ func openPinned(pin, flags int) (*os.File, error) {
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		return nil, unix.EACCES
 	}
-	self := fmt.Sprintf("/proc/self/fd/%d", pin)
+	self := self(pin)
 	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
 		return nil, err
 	}
@@ -441,30 +441,6 @@ func openPinned(pin, flags int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), self), nil
-}
-
-// attributes are those of the namespace "user", of which an overlay's layer has some
-// of its own. Where there are none, or none can be read, there are none to keep.
-func attributes(fd int) (list []Attr) {
-	n, err := unix.Flistxattr(fd, nil)
-	if err != nil || n == 0 {
-		return nil
-	}
-	b := make([]byte, n)
-	if n, err = unix.Flistxattr(fd, b); err != nil {
-		return nil
-	}
-	sum, v := 0, make([]byte, maxAttrs)
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00") {
-		if !strings.HasPrefix(name, "user.") {
-			continue
-		}
-		n, err := unix.Fgetxattr(fd, name, v)
-		if sum += len(name) + n; err == nil && sum <= maxAttrs {
-			list = append(list, Attr{name, string(v[:n])})
-		}
-	}
-	return list
 }
 
 // pack is a file with the contents of many.

@@ -41,7 +41,7 @@ type Entry struct {
 	seen seen
 }
 
-// Attr is an extended attribute of the namespace "user".
+// Attr is an extended attribute that is kept.
 type Attr struct{ Name, Value string }
 
 // Content says where the bytes of a file lie.
