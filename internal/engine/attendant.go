@@ -211,25 +211,24 @@ func (a *attendant) want(cause string, idly bool) {
 	}
 }
 
-// make makes the checkpoint that is to be made.
+// make makes the checkpoint that is to be made. One that failed is to be made still.
 func (a *attendant) make(ctx context.Context) {
-	began, cause := time.Now(), a.cause
+	cause, idly := a.cause, a.idly
 	a.cause = ""
 	var since *time.Time
-	if a.idly {
+	if idly {
 		since = a.saved
 	}
-	err := a.engine.checkpointUnasked(ctx, a.sb, cause, since)
-	wait := attendShare * time.Since(began)
+	did, err := a.engine.checkpointUnasked(ctx, a.sb, cause, since)
+	wait := attendShare * did.took
 	switch {
 	case err == nil, errors.Is(err, errUnchanged):
-	case errors.Is(err, spec.ErrStopping), errors.Is(err, spec.ErrNotFound): // it ends, as we do
+		a.saved = did.saved
+	case errors.Is(err, spec.ErrStopping), !a.engine.exists(a.sb): // it ends, as we do
 	default:
 		a.log.Printf("%s: no checkpoint: %v", cause, err)
+		a.want(cause, idly)
 		wait = max(wait, attendRetry)
-	}
-	if err == nil || errors.Is(err, errUnchanged) {
-		a.saved = a.engine.Status(a.sb).Root.SavedAt
 	}
 	a.rest = time.After(wait)
 }

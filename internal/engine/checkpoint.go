@@ -120,9 +120,9 @@ func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause s
 		_, err := e.keep(ctx, sb, m, "")
 		return m.End(err)
 	}
-	authority, err := e.keep(ctx, sb, m, m.MemoryPlace())
+	at, err := e.keep(ctx, sb, m, m.MemoryPlace())
 	if err == nil {
-		e.sealAuthority(ctx, sb, m.MemoryPlace(), authority)
+		e.sealAuthority(ctx, sb, m.MemoryPlace(), at.authority)
 		err = m.KeptMemory()
 	}
 	return m.End(err)
@@ -131,47 +131,57 @@ func (e *Engine) checkpoint(ctx context.Context, sb *spec.Sandbox, name, cause s
 // errUnchanged says that there is nothing to keep.
 var errUnchanged = errors.New("nothing has changed")
 
+// attempt is what became of a checkpoint that no person waits for.
+type attempt struct {
+	took  time.Duration // the work, and not the wait for who else makes one
+	saved *time.Time    // when the root layer was saved that was looked at; nil: none was, or it is not known
+}
+
 // checkpointUnasked makes a checkpoint that no person waits for, unless nothing has
 // changed since the one before, which is errUnchanged. With the time of the root layer's
 // save back then, a sandbox in which nothing seems to have changed does not have to
 // stand still. Of older ones those go that are too many.
-func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) error {
+func (e *Engine) checkpointUnasked(ctx context.Context, sb *spec.Sandbox, cause string, saved *time.Time) (did attempt, err error) {
 	shelf, lock, err := e.openCheckpoints(sb)
 	if err != nil {
-		return err
+		return did, err
 	}
 	defer lock.Unlock()
+	defer func(began time.Time) { did.took = time.Since(began) }(time.Now())
 	if err := shelf.Thin(time.Now()); err != nil { // there may be no room but for that
-		return err
+		return did, err
 	}
 	if err := e.room(); err != nil {
-		return err
+		return did, err
 	}
 	m, err := shelf.Begin("", cause)
 	if err != nil {
-		return err
+		return did, err
 	}
 	m.Point().Unasked = true
-	if _, err := m.End(e.keepChanges(ctx, sb, m, saved)); err != nil {
-		return err
+	did.saved, err = e.keepChanges(ctx, sb, m, saved)
+	if _, err := m.End(err); err != nil {
+		return did, err
 	}
-	return shelf.Thin(time.Now())
+	return did, shelf.Thin(time.Now())
 }
 
-// keepChanges is keep if there is anything new.
-func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) error {
+// keepChanges is keep if there is anything new. It gives when the root layer was saved
+// that it has looked at.
+func (e *Engine) keepChanges(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, saved *time.Time) (*time.Time, error) {
 	if root := e.Status(sb).Root.SavedAt; saved != nil && root != nil && root.Equal(*saved) {
 		if err := m.Warm(e.kept(sb, e.Store.Sandbox(sb.ID))); err != nil {
-			return err
+			return nil, err
 		}
 		if err := filesDiffer(m); err != nil {
-			return err
+			return root, err
 		}
 	}
-	if _, err := e.keep(ctx, sb, m, ""); err != nil {
-		return err
+	at, err := e.keep(ctx, sb, m, "")
+	if err != nil {
+		return nil, err
 	}
-	return differs(m)
+	return at.saved, differs(m)
 }
 
 // differs is errUnchanged where a checkpoint holds what the one before does.
@@ -202,30 +212,38 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 	return shelf, lock, err
 }
 
+// moment is what is known of the moment of which a checkpoint is, and not in it.
+type moment struct {
+	saved     *time.Time      // when its root layer was saved
+	authority *wire.Authority // whom the programs trust, if there is an image of their memory
+}
+
 // keep keeps what there is, with as little as possible left to do while the sandbox
 // stands still or nobody may start it. An image of the memory goes to the directory
-// memory, if it is named; whom the programs trust is given then.
-func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (authority *wire.Authority, err error) {
+// memory, if it is named.
+func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Making, memory string) (at moment, err error) {
 	d := e.Store.Sandbox(sb.ID)
 	sources := e.kept(sb, d)
 	if err := m.Warm(sources); err != nil {
-		return nil, err
+		return at, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
 	err = e.tellWithin(ctx, sb, func(ctx context.Context, c *unixconn.Conn) (err error) {
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		authority, err = keepStill(d, sources, m, c, memory)
+		at.authority, err = keepStill(d, sources, m, c, memory)
+		at.saved = d.ReadStatus().Root.SavedAt // nothing is saved as long as we talk
 		return err
 	}, func() error {
 		if memory != "" {
 			return spec.Errorf(spec.ErrConflict, "sandbox %s does not run: there is no memory to keep", sb.Name).
 				WithHint("start it, or keep its files alone: without --full")
 		}
+		at.saved = d.ReadStatus().Root.SavedAt
 		return keepIdle(d, sources, m)
 	})
-	return authority, err
+	return at, err
 }
 
 // keepStill keeps what there is while the sandbox stands still.

@@ -157,12 +157,12 @@ func (e *Engine) forkRunning(ctx context.Context, from *spec.Sandbox, names []st
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.RemoveTree(memory)) }()
-	authority, err := e.keep(ctx, from, m, memory)
+	at, err := e.keep(ctx, from, m, memory)
 	p, err := m.End(err)
 	if err != nil {
 		return nil, err
 	}
-	return e.forkEach(ctx, from, p, names, &past{memory, func() *wire.Authority { return authority }})
+	return e.forkEach(ctx, from, p, names, &past{memory, func() *wire.Authority { return at.authority }})
 }
 
 // forkAbreast is how many forks start at once: each start works, and waits.

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"log"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// A workspace that was moved away is said, and the checkpoint made once it is back; one of
+// a sandbox that was removed is not to be made any more.
+func TestAttendantWorkspaceAway(t *testing.T) {
+	e, dir, sb := newMovable(t)
+	var said bytes.Buffer
+	a := &attendant{engine: e, sb: sb, log: log.New(&said, "", 0), cause: "turn 1"}
+	must(t, os.Rename(dir, dir+"-away"))
+	a.make(t.Context())
+	if !bytes.Contains(said.Bytes(), []byte("turn 1: no checkpoint: ")) || a.cause != "turn 1" {
+		t.Errorf("of one that failed it is said %q, and %q is to be made", said.String(), a.cause)
+	}
+	must(t, os.Rename(dir+"-away", dir))
+	a.make(t.Context())
+	if list, err := e.Checkpoints(sb).List(); err != nil || len(list) != 1 || list[0].Cause != "turn 1" || a.cause != "" {
+		t.Errorf("%v, %+v, and %q is to be made", err, list, a.cause)
+	}
+	must(t, e.Remove(t.Context(), sb, true))
+	said.Reset()
+	a.cause = "turn 2"
+	a.make(t.Context())
+	if said.Len() > 0 || a.cause != "" {
+		t.Errorf("of a sandbox that is gone it is said %q, and %q is to be made", said.String(), a.cause)
+	}
+}
+
+// The wait for somebody else's checkpoint is no work.
+func TestAttemptWaits(t *testing.T) {
+	e, _, sb := newMovable(t)
+	_, theirs, err := e.openCheckpoints(sb)
+	must(t, err)
+	type result struct {
+		attempt
+		error
+	}
+	done := make(chan result)
+	go func() {
+		did, err := e.checkpointUnasked(t.Context(), sb, "test", nil)
+		done <- result{did, err}
+	}()
+	time.Sleep(100 * time.Millisecond) // the longer it waits, the surer is what this finds
+	freed := time.Now()
+	theirs.Unlock()
+	r := <-done
+	must(t, r.error)
+	if most := time.Since(freed); r.took > most {
+		t.Errorf("it took %s of the %s after the lock was free", r.took, most)
+	}
+}
+
+// What is said to have been looked at is the root layer's save of the moment that was kept,
+// and not one that came later.
+func TestAttemptLookedAt(t *testing.T) {
+	e, _, sb := newMovable(t)
+	d := e.Store.Sandbox(sb.ID)
+	write := func(at time.Time) {
+		must(t, store.WriteJSON(d.Status(), spec.Status{Version: spec.Version, State: spec.Stopped, Root: spec.RootLayer{SavedAt: &at}}))
+	}
+	one := time.Now().UTC()
+	write(one)
+	did, err := e.checkpointUnasked(t.Context(), sb, "test", nil)
+	must(t, err)
+	if did.saved == nil || !did.saved.Equal(one) {
+		t.Errorf("%v was looked at, and not %v", did.saved, one)
+	}
+	if again, err := e.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) || again.saved == nil || !again.saved.Equal(one) {
+		t.Errorf("%v: %v was looked at, and not %v", err, again.saved, one)
+	}
+	write(one.Add(time.Second))
+	if _, err := e.checkpointUnasked(t.Context(), sb, "test", did.saved); !errors.Is(err, errUnchanged) {
+		t.Error(err)
+	}
+}
