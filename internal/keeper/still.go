@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/internal/driver"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
@@ -33,7 +35,12 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 	if ctx.Err() != nil { // it ends, and whoever asked looks at it then
 		return k.tooLate()
 	}
-	return k.unlessFallen(&spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err})
+	failed := &spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) { // the sandbox is well
+		failed.Class = nil
+		return failed.WithHint("it goes on; make room on the disk of the state directory, and try again")
+	}
+	return k.unlessFallen(failed)
 }
 
 // stand does that. If memory names a directory, an image of the memory goes there.

@@ -3,10 +3,14 @@ package keeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/layer"
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -80,6 +84,18 @@ func TestLayerAlone(t *testing.T) {
 	w.save = func(string) error { return broken }
 	if err := k.saver.saveStill(t.Context(), w.Pause, nil, nil); !errors.Is(err, broken) || k.saver.layer().SaveError == "" {
 		t.Errorf("%v, %+v", err, k.saver.layer())
+	}
+}
+
+// A full disk is nothing that happened to the sandbox, and somebody can do something.
+func TestNoRoomToStandStill(t *testing.T) {
+	k, w := stander(t)
+	k.spec = &spec.Sandbox{Name: "box"}
+	w.save = func(string) error { return fmt.Errorf("write: %w", unix.ENOSPC) }
+	ours, _ := conns(t)
+	err := k.answerStill(t.Context(), ours, wire.Ask{Unasked: true})
+	if errors.Is(err, spec.ErrSandbox) || !strings.Contains(spec.Hint(err), "make room") {
+		t.Errorf("%v: %s", err, spec.Hint(err))
 	}
 }
 

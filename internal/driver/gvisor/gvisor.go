@@ -330,6 +330,20 @@ func brief(err error) error {
 	return errors.New(line)
 }
 
+// told is what the sentry has said of what it wrote. That there is no room comes as a text
+// that begins with what the sentry was at.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT} {
+		if strings.Contains(err.Error(), full.Error()) {
+			return full
+		}
+	}
+	return brief(err)
+}
+
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -196,10 +196,7 @@ func (w *wall) save(ctx context.Context, write func() error) error {
 	go func() { result <- write() }()
 	select {
 	case err := <-result:
-		if err != nil {
-			return brief(err)
-		}
-		return nil
+		return told(err)
 	case <-w.done:
 		select { // who was asked makes files, as long as he has not heard of it
 		case <-result: //nolint:errcheck // it failed with the sandbox
