@@ -267,22 +267,23 @@ func keepStill(d store.Sandbox, sources []checkpoint.Source, m *checkpoint.Makin
 	if err := m.Take(sources); err != nil {
 		return nil, err
 	}
-	if err := c.SendJSON(wire.Request, struct{}{}); err != nil {
-		return nil, tooSlow(err)
-	}
+	unheard := c.SendJSON(wire.Request, struct{}{}) // it may have said why before it went
 	var stood wire.Stood
 	if err := c.Expect(wire.Reply, &stood); err != nil {
-		return nil, tooSlow(err)
+		return nil, brokenOff(d, errors.Join(unheard, err))
 	}
 	p := m.Point()
 	p.Running, p.Pause = true, stood.Pause
 	return stood.Authority, keepLayer(m, d)
 }
 
-// tooSlow explains why a keeper has broken a conversation off.
-func tooSlow(err error) error {
-	if _, said := errors.AsType[*spec.Error](err); said {
-		return err
+// brokenOff explains why a keeper has broken a conversation off.
+func brokenOff(d store.Sandbox, err error) error {
+	if said, ok := errors.AsType[*spec.Error](err); ok {
+		return said
+	}
+	if d.ReadStatus().State != spec.Running {
+		return spec.ErrStopping
 	}
 	return spec.Errorf(spec.ErrConflict, "the sandbox would have had to stand still for too long: %w", err).
 		WithHint("stop it first: bothy stop")
