@@ -410,7 +410,7 @@ func TestNames(t *testing.T) {
 	if _, err := b.Find("two"); !errors.Is(err, spec.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	for _, bad := range []string{"1", "", "-1", "a/b", "..", "a\n", "a_b", "a"} {
+	for _, bad := range []string{"1", "99999999999999999999", "", "-1", "a/b", "..", "a\n", "a_b", "a"} {
 		err := CheckName(bad)
 		if err == nil {
 			t.Errorf("%q is a name", bad)

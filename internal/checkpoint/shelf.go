@@ -227,7 +227,7 @@ func (s Shelf) Before(p Point) (from Point, err error) {
 
 // CheckName refuses names that could be taken for a number, or do not print.
 func CheckName(name string) error {
-	if _, err := strconv.ParseInt(name, 10, 64); err == nil || spec.CheckName(name) != nil {
+	if strings.Trim(name, "0123456789") == "" || spec.CheckName(name) != nil {
 		return spec.Errorf(spec.ErrUsage, "%q is no name for a checkpoint", name).
 			WithHint("it is as that of a sandbox, 2 to 63 letters, digits, '-' and '.' that begin and end with a letter or digit, and not digits alone: those are the numbers")
 	}
