@@ -172,7 +172,7 @@ func (m *Making) Take(sources []Source) error {
 	} else {
 		m.holds(trees)
 	}
-	m.point.CreatedAt, m.point.Left = began.UTC(), left
+	m.point.CreatedAt, m.point.Left, m.point.LeftShared = began.UTC(), left.all, left.shared
 	return nil
 }
 

@@ -46,10 +46,12 @@ type Point struct {
 	Layer int64 `json:"layer,omitempty"`
 	// Memory is what an image of the memory takes; 0: there is none.
 	Memory int64 `json:"memory,omitempty"`
-	// Left is how many names could not be kept.
-	Left  int      `json:"left,omitempty"`
-	Trees []string `json:"trees"`
-	Packs []int64  `json:"packs,omitempty"`
+	// Left is how many names could not be kept, LeftShared how many of them lie in
+	// directories of the host's.
+	Left       int      `json:"left,omitempty"`
+	LeftShared int      `json:"left_shared,omitempty"`
+	Trees      []string `json:"trees"`
+	Packs      []int64  `json:"packs,omitempty"`
 }
 
 const version = 1

@@ -63,8 +63,11 @@ type taker struct {
 	bytes  int
 	gone   map[string]bool
 	links  map[fileID]string // files with several names, by their first
-	left   int
+	left   left
 }
+
+// left is how many names could not be kept, and how many of them are of the host's.
+type left struct{ all, shared int }
 
 type fileID struct{ device, inode uint64 }
 
@@ -74,23 +77,23 @@ func idOf(st *unix.Stat_t) fileID {
 
 // take walks through the sources. What is kept of files that are as they were
 // known is not kept again.
-func take(sources []Source, known []Tree, p *pack) ([]Tree, int, error) {
+func take(sources []Source, known []Tree, p *pack) ([]Tree, left, error) {
 	t := &taker{pack: p, known: index(known)}
 	var trees []Tree
 	for _, s := range sources {
 		var now unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now); err != nil {
-			return nil, 0, fmt.Errorf("read the clock: %w", err)
+			return nil, left{}, fmt.Errorf("read the clock: %w", err)
 		}
 		t.tree, t.source, t.links, t.now = Tree{Name: s.Name}, s, map[fileID]string{}, now.Nano()
 		if n := len(find(known, s.Name).Entries); n > 0 { // about as many as there were: a list that grows is copied while all stand still
 			t.tree.Entries = make([]Entry, 0, n+n/16+16)
 		}
 		if err := t.leaveOut(s); err != nil {
-			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
+			return nil, left{}, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
 		if err := t.top(); err != nil {
-			return nil, 0, fmt.Errorf("keep %s: %w", s.Dir, err)
+			return nil, left{}, fmt.Errorf("keep %s: %w", s.Dir, err)
 		}
 		trees = append(trees, t.tree)
 	}
@@ -287,7 +290,10 @@ func (t *taker) add(d *os.File, name, at string, depth int) error {
 // leave notes what cannot be kept.
 func (t *taker) leave(e Entry) error {
 	e.Left = true
-	t.left++
+	t.left.all++
+	if t.source.Shared {
+		t.left.shared++
+	}
 	return t.note(e)
 }
 

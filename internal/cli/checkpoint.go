@@ -323,16 +323,16 @@ func shared(sb *spec.Sandbox) (list []string) {
 }
 
 func (a *app) restoreTo(cmd *command.Command, e *engine.Engine, sb *spec.Sandbox, p checkpoint.Point, name string, files bool) error {
-	fork, err := e.Fork(cmd.Context(), sb, p, name, files)
+	forks, err := e.Fork(cmd.Context(), sb, p, []string{name}, files)
 	if err != nil {
 		return err
 	}
 	a.noteFork(sb)
 	a.noteBeneath(e, sb, p)
 	if a.json {
-		return a.printJSON(fork)
+		return a.printJSON(forks[0])
 	}
-	fmt.Fprintln(a.stdout, fork.Name)
+	fmt.Fprintln(a.stdout, forks[0].Name)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/bothy-dev/bothy/internal/checkpoint"
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/spec"
@@ -61,25 +60,13 @@ func (a *app) printForks(forks []*spec.Sandbox) error {
 }
 
 // fork makes the forks. Those that it made are given also with an error.
-func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) (forks []*spec.Sandbox, err error) {
-	if from == "" && !files && e.Status(sb).State == spec.Running {
-		return e.ForkRunning(ctx, sb, names)
+func fork(ctx context.Context, e *engine.Engine, sb *spec.Sandbox, names []string, from string, files bool) ([]*spec.Sandbox, error) {
+	if from == "" {
+		return e.ForkNow(ctx, sb, names, files)
 	}
-	var p checkpoint.Point
-	if from != "" {
-		p, err = e.Checkpoints(sb).Find(from)
-	} else {
-		p, err = e.Checkpoint(ctx, sb, "", "fork", false)
+	p, err := e.Checkpoints(sb).Find(from)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range names {
-		var f *spec.Sandbox
-		if err == nil {
-			f, err = e.Fork(ctx, sb, p, name, files)
-		}
-		if err != nil {
-			return forks, err
-		}
-		forks = append(forks, f)
-	}
-	return forks, nil
+	return e.Fork(ctx, sb, p, names, files)
 }

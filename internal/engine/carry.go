@@ -237,6 +237,7 @@ func (e *Engine) importCheckpoint(ctx context.Context, from io.Reader, name stri
 	if name != "" {
 		sb.Name = name
 	}
+	e.sayLeft(p)
 	return &sb, e.settleImport(ctx, &sb, c, p, stage)
 }
 

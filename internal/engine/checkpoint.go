@@ -208,6 +208,7 @@ func (e *Engine) openCheckpoints(sb *spec.Sandbox) (checkpoint.Shelf, *store.Loc
 	if sb.Broken != "" {
 		return shelf, nil, spec.Errorf(spec.ErrConflict, "sandbox %s is broken: %s", sb.Name, sb.Broken)
 	}
+	defer e.patiently("another command works with the checkpoints of sandbox %s; waiting for it", sb.Name)()
 	lock, err := shelf.Lock()
 	return shelf, lock, err
 }
@@ -238,7 +239,7 @@ func (e *Engine) keep(ctx context.Context, sb *spec.Sandbox, m *checkpoint.Makin
 	}, func() error {
 		if memory != "" {
 			return spec.Errorf(spec.ErrConflict, "sandbox %s does not run: there is no memory to keep", sb.Name).
-				WithHint("start it, or keep its files alone: without --full")
+				WithHint("start it, or take its files alone: --files")
 		}
 		at.saved = d.ReadStatus().Root.SavedAt
 		return keepIdle(d, sources, m)

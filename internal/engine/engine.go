@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/build/cache"
@@ -63,6 +64,12 @@ func (e *Engine) say(format string, args ...any) {
 	if e.Progress != nil {
 		e.Progress(fmt.Sprintf(format, args...))
 	}
+}
+
+// patiently says what is waited for if that takes long, until done is called.
+func (e *Engine) patiently(format string, args ...any) (done func()) {
+	notice := time.AfterFunc(waitNotice, func() { e.say(format, args...) })
+	return func() { notice.Stop() }
 }
 
 // List gives all sandboxes, by name.
@@ -185,11 +192,8 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	}
 	if sb.Name == "" {
 		sb.Name = freeName(sb, taken)
-	} else if taken[sb.Name] {
-		return spec.Errorf(spec.ErrConflict, "a sandbox named %q exists already", sb.Name).
-			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", sb.Name, sb.Name)
 	}
-	if err := spec.CheckName(sb.Name); err != nil {
+	if err := checkFree(sb.Name, taken); err != nil {
 		return err
 	}
 	if err := checkCloned(sb); err != nil {
@@ -246,6 +250,26 @@ func (e *Engine) names() (map[string]bool, error) {
 		taken[sb.Name] = true
 	}
 	return taken, nil
+}
+
+// free refuses names that no sandbox can have, or that one has already. An empty one is
+// chosen when it is needed.
+func (e *Engine) free(names []string) error {
+	taken, err := e.names()
+	for _, name := range names {
+		if err == nil && name != "" {
+			err = checkFree(name, taken)
+		}
+	}
+	return err
+}
+
+func checkFree(name string, taken map[string]bool) error {
+	if taken[name] {
+		return spec.Errorf(spec.ErrConflict, "a sandbox named %q exists already", name).
+			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", name, name)
+	}
+	return spec.CheckName(name)
 }
 
 // freeName is the sandbox's default name, numbered if it is taken.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/checkpoint"
@@ -18,24 +19,88 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Fork makes a new sandbox that begins with what another held at a checkpoint. It has
-// the rules of the other and is lent the same, by leases of its own; ports of the host
-// it has none. Where the other writes to the host's files at once, the new one keeps
-// its changes for review, over what the files are now: two that wrote to the same ones
-// would be in each other's way. From a full checkpoint its programs go on, unless only
-// the files are wanted.
-func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool) (*spec.Sandbox, error) {
-	return e.ForkNoted(ctx, from, p, name, files, nil)
+// Fork makes a new sandbox of each name, that begins with what another held at a
+// checkpoint; an empty name is chosen. It has the rules of the other and is lent the same,
+// by leases of its own; ports of the host it has none. Where the other writes to the host's
+// files at once, the new one keeps its changes for review, over what the files are now: two
+// that wrote to the same ones would be in each other's way. From a full checkpoint its
+// programs go on, unless only the files are wanted. Those that it made are given also when
+// others could not be made.
+func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, names []string, files bool) (made []*spec.Sandbox, err error) {
+	if err := e.free(names); err != nil {
+		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+	}
+	e.sayLeft(p)
+	if p.Memory > 0 && !files {
+		e.sayOver(p, e.asItIs(from, true))
+	}
+	for _, name := range names {
+		sb, err := e.fork(ctx, from, p, name, files, nil)
+		if err != nil {
+			return made, &spec.Error{Op: "fork " + from.Name, Err: err}
+		}
+		made = append(made, sb)
+	}
+	return made, nil
+}
+
+// ForkNow is Fork of what the other is now: if it runs, programs go on in each fork from
+// the same moment, unless only the files are wanted. Of that a checkpoint stays.
+func (e *Engine) ForkNow(ctx context.Context, from *spec.Sandbox, names []string, files bool) (made []*spec.Sandbox, err error) {
+	if err := e.free(names); err != nil { // before anything is kept
+		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
+	}
+	if !files && e.Status(from).State == spec.Running {
+		return e.forkRunning(ctx, from, names)
+	}
+	p, err := e.Checkpoint(ctx, from, "", "fork", false)
+	if err != nil {
+		return nil, err
+	}
+	if made, err = e.Fork(ctx, from, p, names, files); len(made) == 0 { // who begins from it is not there
+		err = errors.Join(err, e.RemoveCheckpoint(from, p))
+	}
+	return made, err
 }
 
 // ForkNoted is Fork for a caller that writes down what it makes before it is there:
-// noted is told the fork, and none is made if that fails. It may be nil.
+// noted is told the fork, and none is made if that fails.
 func (e *Engine) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb, err := e.fork(ctx, from, p, name, files, noted)
 	if err != nil {
 		return nil, &spec.Error{Op: "fork " + from.Name, Err: err}
 	}
 	return sb, nil
+}
+
+// sayLeft says what is missing in a sandbox that begins from a checkpoint.
+func (e *Engine) sayLeft(p checkpoint.Point) {
+	if n := p.Left - p.LeftShared; n > 0 {
+		e.say("%d files could not be read when checkpoint %s was made, or are devices, and are not in what begins from it", n, p.Name)
+	}
+}
+
+// asItIs are the directories and files of the host over which programs go on, from a full
+// checkpoint of a sandbox, as they are now: they are not in it, or not put back. Of those of
+// a fork none is put back.
+func (e *Engine) asItIs(sb *spec.Sandbox, forked bool) (places []string) {
+	back := map[string]bool{}
+	for _, s := range e.kept(sb, e.Store.Sandbox(sb.ID)) {
+		back[s.Dir] = isWorkspace(s) && !forked
+	}
+	for _, m := range slices.Concat(sb.Workspaces, sb.Volumes) {
+		if !sb.Clones(m) && !back[m.Source] {
+			places = append(places, m.Source)
+		}
+	}
+	return places
+}
+
+// sayOver says that programs go on over files that may be others than those that they had.
+func (e *Engine) sayOver(p checkpoint.Point, places []string) {
+	if len(places) > 0 {
+		e.say("the programs of checkpoint %s go on over %s as it is now: what they have open there may not be what it was; --files does without them", p.Name, strings.Join(places, ", "))
+	}
 }
 
 func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
@@ -55,7 +120,10 @@ func (e *Engine) fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 		return nil, err
 	}
 	if past != nil {
-		return sb, e.goOn(ctx, from, sb, past)
+		if err := e.goOn(ctx, from, sb, past); err != nil {
+			return nil, err
+		}
+		return sb, nil
 	}
 	e.lendAgain(ctx, from, sb, false)
 	return sb, nil

@@ -127,18 +127,14 @@ func (e *Engine) startFrom(ctx context.Context, sb *spec.Sandbox, lock *store.Lo
 	return order(ctx, sb, c, wire.Ask{Op: wire.OpUp})
 }
 
-// ForkRunning makes running copies of a sandbox that runs, one for each name; an empty
-// name is chosen. Each goes on from the same moment, for itself. Those that it made are
-// given also when others could not be made.
-func (e *Engine) ForkRunning(ctx context.Context, from *spec.Sandbox, names []string) ([]*spec.Sandbox, error) {
-	made, err := e.forkRunning(ctx, from, names)
-	if err != nil {
-		err = &spec.Error{Op: "fork " + from.Name, Err: err}
-	}
-	return made, err
-}
-
+// forkRunning makes forks of a sandbox that runs. Each goes on from the same moment, for
+// itself.
 func (e *Engine) forkRunning(ctx context.Context, from *spec.Sandbox, names []string) (made []*spec.Sandbox, err error) {
+	defer func() {
+		if err != nil {
+			err = &spec.Error{Op: "fork " + from.Name, Err: err}
+		}
+	}()
 	shelf, lock, err := e.openCheckpoints(from)
 	if err != nil {
 		return nil, err
@@ -162,7 +158,12 @@ func (e *Engine) forkRunning(ctx context.Context, from *spec.Sandbox, names []st
 	if err != nil {
 		return nil, err
 	}
-	return e.forkEach(ctx, from, p, names, &past{memory, func() *wire.Authority { return at.authority }})
+	e.sayLeft(p)
+	made, err = e.forkEach(ctx, from, p, names, &past{memory, func() *wire.Authority { return at.authority }})
+	if len(made) == 0 { // who begins from it is not there
+		err = errors.Join(err, shelf.Remove(p))
+	}
+	return made, err
 }
 
 // forkAbreast is how many forks start at once: each start works, and waits.

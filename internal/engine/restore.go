@@ -111,6 +111,7 @@ func (e *Engine) restore(ctx context.Context, sb *spec.Sandbox, p checkpoint.Poi
 		e.say("programs do not go on: not all files are what they were")
 		return r, nil
 	}
+	e.sayOver(p, e.asItIs(sb, false))
 	if err := e.startFrom(ctx, sb, lock, past); err != nil {
 		return r, (&spec.Error{Op: "have its programs go on", Err: err}).
 			WithHint("its files are what they were; the next command starts it anew")

@@ -54,8 +54,7 @@ func (e *Engine) SetUp(ctx context.Context, sb *spec.Sandbox, attaches bool, do 
 
 // lockSetUp waits until nobody else sets a sandbox up.
 func (e *Engine) lockSetUp(ctx context.Context, sb *spec.Sandbox, d store.Sandbox) (*store.Lock, error) {
-	patience := time.AfterFunc(waitNotice, func() { e.say("another command sets sandbox %s up; waiting for it", sb.Name) })
-	defer patience.Stop()
+	defer e.patiently("another command sets sandbox %s up; waiting for it", sb.Name)()
 	for {
 		lock, err := store.TryLock(d.SetUpLock())
 		if !errors.Is(err, store.ErrLocked) {
