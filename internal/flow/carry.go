@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -327,13 +328,23 @@ func (c *Carrier) draft(n *Node, job *Job) {
 	if len(st.Missing) == 0 {
 		return
 	}
-	data, err := readFile(c.Run.Dir(), LogsDir, fmt.Sprintf("%s.%d%s", n.ID, st.Attempts, rejected))
+	data, err := c.lastRejected(st)
 	if err != nil && st.Rounds > 0 {
 		data, err = readFile(c.Run.Dir(), OutputsDir, n.Output)
 	}
 	if err == nil { // if there is none it begins anew
 		job.Drafts[job.Output] = data
 	}
+}
+
+// lastRejected is the last document of a step that did not pass: of the try whose result it has
+// to mend, or of a later one. Those that were cut short left none.
+func (c *Carrier) lastRejected(st *StepState) (data []byte, err error) {
+	err = fs.ErrNotExist
+	for try := st.Attempts; err != nil && try >= st.flawed; try-- {
+		data, err = readFile(c.Run.Dir(), LogsDir, fmt.Sprintf("%s.%d%s", st.ID, try, rejected))
+	}
+	return data, err
 }
 
 // env are the variables of a node: its own, and where its files are.

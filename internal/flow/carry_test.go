@@ -331,6 +331,31 @@ func TestSentBack(t *testing.T) {
 	b.want(b.carry(), Completed, "done", "one.4 two.1 three.1")
 }
 
+// TestSentBackAndCut cuts the tries short that follow one that was rejected: whoever tries next
+// has that one's document to go on from.
+func TestSentBackAndCut(t *testing.T) {
+	const flawed = `{"bad": 1}`
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b := begin(t, three, nil)
+	b.do = func(job Job) Done {
+		if len(b.jobs) == 1 {
+			return Done{Verdict: spec.VerdictOK, Output: []byte(flawed)}
+		}
+		cancel(&spec.Exited{Code: 130})
+		return Done{Verdict: spec.VerdictOK, Missing: "the file is not there"}
+	}
+	s, c := b.carryIn(ctx)
+	c.Host.Close()
+	b.want(s, Interrupted, "signal", "one.1 one.2")
+	b.do = func(job Job) Done {
+		if got := string(job.Drafts["outputs/one.json"]); strings.HasSuffix(job.Place, "/one.3") && got != flawed {
+			t.Errorf("after a try that was cut short it has the draft %q, and is told:\n%s", got, job.Prompt)
+		}
+		return fine(job)
+	}
+	b.want(b.carry(), Completed, "done", "one.3 two.1 three.1")
+}
+
 // TestLimit has the agent's allowance be used up: that is no try.
 func TestLimit(t *testing.T) {
 	n := 0

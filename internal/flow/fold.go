@@ -76,6 +76,7 @@ type StepState struct {
 	done   int64     // the event that settled it, or since which it waits
 	called int64     // likewise, of the last question that a person was told of
 	tries  int       // that count, for this hash
+	flawed int       // the try whose result it has to mend: the last one that was judged
 	alone  bool      // its share of what was left did not do: it is tried when nothing else is
 	since  time.Time // the first of the tries
 
@@ -369,7 +370,7 @@ func (s *State) worked(w Work, ev run.Event) {
 		st.Status, st.Output, st.Detail, st.done = Completed, w.Output, "", ev.Seq
 		return
 	}
-	st.Detail = st.Missing[0]
+	st.Detail, st.flawed = st.Missing[0], w.Attempt
 	st.Status, st.tries = Pending, st.tries+1
 	if n := s.node(w.Step); st.tries > n.Step.retry() {
 		st.Status, st.done = Failed, ev.Seq
@@ -410,6 +411,7 @@ func (s *State) goBack(n *Node, wrong []string) {
 		return
 	}
 	to.Status, to.Output, to.Checks, to.Missing, to.tries, to.done = Pending, nil, nil, nil, 0, 0
+	to.flawed = to.Attempts + 1 // none: what passed is among the outputs
 	to.Rounds++
 	to.Detail = "sent back by " + n.ID
 	for _, line := range wrong {
