@@ -5,17 +5,35 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/bothy-dev/bothy/internal/engine"
 	"github.com/bothy-dev/bothy/internal/flow"
+	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// This file has the sandboxes of a flow that has come to its end but for what was skipped: they
-// are put away, if those of the flow are removed, and made anew if a person goes on with it.
+// This file has the sandboxes of a flow that removes them and is completed: they are put away, and
+// made anew if a person goes on with what was skipped, or with what somebody has changed since.
+
+// clearFlow removes the sandboxes of a flow that stands so, if it is to, and has come to its end.
+// Those of one that can be gone on with are put away.
+func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.State) error {
+	switch {
+	case !p.Remove:
+		return nil
+	case s.Status == flow.Completed:
+		return putAway(ctx, e, p)
+	case s.Over():
+		return removeAll(ctx, e, p)
+	}
+	return nil
+}
 
 // putAway puts the sandboxes of a flow away, of which nothing runs.
 func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	for _, id := range passing(p) {
 		sb, err := e.Find(id)
 		if err == nil {
@@ -38,6 +56,18 @@ func passing(p *flow.Plan) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// places are the sandboxes in which a flow is gone on with; none if nothing is left to be done.
+func (l *flowing) places(ctx context.Context, events []run.Event) (map[string]*spec.Sandbox, error) {
+	stands, err := flow.Stands(&l.plan, l.run.Dir(), events)
+	if err != nil || stands {
+		return nil, err
+	}
+	if err := l.anew(ctx); err != nil {
+		return nil, err
+	}
+	return l.workplaces()
 }
 
 // anew makes those anew that are put away, if the others are there.

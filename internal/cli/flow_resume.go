@@ -64,10 +64,7 @@ func (a *app) flowResumeCommand() *command.Command {
 			}
 			ctx, release := enduring(cmd.Context())
 			defer release()
-			if err := l.anew(ctx); err != nil {
-				return err
-			}
-			made, err := l.workplaces()
+			made, err := l.places(ctx, events)
 			if err != nil {
 				return err
 			}

@@ -490,16 +490,8 @@ func (a *app) carryFlow(ctx context.Context, e *engine.Engine, works *shop.Flow,
 			a.note("what %s changed waits: bothy diff %[2]s, bothy apply %[2]s", room, s.Sandboxes[room])
 		}
 	}
-	if c.Plan.Remove {
-		switch {
-		case s.Over():
-			err = removeAll(ctx, e, c.Plan)
-		case s.Skipped():
-			err = putAway(ctx, e, c.Plan)
-		}
-		if err != nil { // what the flow came to stays what it is
-			a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
-		}
+	if err := clearFlow(ctx, e, c.Plan, s); err != nil { // what the flow came to stays what it is
+		a.note("%v; bothy flow rm %s removes it", err, c.Run.ID)
 	}
 	if next := (runView{ID: c.Run.ID, Kind: c.Run.Kind, Status: string(s.Status), Reason: s.Reason}).next(); next != "" {
 		a.note("to go on: %s", next)

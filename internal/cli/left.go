@@ -74,7 +74,7 @@ func leftRow(r *run.Run, names []string) [][2]string {
 func (a *app) tidyFlow(ctx context.Context, l *flowing, h *run.Host, names []string) error {
 	var err error
 	if l.state.Ready {
-		err = removeAll(ctx, l.engine, &l.plan)
+		err = clearFlow(ctx, l.engine, &l.plan, l.state)
 	} else {
 		_, err = l.untouched()
 	}

@@ -224,3 +224,21 @@ func Look(dir string, s *State) (Seen, error) {
 	}
 	return seen, nil
 }
+
+// Stands tells whether all is done of a flow that is completed, as its files are now: whoever goes
+// on with it would do nothing.
+func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
+	s, err := Fold(p, events)
+	if err != nil || s.Status != Completed {
+		return false, err
+	}
+	seen, err := Look(dir, s)
+	if err != nil {
+		return false, err
+	}
+	s.begin()
+	s.found(seen)
+	s.spread()
+	next := Next(s, time.Now())
+	return next.End != nil && next.End.Status == Completed, nil
+}
