@@ -52,78 +52,108 @@ func (a *app) loopStatusCommand() *command.Command {
 			if err != nil {
 				return err
 			}
-			if tasks {
-				return a.loopTasks(cmd.Context(), l)
+			if !a.json {
+				err = a.loopTable(l)
 			}
-			if a.json {
+			switch {
+			case err != nil:
+				return err
+			case tasks:
+				return a.loopTasks(cmd.Context(), l)
+			case a.json:
 				return a.printJSON(l.view())
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-			for _, row := range l.rows() {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			return a.spentTable(l)
+			return nil
 		},
 	}
-	c.Flags().BoolVar(&tasks, "tasks", false, "show the tasks that it takes its work from")
+	c.Flags().BoolVar(&tasks, "tasks", false, "also the tasks that it takes its work from; with --json those alone")
 	return a.jsonFlag(c)
 }
 
-// loopTasks shows the tasks that a loop takes its work from: those it has closed, has in
-// hand or has put back, and those that are still to come.
-func (a *app) loopTasks(ctx context.Context, l *looping) error {
-	d := deskOf(l.engine, &l.plan, l.run)
-	if d == nil {
-		return spec.Errorf(spec.ErrUsage, "the run %s takes no tasks", l.run.ID).WithHint("bothy loop run --tasks begins one that does")
+// loopTable shows people how a loop stands, and what it took.
+func (a *app) loopTable(l *looping) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	for _, row := range l.rows() {
+		fmt.Fprintf(w, "%s\t%s\n", row[0], term.Sanitize(row[1]))
 	}
-	g, err := d.Store.View(ctx)
-	if err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
-	s := l.state
-	known := map[string]bool{}
-	for _, f := range s.Closed {
-		known[f.Task] = true
-	}
-	for _, f := range s.Left {
-		known[f.Task] = true
-	}
-	hands := []string{}
-	for _, w := range append([]*loop.State{s}, s.Workers...) {
-		if w.Task != nil {
-			known[w.Task.ID] = true
-			hands = append(hands, w.Task.ID)
+	return a.spentTable(l)
+}
+
+// loopTasks shows the tasks that a loop takes its work from: those it has closed, has in
+// hand or has put back, and those that are still to come. There may be none.
+func (a *app) loopTasks(ctx context.Context, l *looping) error {
+	t := &taskCall{app: a}
+	g, list := task.NewGraph(), []*task.Task{}
+	if d := deskOf(l.engine, &l.plan, l.run); d != nil {
+		var err error
+		if g, err = d.Store.View(ctx); err != nil {
+			return err
 		}
+		list = l.tasksOf(g)
+	}
+	used, err := loop.Tolls(l.events)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return t.printTasks(g, list, l.aboutTasks(used))
+	case l.plan.Tasks == nil:
+		a.note("the run %s takes no tasks; bothy task ls lists those of a project", l.run.ID)
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	return cmp.Or(t.taskTable(g, list), a.tollTable(used))
+}
+
+// tasksOf are those that a loop has to do with.
+func (l *looping) tasksOf(g *task.Graph) (list []*task.Task) {
+	known := map[string]bool{}
+	for _, f := range l.state.Closed {
+		known[f.Task] = true
+	}
+	for _, f := range l.state.Left {
+		known[f.Task] = true
+	}
+	for _, id := range l.inHand() {
+		known[id] = true
 	}
 	choice := task.Filter{Labels: l.plan.Tasks.Labels}
-	var list []*task.Task
 	for _, x := range g.All() {
 		if known[x.ID] || x.Status != task.Closed && choice.Matches(g, x) {
 			list = append(list, x)
 		}
 	}
-	used, err := loop.Tolls(l.events)
-	if err != nil {
-		return err
+	return list
+}
+
+// inHand are the tasks that somebody works at.
+func (l *looping) inHand() []string {
+	hands := []string{}
+	for _, w := range append([]*loop.State{l.state}, l.state.Workers...) {
+		if w.Task != nil {
+			hands = append(hands, w.Task.ID)
+		}
 	}
-	t := &taskCall{app: a}
-	if !a.json {
-		return cmp.Or(t.taskTable(g, list), a.tollTable(used))
-	}
-	also := map[string]any{
+	return hands
+}
+
+// aboutTasks is what a loop has done with tasks, in JSON.
+func (l *looping) aboutTasks(used []loop.Toll) map[string]any {
+	s := l.state
+	about := map[string]any{
 		"closed_tasks": append([]loop.Finished{}, s.Closed...), "put_back": append([]loop.Left{}, s.Left...),
 		"used": append([]loop.Toll{}, used...),
 	}
 	if s.Task != nil {
-		also["task"] = s.Task.ID
+		about["task"] = s.Task.ID
 	}
 	if len(s.Workers) > 0 {
-		also["tasks_in_hand"] = hands
+		about["tasks_in_hand"] = l.inHand()
 	}
-	return t.printTasks(g, list, also)
+	return about
 }
 
 // tollTable prints what tasks took, if any was taken.

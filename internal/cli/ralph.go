@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +68,7 @@ var ralphIdle = map[string]string{
 func (r *ralphCall) add(c *command.Command) {
 	fs := c.Flags()
 	r.cmd = c
-	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks")
+	fs.BoolVar(&r.status, "status", false, "show how the newest loop of this directory stands; with --tasks its tasks, too, or those of this project")
 	fs.StringVar(&r.context, "add-context", "", "tell its next iteration something")
 	fs.Bool("clear-context", false, "take back what no iteration was told yet")
 	fs.Bool("list-tasks", false, "show the tasks of this project")
@@ -119,19 +120,39 @@ func (r *ralphCall) run(cmd *command.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	lines := [][]string{words}
 	if words[0] == "loop" && words[1] != "run" {
 		here, err := r.loopHere(words[1] == "hint")
 		if err != nil {
 			return err
 		}
-		words = append(words, here.ID)
-		if r.context != "" {
-			words = append(words, "--", r.context)
-		}
+		lines = r.about(words, here)
 	}
 	root := cmd.Root()
 	root.AddCommand(r.loopCommand(), r.taskCommand())
-	return root.Execute(cmd.Context(), words)
+	for i, words := range lines {
+		if i > 0 {
+			fmt.Fprintln(r.stdout)
+		}
+		if err := root.Execute(cmd.Context(), words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// about has words be about a loop. Beside how one stands that takes no tasks are those of the
+// directory.
+func (r *ralphCall) about(words []string, here *run.Run) [][]string {
+	var p loop.Plan
+	if _, err := here.Plan(&p); err == nil && r.status && r.tasks && p.Tasks == nil {
+		return [][]string{{"loop", "status", here.ID}, {"task", "ls"}}
+	}
+	words = append(words, here.ID)
+	if r.context != "" {
+		words = append(words, "--", r.context)
+	}
+	return [][]string{words}
 }
 
 // words are what a line means, in the words of loop and task. A loop that there is
