@@ -59,9 +59,18 @@ func (f *loopFlags) takeOver(a *app, cmd *command.Command) error {
 	}
 	a.note("taken over from %s: %s works, at most %d times; a prompt of %d bytes, and %s", printable(f.from), printable(f.plan.Agent), f.plan.Limits.MaxIterations, len(f.plan.Prompt), counted(len(f.hints), "hint"))
 	if !f.takeTasks && len(f.labels) == 0 {
+		f.noteBoxes(a)
 		return nil
 	}
 	return f.takeBoxes(a)
+}
+
+// noteBoxes names the tasks that are kept there, and not taken over: the loop works at none.
+func (f *loopFlags) noteBoxes(a *app) {
+	name := filepath.Join(f.from, ralphTasksName)
+	if _, err := os.Lstat(name); err == nil {
+		a.note("%s: not taken over, for the loop there did not work through tasks: --tasks has this one do so, bothy task import makes them tasks", printable(name))
+	}
 }
 
 // settle fills in what the command line does not say.
