@@ -297,6 +297,14 @@ func TestTerminalShell(t *testing.T) {
 			t.Errorf("size %q after a change", got)
 		}
 
+		// It has no offsets, and says so as on Linux: programs write another way then.
+		if _, err := exec.LookPath("perl"); err == nil {
+			write := fmt.Sprintf(`perl -e '$text = "x"; syscall(%d, 0, $text, 1, 0); print $! + 0'`, unix.SYS_PWRITE64)
+			if got, want := tm.ask(write), strconv.Itoa(int(unix.ESPIPE)); got != want {
+				t.Errorf("a write at an offset of a terminal fails with %q, want %q", got, want)
+			}
+		}
+
 		// What is typed passes as it is.
 		if got := tm.ask("echo grüße-日本-🏠"); got != "grüße-日本-🏠" {
 			t.Errorf("typed text comes back as %q", got)

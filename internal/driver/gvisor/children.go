@@ -32,6 +32,7 @@ func RunChild(args []string) {
 		readCPUID()
 		noTracePoints()
 		clockEarly()
+		seekTerminalsAsLinux()
 	}
 	installFilters()
 	collectLater()

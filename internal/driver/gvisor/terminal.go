@@ -1,0 +1,54 @@
+package gvisor
+
+import (
+	"gvisor.dev/gvisor/pkg/abi"
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/errors/linuxerr"
+	"gvisor.dev/gvisor/pkg/sentry/arch"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
+	"gvisor.dev/gvisor/pkg/sentry/vfs"
+)
+
+// seekTerminalsAsLinux has a read or a write at an offset of a terminal fail as on Linux.
+//
+// There it is ESPIPE, as for a pipe; gVisor says EINVAL. Programs try such a call first and
+// take ESPIPE for the word that there is no offset: what Zig's standard library makes of
+// EINVAL is a broken file, and programs with it, opencode among them, never show anything.
+func seekTerminalsAsLinux() {
+	table, ok := kernel.LookupSyscallTable(abi.Linux, arch.Host)
+	if !ok {
+		return
+	}
+	for nr, call := range table.Table {
+		switch call.Name {
+		case "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2":
+			call.Fn = refuseOffset(call.Fn)
+			table.Table[nr] = call
+		}
+	}
+	table.Init() // what is looked up is a copy
+}
+
+// refuseOffset looks at a file only when a call has failed already.
+func refuseOffset(fn kernel.SyscallFn) kernel.SyscallFn {
+	return func(t *kernel.Task, nr uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
+		n, ctl, err := fn(t, nr, args)
+		if linuxerr.Equals(linuxerr.EINVAL, err) && args[3].Int64() >= 0 && isTerminal(t, args[0].Int()) {
+			err = linuxerr.ESPIPE
+		}
+		return n, ctl, err
+	}
+}
+
+func isTerminal(t *kernel.Task, fd int32) bool {
+	file := t.GetFile(fd)
+	if file == nil {
+		return false
+	}
+	defer file.DecRef(t)
+	st, err := file.Stat(t, vfs.StatOptions{Mask: linux.STATX_TYPE})
+	if err != nil || st.Mode&linux.S_IFMT != linux.S_IFCHR {
+		return false
+	}
+	return st.RdevMajor == linux.UNIX98_PTY_REPLICA_MAJOR || st.RdevMajor == linux.TTYAUX_MAJOR
+}
