@@ -178,7 +178,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A keeper's death is put in order by whoever stops or removes the sandbox.
 // Rules and leases are written beside a stop, whose cleaning leaves them alone.
 func TestStopLeavesDrafts(t *testing.T) {
 	e := newEngine(t)
@@ -200,6 +199,7 @@ func TestStopLeavesDrafts(t *testing.T) {
 	}
 }
 
+// A keeper's death is put in order by whoever stops or removes the sandbox.
 func TestStopAfterCrash(t *testing.T) {
 	e := newEngine(t)
 	sb := wish("/srv/app")
