@@ -134,9 +134,12 @@ func TestFlagsByBeginning(t *testing.T) {
 	p := fresh(t, map[string]string{"host": "\x7fELF\x02host\n"})
 	p.inside(`printf '\177ELF\002' >elf; printf 'MZ\220\000\003' >pe; printf '\317\372\355\376' >mac; printf '\312\376\272\276' >fat
 		printf '#!/bin/sh\n' >script; printf 'MZ is a text\n' >text; printf 'x\177ELF' >late; printf 'M' >short; : >empty; echo x >host`)
+	const compiled = "it begins as a compiled program does"
 	for _, c := range p.changes() {
-		want := map[string]string{"elf": "it begins as a compiled program does", "pe": "it begins as a compiled program does", "mac": "it begins as a compiled program does",
-			"fat": "it begins as a compiled program does", "script": "it begins as a script does", "host": "it begins as a compiled program does on this host"}[c.Path]
+		want := map[string]string{
+			"elf": compiled, "pe": compiled, "mac": compiled, "fat": compiled,
+			"script": "it begins as a script does", "host": compiled + " on this host",
+		}[c.Path]
 		if got := reasonsOf(c); got != want {
 			t.Errorf("%s: %q, want %q", c.Path, got, want)
 		}
