@@ -1,6 +1,12 @@
 package review
 
-import "slices"
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Foresee tells what Apply would come to if nothing changes until then, and does nothing.
 // Applied stands for some hunks of a text, too.
@@ -23,7 +29,33 @@ func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 			return nil, err
 		}
 	}
+	a.foreseeWay()
 	return a.outcome, nil
+}
+
+// foreseeWay ends orders for which the host has no directory to lie in, and gets none.
+func (a *applying) foreseeWay() {
+	made := map[string]bool{} // directories that take the place of something else
+	for i, o := range a.orders {
+		made[o.Path] = o.Kind == Type && o.New.Form == Directory && a.outcome[i].Result == Applied
+	}
+	for i, o := range a.orders {
+		if a.outcome[i].Result != Applied || o.Kind == Deleted {
+			continue
+		}
+		in := path.Dir(o.Path)
+		d, err := a.host.sub(in)
+		d.close()
+		if !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
+			continue
+		}
+		for in != "." && !made[in] {
+			in = path.Dir(in)
+		}
+		if in == "." {
+			a.end(i, Failed, err.Error())
+		}
+	}
 }
 
 func (a *applying) foresee(i int) error {

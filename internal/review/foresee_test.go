@@ -3,6 +3,7 @@ package review
 import (
 	"maps"
 	"os"
+	"regexp"
 	"testing"
 )
 
@@ -82,5 +83,40 @@ func TestPickTakesTextsAlone(t *testing.T) {
 	}
 	if now := p.here(host); now != was || p.get("a") != "that\n" || p.get("some/file") != "that\n" {
 		t.Errorf("the host has\n%sit had\n%s", now, was)
+	}
+}
+
+// What lies in a directory that takes the place of a file comes with that, or not at all.
+func TestForeseeInTheWay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pick Pick
+		with bool // the directory
+		want Result
+	}{
+		"all of it":        {nil, true, Applied},
+		"not with it":      {nil, false, Failed},
+		"some of the text": {Matching(regexp.MustCompile("TODO")), true, Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fresh(t, map[string]string{"file": "TODO\n", "link": "TODO\n"})
+			p.inside("rm file link; mkdir -p file/sub link; echo TODO >file/a; echo TODO >file/sub/b; echo TODO >link/c; echo TODO >beside")
+			must(t, os.Remove(p.path("link")))
+			must(t, os.Symlink("file", p.path("link")))
+			var orders []Order
+			for _, c := range p.changes() {
+				if tt.with || c.Kind != Type {
+					orders = append(orders, Order{Change: c, Pick: tt.pick, Overwrite: true})
+				}
+			}
+			foreseen := p.foreseen(orders)
+			if got := p.order(orders, true); !maps.Equal(got, foreseen) {
+				t.Errorf("foreseen is %v, and it is %v", foreseen, got)
+			}
+			for _, path := range []string{"file/a", "file/sub/b", "link/c"} {
+				if foreseen[path] != tt.want {
+					t.Errorf("%s is %s, want %s", path, foreseen[path], tt.want)
+				}
+			}
+		})
 	}
 }
