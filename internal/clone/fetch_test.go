@@ -457,15 +457,12 @@ func TestPending(t *testing.T) {
 func TestStays(t *testing.T) {
 	const none = ""
 	for name, tt := range map[string]struct{ script, tells string }{
-		"nothing":                     {"git tag here; git tag -a -m x old main; git tag -d old", none},
-		"a tag of the user's":         {"git fetch -q origin tag theirs", none},
+		"nothing":                     {"git tag here; git fetch -q origin tag theirs; git -C sub checkout -q --detach", none},
 		"a tag that says something":   {"git tag -a -m x v1", "refs/tags/v1"},
 		"a commit with a tag alone":   {"git checkout -q --detach; git commit -q --allow-empty -m x; git tag v1; git checkout -q main", "refs/tags/v1"},
-		"a note":                      {"git notes add -m x", "refs/notes/commits"},
-		"a stash":                     {"echo x >>a.txt; git stash -q", "refs/stash"},
+		"a note and a stash":          {"git notes add -m x; echo x >>a.txt; git stash -q", "refs/notes/commits refs/stash"},
 		"a file in a submodule":       {"echo x >sub/new", "1 uncommitted"},
 		"a commit in a submodule":     {"git -C sub commit -q --allow-empty -m x; git add sub; git commit -qm x", "sub"},
-		"a submodule with nothing":    {"git -C sub checkout -q --detach", none},
 		"a submodule that lies":       {"echo x >.git/modules/sub/HEAD", "unknown"},
 		"checked out in another tree": {"git worktree add -q --detach ../tree2; git -C ../tree2 commit -q --allow-empty -m x", "nothing"},
 	} {
