@@ -191,9 +191,10 @@ func (a *app) decline(question string, args ...any) review.Result {
 
 // settlement is what became of all changes.
 type settlement struct {
-	app    *app
-	lines  []outcome
-	counts map[review.Result]int
+	app      *app
+	discards bool
+	lines    []outcome
+	counts   map[review.Result]int
 }
 
 // outcome is one in JSON.
@@ -261,18 +262,34 @@ func (t *settlement) print() error {
 	return nil
 }
 
-// verdict is how the command ends.
+// verdict is how the command ends: the worst that happened, and what is to be done about each.
 func (t *settlement) verdict(sb *spec.Sandbox) error {
 	name := sb.Name
-	switch n := t.counts; {
-	case n[review.Conflicts] > 0:
-		return spec.Errorf(spec.ErrConflict, "%d changes are in conflict with what you have now, and were left", n[review.Conflicts]).
-			WithHint("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name)
-	case n[review.Failed] > 0:
-		return spec.Errorf(nil, "%d changes could not be applied", n[review.Failed])
-	case n[resultFlagged] > 0:
-		return spec.Errorf(spec.ErrDenied, "%d changes may make something run on this host later, and were left", n[resultFlagged]).
-			WithHint("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name)
+	var first *spec.Error
+	var hints []string
+	note := func(r review.Result, class error, what, hint string) {
+		n := t.counts[r]
+		if n == 0 {
+			return
+		}
+		if first == nil {
+			first = spec.Errorf(class, "%d changes %s", n, what)
+		} else {
+			hint = fmt.Sprintf("%d changes %s: %s", n, what, hint)
+		}
+		hints = append(hints, hint)
 	}
-	return nil
+	note(review.Conflicts, spec.ErrConflict, "are in conflict with what you have now, and were left",
+		fmt.Sprintf("look at them: bothy diff %s PATH; take the sandbox's: bothy apply %s --overwrite PATH PATH; keep yours: bothy discard %s PATH", name, name, name))
+	failed, instead := "could not be applied", "what cannot be read, make readable inside: bothy exec %s chmod u+rwX PATH"
+	if t.discards {
+		failed, instead = "could not be discarded", "all of it goes with: bothy discard %s"
+	}
+	note(review.Failed, nil, failed, "why stands beside each; "+fmt.Sprintf(instead, name))
+	note(resultFlagged, spec.ErrDenied, "may make something run on this host later, and were left",
+		fmt.Sprintf("look at them: bothy diff %s PATH; then: bothy apply %s --flagged PATH", name, name))
+	if first == nil {
+		return nil
+	}
+	return first.WithHint("%s", strings.Join(hints, "; "))
 }

@@ -37,7 +37,7 @@ func (a *app) discardCommand() *command.Command {
 			if !force && !a.ask("throw %s of sandbox %s away?", what, sb.Name) {
 				return spec.Errorf(spec.ErrDenied, "nothing was discarded")
 			}
-			t := settlement{app: a}
+			t := settlement{app: a, discards: true}
 			for _, r := range list {
 				if err := a.discardIn(e, sb, r, &t); err != nil {
 					_ = t.print()

@@ -110,6 +110,39 @@ func TestApplyDeletedWithFlagged(t *testing.T) {
 	}
 }
 
+// The worst that happened is how a command ends, and what is to be done is told of all of it.
+func TestVerdict(t *testing.T) {
+	sb := &spec.Sandbox{Name: "box"}
+	const look = "look at them: bothy diff box PATH; then: bothy apply box --flagged PATH"
+	for _, tt := range []struct {
+		discards bool
+		results  []review.Result
+		class    error
+		says     string
+		hint     string
+	}{
+		{results: []review.Result{review.Applied, review.Left, resultDeclined}},
+		{results: []review.Result{resultFlagged}, class: spec.ErrDenied, says: "1 changes may make", hint: look},
+		{results: []review.Result{review.Failed, resultFlagged}, says: "1 changes could not be applied", hint: "bothy exec box chmod u+rwX PATH; 1 changes may make something run on this host later, and were left: " + look},
+		{results: []review.Result{resultFlagged, review.Conflicts}, class: spec.ErrConflict, says: "1 changes are in conflict", hint: look},
+		{discards: true, results: []review.Result{review.Failed}, says: "1 changes could not be discarded", hint: "bothy discard box"},
+	} {
+		a, _ := captured(t)
+		s := settlement{app: a, discards: tt.discards}
+		for _, r := range tt.results {
+			s.put(&reviewed{}, review.Outcome{Result: r})
+		}
+		err := s.verdict(sb)
+		if tt.says == "" {
+			must(t, err)
+			continue
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), tt.says) || !strings.HasSuffix(spec.Hint(err), tt.hint) || tt.class != nil && !errors.Is(err, tt.class) {
+			t.Errorf("%v: %v; hint: %s", tt.results, err, spec.Hint(err))
+		}
+	}
+}
+
 // A file that cannot be read keeps nobody from seeing the others.
 func TestDiffOfUnreadable(t *testing.T) {
 	list := layered(t, "a.txt", "b.txt")

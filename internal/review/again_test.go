@@ -20,6 +20,32 @@ func TestDeletedAndMadeAgain(t *testing.T) {
 	p.wants("\nmodified dir/x\nmodified file\n")
 }
 
+// Of two applies at once the second has nothing to do, and says so.
+func TestAppliedMeanwhile(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		p := fresh(t, map[string]string{"gone": "1\n", "dir/x": "1\n", "tofile/x": "1\n", "todir": "1\n", "tolink": "1\n", "mode/x": "1\n", "both": "1\n", "file": "1\n"})
+		p.inside(`rm -r gone dir tofile todir tolink; mkdir todir empty; echo 2 > todir/x; echo 2 > tofile; ln -s file tolink
+			chmod 700 mode; chmod 755 both; echo 2 > file; echo 2 > new; mkdir made; echo 2 > made/x`)
+		list := p.changes()
+		for round := range 2 {
+			for path, r := range p.apply(list, settled) {
+				if r != Applied {
+					t.Errorf("settled %t, round %d: %s: %s", settled, round, path, r)
+				}
+			}
+		}
+		p.wants("\n")
+		// What the host does to it then is its own.
+		pause()
+		p.put("file", "host\n")
+		p.put("gone", "host\n")
+		got := p.apply(list, settled)
+		if got["file"] != Conflicts || got["gone"] == Applied || p.get("file") != "host\n" || p.get("gone") != "host\n" {
+			t.Errorf("settled %t: after the host changed it: %v", settled, got)
+		}
+	}
+}
+
 // What was discarded while apply waited is not carried out, of whatever kind it is.
 func TestDiscardedMeanwhile(t *testing.T) {
 	p := fresh(t, map[string]string{"gone": "1\n", "dir/x": "1\n", "made/x": "1\n", "tofile/x": "1\n", "tolink": "1\n", "mode/x": "1\n", "part/x": "1\n", "part/y": "1\n"})

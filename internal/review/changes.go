@@ -212,6 +212,7 @@ func (l *look) directory(p place, name string, c Change) error {
 		return l.add(c, heads{})
 	}
 	defer upper.close()
+	before := len(l.list)
 	next := place{path: c.Path, upper: upper, foreign: p.foreign, opaque: p.opaque || upper.isOpaque()}
 	next.made = p.made || upper.isOpaque() || !upper.isCopy(".")
 	switch {
@@ -245,7 +246,16 @@ func (l *look) directory(p place, name string, c Change) error {
 			}
 		}
 	}
-	return l.walk(next)
+	err = l.walk(next)
+	if len(l.list) == before+1 && c.Kind == Added && l.leadsOver(c.Path) {
+		l.list = l.list[:before] // it is there for what lies over the workspace, and nothing else is in it
+	}
+	return err
+}
+
+// leadsOver tells whether something that lies over the workspace lies in a directory.
+func (l *look) leadsOver(p string) bool {
+	return slices.ContainsFunc(l.Over, func(over string) bool { return strings.HasPrefix(over, p+"/") })
 }
 
 // isNew reports whether the host made a directory after the inside began: what is

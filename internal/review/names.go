@@ -224,13 +224,16 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 	}
 	var in map[string]bool
 	var at string
-	for ; len(data) > 0; most-- {
-		if most == 0 {
-			return nil, errors.New("it has too many names")
-		}
+	for len(data) > 0 {
 		line, rest, ended := bytes.Cut(data, []byte{0})
 		if !ended || len(line) < 2 {
 			return nil, errNames
+		}
+		if line[0] != stateOf {
+			if most == 0 {
+				return nil, errors.New("it has too many names")
+			}
+			most--
 		}
 		switch name := string(line[1:]); line[0] {
 		case wholeList, lateList:
@@ -247,7 +250,6 @@ func parseNames(data []byte, most int) (_ *names, err error) {
 				return nil, errNames
 			}
 			n.dirs[at] = l
-			most++ // it is no name
 		default:
 			return nil, errNames
 		}

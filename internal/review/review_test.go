@@ -450,6 +450,21 @@ func TestApplyOpenDirectories(t *testing.T) {
 	p.wants("")
 }
 
+// Directories that are there for what lies over the workspace in them are no changes, unless
+// there is something else in them.
+func TestWayToWhatLiesOver(t *testing.T) {
+	p := fresh(t, map[string]string{"was/x": "1\n"})
+	p.w.Over = []string{"a/b/c", "d/e/f", "was/g/h"}
+	p.inside("mkdir -p a/b/c d/e/f was/g/h; echo 1 > d/x; mkdir empty")
+	p.wants("\nadded d/x\nadded empty\n")
+	p.apply(p.changes(), true)
+	for _, name := range []string{"a", "d/e", "was/g"} {
+		if _, err := os.Lstat(p.path(name)); err == nil {
+			t.Errorf("there is %s", name)
+		}
+	}
+}
+
 // Nor are directories that are only made for what shall lie in them.
 func TestApplyOpenParents(t *testing.T) {
 	p := fresh(t, nil)

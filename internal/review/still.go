@@ -32,6 +32,43 @@ func (l *look) stillThere(c Change) error {
 	return nil
 }
 
+// already tells whether another apply has brought a change since it was looked at, as the
+// record says, and the host has that.
+func (l *look) already(o Order) bool {
+	k, noted := l.record.of(o.Path)
+	if !noted {
+		return false
+	}
+	in, name, err := l.host.parent(o.Path)
+	if err != nil && !hidden(err) {
+		return false
+	}
+	defer in.close()
+	now, err := in.entry(name)
+	switch {
+	case err != nil:
+		return false
+	case o.Kind == Deleted:
+		return now.Form == Nothing && k.Host == Mark{}
+	case o.New.Form == Directory:
+		return now.Form == Directory && l.record.has(o.Path, now.Mark) && (o.Kind != Mode || now.Mode != o.Old.Mode && now.Mode == o.mode()|0o700)
+	case now.Mark != k.Host || k.Host == o.Old.Mark || now.Form != o.New.Form:
+		return false
+	}
+	return k.Layer == o.New.Mark || k.Layer == Mark{} && now.Size == o.New.Size && !l.layerHas(o.Path)
+}
+
+// layerHas tells whether the layer itself has anything at a path.
+func (l *look) layerHas(p string) bool {
+	in, name, err := l.upper.parent(p)
+	if err != nil {
+		return !hidden(err)
+	}
+	defer in.close()
+	_, there, err := in.stat(name)
+	return there || err != nil
+}
+
 // stillGone wants the layer to hide what the host has at a path, and to have nothing there.
 func (l *look) stillGone(p string) error {
 	hides, err := l.hides(p)

@@ -42,11 +42,15 @@ func tie(orders []Order) *ties {
 	return t
 }
 
-// hold ends, before anything is done, the orders that are not carried out, and with them
-// those that must not be without them.
+// hold ends, before anything is done, the orders that are not carried out, with those that
+// must not be without them; and those that another apply has carried out.
 func (a *applying) hold() {
-	for i := range a.orders {
-		if a.outcome[i].Result == "" && !a.refused(i) && a.ties.whole[i] == i {
+	for i, o := range a.orders {
+		switch {
+		case a.outcome[i].Result != "" || a.refused(i):
+		case o.Pick == nil && a.already(o):
+			a.end(i, Applied, "")
+		case a.ties.whole[i] == i:
 			a.occupied(i)
 		}
 	}
