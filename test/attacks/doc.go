@@ -73,8 +73,8 @@
 //
 //	C1   other credentials beside ours: G inject TestC1OtherCredentials; C1, C2, C3 and C12 from
 //	     inside: TestInspectedRequests
-//	C2   echoes: G inject TestC2Echo, TestC2CompressedEcho, G TestC2EchoOverGRPC,
-//	     TestC2WhatServersRemember
+//	C2   echoes: G inject TestC2Echo, TestC2EchoBasic, TestC2EchoQuery, TestC2CompressedEcho,
+//	     G TestC2EchoOverGRPC, TestC2WhatServersRemember
 //	C3   placeholders in disguise: G inject TestC3PlaceholderElsewhere, TestC3Bodies. What is not
 //	     looked into is not searched
 //	C4   placeholders in the clear: G TestC4ClearText, inject TestC4OnlyOnTheBoundRoute

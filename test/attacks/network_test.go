@@ -164,17 +164,32 @@ func TestA8ToolsOfRoot(t *testing.T) {
 		server, callers := echoServer(t, at)
 		script := fmt.Sprintf(lineTalk, server.Addr(), server.Port())
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
-		for _, trick := range []string{
-			"echo nameserver 8.8.8.8 > /etc/resolv.conf",
-			"ip addr del 198.18.0.2/15 dev eth0; ip addr add 10.0.0.1/8 dev eth0",
-			"ip link set eth0 down; ip link set eth0 up",
-			"ip route del default; ip route add default dev eth0",
-			"iptables -t nat -A OUTPUT -p tcp -j DNAT --to 198.18.0.1:53",
-			"ip addr add " + server.Addr().String() + "/32 dev eth0",
+		if r := c.Run("exec", "-u", "root", "box", "ip", "-V"); r.Code != 0 {
+			harness.Missing(t, "ip is not there inside: %s", r.Stderr)
+		}
+		for _, trick := range []struct {
+			tool  string // that need not be there
+			works bool   // else gVisor may refuse it
+			do    string
+		}{
+			{"", true, "echo nameserver 8.8.8.8 > /etc/resolv.conf"},
+			{"", true, "ip addr del 198.18.0.2/15 dev eth0 && ip addr add 10.0.0.1/8 dev eth0 && ip -o addr show dev eth0 | grep -F 10.0.0.1/8"},
+			{"", true, "ip link set eth0 down && ip link set eth0 up"},
+			{"", false, "ip route del default; ip route add default dev eth0"},
+			{"iptables", false, "iptables -t nat -A OUTPUT -p tcp -j DNAT --to 198.18.0.1:53"},
+			{"nft", false, "nft add table ip t && nft 'add chain ip t out { type nat hook output priority 0; }' && nft add rule ip t out meta l4proto tcp dnat to 198.18.0.1:53"},
+			{"", true, "ip addr add " + server.Addr().String() + "/32 dev eth0 && ip -o addr show dev eth0 | grep -F " + server.Addr().String() + "/32"},
 		} {
-			r := c.Run("exec", "-u", "root", "box", "bash", "-c", "("+trick+") 2>/dev/null; "+script, "hello")
-			if r.Code == 0 && strings.Contains(r.Stdout, "hello") {
-				t.Errorf("after %q it got through: %v", trick, r)
+			if trick.tool != "" && c.Run("exec", "-u", "root", "box", "sh", "-c", "command -v "+trick.tool).Code != 0 {
+				t.Logf("%s is not there inside", trick.tool)
+				continue
+			}
+			const notThere = 127
+			if r := c.Run("exec", "-u", "root", "box", "bash", "-c", trick.do); r.Code == notThere || trick.works && r.Code != 0 {
+				t.Errorf("%q was not done: %v", trick.do, r)
+			}
+			if r := c.Run("exec", "-u", "root", "box", "bash", "-c", script, "hello"); r.Code == 0 && strings.Contains(r.Stdout, "hello") {
+				t.Errorf("after %q it got through: %v", trick.do, r)
 			}
 		}
 		if n := callers.Load(); n != 0 {
