@@ -24,9 +24,6 @@ func isList(name string) bool { return name == accessList || name == defaultList
 // one be.
 const maxAttrs = 64 << 10
 
-// self is a path to an open file, be it open for its path alone.
-func self(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
-
 // attributes are access control lists, and those of the namespace "user", of which an
 // overlay's layer has some of its own. Where there are none, or none can be read, there
 // are none to keep.
@@ -57,16 +54,6 @@ func attributes(f *os.File) (list []Attr) {
 		}
 	}
 	return list
-}
-
-// attributesIn are those of a name of an open directory.
-func attributesIn(d *os.File, name string) ([]Attr, error) {
-	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	defer pin.Close()
-	return attributes(pin), nil
 }
 
 // dressAttributes has a file have the attributes of an entry, and no others. It tells

@@ -115,27 +115,36 @@ func isBelow(p string) bool {
 // file system of another machine it may be another clock.
 const clockTime = 100 * time.Millisecond
 
-// pass waits until the clock that files are dated by has gone on: whatever is changed
-// from now on has another time. Where it does not, nobody can tell.
+// pass waits until whatever is changed from now on has another time. Where that cannot be
+// had, nobody can tell.
 func (now *placed) pass() error {
+	passed, err := passes(now.last)
+	if err == nil && !passed {
+		for _, e := range now.files {
+			e.seen.fresh = true
+		}
+	}
+	return err
+}
+
+// passes waits until the clock that files are dated by has gone on, and tells whether it
+// has.
+func passes(last int64) (bool, error) {
 	for end := time.Now().Add(clockTime); ; time.Sleep(time.Millisecond) {
 		var clock unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &clock); err != nil || clock.Nano() > now.last {
-			return err
+		if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &clock); err != nil || clock.Nano() > last {
+			return err == nil, err
 		}
 		if time.Now().After(end) {
-			for _, e := range now.files {
-				e.seen.fresh = true
-			}
-			return nil
+			return false, nil
 		}
 	}
 }
 
-// lock gives the directories their permissions that nobody may look into afterwards:
-// those that lie deepest first.
+// lock gives the directories their permissions that nobody may look into afterwards: each
+// was noted after those that lie in it.
 func (p *putter) lock() error {
-	for _, e := range slices.Backward(p.locked) {
+	for _, e := range p.locked {
 		f, err := p.reach(e.Path, asDirectory)
 		if err == nil {
 			err = p.dress(f, e)

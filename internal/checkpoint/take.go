@@ -153,19 +153,7 @@ func (t *taker) top() error {
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.walk(f, e, 0)
-}
-
-// walk is within for a directory in which its owner may not look up names, and to whom
-// that is given for a moment.
-func (t *taker) walk(f *os.File, e Entry, depth int) (err error) {
-	if e.Mode&0o500 != 0o500 && int(e.UID) == os.Geteuid() {
-		if err := unix.Fchmod(int(f.Fd()), e.Mode&0o7777|0o700); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, unix.Fchmod(int(f.Fd()), e.Mode&0o7777)) }()
-	}
-	return t.within(f, e.Path, depth)
+	return t.within(dir{f, e.isShut()}, "", 0)
 }
 
 // open opens the directory. One of the host's may have been moved away.
@@ -224,7 +212,7 @@ func (t *taker) note(e Entry) error {
 const asDirectory = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // within keeps what a directory holds.
-func (t *taker) within(d *os.File, at string, depth int) error {
+func (t *taker) within(d dir, at string, depth int) error {
 	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return err
@@ -246,9 +234,10 @@ func (t *taker) within(d *os.File, at string, depth int) error {
 }
 
 // add keeps one name of an open directory.
-func (t *taker) add(d *os.File, name, at string, depth int) error {
+func (t *taker) add(d dir, name, at string, depth int) error {
 	var st unix.Stat_t
-	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	err := d.look(func() error { return unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
 		return err
 	}
 	if t.gone[at] {
@@ -268,21 +257,18 @@ func (t *taker) add(d *os.File, name, at string, depth int) error {
 	case unix.S_IFREG:
 		return t.addFile(d, name, e, &st)
 	case unix.S_IFLNK:
-		var err error
-		if e.Target, err = readlink(d, name); err != nil {
-			return err
-		}
+		e.Target, err = d.readlink(name)
 	case unix.S_IFIFO:
-		var err error
-		if e.Attrs, err = attributesIn(d, name); err != nil {
-			return gone(err)
-		}
+		e.Attrs, err = d.attributes(name)
 	case unix.S_IFCHR: // the mark of a deletion in an overlay's layer
 		if st.Rdev != 0 || t.source.Shared {
 			return t.leave(e)
 		}
 	default:
 		return t.leave(e)
+	}
+	if err != nil {
+		return err
 	}
 	return t.note(e)
 }
@@ -297,11 +283,11 @@ func (t *taker) leave(e Entry) error {
 	return t.note(e)
 }
 
-func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
+func (t *taker) addDir(d dir, name string, e Entry, depth int) error {
 	if depth >= maxDepth {
 		return t.leave(e)
 	}
-	f, err := openAnyway(d, name, asDirectory)
+	f, err := d.openAnyway(name, asDirectory)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		return t.leave(e)
 	}
@@ -320,11 +306,11 @@ func (t *taker) addDir(d *os.File, name string, e Entry, depth int) error {
 	if err := t.note(e); err != nil {
 		return err
 	}
-	return t.walk(f, e, depth+1)
+	return t.within(dir{f, e.isShut()}, e.Path, depth+1)
 }
 
 // addFile keeps a file, unless it is kept already.
-func (t *taker) addFile(d *os.File, name string, e Entry, st *unix.Stat_t) error {
+func (t *taker) addFile(d dir, name string, e Entry, st *unix.Stat_t) error {
 	if st.Nlink > 1 {
 		if first, ok := t.links[idOf(st)]; ok {
 			e.Same = first
@@ -334,7 +320,7 @@ func (t *taker) addFile(d *os.File, name string, e Entry, st *unix.Stat_t) error
 	if k := t.known[t.tree.Name][e.Path]; k != nil && k.unchanged(st) {
 		e.Attrs, e.Content = k.Attrs, k.Content
 	} else {
-		f, err := openAnyway(d, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		f, err := d.openAnyway(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			return t.leave(e)
 		}
@@ -346,11 +332,6 @@ func (t *taker) addFile(d *os.File, name string, e Entry, st *unix.Stat_t) error
 			return fmt.Errorf("%q: %w", e.Path, err)
 		}
 	}
-	age := freshTime
-	if e.seen.Changed%int64(time.Second) == 0 {
-		age = coarseTime
-	}
-	e.seen.fresh = e.seen.Changed > t.now-int64(age)
 	if st.Nlink > 1 {
 		t.links[idOf(st)] = e.Path
 	}
@@ -367,7 +348,11 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fs.ErrNotExist
 	}
+	found := e.seen
 	*e = entryOf(e.Path, &st)
+	if err := t.date(e, found); err != nil {
+		return err
+	}
 	// What a program writes through memory changes no time until the page is on its
 	// way to the disk. From then on it does, once more.
 	_ = unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE)
@@ -375,6 +360,30 @@ func (t *taker) keep(f *os.File, e *Entry) error {
 	var err error
 	e.Content, err = t.pack.add(f, st.Size)
 	return err
+}
+
+// settleFrom is the size of files of which a copy takes longer than a step of the clock
+// that they are dated by.
+const settleFrom = 4 << 20
+
+// date notes whether a file may change unnoticed from now on. A large one that was changed
+// since it was found, if only by us, who had to give ourselves the permission to open it,
+// is not touched before the clock has gone on: it would be copied again every time.
+func (t *taker) date(e *Entry, found seen) (err error) {
+	age, coarse := freshTime, e.seen.Changed%int64(time.Second) == 0
+	if coarse {
+		age = coarseTime
+	}
+	fresh := e.seen.Changed > t.now-int64(age)
+	if fresh && !coarse && e.Size >= settleFrom && e.seen != found {
+		passed, err := passes(e.seen.Changed)
+		if err != nil {
+			return err
+		}
+		fresh = !passed
+	}
+	e.seen.fresh = fresh
+	return nil
 }
 
 func entryOf(at string, st *unix.Stat_t) Entry {
@@ -412,41 +421,6 @@ func readlink(d *os.File, name string) (string, error) {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
 	return string(b[:n]), nil
-}
-
-// openAnyway is openIn for what programs inside may have taken its owner the
-// permission, which is theirs to give back.
-func openAnyway(d *os.File, name string, flags int) (*os.File, error) {
-	f, err := openIn(d, name, flags)
-	if !errors.Is(err, unix.EACCES) {
-		return f, err
-	}
-	pin, err := openIn(d, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	defer pin.Close()
-	return openPinned(int(pin.Fd()), flags)
-}
-
-// openPinned opens what was found, giving its owner the permission for a moment.
-func openPinned(pin, flags int) (*os.File, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(pin, &st); err != nil {
-		return nil, err
-	}
-	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
-		return nil, unix.EACCES
-	}
-	self := self(pin)
-	if err := unix.Chmod(self, st.Mode&0o7777|0o700); err != nil {
-		return nil, err
-	}
-	fd, err := unix.Open(self, flags&^unix.O_NOFOLLOW, 0)
-	if err := errors.Join(err, unix.Chmod(self, st.Mode&0o7777)); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), self), nil
 }
 
 // pack is a file with the contents of many.
