@@ -282,6 +282,9 @@ func (m *Making) KeptMemory() error {
 // End puts the checkpoint in its place; or, if something failed, leaves nothing.
 func (m *Making) End(failed error) (Point, error) {
 	err := errors.Join(failed, m.settle())
+	if err == nil {
+		m.pack.spare(m.trees)
+	}
 	if err == nil && m.later {
 		err = m.keep()
 	}
@@ -375,7 +378,7 @@ func (m *Making) sum() (packs map[int64]bool, err error) {
 	}
 	p.Bytes += info.Size()
 	if packs[p.Number] {
-		p.Bytes += m.pack.size
+		p.Bytes += m.pack.size - m.pack.spared
 	}
 	return packs, nil
 }

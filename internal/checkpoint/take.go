@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -421,76 +420,4 @@ func readlink(d *os.File, name string) (string, error) {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
 	return string(b[:n]), nil
-}
-
-// pack is a file with the contents of many.
-type pack struct {
-	f      *os.File
-	number int64
-	size   int64
-}
-
-// Contents of this size begin at a multiple of a block, so that file systems that
-// can share blocks do.
-const (
-	alignFrom = 64 << 10
-	block     = 4 << 10
-)
-
-// add copies a file's data to the end. Of a file that grows meanwhile the rest is
-// left; one that shrinks has zeros.
-func (p *pack) add(f *os.File, size int64) (Content, error) {
-	if size >= alignFrom {
-		p.size = (p.size + block - 1) / block * block
-	}
-	c := Content{Pack: p.number, Offset: p.size}
-	if _, err := p.f.Seek(p.size, io.SeekStart); err != nil {
-		return c, err
-	}
-	for at := int64(0); at < size; {
-		piece, err := nextPiece(f, at, size)
-		if err != nil {
-			return c, err
-		}
-		if piece.Length == 0 {
-			break
-		}
-		if _, err := f.Seek(piece.At, io.SeekStart); err != nil {
-			return c, err
-		}
-		n, err := io.CopyN(p.f, f, piece.Length)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return c, fmt.Errorf("copy into the checkpoint: %w", err)
-		}
-		p.size += n
-		if n > 0 {
-			c.Pieces = append(c.Pieces, Piece{piece.At, n})
-		}
-		if at = piece.At + piece.Length; n < piece.Length {
-			break
-		}
-	}
-	return c, nil
-}
-
-// nextPiece finds the next part of a file that has data; none is of no length.
-func nextPiece(f *os.File, at, size int64) (Piece, error) {
-	from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	if errors.Is(err, unix.ENXIO) || err == nil && from >= size {
-		return Piece{}, nil
-	}
-	if errors.Is(err, unix.EINVAL) { // a file system that knows no holes
-		return Piece{at, size - at}, nil
-	}
-	if err != nil {
-		return Piece{}, err
-	}
-	to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
-	if errors.Is(err, unix.ENXIO) { // it was cut just now
-		return Piece{}, nil
-	}
-	if err != nil {
-		return Piece{}, err
-	}
-	return Piece{from, min(to, size) - from}, nil
 }
