@@ -42,9 +42,13 @@ const (
 	coarseTime = 3 * time.Second
 )
 
-// maxBytes bounds what names, links and attributes of all files take: they are in
-// memory, and whoever is inside says how many there are.
-const maxBytes = 1 << 30
+// maxBytes bounds the memory that all files take, of which whoever is inside says how many
+// there are: about nameBytes each (as it is noted, known from before, found by its path, and
+// written down), and what is of no fixed size.
+const (
+	maxBytes  = 4 << 30
+	nameBytes = 1 << 10
+)
 
 // maxPath is the longest path that is kept: no system call takes a longer one.
 const maxPath = 4096
@@ -196,13 +200,13 @@ func openTop(name string) (*os.File, error) {
 
 // note keeps an entry.
 func (t *taker) note(e Entry) error {
-	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + 64
+	t.bytes += len(e.Path) + len(e.Target) + len(e.Same) + nameBytes
 	for _, a := range e.Attrs {
 		t.bytes += len(a.Name) + len(a.Value)
 	}
 	t.bytes += 16 * len(e.Content.Pieces)
 	if t.bytes > maxBytes {
-		return spec.Errorf(spec.ErrConflict, "its names alone take more than %d MiB", maxBytes>>20).WithHint("remove what is not needed from inside, such as caches")
+		return spec.Errorf(spec.ErrConflict, "to keep its names alone would take more than %d MiB of memory", maxBytes>>20).WithHint("remove what is not needed from inside, such as caches")
 	}
 	t.tree.Entries = append(t.tree.Entries, e)
 	return nil
