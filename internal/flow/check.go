@@ -332,13 +332,46 @@ func (l *lint) words(s *Step) error {
 			if err == nil {
 				err = l.known(s, w)
 			}
-			if err == nil && s.forPerson() && w.kind == wordSandbox {
+			switch {
+			case err != nil:
+			case !s.forPerson():
+				err = l.gets(s, w)
+			case w.kind == wordSandbox:
 				err = errors.New("a person has no sandbox")
 			}
 			return "", err
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	return nil
+}
+
+// gets refuses the path of a file that would not be where a step is tried. A person finds all
+// there are.
+func (l *lint) gets(s *Step, w word) error {
+	given := slices.Clone(s.needs())
+	if l.group != nil {
+		given = append(given, l.group.needs()...)
+	}
+	if s.Inputs != nil {
+		given = nil
+		for _, in := range *s.Inputs {
+			src, _ := l.flow.source(s, in, func(string) error { return nil }) // inputs says what is wrong with it
+			given = append(given, src.step, InputsDir+"/"+src.file)
+		}
+	}
+	from := w.name
+	if of := l.of[w.name]; of != nil && of != l.group { // who needs a group gets what all of it puts out
+		from = of.ID
+	}
+	switch {
+	case w.kind == wordOutput && !slices.Contains(given, w.name) && !slices.Contains(given, from):
+		return fmt.Errorf("what %s puts out is not among the files that the step gets: name it in needs, or in inputs if there are any", w.name)
+	case w.kind == wordInput && s.Inputs != nil:
+		if file := l.flow.input(w.name).File; file != "" && !slices.Contains(given, InputsDir+"/"+file) {
+			return fmt.Errorf("the file %s is not among inputs, the files that the step gets", w.name)
 		}
 	}
 	return nil

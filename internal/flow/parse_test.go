@@ -86,6 +86,8 @@ func TestLint(t *testing.T) {
 		{"{id: a, prompt: p, needs: [x]}", "there is no step x"},
 		{"{id: a, prompt: '${{ steps.b.output }}'}, {id: b, prompt: p, output: b.md}", "steps.b is not among what it needs"},
 		{good + ", {id: b, prompt: '${{ steps.a.output }}'}", "steps.a is not among what it needs"},
+		{good + ", {id: b, needs: [a], command: c}, {id: c, needs: [b], command: c, env: {A: '${{ steps.a.output }}'}}", "env: A: what a puts out is not among the files that the step gets"},
+		{good + ", {id: b, needs: [a], inputs: [], prompt: '${{ steps.a.output }}'}", "prompt: what a puts out is not among the files that the step gets"},
 		{"{id: a, prompt: p}, {id: b, needs: [a], prompt: '${{ steps.a.output }}'}", "the step a has no output"},
 		{"{id: a, prompt: '${{ inputs.x }}'}", "there is no input x"},
 		{"{id: a, prompt: '${{ env.HOME }}'}", "means nothing"},
