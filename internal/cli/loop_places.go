@@ -47,16 +47,19 @@ type guests struct {
 	agents []*spec.Agent
 }
 
-// ready sees, before anything is made, that every guest will have its program and
-// something to log in with: half of a rotation would be no rotation.
-func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox) error {
-	if len(g.agents) == 0 {
-		return nil
-	}
-	for _, of := range append([]*spec.Agent{first}, g.agents...) {
-		if err := g.credited(of); err != nil {
+// ready sees, before anything is made, that everybody has something to log in with, and a program
+// if several take turns: half of a rotation would be no rotation.
+func (g *guests) ready(ctx context.Context, cmd *command.Command, first *spec.Agent, sb *spec.Sandbox) error {
+	all := append([]*spec.Agent{first}, g.agents...)
+	for _, of := range all {
+		if err := g.app.credited(cmd, g.engine, &g.flags, of, sb); err != nil {
 			return err
 		}
+	}
+	if len(g.agents) == 0 { // of one alone that is seen to when its sandbox is made
+		return nil
+	}
+	for _, of := range all {
 		l := &lodger{name: of.Name, spec: of}
 		version, err := g.flags.wantsVersion(l)
 		if err == nil && version == "" && of.Install == nil && sb.Image == nil {
@@ -72,14 +75,20 @@ func (g *guests) ready(ctx context.Context, first *spec.Agent, sb *spec.Sandbox)
 	return nil
 }
 
-// credited refuses an agent that could not log in.
-func (g *guests) credited(of *spec.Agent) error {
-	if g.flags.mock != "" || len(g.flags.secrets) > 0 || len(of.Credentials) == 0 && of.Login == nil {
+// credited refuses an agent that has nothing to log in with where nobody is who would do it. It
+// may have what the user shows the sandbox (-e, -v), its own configuration, or what is in a
+// template or an image.
+func (a *app) credited(cmd *command.Command, e *engine.Engine, f *createFlags, of *spec.Agent, sb *spec.Sandbox) error {
+	needs := len(of.Credentials) > 0 || of.Login != nil
+	if !needs || sb.Mock != nil || len(f.secrets)+len(f.env)+len(sb.Volumes) > 0 || sb.Template != spec.TemplateHost {
 		return nil
 	}
-	c, err := g.engine.FindCredential(of)
+	if own, err := a.wantsConfig(cmd, f, &lodger{name: of.Name, spec: of}); own || err != nil {
+		return err
+	}
+	c, err := e.FindCredential(of)
 	if err == nil && c.Secret == "" {
-		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and it is to take turns", of.Title).
+		err = spec.Errorf(spec.ErrNotFound, "%s has no credential, and nobody is there to log it in", of.Title).
 			WithHint("give it one: %s", strings.Join(waysToLogIn(of), ", or "))
 	}
 	return err

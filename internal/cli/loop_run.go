@@ -156,7 +156,7 @@ func (a *app) loopRun(cmd *command.Command, f *loopFlags, args []string) error {
 			err = f.houseReviewers(ctx, a, e, sb)
 		}
 		if err == nil {
-			err = invited.ready(ctx, of, sb)
+			err = invited.ready(ctx, cmd, of, sb)
 		}
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
