@@ -217,7 +217,7 @@ func (s *State) settled(w *State, e Settle) {
 	if w.Verdict != nil {
 		v := *w.Verdict.lasting()
 		v.Checkpoint, v.Worker = e.Checkpoint, 0
-		s.Verdict, s.unjudged, s.stale = &v, false, false
+		s.Verdict, s.Beneath, s.unjudged, s.stale = &v, nil, false, false
 	}
 }
 
