@@ -91,7 +91,11 @@ func (l *looping) raise(limits *run.Limits) error {
 	if err := l.plan.Limits.Check(); err != nil {
 		return err
 	}
-	if end := loop.Reached(&l.plan, l.state); end != nil {
+	end := loop.Reached(&l.plan, l.state)
+	if limits.Iterations != nil {
+		end = cmp.Or(end, loop.Exhausted(&l.plan, l.state))
+	}
+	if end != nil {
 		return tooLow(l.run.Kind, l.run.ID, end.Reason, end.Detail)
 	}
 	return nil

@@ -25,7 +25,16 @@ func Reached(p *Plan, s *State) *End {
 	if end := spent(p, s, time.Time{}); end != nil && end.Status == Limited {
 		return end
 	}
-	if s.Status != Limited || s.Iteration < p.Limits.MaxIterations {
+	if s.Status != Limited {
+		return nil
+	}
+	return Exhausted(p, s)
+}
+
+// Exhausted is how a loop would end at once that somebody goes on with, whatever it has come to,
+// because there is no iteration left; nil if there is one, or one is still to have a result.
+func Exhausted(p *Plan, s *State) *End {
+	if s.Iteration < p.Limits.MaxIterations {
 		return nil
 	}
 	for _, w := range append([]*State{s}, s.Workers...) {

@@ -96,6 +96,9 @@ func TestReached(t *testing.T) {
 	if end := Reached(p, &State{Status: Waiting, Iteration: 1, step: Judged}); end != nil {
 		t.Errorf("who was paused is judged first: %+v", end)
 	}
+	if end := Exhausted(p, &State{Status: Stalled, Iteration: 1, step: Judged}); end == nil {
+		t.Error("one that has stalled has no iteration left")
+	}
 	agrees := &State{Status: Limited, Iteration: 1, step: Judged, Work: &Work{Verdict: spec.VerdictOK, Done: true}, Verdict: &Verdict{}, changed: true}
 	if end := Reached(p, agrees); end != nil {
 		t.Errorf("a reviewer is to be asked yet: %+v", end)
