@@ -116,7 +116,7 @@ func (s *State) denied(who string) string {
 }
 
 func tooMany(s *State) *End {
-	return &End{Status: Limited, Reason: "iterations", Detail: fmt.Sprintf("not done after %d iterations", s.Iteration)}
+	return &End{Status: Limited, Reason: "iterations", Detail: "not done after " + tally(s.Iteration, "iteration", "iterations")}
 }
 
 // judged is what follows of what an iteration came to; nil if that is another one.
@@ -148,7 +148,7 @@ func taskJudged(p *Plan, s *State) *Step {
 	case end != nil:
 		return &Step{PutBack: end.Detail}
 	case s.tries >= p.Tasks.Tries:
-		return &Step{PutBack: fmt.Sprintf("it is not done after %d iterations", s.tries)}
+		return &Step{PutBack: "it is not done after " + tally(s.tries, "iteration", "iterations")}
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func toJoin(p *Plan, s, w *State, now time.Time) *Step {
 func joined(p *Plan, w *State) Step {
 	again := func(why string) Step {
 		if w.tries >= p.Tasks.Tries {
-			return Step{PutBack: fmt.Sprintf("%s, and it is not done after %d iterations", why, w.tries)}
+			return Step{PutBack: why + ", and it is not done after " + tally(w.tries, "iteration", "iterations")}
 		}
 		return Step{PutBack: why, Again: true}
 	}
@@ -282,17 +282,29 @@ func redNames(v *Verdict) string {
 // outOfTasks judges what was done.
 func outOfTasks(s *State) End {
 	green := len(s.LastVerdict().Red()) == 0
-	switch failed := len(s.Left); {
+	failed := len(s.Left)
+	came := doneTasks(s) + ", " + tally(failed, "was put back", "were put back")
+	switch {
 	case green && slices.ContainsFunc(s.Left, func(l Left) bool { return l.Objected }):
-		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back, and a reviewer does not agree to what is there of them", len(s.Closed), failed)}
+		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: came + ", and a reviewer does not agree to what is there of them"}
 	case failed > 0 && green:
-		return End{Status: Completed, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back", len(s.Closed), failed)}
+		return End{Status: Completed, Reason: reasonTasksFailed, Detail: came}
 	case failed > 0:
-		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: fmt.Sprintf("%d tasks are done, %d were put back, and checks are red", len(s.Closed), failed)}
+		return End{Status: Stalled, Reason: reasonTasksFailed, Detail: came + ", and checks are red"}
 	case !green:
 		return End{Status: Stalled, Reason: "no_tasks", Detail: "no task is ready, and checks are red"}
 	}
-	return End{Status: Completed, Reason: reasonDone, Detail: fmt.Sprintf("%d tasks are done, and no other is open", len(s.Closed))}
+	return End{Status: Completed, Reason: reasonDone, Detail: doneTasks(s) + ", and no other is open"}
+}
+
+func doneTasks(s *State) string { return tally(len(s.Closed), "task is done", "tasks are done") }
+
+// tally says of how many something is so.
+func tally(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // reasonDone is why a loop ends that has come to what was wanted.
@@ -350,7 +362,7 @@ func verdict(p *Plan, s *State) *End {
 	case reached(s.Asked, p.Stall.Questions):
 		return &End{Status: Waiting, Reason: ReasonQuestion, Detail: "the agent asks: " + tail(s.Work.Question(), 200)}
 	case reached(s.Unchanged, p.Stall.Unchanged):
-		return &End{Status: Stalled, Reason: "unchanged", Detail: fmt.Sprintf("no file was changed in %d iterations", s.Unchanged) + s.failure() + s.doubt(p)}
+		return &End{Status: Stalled, Reason: "unchanged", Detail: "no file was changed in " + tally(s.Unchanged, "iteration", "iterations") + s.failure() + s.doubt(p)}
 	case reached(s.SameError, p.Stall.SameError):
 		return &End{Status: Stalled, Reason: "same_error", Detail: fmt.Sprintf("the agent failed %d times in the same way", s.SameError) + s.failure()}
 	case reached(s.SameRed, p.Stall.SameRed):

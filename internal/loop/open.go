@@ -71,7 +71,7 @@ func noTask(s *State, open []Open) End {
 	e.Open, e.HeldUp = counted(open), open[:min(len(open), maxOpen)]
 	if e.Status == Completed && e.Reason == reasonDone {
 		e.Status, e.Reason = Waiting, ReasonTasksOpen
-		e.Detail = fmt.Sprintf("%d tasks are done, no other is ready, and %d are open", len(s.Closed), len(open))
+		e.Detail = doneTasks(s) + ", no other is ready, and " + tally(len(open), "is open", "are open")
 		e.Detail += ": " + openText(open)
 		return e
 	}

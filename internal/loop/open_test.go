@@ -36,7 +36,7 @@ func TestTasksOpen(t *testing.T) {
 		if s.OpenTasks[task.ReasonHuman] != 1 || s.OpenTasks[task.ReasonBlocked] != 1 || len(s.HeldUp) != 2 {
 			t.Errorf("open are %v, %+v", s.OpenTasks, s.HeldUp)
 		}
-		if want := "1 tasks are done, no other is ready, and 2 are open: bd-yours (human), bd-after (blocked by bd-yours)"; s.Detail != want {
+		if want := "1 task is done, no other is ready, and 2 are open: bd-yours (human), bd-after (blocked by bd-yours)"; s.Detail != want {
 			t.Errorf("it says %q", s.Detail)
 		}
 		if open, ready, err := d.Stands(t.Context(), s); err != nil || ready || len(open) != 2 {
