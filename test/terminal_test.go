@@ -441,6 +441,23 @@ func TestTerminalDetach(t *testing.T) {
 			return string(b) == "all-42\n"
 		})
 
+		// A program that has no time to look at its size at once draws itself for who comes back.
+		tm2 = openTerminal(t)
+		tm2.resize(40, 100)
+		tm2.start(l.command("run", "shell", "."))
+		tm2.press("was=$(stty size); echo armed-$((1+1)); while now=$(stty size); [ \"$now\" = \"$was\" ]; do sleep 0.4; done; echo drawn $now\r")
+		tm2.expect("armed-2")
+		tm2.press(detachKeys)
+		tm2.expect("detached")
+		tm2.code()
+		tm2 = openTerminal(t)
+		tm2.resize(40, 100)
+		tm2.start(l.command("run", "shell", "."))
+		tm2.expect("drawn 39 99")
+		tm2.press(detachKeys)
+		tm2.expect("detached")
+		tm2.code()
+
 		// The keys in two pieces, and by the sandbox's name.
 		tm3 := l.terminal("run", "--name", "shell-proj")
 		if got := tm3.ask("echo $$"); got != pid {

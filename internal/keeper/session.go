@@ -36,6 +36,7 @@ type session struct {
 	sizing  sync.Mutex // while a size is found and told
 	mu      sync.Mutex
 	viewers map[*viewer]bool
+	drawing *drawing        // while it shall draw itself; else nil
 	life    context.Context // ends with the program; exit and err are set then
 	end     context.CancelFunc
 	exit    wire.Ended
@@ -136,6 +137,7 @@ func (s *session) pump() {
 		if s.hush != nil {
 			s.hush.heard()
 		}
+		s.wrote()
 		if s.log != nil {
 			_, _ = s.log.Write(f.Payload)
 		}
@@ -263,46 +265,10 @@ func (s *session) attach(v *viewer) bool {
 }
 
 func (s *session) detach(v *viewer) {
+	s.drawn() // without viewers it keeps the size it has
 	s.mu.Lock()
 	delete(s.viewers, v)
 	s.mu.Unlock()
-	s.resize()
-}
-
-// resize gives the program the largest size every viewer can show.
-func (s *session) resize() {
-	s.sizing.Lock() // what is told last is what is true
-	defer s.sizing.Unlock()
-	if w := s.smallest(); w.Rows > 0 && s.st != nil {
-		_ = s.st.l.send(wire.ResizeFrame(s.st.id, w))
-	}
-}
-
-// smallest is the size that fits into every viewer's.
-func (s *session) smallest() (w wire.Winsize) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for v := range s.viewers {
-		if v.size.Rows == 0 || v.size.Cols == 0 {
-			continue
-		}
-		if w.Rows == 0 || v.size.Rows < w.Rows {
-			w.Rows = v.size.Rows
-		}
-		if w.Cols == 0 || v.size.Cols < w.Cols {
-			w.Cols = v.size.Cols
-		}
-	}
-	return w
-}
-
-// redraw makes a full-screen program or a line editor draw itself for a
-// terminal that has just come: one line less, and back.
-func (s *session) redraw(w wire.Winsize) {
-	if w.Rows > 1 {
-		_ = s.st.l.send(wire.ResizeFrame(s.st.id, wire.Winsize{Rows: w.Rows - 1, Cols: w.Cols}))
-		time.Sleep(20 * time.Millisecond)
-	}
 	s.resize()
 }
 

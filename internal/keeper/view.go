@@ -19,7 +19,7 @@ func (k *Keeper) view(c *unixconn.Conn, s *session, v *viewer) error {
 		s.detach(v)
 		return nil
 	}
-	s.redraw(v.size)
+	s.redraw(drawTime)
 	return k.watch(c, s, v)
 }
 
@@ -58,6 +58,7 @@ const lastWords = time.Second
 func (s *session) command(f wire.Frame, v *viewer) error {
 	switch f.Kind {
 	case wire.Data:
+		s.drawn() // what is typed finds the true size
 		return s.st.input(f.Payload)
 	case wire.EOF:
 		return s.st.l.send(wire.Frame{Kind: wire.EOF, Stream: s.st.id})

@@ -1,0 +1,63 @@
+package keeper
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bothy-dev/bothy/internal/wire"
+)
+
+// sized is a session with a terminal and its viewer, and the sizes that the program is told.
+func sized(t *testing.T) (s *session, v *viewer, told func() wire.Winsize) {
+	t.Helper()
+	l, in := connect(t)
+	s = &session{st: newStream(l, 3)}
+	table().add(s, kindAgent, wire.Command{TTY: true}, 7)
+	v = &viewer{size: wire.Winsize{Rows: 24, Cols: 80}}
+	s.attach(v)
+	return s, v, func() wire.Winsize {
+		t.Helper()
+		w, err := in.hear().Winsize()
+		must(t, err)
+		return w
+	}
+}
+
+var (
+	whole = wire.Winsize{Rows: 24, Cols: 80}
+	less  = wire.Winsize{Rows: 23, Cols: 79}
+)
+
+// A terminal that comes has the program told of a smaller one until it has written something,
+// or its viewer has typed, or left.
+func TestRedraw(t *testing.T) {
+	for name, then := range map[string]func(*session, *viewer){
+		"it wrote":        func(s *session, _ *viewer) { s.wrote(); s.wrote() },
+		"something typed": func(s *session, v *viewer) { _ = s.command(wire.Frame{Kind: wire.Data}, v) },
+		"it left":         func(s *session, v *viewer) { s.detach(v) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, v, told := sized(t)
+			s.redraw(time.Hour)
+			if w := told(); w != less {
+				t.Fatalf("it is told of %v first", w)
+			}
+			s.resize() // as when another one leaves
+			if w := told(); w != less {
+				t.Errorf("it was told of %v before it wrote", w)
+			}
+			then(s, v)
+			if w := told(); w != whole {
+				t.Errorf("in the end it was told of %v", w)
+			}
+		})
+	}
+}
+
+// One that does nothing about its size gets it back all the same.
+func TestRedrawSilent(t *testing.T) {
+	s, _, told := sized(t)
+	s.redraw(time.Millisecond)
+	for told() != whole {
+	}
+}
