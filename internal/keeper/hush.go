@@ -16,18 +16,15 @@ type hush struct {
 
 	mu      sync.Mutex
 	last    time.Time
-	timer   *time.Timer
+	timer   *time.Timer // nil before its first word
 	waiting bool
 	over    bool
 }
 
-// newHush begins with a program that has said nothing yet.
+// newHush begins with a program that has said nothing yet: it starts, and waits
+// for nobody.
 func newHush(after time.Duration, tell func(since *time.Time)) *hush {
-	h := &hush{after: after, tell: tell, last: time.Now()}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(after, h.silent)
-	return h
+	return &hush{after: after, tell: tell}
 }
 
 // heard is called for everything the program says.
@@ -35,7 +32,11 @@ func (h *hush) heard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = time.Now()
-	if h.waiting && !h.over {
+	switch {
+	case h.over:
+	case h.timer == nil:
+		h.timer = time.AfterFunc(h.after, h.silent)
+	case h.waiting:
 		h.waiting = false
 		h.tell(nil)
 		h.timer.Reset(h.after)
@@ -64,7 +65,9 @@ func (h *hush) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
-	h.timer.Stop()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 	if h.waiting {
 		h.tell(nil)
 	}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -20,6 +21,7 @@ func TestHush(t *testing.T) {
 		}
 	}
 	h := newHush(50*time.Millisecond, func(since *time.Time) { told <- since })
+	h.heard()
 	next("silence", true)
 	h.heard()
 	next("a word", false)
@@ -44,4 +46,24 @@ func TestHushOfOneWhoTalks(t *testing.T) {
 	}
 	h.silent() // the timer fires early
 	h.end()
+}
+
+// As long as it has not said anything it starts, however long that takes.
+func TestHushOfOneWhoStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []*time.Time
+		h := newHush(time.Second, func(since *time.Time) { told = append(told, since) })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if told != nil {
+			t.Errorf("told before its first word: %v", told)
+		}
+		h.heard()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(told) != 1 || told[0] == nil {
+			t.Errorf("told after it: %v", told)
+		}
+		h.end()
+	})
 }

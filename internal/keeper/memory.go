@@ -220,6 +220,7 @@ func (k *Keeper) adopt(kept keptSession) *session {
 	}
 	if kept.Info.Kind == kindAgent && kept.Info.TTY {
 		s.hush = newHush(hushTime, k.status.waiting)
+		s.hush.heard() // it has been there for a while
 	}
 	k.sessions.put(s, kept.Info)
 	return s
