@@ -283,31 +283,27 @@ conversations:
 `
 
 // TestAtTerminal: what is said at a terminal is kept, and read while it is said. The agent
-// is started as Bothy does, and asks nobody whether it may.
+// is started as Bothy does, asks nobody whether it may, and shows itself.
 func TestAtTerminal(t *testing.T) {
-	if onHost(t, "script") == "" {
-		harness.Missing(t, "the host, and so the sandbox, has no script(1) to make a terminal inside")
-	}
 	for _, tt := range []struct {
 		cli    cli
 		more   string
+		shows  string // of what its screen always has
 		script string
 	}{
-		{claude, "greeting", jobs},
-		{codex, "greeting", jobs},
-		{gemini, "-i greeting", jobs},
-		{opencode, "--model anthropic/claude-sonnet-4-5 --prompt greeting", unasked},
+		{claude, "greeting", "bypass permissions on", jobs},
+		{codex, "greeting", "OpenAI Codex", jobs},
+		{gemini, "-i greeting", "Gemini CLI", jobs},
+		{opencode, "--model anthropic/claude-sonnet-4-5 --prompt greeting", "commands", unasked},
 	} {
 		t.Run(tt.cli.name, func(t *testing.T) {
 			inWorld(t, tt.cli, tt.script, func(t *testing.T, w *world) {
 				w.Write(t, filepath.Join(w.Work, ".env"), "MINE=1\n")
 				a := described(t, w.cli.name)
 				line := slices.Concat([]string{a.Program}, a.Args, strings.Fields(tt.more))
-				args := slices.Concat([]string{"run", "-d", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"},
-					[]string{"script", "-qfec", "stty rows 40 cols 120; exec " + strings.Join(line, " "), "/dev/null"})
-				if r := w.within(t, args...); r.Code != 0 {
-					t.Fatal(r)
-				}
+				args := slices.Concat([]string{"run", "--name", box}, w.cli.flags, []string{w.cli.name, w.Work, "--"}, line)
+				tm := harness.OpenTerminal(t, 40, 120)
+				tm.Start(t, w.Command(t.Context(), args...))
 				w.waits(t, "the agent to come to an end", func(q modelserver.Request) bool { // to look for that in what it keeps costs much
 					return q.Outcome == modelserver.Answered && q.Turn >= 2
 				})
@@ -315,6 +311,7 @@ func TestAtTerminal(t *testing.T) {
 					r := w.within(t, "logs", "--agent", "--json", box)
 					return r.Code == 0 && strings.Contains(r.Stdout, "It is shouted.")
 				})
+				tm.Shows(t, patience, tt.shows)
 				for _, ev := range w.transcript(t) {
 					if ev.Kind == spec.TalkUnknown || ev.Kind == spec.TalkToolResult && ev.Failed {
 						t.Errorf("not all is known, or done (%s): %.300s%s", ev.Cause, ev.Raw, ev.Text)
