@@ -16,6 +16,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/bothy-dev/bothy/internal/plainyaml"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -325,7 +326,7 @@ func parse(data []byte) (*spec.Agent, error) {
 		obsolete
 	}
 	if err := strict.Decode(&a); err != nil {
-		return nil, err
+		return nil, plainyaml.Locate(data, &a, err)
 	}
 	return &a.Agent, nil
 }

@@ -25,10 +25,10 @@ func (f *portFlags) add(c *command.Command) {
 func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
 	for _, text := range f.publish {
 		p, err := spec.ParsePort(text)
-		if err == nil {
-			err = engine.Publish(sb, p)
-		}
 		if err != nil {
+			return notForAgent(text, err)
+		}
+		if err := engine.Publish(sb, p); err != nil {
 			return err
 		}
 		if p.Exposed() {
@@ -36,6 +36,14 @@ func (f *portFlags) apply(a *app, sb *spec.Sandbox) error {
 		}
 	}
 	return eachPort(f.hostPorts, func(n uint16) error { return engine.OpenHostPort(sb, n) })
+}
+
+// notForAgent has whoever meant -p for the agent told how it gets there.
+func notForAgent(text string, err error) error {
+	if strings.ContainsAny(text, "0123456789") {
+		return err
+	}
+	return spec.Errorf(spec.ErrUsage, "%w", err).WithHint("%s; what is for an agent stands behind --: -- -p TEXT", spec.Hint(err))
 }
 
 func eachPort(texts []string, do func(uint16) error) error {

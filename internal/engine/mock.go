@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,7 +118,11 @@ func playedBy(sb *spec.Sandbox, a *spec.Agent) (*Mock, error) {
 // readScript reads what a model is to say, and checks it.
 func readScript(path string) ([]byte, error) {
 	f, err := store.OpenRegular(path, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, (&spec.Error{Class: spec.ErrNotFound, Op: "--mock", Err: err}).
+			WithHint("docs/mock.md tells how to write a script")
+	case err != nil:
 		return nil, &spec.Error{Class: spec.ErrUsage, Op: "--mock", Err: err}
 	}
 	defer f.Close()

@@ -84,13 +84,18 @@ func check(data []byte) (*ast.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is not YAML: %s", yaml.FormatError(err, false, true))
 	}
+	return file, named(file)
+}
+
+// named is the error that parts of a document have names.
+func named(file *ast.File) error {
 	v := &names{}
 	for _, doc := range file.Docs {
 		if doc.Body != nil {
 			ast.Walk(v, doc.Body)
 		}
 	}
-	return file, v.err
+	return v.err
 }
 
 // names looks for names of parts.

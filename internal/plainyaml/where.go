@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
 // part is a value of a document, and what it is read into.
@@ -59,6 +60,29 @@ func where(file *ast.File, into reflect.Type, err error) error {
 		at = inner
 	}
 	return plainly(err)
+}
+
+// Locate says where in a document the mistake is for which it could not be read into
+// something, and what it is in the words of the file. Of one with names for parts that is
+// told of keys that mean nothing.
+func Locate(data []byte, into any, err error) (located error) {
+	defer func() { // the parser's, on text from anybody
+		if recover() != nil {
+			located = plainly(err)
+		}
+	}()
+	file, perr := parser.ParseBytes(data, 0)
+	if perr != nil {
+		return plainly(err)
+	}
+	of := reflect.TypeOf(into)
+	if err := known(file, of); err != nil {
+		return err
+	}
+	if named(file) != nil {
+		return plainly(err)
+	}
+	return where(file, of, err)
 }
 
 // plainly says what is wrong in the words of the file.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/spec"
@@ -95,6 +96,17 @@ func (r Rules) Show(path, target string) (spec.Mount, error) {
 	return m, r.judge(m)
 }
 
+// shellWord writes a path for a shell, to be copied.
+func shellWord(path string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+@,:", r)
+	}
+	if !strings.ContainsFunc(path, func(r rune) bool { return !plain(r) }) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
 // resolve makes a path real.
 func (r Rules) resolve(path string) (string, error) {
 	if path == "" {
@@ -111,7 +123,7 @@ func (r Rules) resolve(path string) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", spec.Errorf(spec.ErrNotFound, "%s does not exist", abs).
-			WithHint("create it first: mkdir -p %s", abs)
+			WithHint("create it first: mkdir -p %s", shellWord(abs))
 	case err != nil:
 		return "", &spec.Error{Op: "open " + abs, Err: err}
 	}
