@@ -109,7 +109,8 @@ func (d dialogue) side() string {
 		return ""
 	case d.schema != nil:
 		return "json"
-	case strings.HasPrefix(d.system, "You are a title generator"):
+	case strings.HasPrefix(d.system, "You are a title generator"),
+		strings.HasPrefix(d.place().prompt, "Summarize the user's primary intent or goal in this conversation"): // opencode; Gemini CLI
 		return "title"
 	}
 	return ""

@@ -82,6 +82,15 @@ func TestRouter(t *testing.T) {
 	equal(t, "outcome", s.Requests()[0].Outcome, Aside)
 }
 
+// Gemini CLI has the last session summed up when the next begins, and quotes what was said.
+func TestSummary(t *testing.T) {
+	s, url := serve(t, aScript)
+	ok(t, url+"/v1beta/models/gemini-flash-lite:generateContent", obj{"contents": []obj{{"role": "user", "parts": []obj{{
+		"text": "Summarize the user's primary intent or goal in this conversation in ONE sentence (max 80 characters).\nUser: do it",
+	}}}}})
+	equal(t, "outcome", s.Requests()[0].Outcome, Aside)
+}
+
 func TestGeminiErrors(t *testing.T) {
 	s, url := serve(t, "turns: [{text: hi}]")
 	resp, body := post(t, url+"/v1beta/models/m:embedContent", "{}")
