@@ -86,7 +86,7 @@ func (e *Engine) CheckpointWhen(ctx context.Context, sb *spec.Sandbox, when spec
 			c.Close()
 			return err
 		}
-		err := order(ctx, sb, c, wire.Ask{Op: wire.OpChanged})
+		err := orderKept(ctx, sb, c, wire.Ask{Op: wire.OpChanged})
 		if errors.Is(err, spec.ErrUsage) { // it was started by a Bothy that knew of none
 			e.say("sandbox %s does so from its next start on", sb.Name)
 			return nil

@@ -53,7 +53,7 @@ func (e *Engine) SetBudget(ctx context.Context, sb *spec.Sandbox, b spec.Budget)
 			c.Close()
 			return err
 		}
-		return order(ctx, sb, c, wire.Ask{Op: wire.OpBudget, Budget: b})
+		return orderKept(ctx, sb, c, wire.Ask{Op: wire.OpBudget, Budget: b})
 	}, write)
 	if err != nil {
 		return &spec.Error{Op: "change the budget of " + sb.Name, Err: err}

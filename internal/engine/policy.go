@@ -209,7 +209,7 @@ func (e *Engine) announce(ctx context.Context, sb *spec.Sandbox) error {
 		}
 	}
 	err = e.tell(ctx, sb, func(ctx context.Context, c *unixconn.Conn) error {
-		if err := order(ctx, sb, c, asked); err != nil || unread == nil {
+		if err := orderKept(ctx, sb, c, asked); err != nil || unread == nil {
 			return err
 		}
 		e.say("the rules hold in sandbox %s, and of its project's those from before: %v; it does not start again until that is mended", sb.Name, unread)

@@ -104,6 +104,20 @@ func TestRulesWhileStarting(t *testing.T) {
 	}
 }
 
+// A sandbox that ends in the middle of being told needs no rules: what starts it reads them.
+func TestRulesWhileItEnds(t *testing.T) {
+	e := newEngine(t)
+	sb := wish(t.TempDir())
+	must(t, e.Create(t.Context(), sb))
+	k := &fakeKeeper{}
+	k.ends.Store(true)
+	k.serve(t, e.Store.Sandbox(sb.ID))
+	must(t, e.EditPolicy(here, sb, func(f *policy.File) error { return f.Add(rule(t, policy.Deny, "evil.example")) }))
+	if rules := <-k.rules; !strings.Contains(string(rules), "evil.example") {
+		t.Errorf("the keeper was told %s", rules)
+	}
+}
+
 // What the project says may have been written inside: if nobody can read it, the user's
 // rules reach who runs nevertheless. Who does not run reads it at its start, and fails.
 func TestUnreadProjectKeepsNoRules(t *testing.T) {

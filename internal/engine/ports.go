@@ -130,7 +130,7 @@ func (e *Engine) applyPorts(ctx context.Context, sb *spec.Sandbox, start bool) e
 			c.Close()
 			return err
 		}
-		return order(ctx, sb, c, ask)
+		return orderKept(ctx, sb, c, ask)
 	}, func() error {
 		runs = false
 		return write()

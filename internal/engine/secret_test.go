@@ -360,6 +360,7 @@ type fakeKeeper struct {
 	rules   chan json.RawMessage
 	own     atomic.Bool // the last are without the project's
 	refuse  atomic.Bool
+	ends    atomic.Bool // in the middle of what it is asked
 }
 
 func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
@@ -385,7 +386,9 @@ func (f *fakeKeeper) serve(t *testing.T, d store.Sandbox) {
 					f.own.Store(ask.Op == wire.OpOwnPolicy)
 					f.rules <- ask.Policy
 				}
-				if f.refuse.Load() {
+				if f.ends.Load() {
+					l.Close()
+				} else if f.refuse.Load() {
 					_ = c.SendError(errors.New("no"))
 				} else {
 					_ = c.SendJSON(wire.Reply, struct{}{})

@@ -122,6 +122,16 @@ func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask
 		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name)
 }
 
+// orderKept is request about what is on the disk already: a keeper that ends before it answers
+// need not have heard of it, and counts as one that said that it ends.
+func orderKept(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
+	err := request(ctx, c, ask)
+	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
+		return err
+	}
+	return spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name)
+}
+
 // watchKeeper kills a keeper that hangs, until the context ends. The error is that there is
 // one, and that it cannot be killed. Where there is none somebody else has the lock, who
 // starts the sandbox or puts its files back: that takes as long as it takes.
