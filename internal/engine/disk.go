@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -51,26 +53,52 @@ type Disk struct {
 	Taken, Limit int64
 }
 
-// Disk measures all there is.
+// Disk measures all there is. What cannot be read is an item that stays: it keeps nobody from
+// what can.
 func (e *Engine) Disk() (Disk, error) {
-	var items []DiskItem
+	var d Disk
+	if _, err := os.Stat(e.Store.Path()); err != nil {
+		return d, err
+	}
 	var m quota.Meter
-	for _, list := range []func(*quota.Meter) ([]DiskItem, error){e.diskSandboxes, e.diskTemplates, e.diskImages, e.diskBuilds, e.diskAgents, e.leftOfImages, e.leftOfTemplates, e.leftOfAgents} {
-		some, err := list(&m)
-		if err != nil {
-			return Disk{}, err
+	unread := map[string]bool{}
+	for _, s := range e.diskShelves() {
+		items, err := s.list(&m)
+		if err != nil && !unread[s.dir] {
+			var whole quota.Meter
+			items = []DiskItem{{Kind: s.kind, Name: filepath.Base(s.dir), Bytes: whole.Add(s.dir), Kept: fmt.Sprintf("%s cannot be read: %v", s.dir, err)}}
+			unread[s.dir] = true
 		}
-		items = append(items, some...)
+		d.Items = append(d.Items, items...)
 	}
 	if n := m.Add(e.Store.Cache()); n > 0 {
-		items = append(items, DiskItem{Kind: DiskCache, Name: "etc", Bytes: n, Kept: "it makes starts fast"})
+		d.Items = append(d.Items, DiskItem{Kind: DiskCache, Name: "etc", Bytes: n, Kept: "it makes starts fast"})
 	}
-	d := Disk{Items: items, Unread: m.Unread}
+	d.Unread = m.Unread
 	if e.StoreLimit > 0 {
 		var all quota.Meter
 		d.Taken, d.Limit = all.Add(e.Store.Path()), e.StoreLimit
 	}
 	return d, nil
+}
+
+// diskShelf is a directory with things of a kind in it.
+type diskShelf struct {
+	kind, dir string
+	list      func(*quota.Meter) ([]DiskItem, error)
+}
+
+func (e *Engine) diskShelves() []diskShelf {
+	return []diskShelf{
+		{DiskSandbox, e.Store.Sandboxes(), e.diskSandboxes},
+		{DiskTemplate, e.Store.Templates(), e.diskTemplates},
+		{DiskImage, e.Store.Images(), e.diskImages},
+		{DiskBuild, e.Store.Builds(), e.diskBuilds},
+		{DiskAgent, e.Store.Agents(), e.diskAgents},
+		{DiskLeftover, e.Store.Images(), e.leftOfImages},
+		{DiskLeftover, e.Store.Templates(), e.leftOfTemplates},
+		{DiskLeftover, e.Store.Agents(), e.leftOfAgents},
+	}
 }
 
 func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {

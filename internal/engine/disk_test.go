@@ -2,6 +2,10 @@ package engine
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +81,27 @@ func TestPruneLeavesNeeded(t *testing.T) {
 	must(t, other.removeStopped(sb))
 	if left := names(t, e); len(left) != 0 {
 		t.Errorf("there is %v", left)
+	}
+}
+
+// What cannot be read is told, and keeps nobody from the rest.
+func TestDiskUnread(t *testing.T) {
+	e := newEngine(t)
+	must(t, e.Create(t.Context(), wish(t.TempDir())))
+	index := filepath.Join(e.Store.Images(), "index.json")
+	must(t, os.MkdirAll(e.Store.Images(), 0o700))
+	must(t, os.WriteFile(index, []byte("garbage"), 0o600))
+	must(t, os.MkdirAll(filepath.Join(e.Store.Agents(), "mine", ".new-0123"), 0o700))
+	d, err := e.Disk()
+	must(t, err)
+	var got []string
+	for _, it := range d.Items {
+		got = append(got, it.Kind)
+		if it.Kind == DiskImage && !strings.Contains(it.Kept, index) {
+			t.Errorf("the images stay because %q", it.Kept)
+		}
+	}
+	if want := []string{DiskSandbox, DiskImage, DiskLeftover}; !slices.Equal(got, want) {
+		t.Errorf("there are %q, not %q", got, want)
 	}
 }

@@ -72,6 +72,9 @@ func (s *Store) Counted() string { return filepath.Join(s.dir, countedName) }
 // Path is the state directory itself.
 func (s *Store) Path() string { return s.dir }
 
+// Sandboxes is where they lie.
+func (s *Store) Sandboxes() string { return s.sandboxes() }
+
 func (s *Store) sandboxes() string { return filepath.Join(s.dir, sandboxesName) }
 
 // Cache is where a template's derived files lie. They can be removed at any
