@@ -92,9 +92,12 @@ func (e *Engine) Find(ref string) (*spec.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, sb := range list {
-		if sb.Name == ref || sb.ID == ref {
-			return sb, nil
+	for _, is := range []func(*spec.Sandbox) string{
+		func(sb *spec.Sandbox) string { return sb.ID }, // first: nobody can choose one
+		func(sb *spec.Sandbox) string { return sb.Name },
+	} {
+		if i := slices.IndexFunc(list, func(sb *spec.Sandbox) bool { return is(sb) == ref }); i >= 0 {
+			return list[i], nil
 		}
 	}
 	return nil, spec.Errorf(spec.ErrNotFound, "no sandbox named %q", ref).WithHint("bothy ls shows what there is")
@@ -195,6 +198,9 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	}
 	if err := checkFree(sb.Name, taken); err != nil {
 		return err
+	}
+	if store.IsID(sb.Name) {
+		return spec.Errorf(spec.ErrUsage, "invalid sandbox name %q: it looks like an id", sb.Name).WithHint("ids have 12 hex digits: take another name")
 	}
 	if err := checkCloned(sb); err != nil {
 		return err

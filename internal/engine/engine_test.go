@@ -89,6 +89,7 @@ func TestCreateRefuses(t *testing.T) {
 	}{
 		{"a name that is taken", func(sb *spec.Sandbox) { sb.Name = "box" }, spec.ErrConflict},
 		{"a bad name", func(sb *spec.Sandbox) { sb.Name = "../box" }, spec.ErrUsage},
+		{"a name like an id", func(sb *spec.Sandbox) { sb.Name = one.ID }, spec.ErrUsage},
 		{"a reserved name", func(sb *spec.Sandbox) { sb.Name = "default" }, spec.ErrUsage},
 		{"two mounts at one place", func(sb *spec.Sandbox) { sb.Volumes = sb.Workspaces }, spec.ErrUsage},
 		{"a private directory over programs", func(sb *spec.Sandbox) { sb.Private = []string{"/usr"} }, spec.ErrUsage},
@@ -128,6 +129,11 @@ func TestFind(t *testing.T) {
 				t.Errorf("Find(%q) = %+v, %v", ref, got, err)
 			}
 		}
+	}
+	all[2].Name = all[1].ID // from before that was refused
+	must(t, store.WriteJSON(e.Store.Sandbox(all[2].ID).Spec(), all[2]))
+	if got, err := e.Find(all[1].ID); err != nil || got.ID != all[1].ID {
+		t.Errorf("an id finds %+v, %v", got, err)
 	}
 	for _, ref := range []string{"", "shell", all[0].ID[:11], "SHELL-A", "."} {
 		if got, err := e.Find(ref); !errors.Is(err, spec.ErrNotFound) {

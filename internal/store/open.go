@@ -143,7 +143,7 @@ func (s *Store) unmarked(there []string) bool {
 	}
 	list, err := os.ReadDir(s.sandboxes())
 	foreign := func(e fs.DirEntry) bool {
-		return !isID(e.Name()) && !strings.HasPrefix(e.Name(), newPrefix) && !strings.HasPrefix(e.Name(), removedPrefix)
+		return !IsID(e.Name()) && !strings.HasPrefix(e.Name(), newPrefix) && !strings.HasPrefix(e.Name(), removedPrefix)
 	}
 	if err != nil || slices.ContainsFunc(list, foreign) {
 		return false

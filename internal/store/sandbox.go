@@ -123,7 +123,8 @@ func NewID() string {
 
 const idLength = 12
 
-func isID(name string) bool {
+// IsID tells whether a name is that of an id.
+func IsID(name string) bool {
 	_, err := hex.DecodeString(name)
 	return err == nil && len(name) == idLength
 }
@@ -191,7 +192,7 @@ func (s *Store) List() ([]*spec.Sandbox, error) {
 	}
 	var list []*spec.Sandbox
 	for _, e := range entries {
-		if !isID(e.Name()) {
+		if !IsID(e.Name()) {
 			continue
 		}
 		sb, err := s.Load(e.Name())

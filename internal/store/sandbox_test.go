@@ -32,13 +32,13 @@ func TestNewID(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		id := NewID()
-		if !isID(id) || seen[id] {
+		if !IsID(id) || seen[id] {
 			t.Fatalf("%q", id)
 		}
 		seen[id] = true
 	}
 	for _, bad := range []string{"", "..", "0123456789a", "0123456789abc", "0123456789ag", ".gone-012345", "0123456789a/", "-123456789ab"} {
-		if isID(bad) {
+		if IsID(bad) {
 			t.Errorf("%q is an id", bad)
 		}
 	}
