@@ -18,12 +18,15 @@ func (a *app) stopCommand() *command.Command {
 		Use: "stop SANDBOX...", Short: "Stop sandboxes, keeping their state",
 		Complete: a.sandboxNames,
 		RunE: func(cmd *command.Command, args []string) error {
+			if grace < 0 {
+				return spec.Errorf(spec.ErrUsage, "--timeout is %s: it cannot be less than 0s", grace)
+			}
 			return a.each(args, all, func(e *engine.Engine, sb *spec.Sandbox) error {
 				return e.Stop(cmd.Context(), sb, grace)
 			})
 		},
 	}
-	c.Flags().DurationVar(&grace, "timeout", 2*time.Second, "how long programs get to end")
+	c.Flags().DurationVar(&grace, "timeout", 2*time.Second, "how long programs get to end; 0s: no time")
 	c.Flags().BoolVar(&all, "all", false, "all sandboxes")
 	return c
 }

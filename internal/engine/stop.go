@@ -34,24 +34,29 @@ const (
 // for somebody who started the sandbox anew.
 const askAgain = 50 * time.Millisecond
 
-// Stop ends a sandbox, its state kept. One that does not run is no error.
+// Stop ends a sandbox, its state kept: what does not end in so much time is killed, without
+// any at once. One that does not run is no error.
 func (e *Engine) Stop(ctx context.Context, sb *spec.Sandbox, grace time.Duration) error {
-	lock, lost, err := e.halt(ctx, sb, grace)
+	lock, lost, err := e.halt(ctx, sb, max(grace, time.Millisecond))
 	if lock != nil {
 		lock.Unlock()
 	}
 	return errors.Join(lost, err)
 }
 
-// halt is end for a stop. What could not be saved then is lost, and that no failure to
+// halt is end for a stop, with the usual time if none is given. What could not be saved then is lost, and that no failure to
 // stop.
 func (e *Engine) halt(ctx context.Context, sb *spec.Sandbox, grace time.Duration) (lock *store.Lock, lost, err error) {
-	lock, err = e.end(ctx, sb, wire.Ask{Op: wire.OpStop, Timeout: int(grace / time.Second)}, func(said error) {
+	lock, err = e.end(ctx, sb, stopping(grace), func(said error) {
 		if !errors.Is(said, spec.ErrStopping) {
 			lost = said
 		}
 	})
 	return lock, lost, err
+}
+
+func stopping(grace time.Duration) wire.Ask {
+	return wire.Ask{Op: wire.OpStop, Grace: spec.Duration(grace), Timeout: int((grace + time.Second - 1) / time.Second)}
 }
 
 // end asks the keeper to end the sandbox and sees to it that it is gone. It

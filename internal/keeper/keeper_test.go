@@ -236,6 +236,29 @@ func TestUntilHalf(t *testing.T) {
 	}
 }
 
+// Whoever stops a sandbox says how long programs get, to the millisecond; an older bothy says
+// it in seconds, or nothing.
+func TestStopGrace(t *testing.T) {
+	for _, x := range []struct {
+		ask  wire.Ask
+		want time.Duration
+	}{
+		{wire.Ask{Op: wire.OpStop, Grace: spec.Duration(300 * time.Millisecond), Timeout: 1}, 300 * time.Millisecond},
+		{wire.Ask{Op: wire.OpStop, Timeout: 7}, 7 * time.Second},
+		{wire.Ask{Op: wire.OpStop}, stopGrace},
+	} {
+		k := bare()
+		k.asked, k.stopped = make(chan struct{}), make(chan struct{})
+		close(k.stopped)
+		ours, theirs := conns(t)
+		must(t, k.answer(t.Context(), ours, x.ask))
+		theirs.Close()
+		if k.grace != x.want {
+			t.Errorf("of %+v it is %s", x.ask, k.grace)
+		}
+	}
+}
+
 func TestStopOnce(t *testing.T) {
 	k := bare()
 	k.status = &status{dir: store.Sandbox{Dir: t.TempDir()}, log: quiet()}

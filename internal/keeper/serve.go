@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (k *Keeper) answer(ctx context.Context, c *unixconn.Conn, ask wire.Ask) err
 	case wire.OpExec:
 		return k.answerExec(ctx, c, ask)
 	case wire.OpStop:
-		k.stop("stopped", time.Duration(ask.Timeout)*time.Second)
+		k.stop("stopped", cmp.Or(time.Duration(ask.Grace), time.Duration(ask.Timeout)*time.Second))
 		<-k.stopped
 		if k.unsaved != nil {
 			return k.unsaved

@@ -72,8 +72,10 @@ type Ask struct {
 	Unasked bool `json:"unasked,omitempty"`
 	// Memory is OpStill's: an empty directory for an image of the memory.
 	Memory string `json:"memory,omitempty"`
-	// Timeout bounds OpStop's wait for programs to end, in seconds.
-	Timeout int `json:"timeout,omitempty"`
+	// Grace bounds OpStop's wait for programs to end; 0: the usual time. Timeout is the same
+	// in whole seconds, for keepers that know of no other.
+	Grace   spec.Duration `json:"grace,omitzero"`
+	Timeout int           `json:"timeout,omitempty"`
 }
 
 // Happened is what a sandbox has done since it was started.
