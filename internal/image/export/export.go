@@ -119,12 +119,16 @@ func ownEtc() []string {
 	}, template.OwnEtc...)
 }
 
-// dropPlaces takes out the directories that were made for others to be mounted on.
+// dropPlaces takes out the directories that were made for others to be mounted on. What is
+// new is opaque, and hides nothing: only the base tells whether it had something there.
 func (e *exporter) dropPlaces() {
 	for _, place := range e.Places {
+		if real, _, err := e.Base.Resolve(place); err == nil {
+			place = real // as the base has links on the way
+		}
 		for name := strings.Trim(path.Clean("/"+place), "/"); name != "." && name != ""; name = path.Dir(name) {
 			f := e.layer.Files[name]
-			if f == nil || f.Opaque || len(f.Xattrs) > 0 || f.Type != tar.TypeDir && (f.Type != tar.TypeReg || f.Size > 0) || e.holds(name) {
+			if f == nil || len(f.Xattrs) > 0 || f.Type != tar.TypeDir && (f.Type != tar.TypeReg || f.Size > 0) || e.holds(name) {
 				break
 			}
 			if _, err := e.Base.Lookup(name); err == nil {

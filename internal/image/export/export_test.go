@@ -43,7 +43,7 @@ func newExporter(t *testing.T, files map[string]*content.File, places ...string)
 	w := erofs.NewWriter(f)
 	must(t, w.Finish(dir(map[string]*erofs.Node{
 		"bin": dir(map[string]*erofs.Node{"old": file()}), "opt": dir(map[string]*erofs.Node{"full": dir(map[string]*erofs.Node{"x": file()})}),
-		"srv": dir(nil), "home": dir(map[string]*erofs.Node{"node": dir(nil)}),
+		"srv": dir(nil), "alias": {Mode: unix.S_IFLNK | 0o777, Target: "opt"}, "home": dir(map[string]*erofs.Node{"node": dir(nil)}),
 	}), 0))
 	base, err := erofs.Open(f)
 	must(t, err)
@@ -92,12 +92,13 @@ func TestRoot(t *testing.T) {
 		"": d(0o755), "bin": d(0o755), "bin/twice": twice, "bin/twin": twice, "bin/his": reg(1200, 1300), "bin/root": reg(0, 0),
 		"bin/old": gone, "bin/never": gone, "bin/link": link("../x"), "bin/pipe": {Type: tar.TypeFifo, Mode: 0o600}, "bin/null": {Type: tar.TypeChar},
 		"opt/full": opaque, "opt/full/y": reg(0, 0), "opt/new": fresh,
+		"opt/place": fresh, "opt/place/vol": d(0o755), "opt/behind": fresh,
 		".bothy": d(0o755), "proc/x": reg(0, 0), "dev": d(0o755), "etc/resolv.conf": reg(0, 0), "etc/hostname": reg(0, 0), "etc/profile.d/bothy.sh": gone,
 		"etc/ssl/certs/ca-certificates.crt": link("/.bothy/ca/bundle.pem"), "etc/kept": reg(0, 0),
 		"home": d(0o755), "home/node": d(0o700), "home/node/x": reg(0, 0),
 		"code": d(0o755), "code/src": d(0o755), "code/src/app": d(0o755), "mnt": d(0o755), "mnt/kept": d(0o755), "mnt/vol": d(0o755), "srv": d(0o755),
 	}
-	e, out := newExporter(t, files, "/code/src/app", "/mnt/vol", "/srv", "/home/node/src/app")
+	e, out := newExporter(t, files, "/code/src/app", "/mnt/vol", "/srv", "/opt/full/z", "/opt/place/vol", "/alias/behind", "/home/node/src/app")
 	must(t, e.root())
 	must(t, e.tw.Close())
 	want := []string{
