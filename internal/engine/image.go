@@ -110,7 +110,7 @@ func (e *Engine) addImages(ctx context.Context, o image.Order, progress func(ima
 
 // orderImage has the process that fetches images carry out an order.
 func (e *Engine) orderImage(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
-	o.State, o.User = e.Store.Path(), caller().name
+	o.State = e.Store.Path()
 	o.UID, o.GID = nsproc.IDs()
 	o.Resolver = fmt.Sprintf("nameserver %s\n", gateway.Gateway4)
 	result, err := run[image.Event, image.Result](ctx, image.Argv0, o, progress)

@@ -11,7 +11,6 @@ type Order struct {
 	State string `json:"state"` // the state directory
 	UID   int    `json:"uid"`   // that own files of the host, in sandboxes
 	GID   int    `json:"gid"`
-	User  string `json:"user"` // the name of a user whom an image does not know
 	// Resolver is what /etc/resolv.conf is to say.
 	Resolver string `json:"resolver"`
 

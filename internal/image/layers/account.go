@@ -71,6 +71,10 @@ func (db database) text() []byte {
 	return out.Bytes()
 }
 
+// unknown is what a user is called of whom the image has the id alone: nothing of the host,
+// as the name is in images that are made of sandboxes.
+const unknown = "agent"
+
 // account finds the user an image wants to be run as, and gives them the ids that
 // own files of the host. Root stays root.
 func (b *builder) account(o Options) (image.Account, error) {
@@ -85,7 +89,7 @@ func (b *builder) account(o Options) (image.Account, error) {
 		a.Name, a.ImageUID, a.Home = "root", 0, "/root"
 		users = append(users, []string{"root", "x", "0", "0", "root", "/root", "/bin/sh"})
 	case a.ImageUID > 0:
-		a.Name, a.ImageGID = fresh(o.User, users), a.ImageUID
+		a.Name, a.ImageGID = fresh(unknown, users), a.ImageUID
 	}
 	if a.ImageUID < 0 || a.ImageGID < 0 || !plain(a.Name) {
 		return a, refuse("the image is to be run as user %q, whom it does not have", o.Config.User)

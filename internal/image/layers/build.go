@@ -13,8 +13,6 @@ type Options struct {
 	// UID and GID own files of the host, as the inside counts: the image's user
 	// gets them.
 	UID, GID int
-	// User is the name of somebody whom the image does not know.
-	User string
 	// Config is what the image says of itself.
 	Config image.Config
 	// Resolver is what the inside's /etc/resolv.conf says.

@@ -270,7 +270,7 @@ func TestAccount(t *testing.T) {
 		"by name":   {"node", nil, image.Account{Name: "node", UID: 4242, GID: 4243, Groups: []int{50}, Home: "/home/node", Shell: "/bin/bash", ImageUID: 1000, ImageGID: 1000}, "node:x:4242:4243::/home/node:/bin/bash", 4242, 1000},
 		"by id":     {"1000:50", nil, image.Account{Name: "node", UID: 4242, GID: 4243, Groups: []int{4243}, Home: "/home/node", Shell: "/bin/bash", ImageUID: 1000, ImageGID: 50}, "node:x:4242:4243::/home/node:/bin/bash", 4242, 1000},
 		"no shell":  {"web", nil, image.Account{Name: "web", UID: 4242, GID: 4243, Groups: []int{50}, Home: "/var/www", Shell: "/bin/bash", ImageUID: 33, ImageGID: 33}, "web:x:4242:4243::/var/www:/bin/bash", 1000, 33},
-		"unknown":   {"777", nil, image.Account{Name: "me", UID: 4242, GID: 4243, Home: "/home/me", Shell: "/bin/bash", ImageUID: 777, ImageGID: 777}, "me:x:4242:4243:me:/home/me:/bin/bash", 1000, 777},
+		"unknown":   {"777", nil, image.Account{Name: "agent", UID: 4242, GID: 4243, Home: "/home/agent", Shell: "/bin/bash", ImageUID: 777, ImageGID: 777}, "agent:x:4242:4243:agent:/home/agent:/bin/bash", 1000, 777},
 		"is caller": {"other", nil, image.Account{Name: "other", UID: 4242, GID: 4243, Home: "/home/other", Shell: "/bin/bash", ImageUID: 4242, ImageGID: 4242}, "other:x:4242:4243::/home/other:/bin/bash", 1000, 4242},
 		"odd home":  {"odd", []tar.Header{file("etc/passwd", "odd:x:9:9::/proc/self:/bin/bash\n")}, image.Account{Name: "odd", UID: 4242, GID: 4243, Home: "/home/odd", Shell: "/bin/bash", ImageUID: 9, ImageGID: 9}, "odd:x:4242:4243::/home/odd:/bin/bash", 1000, 9},
 	} {
@@ -279,7 +279,7 @@ func TestAccount(t *testing.T) {
 			bash := file("usr/bin/bash", "#!")
 			bash.Mode = 0o755
 			must(t, b.next(layer(t, append([]tar.Header{file("etc/passwd", passwd), file("etc/group", group), bash, symlink("bin", "usr/bin")}, c.files...)...)))
-			o := Options{UID: 4242, GID: 4243, User: "me", Config: config(c.user)}
+			o := Options{UID: 4242, GID: 4243, Config: config(c.user)}
 			got, err := b.account(o)
 			must(t, err)
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
@@ -299,7 +299,7 @@ func TestAccount(t *testing.T) {
 func TestNoSuchUser(t *testing.T) {
 	for _, user := range []string{"nobody-here", "root:nothing", "-5", "a b"} {
 		b := newBuilder(t)
-		if a, err := b.account(Options{UID: 1, GID: 1, User: "me", Config: config(user)}); err == nil {
+		if a, err := b.account(Options{UID: 1, GID: 1, Config: config(user)}); err == nil {
 			t.Errorf("%s: %+v", user, a)
 		}
 	}
@@ -316,7 +316,7 @@ func build(t testing.TB, c image.Config, archives ...[]byte) (image.Root, []stri
 		open = append(open, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a)), nil })
 	}
 	var home bytes.Buffer
-	root, err := Build(f, &home, Options{UID: 4242, GID: 4243, User: "me", Config: c, Resolver: "nameserver 10.0.0.1\n"}, open)
+	root, err := Build(f, &home, Options{UID: 4242, GID: 4243, Config: c, Resolver: "nameserver 10.0.0.1\n"}, open)
 	must(t, err)
 	var names []string
 	for tr := tar.NewReader(&home); ; {
@@ -388,7 +388,7 @@ func FuzzLayer(f *testing.F) {
 			return
 		}
 		b.layer++
-		o := Options{UID: 1000, GID: 1000, User: "me", Config: config("")}
+		o := Options{UID: 1000, GID: 1000, Config: config("")}
 		r, err := b.settle(o)
 		if err != nil {
 			return
@@ -407,7 +407,7 @@ func TestKnownHosts(t *testing.T) {
 		b := newBuilder(t)
 		must(t, b.next(given))
 		b.layer++
-		_, err := b.settle(Options{UID: 1000, GID: 1000, User: "me", Config: config("")})
+		_, err := b.settle(Options{UID: 1000, GID: 1000, Config: config("")})
 		must(t, err)
 		if kid := b.lookup("etc/ssh").kids[template.KnownHosts]; kid.Target != want {
 			t.Errorf("it leads to %q, not %q", kid.Target, want)

@@ -49,7 +49,7 @@ func newBench(t *testing.T) bench {
 
 func (b bench) do(t *testing.T, o image.Order) (image.Result, error) {
 	t.Helper()
-	o.State, o.UID, o.GID, o.User, o.Resolver = b.state, 1000, 1000, "me", "nameserver 10.0.0.1\n"
+	o.State, o.UID, o.GID, o.Resolver = b.state, 1000, 1000, "nameserver 10.0.0.1\n"
 	return Do(t.Context(), o, func(image.Event) {})
 }
 
@@ -283,7 +283,7 @@ func TestGivenUp(t *testing.T) {
 	b, r := newBench(t), imagetest.NewRegistry(t)
 	r.Publish("tools", "v1", small(t, "x"))
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Do(ctx, image.Order{State: b.state, Pull: r.Host + "/tools:v1", UID: 1, GID: 1, User: "me"}, func(e image.Event) {
+	_, err := Do(ctx, image.Order{State: b.state, Pull: r.Host + "/tools:v1", UID: 1, GID: 1}, func(e image.Event) {
 		if e.Phase == image.Unpacking {
 			cancel()
 		}

@@ -100,7 +100,7 @@ func (w *worker) write(dir string, c image.Config, open []func() (io.ReadCloser,
 		files[i] = f
 	}
 	root, err := layers.Build(files[0], files[1], layers.Options{
-		UID: w.order.UID, GID: w.order.GID, User: w.order.User, Config: c, Resolver: w.order.Resolver,
+		UID: w.order.UID, GID: w.order.GID, Config: c, Resolver: w.order.Resolver,
 	}, open)
 	for _, f := range files {
 		if err == nil {
