@@ -124,21 +124,29 @@ func TestRoot(t *testing.T) {
 
 // The home is that of the image's user, without what was made to mount others on.
 func TestHome(t *testing.T) {
+	// Of the home itself the mode is the base's, until it is changed inside.
+	for mode, want := range map[os.FileMode]string{0o700: "755", 0o750: "750"} {
+		t.Run(mode.String(), func(t *testing.T) { testHome(t, mode, want) })
+	}
+}
+
+func testHome(t *testing.T, mode os.FileMode, want string) {
+	t.Helper()
 	e, out := newExporter(t, nil, "/home/node/src/app", "/home/node/keep/app", "/home/node/out/x", "/elsewhere")
 	for _, name := range []string{"src/app", "keep/app", "real"} {
 		must(t, os.MkdirAll(filepath.Join(e.Home, name), 0o755))
 	}
 	must(t, os.WriteFile(filepath.Join(e.Home, "keep", "f"), []byte("x"), 0o600))
 	must(t, os.Symlink("/", filepath.Join(e.Home, "out")))
-	must(t, os.Chmod(e.Home, 0o700))
+	must(t, os.Chmod(e.Home, mode))
 	must(t, e.homeDir(true))
 	must(t, e.tw.Close())
-	want := []string{
-		"home/node/ 5 700 1200:1300", "home/node/.wh..wh..opq 0 0 0:0", "home/node/keep/ 5 755 1200:1300", "home/node/keep/f 0 600 1200:1300",
+	list := []string{
+		"home/node/ 5 " + want + " 1200:1300", "home/node/.wh..wh..opq 0 0 0:0", "home/node/keep/ 5 755 1200:1300", "home/node/keep/f 0 600 1200:1300",
 		"home/node/out 2 777 1200:1300 /", "home/node/real/ 5 755 1200:1300",
 	}
-	if got := entries(t, out.Bytes()); !slices.Equal(got, want) {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	if got := entries(t, out.Bytes()); !slices.Equal(got, list) {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(list, "\n     "))
 	}
 }
 

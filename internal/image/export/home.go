@@ -49,6 +49,9 @@ func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]boo
 			Typeflag: h.Typeflag, Name: path.Join(e.home, name), Mode: h.Mode & 0o777, ModTime: h.ModTime, Size: h.Size, Linkname: h.Linkname,
 			Uid: e.Root.Account.ImageUID, Gid: e.Root.Account.ImageGID,
 		}
+		if name == "" {
+			out.Mode = e.homeMode(out.Mode)
+		}
 		switch h.Typeflag {
 		case tar.TypeDir:
 			out.Name += "/"
@@ -69,6 +72,19 @@ func (e *exporter) homeEntries(tr *tar.Reader, there bool, unused map[string]boo
 			}
 		}
 	}
+}
+
+// ownMode is that of the directory that a sandbox's home lies in: nobody else on the host
+// may look into it.
+const ownMode = 0o700
+
+// homeMode is the mode of the home in the image: what it was there, unless it was changed
+// inside.
+func (e *exporter) homeMode(mode int64) int64 {
+	if n, err := e.Base.Lookup(e.home); err == nil && n.IsDir() && mode == ownMode {
+		return int64(n.Mode & 0o777)
+	}
+	return mode
 }
 
 // unusedPlaces are the directories of the home that were made for others to be mounted
