@@ -381,7 +381,7 @@ func (b *builder) identify(ctx context.Context, reached map[int]bool) error {
 		}
 		switch v.Kind {
 		case build.FromImage:
-			img, err := b.engine.BuildBase(ctx, v.Image)
+			img, err := b.engine.BuildBase(ctx, v.Image, b.queued)
 			if err != nil {
 				return err
 			}
@@ -429,7 +429,7 @@ func (b *builder) start(ctx context.Context, v build.Vertex) (root, error) {
 	if v.Base != build.None {
 		return b.roots[v.Base], nil
 	}
-	img, err := b.engine.BuildBase(ctx, image.Scratch)
+	img, err := b.engine.BuildBase(ctx, image.Scratch, b.queued)
 	return root{id: "image " + img.Digest, base: img.Digest}, err
 }
 
@@ -454,12 +454,19 @@ func (b *builder) commit(ctx context.Context) (image.Image, error) {
 			c.Digest = made.Image
 		}
 	}
-	img, err := b.engine.CommitBuild(ctx, c, nil)
+	img, err := b.engine.CommitBuild(ctx, c, b.queued)
 	if err != nil || c.Digest != "" {
 		return img, err
 	}
 	step := cache.Step{Name: "image " + cmp.Or(image.Short(b.Name), "without a name"), Base: r.base, Image: img.Digest, Made: time.Now().UTC()}
 	return img, b.shelf.Put(key, step, b.NoCache, nil)
+}
+
+// queued tells of work on an image where that has to wait.
+func (b *builder) queued(ev image.Event) {
+	if ev.Phase == image.Waiting {
+		b.tell(Event{State: Waiting, Text: "another process that makes an image"})
+	}
 }
 
 func (b *builder) tell(ev Event) {

@@ -280,7 +280,10 @@ type buildProgress struct {
 const keptLines = 20
 
 func (p *buildProgress) tell(ev builder.Event) {
-	step := fmt.Sprintf("[%d/%d]", ev.Step, ev.Steps)
+	step := "the build"
+	if ev.Step > 0 {
+		step = fmt.Sprintf("[%d/%d]", ev.Step, ev.Steps)
+	}
 	switch ev.State {
 	case builder.Output:
 		if p.quiet {

@@ -87,8 +87,8 @@ func apart() *syscall.SysProcAttr {
 
 // BuildBase gives the image that steps of a build lie over which begin with another,
 // or with [image.Scratch].
-func (e *Engine) BuildBase(ctx context.Context, digest string) (image.Image, error) {
-	result, err := e.orderImage(ctx, image.Order{Plain: digest}, nil)
+func (e *Engine) BuildBase(ctx context.Context, digest string, progress func(image.Event)) (image.Image, error) {
+	result, err := e.orderImage(ctx, image.Order{Plain: digest}, progress)
 	if err != nil {
 		return image.Image{}, err
 	}

@@ -45,7 +45,7 @@ func (e *Engine) leftOfImages(m *quota.Meter) ([]DiskItem, error) {
 	var items []DiskItem
 	for _, p := range parts {
 		it := leftover(m, "image", p, func() error {
-			return e.changeImages(func(image.Shelf) error { return os.RemoveAll(p) })
+			return e.changeImages(func(s image.Shelf) error { return s.RemovePart(p) })
 		})
 		it.Kept = kept
 		items = append(items, it)
@@ -71,6 +71,11 @@ func imagesBusy(s image.Shelf) (string, error) {
 		return "", err
 	}
 	lock.Unlock()
+	if err := s.Busy(); errors.Is(err, image.ErrHeld) {
+		return image.ErrHeld.Error(), nil
+	} else if err != nil {
+		return "", err
+	}
 	return "", nil
 }
 

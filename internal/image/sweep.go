@@ -14,8 +14,9 @@ import (
 	"github.com/bothy-dev/bothy/spec"
 )
 
-// Hold keeps all images until it is given back: between finding one, and its being
-// written down that a sandbox uses it, nothing else would. Several may hold at once.
+// Hold keeps all images, and what is being fetched, until it is given back: between finding
+// an image, and its being written down that a sandbox uses it, nothing else would, and no
+// image has a blob that has just come. Several may hold at once.
 func (s Shelf) Hold() (*store.Lock, error) {
 	if err := s.Make(); err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (s Shelf) held() string { return filepath.Join(s.Dir, heldName) }
 
 // ErrHeld says that nothing is removed now, as somebody holds the images. It comes as
 // an error of class [spec.ErrConflict].
-var ErrHeld = errors.New("a sandbox is being created, which may be about to use an image")
+var ErrHeld = errors.New("an image is being fetched or sent, or a sandbox is being created that may be about to use one")
 
 // young tells whether an image without a name has just come, so that whoever loaded
 // it can use it by its digest.
@@ -108,7 +109,7 @@ func (s Shelf) Sweep(used map[string]bool) (freed int64, err error) {
 func (s Shelf) alone() (*store.Lock, error) {
 	hold, err := store.TryLock(s.held())
 	if errors.Is(err, store.ErrLocked) {
-		err = spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when it is there")
+		err = spec.Errorf(spec.ErrConflict, "%w", ErrHeld).WithHint("try again when that is done")
 	}
 	return hold, err
 }
@@ -181,10 +182,34 @@ func (s Shelf) Parts() ([]string, error) {
 	return filepath.Glob(filepath.Join(s.blobs(), partPrefix+"*"))
 }
 
-// SweepParts removes downloads that are not complete. The caller holds the lock, so
-// that nobody is at work on them.
+// SweepParts removes downloads that are not complete. While somebody may be at work on them
+// it is [ErrHeld]. The caller holds the lock.
 func (s Shelf) SweepParts() (freed int64, err error) {
+	hold, err := s.alone()
+	if err != nil {
+		return 0, err
+	}
+	defer hold.Unlock()
 	return s.sweep(s.blobs(), func(name string) bool { return !strings.HasPrefix(name, partPrefix) })
+}
+
+// RemovePart is SweepParts for one of them, by its path.
+func (s Shelf) RemovePart(path string) error {
+	hold, err := s.alone()
+	if err != nil {
+		return err
+	}
+	defer hold.Unlock()
+	return os.RemoveAll(path)
+}
+
+// Busy tells why nothing that is half made is to be removed now, nil if it may be.
+func (s Shelf) Busy() error {
+	hold, err := s.alone()
+	if err == nil {
+		hold.Unlock()
+	}
+	return err
 }
 
 // leads are the digests that something leads to.
@@ -274,6 +299,11 @@ func (s Shelf) sweep(dir string, keep func(name string) bool) (freed int64, err 
 		}
 	}
 	return freed, err
+}
+
+// NewBlob makes a file for a blob that is being made. The caller keeps all images.
+func (s Shelf) NewBlob() (*os.File, error) {
+	return os.CreateTemp(s.blobs(), newPrefix)
 }
 
 // NewRoot makes a directory for a root that is being made. The caller holds the

@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"hash"
@@ -31,9 +32,18 @@ type part struct {
 
 var errMismatch = errors.New("it is not what its digest says")
 
-// begin opens what there is of a blob, to be gone on with.
+// begin begins a blob that is on this machine: nobody goes on with it.
 func (w *worker) begin(d image.Descriptor) (*part, error) {
-	f, err := os.OpenFile(w.shelf.Part(d.Digest), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := w.shelf.NewBlob()
+	if err != nil {
+		return nil, err
+	}
+	return &part{w: w, d: d, f: f, sum: sha256.New()}, nil
+}
+
+// resume opens what there is of a blob, to be gone on with, and has it alone.
+func (w *worker) resume(ctx context.Context, d image.Descriptor) (*part, error) {
+	f, err := w.mine(ctx, w.shelf.Part(d.Digest))
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +56,26 @@ func (w *worker) begin(d image.Descriptor) (*part, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// mine opens a file and locks it. Who had it before may have given it another name by then,
+// or none.
+func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
+	for {
+		lock, err := w.lock(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := lock.File().Stat()
+		there, gone := os.Lstat(name)
+		if err == nil && gone == nil && os.SameFile(opened, there) {
+			return lock.File(), nil
+		}
+		lock.Unlock()
+		if err = errors.Join(err, gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
 }
 
 // close leaves what the next pull can go on with, and nothing else.

@@ -60,14 +60,19 @@ func (w *worker) export(ctx context.Context, x image.Export) ([]image.Image, err
 	if err != nil {
 		return nil, err
 	}
-	b, err := w.bundle(ctx, x)
-	if err != nil {
-		return nil, failed("make an image of it", err)
-	}
-	defer b.close()
-	if x.Keep {
+	var b bundle
+	kept, err := w.alone(ctx, func(ctx context.Context) (kept []image.Image, err error) {
+		if b, err = w.bundle(ctx, x); err != nil || !x.Keep {
+			return nil, err
+		}
 		img, err := w.retain(ctx, b)
-		return []image.Image{img}, failed("keep the image", err)
+		return []image.Image{img}, err
+	})
+	if b.close != nil {
+		defer b.close()
+	}
+	if err != nil || x.Keep {
+		return kept, failed("make an image of it", err)
 	}
 	if x.Push {
 		err = failed("push "+ref.Short(), w.push(ctx, b, ref, x.Mount))
@@ -252,9 +257,6 @@ func (w *worker) retainBlob(x blob) error {
 	}
 	defer p.close()
 	defer p.remove() // nobody goes on with it
-	if err := p.restart(); err != nil {
-		return err
-	}
 	if _, err := io.Copy(p, r); err != nil {
 		return err
 	}

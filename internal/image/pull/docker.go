@@ -73,7 +73,7 @@ func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]ima
 		return nil, err
 	}
 	w.order.Name, w.fresh = ref.String(), true
-	return w.loadFrom(ctx, from)
+	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.loadFrom(ctx, from) })
 }
 
 // docker is its engine, behind a socket of this machine.

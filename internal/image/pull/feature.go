@@ -50,6 +50,11 @@ func (w *worker) feature(ctx context.Context) ([]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.featureOf(ctx, ref, packed) })
+}
+
+// featureOf makes an image of a feature's archive.
+func (w *worker) featureOf(ctx context.Context, ref image.Reference, packed []byte) ([]image.Image, error) {
 	layer, about, err := featureImage(packed)
 	if err != nil {
 		return nil, err

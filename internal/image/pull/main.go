@@ -32,7 +32,9 @@ func Main(in io.Reader, out io.Writer) int {
 	})
 }
 
-// worker carries out one order. It holds the shelf's lock.
+// worker carries out one order. While it is at work nothing is removed from the shelf; the
+// shelf's lock it takes when all is there that comes from elsewhere, so that nobody waits
+// for a registry who wants nothing of it.
 type worker struct {
 	shelf    image.Shelf
 	order    image.Order
@@ -51,11 +53,11 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	if err := w.shelf.Make(); err != nil {
 		return image.Result{}, err
 	}
-	lock, err := w.lock(ctx)
+	hold, err := w.shelf.Hold()
 	if err != nil {
 		return image.Result{}, err
 	}
-	defer lock.Unlock()
+	defer hold.Unlock()
 	var list []image.Image
 	switch {
 	case o.Pull != "":
@@ -68,18 +70,18 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 		list, err = w.docker(ctx)
 		err = failed("take "+o.Docker+" from Docker", err)
 	case o.Load != "":
-		list, err = w.load(ctx)
+		list, err = w.alone(ctx, w.load)
 		err = failed("load "+cmp.Or(o.From, o.Load), err)
 	case o.Export != nil:
 		list, err = w.export(ctx, *o.Export)
 	case o.Plain != "":
-		list, err = w.ready(ctx, o.Plain)
+		list, err = w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.ready(ctx, o.Plain) })
 		err = failed("ready image "+o.Plain+" for a build", err)
 	case o.Commit != nil:
-		list, err = w.commit(ctx, *o.Commit)
+		list, err = w.alone(ctx, func(ctx context.Context) ([]image.Image, error) { return w.commit(ctx, *o.Commit) })
 		err = failed("make an image of what was built", err)
 	case o.Build != "":
-		list, err = w.rebuild(ctx)
+		list, err = w.alone(ctx, w.rebuild)
 		err = failed("make the root of "+o.Build, err)
 	default:
 		err = errors.New("it was given nothing to do")
@@ -97,10 +99,21 @@ func failed(op string, err error) error {
 // lockPoll is how often a lock is tried that somebody holds.
 const lockPoll = 50 * time.Millisecond
 
-// lock takes the shelf's lock: what two want at once is fetched once.
-func (w *worker) lock(ctx context.Context) (*store.Lock, error) {
+// alone does something while nobody else changes the shelf: what two want at once is made
+// once.
+func (w *worker) alone(ctx context.Context, do func(context.Context) ([]image.Image, error)) ([]image.Image, error) {
+	lock, err := w.lock(ctx, w.shelf.Lock())
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	return do(ctx)
+}
+
+// lock takes a lock, and says so where it waits for it.
+func (w *worker) lock(ctx context.Context, name string) (*store.Lock, error) {
 	for {
-		lock, err := store.TryLock(w.shelf.Lock())
+		lock, err := store.TryLock(name)
 		if !errors.Is(err, store.ErrLocked) {
 			return lock, err
 		}

@@ -52,11 +52,13 @@ func (w *worker) pull(ctx context.Context) ([]image.Image, error) {
 			return nil, err
 		}
 	}
-	if err := w.keep(r.Descriptor, r.text); err != nil {
-		return nil, err
-	}
-	img, err := w.finish(ctx, r, ref.Name())
-	return []image.Image{img}, err
+	return w.alone(ctx, func(ctx context.Context) ([]image.Image, error) {
+		if err := w.keep(r.Descriptor, r.text); err != nil {
+			return nil, err
+		}
+		img, err := w.finish(ctx, r, ref.Name())
+		return []image.Image{img}, err
+	})
 }
 
 func total(m image.Manifest) int64 {
@@ -209,11 +211,16 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 		told(d.Size)
 		return nil
 	}
-	p, err := w.begin(d)
+	p, err := w.resume(ctx, d)
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	if w.has(d) { // somebody else has fetched it meanwhile
+		p.remove()
+		told(d.Size)
+		return nil
+	}
 	resumed := p.done > 0
 	told(p.done)
 	err = r.fetch(ctx, p, told)

@@ -1,0 +1,91 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/imagetest"
+)
+
+// slow is a registry that gives no blob until it is told to. It tells when it was asked for
+// the first.
+func slow(t *testing.T, r *imagetest.Registry) (host string, asked <-chan struct{}, goOn func()) {
+	t.Helper()
+	first, release := make(chan struct{}), make(chan struct{})
+	once, released := sync.Once{}, sync.Once{}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: r.Host})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if strings.Contains(q.URL.Path, "/blobs/") {
+			once.Do(func() { close(first) })
+			<-release
+		}
+		proxy.ServeHTTP(w, q)
+	}))
+	goOn = func() { released.Do(func() { close(release) }) }
+	t.Cleanup(server.Close)
+	t.Cleanup(goOn)
+	return strings.TrimPrefix(server.URL, "http://"), first, goOn
+}
+
+// Nobody waits for a slow registry who wants nothing of it, nothing that comes from it is
+// removed meanwhile, and who wants the same of it fetches it once.
+func TestSlowRegistry(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	r.Publish("tools", "v1", small(t, "slow"))
+	host, asked, goOn := slow(t, r)
+	var all sync.WaitGroup
+	pull := func(told func(image.Event)) {
+		all.Go(func() {
+			o := image.Order{State: b.state, Pull: host + "/tools:v1", UID: 1000, GID: 1000}
+			if _, err := Do(t.Context(), o, told); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	pull(func(image.Event) {})
+	<-asked
+	name := filepath.Join(t.TempDir(), "other.tar")
+	small(t, "other").Save(t, name, "other:v1")
+	waits := errors.New("it waits for the registry")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	_, err := Do(ctx, image.Order{State: b.state, Load: name, UID: 1000, GID: 1000}, func(e image.Event) {
+		if e.Phase == image.Waiting {
+			cancel(waits)
+		}
+	})
+	must(t, err)
+	if _, err := b.shelf.Sweep(nil); !errors.Is(err, image.ErrHeld) {
+		t.Errorf("what is being fetched could be removed: %v", err)
+	}
+	if _, err := b.shelf.SweepParts(); !errors.Is(err, image.ErrHeld) {
+		t.Errorf("a download could be removed: %v", err)
+	}
+	second, once := make(chan struct{}), sync.Once{}
+	pull(func(e image.Event) {
+		if e.Phase == image.Waiting {
+			once.Do(func() { close(second) })
+		}
+	})
+	<-second
+	goOn()
+	all.Wait()
+	if n := len(r.Asked("/blobs/")); n != 3 {
+		t.Errorf("%d blobs were asked for", n)
+	}
+	if parts, err := b.shelf.Parts(); err != nil || len(parts) != 0 {
+		t.Errorf("%v is left, %v", parts, err)
+	}
+	if left, err := b.shelf.Strays(nil); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
