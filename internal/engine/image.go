@@ -100,12 +100,21 @@ func (e *Engine) ReadImages(ctx context.Context, path string, progress func(imag
 	return result.Images, err
 }
 
-// addImages is orderImage for what there has to be room for.
+// addImages is orderImage for what there has to be room for. What there is none for leaves
+// nothing.
 func (e *Engine) addImages(ctx context.Context, o image.Order, progress func(image.Event)) (image.Result, error) {
-	if err := e.room(); err != nil {
+	left, err := e.roomLeft()
+	if err != nil {
 		return image.Result{}, err
 	}
-	return e.orderImage(ctx, o, progress)
+	if e.StoreLimit > 0 {
+		o.Room = &image.Room{Left: left, Limit: e.StoreLimit}
+	}
+	result, err := e.orderImage(ctx, o, progress)
+	if o.Room != nil && errors.Is(err, spec.ErrConflict) && !e.sweepLater() {
+		_, _ = e.SweepImages()
+	}
+	return result, err
 }
 
 // orderImage has the process that fetches images carry out an order.

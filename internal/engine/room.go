@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/quota"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
@@ -19,25 +20,31 @@ const believed = time.Minute
 // than it may. Only where there is a limit it is looked at, and every file only if the
 // last such look, and what became of the disk since, do not tell.
 func (e *Engine) room() error {
+	_, err := e.roomLeft()
+	return err
+}
+
+// roomLeft is room that tells how many bytes there are, if there is a limit.
+func (e *Engine) roomLeft() (int64, error) {
 	if e.StoreLimit <= 0 {
-		return nil
+		return 0, nil
 	}
 	before, err := diskNow(e.Store.Path())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var last storeCount
 	if store.ReadJSON(e.Store.Counted(), &last) == nil && last.leaves(e.StoreLimit, before) {
-		return nil
+		return e.StoreLimit - last.Taken - max(0, last.Free-before.Free), nil
 	}
 	var m quota.Meter
 	before.Taken = m.Add(e.Store.Path())
 	if before.Taken > e.StoreLimit {
-		return spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(e.StoreLimit)).
-			WithHint("see what takes the room: bothy system df; have some go: bothy system prune, bothy rm, bothy template rm, bothy checkpoint rm")
+		return 0, spec.Errorf(spec.ErrConflict, "Bothy's files take %s of the disk, and store_limit allows %s", mebibytes(before.Taken), mebibytes(e.StoreLimit)).
+			WithHint(image.RoomHint)
 	}
 	_ = store.WriteJSON(e.Store.Counted(), before) // without it, it is counted again
-	return nil
+	return e.StoreLimit - before.Taken, nil
 }
 
 // storeCount is what the state directory took of the disk.

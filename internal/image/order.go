@@ -14,6 +14,9 @@ type Order struct {
 	// Resolver is what /etc/resolv.conf is to say.
 	Resolver string `json:"resolver"`
 
+	// Room is what it may add to the state directory, if there is a limit.
+	Room *Room `json:"room,omitempty"`
+
 	// One of these, or of Plain, Commit and Export: a reference to pull; an archive, or a directory with an image
 	// layout, to load; the digest of an image that is there, to make its root again.
 	Pull  string `json:"pull,omitempty"`

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/erofs"
 )
 
@@ -20,10 +21,14 @@ const (
 	maxBehind  = 16 << 20  // bytes behind the end of an archive
 )
 
+// perEntry is about what a file takes in the root, beside its names, in bytes.
+const perEntry = 96
+
 // builder applies layers and keeps the contents of their files.
 type builder struct {
 	*tree
 	out   *erofs.Writer
+	room  *image.Room
 	bytes int64
 	read  int64        // of archives
 	heads int          // of entries
@@ -48,6 +53,9 @@ func (b *builder) apply(r io.Reader) error {
 		}
 		if b.heads++; b.heads > maxHeaders {
 			return refuse("the layers of the image have more than %d entries", maxHeaders)
+		}
+		if err := b.room.Take(int64(perEntry + len(h.Name) + len(h.Linkname))); err != nil {
+			return err
 		}
 		if err := b.entry(h, tr); err != nil {
 			return fmt.Errorf("%q: %w", h.Name, err)
@@ -169,6 +177,9 @@ func (b *builder) file(parent *node, name string, h *tar.Header, r io.Reader) er
 func (b *builder) content(size int64, r io.Reader) (erofs.Data, error) {
 	if size < 0 || size > maxBytes-b.bytes {
 		return erofs.Data{}, refuse("the files of the image have more than %d GiB", maxBytes>>30)
+	}
+	if err := b.room.Take(size); err != nil {
+		return erofs.Data{}, err
 	}
 	d, err := b.out.Add(r)
 	if err != nil {

@@ -13,6 +13,8 @@ type Options struct {
 	// UID and GID own files of the host, as the inside counts: the image's user
 	// gets them.
 	UID, GID int
+	// Room is what may be written.
+	Room *image.Room
 	// Config is what the image says of itself.
 	Config image.Config
 	// Resolver is what the inside's /etc/resolv.conf says.
@@ -23,7 +25,7 @@ type Options struct {
 // make to a file, which is empty, and an archive of what is in the home directory
 // of its user.
 func Build(to *os.File, home io.Writer, o Options, layers []func() (io.ReadCloser, error)) (image.Root, error) {
-	b := &builder{tree: newTree(), out: erofs.NewWriter(to)}
+	b := &builder{tree: newTree(), out: erofs.NewWriter(to), room: o.Room}
 	for _, open := range layers {
 		b.layer++
 		if err := b.applyNext(open); err != nil {

@@ -164,6 +164,9 @@ func (b *builder) archive(tw *tar.Writer, dir *node, prefix string, linked map[*
 			if b.home += h.Size; b.home > image.MaxHome {
 				return refuse("it has more than %d GiB", int64(image.MaxHome)>>30)
 			}
+			if err := b.room.Take(h.Size); err != nil {
+				return err
+			}
 		}
 		if err := tw.WriteHeader(h); err != nil {
 			return err

@@ -92,6 +92,7 @@ func (p *part) remove() { _ = os.Remove(p.f.Name()) }
 // restart begins anew.
 func (p *part) restart() error {
 	p.sum.Reset()
+	_ = p.w.order.Room.Take(-p.done)
 	p.done = 0
 	if err := p.f.Truncate(0); err != nil {
 		return err
@@ -104,6 +105,9 @@ func (p *part) restart() error {
 func (p *part) Write(b []byte) (int, error) {
 	if int64(len(b)) > p.d.Size-p.done {
 		return 0, errMismatch
+	}
+	if err := p.w.order.Room.Take(int64(len(b))); err != nil {
+		return 0, err
 	}
 	n, err := p.f.Write(b)
 	if err != nil {
@@ -143,6 +147,9 @@ func (p *part) refused() error {
 func (w *worker) keep(d image.Descriptor, text []byte) error {
 	if w.has(d) {
 		return nil
+	}
+	if err := w.order.Room.Take(int64(len(text))); err != nil {
+		return err
 	}
 	w.fresh = true
 	return store.WriteFile(w.shelf.Blob(d.Digest), text)

@@ -64,7 +64,7 @@ func (w *worker) save(ctx context.Context, d docker, ref image.Reference) ([]ima
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	f, err := w.shelf.Spool(&counted{ctx, body, func(int64) {}})
+	f, err := w.shelf.Spool(&roomy{&counted{ctx, body, func(int64) {}}, w.order.Room})
 	if err != nil {
 		return nil, err
 	}

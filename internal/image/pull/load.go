@@ -94,7 +94,7 @@ func (w *worker) plain(ctx context.Context, f *os.File) (*os.File, error) {
 	}
 	defer done()
 	defer f.Close()
-	return w.shelf.Spool(r)
+	return w.shelf.Spool(&roomy{r, w.order.Room})
 }
 
 // directory is an image layout.

@@ -233,6 +233,9 @@ func (w *worker) download(ctx context.Context, r *registry, d image.Descriptor, 
 	if errors.Is(err, errMismatch) {
 		return p.refused()
 	}
+	if errors.Is(err, spec.ErrConflict) { // there is no room for it, nor will be
+		p.remove()
+	}
 	return err
 }
 

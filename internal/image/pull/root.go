@@ -100,7 +100,7 @@ func (w *worker) write(dir string, c image.Config, open []func() (io.ReadCloser,
 		files[i] = f
 	}
 	root, err := layers.Build(files[0], files[1], layers.Options{
-		UID: w.order.UID, GID: w.order.GID, Config: c, Resolver: w.order.Resolver,
+		UID: w.order.UID, GID: w.order.GID, Config: c, Resolver: w.order.Resolver, Room: w.order.Room,
 	}, open)
 	for _, f := range files {
 		if err == nil {
@@ -194,6 +194,20 @@ func decompress(r io.Reader) (plain io.Reader, done func(), err error) {
 		return z, z.Close, nil
 	}
 	return r, nil, nil
+}
+
+// roomy is what is about to be written as it is read.
+type roomy struct {
+	io.Reader
+	room *image.Room
+}
+
+func (r *roomy) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if full := r.room.Take(int64(n)); full != nil {
+		return n, full
+	}
+	return n, err
 }
 
 // counted tells what is read, and ends with its context.

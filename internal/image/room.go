@@ -1,0 +1,23 @@
+package image
+
+import "github.com/bothy-dev/bothy/spec"
+
+// RoomHint says what to do where there is no room.
+const RoomHint = "see what takes the room: bothy system df; have some go: bothy system prune, bothy rm, bothy template rm, bothy checkpoint rm"
+
+// Room is what may be added to the state directory, in bytes. Nil is without bound.
+type Room struct {
+	Left  int64 `json:"left"`
+	Limit int64 `json:"limit"` // the setting it follows from
+}
+
+// Take takes of it what is about to be written, or, if that is negative, gives it back.
+func (r *Room) Take(n int64) error {
+	if r == nil {
+		return nil
+	}
+	if r.Left -= n; r.Left < 0 {
+		return spec.Errorf(spec.ErrConflict, "Bothy's files would take more of the disk than store_limit allows, %d MiB", r.Limit>>20).WithHint(RoomHint)
+	}
+	return nil
+}
