@@ -99,6 +99,8 @@ var odd = map[string][]imagetest.Entry{
 		imagetest.Symlink("tmp", "/nowhere"), imagetest.Symlink(".bothy", "/tmp"), imagetest.Symlink("home", "/var/homes"), imagetest.Dir("var/homes"),
 		imagetest.Symlink("etc/resolv.conf", "/proc/1/environ"), imagetest.Symlink("etc/hosts", "/etc/hosts"), imagetest.Symlink("etc/passwd", "../../../../etc/shadow"),
 	},
+	"homeless": {imagetest.Symlink("root", "var/roothome")},
+	"looped":   {imagetest.Symlink("root", "/root")},
 	"files": {
 		imagetest.File("proc", "x"), imagetest.File("dev", "x"), imagetest.File("tmp", "x"), imagetest.File(".bothy", "x"), imagetest.File("run", "x"),
 	},

@@ -189,7 +189,7 @@ func (t Target) cannot(why string, args ...any) error {
 		text = "mount target %s cannot be used: " + why
 	}
 	return spec.Errorf(spec.ErrUsage, text, append([]any{t.Path}, args...)...).
-		WithHint("choose a target that lies outside the host's program directories, such as /mnt/data")
+		WithHint("choose a target that lies outside the template's program directories, and behind no link of its, such as /mnt/data")
 }
 
 // prefix gives a path up to its i-th element.

@@ -380,6 +380,42 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// The home is a directory where the image's links lead, there or not; where it cannot lie,
+// one takes the place of the link.
+func TestHomeIsThere(t *testing.T) {
+	etc := file("etc/passwd", "node:x:9:9::/home/node:/bin/sh\n")
+	for what, x := range map[string]struct {
+		files []tar.Header
+		user  string
+		want  string
+	}{
+		"none":                     {nil, "", "root/"},
+		"a link to nothing yet":    {[]tar.Header{symlink("root", "var/roothome")}, "", "root->var/roothome var/ var/roothome/"},
+		"a link to a directory":    {[]tar.Header{symlink("root", "/opt/root"), dir("opt/root")}, "", "opt/ opt/root/ root->/opt/root"},
+		"a link to itself":         {[]tar.Header{symlink("root", "/root")}, "", "root/"},
+		"a link to the root":       {[]tar.Header{symlink("root", "/")}, "", "root/"},
+		"a link to programs":       {[]tar.Header{symlink("root", "usr"), dir("usr/bin")}, "", "root/ usr/ usr/bin/"},
+		"a link to what is hidden": {[]tar.Header{symlink("root", "/tmp/x")}, "", "root/"},
+		"a file":                   {[]tar.Header{file("root", "x")}, "", "root/"},
+		"behind a link to nothing": {[]tar.Header{etc, symlink("home", "var/home")}, "node", "home->var/home var/ var/home/ var/home/node/"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBuilder(t)
+			must(t, b.next(layer(t, x.files...)))
+			c := config(x.user)
+			c.Workdir = ""
+			_, err := b.settle(Options{UID: 1, GID: 1, Config: c})
+			must(t, err)
+			for _, name := range []string{"dev", "etc", "proc", "run", "sys", "tmp", template.Own} {
+				delete(b.root.kids, name)
+			}
+			if got := b.flat(t); got != x.want {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
 func FuzzLayer(f *testing.F) {
 	f.Add(layer(f, file("a", "1"), dir("d"), symlink("l", "d"), hardlink("b", "a"), gone(".wh.a"), file("l/x", "y")))
 	f.Fuzz(func(t *testing.T, archive []byte) {

@@ -31,6 +31,7 @@ func (b *builder) settle(o Options) (image.Root, error) {
 	b.mkdir("tmp", 0o777|unix.S_ISVTX)
 	delete(b.root.kids, template.Own)
 	b.mkdir(template.Own, 0o755)
+	b.settleHome(a.Home)
 	if path.IsAbs(o.Config.Workdir) {
 		_, _ = b.directory(clean(o.Config.Workdir)) // where it cannot be, nobody works
 	}
@@ -51,6 +52,29 @@ func (b *builder) settle(o Options) (image.Root, error) {
 		Version: image.RootVersion, Account: a, Env: environment(o.Config.Env), Workdir: workdir(o.Config.Workdir),
 		OS: "linux", Arch: runtime.GOARCH, Libc: b.libc(), Built: time.Now().UTC().Truncate(time.Second),
 	}, nil
+}
+
+// settleHome makes the directory that the home lies in, where the image's links lead: there
+// may be nothing yet. Where it cannot lie, a directory takes the place of the link.
+func (b *builder) settleHome(home string) {
+	way, err := b.walk(clean(home), true)
+	if err != nil || !way[len(way)-1].IsDir() || !b.homely(way[1:]) {
+		b.mkdir(home, 0o755)
+	}
+}
+
+// homely tells of the files on the way to a directory, below the root, whether it can be
+// hidden by a home, as [mountable] does of a path.
+func (b *builder) homely(way []*node) bool {
+	if len(way) == 0 {
+		return false
+	}
+	for _, name := range []string{"proc", "sys", "dev", "tmp", "run", template.Own} {
+		if way[0] == b.root.kids[name].node {
+			return false
+		}
+	}
+	return len(way) > 1 || way[0] == b.root.kids["root"].node
 }
 
 // settleTrust has programs find whom a sandbox trusts where their distribution
