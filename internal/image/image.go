@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -56,20 +55,6 @@ type Descriptor struct {
 	URLs        []string          `json:"urls,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Platform    *Platform         `json:"platform,omitempty"`
-}
-
-// Platform is what an image is made for.
-type Platform struct {
-	Architecture string `json:"architecture"`
-	OS           string `json:"os"`
-	Variant      string `json:"variant,omitempty"`
-}
-
-// Host is what runs here.
-func Host() Platform { return Platform{OS: "linux", Architecture: runtime.GOARCH} }
-
-func (p Platform) String() string {
-	return strings.TrimSuffix(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 }
 
 // Index is index.json of a layout, or a list of platforms.

@@ -286,8 +286,10 @@ var errOtherPlatform = errors.New("for another platform")
 
 // loadOne reads one image of a layout.
 func (w *worker) loadOne(ctx context.Context, from files, d image.Descriptor, only bool) (found, error) {
-	if p := d.Platform; p != nil && (p.OS != image.Host().OS || p.Architecture != image.Host().Architecture) {
-		return found{}, &spec.Error{Class: errOtherPlatform, Err: wrongPlatform(p.String())}
+	if p := d.Platform; p != nil {
+		if fits, _ := p.Fits(); !fits {
+			return found{}, &spec.Error{Class: errOtherPlatform, Err: wrongPlatform(p.String())}
+		}
 	}
 	r, err := resolve(ctx, d, func(_ context.Context, d image.Descriptor) ([]byte, error) {
 		b, err := text(from, blobName(d.Digest), maxManifest)

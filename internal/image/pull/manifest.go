@@ -85,25 +85,33 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 	return r, spec.Errorf(spec.ErrDenied, "it is a list of lists of lists")
 }
 
-// choose finds what is made for this machine. The only image there is need not say what
-// for: its configuration does.
+// choose finds what is made for this machine, and of that the first which no newer
+// processor is needed for, or else the first that runs. The only image there is need not say
+// what for: its configuration does.
 func choose(list []image.Descriptor) (image.Descriptor, error) {
 	list = imagesOf(list)
 	if len(list) == 1 && list[0].Platform == nil {
 		return list[0], nil
 	}
-	host := image.Host()
 	var others []string
+	var special *image.Descriptor
 	for _, d := range list {
 		if d.Platform == nil {
 			continue
 		}
-		if d.Platform.OS == host.OS && d.Platform.Architecture == host.Architecture {
+		fits, plain := d.Platform.Fits()
+		if plain {
 			return d, nil
+		}
+		if fits && special == nil {
+			special = &d
 		}
 		if p := d.Platform.String(); !slices.Contains(others, p) {
 			others = append(others, p)
 		}
+	}
+	if special != nil {
+		return *special, nil
 	}
 	if others == nil {
 		return image.Descriptor{}, spec.Errorf(spec.ErrNotFound, "it is a list of %d images, none of which says what it is made for", len(list))
@@ -172,8 +180,9 @@ func parseConfig(text []byte) (image.Config, error) {
 		return image.Config{}, spec.Errorf(spec.ErrDenied, "its configuration cannot be read: %w", err)
 	}
 	p := image.Platform{OS: c.OS, Architecture: c.Architecture}
-	if p != image.Host() {
-		return image.Config{}, wrongPlatform(p.String())
+	full := image.Platform{OS: c.OS, Architecture: c.Architecture, Variant: c.Variant}
+	if fits, _ := full.Fits(); !fits {
+		return image.Config{}, wrongPlatform(full.String())
 	}
 	return image.Config{
 		Platform: p, User: c.Config.User, Env: c.Config.Env, Workdir: c.Config.WorkingDir,
