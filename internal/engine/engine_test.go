@@ -350,6 +350,22 @@ func TestStatusLost(t *testing.T) {
 	}
 }
 
+// What has the name of a sandbox and cannot be one is removed like one that is broken.
+func TestRemoveStrays(t *testing.T) {
+	e := newEngine(t)
+	dir := e.Store.Sandboxes()
+	must(t, os.WriteFile(filepath.Join(dir, "abcdefabcdef"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "abcdefabcd00"), 0))
+	for _, name := range names(t, e) {
+		sb, err := e.Find(name)
+		must(t, err)
+		must(t, e.Remove(t.Context(), sb, true))
+	}
+	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+		t.Errorf("there are %v, %v", left, err)
+	}
+}
+
 func TestReset(t *testing.T) {
 	e := newEngine(t)
 	for i := range 3 {

@@ -259,6 +259,11 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 				WithHint("stop it first, or use --force")
 		}
 	}
+	if sb.Broken != "" { // maybe because nobody can look into it, for the lock either
+		if err := e.Store.Sandbox(sb.ID).Reach(); err != nil {
+			return err
+		}
+	}
 	lock, err := e.end(ctx, sb, wire.Ask{Op: wire.OpDestroy}, nil)
 	if lock != nil {
 		defer lock.Unlock()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -249,6 +251,23 @@ func (d Sandbox) MayHaveStarted() bool {
 	var st spec.Status
 	err := ReadJSON(d.Status(), &st)
 	return st.StartedAt != nil || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+// Reach has the owner reach what is in the directory. What has its name and is none, where
+// nobody can run, is removed.
+func (d Sandbox) Reach() error {
+	info, err := os.Lstat(d.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return os.Remove(d.Dir)
+	case info.Mode().Perm()&0o700 == 0o700:
+		return nil
+	}
+	return allow(unix.AT_FDCWD, d.Dir)
 }
 
 // removedPrefix marks directories that are on their way out. What carries it
