@@ -41,6 +41,9 @@ func (a *app) spentTable(l *looping) error {
 			continue
 		}
 		row := []string{strconv.Itoa(p.Iteration)}
+		if p.Iteration > l.state.Iteration { // before somebody went back
+			row[0] += " (put back)"
+		}
 		if tasks {
 			row = append(row, dash(p.Task))
 		}

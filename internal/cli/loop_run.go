@@ -474,8 +474,12 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 		return err
 	}
 	a.dismiss(e, s)
-	for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
-		a.note("%s", line)
+	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
+		a.note("its sandbox was removed, and what was done is gone with it: bothy loop rm %s", c.run.ID)
+	} else {
+		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
+			a.note("%s", line)
+		}
 	}
 	n = stopped(n, s)
 	return a.carried(ctx, e, c.host, n, s.ExitCode(), func() (any, error) {

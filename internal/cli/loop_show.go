@@ -202,7 +202,7 @@ func (l *looping) rows() [][2]string {
 	rows = append(rows, limitRow(p.Limits.Time, p.Limits.Tokens, p.Limits.USD, l.raised)...)
 	rows = append(rows, meteredRows(s.Tokens, s.USD, &s.Metered)...)
 	rows = append(rows, leftRow(l.run, l.left())...)
-	rows = append(rows, [2]string{"prompt", term.Opening(p.Prompt)}, [2]string{"promise", promiseText(p)})
+	rows = append(rows, [2]string{"prompt", term.Opening(promptText(p))}, [2]string{"promise", promiseText(p)})
 	for _, w := range workersOf(s) {
 		rows = append(rows, [2]string{fmt.Sprintf("worker %d", w.Worker), strings.TrimPrefix(w.Sandbox+"  "+w.text(), "  ")})
 	}
@@ -355,7 +355,7 @@ func (a *app) loopLogCommand() *command.Command {
 					err = s.Add(ev)
 				}
 				if err == nil {
-					err = a.printRunEvent(ev, lineOf(&l.plan, ev, s))
+					err = a.printRunEvent(ev, pastLine(&l.plan, ev, s))
 				}
 			}
 			return err
@@ -364,6 +364,22 @@ func (a *app) loopLogCommand() *command.Command {
 	c.Flags().IntVar(&f.iteration, "iteration", 0, "show what the agent printed in this iteration, the last time that it was tried")
 	c.Flags().BoolVar(&f.raw, "raw", false, "with --iteration: as it was printed")
 	return a.jsonFlag(c)
+}
+
+// pastLine tells an event of a loop that nobody looks on at: also that it was gone on with.
+func pastLine(p *loop.Plan, ev run.Event, s *loop.State) string {
+	if ev.Type == loop.Began && s.Iteration > 0 {
+		return "gone on with, by another process"
+	}
+	return lineOf(p, ev, s)
+}
+
+// promptText is what was asked for.
+func promptText(p *loop.Plan) string {
+	if p.Prompt == taskPrompt {
+		return "-, but for that of each task"
+	}
+	return p.Prompt
 }
 
 // lineOf tells an event, after which a loop stands so.

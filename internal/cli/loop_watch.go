@@ -145,7 +145,7 @@ func (p *watched) head(rows, cols int, now time.Time) []tui.Line {
 	}
 	page := v.head(
 		tui.Text(tui.Dim, plan.Agent+" in "+cmp.Or(s.Sandbox, plan.Sandbox)+", "+plan.Directory),
-		tui.Text(tui.Plain, term.Opening(plan.Prompt)),
+		tui.Text(tui.Plain, term.Opening(promptText(plan))),
 	)
 	page = append(page, meterLine(cols, "iteration", float64(s.Iteration), float64(plan.Limits.MaxIterations),
 		fmt.Sprintf("%d of %d", s.Iteration, plan.Limits.MaxIterations)))

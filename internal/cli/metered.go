@@ -101,7 +101,7 @@ func (a *app) explainMetered(m *spec.Metered, list ...spec.Metered) {
 		}
 	}
 	if differ {
-		a.note("! what the agent claims and what the gateway saw are more than a tenth apart")
+		a.note("! what the agent claims and what the gateway saw are more than a tenth apart, or one of them is 0")
 	}
 	if unseen > 0 {
 		a.note("- the gateway saw no model asked that it knows, where the agent says that it asked one (docs/cli.md, cost)")
