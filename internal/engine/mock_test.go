@@ -57,8 +57,12 @@ func TestMockRefuses(t *testing.T) {
 		"too large":   {script(t, strings.Repeat("#", maxSmall+1)), nil, "larger"},
 		"no model":    {script(t, hello), &spec.Agent{Title: "Tool", Credentials: []string{"github"}}, "no model can be played for Tool"},
 	} {
+		class := spec.ErrUsage
+		if name == "no file" {
+			class = spec.ErrNotFound
+		}
 		_, err := NewMock(c.file, c.agent)
-		if !errors.Is(err, spec.ErrUsage) || !strings.Contains(err.Error(), c.why) {
+		if !errors.Is(err, class) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
