@@ -229,6 +229,9 @@ func (l *lodger) lacking(err error, argv []string, sb *spec.Sandbox) error {
 		return err
 	}
 	hint := agent.HowToGet(l.spec, sb.Name)
+	if hint == "" && l.spec.Install != nil {
+		hint = fmt.Sprintf("to have Bothy's own: bothy stop %s; bothy run --agent-version %s %s", sb.Name, agent.Latest, sb.Name)
+	}
 	if hint == "" {
 		return err
 	}

@@ -44,9 +44,10 @@ func (e *Engine) FindCredential(a *spec.Agent) (Credential, error) {
 	for _, service := range a.Credentials {
 		for _, s := range have {
 			// Logins and keys of agents come last, and as a tool's token are lent to who
-			// was given them only.
+			// was given them only. Variables come next, secrets by now or not: else what
+			// is lent would hang on which was there first.
 			own := !slices.Contains([]vault.SourceKind{vault.SourceLogin, vault.SourceKey, vault.SourceTool}, s.Source.Kind)
-			if !own || !serves(a, &s, service) {
+			if !own || !serves(a, &s, service) || ofVariable(a, &s) {
 				continue
 			}
 			if s.Source.Kind == vault.SourceEnvironment && (os.Getenv(s.Source.Variable) == "" || elsewhere(a, service) != "") {
@@ -109,6 +110,8 @@ func (e *Engine) Credential(ctx context.Context, a *spec.Agent) (secret string, 
 		if err := e.SetSecret(ctx, *c.add); err != nil {
 			return "", err
 		}
+	}
+	if c.say != "" {
 		e.say("%s", c.say)
 	}
 	return c.Secret, nil
@@ -215,15 +218,34 @@ func inEnvironment(a *spec.Agent, have []vault.Secret) (unfit Credential) {
 				add: &NewSecret{Name: service, Service: serviceOf(a, service, value), Source: vault.Source{Kind: vault.SourceEnvironment, Variable: variable}},
 				say: fmt.Sprintf("$%s is lent from your environment, as the secret %s; the sandbox sees a placeholder%s", variable, service, besides),
 			}.meant(a, service)
+			i := slices.IndexFunc(have, func(h vault.Secret) bool { return h.Name == service })
 			switch {
 			case c.Secret == "" && unfit.Where == "":
 				unfit = c
-			case c.Secret != "" && !slices.ContainsFunc(have, func(h vault.Secret) bool { return h.Name == service }):
+			case c.Secret != "" && i < 0:
 				return c
+			case c.Secret != "" && ofVariable(a, &have[i]) && have[i].Source.Variable == variable:
+				return c.known()
 			}
 		}
 	}
 	return unfit
+}
+
+// ofVariable tells whether a secret is what one of an agent's variables became.
+func ofVariable(a *spec.Agent, s *vault.Secret) bool {
+	return s.Source.Kind == vault.SourceEnvironment && slices.Contains(a.Credentials, s.Name) &&
+		slices.Contains(agent.Variables(a, s.Name), s.Source.Variable)
+}
+
+// known is a credential that is a secret by now: that is worth a word only if another is
+// passed over.
+func (c Credential) known() Credential {
+	c.add, c.Where = nil, "the secret "+c.Secret
+	if c.Besides == "" {
+		c.say = ""
+	}
+	return c
 }
 
 // besides tells of the variables that count less than the one with a value, and say something

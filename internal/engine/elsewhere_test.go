@@ -80,6 +80,28 @@ func TestSeveralVariables(t *testing.T) {
 	}
 }
 
+// Which counts does not hang on which was there first, and what is passed over is said.
+func TestVariableThatBecameSecret(t *testing.T) {
+	e, _, said := signedIn(t)
+	t.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-CANARYCANARY0123456789")
+	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "anthropic" {
+		t.Fatalf("%q, %v", secret, err)
+	}
+	t.Setenv("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-CANARYCANARY0123456789")
+	for range 2 {
+		*said = nil
+		secret, err := e.Credential(here, claude(t, e))
+		if err != nil || secret != "claude" || len(*said) != 1 || !strings.HasSuffix((*said)[0], "; not that of $ANTHROPIC_API_KEY") {
+			t.Errorf("%q, %v, said %q", secret, err, *said)
+		}
+	}
+	*said = nil
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	if secret, err := e.Credential(here, claude(t, e)); err != nil || secret != "claude" || len(*said) != 0 {
+		t.Errorf("%q, %v, said %q", secret, err, *said)
+	}
+}
+
 // What stands beside the name of another server is for that, and goes to no server of the
 // agent's services. A login is its service's all the same.
 func TestElsewhere(t *testing.T) {

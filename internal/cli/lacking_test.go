@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// An agent that Bothy could have installed is to be had, too, where a sandbox has none.
+func TestLacking(t *testing.T) {
+	sb := &spec.Sandbox{Name: "box"}
+	gone := spec.Errorf(spec.ErrNoSuchBinary, "mine: command not found in the sandbox")
+	l := &lodger{spec: &spec.Agent{Name: "mine", Program: "mine", Install: &spec.AgentSource{}}}
+	if hint := spec.Hint(l.lacking(gone, []string{"mine"}, sb)); !strings.Contains(hint, "bothy run --agent-version latest box") {
+		t.Errorf("hint %q", hint)
+	}
+	if hint := spec.Hint(l.lacking(gone, []string{"other"}, sb)); hint != "" {
+		t.Errorf("hint %q for another program", hint)
+	}
+	l.spec.Get = "ask {sandbox}"
+	if hint := spec.Hint(l.lacking(gone, []string{"mine"}, sb)); hint != "ask box" {
+		t.Errorf("hint %q where its description has one", hint)
+	}
+}
