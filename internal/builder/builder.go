@@ -195,7 +195,7 @@ func (b *builder) dockerfile(dir string) ([]byte, error) {
 	}
 	text, err := b.read(dir, b.Dockerfile)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = spec.Errorf(spec.ErrNotFound, "there is no %s", b.Dockerfile).WithHint("name it: -f FILE")
+		err = spec.Errorf(spec.ErrNotFound, "there is no %s", b.Dockerfile).WithHint("check its path: that of -f counts from the directory you are in")
 	}
 	return text, err
 }

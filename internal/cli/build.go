@@ -104,7 +104,7 @@ func (a *app) build(ctx context.Context, e *engine.Engine, f buildFlags, dir str
 		}
 		o.Dockerfile = "Dockerfile"
 	case "":
-		if _, o.Dockerfile = dockerfileAt(dir, true); o.Dockerfile == "" {
+		if o.Dockerfile = dockerfileIn(dir); o.Dockerfile == "" {
 			return image.Image{}, spec.Errorf(spec.ErrNotFound, "there is no Dockerfile in %s", dir).WithHint("name it: -f FILE")
 		}
 	}
@@ -188,16 +188,27 @@ func dockerfileAt(path string, dir bool) (context, file string) {
 		}
 		return "", ""
 	}
-	if _, err := os.Stat(filepath.Join(path, "index.json")); err == nil {
+	if file = dockerfileIn(path); file == "" || isLayout(path) {
 		return "", ""
 	}
+	return path, file
+}
+
+// dockerfileIn is the Dockerfile of a directory, whatever else it is; empty for none.
+func dockerfileIn(dir string) string {
 	for _, name := range dockerfiles {
-		file := filepath.Join(path, name)
+		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			return path, file
+			return file
 		}
 	}
-	return "", ""
+	return ""
+}
+
+// isLayout tells whether a directory is an image layout, which says so.
+func isLayout(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "oci-layout"))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // buildArgs reads NAME=VALUE, and NAME for a variable of the environment.

@@ -54,7 +54,7 @@ func devcontainerAt(path string) (project, file string) {
 		info, err := os.Stat(filepath.Join(abs, name))
 		return err == nil && info.Mode().IsRegular()
 	}
-	if there("index.json") {
+	if isLayout(abs) {
 		return "", ""
 	}
 	if there(devcontainerFile) {
@@ -311,6 +311,9 @@ func (b *devcontainerBuild) base(ctx context.Context) (image.Image, error) {
 	context, err := b.inProject("build.context", d.Context)
 	if err != nil {
 		return image.Image{}, err
+	}
+	if _, err := b.root.Stat(context); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return image.Image{}, spec.Errorf(spec.ErrUsage, "%s: build.context: %w", b.place.File, err).WithHint("no link is followed out of %s", b.project)
 	}
 	file, err := b.inProject("build.dockerfile", d.Dockerfile)
 	if err != nil {

@@ -173,13 +173,13 @@ func notBuilt(path string, dir bool) error {
 		}
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(path, "index.json")); err == nil {
+	if isLayout(path) {
 		return nil
 	}
 	if _, file := dockerfileAt(path, true); file != "" {
 		return spec.Errorf(spec.ErrUsage, "%s has a Dockerfile, and no image", path).WithHint("build it: bothy template build %s", path)
 	}
-	return spec.Errorf(spec.ErrUsage, "template %s: the directory has no Dockerfile, no devcontainer.json and, as it has no index.json, no image layout", path).
+	return spec.Errorf(spec.ErrUsage, "template %s: the directory has no Dockerfile, no devcontainer.json and, as it has no oci-layout, no image layout", path).
 		WithHint("host, a template of bothy template ls, an image NAME[:TAG], an archive of docker save, and a directory with one of these can be used")
 }
 

@@ -110,7 +110,7 @@ func (e *Engine) diskTemplates(m *quota.Meter) ([]DiskItem, error) {
 	var items []DiskItem
 	for _, t := range list {
 		it := DiskItem{
-			Kind: DiskTemplate, Name: t.Name, Agent: t.Agent, Bytes: m.Add(shelf.Path(t.Name)), Used: t.SavedAt,
+			Kind: DiskTemplate, Name: t.Name, Agent: t.Agent, Bytes: m.Add(shelf.Path(t.Name)), Used: shelf.Used(t),
 			remove: func() error { return shelf.Remove(t.Name) },
 		}
 		if t.Broken != "" {
@@ -146,9 +146,7 @@ func (e *Engine) diskImages(m *quota.Meter) ([]DiskItem, error) {
 			}
 			counted[p] = true
 		}
-		if img.Root != nil {
-			it.Used = img.Root.Built
-		}
+		it.Used = shelf.Used(img.Digest)
 		switch {
 		case unknown != nil:
 			it.Kept = unknown.Error()

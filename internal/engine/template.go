@@ -205,6 +205,7 @@ func (e *Engine) begin(ctx context.Context, sb *spec.Sandbox) func(store.Sandbox
 		}
 		base := spec.TemplateHost
 		if i := sb.Image; i != nil {
+			e.Images().Touch(i.Digest)
 			if base = i.Digest; sb.Template == i.Name || sb.Template == i.Digest {
 				return e.beginImage(ctx, sb, d)
 			}

@@ -313,6 +313,22 @@ func (s Shelf) FindID(id string) ([]Image, error) {
 	return found, nil
 }
 
+// Touch notes that a sandbox begins with an image: it only tells prune.
+func (s Shelf) Touch(digest string) {
+	now := time.Now()
+	_ = os.Chtimes(filepath.Join(s.RootDir(digest), aboutName), now, now)
+}
+
+// Used is when a sandbox began with an image last, or else when its root was made; zero if
+// it has none.
+func (s Shelf) Used(digest string) time.Time {
+	info, err := os.Stat(filepath.Join(s.RootDir(digest), aboutName))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 // Root gives the root of an image. None is fs.ErrNotExist.
 func (s Shelf) Root(digest string) (Root, error) {
 	dir := s.RootDir(digest)

@@ -307,7 +307,18 @@ func (s Shelf) Fill(name, first, home string) error {
 	if err := copyTree(r.path(homeName), home); err != nil {
 		return fmt.Errorf("template %s: %w", r.Name, err)
 	}
+	now := time.Now()
+	_ = os.Chtimes(r.path(aboutName), now, now) // it only tells prune
 	return nil
+}
+
+// Used is when a sandbox began with a template last, or else when it came to lie here.
+func (s Shelf) Used(t Template) time.Time {
+	info, err := os.Stat(filepath.Join(s.Path(t.Name), aboutName))
+	if err != nil {
+		return t.SavedAt
+	}
+	return info.ModTime()
 }
 
 // Use calls a function with a template, the directory of its root layer, "" if it has

@@ -58,7 +58,7 @@ func (b *builder) apply(r io.Reader) error {
 			return err
 		}
 		if err := b.entry(h, tr); err != nil {
-			return fmt.Errorf("%q: %w", h.Name, err)
+			return fmt.Errorf("%q: %w", shown(h.Name), err)
 		}
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(r, maxBehind+1)) // the digest is of this, too
@@ -67,6 +67,11 @@ func (b *builder) apply(r io.Reader) error {
 	}
 	return err
 }
+
+// maxShown is how much of a name an error says, in bytes.
+const maxShown = 256
+
+func shown(name string) string { return name[:min(len(name), maxShown)] }
 
 // metered counts what is read of archives, and ends where they are too long.
 type metered struct {
@@ -209,7 +214,7 @@ func (b *builder) link(parent *node, name, target string) error {
 	to, ok := dir.kids[parts[len(parts)-1]]
 	switch {
 	case !ok:
-		return refuse("it is a hard link to %q, which is not there", target)
+		return refuse("it is a hard link to %q, which is not there", shown(target))
 	case to.IsDir():
 		return refuse("it is a hard link to a directory")
 	}

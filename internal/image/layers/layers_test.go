@@ -450,3 +450,14 @@ func TestKnownHosts(t *testing.T) {
 		}
 	}
 }
+
+// However long a name is, an error says so much of it that it can be found.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("n", 300_000)
+	for _, h := range []tar.Header{file(long, ""), file(strings.Repeat("x/", 300_000)+"y", ""), hardlink("a", strings.Repeat("x/", 400)+"y")} {
+		b := newBuilder(t)
+		if err := b.next(layer(t, h)); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.2000v", err)
+		}
+	}
+}

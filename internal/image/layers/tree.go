@@ -105,7 +105,7 @@ func (t *tree) directory(parts []string) (*node, error) {
 	}
 	at := way[len(way)-1]
 	if !at.IsDir() {
-		return nil, refuse("%s, in which it should lie, is no directory", path.Join(parts...))
+		return nil, refuse("%s, in which it should lie, is no directory", shown(path.Join(parts...)))
 	}
 	return at, nil
 }

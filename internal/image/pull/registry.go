@@ -279,6 +279,9 @@ func (r *registry) some(ctx context.Context, p *part, told func(int64)) error {
 	default:
 		return refused(r.base.Host, resp.StatusCode, "blob "+p.d.Digest)
 	}
+	if n := resp.ContentLength; n >= 0 && n != p.d.Size-p.done { // all that comes is another blob
+		return errMismatch
+	}
 	_, err = io.Copy(p, &counted{ctx, resp.Body, told})
 	if err == nil && p.done < p.d.Size {
 		err = io.ErrUnexpectedEOF

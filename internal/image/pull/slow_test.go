@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/spec"
 )
 
 // slow is a registry that gives no blob until it is told to. It tells when it was asked for
@@ -87,5 +89,20 @@ func TestSlowRegistry(t *testing.T) {
 	}
 	if left, err := b.shelf.Strays(nil); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// A blob that is shorter than its manifest says is not what that says, and no matter of the
+// network.
+func TestShortBlob(t *testing.T) {
+	b, r := newBench(t), imagetest.NewRegistry(t)
+	i := small(t, "short")
+	text := fmt.Appendf(nil, `{"schemaVersion":2,"config":{"mediaType":%q,"digest":%q,"size":%d},"layers":[{"digest":%q,"size":%d}]}`,
+		i.Manifest.Config.MediaType, i.Manifest.Config.Digest, i.Manifest.Config.Size, i.Manifest.Layers[0].Digest, i.Manifest.Layers[0].Size+5)
+	i.Descriptor = describe(image.TypeManifest, text)
+	i.Blobs[i.Digest] = text
+	r.Publish("tools", "v1", i)
+	if _, err := b.do(t, image.Order{Pull: r.Host + "/tools:v1"}); !errors.Is(err, spec.ErrDenied) || !errors.Is(err, errMismatch) {
+		t.Errorf("%v", err)
 	}
 }
