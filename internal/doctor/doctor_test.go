@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(state)
-	if err != nil || len(entries) != 1 || entries[0].Name() != "sandboxes" {
+	if err != nil || len(entries) != 2 || entries[0].Name() != ".bothy" || entries[1].Name() != "sandboxes" {
 		t.Errorf("it left %v, %v", entries, err)
 	}
 }

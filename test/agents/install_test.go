@@ -137,6 +137,7 @@ func lay(t *testing.T, c *harness.Caller, there agent.Installation) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Write(t, filepath.Join(c.State, ".bothy"), "") // a directory that holds things is Bothy's by it
 }
 
 // duplicate is for what cannot be shared.
