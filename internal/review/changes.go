@@ -41,7 +41,8 @@ type look struct {
 	temps       map[string]bool // see underway
 	list        []Change
 	orphans     []orphan
-	hashed      int64 // bytes; see renames
+	hashed      int64               // bytes; see renames
+	brought     map[string][]string // see vanished
 
 	repositories map[string]bool // directories that git takes for its own, as far as they were seen
 }
@@ -77,7 +78,7 @@ func (w Workspace) open() (*look, error) {
 		host.close()
 		return nil, err
 	}
-	return &look{Workspace: w, upper: upper, host: host, record: rec, temps: temps}, nil
+	return &look{Workspace: w, upper: upper, host: host, record: rec, temps: temps, repositories: map[string]bool{}}, nil
 }
 
 // change opens a layer to be changed, in order again if somebody was stopped in the
@@ -106,7 +107,7 @@ func (l *look) changes() ([]Change, error) {
 	if l.upper == nil {
 		return nil, nil
 	}
-	l.list, l.orphans, l.repositories = nil, nil, map[string]bool{}
+	l.list, l.orphans, l.brought, l.repositories = nil, nil, nil, map[string]bool{}
 	if err := l.walk(place{upper: l.upper, host: l.host, opaque: l.upper.isOpaque()}); err != nil {
 		return nil, fmt.Errorf("look through the changes in %s: %w", l.Source, err)
 	}
@@ -141,6 +142,11 @@ func (l *look) walk(p place) error {
 			continue
 		}
 		if err := l.compare(p, name, at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range l.vanished(p, names) {
+		if err := l.deleted(p, name, path.Join(p.path, name)); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,9 @@ func (l *look) chmods(path string, was, now Entry) (inside, host bool) {
 		return now.Mode != before, was.Mode != applied
 	}
 	if before := l.was(path); before.inode == was.Mark.Inode {
-		return now.Mode != before.mode, was.Mode != before.mode
+		// It may have had another one for a while, which the layer has then.
+		meanwhile := was.Mark.Changed >= l.record.Since && was.Mark.Changed != was.Mark.Modified
+		return now.Mode != before.mode, was.Mode != before.mode || meanwhile
 	}
 	return true, was.Mark.Changed >= l.record.Since
 }

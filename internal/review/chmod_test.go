@@ -91,3 +91,13 @@ func TestAppliedDirectoryGoes(t *testing.T) {
 		}
 	}
 }
+
+// A mode that the host has taken back is not the inside's because the layer has it.
+func TestHostChmodsForAWhile(t *testing.T) {
+	p := fresh(t, map[string]string{"d/x": "1\n"})
+	pause()
+	p.here("chmod 700 d")
+	p.inside("echo 2 > d/x")
+	p.here("chmod 755 d")
+	p.wants("\nmode d CONFLICT\nmodified d/x\n")
+}

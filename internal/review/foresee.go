@@ -21,15 +21,19 @@ func (w Workspace) Foresee(orders []Order) ([]Outcome, error) {
 	}
 	a := l.begin(orders)
 	a.hold()
-	for i := range slices.Backward(orders) { // what lies in a directory comes first
-		if a.outcome[i].Result != "" {
-			continue
+	for _, goes := range []bool{false, true} { // what comes is first, as in an apply
+		for i, o := range slices.Backward(orders) { // what lies in a directory comes first
+			if a.outcome[i].Result != "" || goes != (o.Kind == Deleted) {
+				continue
+			}
+			if err := a.foresee(i); err != nil {
+				return nil, err
+			}
 		}
-		if err := a.foresee(i); err != nil {
-			return nil, err
+		if !goes {
+			a.foreseeWay()
 		}
 	}
-	a.foreseeWay()
 	return a.outcome, nil
 }
 
@@ -64,7 +68,7 @@ func (a *applying) foresee(i int) error {
 	case err != nil:
 		return a.failed(i, err)
 	case no:
-	case a.keeps(o):
+	case o.Kind == Deleted && a.keeps(o): // what becomes something else was looked at before
 		a.end(i, "", "")
 	default:
 		a.end(i, Applied, "")

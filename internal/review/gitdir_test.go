@@ -36,3 +36,21 @@ func TestRepositoryOfAnyName(t *testing.T) {
 		t.Errorf("flagged are\n%q, want\n%q", got, want)
 	}
 }
+
+// A directory that hides the host's, and has a repository in it, is no obstacle to a start when
+// something in it was applied.
+func TestSettleBesideRepository(t *testing.T) {
+	p := fresh(t, map[string]string{"dep/y": "1\n"})
+	p.inside("rm -r dep; mkdir -p dep/.git/objects; echo > dep/.git/HEAD; echo > dep/x")
+	var orders []Change
+	for _, c := range p.changes() {
+		if c.Path == "dep/x" || c.Path == "dep/y" {
+			orders = append(orders, c)
+		}
+	}
+	p.apply(orders, false)
+	p.start()
+	if got := p.inside("cat dep/x dep/.git/HEAD"); got != "\n\n" {
+		t.Errorf("inside there is %q", got)
+	}
+}

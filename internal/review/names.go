@@ -25,6 +25,7 @@ const (
 	maxRemembered = 1 << 12  // directories that are read
 	maxNames      = 1 << 20  // of those and of what is in them
 	maxNamesFile  = 64 << 20 // bytes
+	maxState      = 32       // of the line about a directory itself, behind its names
 )
 
 // Remember writes down which names the host has, unless that is done for this layer. It
@@ -142,7 +143,7 @@ func (l *lister) entries(d *os.File, at string) (below []string, whole bool, err
 
 // put writes a line, if there is room for it.
 func (l *lister) put(kind byte, name string) bool {
-	if l.left == 0 || l.to.Len()+len(name)+2 > maxNamesFile {
+	if l.left == 0 || l.to.Len()+len(name)+2+maxState > maxNamesFile {
 		l.left = 0
 		return false
 	}
