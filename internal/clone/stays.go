@@ -51,6 +51,9 @@ func (f *fetch) stays(list []head) (s Staying, err error) {
 
 // hasSubmodules tells whether there may be some with files. It saves a question.
 func (c Clone) hasSubmodules() bool {
+	if _, err := os.Lstat(c.Tree()); err != nil { // it was adopted: the files lie elsewhere
+		return true
+	}
 	for _, name := range []string{".git/modules", ".gitmodules"} {
 		if _, err := os.Lstat(filepath.Join(c.Tree(), name)); err == nil {
 			return true
@@ -77,8 +80,9 @@ func (in *insider) others(has map[string]bool) (list []string, err error) {
 		for seen := 0; lines.Scan(); seen++ {
 			hash, name, _ := strings.Cut(lines.Text(), " ")
 			switch {
-			case seen > maxRefs || len(list) > maxBranches:
+			case seen > maxRefs:
 				return spec.Errorf(spec.ErrDenied, "git in the sandbox lists more references than are looked at")
+			case len(list) > maxBranches: // so many say as much as all
 			case has[hash] || strings.HasPrefix(name, heads) || strings.HasPrefix(name, remotes):
 			default:
 				list = append(list, name)

@@ -80,7 +80,9 @@ func (w *worker) mine(ctx context.Context, name string) (*os.File, error) {
 
 // close leaves what the next pull can go on with, and nothing else.
 func (p *part) close() {
-	if p.done == 0 {
+	opened, err := p.f.Stat()
+	there, gone := os.Lstat(p.f.Name())
+	if p.done == 0 && err == nil && gone == nil && os.SameFile(opened, there) { // another pull may have made one by now
 		p.remove()
 	}
 	_ = p.f.Close()
