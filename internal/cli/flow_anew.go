@@ -34,16 +34,17 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
+	var errs []error
 	for _, id := range passing(p) {
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.PutAway(ctx, sb)
 		}
 		if err != nil && !errors.Is(err, spec.ErrNotFound) { // who goes on is told
-			return err
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return only(errs)
 }
 
 // passing are the sandboxes of a flow, by their IDs, but for those in which something waits for a

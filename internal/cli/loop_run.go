@@ -475,7 +475,7 @@ func (a *app) carry(ctx context.Context, e *engine.Engine, c *crew, events []run
 	}
 	a.dismiss(e, s)
 	if _, err := e.Find(c.plan.Sandbox); errors.Is(err, spec.ErrNotFound) {
-		a.note("its sandbox was removed, and what was done is gone with it: bothy loop rm %s", c.run.ID)
+		a.note("its sandbox was removed, with all that was in no directory of yours: bothy loop rm %s", c.run.ID)
 	} else {
 		for _, line := range whatNow(c.run.ID, c.works.Sandbox, c.plan, s) {
 			a.note("%s", line)

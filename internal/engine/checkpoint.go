@@ -283,7 +283,7 @@ func brokenOff(d store.Sandbox, err error) error {
 	if said, ok := errors.AsType[*spec.Error](err); ok {
 		return said
 	}
-	if d.ReadStatus().State != spec.Running {
+	if st, known := d.LastStatus(); known && st.State != spec.Running {
 		return spec.ErrStopping
 	}
 	return spec.Errorf(spec.ErrConflict, "the sandbox would have had to stand still for too long: %w", err).

@@ -26,11 +26,9 @@ func (e *Engine) diskSandboxes(m *quota.Meter) ([]DiskItem, error) {
 		if i.Status.UsedAt != nil {
 			it.Used = *i.Status.UsedAt
 		}
-		it.Kept = e.spared(i.Spec, claimed)
-		switch {
-		case i.Status.State != spec.Stopped:
+		if i.Status.State != spec.Stopped {
 			it.Running, it.Kept = true, "it runs"
-		case it.Kept == "" && time.Since(it.Used) < justNow:
+		} else if it.Kept = e.spared(i.Spec, claimed); it.Kept == "" && time.Since(it.Used) < justNow {
 			it.Kept = "it was used just now"
 		}
 		it.remove = func() error { return e.removeStopped(i.Spec) }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -296,6 +297,10 @@ func freeName(sb *spec.Sandbox, taken map[string]bool) string {
 func (e *Engine) Status(sb *spec.Sandbox) spec.Status {
 	d := e.Store.Sandbox(sb.ID)
 	st, known := d.LastStatus()
+	if !known { // it is lost, or the sandbox never ran: who can be asked has a socket
+		_, err := os.Lstat(d.Control())
+		known = err != nil
+	}
 	if known && st.State == spec.Stopped {
 		return st
 	}

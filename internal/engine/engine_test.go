@@ -343,9 +343,14 @@ func TestStatusLost(t *testing.T) {
 		}
 		lock, err := store.TryLock(d.Lock())
 		must(t, err)
+		if got := e.Status(sb); got.State != spec.Stopped || got.Crashed {
+			t.Errorf("it starts for the first time, and is %+v", got)
+		}
+		must(t, os.WriteFile(d.Control(), nil, 0o600))
 		if got := e.Status(sb); got.State != spec.Running {
 			t.Errorf("it runs, and is %+v", got)
 		}
+		must(t, os.Remove(d.Control()))
 		lock.Unlock()
 	}
 }

@@ -58,11 +58,7 @@ func (e *Engine) Adopt(ctx context.Context, sb *spec.Sandbox, needed bool) (adop
 
 // beingMade tells whether somebody is at work on a sandbox that lacks something yet.
 func (e *Engine) beingMade(sb *spec.Sandbox) bool {
-	lock, err := store.TryLockThere(e.Store.Sandbox(sb.ID).MakingLock())
-	if err == nil {
-		lock.Unlock()
-	}
-	return errors.Is(err, store.ErrLocked)
+	return store.IsLocked(e.Store.Sandbox(sb.ID).MakingLock())
 }
 
 // afterMaking waits until a sandbox may be started. Nobody takes it back before the caller

@@ -153,7 +153,7 @@ func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
 		if lives(ctx, d) {
 			fails = 0
 		}
-		if fails < pingFails {
+		if fails < pingFails || !askable(d) {
 			continue
 		}
 		if killed, err := killKeeper(d); killed || err != nil {
@@ -164,6 +164,14 @@ func (e *Engine) watchKeeper(ctx context.Context, sb *spec.Sandbox) error {
 		}
 		told = true
 	}
+}
+
+// askable tells whether a keeper has come so far that it can be asked: one that starts has no
+// socket yet, and whoever starts it sees to it.
+func askable(d store.Sandbox) bool {
+	_, control := os.Lstat(d.Control())
+	_, aside := os.Lstat(d.Aside())
+	return control == nil || aside == nil
 }
 
 // lives tells whether a keeper answers, wherever its socket is.
@@ -254,9 +262,8 @@ func release(sb *spec.Sandbox, d store.Sandbox, st spec.Status) error {
 // force one in which somebody works is left alone.
 func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error {
 	if !force {
-		if n := e.inUse(ctx, sb); n > 0 {
-			return spec.Errorf(spec.ErrConflict, "sandbox %s is in use (%d running)", sb.Name, n).
-				WithHint("stop it first, or use --force")
+		if err := e.unused(ctx, sb); err != nil {
+			return err
 		}
 	}
 	if sb.Broken != "" { // maybe because nobody can look into it, for the lock either
@@ -278,13 +285,18 @@ func (e *Engine) Remove(ctx context.Context, sb *spec.Sandbox, force bool) error
 	return err
 }
 
-// inUse counts the sessions of a running sandbox.
-func (e *Engine) inUse(ctx context.Context, sb *spec.Sandbox) int {
+// unused is an error if somebody works in a sandbox, or may do so: it runs and tells nothing.
+func (e *Engine) unused(ctx context.Context, sb *spec.Sandbox) error {
 	st, err := e.Inside(ctx, sb)
-	if err != nil {
-		return 0
+	const hint = "stop it first, or use --force"
+	switch {
+	case errors.Is(err, spec.ErrConflict): // it does not run, or is of another version
+	case err != nil:
+		return spec.Errorf(spec.ErrConflict, "sandbox %s may be in use: %v", sb.Name, err).WithHint(hint)
+	case len(st.Sessions) > 0:
+		return spec.Errorf(spec.ErrConflict, "sandbox %s is in use (%d running)", sb.Name, len(st.Sessions)).WithHint(hint)
 	}
-	return len(st.Sessions)
+	return nil
 }
 
 // Inside asks a running sandbox's keeper how things stand.
