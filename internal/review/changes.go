@@ -41,8 +41,7 @@ type look struct {
 	temps       map[string]bool // see underway
 	list        []Change
 	orphans     []orphan
-	hashed      int64               // bytes; see renames
-	brought     map[string][]string // see vanished
+	hashed      int64 // bytes; see renames
 
 	repositories map[string]bool // directories that git takes for its own, as far as they were seen
 }
@@ -107,7 +106,7 @@ func (l *look) changes() ([]Change, error) {
 	if l.upper == nil {
 		return nil, nil
 	}
-	l.list, l.orphans, l.brought, l.repositories = nil, nil, nil, map[string]bool{}
+	l.list, l.orphans, l.repositories = nil, nil, map[string]bool{}
 	if err := l.walk(place{upper: l.upper, host: l.host, opaque: l.upper.isOpaque()}); err != nil {
 		return nil, fmt.Errorf("look through the changes in %s: %w", l.Source, err)
 	}
@@ -142,11 +141,6 @@ func (l *look) walk(p place) error {
 			continue
 		}
 		if err := l.compare(p, name, at); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	for _, name := range l.vanished(p, names) {
-		if err := l.deleted(p, name, path.Join(p.path, name)); err != nil {
 			return err
 		}
 	}

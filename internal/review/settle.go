@@ -63,9 +63,6 @@ func (w Workspace) Applied() ([]string, error) {
 // settle takes out of the layer what the record says the host has, too. What the
 // inside has changed again since stays.
 func (l *look) settle() error {
-	if err := l.markVanished(); err != nil {
-		return err
-	}
 	var paths []string
 	for _, k := range l.record.Paths {
 		if k.dropped() {
@@ -259,7 +256,6 @@ func (l *look) uncover(cover string, within []string) error {
 		return err
 	}
 	for _, p := range within {
-		l.record.taken(p)
 		l.record.left(p)
 	}
 	return l.hollow(path.Dir(cover))

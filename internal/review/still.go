@@ -90,7 +90,7 @@ func (l *look) hides(p string) (bool, error) {
 		case err != nil:
 			return false, err
 		case !there:
-			return opaque || l.wasBrought(strings.TrimSuffix(strings.TrimSuffix(p, rest), "/")), nil
+			return opaque, nil
 		case in.isWhiteout(name, &st):
 			return true, nil
 		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
