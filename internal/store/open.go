@@ -107,12 +107,12 @@ func (s *Store) claim() error {
 }
 
 // harmless tells whether something may lie in a directory that is taken into use: what a
-// file system of its own has, and the key that people bring from another machine.
+// file system of its own has, and the key and the rules that people bring from another machine.
 func (s *Store) harmless(e fs.DirEntry) bool {
 	switch e.Name() {
 	case "lost+found":
 		return e.IsDir()
-	case ownerName:
+	case ownerName, policyName:
 		return e.Type().IsRegular()
 	}
 	return false

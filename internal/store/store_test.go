@@ -499,6 +499,7 @@ func TestOpenMarks(t *testing.T) {
 		{"an empty one", nil},
 		{"a file system of its own", []string{"lost+found/"}},
 		{"a key that was brought along", []string{ownerName}},
+		{"rules that were written beforehand", []string{policyName}},
 		{"sandboxes, and none was ever made", []string{"sandboxes/"}},
 		{"sandboxes", []string{"sandboxes/0123456789ab/", "sandboxes/.gone-0123456789ab-00/", namesLock}},
 		{"no sandbox, and rules", []string{"sandboxes/", policyLock}},
