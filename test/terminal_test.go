@@ -85,13 +85,12 @@ func (l *lodging) bothy(args ...string) string {
 
 // terminal is an emulator with a person at it, and one program that runs on it.
 type terminal struct {
-	t        *testing.T
-	emulator *os.File
-	fd       int      // the emulator's
-	line     *os.File // what programs see; open all the time, to read its settings
-	cmd      *exec.Cmd
-	ended    chan error
-	asked    int
+	harness.Pty // its line is open all the time, to read its settings
+
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan error
+	asked int
 
 	mu     sync.Mutex
 	screen []byte
@@ -108,30 +107,12 @@ func (l *lodging) terminal(args ...string) *terminal {
 
 func openTerminal(t *testing.T) *terminal {
 	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		harness.Missing(t, "no pseudo terminals here: %v", err)
-	}
-	emulator := os.NewFile(uintptr(fd), "emulator")
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tm := &terminal{t: t, emulator: emulator, fd: fd, line: line}
+	tm := &terminal{t: t, Pty: harness.OpenPty(t)}
 	t.Cleanup(func() {
 		if tm.cmd != nil && tm.ended != nil {
 			_ = tm.cmd.Process.Kill()
 			<-tm.ended
 		}
-		line.Close()
-		emulator.Close()
 	})
 	tm.resize(24, 80)
 	// Settings that no default would bring back.
@@ -139,7 +120,7 @@ func openTerminal(t *testing.T) *terminal {
 	s.Iflag |= unix.IXANY
 	s.Lflag &^= unix.ECHOK
 	s.Cc[unix.VTIME] = 7
-	if err := unix.IoctlSetTermios(int(line.Fd()), unix.TCSETS, &s); err != nil {
+	if err := unix.IoctlSetTermios(int(tm.Line.Fd()), unix.TCSETS, &s); err != nil {
 		t.Fatal(err)
 	}
 	go tm.read()
@@ -148,7 +129,7 @@ func openTerminal(t *testing.T) *terminal {
 
 func (tm *terminal) start(cmd *exec.Cmd) {
 	tm.t.Helper()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.line, tm.line, tm.line
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.Line, tm.Line, tm.Line
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		tm.t.Fatal(err)
@@ -160,7 +141,7 @@ func (tm *terminal) start(cmd *exec.Cmd) {
 func (tm *terminal) read() {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := tm.emulator.Read(buf)
+		n, err := tm.Emulator.Read(buf)
 		tm.mu.Lock()
 		tm.screen = append(tm.screen, buf[:n]...)
 		tm.mu.Unlock()
@@ -173,7 +154,7 @@ func (tm *terminal) read() {
 // press sends keys as they are.
 func (tm *terminal) press(keys string) {
 	tm.t.Helper()
-	if _, err := tm.emulator.WriteString(keys); err != nil {
+	if _, err := tm.Emulator.WriteString(keys); err != nil {
 		tm.t.Fatal(err)
 	}
 }
@@ -232,14 +213,12 @@ func (tm *terminal) code() int {
 
 func (tm *terminal) resize(rows, cols uint16) {
 	tm.t.Helper()
-	if err := unix.IoctlSetWinsize(tm.fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
-		tm.t.Fatal(err)
-	}
+	tm.Resize(tm.t, rows, cols)
 }
 
 func (tm *terminal) settings() unix.Termios {
 	tm.t.Helper()
-	s, err := unix.IoctlGetTermios(int(tm.line.Fd()), unix.TCGETS)
+	s, err := unix.IoctlGetTermios(int(tm.Line.Fd()), unix.TCGETS)
 	if err != nil {
 		tm.t.Fatal(err)
 	}
@@ -322,7 +301,7 @@ func TestTerminalBulk(t *testing.T) {
 		tm := l.terminal("run", "shell", ".", "--", "bash", "-c", `stty raw -echo; printf 'go{'; head -c 300000 | sha256sum; printf '}'; stty sane; seq 100000; echo end`)
 		tm.expect(`go\{`)
 		typed := strings.Repeat("0123456789abcdefghijklmnopqrs\n", 10000)
-		go func() { _, _ = tm.emulator.WriteString(typed) }()
+		go func() { _, _ = tm.Emulator.WriteString(typed) }()
 		if got, want := tm.expect(`([0-9a-f]{64})`)[1], fmt.Sprintf("%x", sha256.Sum256([]byte(typed))); got != want {
 			t.Errorf("300000 bytes typed arrive as others")
 		}
@@ -472,8 +451,8 @@ func TestTerminalDetach(t *testing.T) {
 		// A terminal that is closed leaves the shell running, too.
 		tm4 := l.terminal("run", "shell-proj")
 		tm4.ask("true")
-		tm4.line.Close()
-		tm4.emulator.Close()
+		tm4.Line.Close()
+		tm4.Emulator.Close()
 		tm4.code()
 		tm5 := l.terminal("run", "shell-proj")
 		if got := tm5.ask("echo $X $$"); got != "kept-42 "+pid {
@@ -700,7 +679,7 @@ func TestTerminalExec(t *testing.T) {
 
 		// A pipe on one side means no terminal inside.
 		pipe := l.command("run", "shell", ".", "--", "tty")
-		pipe.Stdin = tm.line
+		pipe.Stdin = tm.Line
 		if out, _ := pipe.Output(); string(out) != "not a tty\n" {
 			t.Errorf("with a pipe for output, tty says %q", out)
 		}

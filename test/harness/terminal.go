@@ -2,23 +2,18 @@ package harness
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Terminal is an emulator that nobody sits at: it answers no question of a program, and
 // keeps all that one writes.
 type Terminal struct {
-	emulator *os.File
-	line     *os.File
+	Pty
 
 	mu      sync.Mutex
 	written []byte
@@ -27,28 +22,9 @@ type Terminal struct {
 // OpenTerminal makes one of a size.
 func OpenTerminal(t *testing.T, rows, cols uint16) *Terminal {
 	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		Missing(t, "no pseudo terminals here: %v", err)
-	}
-	emulator := os.NewFile(uintptr(fd), "emulator")
-	t.Cleanup(func() { _ = emulator.Close() })
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = line.Close() })
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
-		t.Fatal(err)
-	}
-	tm := &Terminal{emulator: emulator, line: line}
+	p := OpenPty(t)
+	p.Resize(t, rows, cols)
+	tm := &Terminal{Pty: p}
 	go tm.read()
 	return tm
 }
@@ -56,7 +32,7 @@ func OpenTerminal(t *testing.T, rows, cols uint16) *Terminal {
 // Start runs a program on it, which is ended with the test.
 func (tm *Terminal) Start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.line, tm.line, tm.line
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tm.Line, tm.Line, tm.Line
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color")
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -74,7 +50,7 @@ func (tm *Terminal) Start(t *testing.T, cmd *exec.Cmd) {
 func (tm *Terminal) read() {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := tm.emulator.Read(buf)
+		n, err := tm.Emulator.Read(buf)
 		tm.mu.Lock()
 		tm.written = append(tm.written, buf[:n]...)
 		tm.mu.Unlock()
