@@ -117,23 +117,11 @@ func (r *recorder) hears(t testing.TB, n int) {
 // client that is refused may learn of it before the server has read what came first.
 func (r *recorder) settles(t testing.TB) {
 	t.Helper()
-	// Connections are accepted in order: once this one ends, none waits before it.
-	last, err := net.DialTCP("tcp4", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(r.port)})
-	must(t, err)
-	defer last.Close()
-	must(t, last.CloseWrite())
-	_, err = io.ReadAll(last)
-	must(t, err)
-	for range 2000 {
+	settled(t, r.port, func() int {
 		r.mu.Lock()
-		open := r.open
-		r.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("a connection to the server does not end")
+		defer r.mu.Unlock()
+		return r.open
+	})
 }
 
 // TestA8HandMadePackets: whoever holds the card's other end, with no kernel

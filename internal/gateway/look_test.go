@@ -100,18 +100,25 @@ func (o *origin) requests() []string {
 // later than whoever sent it hears that it was refused.
 func (o *origin) settles(t testing.TB) {
 	t.Helper()
+	settled(t, o.port, func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.open
+	})
+}
+
+// settled waits until every connection to a server that was made before has ended there.
+func settled(t testing.TB, port uint16, open func() int) {
+	t.Helper()
 	// Connections are accepted in order: once this one is answered, none waits before it.
-	last, err := net.DialTCP("tcp4", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(o.port)})
+	last, err := net.DialTCP("tcp4", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
 	must(t, err)
 	defer last.Close()
 	must(t, last.CloseWrite())
 	_, err = io.ReadAll(last)
 	must(t, err)
 	for range 2000 {
-		o.mu.Lock()
-		open := o.open
-		o.mu.Unlock()
-		if open == 0 {
+		if open() == 0 {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
