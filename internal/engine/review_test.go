@@ -11,23 +11,15 @@ import (
 
 // What came to wait for a review since somebody looked is not pruned.
 func TestPruneLeavesPending(t *testing.T) {
-	e := newEngine(t)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	sb := wish(dir)
-	sb.WorkspaceMode = spec.WorkspaceReview
-	must(t, e.Create(t.Context(), sb))
-	must(t, e.readyLayers(sb))
-	list, err := e.Reviewed(sb)
-	must(t, err)
-	file := filepath.Join(list[0].Layer.Upper(), "work")
+	b := newReviewedBox(t)
+	file := filepath.Join(b.up, "work")
 	must(t, os.WriteFile(file, []byte("precious\n"), 0o644))
-	if err := e.removeStopped(sb); !errors.Is(err, spec.ErrConflict) {
+	if err := b.removeStopped(b.sb); !errors.Is(err, spec.ErrConflict) {
 		t.Errorf("removing it says %v", err)
 	}
 	must(t, os.Remove(file))
-	must(t, e.removeStopped(sb))
-	if left := names(t, e); len(left) != 0 {
+	must(t, b.removeStopped(b.sb))
+	if left := names(t, b.Engine); len(left) != 0 {
 		t.Errorf("there is %v", left)
 	}
 }
@@ -39,20 +31,13 @@ func TestRemoveClearsAwayTemps(t *testing.T) {
 		"prune": (*Engine).removeStopped,
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t)
-			dir, err := filepath.EvalSymlinks(t.TempDir())
-			must(t, err)
-			sb := wish(dir)
-			sb.WorkspaceMode = spec.WorkspaceReview
-			must(t, e.Create(t.Context(), sb))
-			must(t, e.readyLayers(sb))
-			list, err := e.Reviewed(sb)
-			must(t, err)
+			b := newReviewedBox(t)
+			dir := b.sb.Workspaces[0].Source
 			const temp = ".bothy-apply-0-1"
 			must(t, os.WriteFile(filepath.Join(dir, temp), nil, 0o644))
 			intent := `{"version":1,"files":[{"dir":".","name":"file","temp":"` + temp + `","fresh":true}]}`
-			must(t, os.WriteFile(filepath.Join(list[0].Layer.Dir, "applying.json"), []byte(intent), 0o600))
-			must(t, remove(e, sb))
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(b.up), "applying.json"), []byte(intent), 0o600))
+			must(t, remove(b.Engine, b.sb))
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("the workspace has %v, %v", left, err)
 			}

@@ -51,10 +51,7 @@ func (e *Engine) Connect(ctx context.Context, sb *spec.Sandbox) (*unixconn.Conn,
 	ctx, cancel := context.WithTimeout(ctx, startTimeout) // however long that took
 	defer cancel()
 	d := e.Store.Sandbox(sb.ID)
-	patience := time.AfterFunc(waitNotice, func() {
-		e.say("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)
-	})
-	defer patience.Stop()
+	defer e.patiently("sandbox %s does not answer yet; bothy stop %s ends it", sb.Name, sb.Name)()
 	for {
 		c, err := dial(d)
 		if err == nil {
