@@ -197,8 +197,7 @@ func dockerfileAt(path string, dir bool) (context, file string) {
 // dockerfileIn is the Dockerfile of a directory, whatever else it is; empty for none.
 func dockerfileIn(dir string) string {
 	for _, name := range dockerfiles {
-		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+		if file := filepath.Join(dir, name); isFile(file) {
 			return file
 		}
 	}
@@ -206,8 +205,11 @@ func dockerfileIn(dir string) string {
 }
 
 // isLayout tells whether a directory is an image layout, which says so.
-func isLayout(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, "oci-layout"))
+func isLayout(dir string) bool { return isFile(filepath.Join(dir, "oci-layout")) }
+
+// isFile tells whether a regular file is at a path, be it by links.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 

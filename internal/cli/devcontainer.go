@@ -50,17 +50,14 @@ func devcontainerAt(path string) (project, file string) {
 		}
 		return "", ""
 	}
-	there := func(name string) bool {
-		info, err := os.Stat(filepath.Join(abs, name))
-		return err == nil && info.Mode().IsRegular()
-	}
+	there := func(name string) bool { return isFile(filepath.Join(abs, name)) }
 	if isLayout(abs) {
 		return "", ""
 	}
 	if there(devcontainerFile) {
 		return projectOf(filepath.Join(abs, devcontainerFile)), filepath.Join(abs, devcontainerFile)
 	}
-	if _, dockerfile := dockerfileAt(abs, true); dockerfile != "" {
+	if dockerfileIn(abs) != "" {
 		return "", ""
 	}
 	for _, name := range []string{devcontainerDir + "/" + devcontainerFile, "." + devcontainerFile} {

@@ -247,10 +247,7 @@ func (l *flowing) cancel() error {
 // removeAll removes the sandboxes of a flow, also those that are put away, but for those in
 // which something waits for a person.
 func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	var errs []error
-	for _, id := range passing(p) {
+	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.Remove(ctx, sb, true)
@@ -258,11 +255,8 @@ func removeAll(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
 		if err == nil || errors.Is(err, spec.ErrNotFound) {
 			err = e.Forget(id)
 		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return only(errs)
+		return err
+	})
 }
 
 func (a *app) flowRmCommand() *command.Command {

@@ -24,7 +24,7 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 		return nil
 	case s.Status == flow.Completed:
 		return putAway(ctx, e, p)
-	case s.Over():
+	case s.Status.Final():
 		return removeAll(ctx, e, p)
 	}
 	return nil
@@ -32,17 +32,26 @@ func clearFlow(ctx context.Context, e *engine.Engine, p *flow.Plan, s *flow.Stat
 
 // putAway puts the sandboxes of a flow away, of which nothing runs.
 func putAway(ctx context.Context, e *engine.Engine, p *flow.Plan) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	var errs []error
-	for _, id := range passing(p) {
+	return eachPassing(ctx, p, func(ctx context.Context, id string) error {
 		sb, err := e.Find(id)
 		if err == nil {
 			err = e.PutAway(ctx, sb)
 		}
-		if err != nil && !errors.Is(err, spec.ErrNotFound) { // who goes on is told
-			errs = append(errs, err)
+		if errors.Is(err, spec.ErrNotFound) { // who goes on is told
+			return nil
 		}
+		return err
+	})
+}
+
+// eachPassing does something with each of the sandboxes of a flow in which nothing waits for a
+// person, within a time, also for who is told to end.
+func eachPassing(ctx context.Context, p *flow.Plan, do func(ctx context.Context, id string) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, id := range passing(p) {
+		errs = append(errs, do(ctx, id))
 	}
 	return only(errs)
 }

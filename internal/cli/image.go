@@ -176,7 +176,7 @@ func notBuilt(path string, dir bool) error {
 	if isLayout(path) {
 		return nil
 	}
-	if _, file := dockerfileAt(path, true); file != "" {
+	if dockerfileIn(path) != "" {
 		return spec.Errorf(spec.ErrUsage, "%s has a Dockerfile, and no image", path).WithHint("build it: bothy template build %s", path)
 	}
 	return spec.Errorf(spec.ErrUsage, "template %s: the directory has no Dockerfile, no devcontainer.json and, as it has no oci-layout, no image layout", path).

@@ -226,13 +226,10 @@ func (p *Person) asked(step string, approval bool) (*State, *StepState, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	seen, err := Look(p.Run.Dir(), s)
-	if err != nil {
+	hash := st.Hash
+	if err := s.see(p.Run.Dir()); err != nil {
 		return nil, nil, err
 	}
-	hash := st.Hash
-	s.found(seen)
-	s.spread()
 	if n := s.node(st.ID); st.Status != Waiting || !s.can(n) || s.hash(n) != hash {
 		return nil, nil, p.changed(st.ID)
 	}

@@ -429,9 +429,6 @@ func (s *State) Over() bool {
 	return s.Status.Final() || s.Status == Completed && s.Reason != ReasonSkipped
 }
 
-// Skipped tells whether a flow has come to its end, and is left to a person for what was skipped.
-func (s *State) Skipped() bool { return s.Status == Completed && s.Reason == ReasonSkipped }
-
 // ExitCode is that of the command that carried a flow on.
 func (s *State) ExitCode() int {
 	switch s.Status {

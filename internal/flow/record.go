@@ -225,6 +225,17 @@ func Look(dir string, s *State) (Seen, error) {
 	return seen, nil
 }
 
+// see has it stand as the files of a run are now.
+func (s *State) see(dir string) error {
+	seen, err := Look(dir, s)
+	if err != nil {
+		return err
+	}
+	s.found(seen)
+	s.spread()
+	return nil
+}
+
 // Stands tells whether all is done of a flow that is completed, as its files are now: whoever goes
 // on with it would do nothing.
 func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
@@ -232,13 +243,10 @@ func Stands(p *Plan, dir string, events []run.Event) (bool, error) {
 	if err != nil || s.Status != Completed {
 		return false, err
 	}
-	seen, err := Look(dir, s)
-	if err != nil {
+	s.begin()
+	if err := s.see(dir); err != nil {
 		return false, err
 	}
-	s.begin()
-	s.found(seen)
-	s.spread()
 	next := Next(s, time.Now())
 	return next.End != nil && next.End.Status == Completed, nil
 }
