@@ -42,15 +42,20 @@ func Quote(path string) string {
 }
 
 func isPlain(path string) bool {
+	return path != "" && !strings.ContainsAny(path, `"\`) && every(path, visible)
+}
+
+// every tells whether all characters of a text are such, by the one before and their size.
+func every(text string, such func(last, r rune, size int) bool) bool {
 	last := rune(0)
-	for i, r := range path {
-		_, n := utf8.DecodeRuneInString(path[i:])
-		if r == '"' || r == '\\' || !visible(last, r, n) {
+	for i, r := range text {
+		_, n := utf8.DecodeRuneInString(text[i:])
+		if !such(last, r, n) {
 			return false
 		}
 		last = r
 	}
-	return path != ""
+	return true
 }
 
 // visible tells characters that show themselves from those that are no text,
@@ -80,7 +85,7 @@ func Show(line string) string {
 			break
 		}
 	}
-	if isShown(body) {
+	if every(body, shown) {
 		return line
 	}
 	var b strings.Builder
@@ -101,19 +106,7 @@ func Show(line string) string {
 	return b.String() + end
 }
 
-// isShown tells whether a text shows all that is in it.
-func isShown(text string) bool {
-	last := rune(0)
-	for i, r := range text {
-		_, n := utf8.DecodeRuneInString(text[i:])
-		if !shown(last, r, n) {
-			return false
-		}
-		last = r
-	}
-	return true
-}
-
+// shown tells whether a text with a character in it shows it.
 func shown(last, r rune, size int) bool {
 	return r == '\t' || visible(last, r, size) || unicode.IsSpace(r) && r > 0x9f && !term.Hides(last, r)
 }
