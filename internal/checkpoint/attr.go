@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // Access control lists. Of a file that has one, what its mode says of the group is the
@@ -76,7 +77,7 @@ func (e *Entry) dressAttributes(f *os.File) (narrowed bool, err error) {
 		err := unix.Setxattr(file, a.Name, []byte(a.Value), 0)
 		switch {
 		case err == nil:
-		case isList(a.Name) && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT):
+		case isList(a.Name) && !store.IsFull(err):
 			narrowed = true
 		default:
 			return false, fmt.Errorf("set attribute %q: %w", a.Name, err)

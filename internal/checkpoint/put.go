@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/store"
 )
 
 // putter has a directory hold what a tree says. What is as it was is left alone, so
@@ -177,7 +179,7 @@ func (p *putter) may(at string, err error) error {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return nil
 	}
-	fatal := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EIO) || errors.Is(err, errDamaged)
+	fatal := store.IsFull(err) || errors.Is(err, unix.EIO) || errors.Is(err, errDamaged)
 	if p.src.Shared && !fatal {
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return nil

@@ -200,9 +200,6 @@ func (e *Engine) add(ctx context.Context, sb *spec.Sandbox, fill ...func(store.S
 	if err := checkFree(sb.Name, taken); err != nil {
 		return err
 	}
-	if store.IsID(sb.Name) {
-		return spec.Errorf(spec.ErrUsage, "invalid sandbox name %q: it looks like an id", sb.Name).WithHint("ids have 12 hex digits: take another name")
-	}
 	if err := checkCloned(sb); err != nil {
 		return err
 	}
@@ -275,6 +272,9 @@ func checkFree(name string, taken map[string]bool) error {
 	if taken[name] {
 		return spec.Errorf(spec.ErrConflict, "a sandbox named %q exists already", name).
 			WithHint("use it with: bothy run --name %s, or remove it: bothy rm %s", name, name)
+	}
+	if store.IsID(name) {
+		return spec.Errorf(spec.ErrUsage, "invalid sandbox name %q: it looks like an id", name).WithHint("ids have 12 hex digits: take another name")
 	}
 	return spec.CheckName(name)
 }

@@ -35,9 +35,9 @@ func (e *Engine) Fork(ctx context.Context, from *spec.Sandbox, p checkpoint.Poin
 		e.sayOver(p, e.asItIs(from, true))
 	}
 	for _, name := range names {
-		sb, err := e.fork(ctx, from, p, name, files, nil)
+		sb, err := e.ForkNoted(ctx, from, p, name, files, nil)
 		if err != nil {
-			return made, &spec.Error{Op: "fork " + from.Name, Err: err}
+			return made, err
 		}
 		made = append(made, sb)
 	}
@@ -64,7 +64,7 @@ func (e *Engine) ForkNow(ctx context.Context, from *spec.Sandbox, names []string
 }
 
 // ForkNoted is Fork for a caller that writes down what it makes before it is there:
-// noted is told the fork, and none is made if that fails.
+// noted is told the fork, and none is made if that fails. It may be nil.
 func (e *Engine) ForkNoted(ctx context.Context, from *spec.Sandbox, p checkpoint.Point, name string, files bool, noted func(*spec.Sandbox) error) (*spec.Sandbox, error) {
 	sb, err := e.fork(ctx, from, p, name, files, noted)
 	if err != nil {

@@ -33,8 +33,8 @@ func (e *Engine) PullImage(ctx context.Context, r image.Reference, foreign bool,
 	if err != nil {
 		return image.Image{}, err
 	}
-	if result.Fresh && !e.sweepLater() {
-		_, _ = e.SweepImages() // what had the name before
+	if result.Fresh {
+		e.sweepSoon() // what had the name before
 	}
 	return result.Images[0], nil
 }
@@ -62,8 +62,8 @@ func (e *Engine) localImage(ctx context.Context, r image.Reference, progress fun
 	if result.Notice != "" {
 		e.say("%s", result.Notice)
 	}
-	if result.Fresh && !e.sweepLater() {
-		_, _ = e.SweepImages() // what had the name before
+	if result.Fresh {
+		e.sweepSoon() // what had the name before
 	}
 	return result.Images[0], nil
 }
@@ -111,8 +111,8 @@ func (e *Engine) addImages(ctx context.Context, o image.Order, progress func(ima
 		o.Room = &image.Room{Left: left, Limit: e.StoreLimit}
 	}
 	result, err := e.orderImage(ctx, o, progress)
-	if o.Room != nil && errors.Is(err, spec.ErrConflict) && !e.sweepLater() {
-		_, _ = e.SweepImages()
+	if o.Room != nil && errors.Is(err, spec.ErrConflict) {
+		e.sweepSoon()
 	}
 	return result, err
 }

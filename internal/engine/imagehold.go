@@ -37,6 +37,13 @@ func (e *Engine) sweepLater() bool {
 	return held
 }
 
+// sweepSoon sweeps the images, now or when they are not held any more.
+func (e *Engine) sweepSoon() {
+	if !e.sweepLater() {
+		_, _ = e.SweepImages()
+	}
+}
+
 // releaseImages ends it. The caller does not hold the names lock.
 func (e *Engine) releaseImages() {
 	e.hold.mu.Lock()

@@ -35,7 +35,7 @@ func (e *Engine) roomLeft() (int64, error) {
 	}
 	var last storeCount
 	if store.ReadJSON(e.Store.Counted(), &last) == nil && last.leaves(e.StoreLimit, before) {
-		return e.StoreLimit - last.Taken - max(0, last.Free-before.Free), nil
+		return last.left(e.StoreLimit, before), nil
 	}
 	var m quota.Meter
 	before.Taken = m.Add(e.Store.Path())
@@ -44,7 +44,7 @@ func (e *Engine) roomLeft() (int64, error) {
 			WithHint(image.RoomHint)
 	}
 	_ = store.WriteJSON(e.Store.Counted(), before) // without it, it is counted again
-	return e.StoreLimit - before.Taken, nil
+	return before.left(e.StoreLimit, before), nil
 }
 
 // storeCount is what the state directory took of the disk.
@@ -77,7 +77,12 @@ func diskNow(path string) (storeCount, error) {
 func (c storeCount) leaves(limit int64, now storeCount) bool {
 	age := now.At.Sub(c.At)
 	return c.Version == now.Version && c.Device == now.Device && age >= 0 && age < believed &&
-		c.Taken >= 0 && c.Taken < limit && c.Free-now.Free < limit-c.Taken
+		c.Taken >= 0 && c.left(limit, now) > 0
+}
+
+// left is how many bytes of a limit are left, if all that is less free by now was added since.
+func (c storeCount) left(limit int64, now storeCount) int64 {
+	return limit - c.Taken - max(0, c.Free-now.Free)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

@@ -119,22 +119,23 @@ func request(ctx context.Context, c *unixconn.Conn, ask wire.Ask) error {
 
 // order is request to a keeper that has no reason to end meanwhile.
 func order(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
-	err := request(ctx, c, ask)
-	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
-		return err
-	}
-	return spec.Errorf(spec.ErrSandbox, "sandbox %s ended before it answered", sb.Name).
-		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name)
+	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrSandbox, "sandbox %s ended before it answered", sb.Name).
+		WithHint("bothy inspect %s tells why; the next command starts it again", sb.Name))
 }
 
 // orderKept is request about what is on the disk already: a keeper that ends before it answers
 // need not have heard of it, and counts as one that said that it ends.
 func orderKept(ctx context.Context, sb *spec.Sandbox, c *unixconn.Conn, ask wire.Ask) error {
+	return requestOr(ctx, c, ask, spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name))
+}
+
+// requestOr is request with an error of its own for a keeper that ends before it answers.
+func requestOr(ctx context.Context, c *unixconn.Conn, ask wire.Ask, ended error) error {
 	err := request(ctx, c, ask)
 	if _, said := errors.AsType[*spec.Error](err); err == nil || said || ctx.Err() != nil {
 		return err
 	}
-	return spec.Errorf(spec.ErrStopping, "sandbox %s ended before it answered", sb.Name)
+	return ended
 }
 
 // watchKeeper kills a keeper that hangs, until the context ends. The error is that there is

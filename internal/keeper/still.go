@@ -5,9 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/driver"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/internal/wire"
 	"github.com/bothy-dev/bothy/internal/wire/unixconn"
 	"github.com/bothy-dev/bothy/spec"
@@ -36,7 +35,7 @@ func (k *Keeper) answerStill(ctx context.Context, c *unixconn.Conn, ask wire.Ask
 		return k.tooLate()
 	}
 	failed := &spec.Error{Class: spec.ErrSandbox, Op: "have the sandbox stand still", Err: err}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) { // the sandbox is well
+	if store.IsFull(err) { // the sandbox is well
 		failed.Class = nil
 		return failed.WithHint("it goes on; make room on the disk of the state directory, and try again")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -213,7 +214,7 @@ func (a *applying) failed(i int, err error) error {
 		return nil
 	}
 	a.end(i, Failed, err.Error())
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if store.IsFull(err) {
 		return fmt.Errorf("write %s: %w", Quote(a.orders[i].Path), err)
 	}
 	return nil

@@ -309,10 +309,4 @@ func (r *Run) lock() (*store.Lock, error) {
 
 // Hosted tells whether a process carries the run on. Any number may ask at once: none is
 // taken for a host by another, or keeps one from beginning.
-func (r *Run) Hosted() bool {
-	held, err := store.TryShareLock(filepath.Join(r.dir, lockName))
-	if err == nil {
-		held.Unlock()
-	}
-	return errors.Is(err, store.ErrLocked)
-}
+func (r *Run) Hosted() bool { return store.IsLocked(filepath.Join(r.dir, lockName)) }

@@ -196,10 +196,4 @@ func (s Shelf) sweep() {
 }
 
 // beingMade tells whether somebody makes a template in a directory.
-func beingMade(dir string) bool {
-	lock, err := store.TryLock(filepath.Join(dir, lockName))
-	if err == nil {
-		lock.Unlock()
-	}
-	return errors.Is(err, store.ErrLocked)
-}
+func beingMade(dir string) bool { return store.IsLocked(filepath.Join(dir, lockName)) }

@@ -424,6 +424,10 @@ func TryLockThere(path string) (*Lock, error) {
 	return l, nil
 }
 
+// IsFull tells whether something failed for want of room on a disk, or of what somebody may use
+// of one.
+func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
 func IsLocked(path string) bool {
 	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/agent"
 	"github.com/bothy-dev/bothy/internal/agent/npm"
 	"github.com/bothy-dev/bothy/internal/store"
@@ -50,7 +48,7 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 
 func failed(r agent.Request, err error) error {
 	e := &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if store.IsFull(err) {
 		e.Hint = "free some space (bothy system df tells what takes it), or set BOTHY_HOME to another disk"
 	}
 	return e

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -270,14 +268,7 @@ func (w *Work) End() error {
 
 // Running tells whether a build runs whose lock this is. One that is not there is not
 // made.
-func Running(lock string) bool {
-	f, err := os.Open(lock)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-}
+func Running(lock string) bool { return store.IsLocked(lock) }
 
 // Busy tells whether any build runs.
 func (s Shelf) Busy() bool {
