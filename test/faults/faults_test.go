@@ -172,6 +172,23 @@ func settled(t *testing.T, c *harness.Caller, running int) {
 	}
 }
 
+// putAway stops the sandbox, and checks that nothing of its life is left. What a writer was
+// killed over may still be somebody's for a while, and goes with the first stop after that.
+func putAway(t *testing.T, c *harness.Caller) {
+	t.Helper()
+	recovers(t, c, "stop", "box")
+	settled(t, c, 0)
+	c.NothingLeft(t)
+	cut, _ := filepath.Glob(filepath.Join(c.State, "sandboxes", "*", ".tmp-*"))
+	for _, f := range cut {
+		if err := os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Error(err)
+		}
+	}
+	recovers(t, c, "stop", "box")
+	c.TidyState(t)
+}
+
 // homeOf is the sandbox's home as the host sees it.
 func homeOf(t *testing.T, c *harness.Caller, name string) string {
 	t.Helper()

@@ -63,10 +63,7 @@ func TestKillWhileMemoryMoves(t *testing.T) {
 				noImages(t, c, what)
 			}
 		}
-		recovers(t, c, "stop", "box")
-		settled(t, c, 0)
-		c.NothingLeft(t)
-		c.TidyState(t)
+		putAway(t, c)
 	})
 }
 

@@ -65,10 +65,7 @@ func TestKillAtRandomMoments(t *testing.T) {
 				}
 			}
 		}
-		recovers(t, c, "stop", "box")
-		settled(t, c, 0)
-		c.NothingLeft(t)
-		c.TidyState(t)
+		putAway(t, c)
 		t.Logf("%d strikes", n)
 	})
 }
@@ -202,9 +199,7 @@ func TestKillAtStages(t *testing.T) {
 				}
 			}
 		}
-		recovers(t, c, "stop", "box")
-		c.NothingLeft(t)
-		c.TidyState(t)
+		putAway(t, c)
 	})
 }
 
