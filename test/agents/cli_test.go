@@ -18,7 +18,7 @@ type cli struct {
 
 var (
 	claude = cli{
-		name: "claude", model: "claude-sonnet-4-5", version: "2.1.330",
+		name: "claude", model: "claude-sonnet-4-5", version: "2.1.332",
 		variable: "ANTHROPIC_API_KEY", prefix: "sk-ant-api03-", host: "api.anthropic.com", service: "anthropic",
 		place: "x-api-key: ",
 		command: func(prompt string) []string {
@@ -26,7 +26,7 @@ var (
 		},
 	}
 	codex = cli{
-		name: "codex", model: "gpt-5.1-codex", version: "0.169.0",
+		name: "codex", model: "gpt-5.1-codex", version: "0.171.0",
 		variable: "OPENAI_API_KEY", prefix: "sk-proj-", host: "api.openai.com", service: "openai",
 		place: "Authorization: Bearer ",
 		command: func(prompt string) []string {
