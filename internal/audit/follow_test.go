@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -27,16 +29,20 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// follow collects numbers until it has seen the last one.
-func follow(t *testing.T, path string, last int) []int {
+// patience is how long anything here may take before it counts as hung.
+const patience = 2 * time.Minute
+
+// follow collects numbers until it has seen the last one, and tells of each.
+func follow(t *testing.T, path string, last int, told func(n int)) []int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var all []int
 	seen := errors.New("seen")
 	err := Follow(ctx, path, func(e Event) error {
 		n := int(e.Fields["n"].(float64))
 		all = append(all, n)
+		told(n)
 		if n == last {
 			return seen
 		}
@@ -48,9 +54,23 @@ func follow(t *testing.T, path string, last int) []int {
 	return all
 }
 
+// pace keeps a writer from getting so far ahead of its reader that what it writes is gone
+// before that was read: what is two files behind.
+type pace struct {
+	ahead int64 // as far as it may get
+	done  atomic.Int64
+}
+
+func (p *pace) wait(written int) {
+	for int64(written)-p.done.Load() > p.ahead {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func TestFollowAcrossRotation(t *testing.T) {
 	const events = 1500
 	path := logPath(t)
+	p := &pace{ahead: 300} // some 500 fill a file
 	go func() {
 		time.Sleep(50 * time.Millisecond) // Follow waits for the log
 		l, err := Open(path, Options{MaxBytes: 40_000})
@@ -64,9 +84,10 @@ func TestFollowAcrossRotation(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(time.Millisecond)
+			p.wait(n)
 		}
 	}()
-	mustCount(t, follow(t, path, events-1), 0, events)
+	mustCount(t, follow(t, path, events-1, func(n int) { p.done.Store(int64(n)) }), 0, events)
 	if _, err := os.Stat(oldPath(path)); err != nil {
 		t.Errorf("the log was never renamed: %v", err)
 	}
@@ -76,13 +97,19 @@ func TestFollowTwoRenamesAtOnce(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, 1000)
 	number(t, l, 0, 12)
-	go func() {
-		time.Sleep(pollEvery / 2) // while Follow sleeps
-		for n := 12; n < 30; n++ {
-			_ = l.Write("test.number", map[string]any{"n": n})
+	var wg sync.WaitGroup
+	mustCount(t, follow(t, path, 29, func(n int) {
+		if n != 11 {
+			return
 		}
-	}()
-	mustCount(t, follow(t, path, 29), 0, 30)
+		wg.Go(func() {
+			time.Sleep(pollEvery / 2) // while Follow sleeps
+			for n := 12; n < 30; n++ {
+				_ = l.Write("test.number", map[string]any{"n": n})
+			}
+		})
+	}), 0, 30)
+	wg.Wait()
 }
 
 func TestFollowTornLine(t *testing.T) {
@@ -110,7 +137,7 @@ func TestFollowTornLine(t *testing.T) {
 			_ = l.Write("test.number", map[string]any{"n": n})
 		}
 	}()
-	mustCount(t, follow(t, path, 3), 0, 4)
+	mustCount(t, follow(t, path, 3, func(int) {}), 0, 4)
 }
 
 func TestFollowEndsWithContext(t *testing.T) {

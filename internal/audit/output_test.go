@@ -121,22 +121,27 @@ func TestFollowOutput(t *testing.T) {
 	for n := range 1000 {
 		fmt.Fprintf(&all, "line %d\n", n)
 	}
+	const limit = 3000
+	paced := &pace{ahead: limit - 100}
 	go func() {
 		time.Sleep(20 * time.Millisecond) // it is waited for
-		o, err := OpenOutput(path, 3000)
+		o, err := OpenOutput(path, limit)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer o.Close()
+		written := 0
 		for p := range bytes.Lines(all.Bytes()) {
 			o.Write(p)
+			written += len(p)
 			time.Sleep(500 * time.Microsecond)
+			paced.wait(written)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	got := &until{want: all.Len(), done: cancel}
+	got := &until{want: all.Len(), pace: paced, done: cancel}
 	err := Copy(ctx, path, got, true)
 	if !errors.Is(err, context.Canceled) || got.String() != all.String() {
 		t.Errorf("got %d bytes of %d, %v", got.Len(), all.Len(), err)
@@ -147,11 +152,13 @@ func TestFollowOutput(t *testing.T) {
 type until struct {
 	bytes.Buffer
 	want int
+	pace *pace
 	done func()
 }
 
 func (u *until) Write(p []byte) (int, error) {
 	n, err := u.Buffer.Write(p)
+	u.pace.done.Store(int64(u.Len()))
 	if u.Len() >= u.want {
 		u.done()
 	}
