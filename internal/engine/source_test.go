@@ -127,15 +127,21 @@ func TestCommandLeavesSomething(t *testing.T) {
 	f.gone(t)
 }
 
+// heed has a signal be heeded by what is started: whoever started the tests may have had it
+// ignored, as nohup does, and shells do for what is in the background.
+func heed(t *testing.T, s os.Signal) {
+	heeded := make(chan os.Signal, 1)
+	signal.Notify(heeded, s)
+	t.Cleanup(func() { signal.Stop(heeded) })
+}
+
 // A signal that ends this process ends all of the command, and the process dies
 // of it all the same.
 func TestCommandInterrupted(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		f := newFamily(t)
 		cmd := reader(f.script)
-		heeded := make(chan os.Signal, 1)
-		signal.Notify(heeded, s) // whoever started the tests may have had it ignored, as nohup does
-		defer signal.Stop(heeded)
+		heed(t, s)
 		must(t, cmd.Start())
 		f.up(t)
 		must(t, cmd.Process.Signal(s))
@@ -159,6 +165,7 @@ func TestCommandAsks(t *testing.T) {
 
 // An interrupt from the keyboard goes to the command alone, and is ours.
 func TestCommandInterruptedAtTerminal(t *testing.T) {
+	heed(t, unix.SIGINT)
 	cmd := reader(`stty -echo </dev/tty; printf 'who? ' >/dev/tty; read x </dev/tty`)
 	line, screen := onTerminal(t, cmd)
 	screen.waitFor(t, "who? ")
