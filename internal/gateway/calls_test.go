@@ -266,7 +266,7 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	c := begunCall(t, w, s, head, "")
 	in := bufio.NewReader(c)
 	for n := range 3 {
-		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		must(t, c.SetDeadline(time.Now().Add(patience)))
 		line, err := in.ReadString('\n')
 		must(t, err)
 		empty, err := in.ReadString('\n')
@@ -290,7 +290,7 @@ func TestB8ExpectIsAnsweredOnce(t *testing.T) {
 	}
 	// Who is refused by the head is not asked for the body.
 	c = begunCall(t, w, s, head+"Content-Encoding: gzip\r\n", "")
-	must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, c.SetDeadline(time.Now().Add(patience)))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	must(t, err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
@@ -318,7 +318,7 @@ func TestB8RulesChangeMeanwhile(t *testing.T) {
 		w.SetPolicy(document(t, 3, rules+"\n"))
 		_, err := io.WriteString(c, body[10:])
 		must(t, err)
-		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		must(t, c.SetDeadline(time.Now().Add(patience)))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		must(t, err)
 		resp.Body.Close()
@@ -338,7 +338,7 @@ func TestB8ManyAtOnce(t *testing.T) {
 		body := callOf("tools/list", `,"params":{"cursor":"`+strings.Repeat("x", size)+`"}`)
 		var wg sync.WaitGroup
 		var passed atomic.Int64
-		for n := range 60 {
+		for n := range atOnce {
 			wg.Go(func() {
 				status, text, _ := fetch(t, clients[n%2], "POST", s.url(true, "api.example.com"), io.MultiReader(strings.NewReader(body)), "Content-Type", "application/json")
 				if status == 200 {

@@ -174,7 +174,7 @@ func (w *world) asked() []string {
 // record waits for one that fits.
 func (w *world) record(t testing.TB, what string, fits func(spec.NetworkRecord) bool) spec.NetworkRecord {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		w.mu.Lock()
 		for _, r := range w.records {
 			if fits(r) {
@@ -183,7 +183,6 @@ func (w *world) record(t testing.TB, what string, fits func(spec.NetworkRecord) 
 			}
 		}
 		w.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("no record of %s in %+v", what, w.records)
 	return spec.NetworkRecord{}
@@ -381,7 +380,7 @@ func TestA10OtherName(t *testing.T) {
 		raw, err := w.in.DialName(t.Context(), "api.example.com", port)
 		must(t, err)
 		defer raw.Close()
-		_ = raw.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = raw.SetDeadline(time.Now().Add(patience))
 		return tls.Client(raw, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
 	}
 	must(t, shake("api.example.com"))
@@ -408,7 +407,7 @@ func TestA16B5PolicyChange(t *testing.T) {
 		t.Errorf("%d flows", n)
 	}
 	w.SetPolicy(rules(t, 2, "allow b.example", "allow 127.0.0.0/8"))
-	_ = a.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = a.SetReadDeadline(time.Now().Add(patience))
 	if _, err := a.Read(make([]byte, 1)); err == nil || err == io.EOF || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the flow that is denied now sees %v", err)
 	}
@@ -434,15 +433,19 @@ func TestExpiry(t *testing.T) {
 	port, _ := echo(t, "")
 	r, err := policy.ParseRule(policy.Allow, "a.example")
 	must(t, err)
-	r.Until = time.Now().Add(700 * time.Millisecond)
 	lo, err := policy.ParseRule(policy.Allow, "127.0.0.0/8")
 	must(t, err)
-	p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Allow: []policy.Rule{r, lo}}})
-	must(t, err)
-	w := start(t, p, map[string][]string{"a.example": here})
+	until := func(end time.Time) *policy.Policy {
+		r.Until = end
+		p, err := policy.Compile(1, policy.Input{Layer: policy.LayerUser, Block: policy.Block{Allow: []policy.Rule{r, lo}}})
+		must(t, err)
+		return p
+	}
+	w := start(t, until(time.Now().Add(time.Hour)), map[string][]string{"a.example": here})
 	c, err := w.in.DialName(t.Context(), "a.example", port)
 	must(t, err)
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	w.SetPolicy(until(time.Now().Add(300 * time.Millisecond)))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := c.Read(make([]byte, 1)); err == nil || err == io.EOF {
 		t.Errorf("it goes on: %v", err)
 	}

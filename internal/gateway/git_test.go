@@ -184,7 +184,7 @@ func (w *world) sshTo(t *testing.T, name string, port uint16) (ssh.Conn, error) 
 	must(t, os.WriteFile(path, w.KnownHosts(), 0o600))
 	trusted, err := knownhosts.New(path)
 	must(t, err)
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	conn, channels, requests, err := ssh.NewClientConn(c, name+":22", &ssh.ClientConfig{User: "git", HostKeyCallback: trusted})
 	if err != nil {
 		return nil, err
@@ -502,17 +502,17 @@ func TestGitEndsWithRuleAndLease(t *testing.T) {
 	for what, change := range map[string]func(w *world){
 		"the policy changed": func(w *world) { w.SetPolicy(document(t, 2, strings.Replace(yaml, "acme/app", "acme/apple", 1))) },
 		"not lent any more":  func(w *world) { must(t, w.SetLoans(nil)) },
-		"SSH agent is not":   func(*world) {},
+		"SSH agent is not": func(w *world) {
+			ends := o.lent()
+			ends[0].Until = time.Now().Add(300 * time.Millisecond)
+			must(t, w.SetLoans(ends))
+		},
 		"a deny that is HTTP's": func(w *world) {
 			w.SetPolicy(document(t, 2, yaml+"deny: [{host: git.example.com, methods: [DELETE]}]\n"))
 		},
 	} {
 		w := start(t, document(t, 1, yaml), map[string][]string{"git.example.com": here}, o.knownHosts)
-		lent := o.lent()
-		if what == "SSH agent is not" {
-			lent[0].Until = time.Now().Add(1500 * time.Millisecond)
-		}
-		must(t, w.SetLoans(lent))
+		must(t, w.SetLoans(o.lent()))
 		conn, err := w.sshTo(t, "git.example.com", o.port)
 		must(t, err)
 		ch, _ := ask(t, conn, "git-upload-pack 'acme/app'")
@@ -523,31 +523,22 @@ func TestGitEndsWithRuleAndLease(t *testing.T) {
 		if n := len(w.Flows()); n != 1 {
 			t.Fatalf("%d flows", n)
 		}
-		for i := 0; w.Flows()[0].Up != 1; i++ { // a byte is counted when it is sent, and may be back by then
-			if i > 500 {
-				t.Fatalf("%s: what was sent is not counted", what)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		// A byte is counted when it is sent, and may be back by then.
+		eventually(t, what+": what was sent to be counted", func() bool { return w.Flows()[0].Up == 1 })
 		before := o.ended()
 		change(w)
 		gone := make(chan struct{})
 		go func() { _ = conn.Wait(); close(gone) }()
 		select {
 		case <-gone:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: it goes on", what)
 		}
 		r := w.record(t, what, func(r spec.NetworkRecord) bool { return r.Event == spec.NetworkRequest })
 		if reason := map[bool]string{true: "policy changed", false: what}[strings.HasPrefix(what, "a deny")]; r.Verdict != spec.VerdictDeny || !strings.Contains(r.Reason, reason) || r.Up != 1 {
 			t.Errorf("%s: %+v", what, r)
 		}
-		for i := 0; o.ended() == before; i++ {
-			if i > 100 {
-				t.Fatalf("%s: the server still has the connection", what)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		eventually(t, what+": the connection at the server to end", func() bool { return o.ended() != before })
 		w.Close()
 	}
 }
@@ -590,7 +581,7 @@ func TestGitBesideHTTP(t *testing.T) {
 	c, err := w.in.DialName(t.Context(), "git.example.com", o.port)
 	must(t, err)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	b := make([]byte, 4) // who says nothing hears a server of SSH
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "SSH-" {
 		t.Errorf("%q, %v", b, err)

@@ -52,11 +52,10 @@ const callTime = time.Minute
 // eventually waits for something that is about to happen.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 3000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if done() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("waited in vain: %s", what)
 }

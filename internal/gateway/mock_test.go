@@ -52,7 +52,7 @@ func (s *stub) heard() string {
 
 // await waits until it has heard something so often.
 func (s *stub) await(t *testing.T, what string, times int) {
-	for end := time.Now().Add(10 * time.Second); strings.Count(s.heard(), what) < times; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); strings.Count(s.heard(), what) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("%s is not heard %d times", what, times)
 			return
@@ -196,7 +196,7 @@ func TestMockedClose(t *testing.T) {
 	go func() { defer close(closed); w.Close() }()
 	select {
 	case <-closed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it waits")
 	}
 }

@@ -27,6 +27,7 @@ import (
 type drain struct {
 	port uint16
 	got  atomic.Int64
+	open atomic.Int64
 }
 
 // newDrain serves it. With an answer, each connection is given that as soon as a head of
@@ -43,7 +44,8 @@ func newDrain(t testing.TB, answer string) *drain {
 			if err != nil {
 				return
 			}
-			go d.serve(c, answer)
+			d.open.Add(1)
+			go func() { defer d.open.Add(-1); d.serve(c, answer) }()
 		}
 	}()
 	return d
@@ -74,16 +76,11 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sent waits until no more arrives, and gives how much did.
-func (d *drain) sent() int64 {
-	for last := int64(-1); ; {
-		n := d.got.Load()
-		if n == last {
-			return n
-		}
-		last = n
-		time.Sleep(50 * time.Millisecond)
-	}
+// sent waits until all connections have ended, and gives how much arrived.
+func (d *drain) sent(t testing.TB) int64 {
+	t.Helper()
+	settled(t, d.port, func() int { return int(d.open.Load()) })
+	return d.got.Load()
 }
 
 // counting has a gateway count in a ledger.
@@ -103,7 +100,7 @@ func pour(t testing.TB, c io.Writer) {
 
 // isCut waits until a connection breaks off.
 func isCut(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, io.EOF) && !isTimeout(err)
 }
@@ -146,7 +143,7 @@ func TestA18UploadBudget(t *testing.T) {
 		must(t, err)
 		pour(t, two)
 		pour(t, one)
-		if n := d.sent(); n > someBytes || n < 1001 || l.Left("api.example.com", someBytes) != 0 {
+		if n := d.sent(t); n > someBytes || n < 1001 || l.Left("api.example.com", someBytes) != 0 {
 			t.Errorf("%q: %d bytes arrived of %d, %d are left", marks, n, someBytes, l.Left("api.example.com", someBytes))
 		}
 		w.usedUp(t, spec.NetworkFlow, "bothy policy allow api.example.com --max-upload 600002 --sandbox box")
@@ -163,14 +160,14 @@ func TestA18UploadBudget(t *testing.T) {
 			c.Close()
 		}
 
-		before := d.sent()
+		before := d.sent(t)
 		w.SetPolicy(document(t, 2, rules(someBytes+10)))
 		c, err := w.in.DialName(t.Context(), "api.example.com", d.port)
 		must(t, err)
 		_, _ = c.Write(make([]byte, 10))
 		eventually(t, "what there is more to arrive", func() bool { return d.got.Load() == before+10 })
 		_, _ = c.Write(make([]byte, 10))
-		if n := d.sent(); !isCut(c) || n != before+10 {
+		if n := d.sent(t); !isCut(c) || n != before+10 {
 			t.Errorf("%q: with 10 bytes more %d arrived", marks, n-before)
 		}
 		c.Close()
@@ -179,7 +176,7 @@ func TestA18UploadBudget(t *testing.T) {
 			_, _ = c.Write(make([]byte, 10))
 			c.Close()
 		}
-		if n := d.sent(); n != before+10 {
+		if n := d.sent(t); n != before+10 {
 			t.Errorf("%q: with less %d more arrived", marks, n-before-10)
 		}
 	}
@@ -196,7 +193,7 @@ func TestA18UploadBudgetOfRequests(t *testing.T) {
 	if status, text, _ := fetch(t, c, "GET", url, nil, "X-Data", strings.Repeat("x", 5000)); status != 200 {
 		t.Fatal(status, text)
 	}
-	if n := d.sent(); someBytes-l.Left("api.example.com", someBytes) != n || n < 5000 {
+	if n := d.sent(t); someBytes-l.Left("api.example.com", someBytes) != n || n < 5000 {
 		t.Errorf("%d bytes arrived, %d are counted", n, someBytes-l.Left("api.example.com", someBytes))
 	}
 	for range 3 { // of a length that is not said, so that it comes in chunks
@@ -206,7 +203,7 @@ func TestA18UploadBudgetOfRequests(t *testing.T) {
 			resp.Body.Close()
 		}
 	}
-	if n := d.sent(); n > someBytes || n < 5001 || l.Left("api.example.com", someBytes) != 0 {
+	if n := d.sent(t); n > someBytes || n < 5001 || l.Left("api.example.com", someBytes) != 0 {
 		t.Errorf("%d bytes arrived of %d, %d are left", n, someBytes, l.Left("api.example.com", someBytes))
 	}
 	command := "bothy policy allow api.example.com --method GET --method POST --max-upload 600002 --sandbox box"
@@ -215,12 +212,12 @@ func TestA18UploadBudgetOfRequests(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	w.usedUp(t, spec.NetworkRequest, command)
-	before := d.sent()
+	before := d.sent(t)
 	w.SetPolicy(document(t, 2, bounded(someBytes+1000, ", methods: [GET, POST]")))
 	if status, text, _ := fetch(t, c, "GET", url, nil); status != 200 {
 		t.Errorf("with more: %d %s", status, text)
 	}
-	if n := d.sent(); n == before {
+	if n := d.sent(t); n == before {
 		t.Error("nothing arrived")
 	}
 }
@@ -230,7 +227,7 @@ func TestA18UploadBudgetInHeads(t *testing.T) {
 	d := newDrain(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	w := start(t, document(t, 1, bounded(100, ", inspect: true")), apiHosts)
 	status, text, _ := fetch(t, w.client(t, false), "GET", fmt.Sprintf("http://api.example.com:%d/", d.port), nil, "X-Data", strings.Repeat("x", 5000))
-	if n := d.sent(); status != 403 || !strings.Contains(text, "used up") || n > 100 {
+	if n := d.sent(t); status != 403 || !strings.Contains(text, "used up") || n > 100 {
 		t.Errorf("%d %s: %d bytes arrived", status, text, n)
 	}
 }
@@ -321,7 +318,7 @@ func TestA18UploadBudgetInTrailers(t *testing.T) {
 			if n > 1000 {
 				t.Errorf("h2 %t: a trailer of %d bytes arrived", h2, n)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("h2 %t: nothing arrived", h2)
 		}
 	}
@@ -343,7 +340,7 @@ func TestA18UploadBudgetOfWebSocket(t *testing.T) {
 		t.Fatal(resp.Status)
 	}
 	pour(t, c)
-	if n := d.sent(); n > someBytes || n < 1000 || l.Left("api.example.com", someBytes) != 0 {
+	if n := d.sent(t); n > someBytes || n < 1000 || l.Left("api.example.com", someBytes) != 0 {
 		t.Errorf("%d bytes arrived of %d, %d are left", n, someBytes, l.Left("api.example.com", someBytes))
 	}
 	w.usedUp(t, spec.NetworkRequest, "bothy policy allow api.example.com --websocket --max-upload 600002 --sandbox box")
@@ -453,7 +450,7 @@ func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 		if !strings.HasPrefix(said, "403 ") || !strings.Contains(said, "max_upload") {
 			t.Errorf("it ends with %s", said)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("what nobody counts goes on")
 	}
 	_ = body.Close()
@@ -469,11 +466,11 @@ func TestA18UploadBudgetChangesDuringRequest(t *testing.T) {
 		if !strings.HasPrefix(said, "403 ") || !strings.Contains(said, "--max-upload 16000") {
 			t.Errorf("it ends with %s", said)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("nothing stops it")
 	}
 	_ = body.Close()
-	if n := d.sent() - before + sent; n > 8000 || l.Left("api.example.com", 8000) != 0 {
+	if n := d.sent(t) - before + sent; n > 8000 || l.Left("api.example.com", 8000) != 0 {
 		t.Errorf("%d bytes arrived, %d are left", n, l.Left("api.example.com", 8000))
 	}
 }
@@ -498,7 +495,7 @@ func TestA18UploadsUnkept(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(text, "written down") || strings.Contains(text, "/home") {
 		t.Errorf("%d %s", status, text)
 	}
-	if n := d.sent(); n != 0 {
+	if n := d.sent(t); n != 0 {
 		t.Errorf("%d bytes arrived", n)
 	}
 }

@@ -117,7 +117,7 @@ func TestC4ClearText(t *testing.T) {
 	if c, err := w.in.DialName(t.Context(), "api.example.com", port); err == nil {
 		defer c.Close()
 		_, _ = io.WriteString(c, "hello "+placeholder+"\n")
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		if b, _ := io.ReadAll(c); !strings.Contains(string(b), " 400 ") {
 			t.Errorf("%q", b)
 		}
@@ -128,7 +128,7 @@ func TestC4ClearText(t *testing.T) {
 		defer c.Close()
 		_, _ = io.WriteString(c, "hello\n")
 		in := bufio.NewReader(c)
-		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		line, err := in.ReadString('\n')
 		if err != nil || line != "hello\n" {
 			t.Fatalf("%s: %q %v", host, line, err)
