@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/wire"
@@ -194,7 +195,7 @@ func unborn(t *testing.T) (s *session, frames func() wire.Frame) {
 	in := &initProc{out: w, sessions: map[uint32]*session{}}
 	s = newSession(in, 3)
 	return s, func() wire.Frame {
-		must(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+		must(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
 		f, err := wire.Read(r)
 		must(t, err)
 		return f
@@ -218,7 +219,7 @@ func TestFeed(t *testing.T) {
 	}
 	must(t, s.handle(wire.Frame{Kind: wire.EOF}))
 	must(t, s.handle(wire.Frame{Kind: wire.EOF}))
-	must(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+	must(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
 	all := 0
 	for buf := make([]byte, 4096); ; {
 		n, err := r.Read(buf)
@@ -269,7 +270,7 @@ func TestCarryWaitsForCredit(t *testing.T) {
 	w.Close()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it goes on after the end")
 	}
 }
@@ -296,30 +297,32 @@ func TestPatienceUnread(t *testing.T) {
 	}
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("a child that is silent keeps the session alive")
 	}
 }
 
 // A child that writes for ever does not keep a session alive.
 func TestPatienceEndless(t *testing.T) {
-	s, _ := unborn(t)
-	s.credit = 1 << 40
-	done := s.patience(nil)
-	for ended := false; !ended; {
-		s.take(wire.Chunk)
-		select {
-		case <-done:
-			ended = true
-		case <-time.After(time.Millisecond):
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := unborn(t)
+		s.credit = 1 << 40
+		done := s.patience(nil)
+		for ended := false; !ended; {
+			s.take(wire.Chunk)
+			select {
+			case <-done:
+				ended = true
+			case <-time.After(time.Millisecond):
+			}
+			if s.moved > 1<<30 {
+				t.Fatal("it goes on")
+			}
 		}
-		if s.moved > 1<<30 {
-			t.Fatal("it goes on")
+		if s.moved <= maxBuffered {
+			t.Errorf("it ended after %d bytes, while output moved", s.moved)
 		}
-	}
-	if s.moved <= maxBuffered {
-		t.Errorf("it ended after %d bytes, while output moved", s.moved)
-	}
+	})
 }
 
 func TestHandleMalformed(t *testing.T) {
