@@ -85,7 +85,7 @@ func TestWorkDuringSave(t *testing.T) {
 	<-saved
 	select {
 	case <-saved:
-	case <-time.After(time.Duration(s.layer().Bound) + 3*time.Second):
+	case <-time.After(time.Duration(s.layer().Bound) + patience):
 		t.Error("not saved")
 	}
 }

@@ -177,7 +177,7 @@ func TestBackgroundSave(t *testing.T) {
 		work()
 		select {
 		case <-saved:
-		case <-time.After(patience):
+		case <-time.After(time.Duration(s.layer().Bound) + patience): // a slow disk is not busied all the time
 			t.Fatal("not saved")
 		}
 		for quiet := false; !quiet; { // what worked while it was saved
