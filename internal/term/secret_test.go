@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -29,12 +30,17 @@ func TestReadSecret(t *testing.T) {
 	if after := settings(t, terminal); after != before {
 		t.Errorf("the terminal is left as %+v, it was %+v", after, before)
 	}
-	if err := emulator.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+	if _, err := terminal.WriteString("."); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 100)
-	n, _ := emulator.Read(b)
-	if got := string(b[:n]); got != "\r\n" {
+	var got []byte
+	for b := make([]byte, 100); !bytes.HasSuffix(got, []byte(".")); {
+		n, err := emulator.Read(b)
+		if got = append(got, b[:n]...); err != nil {
+			t.Fatalf("shown was %q, %v", got, err)
+		}
+	}
+	if string(got) != "\r\n." {
 		t.Errorf("shown was %q", got)
 	}
 }
