@@ -54,7 +54,7 @@ type Server struct {
 	// Counts has what was carried.
 	Counts *relay.Counts
 
-	login, quiet time.Duration // instead of the usual ones, in tests
+	quiet time.Duration // instead of the usual one, in tests
 }
 
 // Login is a signature with which somebody logs in at the server.
@@ -72,7 +72,6 @@ const (
 	mostAsked = 32               // things that are refused on one connection
 )
 
-func (s *Server) loginTime() time.Duration { return cmp.Or(s.login, loginLast) }
 func (s *Server) quietTime() time.Duration { return cmp.Or(s.quiet, quietLast) }
 
 // errTooMuch ends the connection of who does not stop asking.

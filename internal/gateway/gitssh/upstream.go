@@ -178,7 +178,7 @@ func (s *session) login(ctx context.Context) (net.Conn, ssh.Conn, error) {
 		return nil, nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	end := time.Now().Add(s.loginTime())
+	end := time.Now().Add(loginLast)
 	_, _ = raw.SetDeadline(end), keys.SetDeadline(end)
 	conn, channels, requests, err := ssh.NewClientConn(raw, at, &ssh.ClientConfig{
 		User: s.user, HostKeyAlgorithms: algorithms, ClientVersion: version,
