@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,24 +58,40 @@ func makeUnusual(t *testing.T, f *os.File) unix.Termios {
 	return settings(t, f)
 }
 
-// shown reads what has arrived at the emulator so far.
+// fence is what is written behind all that was: the kernel hands on what a program wrote in
+// its own time, but in order.
+const fence = "(that was all)"
+
+// shown reads what was written to the terminal so far.
 func shown(t *testing.T, emulator *os.File) string {
 	t.Helper()
-	var all []byte
+	n, err := unix.IoctlGetInt(int(emulator.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := unix.Open(fmt.Sprintf("/dev/pts/%d", n), unix.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(terminal)
+	all, rest := "", fence
 	buf := make([]byte, 4096)
-	for {
+	for !strings.Contains(all, fence) {
+		if n, err := unix.Write(terminal, []byte(rest)); err == nil { // else it is full
+			rest = rest[n:]
+		}
 		ready := []unix.PollFd{{Fd: int32(emulator.Fd()), Events: unix.POLLIN}}
-		n, err := unix.Poll(ready, int((50 * time.Millisecond).Milliseconds()))
+		n, err := unix.Poll(ready, int(time.Minute.Milliseconds()))
 		if err == unix.EINTR {
 			continue
 		}
-		if n == 0 || err != nil || ready[0].Revents&unix.POLLIN == 0 {
-			return string(all)
+		if n == 0 || err != nil {
+			t.Fatalf("what is written does not arrive: %q, %v", all, err)
 		}
-		n, err = unix.Read(int(emulator.Fd()), buf)
-		if err != nil {
-			return string(all)
+		if n, err = unix.Read(int(emulator.Fd()), buf); err != nil {
+			t.Fatal(err)
 		}
-		all = append(all, buf[:n]...)
+		all += string(buf[:n])
 	}
+	return strings.Replace(all, fence, "", 1)
 }
