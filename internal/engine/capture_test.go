@@ -151,6 +151,23 @@ func TestCapturedDamaged(t *testing.T) {
 	isLent(t, e, sb, "for another key", logInAgain)
 }
 
+// A start waits for a while for who changes the secrets, and for the key as long as it takes.
+func TestFirstKeyTime(t *testing.T) {
+	usual := vaultTime
+	vaultTime = time.Nanosecond
+	defer func() { vaultTime = usual }()
+	e := newEngine(t)
+	c, err := e.vault().TryBegin(here)
+	must(t, err)
+	if err := e.firstKey(here); err == nil || !strings.Contains(err.Error(), "another bothy changes them") {
+		t.Errorf("while somebody changes them: %v", err)
+	}
+	c.End()
+	if err := e.firstKey(here); err != nil {
+		t.Error(err)
+	}
+}
+
 // Where the secrets are locked, so is the login.
 func TestCapturedLocked(t *testing.T) {
 	words := filepath.Join(t.TempDir(), "words")

@@ -135,20 +135,21 @@ func (e *Engine) ready(ctx context.Context, c *vault.Change, wish keyWish) error
 	return nil
 }
 
-// firstKeyTime is how long a start may wait for the first key. Who has the lock may be
-// asking somebody something.
-const firstKeyTime = 10 * time.Second
+// vaultTime is how long a start waits for who changes the vault: that may be asking somebody
+// something.
+var vaultTime = 10 * time.Second
 
 // firstKey gives the vault a key before there is a value: a login that is made inside needs
-// one, at a time when nobody is there who could make it.
+// one, at a time when nobody is there who could make it. To make it takes what it takes: with
+// a passphrase that is much, on purpose.
 func (e *Engine) firstKey(ctx context.Context) error {
 	d, err := e.vault().Read()
 	if err != nil || d.Recipient != "" {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, firstKeyTime, fmt.Errorf("it took longer than %v", firstKeyTime))
+	waits, cancel := context.WithTimeoutCause(ctx, vaultTime, fmt.Errorf("it took longer than %v", vaultTime))
 	defer cancel()
-	c, err := e.vault().TryBegin(ctx)
+	c, err := e.vault().TryBegin(waits)
 	if err != nil {
 		return err
 	}
