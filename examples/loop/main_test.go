@@ -22,7 +22,7 @@ func TestOnHostLeft(t *testing.T) {
 		timeout time.Duration
 		code    int
 	}{
-		"its time is over": {"sleep 54321", 3 * time.Second, 124},
+		"its time is over": {"sleep 54321", 10 * time.Second, 124}, // which it has to begin in
 		"it ends":          {"exit 0", 30 * time.Second, 0},
 		"it fails":         {"exit 3", 30 * time.Second, 3},
 	} {
