@@ -33,7 +33,7 @@ func TestBell(t *testing.T) {
 	b.after = 20 * time.Millisecond
 	rings := func(want int) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); strings.Count(ear.text(), "claude-app") < want && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); strings.Count(ear.text(), "claude-app") < want && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -404,7 +404,7 @@ func (f *fakeKeeper) told(t *testing.T) wire.LoanChange {
 	select {
 	case c := <-f.changes:
 		return c
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the keeper was told nothing")
 		panic("unreachable")
 	}

@@ -31,7 +31,7 @@ func sides(t *testing.T, network, loopback string) (server, gateway *net.TCPConn
 		c, err := l.Accept()
 		must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		return c.(*net.TCPConn)
 	}
 	must(t, join(wire.Join{
@@ -98,7 +98,7 @@ func TestJoinNobodyThere(t *testing.T) {
 	}
 	c, err := server.Accept()
 	must(t, err)
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Read(make([]byte, 1)); err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the server is left with a connection: %v", err)
 	}

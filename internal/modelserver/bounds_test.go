@@ -59,7 +59,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 	s.Close()
-	for end := time.Now().Add(10 * time.Second); s.open.Load() > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.open.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("they do not end")
 		}

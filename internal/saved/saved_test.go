@@ -250,7 +250,7 @@ func TestReadersKeepNobodyWaiting(t *testing.T) {
 			select {
 			case err := <-done:
 				must(t, err)
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("they wait")
 			}
 			if list, err := s.List(); err != nil || len(list) != 1 || list[0].Name != "b:v1" {

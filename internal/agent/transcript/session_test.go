@@ -250,7 +250,7 @@ func within(t *testing.T, do func()) {
 	go func() { defer close(done); do() }()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for somebody")
 	}
 }
@@ -288,7 +288,7 @@ func expect(t *testing.T, texts chan string, want ...string) {
 			if got != w {
 				t.Fatalf("told is %q, wanted was %q", got, w)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("waited in vain for %q", w)
 		}
 	}

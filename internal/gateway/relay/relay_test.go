@@ -47,7 +47,7 @@ func finish(t testing.TB, end chan error) error {
 	select {
 	case err := <-end:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the relay does not end")
 		return nil
 	}
