@@ -79,7 +79,10 @@ func (a *app) stream(ctx context.Context, q wire.Ask, s session) error {
 }
 
 // forwarded are the signals that a program inside gets in our stead.
-var forwarded = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2}
+var forwarded = append([]os.Signal{unix.SIGUSR1, unix.SIGUSR2}, leaving...)
+
+// leaving are the signals that tell a command to go.
+var leaving = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
 // forwardSignals passes signals on until the returned function is called.
 func forwardSignals(conn *unixconn.Conn) func() {

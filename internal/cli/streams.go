@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +31,7 @@ type copying struct {
 	dst, src *os.File
 	input    bool
 	moved    chan struct{} // a sign of life
+	writing  atomic.Bool   // what was read is not passed on yet
 	failed   error         // why output was lost; set before run returns
 }
 
@@ -112,7 +115,10 @@ func (c *copying) run() {
 	for {
 		n, err := c.src.Read(buf)
 		if n > 0 {
-			if _, werr := c.dst.Write(buf[:n]); werr != nil {
+			c.writing.Store(true)
+			_, werr := c.dst.Write(buf[:n])
+			c.writing.Store(false)
+			if werr != nil {
 				c.src.Close() // the program inside gets SIGPIPE
 				c.failed = werr
 				return
@@ -133,14 +139,20 @@ func (c *copying) run() {
 const quiet = 150 * time.Millisecond
 
 // drain waits for the last output, and tells if some of it was lost. A reader
-// that left is no loss: it has read what it wanted.
+// that left is no loss: it has read what it wanted. One that does not read is
+// waited for, until a signal says that nobody wants to.
 func (s *streams) drain() error {
+	enough := make(chan os.Signal, 1)
+	signal.Notify(enough, leaving...)
+	defer signal.Stop(enough)
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	for {
 		select {
 		case <-done:
 			return s.lost()
+		case sig := <-enough:
+			return &spec.Exited{Code: spec.ExitSignal + int(sig.(unix.Signal))}
 		case <-time.After(quiet):
 			if !s.alive() {
 				return nil
@@ -158,6 +170,8 @@ func (s *streams) lost() error {
 	return nil
 }
 
+// alive tells whether output has moved since it was asked last, or is to: on a busy
+// machine whoever copies it may not have come to it.
 func (s *streams) alive() bool {
 	alive := false
 	for _, c := range s.copies {
@@ -166,8 +180,20 @@ func (s *streams) alive() bool {
 			alive = true
 		default:
 		}
+		alive = alive || !c.input && (c.writing.Load() || c.unread())
 	}
 	return alive
+}
+
+// unread tells whether there is something that nobody has read yet.
+func (c *copying) unread() bool {
+	conn, err := c.src.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = conn.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return err == nil && n > 0
 }
 
 func (s *streams) close() {

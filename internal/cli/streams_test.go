@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// ended are the streams of a program that has written much and has ended, while somebody
+// reads what it printed who has not begun to: from a socket, which is copied to.
+func ended(t *testing.T, printed []byte) (s *streams, reader *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, reader := os.NewFile(uintptr(fds[0]), "stdout"), os.NewFile(uintptr(fds[1]), "reader")
+	t.Cleanup(func() { stdout.Close(); reader.Close() })
+	s, err = openStreams(&app{stdin: os.Stdin, stdout: stdout, stderr: stdout}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	program, err := unix.Dup(int(s.theirs[1].Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	w := os.NewFile(uintptr(program), "program")
+	if _, err := w.Write(printed); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	return s, reader
+}
+
+// What a program has printed is passed on, however slow its reader is.
+func TestDrainWaitsForReaders(t *testing.T) {
+	printed := bytes.Repeat([]byte("0123456789abcdef"), 16<<10) // more than a socket takes
+	s, reader := ended(t, printed)
+	done := make(chan error, 1)
+	go func() { done <- s.drain() }()
+	select {
+	case err := <-done:
+		t.Fatalf("nobody has read anything, and it is taken for passed on: %v", err)
+	case <-time.After(4 * quiet):
+	}
+	got := make([]byte, len(printed))
+	if _, err := io.ReadFull(reader, got); err != nil || !bytes.Equal(got, printed) {
+		t.Errorf("other bytes are read: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Who does not want to wait for a reader that does not read can leave.
+func TestDrainCanBeLeft(t *testing.T) {
+	s, _ := ended(t, bytes.Repeat([]byte("0123456789abcdef"), 16<<10))
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // else it ends whoever does not listen yet
+	defer signal.Reset(unix.SIGHUP)
+	done := make(chan error, 1)
+	go func() { done <- s.drain() }()
+	for {
+		if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-done:
+			if exited := (*spec.Exited)(nil); !errors.As(err, &exited) || exited.Code != spec.ExitSignal+int(unix.SIGHUP) {
+				t.Errorf("left, it says %v", err)
+			}
+			return
+		case <-time.After(quiet):
+		}
+	}
+}
