@@ -73,7 +73,7 @@ func TestInspectedGRPC(t *testing.T) {
 					t.Errorf("%s: came through is %t:\n%s", call.Name, got, out)
 				}
 			}
-			harness.WaitFor(t, 30*time.Second, "the server to see that calls are given up", func() bool {
+			harness.WaitFor(t, harness.Timeout, "the server to see that calls are given up", func() bool {
 				given, waiting := server.GivenUp()
 				return given > 0 && waiting == 0
 			})

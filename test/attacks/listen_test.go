@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bothy-dev/bothy/test/harness"
 	"github.com/bothy-dev/bothy/test/stage"
@@ -31,7 +30,7 @@ func TestB9NobodyListens(t *testing.T) {
 			t.Fatal(err)
 		}
 		// That this one is found shows that others would be.
-		harness.WaitFor(t, 20*time.Second, "the keeper's connection", func() bool { return sockets(t, c) > 0 })
+		harness.WaitFor(t, harness.Timeout, "the keeper's connection", func() bool { return sockets(t, c) > 0 })
 		c.Must(t, "stop", "box")
 		_ = cmd.Wait()
 	})

@@ -124,7 +124,7 @@ func (s *service) protocols(t *testing.T, c *harness.Caller, st *stage.Stage, me
 	if !strings.Contains(out, `GOT websocket: "welcome, heard from inside"`) {
 		t.Errorf("WebSocket: %s", out)
 	}
-	harness.WaitFor(t, 20*time.Second, "the end of the socket", func() bool { return slices.Contains(s.list(), "the socket is closed") })
+	harness.WaitFor(t, harness.Timeout, "the end of the socket", func() bool { return slices.Contains(s.list(), "the socket is closed") })
 	if got := s.saw(); got != fmt.Sprintf("message 11 from inside\nmessage %d %.20s\nthe socket is closed", len(large), large) {
 		t.Errorf("over WebSocket the server heard %q", got)
 	}

@@ -138,18 +138,26 @@ func recovers(t *testing.T, c *harness.Caller, args ...string) harness.Result {
 	return r
 }
 
-// settled checks that one keeper runs, with one wall, or none at all.
+// settled checks that one keeper runs, with one wall, or none at all. What was killed takes
+// a moment to go.
 func settled(t *testing.T, c *harness.Caller, running int) {
 	t.Helper()
-	var keepers map[int]string
-	for range 300 {
-		if keepers = c.Keepers(); len(keepers) == running && (running > 0 || len(c.Running()) == 0) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	var wrong []string
+	harness.Comes(harness.Moment, func() bool {
+		wrong = unsettled(c, running)
+		return len(wrong) == 0
+	})
+	for _, w := range wrong {
+		t.Error(w)
 	}
+}
+
+// unsettled tells what runs that should not, and what does not that should.
+func unsettled(c *harness.Caller, running int) (wrong []string) {
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	keepers := c.Keepers()
 	if len(keepers) != running {
-		t.Errorf("%d keepers run, want %d: %v", len(keepers), running, keepers)
+		complain("%d keepers run, want %d: %v", len(keepers), running, keepers)
 	}
 	walls := 0
 	for _, p := range c.Running() {
@@ -159,17 +167,18 @@ func settled(t *testing.T, c *harness.Caller, running int) {
 		if p.Args[0] == "runsc-sandbox" || p.Args[0] == "runsc-gofer" {
 			walls++
 			if _, ok := keepers[p.PPID]; !ok {
-				t.Errorf("process %d of a wall has no keeper: %q", p.PID, p.Args[:2])
+				complain("process %d of a wall has no keeper: %q", p.PID, p.Args[:2])
 			}
 			continue
 		}
 		if running == 0 {
-			t.Errorf("process %d is left: %q", p.PID, p.Args)
+			complain("process %d is left: %q", p.PID, p.Args)
 		}
 	}
 	if walls != 2*running {
-		t.Errorf("%d processes of walls, want %d", walls, 2*running)
+		complain("%d processes of walls, want %d", walls, 2*running)
 	}
+	return wrong
 }
 
 // putAway stops the sandbox, and checks that nothing of its life is left. What a writer was

@@ -216,7 +216,7 @@ func TestRootLayerLoss(t *testing.T) {
 			}
 			written := time.Now()
 			var at time.Time
-			harness.WaitFor(t, 30*time.Second, "a background save", func() bool {
+			harness.WaitFor(t, harness.Timeout, "a background save", func() bool {
 				l := c.Inspect(t, "box").Status.Root
 				if l.SaveError != "" {
 					t.Errorf("saving failed: %s", l.SaveError)
@@ -227,7 +227,7 @@ func TestRootLayerLoss(t *testing.T) {
 				return at.After(written.Add(200 * time.Millisecond)) // begun after the write
 			})
 			bound := time.Duration(c.Inspect(t, "box").Status.Root.Bound)
-			if took := at.Sub(written); took > bound+5*time.Second {
+			if took := at.Sub(written); took > bound+harness.Moment {
 				t.Errorf("the save came after %v, the bound is %v", took, bound)
 			}
 			pid := find(c, victim, nil)
@@ -284,17 +284,17 @@ func TestAtOnce(t *testing.T) {
 		settled(t, c, 1)
 		// Removal wins over an exec, whose caller is told.
 		exec := make(chan harness.Result, 1)
-		go func() { exec <- c.Run("exec", "shell-project", "sleep", "60") }()
+		go func() { exec <- c.Run("exec", "shell-project", "sleep", "1000") }()
 		harness.WaitFor(t, harness.Timeout, "the exec", func() bool { return len(c.Inspect(t, "shell-project").Sessions) > 0 })
 		if r := c.Run("rm", "shell-project"); r.Code != 5 {
 			t.Errorf("rm of a sandbox in use: %v", r)
 		}
 		c.Must(t, "rm", "-f", "shell-project")
-		if r := <-exec; r.Code == 0 || r.Took > 30*time.Second {
+		r := <-exec
+		if r.Code == 0 {
 			t.Errorf("exec during rm: %v", r)
-		} else {
-			explained(t, r)
 		}
+		explained(t, r)
 		// Creation and removal of one name by several.
 		for _, r := range many(6, func(int) []string { return []string{"create", "--name", "one", "shell", c.Work} }) {
 			explained(t, r)

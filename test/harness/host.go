@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Process is a process of the host.
@@ -109,16 +108,13 @@ func mentions(file, text string) bool {
 
 // KillAll ends all processes of the caller's sandboxes.
 func (c *Caller) KillAll() {
-	for range 50 {
+	Comes(Moment, func() bool {
 		list := c.Running()
-		if len(list) == 0 {
-			return
-		}
 		for _, p := range list {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return len(list) == 0
+	})
 }
 
 // noteIDs remembers which sandboxes there were.
@@ -137,12 +133,10 @@ func (c *Caller) NothingLeft(t testing.TB) {
 	t.Helper()
 	c.noteIDs()
 	var procs []Process
-	for range 200 {
-		if procs = c.Running(); len(procs) == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	Comes(Moment, func() bool {
+		procs = c.Running()
+		return len(procs) == 0
+	})
 	for _, p := range procs {
 		t.Errorf("left behind: process %d (parent %d, state %c): %q", p.PID, p.PPID, p.State, p.Args)
 	}

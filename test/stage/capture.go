@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -119,7 +118,7 @@ func (c *Capture) Fence(t *testing.T) {
 	if _, err := s.Write([]byte(word)); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, 10*time.Second, "the capture", func() bool { return carries(c.since(seen), word) })
+	harness.WaitFor(t, harness.Timeout, "the capture", func() bool { return carries(c.since(seen), word) })
 }
 
 // since gives the packets from a number on. The reader goes on meanwhile: it
