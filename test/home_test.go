@@ -78,7 +78,7 @@ func (h *home) end(t *testing.T) {
 	close(h.stop)
 	h.done.Wait()
 	var left []string
-	for deadline := time.Now().Add(3 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		if left = h.left(); len(left) == 0 || time.Now().After(deadline) {
 			break
 		}

@@ -26,7 +26,7 @@ import (
 )
 
 // scriptTime is how long one script may take on a slow and busy machine.
-const scriptTime = 5 * time.Minute
+const scriptTime = 10 * time.Minute
 
 func TestScript(t *testing.T) {
 	needWall(t)
@@ -272,7 +272,7 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: eventually REGEXP COMMAND [ARG...]")
 	}
 	re := regexp.MustCompile("(?m)" + args[0])
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
 		if (err == nil && re.MatchString(ts.ReadFile("stdout"))) != neg {
 			return
@@ -439,10 +439,10 @@ func cmdVisit(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: visit HOST PORT")
 	}
-	c, err := net.DialTimeout("tcp", net.JoinHostPort(args[0], args[1]), 10*time.Second)
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(args[0], args[1]), patience)
 	if err == nil {
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		_, err = io.Copy(ts.Stdout(), c)
 	}
 	if neg && err == nil {
@@ -483,11 +483,10 @@ func cmdKeep(ts *testscript.TestScript, neg bool, args []string) {
 func cmdClean(ts *testscript.TestScript, neg bool, args []string) {
 	h := &home{dir: ts.Getenv("BOTHY_HOME")}
 	var left []string
-	for range 60 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if left = h.processes(); len(left) == 0 {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	ts.Fatalf("still there: %s", strings.Join(left, "\n"))
 }

@@ -30,8 +30,8 @@ var testTime = func() time.Duration {
 	return scriptTime
 }()
 
-// patience is how long a test waits for what a terminal should show.
-const patience = 30 * time.Second
+// patience is how long a test waits for what should come, on a slow and busy machine.
+const patience = 2 * time.Minute
 
 // lodging is a person with a home, a project and a state directory.
 type lodging struct {
@@ -162,24 +162,51 @@ func (tm *terminal) press(keys string) {
 // expect waits until what was not yet looked at matches, and gives the groups.
 func (tm *terminal) expect(pattern string) []string {
 	tm.t.Helper()
+	groups := tm.comes(pattern, patience)
+	if groups == nil {
+		tm.t.Fatalf("%q does not come; what came is\n%q", pattern, tm.shown())
+	}
+	return groups
+}
+
+// comes is expect for what may not come for so long: then there are no groups.
+func (tm *terminal) comes(pattern string, within time.Duration) []string {
 	re := regexp.MustCompile("(?s)" + pattern)
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		tm.mu.Lock()
-		rest := tm.screen[tm.seen:]
-		at := re.FindSubmatchIndex(rest)
-		if at != nil {
-			tm.seen += at[1]
-			var groups []string
-			for i := 0; i < len(at); i += 2 {
-				groups = append(groups, string(rest[max(at[i], 0):max(at[i+1], 0)]))
-			}
-			tm.mu.Unlock()
+	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		late := time.Now().After(deadline)
+		if groups := tm.match(re); groups != nil || late {
 			return groups
 		}
-		shown := string(rest)
-		tm.mu.Unlock()
+	}
+}
+
+// match looks once, and gives the groups, or nil.
+func (tm *terminal) match(re *regexp.Regexp) (groups []string) {
+	tm.mu.Lock()
+	defer tm.mu.Unlock()
+	rest := tm.screen[tm.seen:]
+	at := re.FindSubmatchIndex(rest)
+	if at == nil {
+		return nil
+	}
+	tm.seen += at[1]
+	for i := 0; i < len(at); i += 2 {
+		groups = append(groups, string(rest[max(at[i], 0):max(at[i+1], 0)]))
+	}
+	return groups
+}
+
+// again presses keys until what they are for is shown: whose they are to be may not be
+// there yet, and nothing shows when it is.
+func (tm *terminal) again(keys, pattern string) {
+	tm.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		tm.press(keys)
+		if tm.comes(pattern, time.Second) != nil {
+			return
+		}
 		if time.Now().After(deadline) {
-			tm.t.Fatalf("%q does not come; what came is\n%q", pattern, shown)
+			tm.t.Fatalf("%q does not come of %q; what came is\n%q", pattern, keys, tm.shown())
 		}
 	}
 }
@@ -197,6 +224,15 @@ func (tm *terminal) ask(command string) string {
 	tm.asked++
 	tm.press(fmt.Sprintf("printf '{%%s:%%s}' $((%d+1000)) \"$(%s)\"\r", tm.asked, command))
 	return tm.expect(fmt.Sprintf(`\{%d:(.*?)\}`, tm.asked+1000))[1]
+}
+
+// works types a command to the shell, with what comes behind it, and waits until the command
+// is what keys are for.
+func (tm *terminal) works(command, behind string) {
+	tm.t.Helper()
+	tm.asked++
+	tm.press(fmt.Sprintf("sh -c 'echo works-$((%d+1000)); exec %s'%s\r", tm.asked, command, behind))
+	tm.expect(fmt.Sprintf("works-%d", tm.asked+1000))
 }
 
 // code waits for the end of the program and gives its exit code.
@@ -319,9 +355,10 @@ func TestTerminalBulk(t *testing.T) {
 // writes for ever, nor who only holds the terminal open.
 func TestTerminalLeft(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
-		for code, command := range map[int]string{3: "trap '' HUP; yes & exit 3", 4: "trap '' HUP; sleep 1000 & echo said; exit 4"} {
+		for code, command := range map[int]string{3: "trap '' HUP; yes & read; exit 3", 4: "trap '' HUP; sleep 1000 & echo said; exit 4"} {
 			tm := l.terminal("run", "shell", ".", "--", "bash", "-c", command)
 			tm.expect("y\r\ny|said\r\n")
+			tm.press("\r") // who writes has begun
 			if got := tm.code(); got != code {
 				t.Errorf("%s: exit code %d", command, got)
 			}
@@ -335,9 +372,7 @@ func TestTerminalKeys(t *testing.T) {
 		tm.ask("true")
 
 		// Ctrl-C is the program's.
-		tm.press("echo begun-$((1+1)); sleep 1000; echo ended with $?\r")
-		tm.expect("begun-2")
-		time.Sleep(300 * time.Millisecond)
+		tm.works("sleep 1000", "; echo ended with $?")
 		tm.press(ctrlC)
 		tm.ask("true")
 		tm.press("bash -c 'trap \"echo caught-\\$((2+2)); exit 7\" INT; echo armed-$((3+3)); while :; do sleep 0.1; done'; echo code-$?\r")
@@ -347,28 +382,23 @@ func TestTerminalKeys(t *testing.T) {
 		tm.expect("code-7")
 
 		// Job control.
-		tm.press("sleep 1001\r")
-		time.Sleep(500 * time.Millisecond)
+		tm.works("sleep 1001", "")
 		tm.press(ctrlZ)
-		tm.expect(`Stopped +sleep 1001`)
+		tm.expect(`Stopped +.*sleep 1001`)
 		if got := tm.ask("jobs"); !strings.Contains(got, "Stopped") {
 			t.Errorf("jobs says %q", got)
 		}
 		tm.press("bg\r")
-		tm.expect("sleep 1001 &")
+		tm.expect("sleep 1001' &")
 		if got := tm.ask("jobs"); !strings.Contains(got, "Running") {
 			t.Errorf("jobs says %q", got)
 		}
 		tm.press("fg\r")
 		tm.expect(`fg\r\n.*sleep 1001`)
-		time.Sleep(300 * time.Millisecond)
-		tm.press(ctrlC)
-		tm.press("echo code-$?\r")
-		tm.expect("code-130")
+		tm.again(ctrlC+"echo code-$?\r", "code-130")
 
 		// Ctrl-\ once is the program's too, a little later.
-		tm.press("sleep 1002; echo code-$?\r")
-		time.Sleep(500 * time.Millisecond)
+		tm.works("sleep 1002", "; echo code-$?")
 		tm.press(ctrlQuit)
 		tm.expect("code-131")
 		if l.bothy("exec", "shell-proj", "sh", "-c", "pgrep sleep || echo none"); !strings.Contains(l.bothy("ls"), "running") {
@@ -396,9 +426,9 @@ func TestTerminalDetach(t *testing.T) {
 			t.Errorf("detaching ends with %d", code)
 		}
 		tm.restored(before)
-		if got := l.bothy("inspect", "shell-proj"); checkJSON(got, []string{"sessions.kind=agent.attached", "=", "0"}) != nil {
-			t.Errorf("nobody is attached, inspect says %s", got)
-		}
+		waitFor(t, "nobody to be attached", func() bool {
+			return checkJSON(l.bothy("inspect", "shell-proj"), []string{"sessions.kind=agent.attached", "=", "0"}) == nil
+		})
 
 		// Back to the same shell, from a terminal of another size.
 		tm2 := openTerminal(t)
@@ -429,23 +459,30 @@ func TestTerminalDetach(t *testing.T) {
 		tm2.press(detachKeys)
 		tm2.expect("detached")
 		tm2.code()
-		tm2 = openTerminal(t)
-		tm2.resize(40, 100)
-		tm2.start(l.command("run", "shell", "."))
-		tm2.expect("drawn 39 99")
-		tm2.press(detachKeys)
-		tm2.expect("detached")
-		tm2.code()
+		// It is told of another size for a while; whoever comes back later tells it again.
+		waitFor(t, "a program that draws itself", func() bool {
+			tm2 = openTerminal(t)
+			tm2.resize(40, 100)
+			tm2.start(l.command("run", "shell", "."))
+			tm2.expect("back in the running session")
+			drawn := tm2.comes("drawn 39 99", 8*time.Second) != nil
+			tm2.press(detachKeys)
+			tm2.expect("detached")
+			tm2.code()
+			return drawn
+		})
 
 		// The keys in two pieces, and by the sandbox's name.
 		tm3 := l.terminal("run", "--name", "shell-proj")
 		if got := tm3.ask("echo $$"); got != pid {
 			t.Errorf("another shell, %s, not %s", got, pid)
 		}
-		tm3.press(ctrlQuit)
-		time.Sleep(100 * time.Millisecond)
-		tm3.press(ctrlQuit)
-		tm3.expect("detached")
+		waitFor(t, "both pieces to be taken for the keys", func() bool { // a piece that comes late is none
+			tm3.press(ctrlQuit)
+			time.Sleep(100 * time.Millisecond)
+			tm3.press(ctrlQuit)
+			return tm3.comes("detached", time.Second) != nil
+		})
 		tm3.code()
 
 		// A terminal that is closed leaves the shell running, too.
@@ -477,8 +514,7 @@ func TestTerminalDetachKeys(t *testing.T) {
 	terminalTest(t, func(t *testing.T, l *lodging) {
 		tm := l.terminal("run", "--detach-keys", "ctrl-p,ctrl-q", "shell", ".")
 		pid := tm.ask("echo $$")
-		tm.press("sleep 1000; echo code-$?\r")
-		time.Sleep(500 * time.Millisecond)
+		tm.works("sleep 1000", "; echo code-$?")
 		tm.press(detachKeys)
 		tm.expect("code-131") // not ours now
 		tm.press("\x10\x11")
@@ -526,11 +562,13 @@ const modes = `printf '\033[?1049h\033[?25l\033[?1000h\033[?1006h\033[?2004h\033
 // undone is what has to come before the prompt is a prompt again.
 func (tm *terminal) undone() {
 	tm.t.Helper()
-	shown := string(tm.screen)
 	for _, seq := range []string{"\x1b[?1049l", "\x1b[?25h", "\x1b[?1000l", "\x1b[?2004l"} {
-		if !strings.Contains(shown[strings.LastIndex(shown, "drawn-55"):], seq) {
-			tm.t.Errorf("the terminal never sees %q", seq)
-		}
+		waitFor(tm.t, fmt.Sprintf("the terminal to see %q", seq), func() bool {
+			tm.mu.Lock()
+			defer tm.mu.Unlock()
+			shown := string(tm.screen)
+			return strings.Contains(shown[strings.LastIndex(shown, "drawn-55"):], seq)
+		})
 	}
 }
 
@@ -602,10 +640,7 @@ func TestTerminalRestore(t *testing.T) {
 			if end.code >= 0 && code != end.code {
 				t.Errorf("%s: exit code %d, want %d, after %q", end.name, code, end.code, tm.shown())
 			}
-			time.Sleep(50 * time.Millisecond)
-			tm.mu.Lock()
 			tm.undone()
-			tm.mu.Unlock()
 			tm.restored(before)
 			if t.Failed() {
 				t.Fatalf("after %s", end.name)
@@ -888,9 +923,7 @@ func TestTerminalHostJobs(t *testing.T) {
 		tm.press("wait; echo waited-$((3+3))\r")
 		tm.expect("waited-6")
 		tm.press("bothy exec -i shell-proj cat &\r")
-		time.Sleep(700 * time.Millisecond)
-		tm.press("\r")
-		tm.expect("Stopped")
+		tm.again("\r", "Stopped")
 		tm.press("fg\r")
 		tm.expect("exec -i shell-proj cat")
 		time.Sleep(300 * time.Millisecond)
@@ -898,18 +931,19 @@ func TestTerminalHostJobs(t *testing.T) {
 		tm.expect("a line\r\na line")
 
 		// Ctrl-Z stops a command that has no terminal inside; fg continues it.
-		tm.press("bothy exec shell-proj sh -c 'sleep 1; echo later-$((2+2))'; echo ended-$?\r")
-		time.Sleep(500 * time.Millisecond)
+		tm.press("bothy exec shell-proj sh -c 'echo up-$((3+4)); until test -e go; do sleep 0.1; done; echo later-$((2+2))'; echo ended-$?\r")
+		tm.expect("up-7")
 		tm.press(ctrlZ)
 		tm.expect("Stopped")
+		if err := os.WriteFile(filepath.Join(l.proj, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
 		tm.press("fg\r")
 		tm.expect("later-4")
 
 		// A shell that is begun in the background waits to be fetched.
 		tm.press("bothy run shell . &\r")
-		time.Sleep(time.Second)
-		tm.press("\r")
-		tm.expect("Stopped")
+		tm.again("\r", "Stopped")
 		tm.press("fg\r")
 		tm.expect("run shell")
 		time.Sleep(300 * time.Millisecond)
