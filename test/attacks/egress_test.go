@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/bothy-dev/bothy/spec"
 	"github.com/bothy-dev/bothy/test/harness"
@@ -230,7 +229,7 @@ func (p *spy) holds(t *testing.T, host string) {
 	p.stage.Leads(host, stage.Host4.String())
 	p.Must(t, "policy", "allow", host+":443")
 	p.Must(t, "exec", "-d", "box", "bash", "-c", "exec 3<>/dev/tcp/"+host+"/443 && echo x >&3 && read x <&3 && touch held && sleep 600")
-	harness.WaitFor(t, 30*time.Second, "a connection", func() bool {
+	harness.WaitFor(t, harness.Timeout, "a connection", func() bool {
 		_, err := os.Stat(filepath.Join(p.Work, "held"))
 		return err == nil
 	})
@@ -254,7 +253,7 @@ func flows(t *testing.T, c *harness.Caller, host string) (list []spec.NetworkRec
 // told makes sure that the log of the sandbox box tells of packets that were refused.
 func (p *spy) told(t *testing.T, protocol, host string, port uint16) {
 	t.Helper()
-	harness.WaitFor(t, 20*time.Second, "a record of "+protocol, func() bool {
+	harness.WaitFor(t, harness.Timeout, "a record of "+protocol, func() bool {
 		return slices.ContainsFunc(flows(t, p.Caller, ""), func(r spec.NetworkRecord) bool {
 			return r.Protocol == protocol && (r.Name == host || r.Addr.String() == host) && r.Port == port && r.Verdict == spec.VerdictDeny && r.Reason != ""
 		})
@@ -268,7 +267,7 @@ func kill(t *testing.T, c *harness.Caller, name string) {
 	if err := syscall.Kill(m.Keeper, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	harness.WaitFor(t, 20*time.Second, "the sandbox's end", func() bool { return !harness.Alive(m.Keeper) && !harness.Alive(m.Sentry) })
+	harness.WaitFor(t, harness.Timeout, "the sandbox's end", func() bool { return !harness.Alive(m.Keeper) && !harness.Alive(m.Sentry) })
 }
 
 // TestA4EveryWayToRun: there is no way to a running sandbox on which the policy
@@ -689,7 +688,7 @@ func TestA20HostAndNeighbours(t *testing.T) {
 		p := newSpy(t, c, s)
 		c.Write(t, filepath.Join(c.State, "policy.yaml"), "version: 1\npresets: [open]\n")
 		c.Must(t, "run", "-d", "--name", "neighbour", "shell", ".", "--", p.me, "intruder", "net", p.mark, "serve=7777")
-		harness.WaitFor(t, 20*time.Second, "the neighbour", func() bool { _, err := os.Lstat(c.Work + "/serving"); return err == nil })
+		harness.WaitFor(t, harness.Timeout, "the neighbour", func() bool { _, err := os.Lstat(c.Work + "/serving"); return err == nil })
 		// The host is on the internet, too, and its rules say nothing of that.
 		s.Leads("home.example", "93.184.216.7", "2606:2800:220:1::7", "192.168.7.7")
 		var ways []string

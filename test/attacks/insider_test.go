@@ -25,9 +25,13 @@ import (
 	"github.com/bothy-dev/bothy/test/netlink"
 )
 
-// patience is how long an attempt from inside may take. What is refused is
-// refused at once.
-const patience = 4 * time.Second
+// How long an attempt from inside may take. What is refused is refused at once, and
+// what is allowed is answered, however slow the machine; only those to everybody on a
+// network are met with silence.
+const (
+	patience = time.Minute
+	silence  = 4 * time.Second
+)
 
 // insider is hostile code that wants out. It carries a mark, and tries each
 // way it is told, all at once; "then" waits for those before. What it prints is
@@ -59,8 +63,8 @@ func insider(args []string) int {
 
 func try(kind, target, mark string) (string, error) {
 	limit := patience
-	if kind == "scan" || kind == "names" { // many attempts
-		limit = time.Minute
+	if everybody(target) {
+		limit = silence
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -109,8 +113,20 @@ func try(kind, target, mark string) (string, error) {
 	return "", errors.New("unknown way")
 }
 
+// everybody tells whether a target is all of a network.
+func everybody(target string) bool {
+	at, err := netip.ParseAddrPort(target)
+	return err == nil && (at.Addr().IsMulticast() || at.Addr() == netip.AddrFrom4([4]byte{255, 255, 255, 255}))
+}
+
 // dialer looks names up as a program inside does.
-var dialer = net.Dialer{Timeout: patience, Resolver: &net.Resolver{PreferGo: true}}
+var dialer = net.Dialer{Resolver: &net.Resolver{PreferGo: true}}
+
+// bounded has a connection last no longer than what it is for.
+func bounded(ctx context.Context, c net.Conn) {
+	end, _ := ctx.Deadline()
+	_ = c.SetDeadline(end)
+}
 
 // stream connects, says something, and gives what comes back.
 func stream(ctx context.Context, target, say string) (string, error) {
@@ -119,7 +135,7 @@ func stream(ctx context.Context, target, say string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	bounded(ctx, c)
 	if _, err := io.WriteString(c, say); err != nil {
 		return "", err
 	}
@@ -136,7 +152,7 @@ func shake(ctx context.Context, target, name string, said func([]byte) []byte) e
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	bounded(ctx, c)
 	return tls.Client(other{c, said}, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
 }
 
@@ -203,7 +219,7 @@ func packet(ctx context.Context, target string, say []byte) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	bounded(ctx, c)
 	if _, err := c.Write(say); err != nil {
 		return "", err
 	}
@@ -288,7 +304,7 @@ func scan(ctx context.Context, target string) (string, error) {
 	for range 16 {
 		wg.Go(func() {
 			for p := range ports {
-				c, err := dialer.Dial("tcp", net.JoinHostPort(part[0], strconv.Itoa(p)))
+				c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(part[0], strconv.Itoa(p)))
 				if err != nil {
 					continue
 				}

@@ -193,7 +193,7 @@ func name(s string) {
 	_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&b[0])), 0, 0, 0)
 	fmt.Print("\x1b]0;title\x07 out \u009b31m \x9b31m \x7f \u202e\r\n")
 	fmt.Fprint(os.Stderr, "\x1b[2J err\n")
-	time.Sleep(time.Minute)
+	time.Sleep(10 * time.Minute)
 }
 
 // freeze stops init and holds it.

@@ -14,27 +14,34 @@ import (
 	"github.com/bothy-dev/bothy/test/harness"
 )
 
-// dropServer takes what it is sent, and counts it: a place where anybody can leave data.
-func dropServer(t *testing.T, at netip.Addr) (netip.AddrPort, func() int64) {
+// drop is a place where anybody can leave data: a server that takes what it is sent.
+type drop struct {
+	at        netip.AddrPort
+	got, open atomic.Int64 // bytes; connections
+}
+
+func dropServer(t *testing.T, at netip.Addr) *drop {
 	t.Helper()
 	l, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	var got atomic.Int64
+	d := &drop{at: netip.MustParseAddrPort(l.Addr().String())}
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			d.open.Add(1)
 			go func() {
+				defer d.open.Add(-1)
 				defer c.Close()
 				buf := make([]byte, 64<<10)
 				for {
 					n, err := c.Read(buf)
-					got.Add(int64(n))
+					d.got.Add(int64(n))
 					if err != nil {
 						return
 					}
@@ -42,12 +49,21 @@ func dropServer(t *testing.T, at netip.Addr) (netip.AddrPort, func() int64) {
 			}()
 		}
 	}()
-	return netip.MustParseAddrPort(l.Addr().String()), func() int64 {
-		for last := int64(-1); last != got.Load(); time.Sleep(100 * time.Millisecond) {
-			last = got.Load()
-		}
-		return got.Load()
+	return d
+}
+
+// all is how much arrived, when nothing arrives any more.
+func (d *drop) all() int64 {
+	for last := int64(-1); last != d.got.Load() || d.open.Load() > 0; time.Sleep(100 * time.Millisecond) {
+		last = d.got.Load()
 	}
+	return d.got.Load()
+}
+
+// upTo is all, when at least so much has arrived. It may be on its way for a while.
+func (d *drop) upTo(want int64) int64 {
+	harness.Comes(harness.Moment, func() bool { return d.got.Load() >= want })
+	return d.all()
 }
 
 // TestA18UploadsAreBounded: what a rule with max_upload lets out is bounded as long as the
@@ -57,7 +73,8 @@ func dropServer(t *testing.T, at netip.Addr) (netip.AddrPort, func() int64) {
 func TestA18UploadsAreBounded(t *testing.T) {
 	at := ownAddress(t)
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
-		server, got := dropServer(t, at)
+		drop := dropServer(t, at)
+		server := drop.at
 		const limit = 1 << 20
 		const most = limit / 4 // of it may be lost: a block by a death, and what connections that are cut had in their buffers
 		allow := func(name string, size int) {
@@ -71,7 +88,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 		c.Must(t, "create", "--name", "box", "shell", c.Work)
 		allow("box", limit)
 		pour("box", 1000)
-		if n := got(); n != 3000 {
+		if n := drop.upTo(3000); n != 3000 {
 			t.Fatalf("%d bytes arrived, of 3000", n)
 		}
 		c.Must(t, "checkpoint", "create", "box", "begin")
@@ -82,12 +99,12 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			defer close(done)
 			pour("box", limit/8)
 		}()
-		harness.WaitFor(t, 20*time.Second, "something to arrive", func() bool { return got() > 3000 })
+		harness.WaitFor(t, harness.Timeout, "something to arrive", func() bool { return drop.got.Load() > 3000 })
 		if err := syscall.Kill(c.Machine(t, "box").Keeper, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		<-done
-		before := got()
+		before := drop.all()
 		for _, after := range []func(){
 			func() {},
 			func() { c.Must(t, "stop", "box") },
@@ -97,7 +114,7 @@ func TestA18UploadsAreBounded(t *testing.T) {
 			after()
 			pour("box", limit)
 		}
-		total := got()
+		total := drop.upTo(limit - most)
 		if total > limit || total < limit-most {
 			t.Errorf("%d bytes arrived, %d of them before the keeper died; %d may", total, before, limit)
 		}
@@ -118,17 +135,17 @@ func TestA18UploadsAreBounded(t *testing.T) {
 		// Nor is a fork a way around it.
 		c.Must(t, "fork", "box", "--name", "again")
 		pour("again", 1000)
-		if n := got(); n != total {
+		if n := drop.all(); n != total {
 			t.Errorf("a fork sends %d bytes", n-total)
 		}
 		allow("again", limit+10)
 		pour("again", 1000)
-		if n := got(); n != total+10 {
+		if n := drop.upTo(total + 10); n != total+10 {
 			t.Errorf("with 10 bytes more a fork sends %d", n-total)
 		}
 		allow("again", 10)
 		pour("again", 1000)
-		if n := got(); n != total+10 {
+		if n := drop.all(); n != total+10 {
 			t.Errorf("with less a fork sends %d", n-total-10)
 		}
 

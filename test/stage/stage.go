@@ -168,7 +168,7 @@ func nameServer() error {
 		return fmt.Errorf("make a directory of the stage's own: %w", err)
 	}
 	file := filepath.Join(dir, "resolv.conf")
-	text := "nameserver " + Resolver.String() + "\noptions timeout:1 attempts:2\n"
+	text := "nameserver " + Resolver.String() + "\noptions timeout:1 attempts:4\n"
 	err = os.WriteFile(file, []byte(text), 0o644)
 	if err == nil {
 		err = os.Chmod(file, 0o644)
