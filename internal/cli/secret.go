@@ -50,8 +50,7 @@ func (a *app) canAsk() bool { return term.IsTerminal(a.stdin) && term.IsTerminal
 
 // askSecret asks for a line that is not shown.
 func (a *app) askSecret(what string) ([]byte, error) {
-	fmt.Fprintf(a.stderr, "bothy: %s: ", what)
-	line, err := term.ReadSecret(a.stdin)
+	line, err := term.ReadSecret(a.stdin, func() { fmt.Fprintf(a.stderr, "bothy: %s: ", what) })
 	return bytes.TrimRight(line, "\r\n"), err
 }
 

@@ -15,9 +15,10 @@ import (
 // terminal's own limit is lower.
 const maxSecret = 64 << 10
 
-// ReadSecret reads a line from the terminal f without showing it. A signal that
-// would end the process brings the terminal back first.
-func ReadSecret(f *os.File) ([]byte, error) {
+// ReadSecret asks for a line from the terminal f, and reads it without showing it. What was
+// typed before is forgotten; who answers at once, as a program does, is heard. A signal
+// that would end the process brings the terminal back first.
+func ReadSecret(f *os.File, ask func()) ([]byte, error) {
 	var saved *unix.Termios
 	err := control(f, func(fd int) (err error) {
 		if saved, err = unix.IoctlGetTermios(fd, unix.TCGETS); err != nil {
@@ -49,6 +50,7 @@ func ReadSecret(f *os.File) ([]byte, error) {
 			_ = unix.Kill(os.Getpid(), s.(unix.Signal))
 		}
 	}()
+	ask()
 	line, err := bufio.NewReader(io.LimitReader(f, maxSecret)).ReadBytes('\n')
 	if errors.Is(err, io.EOF) && len(line) > 0 {
 		err = nil

@@ -14,16 +14,17 @@ func TestReadSecret(t *testing.T) {
 	before := makeUnusual(t, terminal)
 	line, fails := make(chan string, 1), make(chan error, 1)
 	go func() {
-		b, err := ReadSecret(terminal)
+		b, err := ReadSecret(terminal, func() { // who answers is as quick as the question
+			if settings(t, terminal).Lflag&unix.ECHO != 0 {
+				t.Error("the answer would be shown")
+			}
+			if _, err := emulator.WriteString("canary\r"); err != nil {
+				t.Error(err)
+			}
+		})
 		line <- string(b)
 		fails <- err
 	}()
-	for settings(t, terminal).Lflag&unix.ECHO != 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if _, err := emulator.WriteString("canary\r"); err != nil {
-		t.Fatal(err)
-	}
 	if got, err := <-line, <-fails; got != "canary\n" || err != nil {
 		t.Errorf("it read %q, %v", got, err)
 	}
@@ -48,10 +49,10 @@ func TestReadSecret(t *testing.T) {
 func TestReadSecretElsewhere(t *testing.T) {
 	emulator, terminal := openPTY(t)
 	_ = emulator.Close()
-	if b, err := ReadSecret(terminal); err == nil {
+	if b, err := ReadSecret(terminal, func() {}); err == nil {
 		t.Errorf("from a terminal that is gone it read %q", b)
 	}
-	if b, err := ReadSecret(nil); err == nil {
+	if b, err := ReadSecret(nil, func() {}); err == nil {
 		t.Errorf("from nothing it read %q", b)
 	}
 }
