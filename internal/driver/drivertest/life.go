@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,18 +20,18 @@ func destroy(t *testing.T, b *bench) {
 	}
 	ended := make(chan struct{})
 	go func() { _, _ = r.Wait(); close(ended) }()
-	began := time.Now()
-	done := make(chan struct{}, 3)
-	for range cap(done) {
-		go func() { b.Destroy(); done <- struct{}{} }()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(b.Destroy)
 	}
-	for range cap(done) {
-		<-done
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(deadline):
+		t.Fatal("Destroy does not return")
 	}
 	b.Destroy()
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	closed(t, b.Done())
 	if err := b.Err(); err != nil {
 		t.Errorf("after Destroy, Err is %v", err)
@@ -51,7 +52,6 @@ func afterwards(t *testing.T, b *bench) {
 	b.Destroy()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	began := time.Now()
 	p := b.process("true")
 	if _, err := b.try(t, p, ""); err == nil {
 		t.Error("exec behind a wall that is gone")
@@ -66,8 +66,8 @@ func afterwards(t *testing.T, b *bench) {
 	if err := b.SaveRoot(ctx, dir); err == nil {
 		t.Error("saved the layer of a wall that is gone")
 	}
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("the errors took %v", took)
+	if err := ctx.Err(); err != nil {
+		t.Errorf("the errors are those of who asks: %v", err)
 	}
 }
 
