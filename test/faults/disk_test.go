@@ -89,6 +89,7 @@ func fill(t *testing.T, dir string) (free func()) {
 // life: commands say so, nothing is left half made, nothing saved is lost.
 func TestFullDisk(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
+		c.Env = append(c.Env, "BOTHY_SAVE_EVERY=1h") // what is not saved at a stop is not saved
 		disk, bothy := small(t, c, "size=96m,mode=0700")
 		must := func(args ...string) harness.Result {
 			t.Helper()
