@@ -62,11 +62,7 @@ func insider(args []string) int {
 }
 
 func try(kind, target, mark string) (string, error) {
-	limit := patience
-	if everybody(target) {
-		limit = silence
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), within(target))
 	defer cancel()
 	switch kind {
 	case "hello":
@@ -113,11 +109,17 @@ func try(kind, target, mark string) (string, error) {
 	return "", errors.New("unknown way")
 }
 
-// everybody tells whether a target is all of a network.
-func everybody(target string) bool {
+// within is how long an attempt at a target may take.
+func within(target string) time.Duration {
 	at, err := netip.ParseAddrPort(target)
-	return err == nil && (at.Addr().IsMulticast() || at.Addr() == netip.AddrFrom4([4]byte{255, 255, 255, 255}))
+	if err == nil && (at.Addr().IsMulticast() || slices.Contains(everybody, at.Addr())) {
+		return silence
+	}
+	return patience
 }
+
+// everybody is all of a network: any, and that of the inside.
+var everybody = []netip.Addr{netip.MustParseAddr("255.255.255.255"), netip.MustParseAddr("198.19.255.255")}
 
 // dialer looks names up as a program inside does.
 var dialer = net.Dialer{Resolver: &net.Resolver{PreferGo: true}}

@@ -46,12 +46,14 @@ func reach(args []string) {
 }
 
 func hear(network, host, port string) string {
-	c, err := net.DialTimeout(network, net.JoinHostPort(host, port), 5*time.Second)
+	at := net.JoinHostPort(host, port)
+	limit := within(at)
+	c, err := net.DialTimeout(network, at, limit)
 	if err != nil {
 		return fmt.Sprintf("no %s %s: %v", network, host, err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(limit))
 	_, _ = c.Write([]byte("HELLO\n"))
 	b := make([]byte, 64)
 	n, err := c.Read(b)
