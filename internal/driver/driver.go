@@ -121,6 +121,8 @@ type Running interface {
 	PID() int // inside
 	// Wait blocks until the process ended. It is called once.
 	Wait() (Exit, error)
+	// Signal sends a signal to its process group, which it leads: to it, and to what
+	// it has started that has not left. That is what a terminal does.
 	Signal(sig int) error
 }
 

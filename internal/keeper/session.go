@@ -272,7 +272,7 @@ func (s *session) detach(v *viewer) {
 	s.resize()
 }
 
-// signal sends a signal to the program.
+// signal sends a signal to the program, with all of its process group.
 func (s *session) signal(sig int) error {
 	if s.proc != nil {
 		return s.proc.Signal(sig)

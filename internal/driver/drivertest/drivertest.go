@@ -51,6 +51,7 @@ func Run(t *testing.T, s Subject) {
 		{"control", control},
 		{"tasks", tasks},
 		{"signal", signals},
+		{"group", groups},
 		{"workspace", workspace},
 		{"destroy", destroy},
 		{"afterwards", afterwards},

@@ -200,3 +200,30 @@ func signals(t *testing.T, b *bench) {
 		t.Error("a process that does not exist was signalled")
 	}
 }
+
+// groups shows that a program's signal comes to what it has started as well, as that of a
+// terminal does, and to nobody else.
+func groups(t *testing.T, b *bench) {
+	other := b.run(t, "exec sleep 1000")
+	dir := b.m.Mounts[0].Source
+	there := func(name string) func() bool {
+		return func() bool { _, err := os.Lstat(filepath.Join(dir, name)); return err == nil }
+	}
+	r := b.run(t, `trap 'exit 42' TERM
+(trap ': > /project/heard; exit' TERM; : > /project/ready; while :; do sleep 0.01; done) &
+while :; do wait; done`)
+	within(t, "the trap of the child", there("ready"))
+	if err := r.Signal(int(syscall.SIGTERM)); err != nil {
+		t.Error(err)
+	}
+	if e, err := wait(t, r); err != nil || e != (driver.Exit{Code: 42}) {
+		t.Errorf("the program: %+v %v", e, err)
+	}
+	within(t, "the child to hear of it", there("heard"))
+	if err := other.Signal(int(syscall.SIGKILL)); err != nil {
+		t.Error(err)
+	}
+	if e, err := wait(t, other); err != nil || e != (driver.Exit{Signal: int(syscall.SIGKILL)}) {
+		t.Errorf("another program: %+v %v", e, err)
+	}
+}

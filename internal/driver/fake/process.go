@@ -39,7 +39,7 @@ func (r *running) Signal(sig int) error {
 	case <-r.ended:
 		return unix.ESRCH
 	default:
-		return unix.Kill(r.pid, syscall.Signal(sig))
+		return unix.Kill(-r.pid, syscall.Signal(sig)) // its group: see fork
 	}
 }
 

@@ -106,7 +106,9 @@ func (r *running) Wait() (driver.Exit, error) {
 }
 
 func (r *running) Signal(sig int) error {
-	return r.w.Signal(context.Background(), int(r.pid), sig)
+	return r.w.call(context.Background(), func() error { // it leads a session of its own
+		return r.w.sandbox.SignalProcessGroup(r.w.c.ID, r.pid, unix.Signal(sig))
+	})
 }
 
 func (w *wall) Signal(ctx context.Context, pid, sig int) error {
