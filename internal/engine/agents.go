@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"cmp"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func (e *Engine) AgentInUse(name, id string) error {
 // RemoveAgent removes an installation. One that a sandbox uses stays, unless
 // forced. Nobody can begin to use it meanwhile.
 func (e *Engine) RemoveAgent(name, id string, force bool) error {
-	lock, err := e.Store.NamesLock()
+	lock, err := e.Store.NamesLock(context.Background())
 	if err != nil {
 		return err
 	}

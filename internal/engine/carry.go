@@ -162,7 +162,7 @@ func (e *Engine) ownerKey(fresh bool) ([]byte, error) {
 	path := e.Store.OwnerKey()
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && fresh {
-		lock, err := e.Store.NamesLock() // so that of two at once one makes it
+		lock, err := e.Store.NamesLock(context.Background()) // so that of two at once one makes it
 		if err != nil {
 			return nil, err
 		}

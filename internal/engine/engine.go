@@ -130,7 +130,7 @@ func (e *Engine) FindFor(agent, dir string) (*spec.Sandbox, error) {
 func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(store.Sandbox) error) error {
 	e.sweep()
 	defer e.releaseImages() // after the names: it may sweep
-	lock, err := e.Store.NamesLock()
+	lock, err := e.holdNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (e *Engine) Create(ctx context.Context, sb *spec.Sandbox, more ...func(stor
 func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(store.Sandbox) error) (sb *spec.Sandbox, created bool, err error) {
 	e.sweep()
 	defer e.releaseImages()
-	lock, err := e.Store.NamesLock()
+	lock, err := e.holdNames(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -154,6 +154,12 @@ func (e *Engine) Obtain(ctx context.Context, wish *spec.Sandbox, more ...func(st
 		return sb, false, err
 	}
 	return wish, true, e.create(ctx, wish, more)
+}
+
+// holdNames takes the names lock. Whoever has it for long clones a repository for a sandbox.
+func (e *Engine) holdNames(ctx context.Context) (*store.Lock, error) {
+	defer e.patiently("another bothy makes a sandbox; waiting for it")()
+	return e.Store.NamesLock(ctx)
 }
 
 // Existing gives the sandbox that [Engine.Obtain] would give for a wish; nil if

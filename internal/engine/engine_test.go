@@ -77,6 +77,23 @@ func TestFreeName(t *testing.T) {
 	}
 }
 
+// Who waits for another that makes a sandbox can be told to leave.
+func TestCreateInterrupted(t *testing.T) {
+	e := newEngine(t)
+	held, err := e.Store.NamesLock(t.Context())
+	must(t, err)
+	defer held.Unlock()
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := e.Create(ctx, wish("/srv/app")); !errors.Is(err, why) {
+		t.Errorf("Create() = %v", err)
+	}
+	if _, _, err := e.Obtain(ctx, wish("/srv/app")); !errors.Is(err, why) {
+		t.Errorf("Obtain() = %v", err)
+	}
+}
+
 func TestCreateRefuses(t *testing.T) {
 	e := newEngine(t)
 	one := wish("/srv/app")

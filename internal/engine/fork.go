@@ -159,7 +159,7 @@ func (e *Engine) addCopy(ctx context.Context, sb *spec.Sandbox, last func() erro
 		}
 		defer e.releaseImages() // after the names: it may sweep
 	}
-	names, err := e.Store.NamesLock()
+	names, err := e.holdNames(ctx)
 	if err != nil {
 		return err
 	}

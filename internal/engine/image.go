@@ -342,7 +342,7 @@ const imagesAtWork = "an image is being fetched, written or sent"
 
 // changeImages does something while no sandbox is created, and nobody is at work on an image.
 func (e *Engine) changeImages(do func(image.Shelf) error) error {
-	names, err := e.Store.NamesLock()
+	names, err := e.Store.NamesLock(context.Background())
 	if err != nil {
 		return err
 	}

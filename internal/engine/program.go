@@ -80,7 +80,7 @@ func programOf(a *spec.Agent, there agent.Installation) *spec.Program {
 // nil is the host's program. One that runs keeps what it runs with: that is an
 // error of class [spec.ErrConflict], unless it has the wished one already.
 func (e *Engine) ChangeProgram(ctx context.Context, sb *spec.Sandbox, p *spec.Program) error {
-	names, err := e.Store.NamesLock() // so that nobody removes the installation meanwhile
+	names, err := e.holdNames(ctx) // so that nobody removes the installation meanwhile
 	if err != nil {
 		return err
 	}

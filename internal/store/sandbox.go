@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -131,9 +132,10 @@ func IsID(name string) bool {
 	return err == nil && len(name) == idLength
 }
 
-// NamesLock is held while a name is chosen and its sandbox created.
-func (s *Store) NamesLock() (*Lock, error) {
-	return WaitLock(filepath.Join(s.dir, namesLock))
+// NamesLock is held while a name is chosen and its sandbox created. Who waits for it
+// gives up when ctx ends.
+func (s *Store) NamesLock(ctx context.Context) (*Lock, error) {
+	return AwaitLock(ctx, filepath.Join(s.dir, namesLock))
 }
 
 // newPrefix marks directories that are being made.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -189,7 +190,7 @@ func cycleForEver(args []string) error {
 		return err
 	}
 	for {
-		lock, err := s.NamesLock()
+		lock, err := s.NamesLock(context.Background())
 		if err != nil {
 			return err
 		}
@@ -335,6 +336,28 @@ func TestRemoveLink(t *testing.T) {
 	}
 }
 
+// Who waits for the names can be told to leave, and does not take them afterwards.
+func TestNamesLockInterrupted(t *testing.T) {
+	s := open(t)
+	held, err := s.NamesLock(t.Context())
+	must(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := s.NamesLock(ctx)
+		left <- err
+	}()
+	why := errors.New("enough")
+	cancel(why)
+	if err := <-left; !errors.Is(err, why) {
+		t.Errorf("it ended with %v", err)
+	}
+	held.Unlock()
+	again, err := s.NamesLock(t.Context())
+	must(t, err)
+	again.Unlock()
+}
+
 func TestErase(t *testing.T) {
 	s := open(t)
 	for range 3 {
@@ -346,7 +369,7 @@ func TestErase(t *testing.T) {
 	tool := filepath.Join(s.Agents(), "tool")
 	must(t, os.MkdirAll(tool, 0o700))
 	must(t, os.Mkdir(filepath.Join(tool, "1.0.0"), 0o500))
-	lock, err := s.NamesLock()
+	lock, err := s.NamesLock(t.Context())
 	must(t, err)
 	lock.Unlock()
 	foreign := filepath.Join(s.Path(), "mine.txt")

@@ -8,6 +8,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -439,6 +440,36 @@ func IsLocked(path string) bool {
 
 // WaitLock takes a lock, waiting for it.
 func WaitLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_EX) }
+
+// AwaitLock is WaitLock that gives up when ctx ends, with its cause.
+func AwaitLock(ctx context.Context, path string) (*Lock, error) {
+	l, err := TryLock(path)
+	if !errors.Is(err, ErrLocked) {
+		return l, err
+	}
+	got := make(chan *Lock)
+	failed := make(chan error, 1)
+	go func() {
+		l, err := WaitLock(path)
+		if err != nil {
+			failed <- err
+			return
+		}
+		select {
+		case got <- l:
+		case <-ctx.Done(): // nobody waits for it any more
+			l.Unlock()
+		}
+	}()
+	select {
+	case l := <-got:
+		return l, nil
+	case err := <-failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // ShareLock takes a lock with others that do so, waiting for who has it alone.
 func ShareLock(path string) (*Lock, error) { return lock(path, os.O_CREATE, unix.LOCK_SH) }
