@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -219,21 +218,4 @@ func (o outfile) there() (*os.File, error) {
 		return os.OpenFile(o.path(), flags, 0)
 	}
 	return o.place.OpenFile(o.name, flags, 0)
-}
-
-// make makes the regular file, beside its place.
-func (o outfile) make(do func(*os.File) error) error {
-	temp := "." + o.name + "." + rand.Text()[:10]
-	f, err := o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = o.place.Remove(temp) }() // nothing has that name any more, if all went well
-	if err = do(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return o.place.Rename(temp, o.name)
 }

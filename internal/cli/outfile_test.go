@@ -128,6 +128,48 @@ func TestOutfile(t *testing.T) {
 	}
 }
 
+// Nothing of a file that is being written can be left behind, whatever ends the process.
+func TestOutfileHasNoName(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		t.Skipf("no file without a name in %s: %v", dir, err)
+	}
+	must(t, unix.Close(fd))
+	o, err := findOutfile(nil, filepath.Join(dir, "file"))
+	must(t, err)
+	defer o.close()
+	for _, want := range []string{"first", "second"} {
+		must(t, o.write(func(w io.Writer) error {
+			if left, err := filepath.Glob(dir + "/.*"); err != nil || left != nil {
+				t.Errorf("%q lies there meanwhile, %v", left, err)
+			}
+			_, err := io.WriteString(w, want)
+			return err
+		}))
+		if got, err := os.ReadFile(o.path()); err != nil || string(got) != want {
+			t.Errorf("it has %q, %v", got, err)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
+		t.Errorf("afterwards there are %v, %v", all, err)
+	}
+}
+
+// A disk that can do no such thing has it under another name until it is whole.
+func TestOutfileNamed(t *testing.T) {
+	o, err := findOutfile(nil, filepath.Join(t.TempDir(), "file"))
+	must(t, err)
+	defer o.close()
+	f, err := o.named(".other")
+	must(t, err)
+	must(t, o.take(f, ".other"))
+	must(t, f.Close())
+	if _, err := os.Lstat(o.path()); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is open is written into, and not to another file of its name.
 func TestOutfileThatIsOpen(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// make makes the regular file, beside its place.
+func (o outfile) make(do func(*os.File) error) error {
+	temp := "." + o.name + "." + rand.Text()[:10]
+	f, err := o.nameless()
+	if err != nil { // not every disk can do that
+		f, err = o.named(temp)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = o.place.Remove(temp) }() // nothing has that name any more, if all went well
+	if err = do(f); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = o.take(f, temp)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// nameless makes a file that is gone when nobody has it open, whatever becomes of this process.
+func (o outfile) nameless() (*os.File, error) {
+	dir, err := o.place.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	fd, err := unix.Openat(int(dir.Fd()), ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), o.path()), nil
+}
+
+func (o outfile) named(temp string) (*os.File, error) {
+	return o.place.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// take puts a file in its place. One without a name has another first: a link replaces
+// nothing.
+func (o outfile) take(f *os.File, temp string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Nlink == 0 {
+		if err := o.link(f, temp); err != nil {
+			return err
+		}
+	}
+	return o.place.Rename(temp, o.name)
+}
+
+func (o outfile) link(f *os.File, name string) error {
+	dir, err := o.place.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	from := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	if err := unix.Linkat(unix.AT_FDCWD, from, int(dir.Fd()), name, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return &os.LinkError{Op: "link", Old: from, New: name, Err: err}
+	}
+	return nil
+}
