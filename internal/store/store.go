@@ -429,6 +429,11 @@ func TryLockThere(path string) (*Lock, error) {
 // of one.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
+// FullHint says what to do when the disk is full that the state directory lies on.
+func (s *Store) FullHint() string {
+	return fmt.Sprintf("free some space on the disk of %s (bothy system df tells what takes it, bothy system prune and bothy prune give some back), or set BOTHY_HOME to a directory on another disk", s.dir)
+}
+
 // IsLocked tells whether somebody holds a lock alone. Any number may ask at once.
 func IsLocked(path string) bool {
 	l, err := lock(path, 0, unix.LOCK_SH|unix.LOCK_NB)

@@ -35,21 +35,21 @@ func Install(ctx context.Context, st *store.Store, environ []string, r agent.Req
 	}
 	in, err := begin(st, environ, r, progress)
 	if err != nil {
-		return agent.Result{}, failed(r, err)
+		return agent.Result{}, failed(st, r, err)
 	}
 	defer in.client.Close()
 	result, err := in.run(ctx)
 	if err != nil {
-		return agent.Result{}, failed(r, err)
+		return agent.Result{}, failed(st, r, err)
 	}
 	result.Notices = append(result.Notices, in.config.Notices...)
 	return result, nil
 }
 
-func failed(r agent.Request, err error) error {
+func failed(st *store.Store, r agent.Request, err error) error {
 	e := &spec.Error{Op: strings.TrimSpace("install " + r.Name + " " + r.Version), Err: err}
 	if store.IsFull(err) {
-		e.Hint = "free some space (bothy system df tells what takes it), or set BOTHY_HOME to another disk"
+		e.Hint = st.FullHint()
 	}
 	return e
 }

@@ -507,13 +507,14 @@ func TestRealRegistry(t *testing.T) {
 
 // With no room on the disk one is told where it may be had.
 func TestNoRoom(t *testing.T) {
+	st := open(t)
 	for _, cause := range []error{unix.ENOSPC, unix.EDQUOT} {
-		err := failed(agent.Request{Name: "tool", Version: "1.0.0"}, fmt.Errorf("unpack: %w", &os.PathError{Op: "write", Path: "/x", Err: cause}))
-		if hint := spec.Hint(err); !strings.Contains(hint, "free some space") || !strings.HasPrefix(err.Error(), "install tool 1.0.0: ") {
+		err := failed(st, agent.Request{Name: "tool", Version: "1.0.0"}, fmt.Errorf("unpack: %w", &os.PathError{Op: "write", Path: "/x", Err: cause}))
+		if hint := spec.Hint(err); !strings.Contains(hint, st.Path()) || !strings.HasPrefix(err.Error(), "install tool 1.0.0: ") {
 			t.Errorf("%v; hint %q", err, hint)
 		}
 	}
-	if hint := spec.Hint(failed(agent.Request{Name: "tool"}, unix.EACCES)); hint != "" {
+	if hint := spec.Hint(failed(st, agent.Request{Name: "tool"}, unix.EACCES)); hint != "" {
 		t.Errorf("of something else: %q", hint)
 	}
 }

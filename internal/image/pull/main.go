@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/errand"
@@ -86,7 +88,19 @@ func Do(ctx context.Context, o image.Order, progress func(image.Event)) (image.R
 	default:
 		err = errors.New("it was given nothing to do")
 	}
-	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, err
+	return image.Result{Images: list, Fresh: w.fresh, Notice: w.notice}, advised(st, err)
+}
+
+// advised says what to do when the disk is full on which images lie. A file that somebody
+// has one written to may lie on another.
+func advised(st *store.Store, err error) error {
+	if !store.IsFull(err) {
+		return err
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && !strings.HasPrefix(at.Path, st.Path()+"/") {
+		return err
+	}
+	return (&spec.Error{Err: err}).WithHint("%s", st.FullHint())
 }
 
 func failed(op string, err error) error {

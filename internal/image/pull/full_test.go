@@ -1,0 +1,84 @@
+package pull
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/internal/store"
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// TestFullDisk runs itself again in namespaces where it may mount a small file system.
+func TestFullDisk(t *testing.T) {
+	if dir := os.Getenv("BOTHY_TEST_IMAGES_FULL"); dir != "" {
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+			t.Skipf("a small file system cannot be mounted here: %v", err)
+		}
+		testFullDisk(t, dir)
+		return
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+	again.Env = append(os.Environ(), "BOTHY_TEST_IMAGES_FULL="+t.TempDir())
+	again.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := again.CombinedOutput()
+	switch {
+	case err != nil && !errors.As(err, new(*exec.ExitError)):
+		t.Skipf("no user namespace here: %v", err)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("%s", out)
+	}
+}
+
+// On a full disk one is told which it is and where room may be had, wherever the image is
+// from; of a file on another disk nothing is said that is no help there.
+func testFullDisk(t *testing.T, dir string) {
+	b := newBench(t)
+	b.state = filepath.Join(dir, "state")
+	r := imagetest.NewRegistry(t)
+	packed := imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("x", noise(5<<20))))
+	r.Publish("noise", "v1", packed)
+	r.Publish("same", "v1", imagetest.New(t, imagetest.Config{}, imagetest.Layer(t, imagetest.File("x", strings.Repeat("x", 5<<20)))))
+	name := filepath.Join(t.TempDir(), "image.tar")
+	packed.Save(t, name, "noise:v1")
+	for what, o := range map[string]image.Order{
+		"a blob that is fetched": {Pull: r.Host + "/noise:v1"},
+		"a root that is written": {Pull: r.Host + "/same:v1"},
+		"a blob from an archive": {Load: name},
+	} {
+		t.Run(what, func(t *testing.T) {
+			must(t, os.RemoveAll(b.state))
+			_, err := b.do(t, o)
+			if !store.IsFull(err) || !strings.Contains(spec.Hint(err), b.state) {
+				t.Errorf("%v; hint %q", err, spec.Hint(err))
+			}
+		})
+	}
+	t.Run("another disk", func(t *testing.T) {
+		must(t, os.RemoveAll(b.state))
+		to := filepath.Join(dir, "file")
+		must(t, os.WriteFile(to, nil, 0o600))
+		other := newBench(t)
+		res, err := other.do(t, image.Order{Load: name})
+		must(t, err)
+		_, err = other.do(t, image.Order{Export: &image.Export{Name: "noise:v1", Digest: res.Images[0].Digest, To: to}})
+		if !store.IsFull(err) || spec.Hint(err) != "" {
+			t.Errorf("%v; hint %q", err, spec.Hint(err))
+		}
+	})
+}
