@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 

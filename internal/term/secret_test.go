@@ -3,7 +3,6 @@ package term
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
