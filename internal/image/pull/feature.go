@@ -92,7 +92,7 @@ func (r *registry) featureLayer(ctx context.Context, ref image.Reference) (d ima
 		return d, err
 	}
 	var m image.Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
+	if err := decode(text, &m); err != nil {
 		return d, spec.Errorf(spec.ErrDenied, "it is no manifest: %w", err)
 	}
 	if m.Config.MediaType != featureConfig || len(m.Layers) != 1 {

@@ -204,7 +204,7 @@ func (w *worker) loadLayout(ctx context.Context, from files) ([]image.Image, err
 		return nil, err
 	}
 	i := image.Index{}
-	if err := json.Unmarshal(top, &i); err != nil {
+	if err := decode(top, &i); err != nil {
 		return nil, spec.Errorf(spec.ErrDenied, "its index.json cannot be read: %w", err)
 	}
 	if len(i.Manifests) > maxLoaded {
@@ -396,7 +396,7 @@ func (w *worker) loadDocker(ctx context.Context, from files) ([]image.Image, err
 		return nil, err
 	}
 	var saved []dockerImage
-	if err := json.Unmarshal(top, &saved); err != nil {
+	if err := decode(top, &saved); err != nil {
 		return nil, spec.Errorf(spec.ErrDenied, "its manifest.json cannot be read: %w", err)
 	}
 	names := 0

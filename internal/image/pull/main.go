@@ -107,7 +107,7 @@ func failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &spec.Error{Op: op, Err: err}
+	return &spec.Error{Op: op, Err: clipped{err}}
 }
 
 // lockPoll is how often a lock is tried that somebody holds.

@@ -3,7 +3,6 @@ package pull
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ const (
 	maxLayers   = 256
 	maxBlobs    = 64 << 30 // bytes of its layers as they come
 	maxNested   = 3        // lists in each other
+	maxOthers   = 32       // kinds of machines that an error names
 )
 
 // document reads a blob that describes something, compared with its digest.
@@ -57,7 +57,7 @@ func resolve(ctx context.Context, d image.Descriptor, read document) (r resolved
 			Manifests []image.Descriptor `json:"manifests"`
 			FSLayers  []any              `json:"fsLayers"`
 		}
-		if err := json.Unmarshal(text, &both); err != nil {
+		if err := decode(text, &both); err != nil {
 			return r, spec.Errorf(spec.ErrDenied, "%s is no manifest of an image: %w", d.Digest, err)
 		}
 		switch {
@@ -106,7 +106,7 @@ func choose(list []image.Descriptor) (image.Descriptor, error) {
 		if fits && special == nil {
 			special = &d
 		}
-		if p := d.Platform.String(); !slices.Contains(others, p) {
+		if p := d.Platform.String(); len(others) < maxOthers && !slices.Contains(others, p) {
 			others = append(others, p)
 		}
 	}
@@ -176,7 +176,7 @@ func parseConfig(text []byte) (image.Config, error) {
 			DiffIDs []string `json:"diff_ids"`
 		}
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
+	if err := decode(text, &c); err != nil {
 		return image.Config{}, spec.Errorf(spec.ErrDenied, "its configuration cannot be read: %w", err)
 	}
 	p := image.Platform{OS: c.OS, Architecture: c.Architecture}
