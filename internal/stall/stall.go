@@ -1,17 +1,26 @@
-// Package stall gives up on a body of which nothing more comes.
+// Package stall gives up on a body of which nothing more comes, or next to nothing.
 package stall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 )
 
-// Body is one that is given up when nothing comes for so long. The context is that
+// Least is what has to come of a body while it is waited for, in bytes a second. The slowest
+// line is faster.
+const Least = 1 << 10
+
+// ErrSlow says that too little came. To ask once more has no better prospect.
+var ErrSlow = errors.New("it comes too slowly")
+
+// Body is one that is given up when nothing comes for so long, or less than [Least] on the
+// average of that time. What the reader does meanwhile does not count. The context is that
 // of its request, which cancel ends; both are its own from here on.
 func Body(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, patience time.Duration) io.ReadCloser {
-	return &watched{body, ctx, cancel, patience}
+	return &watched{ReadCloser: body, ctx: ctx, cancel: cancel, patience: patience}
 }
 
 type watched struct {
@@ -19,19 +28,36 @@ type watched struct {
 	ctx      context.Context // done with the reason
 	cancel   context.CancelCauseFunc
 	patience time.Duration
+
+	waited time.Duration // for what has come since it was last judged
+	came   int64
 }
 
 func (w *watched) Read(p []byte) (int, error) {
 	timer := time.AfterFunc(w.patience, func() {
 		w.cancel(fmt.Errorf("nothing came for %s", w.patience))
 	})
+	begun := time.Now()
 	n, err := w.ReadCloser.Read(p)
 	timer.Stop()
+	w.judge(int64(n), time.Since(begun))
 	if err != nil && w.ctx.Err() != nil {
 		// An end as well: the server may have ended what we gave up.
 		err = context.Cause(w.ctx)
 	}
 	return n, err
+}
+
+// judge gives it up if too little came while it was waited for.
+func (w *watched) judge(n int64, waited time.Duration) {
+	w.came, w.waited = w.came+n, w.waited+waited
+	if w.waited < w.patience {
+		return
+	}
+	if float64(w.came) < Least*w.waited.Seconds() {
+		w.cancel(fmt.Errorf("%w: %d bytes in %s", ErrSlow, w.came, w.waited.Round(time.Second)))
+	}
+	w.came, w.waited = 0, 0
 }
 
 func (w *watched) Close() error {

@@ -3,6 +3,7 @@ package stall
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -70,4 +71,61 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// paced is a body of which some comes again and again.
+type paced struct {
+	n     int           // bytes
+	every time.Duration // 0 is at once
+	left  int           // times
+	ctx   context.Context
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	if p.left--; p.left < 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(p.every):
+		return min(p.n, len(b)), nil
+	case <-p.ctx.Done():
+		return 0, p.ctx.Err()
+	}
+}
+
+func (p *paced) Close() error { return nil }
+
+// What comes too slowly is given up, however steadily; what somebody reads slowly is not.
+func TestBody(t *testing.T) {
+	for name, c := range map[string]struct {
+		body  paced
+		read  time.Duration // what is done with each part takes so long
+		slow  bool
+		never bool
+	}{
+		"at once":        {body: paced{n: 1 << 10, left: 1000}},
+		"steadily":       {body: paced{n: 2 << 10, every: time.Second, left: 1000}},
+		"in lumps":       {body: paced{n: 100 << 10, every: 50 * time.Second, left: 100}},
+		"a small one":    {body: paced{n: 1, every: time.Second, left: 50}},
+		"a slow reader":  {body: paced{n: 1, left: 1000}, read: time.Minute},
+		"a trickle":      {body: paced{n: 1, every: time.Second, left: 1 << 20}, slow: true},
+		"a slow trickle": {body: paced{n: 10, every: 59 * time.Second, left: 1 << 20}, slow: true},
+		"nothing":        {body: paced{n: 1, every: time.Hour, left: 1}, never: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				c.body.ctx = ctx
+				r := Body(ctx, cancel, &c.body, time.Minute)
+				var err error
+				for buf := make([]byte, 1<<20); err == nil; time.Sleep(c.read) {
+					_, err = r.Read(buf)
+				}
+				if errors.Is(err, ErrSlow) != c.slow || (err == io.EOF) == (c.slow || c.never) {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
 }

@@ -146,6 +146,8 @@ func (l *login) token(ctx context.Context, p map[string]string) (string, error) 
 	if err != nil || realm.Host == "" {
 		return "", fmt.Errorf("%s does not say who gives out tokens", l.host)
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	r, err := l.tokenRequest(ctx, realm, p["service"])
 	if err != nil {
 		return "", err

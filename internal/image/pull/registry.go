@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bothy-dev/bothy/internal/image"
+	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
@@ -248,6 +249,7 @@ func (r *registry) fetch(ctx context.Context, p *part, told func(int64)) error {
 		}
 		err := r.some(ctx, p, told)
 		_, again := errors.AsType[*broken](err)
+		again = again && !errors.Is(err, stall.ErrSlow)
 		if err != nil && (!again || ctx.Err() != nil || p.done <= before) {
 			return err
 		}

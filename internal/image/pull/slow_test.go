@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/bothy-dev/bothy/internal/image"
 	"github.com/bothy-dev/bothy/internal/image/imagetest"
+	"github.com/bothy-dev/bothy/internal/stall"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -104,5 +108,30 @@ func TestShortBlob(t *testing.T) {
 	r.Publish("tools", "v1", i)
 	if _, err := b.do(t, image.Order{Pull: r.Host + "/tools:v1"}); !errors.Is(err, spec.ErrDenied) || !errors.Is(err, errMismatch) {
 		t.Errorf("%v", err)
+	}
+}
+
+// answer is a registry that gives each time the same.
+type answer func() *http.Response
+
+func (a answer) RoundTrip(*http.Request) (*http.Response, error) { return a(), nil }
+
+// What comes too slowly is not asked for again, and the next pull goes on with it.
+func TestTrickle(t *testing.T) {
+	b := newBench(t)
+	must(t, b.shelf.Make())
+	w := &worker{shelf: b.shelf, progress: func(image.Event) {}}
+	asked := 0
+	reg := &registry{base: &url.URL{Scheme: "http", Host: "localhost", Path: "/v2/tools/"}, http: &http.Client{Transport: answer(func() *http.Response {
+		asked++
+		body := io.MultiReader(strings.NewReader("slow"), iotest.ErrReader(stall.ErrSlow))
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: 10, Body: io.NopCloser(body)}
+	})}}
+	d := describe("", []byte("slow, slow"))
+	if err := w.download(t.Context(), reg, d, func(int64) {}); !errors.Is(err, stall.ErrSlow) || asked != 1 {
+		t.Errorf("%v, after it was asked for %d times", err, asked)
+	}
+	if text, err := os.ReadFile(b.shelf.Part(d.Digest)); err != nil || string(text) != "slow" {
+		t.Errorf("%q is there, %v", text, err)
 	}
 }
