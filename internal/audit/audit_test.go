@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
+
+	"github.com/bothy-dev/bothy/internal/term"
 )
 
 func logPath(t *testing.T) string {
@@ -338,10 +341,24 @@ func TestConcurrentWriters(t *testing.T) {
 	}
 }
 
+// What is hidden where a log is shown is hidden in the log as well.
+func TestInvisible(t *testing.T) {
+	for r := rune(0x7f); r <= unicode.MaxRune; r++ {
+		if term.Hides('a', r) && !isInvisible(r) {
+			t.Errorf("%U is written as it is", r)
+		}
+	}
+	for _, r := range "é日😀ی" {
+		if isInvisible(r) {
+			t.Errorf("%U is not", r)
+		}
+	}
+}
+
 // Any event is one line without anything that a terminal would act on, and
 // comes back as it was.
 func FuzzEvent(f *testing.F) {
-	f.Add("kind", "key", "value\n\x1b[31m\u009b\u202e\u2028<&>")
+	f.Add("kind", "key", "value\n\x1b[31m\u009b\u202e\u2028\u200b\U000e0041<&>")
 	f.Add("\xff", "\x00", "\ufffd\xc2")
 	f.Fuzz(func(t *testing.T, kind, key, value string) {
 		if key == "time" || key == "event" {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -65,9 +67,9 @@ func encode(now time.Time, kind string, fields any) ([]byte, error) {
 // usualLine is longer than most lines, in bytes.
 const usualLine = 512
 
-// escapeInvisible writes DEL, the C1 controls and the bidirectional controls as
-// \uXXXX, as encoding/json does with the C0 controls: a log holds text that an
-// attacker chose, and people look at it with cat.
+// escapeInvisible writes DEL, the C1 controls and what nobody sees as \uXXXX, as
+// encoding/json does with the C0 controls: a log holds text that an attacker chose, and
+// people look at it with cat.
 func escapeInvisible(line []byte) []byte {
 	var out []byte
 	done := 0
@@ -79,7 +81,7 @@ func escapeInvisible(line []byte) []byte {
 		r, size := utf8.DecodeRune(line[i:])
 		if isInvisible(r) {
 			out = append(out, line[done:i]...)
-			out = fmt.Appendf(out, `\u%04x`, r)
+			out = appendEscaped(out, r)
 			done = i + size
 		}
 		i += size
@@ -90,14 +92,24 @@ func escapeInvisible(line []byte) []byte {
 	return append(out, line[done:]...)
 }
 
+// appendEscaped appends a character as JSON escapes it: in two halves where one has no room.
+func appendEscaped(out []byte, r rune) []byte {
+	if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(out, `\u%04x`, r)
+}
+
+// isInvisible reports whether r does something to a terminal, to the order of what is shown,
+// or takes no place or an empty one, wherever it stands.
 func isInvisible(r rune) bool {
 	switch {
-	case r >= 0x7f && r <= 0x9f:
-		return true
-	case r == 0x061c, r == 0x200e, r == 0x200f:
+	case r < utf8.RuneSelf:
+		return r == 0x7f
+	case r == 0x2028, r == 0x2029, r == 0x2800, r == 0x1d159: // ends of lines, signs with nothing to see
 		return true
 	}
-	return r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x206f
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // decode reads a line. A line that is no event is what a crash or a full disk

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/bothy-dev/bothy/internal/cli/command"
 	"github.com/bothy-dev/bothy/internal/engine"
@@ -225,24 +224,8 @@ func (a *app) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", escapeControls(b))
+	_, err = fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(b))
 	return err
-}
-
-// escapeControls writes DEL, C1 controls and the characters that change the
-// direction of text as \u escapes. In JSON they occur in strings only.
-func escapeControls(b []byte) []byte {
-	var out []byte
-	for _, r := range string(b) {
-		switch {
-		case r >= 0x7f && r <= 0x9f, r == 0x61c, r >= 0x200e && r <= 0x200f,
-			r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-			out = fmt.Appendf(out, "\\u%04x", r)
-		default:
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return out
 }
 
 // existing opens the state directory and finds a sandbox in it.

@@ -122,7 +122,7 @@ func (a *app) showKeeperLog(path string) error {
 
 func (a *app) showEvent(ev audit.Event) error {
 	if a.json {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", ev.Line)
+		_, err := fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(ev.Line))
 		return err
 	}
 	keys := make([]string, 0, len(ev.Fields))

@@ -125,7 +125,7 @@ func (a *app) printEvent(ev spec.TranscriptEvent) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", escapeControls(b))
+	_, err = fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(b))
 	return err
 }
 

@@ -366,7 +366,7 @@ func (a *app) followNetwork(ctx context.Context, e *engine.Engine, names []strin
 // printRecord prints one record in one line.
 func (a *app) printRecord(sandbox string, ev audit.Event, r *spec.NetworkRecord) error {
 	if a.json {
-		_, err := fmt.Fprintf(a.stdout, "%s\n", ev.Line)
+		_, err := fmt.Fprintf(a.stdout, "%s\n", term.EscapeJSON(ev.Line))
 		return err
 	}
 	words := []string{r.Time.Local().Format(time.RFC3339), sandbox, r.Event, r.State, r.Verdict}

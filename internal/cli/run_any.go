@@ -16,6 +16,7 @@ import (
 	"github.com/bothy-dev/bothy/internal/loop"
 	"github.com/bothy-dev/bothy/internal/run"
 	"github.com/bothy-dev/bothy/internal/shop"
+	"github.com/bothy-dev/bothy/internal/term"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -120,7 +121,7 @@ func (a *app) printRunEvent(ev run.Event, text string) error {
 	if a.json {
 		line, err := ev.Line()
 		if err == nil {
-			_, err = a.stdout.Write(escapeControls(line))
+			_, err = a.stdout.Write(term.EscapeJSON(line))
 		}
 		return err
 	}

@@ -143,7 +143,7 @@ func (t *taskCall) exportCommand() *command.Command {
 			if err := g.Write(&b); err != nil {
 				return err
 			}
-			_, err = t.stdout.Write(escapeControls(b.Bytes()))
+			_, err = t.stdout.Write(term.EscapeJSON(b.Bytes()))
 			return err
 		},
 	})
