@@ -93,8 +93,8 @@ func Full(a netip.AddrPort) tcpip.FullAddress {
 	return tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}
 }
 
-// dialTime is how long connecting may take.
-const dialTime = 5 * time.Second
+// dialTime is how long connecting may take before it counts as hung.
+const dialTime = time.Minute
 
 // Dial connects to an address, as a program inside would.
 func (in *Inside) Dial(ctx context.Context, to netip.AddrPort) (*gonet.TCPConn, error) {
