@@ -13,7 +13,7 @@ import (
 // looks is how often goleak looks, each time for some 400 ms: on a busy machine what ends
 // may take its time, and a server of HTTP/2 keeps a connection that broke the protocol for
 // a second.
-const looks = 10
+const looks = 100
 
 // Main is a TestMain. It does not return.
 func Main(m *testing.M) {
