@@ -15,13 +15,13 @@ import (
 // outside has the command that opens it, which does.
 func TestHostsOwnAddressHasItsCommand(t *testing.T) {
 	own := netip.MustParseAddrPort("93.184.216.7:5432")
-	for _, inspect := range []string{"", "inspect: all\n"} {
-		w := start(t, document(t, 1, inspect+"allow: [home.example.com, 0.0.0.0/0]\n"), map[string][]string{"home.example.com": {own.Addr().String()}})
+	for _, host := range []string{"home.example.com", "{host: home.example.com, methods: [GET]}"} {
+		w := start(t, document(t, 1, "allow: ["+host+", 0.0.0.0/0]\n"), map[string][]string{"home.example.com": {own.Addr().String()}})
 		w.host.mu.Lock()
 		w.host.set, w.host.at = map[netip.Addr]bool{own.Addr(): true}, time.Now().Add(time.Hour)
 		w.host.mu.Unlock()
 		event := spec.NetworkFlow
-		if inspect != "" {
+		if strings.Contains(host, "methods") {
 			event = spec.NetworkRequest
 			fetch(t, w.client(t, false), "GET", "http://home.example.com:5432/", nil)
 		} else if c, err := w.in.DialName(t.Context(), "home.example.com", own.Port()); err == nil {
