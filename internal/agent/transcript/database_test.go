@@ -33,6 +33,14 @@ type keeper struct {
 // keeps starts one, with the tables of a database in a journal mode.
 func keeps(t *testing.T, home, mode string) *keeper {
 	t.Helper()
+	k := empty(t, home, mode)
+	k.tables()
+	return k
+}
+
+// empty is one that has no tables yet.
+func empty(t *testing.T, home, mode string) *keeper {
+	t.Helper()
 	if exec.CommandContext(t.Context(), "python3", "-c", "import sqlite3").Run() != nil {
 		t.Skip("skipped: this machine has no python3 with sqlite3 to make databases with")
 	}
@@ -54,10 +62,14 @@ for line in sys.stdin:
 	k.quit = func() { _ = c.Process.Kill(); _ = c.Wait() }
 	t.Cleanup(k.quit)
 	k.do("pragma journal_mode=" + mode)
+	return k
+}
+
+func (k *keeper) tables() {
+	k.t.Helper()
 	k.do("create table talks(id text primary key, mother text, changed integer not null)")
 	k.do("create table says(id text primary key, talk text not null, doc text not null)")
 	k.do("create table bits(id integer primary key, say text, at integer, doc text)")
-	return k
 }
 
 func (k *keeper) do(sql string, values ...any) {
@@ -237,7 +249,7 @@ func TestFollowDatabase(t *testing.T) {
 	}
 }
 
-// A database that has gone is waited for.
+// A database that has gone is waited for, and for its tables.
 func TestFollowAnotherDatabase(t *testing.T) {
 	home := t.TempDir()
 	k := keeps(t, home, "delete")
@@ -252,7 +264,10 @@ func TestFollowAnotherDatabase(t *testing.T) {
 	at := filepath.Join(home, "share/x.db")
 	must(t, os.Rename(at, at+".away"))
 	time.Sleep(2 * pollEvery)
-	k = keeps(t, home, "delete")
+	k = empty(t, home, "delete")
+	k.do("create table other(id)")
+	time.Sleep(2 * pollEvery)
+	k.tables()
 	k.talk("one", nil, 1)
 	k.do(`insert into bits values(77,'uone',1,'{"type":"text","text":"more"}')`)
 	expect(t, texts, "message more")

@@ -157,14 +157,15 @@ func (s *Sessions) rowTail(one Session, tell func(spec.TranscriptEvent) error) *
 	return t
 }
 
-// drain tells what has changed. A database that is away may come back.
+// drain tells what has changed. A database that is away may come back, and has its tables only
+// a moment later then.
 func (t *rowTail) drain(ctx context.Context) error {
 	now := t.s.stamp()
 	if now != "" && now == t.stamp {
 		return ctx.Err()
 	}
 	t.stamp = now
-	if err := t.read(ctx); !errors.Is(err, fs.ErrNotExist) {
+	if err := t.read(ctx); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, sqlite.ErrNoTable) {
 		return err
 	}
 	return nil
