@@ -49,6 +49,7 @@ func child(role string) {
 		}
 	case "spin":
 		for { // until it is ended
+			kept = nil
 		}
 	case "wait":
 		in.ReadByte()
