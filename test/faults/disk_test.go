@@ -410,9 +410,8 @@ func TestDeletedState(t *testing.T) {
 	harness.Each(t, func(t *testing.T, c *harness.Caller) {
 		c.Must(t, "run", "-d", "--name", "box", "shell", ".", "--", "sleep", "1000")
 		m := c.Machine(t, "box")
-		if err := os.RemoveAll(c.State); err != nil {
-			t.Fatal(err)
-		}
+		// What runs may write there meanwhile.
+		harness.WaitFor(t, harness.Moment, "the state to be gone", func() bool { return os.RemoveAll(c.State) == nil })
 		for _, pid := range []int{m.Keeper, m.Sentry, m.Gofer} {
 			harness.WaitFor(t, harness.Timeout, "the sandbox to end", func() bool { return !harness.Alive(pid) })
 		}
