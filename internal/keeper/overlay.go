@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bothy-dev/bothy/internal/review"
+	"github.com/bothy-dev/bothy/internal/store"
 	"github.com/bothy-dev/bothy/spec"
 )
 
@@ -46,7 +47,23 @@ func (k *Keeper) overlay(m spec.Mount, lower string, n int, scratch string) (str
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
 		return "", unreviewable(m, fmt.Errorf("mount an overlay: %w", err))
 	}
-	return at, nil
+	return at, k.cutLinks(layer, lower, at)
+}
+
+// cutLinks has names of the same file of the host's be different ones in an overlay that was
+// just mounted.
+func (k *Keeper) cutLinks(layer review.Layer, lower, at string) error {
+	lock, err := store.WaitLock(k.dir.ReviewLock())
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	for _, w := range review.Of(k.spec, k.dir.Review) {
+		if w.Layer == layer {
+			return w.CutLinks(lower, at)
+		}
+	}
+	return nil
 }
 
 // keepsAttributes tries what an overlay marks directories with: the kernel only

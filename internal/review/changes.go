@@ -392,7 +392,7 @@ func (l *look) conflict(p place, name string, c Change) string {
 	}
 	if k, ok := l.record.of(c.Path); ok && c.Old.Form != Directory && !k.Moved {
 		if k.Host != c.Old.Mark {
-			return "changed on the host since it was last applied or discarded"
+			return "changed on the host since " + k.last()
 		}
 		if c.Old.Form != Nothing || k.Gone { // of what was gone the inside saw nothing that came since
 			return ""

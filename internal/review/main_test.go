@@ -54,6 +54,9 @@ func playInside(args []string) error {
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount the overlay: %w", err)
 	}
+	if err := (Workspace{Source: source, Layer: layer}).CutLinks(source, at); err != nil {
+		return err
+	}
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = at
 	out, err := cmd.CombinedOutput()

@@ -34,6 +34,8 @@ type known struct {
 	// Layer is the layer's file that the host has now, too: nothing is to be
 	// done for it until the inside changes it again. None if there is none.
 	Layer Mark `json:"layer"`
+	// Cut says that the layer's file was made by [Workspace.CutLinks].
+	Cut bool `json:"cut,omitempty"`
 	// Gone says that the layer's mark of a deletion was applied.
 	Gone bool `json:"gone,omitempty"`
 	// Moved says that the layer's file was the host's at another path, and nothing else
@@ -73,6 +75,14 @@ func (l Layer) write(r *record) error {
 }
 
 func (k known) dropped() bool { return k.Path == "" }
+
+// last is when the host's file was the one that is known, for a person.
+func (k known) last() string {
+	if k.Cut {
+		return "the sandbox was started"
+	}
+	return "it was last applied or discarded"
+}
 
 // of gives what is known of a path.
 func (r *record) of(path string) (known, bool) {
@@ -176,7 +186,11 @@ func (r *record) drop(path string) {
 
 // taken says that the layer has nothing at a path any more.
 func (r *record) taken(path string) {
-	if k, ok := r.of(path); ok {
+	k, ok := r.of(path)
+	switch {
+	case k.Cut:
+		r.drop(path) // nothing was done inside that the host's file is newer than
+	case ok:
 		r.set(path, known{Host: k.Host, Inside: k.Inside}) // of what is gone, that the host has none
 	}
 }

@@ -1,0 +1,92 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bothy-dev/bothy/spec"
+)
+
+// numbersOf tells how many different files some names are, as a gofer would see it.
+const numbersOf = "stat -c %d.%i "
+
+func TestLinksAreFilesOfTheirOwn(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n", "x": "x\n", "alone": "1\n"})
+	p.here("mkdir -p d/e; ln a b; ln a d/e/c; ln x d/y; ln alone ../outside; ln -s a link; ln link link2; sleep 0.05")
+	p.start()
+	out := p.inside(numbersOf + "a b d/e/c x d/y | sort -u | wc -l; cat d/e/c; touch -r a ref; test b -nt ref || test b -ot ref || echo as old; rm ref")
+	if want := "5\none\nas old\n"; out != want {
+		t.Errorf("inside it is\n%swant\n%s", out, want)
+	}
+	if got := p.here("ls ../layer/up ../layer/up/d 2>&1"); strings.Contains(got, "alone") || strings.Contains(got, "link") {
+		t.Errorf("copied is\n%s", got)
+	}
+	p.wants("")
+	p.start() // nothing of it stays
+	if got := p.here("ls ../layer/up"); got != "" {
+		t.Errorf("in the layer is\n%s", got)
+	}
+	p.inside("echo 2 >> b; rm x; mv d/e/c moved")
+	p.wants("modified b\ndeleted d/e/c\nadded moved from d/e/c\ndeleted x\n")
+	p.here("echo host >> a")
+	p.start()
+	if got := p.inside("cat a b; test -e d/y && cat d/y"); got != "one\nhost\none\n2\nx\n" {
+		t.Errorf("inside it is\n%s", got)
+	}
+}
+
+func TestLinkedInside(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.inside("ln a mine; echo x >> mine")
+	if got := p.inside(numbersOf + "a mine | uniq | wc -l; cat a"); got != "1\none\nx\n" {
+		t.Errorf("inside it is\n%s", got)
+	}
+}
+
+func TestEachFile(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "", "d/b": "", "d/over/c": "", "over/d": ""})
+	p.here("ln -s a link; ln -s d away; mkfifo pipe")
+	top, err := openTop(p.w.Source)
+	must(t, err)
+	defer top.close()
+	var got []string
+	must(t, top.eachFile([]string{"d/over"}, func(_ *dir, at string, e dirent) { got = append(got, path.Join(at, e.name)) }))
+	slices.Sort(got)
+	if want := []string{"a", "d/b", "over/d"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func TestTooManyLinks(t *testing.T) {
+	groups := []linked{{paths: []string{"a", "b", "c"}, bytes: 1 << 20}, {paths: []string{"d", "e"}, bytes: 2 << 20}}
+	for _, test := range []struct {
+		most      int
+		mostBytes int64
+		fits      bool
+	}{{3, 4 << 20, true}, {2, 4 << 20, false}, {3, 4<<20 - 1, false}} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			err := (&cutting{most: test.most, mostBytes: test.mostBytes}).fit(groups)
+			if (err == nil) != test.fits || err != nil && (!errors.Is(err, spec.ErrSandbox) || !strings.Contains(err.Error(), "d and e")) {
+				t.Errorf("fit says %v", err)
+			}
+		})
+	}
+}
+
+func TestHostChangesLink(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "one\n"})
+	p.here("ln a b; sleep 0.05")
+	p.start()
+	p.inside("true")
+	p.here("echo host >> b")
+	p.wants("") // the inside has done nothing
+	p.inside("echo inside >> b")
+	list := p.wants("modified b CONFLICT\n")
+	if want := "changed on the host since the sandbox was started"; len(list) == 1 && list[0].Conflict != want {
+		t.Errorf("in conflict because it was %q, want %q", list[0].Conflict, want)
+	}
+}
