@@ -111,6 +111,7 @@ func (w Workspace) Apply(orders []Order, settled bool) ([]Outcome, error) {
 func (l *look) apply(orders []Order, settled bool) ([]Outcome, error) {
 	a := l.begin(orders)
 	err := a.all()
+	a.links.note(l.record)
 	if werr := l.Layer.write(l.record); err == nil {
 		err = werr
 	}
@@ -132,10 +133,11 @@ type applying struct {
 	written time.Time      // the record
 	gone    map[string]int // by directory, how many names in it were taken away
 	ties    *ties
+	links   *links
 }
 
 func (l *look) begin(orders []Order) *applying {
-	return &applying{look: l, nonce: newNonce(), orders: orders, outcome: make([]Outcome, len(orders)), gone: map[string]int{}, ties: tie(orders)}
+	return &applying{look: l, nonce: newNonce(), orders: orders, outcome: make([]Outcome, len(orders)), gone: map[string]int{}, ties: tie(orders), links: linksOf(orders)}
 }
 
 // step is a file that shall come or go.

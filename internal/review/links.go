@@ -64,6 +64,9 @@ func (c *cutting) all() error {
 		return err
 	}
 	for _, g := range groups {
+		if was, err := markAt(c.host, g.paths[0]); err == nil {
+			c.record.set(g.paths[0], known{Host: was, Cut: true}) // what is done to the others changes it
+		}
 		for _, p := range g.paths[1:] {
 			if err := c.cut(p); err != nil {
 				return err

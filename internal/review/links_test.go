@@ -90,3 +90,29 @@ func TestHostChangesLink(t *testing.T) {
 		t.Errorf("in conflict because it was %q, want %q", list[0].Conflict, want)
 	}
 }
+
+func TestApplyLinks(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1\n2\n3\n"})
+	p.here("ln a b; ln a c; ln a d; ln a e; sleep 0.05")
+	p.start()
+	p.inside("sed -i s/1/X/ a; echo 4 >> b; chmod 600 c; rm d")
+	list := p.wants("modified a\nmodified b\nmode c\ndeleted d\n")
+	for path, r := range p.apply(list, false) {
+		if r != Applied {
+			t.Errorf("%s: %s", path, r)
+		}
+	}
+	if got := p.here("test ! -e d; head a b c e; stat -c %a c e"); got != "==> a <==\nX\n2\n3\n\n==> b <==\n1\n2\n3\n4\n\n==> c <==\n1\n2\n3\n\n==> e <==\n1\n2\n3\n600\n644\n" {
+		t.Errorf("the host has\n%s", got)
+	}
+	p.wants("")
+	p.inside("echo 4 >> e")
+	p.wants("modified e\n") // what was applied is no change of the host's
+
+	p.inside("echo 5 >> b")
+	list = p.wants("modified b\nmodified e\n")
+	p.here("echo mine >> e")
+	if got := p.apply(list, false); got["b"] != Applied || got["e"] != Conflicts {
+		t.Errorf("applied: %v", got)
+	}
+}

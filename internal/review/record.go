@@ -34,7 +34,8 @@ type known struct {
 	// Layer is the layer's file that the host has now, too: nothing is to be
 	// done for it until the inside changes it again. None if there is none.
 	Layer Mark `json:"layer"`
-	// Cut says that the layer's file was made by [Workspace.CutLinks].
+	// Cut says that it is one of several names of a file of the host's, and none of what
+	// is known of others; see [Workspace.CutLinks].
 	Cut bool `json:"cut,omitempty"`
 	// Gone says that the layer's mark of a deletion was applied.
 	Gone bool `json:"gone,omitempty"`

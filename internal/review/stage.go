@@ -189,7 +189,8 @@ func (a *applying) commit() error {
 		if a.outcome[s.order].Result != "" {
 			continue
 		}
-		if err := s.place(); err != nil {
+		s.old.Mark = a.orders[s.order].Old.Mark // another name of it may have gone since
+		if err := s.place(a.links); err != nil {
 			if ferr := a.failed(s.order, err); ferr != nil {
 				return ferr
 			}
@@ -275,7 +276,7 @@ func (s *step) unstage() {
 }
 
 // place puts a step into effect, in one step for whoever looks.
-func (s *step) place() error {
+func (s *step) place(links *links) error {
 	at := s.dir.fd()
 	if s.old.Form == Nothing {
 		return s.placeNew()
@@ -303,7 +304,7 @@ func (s *step) place() error {
 		}
 		return unix.Renameat(at, s.temp, at, s.name)
 	}
-	return s.finish()
+	return links.around(s, s.finish)
 }
 
 // asSeen tells whether what is in the place is what was seen there. Of a directory, what is
