@@ -28,7 +28,7 @@ func (p *putter) remove(d *os.File, name, at string, depth int) (kept bool, err 
 		p.skipped = append(p.skipped, path.Join(p.src.Dir, at))
 		return true, nil
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return false, unix.Unlinkat(int(d.Fd()), name, 0)
+		return false, p.unlinking(d, name, &st, func() error { return unix.Unlinkat(int(d.Fd()), name, 0) })
 	case !p.src.Shared && !p.leads[at]:
 		// Nobody is at work there, and it may be deeper than there are descriptors.
 		return false, store.RemoveTree(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), name))

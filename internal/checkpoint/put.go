@@ -32,10 +32,12 @@ type putter struct {
 	skipped []string            // what could not be put back
 }
 
-// placed are files that were put in their place, and when the last of them was.
+// placed are files that were put in their place, and when the last of them was; and what
+// that did to others.
 type placed struct {
-	files []*Entry
-	last  int64
+	files    []*Entry
+	last     int64
+	relinked relinked
 }
 
 // put does that, and notes in the tree what the files are seen as now, which holds once
@@ -238,7 +240,7 @@ func (p *putter) place(d *os.File, e *Entry) error {
 		if err != nil {
 			return err
 		}
-		there = false
+		there, st = false, unix.Stat_t{}
 	}
 	if e.isDir() {
 		return p.directory(d, name, e, there)
@@ -249,17 +251,25 @@ func (p *putter) place(d *os.File, e *Entry) error {
 	if there && !p.mayGo(e.Path, &st) {
 		return errTaken
 	}
-	return p.replace(d, name, e)
+	return p.unlinking(d, name, &st, func() error { return p.replace(d, name, e) })
 }
 
-// mayGo tells whether what lies at a path is what was there before: somebody of the host
-// may have written it since, and nothing else has it.
+// guarded tells whether somebody of the host may have written there since it was looked
+// at, so that nothing else has it.
+func (p *putter) guarded() bool { return p.before != nil && p.src.Shared }
+
+// mayGo tells whether what lies at a path is what was there before.
 func (p *putter) mayGo(at string, st *unix.Stat_t) bool {
-	if p.before == nil || !p.src.Shared {
+	if !p.guarded() {
 		return true
 	}
 	e := p.before[at]
-	return e != nil && e.seen.is(st)
+	if e == nil {
+		return false
+	}
+	was := e.seen
+	was.fresh = false
+	return was == p.placed.relinked.found(st) && e.Modified == st.Mtim.Nano()
 }
 
 // isThere tells whether a name is what it shall be already.
