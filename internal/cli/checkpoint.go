@@ -258,15 +258,7 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 				a.note("sandbox %s was stopped; the next command starts it", sb.Name)
 			}
 			a.noteBeneath(e, sb, p)
-			if a.json {
-				answer := map[string]any{"restored": pointOf(p), "running": r.Runs, "skipped": append([]string{}, r.Skipped...)}
-				if r.Before != nil {
-					answer["before"] = pointOf(*r.Before)
-				}
-				return a.printJSON(answer)
-			}
-			fmt.Fprintln(a.stdout, p.Name)
-			return nil
+			return only([]error{a.printRestored(p, r), notBack(r.Skipped)})
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "begin a new sandbox of this name from it")
@@ -275,6 +267,27 @@ func (a *app) checkpointRestoreCommand() *command.Command {
 	c.Flags().BoolVar(&o.NoWorkspace, "no-workspace", false, "leave your directories as they are")
 	c.Flags().BoolVar(&o.Discard, "discard", false, "make no checkpoint of what there is")
 	return a.jsonFlag(c)
+}
+
+func (a *app) printRestored(p checkpoint.Point, r engine.Restored) error {
+	if !a.json {
+		_, err := fmt.Fprintln(a.stdout, p.Name)
+		return err
+	}
+	answer := map[string]any{"restored": pointOf(p), "running": r.Runs, "skipped": append([]string{}, r.Skipped...)}
+	if r.Before != nil {
+		answer["before"] = pointOf(*r.Before)
+	}
+	return a.printJSON(answer)
+}
+
+// notBack is what it means that something of the host's was left as it is.
+func notBack(skipped []string) error {
+	if len(skipped) == 0 {
+		return nil
+	}
+	return spec.Errorf(spec.ErrConflict, "%s could not be put back, all else was", counted(len(skipped), "path")).
+		WithHint("what is written meanwhile, or is not yours to change, is left; see to it, and restore the checkpoint once more")
 }
 
 // noteBeneath tells of what a checkpoint does not hold, and was changed since, by an apply for
